@@ -1,0 +1,179 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The models that `-m NAME` knows, with random weights. Listing them does not import torch."""
+
+from __future__ import annotations
+
+import difflib
+import importlib
+import math
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from pillion.errors import PillionError
+from pillion.zoo.weights import load_weights, save_weights
+
+if TYPE_CHECKING:
+    from torch import Tensor, nn
+
+__all__ = ["MODELS", "ZooModel", "build", "find", "load_weights", "random_inputs", "save_weights"]
+
+# The batch that batch norms are set up with: as many samples as give enough statistics, at the resolution at which
+# the net will run (zero padding shifts the means of small pictures), but never more than half a second's work.
+STATISTICS_NUMBERS = 4 * 3 * 224 * 224
+STATISTICS_SAMPLES = 64
+STATISTICS_SIDE = 256
+
+
+@dataclass(frozen=True)
+class ZooModel:
+    """One model: its names, its input, and where its class is, as `module:Class`."""
+
+    name: str
+    summary: str
+    input_shape: tuple[int, ...]
+    factory: str
+    aliases: tuple[str, ...] = ()
+    resizable: bool = False
+
+    def shape_for(self, input_size: int | tuple[int, int] | None) -> tuple[int, ...]:
+        """The input shape at another resolution (height and width, or one number for both)."""
+        if input_size is None:
+            return self.input_shape
+        size = (input_size, input_size) if isinstance(input_size, int) else tuple(input_size)
+        if len(size) != 2 or any(pixels < 1 for pixels in size):
+            raise PillionError(
+                f"{input_size} is not a size of a picture", rule="one number, or height and width, from 1 up"
+            )
+        shape = (*self.input_shape[:2], *size)
+        if shape != self.input_shape and not self.resizable:
+            raise PillionError(
+                f"{self.name} has a fixed input",
+                rule=f"input shape {self.input_shape}",
+                here=f"input size {input_size}",
+                help=f"leave the size out, or take one of {', '.join(_resizable())}",
+            )
+        return shape
+
+
+_ALL = (
+    ZooModel(
+        "ds_cnn",
+        "keyword spotting, MLPerf Tiny: depthwise-separable CNN, 2.7 M MACs",
+        (1, 1, 49, 10),
+        "pillion.zoo.ds_cnn:DsCnn",
+    ),
+    ZooModel(
+        "resnet8",
+        "image classification, MLPerf Tiny: 3 residual blocks, 12.5 M MACs",
+        (1, 3, 32, 32),
+        "pillion.zoo.resnet8:ResNet8",
+    ),
+    ZooModel(
+        "mobilenet_v1_025",
+        "person detection, MLPerf Tiny: MobileNetV1 of width 0.25, 7.5 M MACs",
+        (1, 3, 96, 96),
+        "pillion.zoo.mobilenet_v1:MobileNetV1",
+    ),
+    ZooModel(
+        "deep_autoencoder",
+        "anomaly detection, MLPerf Tiny: 10 dense layers, 0.26 M MACs",
+        (1, 640),
+        "pillion.zoo.autoencoder:DeepAutoencoder",
+    ),
+    ZooModel(
+        "mobilenet_v2",
+        "MobileNetV2, 1000 classes: inverted residuals, relu6, 301 M MACs at 224x224",
+        (1, 3, 224, 224),
+        "pillion.zoo.mobilenet_v2:MobileNetV2",
+        aliases=("mv2",),
+        resizable=True,
+    ),
+    ZooModel(
+        "mobilenet_v3_small",
+        "MobileNetV3-Small, 1000 classes: squeeze-and-excite, hard-swish, 57 M MACs at 224x224",
+        (1, 3, 224, 224),
+        "pillion.zoo.mobilenet_v3:MobileNetV3Small",
+        aliases=("mv3", "mobilenet_v3"),
+        resizable=True,
+    ),
+    ZooModel(
+        "conv_bn_relu",
+        "toy: one 3x3 convolution with batch norm and relu",
+        (1, 3, 16, 16),
+        "pillion.zoo.toys:ConvBnRelu",
+        resizable=True,
+    ),
+    ZooModel(
+        "linear_bn",
+        "toy: dense, batch norm, relu, dense",
+        (1, 32),
+        "pillion.zoo.toys:LinearBn",
+    ),
+    ZooModel(
+        "separable_residual",
+        "toy: a depthwise-separable block with a shortcut, mean, dense",
+        (1, 3, 32, 32),
+        "pillion.zoo.toys:SeparableResidual",
+        resizable=True,
+    ),
+)
+MODELS: dict[str, ZooModel] = {entry.name: entry for entry in _ALL}
+_BY_ANY_NAME = {name: entry for entry in _ALL for name in (entry.name, *entry.aliases)}
+
+
+def find(name: str) -> ZooModel | None:
+    """The model of that name or alias."""
+    return _BY_ANY_NAME.get(name)
+
+
+def build(
+    name: str, input_size: int | tuple[int, int] | None = None, seed: int = 0
+) -> tuple[nn.Module, tuple[Tensor, ...]]:
+    """A model in eval mode and example inputs, the same for the same seed; global random state stays as it is."""
+    import torch
+
+    from pillion.zoo import init
+
+    entry = _known(name)
+    shape = entry.shape_for(input_size)
+    module, _, class_name = entry.factory.partition(":")
+    factory = getattr(importlib.import_module(module), class_name)
+    with torch.random.fork_rng(devices=[]):  # constructors of torch layers draw from the global generator
+        model: nn.Module = factory()
+    data = init.generator(seed, init.Stream.STATISTICS)
+    batches = (init.normal_like(_statistics_shape(shape), data), init.normal_like(_statistics_shape(shape), data))
+    init.initialize(model, batches, init.generator(seed, init.Stream.WEIGHTS))
+    return model, (init.normal_like(shape, init.generator(seed, init.Stream.EXAMPLE)),)
+
+
+def random_inputs(
+    name: str, count: int, input_size: int | tuple[int, int] | None = None, seed: int = 0
+) -> list[tuple[Tensor, ...]]:
+    """Inputs distributed like the example of `build`, to calibrate and to compare with; a longer list starts alike."""
+    from pillion.zoo import init
+
+    shape = _known(name).shape_for(input_size)
+    source = init.generator(seed, init.Stream.INPUTS)
+    return [(init.normal_like(shape, source),) for _ in range(count)]
+
+
+def _known(name: str) -> ZooModel:
+    entry = find(name)
+    if entry is None:
+        close = difflib.get_close_matches(name, _BY_ANY_NAME, n=1)
+        raise PillionError(
+            f"no model is called {name}",
+            rule=f"one of {', '.join(MODELS)}",
+            help=f"did you mean {close[0]}?" if close else "`pillion models` lists them",
+        )
+    return entry
+
+
+def _resizable() -> list[str]:
+    return [entry.name for entry in _ALL if entry.resizable]
+
+
+def _statistics_shape(shape: tuple[int, ...]) -> tuple[int, ...]:
+    channels, *sides = shape[1:]
+    sample = (channels, *(min(side, STATISTICS_SIDE) for side in sides))
+    return (min(STATISTICS_SAMPLES, STATISTICS_NUMBERS // math.prod(sample)), *sample)

@@ -1,0 +1,36 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The deep autoencoder of MLPerf Tiny, which finds anomalies in machine sounds."""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+
+from torch import Tensor, nn
+
+EPS = 1e-3  # Keras' default, with which the reference model was trained
+FEATURES = 640  # five frames of 128 mel bands
+HIDDEN = (128, 128, 128, 128, 8, 128, 128, 128, 128)
+
+
+class DeepAutoencoder(nn.Module):
+    """Ten dense layers that squeeze 640 features through 8; what comes back wrong is the anomaly."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        widths = (FEATURES, *HIDDEN)
+        self.body = nn.Sequential(*(_dense(*pair) for pair in zip(widths, widths[1:])))
+        self.head = nn.Linear(widths[-1], FEATURES)
+
+    def forward(self, x: Tensor) -> Tensor:
+        out: Tensor = self.head(self.body(x))
+        return out
+
+
+def _dense(inputs: int, outputs: int) -> nn.Sequential:
+    return nn.Sequential(
+        OrderedDict(
+            linear=nn.Linear(inputs, outputs, bias=False),
+            norm=nn.BatchNorm1d(outputs, eps=EPS),
+            act=nn.ReLU(),
+        )
+    )

@@ -1,0 +1,104 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Weights of a model in an `.npz`: one array for each key of its state dict, in PyTorch's layouts."""
+
+from __future__ import annotations
+
+import os
+import tempfile
+import zipfile
+import zlib
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from pillion.errors import PillionError
+
+if TYPE_CHECKING:
+    from torch import nn
+
+COUNTER = "num_batches_tracked"  # of a batch norm; inference does not read it, so a file may leave it out
+SHOWN = 8
+
+Arrays = dict[str, "np.ndarray[Any, np.dtype[Any]]"]
+
+
+def load_weights(module: nn.Module, path: str | os.PathLike[str]) -> None:
+    """Copy the arrays of an `.npz` into a module; on any error the module stays as it was."""
+    import torch
+
+    arrays = _read(Path(path))
+    state = module.state_dict()
+    wanted = {key: tuple(value.shape) for key, value in state.items() if _is_weight(key)}
+    problems = _problems({key: value for key, value in arrays.items() if _is_weight(key)}, wanted)
+    if problems:
+        raise PillionError(
+            f"the weights in {path} do not fit the model {type(module).__name__}",
+            rule="every key of the model's state_dict(), and no other, with its shape and finite numbers",
+            here="\n".join(problems),
+            help="use the weights of this model, or write a file with pillion.zoo.save_weights(module, path)",
+        )
+    with torch.no_grad():
+        for key in wanted:
+            state[key].copy_(torch.from_numpy(np.ascontiguousarray(arrays[key])))
+
+
+def save_weights(module: nn.Module, path: str | os.PathLike[str]) -> None:
+    """Write what `load_weights` reads; an existing file is replaced only when the new one is complete."""
+    path = Path(path)
+    arrays: Arrays = {k: v.detach().cpu().numpy() for k, v in module.state_dict().items() if _is_weight(k)}
+    handle, part = tempfile.mkstemp(dir=path.parent, prefix=path.name, suffix=".part")
+    try:
+        with os.fdopen(handle, "wb") as file:
+            np.savez(file, **arrays)  # type: ignore[arg-type]
+        os.chmod(part, 0o644)
+        os.replace(part, path)
+    except BaseException:
+        os.unlink(part)
+        raise
+
+
+def _is_weight(key: str) -> bool:
+    return key.rpartition(".")[2] != COUNTER
+
+
+def _read(path: Path) -> Arrays:
+    try:
+        with np.load(path, allow_pickle=False) as archive:
+            if isinstance(archive, np.ndarray):
+                raise ValueError("it holds a single array")
+            return {key: archive[key] for key in archive.files}
+    except FileNotFoundError:
+        raise PillionError(f"no weights at {path}", rule="--weights names an .npz file") from None
+    except (OSError, ValueError, EOFError, TypeError, AttributeError, zipfile.BadZipFile, zlib.error) as error:
+        raise PillionError(
+            f"{path} is not a file of weights",
+            rule="an .npz archive of plain arrays, one for each key of the model's state_dict()",
+            here=str(error),
+            help="write one with pillion.zoo.save_weights(module, path), or with numpy.savez",
+        ) from None
+
+
+def _problems(arrays: Arrays, wanted: dict[str, tuple[int, ...]]) -> list[str]:
+    common = [key for key in wanted if key in arrays]
+    groups = {
+        "missing": [key for key in wanted if key not in arrays],
+        "unexpected": [key for key in arrays if key not in wanted],
+        "shape": [
+            f"{key} has {arrays[key].shape}, the model {wanted[key]}"
+            for key in common
+            if arrays[key].shape != wanted[key]
+        ],
+        "dtype": [f"{key} has {arrays[key].dtype}" for key in common if arrays[key].dtype.kind != "f"],
+        "not finite": [key for key in common if not _is_finite(arrays[key])],
+    }
+    return [f"{name}: {_shorten(keys)}" for name, keys in groups.items() if keys]
+
+
+def _is_finite(array: np.ndarray[Any, np.dtype[Any]]) -> bool:
+    return array.dtype.kind != "f" or bool(np.isfinite(array).all())
+
+
+def _shorten(items: list[str]) -> str:
+    more = len(items) - SHOWN
+    return ", ".join(items[:SHOWN]) + (f" and {more} more" if more > 0 else "")
