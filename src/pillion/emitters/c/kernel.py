@@ -1,0 +1,66 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What the C emitter knows about a kernel: which ops it takes, how it is called, how its constants are packed."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from pillion.ir.numerics import Arithmetic
+from pillion.ir.op import Op
+from pillion.ir.types import Value
+from pillion.ir.verdict import Verdict
+
+Param = int | float | NDArray[np.generic]
+Params = Mapping[str, Param]
+"""Fields of a kernel's params struct. A number becomes a literal, an array a constant in flash and a pointer to it."""
+
+
+@dataclass(frozen=True)
+class Routine:
+    """A C function of the kernel library: `void name(const name_params *, inputs..., output, scratch)`."""
+
+    name: str
+    source: str
+    """Its file below kernels/."""
+    header: str = "kernels.h"
+    """Where it is declared, below kernels/include/pillion/."""
+
+    @property
+    def params_type(self) -> str:
+        return f"{self.name}_params"
+
+
+@dataclass(frozen=True)
+class Call:
+    """One call in the generated program."""
+
+    routine: Routine
+    params: Params
+    inputs: tuple[Value, ...]
+    output: Value
+
+
+def takes_all(op: Op, arithmetic: Arithmetic) -> tuple[Verdict, ...]:
+    """The precondition of a kernel that has none."""
+    return ()
+
+
+@dataclass(frozen=True)
+class Kernel:
+    """How one kind of op is done, under which conditions, with how much scratch memory."""
+
+    name: str
+    """As it is shown in profiles: `conv2d_1x1_mve`."""
+    op: type[Op]
+    calls: Callable[[Op, Arithmetic], tuple[Call, ...]]
+    takes: Callable[[Op, Arithmetic], tuple[Verdict, ...]] = takes_all
+    """Every condition judged; the kernel may be used if all are ok."""
+    scratch_bytes: Callable[[Op], int] = lambda op: 0
+    in_place: Callable[[Op], tuple[Value, ...]] = lambda op: ()
+    """The operands whose memory the result may overwrite."""
+    overread_bytes: int = 0
+    """How far behind the end of an operand the kernel may read (never write)."""

@@ -1,0 +1,149 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A graph: ops in an order in which they can run, over named values. Graphs are never changed, only remade."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+
+from pillion.errors import PillionError
+from pillion.ir.numerics import Arithmetic
+from pillion.ir.op import Op
+from pillion.ir.types import Array, Value
+
+
+@dataclass(frozen=True, eq=False)
+class Graph:
+    """Inputs, ops in running order, outputs, and whose arithmetic they compute."""
+
+    name: str
+    inputs: tuple[Value, ...]
+    ops: tuple[Op, ...]
+    outputs: tuple[Value, ...]
+    arithmetic: Arithmetic = Arithmetic.CMSIS_NN
+
+    def __iter__(self) -> Iterator[Op]:
+        return iter(self.ops)
+
+    @cached_property
+    def producers(self) -> dict[Value, Op]:
+        return {result: op for op in self.ops for result in op.results}
+
+    @cached_property
+    def users(self) -> dict[Value, list[Op]]:
+        users: dict[Value, list[Op]] = {}
+        for op in self.ops:
+            for value in dict.fromkeys(op.operands):
+                users.setdefault(value, []).append(op)
+        return users
+
+    @cached_property
+    def values(self) -> dict[str, Value]:
+        """Every value by name, in order of first appearance."""
+        found: dict[str, Value] = {v.name: v for v in self.inputs}
+        for op in self.ops:
+            found.update((v.name, v) for v in (*op.operands, *op.results))
+        found.update((v.name, v) for v in self.outputs)
+        return found
+
+    @property
+    def constants(self) -> list[Value]:
+        return [v for v in self.values.values() if v.is_constant]
+
+    @property
+    def macs(self) -> int:
+        return sum(op.macs for op in self.ops)
+
+    def is_output(self, value: Value) -> bool:
+        return value in self.outputs
+
+    def only_user(self, value: Value) -> Op | None:
+        """The op that alone reads a value, which then is no output of the graph either."""
+        users = self.users.get(value, [])
+        return users[0] if len(users) == 1 and not self.is_output(value) else None
+
+    def replace(self, **changes: object) -> Graph:
+        return dataclasses.replace(self, **changes)  # type: ignore[arg-type]  # field names are checked at run time
+
+    def substitute(self, values: Mapping[Value, Value]) -> Graph:
+        """The same graph with some values exchanged everywhere."""
+        return self.replace(
+            inputs=tuple(values.get(v, v) for v in self.inputs),
+            ops=tuple(op.substitute(values) for op in self.ops),
+            outputs=tuple(values.get(v, v) for v in self.outputs),
+        )
+
+    def without_dead_ops(self) -> Graph:
+        """Only the ops that some output needs."""
+        needed = set(self.outputs)
+        kept: list[Op] = []
+        for op in reversed(self.ops):
+            if any(r in needed for r in op.results):
+                kept.append(op)
+                needed.update(op.operands)
+        return self if len(kept) == len(self.ops) else self.replace(ops=tuple(reversed(kept)))
+
+    def reference(self, *inputs: Array) -> tuple[Array, ...]:
+        """What the graph means: every op's exact reference, in order."""
+        values = self.reference_values(*inputs)
+        return tuple(values[v] for v in self.outputs)
+
+    def reference_values(self, *inputs: Array) -> dict[Value, Array]:
+        """The reference result of every value."""
+        check_inputs(self, inputs)
+        values: dict[Value, Array] = dict(zip(self.inputs, inputs, strict=True))
+        for op in self.ops:
+            operands = [v.constant if v.is_constant else values[v] for v in op.operands]
+            made = op.reference(self.arithmetic, *operands)
+            values.update(zip(op.results, made if isinstance(made, tuple) else (made,), strict=True))
+        values.update((v, v.constant) for v in self.outputs if v.is_constant)
+        return values
+
+
+def check_inputs(graph: Graph, inputs: Sequence[Array]) -> None:
+    """Raises where arrays do not fit the graph's inputs."""
+    if len(inputs) != len(graph.inputs):
+        raise PillionError(
+            f"`{graph.name}` takes {len(graph.inputs)} inputs, got {len(inputs)}",
+            here=", ".join(map(repr, graph.inputs)),
+        )
+    for value, array in zip(graph.inputs, inputs, strict=True):
+        if array.shape != value.shape or array.dtype != value.dtype.numpy:
+            raise PillionError(
+                f"input `{value.name}` of `{graph.name}` does not fit",
+                rule=f"{value.dtype.value}{list(value.shape)}",
+                here=f"{array.dtype}{list(array.shape)}",
+                help="--io-dtype and --io-layout of `pillion compile` choose what a program takes",
+            )
+
+
+class Names:
+    """Gives out names that a graph does not have yet."""
+
+    def __init__(self, taken: Mapping[str, object] | Sequence[str] = ()) -> None:
+        self._taken = Counter(taken)
+
+    def fresh(self, wish: str) -> str:
+        """The wished name, with a number behind it if it is taken."""
+        name, number = wish, 1
+        while self._taken[name]:
+            number += 1
+            name = f"{wish}_{number}"
+        self._taken[name] += 1
+        return name
+
+
+Rewrite = Callable[[Graph, Op], "Sequence[Op] | None"]
+
+
+def rewrite(graph: Graph, rule: Rewrite) -> Graph:
+    """One sweep in running order: where `rule` answers with ops, they stand in for the op. An empty answer removes
+    an op whose results nobody needs."""
+    ops: list[Op] = []
+    for op in graph.ops:
+        replacement = rule(graph, op)
+        ops.extend([op] if replacement is None else replacement)
+    return graph.replace(ops=tuple(ops)).without_dead_ops()

@@ -1,0 +1,129 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The only place that turns scales into integer multipliers and that rounds.
+
+Two arithmetics are known by name. `cmsis-nn` is the default: scale ratios in double precision, a multiply that rounds
+half up, a right shift that rounds half away from zero. `tflite` is that of LiteRT's reference kernels, used for NPU
+segments and imported `.tflite` files: the same requantization, but some operators form their ratio in float32 and some
+have rules of their own. Where an op differs, its class says so.
+
+Zero points are always those of the quantization (real = scale * (q - zero_point)); nothing here is negated.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from enum import Enum
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+Int64Array = NDArray[np.int64]
+
+INT32_MIN, INT32_MAX = -(2**31), 2**31 - 1
+
+
+class Arithmetic(Enum):
+    """Whose bits a graph computes."""
+
+    CMSIS_NN = "cmsis-nn"
+    TFLITE = "tflite"
+
+
+@dataclass(frozen=True)
+class Multiplier:
+    """mantissa * 2^shift / 2^31, the mantissa in [2^30, 2^31) or 0. A positive shift is a left shift."""
+
+    mantissa: int
+    shift: int
+
+
+def encode(real: float) -> Multiplier:
+    """The fixed-point form of a scale ratio; the mantissa is rounded half up."""
+    if not (real >= 0 and math.isfinite(real)):
+        raise ValueError(f"a scale ratio must be finite and not negative, got {real!r}")
+    fraction, shift = math.frexp(real)
+    mantissa = math.floor(fraction * 2**31 + 0.5)
+    if mantissa == 2**31:
+        mantissa, shift = 2**30, shift + 1
+    if shift < -31 or mantissa == 0:
+        return Multiplier(0, 0)
+    if shift > 30:
+        raise ValueError(f"a scale ratio of {real!r} needs a left shift of {shift}, more than 30")
+    return Multiplier(mantissa, shift)
+
+
+def encode_all(reals: ArrayLike) -> tuple[NDArray[np.int32], NDArray[np.int32]]:
+    """Mantissas and shifts of several ratios, as the kernels want them."""
+    encoded = [encode(float(real)) for real in np.atleast_1d(np.asarray(reals, np.float64))]
+    return np.array([m.mantissa for m in encoded], np.int32), np.array([m.shift for m in encoded], np.int32)
+
+
+def wrap32(x: ArrayLike) -> Int64Array:
+    """The value modulo 2^32, as a signed 32-bit number held in 64 bits."""
+    return np.asarray(x, np.int64).astype(np.uint64).astype(np.uint32).astype(np.int32).astype(np.int64)
+
+
+def multiply_high(a: ArrayLike, b: ArrayLike) -> Int64Array:
+    """(a * b) / 2^31, rounded half up."""
+    return (np.asarray(a, np.int64) * np.asarray(b, np.int64) + 2**30) >> 31
+
+
+def shift_right(x: ArrayLike, places: ArrayLike) -> Int64Array:
+    """x / 2^places, rounded half away from zero; places may be 0."""
+    x, places = np.asarray(x, np.int64), np.asarray(places, np.int64)
+    half = np.where(places > 0, np.int64(1) << np.maximum(places - 1, 0), 0)
+    return np.where(places > 0, (x + half - (x < 0)) >> places, x)
+
+
+def requantize(x: ArrayLike, mantissa: ArrayLike, shift: ArrayLike) -> Int64Array:
+    """x * 2^shift * mantissa / 2^31: a left shift that wraps in 32 bits, or a right shift after the multiply."""
+    shift = np.asarray(shift, np.int64)
+    shifted = wrap32(np.asarray(x, np.int64) << np.maximum(shift, 0))
+    return shift_right(multiply_high(shifted, mantissa), np.maximum(-shift, 0))
+
+
+def scale_by(x: ArrayLike, real: float) -> Int64Array:
+    """`requantize` by the encoded form of a ratio."""
+    multiplier = encode(real)
+    return requantize(x, multiplier.mantissa, multiplier.shift)
+
+
+def round_half_away(x: ArrayLike) -> NDArray[np.float64]:
+    """Nearest integer, ties away from zero, of doubles."""
+    x = np.asarray(x, np.float64)
+    nearest = np.rint(x)
+    is_tie = np.abs(x - np.trunc(x)) == 0.5
+    return np.where(is_tie, np.trunc(x) + np.sign(x), nearest)
+
+
+def divide_half_away(x: ArrayLike, divisor: ArrayLike) -> Int64Array:
+    """x / divisor for a positive divisor, rounded half away from zero (integer half: divisor // 2)."""
+    x, divisor = np.asarray(x, np.int64), np.asarray(divisor, np.int64)
+    return np.sign(x) * ((np.abs(x) + divisor // 2) // divisor)
+
+
+def ratio(arithmetic: Arithmetic, numerators: tuple[float, ...], denominator: float, *, float32_in_tflite: bool = False) -> float:
+    """A product of scales over a scale. LiteRT forms it in float32 for some operators and in double for the others."""
+    number = np.float32 if float32_in_tflite and arithmetic is Arithmetic.TFLITE else np.float64
+    product = number(numerators[0])
+    for factor in numerators[1:]:
+        product = number(product * number(factor))
+    return float(number(product / number(denominator)))
+
+
+def quantize_array(x: ArrayLike, scale: ArrayLike, zero_point: int, low: int, high: int) -> Int64Array:
+    """Real numbers to integers as PyTorch's quantizer does it at compile time: ties to even, saturating."""
+    levels = np.rint(np.asarray(x, np.float64) / np.asarray(scale, np.float64)) + zero_point
+    return np.clip(levels, low, high).astype(np.int64)
+
+
+def quantize_bias(bias: ArrayLike, input_scale: float, weight_scales: ArrayLike) -> NDArray[np.int32]:
+    """A float bias at the accumulator's scale, saturated to 32 bits."""
+    scale = input_scale * np.asarray(weight_scales, np.float64)
+    return quantize_array(bias, scale, 0, INT32_MIN, INT32_MAX).astype(np.int32)
+
+
+def saturate(x: ArrayLike, low: int, high: int) -> NDArray[np.int8]:
+    """Clamp to [low, high] and narrow to int8."""
+    return np.clip(np.asarray(x), low, high).astype(np.int8)

@@ -1,0 +1,176 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What an op is: a frozen dataclass of operands, one or more results, and attributes, with its shape rule and its meaning.
+
+    @op("clamp", quantization=Quantization.SHARED)
+    class Clamp(Op):
+        '''Values below `low` become `low`, above `high` become `high`.'''
+
+        x: Value = operand()
+        y: Value = result()
+        low: int = -128
+        high: int = 127
+
+The text form, the verifier, the docs page and the random programs of the tests are derived from these fields.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable, Iterator, Mapping
+from enum import Enum
+from typing import Any, ClassVar, TypeVar
+
+import numpy as np
+from typing_extensions import dataclass_transform
+
+from pillion.errors import PillionError
+from pillion.ir.numerics import Arithmetic
+from pillion.ir.types import Array, DType, TensorType, Value
+
+
+class Quantization(Enum):
+    """How the quantization of the result follows from that of the operands; the quantizer is derived from this."""
+
+    OWN = "the result has parameters of its own"
+    SHARED = "operands and result have the same parameters"
+    FIXED = "the result has parameters that the op fixes"
+    NONE = "the op converts between number formats"
+
+
+def operand() -> Any:
+    """Declares a field that is a tensor the op reads (a `Value`, a tuple of them, or None where optional)."""
+    return dataclasses.field(metadata={"role": "operand"})
+
+
+def optional_operand() -> Any:
+    """Declares an operand that may be absent."""
+    return dataclasses.field(default=None, metadata={"role": "operand"})
+
+
+def result() -> Any:
+    """Declares a field that is a tensor the op makes."""
+    return dataclasses.field(metadata={"role": "result"})
+
+
+@dataclasses.dataclass(frozen=True, eq=False, kw_only=True)
+class Op:
+    """Base of all ops. `source` is the line of the model that the op comes from; it never changes what the op computes."""
+
+    kind: ClassVar[str] = ""
+    quantization: ClassVar[Quantization] = Quantization.OWN
+
+    source: str = dataclasses.field(default="", metadata={"role": "source"})
+
+    def infer(self) -> TensorType:
+        """Shape and element type of the result, from operands and attributes (its quantization is a choice)."""
+        raise NotImplementedError
+
+    def check(self) -> None:
+        """Raises a PillionError where operands and attributes do not make sense together."""
+
+    def reference(self, arithmetic: Arithmetic, *operands: Array) -> Array:
+        """The exact meaning, in integers: the definition that every executor is compared with."""
+        raise NotImplementedError
+
+    @classmethod
+    def examples(cls) -> Iterator[Op]:
+        """Small instances at the edges: for the tests of every executor, and for the documentation."""
+        raise NotImplementedError
+
+    @property
+    def name(self) -> str:
+        """An op is called by its first result."""
+        return self.results[0].name
+
+    @property
+    def operands(self) -> tuple[Value, ...]:
+        return tuple(v for f in _fields(self, "operand") for v in _values(getattr(self, f.name)))
+
+    @property
+    def results(self) -> tuple[Value, ...]:
+        return tuple(v for f in _fields(self, "result") for v in _values(getattr(self, f.name)))
+
+    @property
+    def activations(self) -> tuple[Value, ...]:
+        """The operands that are not constants."""
+        return tuple(v for v in self.operands if not v.is_constant)
+
+    @property
+    def attributes(self) -> dict[str, Any]:
+        """Everything that is neither a tensor nor the source line, by name."""
+        return {f.name: getattr(self, f.name) for f in dataclasses.fields(self) if not f.metadata.get("role")}
+
+    @property
+    def macs(self) -> int:
+        """Multiply-accumulates of one run."""
+        return 0
+
+    def refuse(self, rule: str, here: object, help: str = "") -> PillionError:
+        """The error of `check`: what the op wants and what it got."""
+        place = f"{here}" + (f"  ({self.source})" if self.source else "")
+        return PillionError(f"{self.kind} `{self.name}` is not valid", rule=rule, here=place, help=help)
+
+    def substitute(self, values: Mapping[Value, Value]) -> Op:
+        """The same op with some of its tensors exchanged."""
+        if not any(v in values for v in (*self.operands, *self.results)):
+            return self
+        changes = {}
+        for field in dataclasses.fields(self):
+            if field.metadata.get("role") in ("operand", "result"):
+                old = getattr(self, field.name)
+                changes[field.name] = (
+                    tuple(values.get(v, v) for v in old) if isinstance(old, tuple) else values.get(old, old)
+                )
+        return dataclasses.replace(self, **changes)
+
+
+def _fields(op: Op | type[Op], role: str) -> list[dataclasses.Field[Any]]:
+    return [f for f in dataclasses.fields(op) if f.metadata.get("role") == role]
+
+
+def _values(held: Value | tuple[Value, ...] | None) -> tuple[Value, ...]:
+    if held is None:
+        return ()
+    return held if isinstance(held, tuple) else (held,)
+
+
+def operand_fields(op: Op | type[Op]) -> list[str]:
+    return [f.name for f in _fields(op, "operand")]
+
+
+def result_fields(op: Op | type[Op]) -> list[str]:
+    return [f.name for f in _fields(op, "result")]
+
+
+OpClass = TypeVar("OpClass", bound=type[Op])
+
+
+@dataclass_transform(frozen_default=True, eq_default=False, kw_only_default=True, field_specifiers=(operand, optional_operand, result))
+def op(kind: str, quantization: Quantization = Quantization.OWN) -> Callable[[OpClass], OpClass]:
+    """Makes a class an op: a frozen dataclass with its name in the text form and its quantization rule."""
+
+    def declare(cls: OpClass) -> OpClass:
+        cls.kind, cls.quantization = kind, quantization
+        return dataclasses.dataclass(frozen=True, eq=False, kw_only=True)(cls)  # type: ignore[return-value]  # dataclass() loses the bound
+
+    return declare
+
+
+def int8(array: Array) -> Array:
+    return array.astype(np.int8)
+
+
+def want_rank(op: Op, value: Value, rank: int) -> None:
+    if value.type.rank != rank:
+        raise op.refuse(f"{op.kind}: `{value.name}` has rank {rank}", f"shape {list(value.shape)}")
+
+
+def want_dtype(op: Op, value: Value, dtype: DType) -> None:
+    if value.dtype is not dtype:
+        raise op.refuse(f"{op.kind}: `{value.name}` is {dtype.value}", value.dtype.value)
+
+
+def want_same_quant(op: Op, *values: Value) -> None:
+    quants = {v.type.quant for v in values}
+    if len(quants) > 1:
+        raise op.refuse(f"{op.kind}: operands and result share scale and zero point", ", ".join(map(str, quants)))

@@ -1,0 +1,186 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The text form of a graph: readable, exact, and parsed back to an equal graph.
+
+    graph ds_cnn arithmetic=cmsis-nn
+    input x: int8[1, 5, 3, 8] @(0.05, -3)
+    const w: int8[4, 1, 1, 8] @axis0(0.1, 0.2, 0.3, 0.4) = base64:...
+    y: int8[1, 5, 3, 4] @(0.1, 0) = conv2d(x=x, weights=w, bias=b) stride=(1, 1) low=-128 # model.py:41
+    output y
+"""
+
+from __future__ import annotations
+
+import ast
+import base64
+import dataclasses
+import re
+import zlib
+from collections.abc import Mapping
+from enum import Enum
+from typing import Any, get_type_hints
+
+import numpy as np
+
+from pillion.errors import PillionError
+from pillion.ir.graph import Graph
+from pillion.ir.numerics import Arithmetic
+from pillion.ir.op import Op, operand_fields, result_fields
+from pillion.ir.types import DType, PerChannel, PerTensor, Quant, TensorType, Value
+
+SHORT_CONSTANT = 16
+"""Constants of at most so many elements are written as a list."""
+
+
+def to_text(graph: Graph, *, constants: bool = True) -> str:
+    """The whole graph; with `constants=False` long constants are named but not spelled out (this does not parse back)."""
+    lines = [f"graph {graph.name} arithmetic={graph.arithmetic.value}"]
+    lines += [f"input {_typed(v)}" for v in graph.inputs]
+    lines += [f"const {_typed(v)} = {_data_text(v, constants)}" for v in graph.constants]
+    lines += [op_text(op) for op in graph.ops]
+    lines += [f"output {v.name}" for v in graph.outputs]
+    return "\n".join(lines) + "\n"
+
+
+def op_text(op: Op) -> str:
+    """One op as it stands in the text form."""
+    results = ", ".join(_typed(v) for v in op.results)
+    operands = ", ".join(
+        f"{name}={_names(getattr(op, name))}" for name in operand_fields(op) if getattr(op, name) is not None
+    )
+    attributes = "".join(f" {name}={_attribute_text(value)}" for name, value in op.attributes.items())
+    source = f" # {op.source}" if op.source else ""
+    return f"{results} = {op.kind}({operands}){attributes}{source}"
+
+
+def _typed(value: Value) -> str:
+    return f"{value.name}: {value.dtype.value}{list(value.shape)}{_quant_text(value.type.quant)}"
+
+
+def _quant_text(quant: Quant | None) -> str:
+    match quant:
+        case PerTensor(scale, zero_point):
+            return f" @({scale!r}, {zero_point})"
+        case PerChannel(scales, axis):
+            return f" @axis{axis}({', '.join(map(repr, scales))})"
+        case _:
+            return ""
+
+
+def _data_text(value: Value, whole: bool) -> str:
+    data = value.constant
+    if data.size <= SHORT_CONSTANT:
+        return str(data.ravel().tolist())
+    if not whole:
+        return "..."
+    return "base64:" + base64.b64encode(zlib.compress(data.tobytes(), 9)).decode()
+
+
+def _names(held: Value | tuple[Value, ...]) -> str:
+    return held.name if isinstance(held, Value) else "[" + ", ".join(v.name for v in held) + "]"
+
+
+def _attribute_text(value: Any) -> str:
+    if isinstance(value, Enum):
+        return str(value.value)
+    if isinstance(value, Graph):
+        return "base64:" + base64.b64encode(zlib.compress(to_text(value).encode(), 9)).decode()
+    return repr(value)
+
+
+_TYPED = re.compile(r"(?P<name>[^\s:]+): (?P<dtype>\w+)\[(?P<shape>[^\]]*)\](?: @(?P<axis>axis\d+)?\((?P<quant>[^)]*)\))?")
+_OP = re.compile(r"^(?P<results>.*?) = (?P<kind>\w+)\((?P<operands>[^)]*)\)(?P<attributes>.*?)(?: # (?P<source>.*))?$")
+_ATTRIBUTE = re.compile(r" (\w+)=((?:\([^)]*\)|\[[^\]]*\]|'[^']*'|\S)+)")
+
+
+def parse(text: str, kinds: Mapping[str, type[Op]]) -> Graph:
+    """The graph that a text describes."""
+    values: dict[str, Value] = {}
+    inputs, outputs, ops = [], [], []
+    name, arithmetic = "", Arithmetic.CMSIS_NN
+    for number, line in enumerate(text.splitlines(), 1):
+        word, _, rest = line.partition(" ")
+        try:
+            if not line.strip():
+                continue
+            if word == "graph":
+                name, _, spelled = rest.partition(" arithmetic=")
+                arithmetic = Arithmetic(spelled)
+            elif word == "input":
+                inputs.append(_remember(values, _parse_value(rest)))
+            elif word == "const":
+                _remember(values, _parse_constant(rest))
+            elif word == "output":
+                outputs.append(values[rest.strip()])
+            else:
+                ops.append(_parse_op(line, values, kinds))
+        except (ValueError, KeyError, SyntaxError, AttributeError, TypeError, zlib.error) as error:
+            raise PillionError("a graph's text does not parse", rule=str(error), here=f"line {number}: {line[:200]}") from None
+    return Graph(name, tuple(inputs), tuple(ops), tuple(outputs), arithmetic)
+
+
+def _remember(values: dict[str, Value], value: Value) -> Value:
+    return values.setdefault(value.name, value)
+
+
+def _parse_value(text: str) -> Value:
+    match = _TYPED.fullmatch(text.strip())
+    if match is None:
+        raise ValueError("expected `name: dtype[shape] @(scale, zero point)`")
+    return _value_of(match)
+
+
+def _value_of(match: re.Match[str]) -> Value:
+    shape = tuple(int(d) for d in match["shape"].split(",") if d.strip())
+    quant: Quant | None = None
+    if match["axis"]:
+        quant = PerChannel(tuple(float(s) for s in match["quant"].split(",")), int(match["axis"][4:]))
+    elif match["quant"]:
+        scale, zero_point = match["quant"].split(",")
+        quant = PerTensor(float(scale), int(zero_point))
+    return Value(match["name"], TensorType(shape, DType(match["dtype"]), quant))
+
+
+def _parse_constant(text: str) -> Value:
+    typed, _, spelled = text.partition(" = ")
+    value = _parse_value(typed)
+    if spelled.startswith("base64:"):
+        raw = zlib.decompress(base64.b64decode(spelled[7:]))
+        data = np.frombuffer(raw, value.dtype.numpy).reshape(value.shape)
+    else:
+        data = np.array(ast.literal_eval(spelled), value.dtype.numpy).reshape(value.shape)
+    return dataclasses.replace(value, data=data)
+
+
+def _parse_op(line: str, values: dict[str, Value], kinds: Mapping[str, type[Op]]) -> Op:
+    match = _OP.match(line)
+    if match is None:
+        raise ValueError("expected `result: type = kind(operands) attributes`")
+    if match["kind"] not in kinds:
+        raise ValueError(f"no op is called `{match['kind']}`")
+    cls = kinds[match["kind"]]
+    fields: dict[str, Any] = dict(_parse_operands(match["operands"], values))
+    results = [_value_of(found) for found in _TYPED.finditer(match["results"])]
+    for value in results:
+        values[value.name] = value
+    name = result_fields(cls)[0]
+    fields[name] = tuple(results) if get_type_hints(cls)[name] is not Value else results[0]
+    hints = get_type_hints(cls)
+    for key, spelled in _ATTRIBUTE.findall(match["attributes"]):
+        fields[key] = _parse_attribute(spelled, hints[key], kinds)
+    return cls(**fields, source=match["source"] or "")
+
+
+def _parse_operands(text: str, values: dict[str, Value]) -> list[tuple[str, Any]]:
+    found = re.findall(r"(\w+)=(\[[^\]]*\]|[^,\s]+)", text)
+    return [
+        (key, tuple(values[n.strip()] for n in held[1:-1].split(",") if n.strip()) if held.startswith("[") else values[held])
+        for key, held in found
+    ]
+
+
+def _parse_attribute(spelled: str, hint: Any, kinds: Mapping[str, type[Op]]) -> Any:
+    if isinstance(hint, type) and issubclass(hint, Enum):
+        return hint(spelled)
+    if hint is Graph:
+        return parse(zlib.decompress(base64.b64decode(spelled[7:])).decode(), kinds)
+    return {"inf": float("inf"), "-inf": float("-inf")}.get(spelled) or ast.literal_eval(spelled)

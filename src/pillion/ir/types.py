@@ -1,0 +1,175 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What a tensor is: shape, element type, quantization, and constant data where there is some."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from enum import Enum
+
+import numpy as np
+from numpy.typing import NDArray
+
+Array = NDArray[np.generic]
+Shape = tuple[int, ...]
+Pair = tuple[int, int]
+"""Height and width."""
+Sides = tuple[int, int, int, int]
+"""Top, left, bottom, right."""
+
+
+class DType(Enum):
+    """Element types; the value is the name in the text form."""
+
+    INT8 = "int8"
+    UINT8 = "uint8"
+    INT16 = "int16"
+    INT32 = "int32"
+    FLOAT32 = "float32"
+    BOOL = "bool"
+
+    @property
+    def numpy(self) -> np.dtype[np.generic]:
+        return np.dtype(self.value)
+
+    @property
+    def size_bytes(self) -> int:
+        return self.numpy.itemsize
+
+    @property
+    def bounds(self) -> Pair:
+        """Smallest and largest value of an integer type."""
+        info = np.iinfo(self.numpy)
+        return int(info.min), int(info.max)
+
+
+@dataclass(frozen=True)
+class PerTensor:
+    """real = scale * (quantized - zero_point). The scale is representable in float32."""
+
+    scale: float
+    zero_point: int = 0
+
+    def __post_init__(self) -> None:
+        if not (self.scale > 0 and math.isfinite(self.scale)):
+            raise ValueError(f"a quantization scale must be positive and finite, got {self.scale!r}")
+        object.__setattr__(self, "scale", float(np.float32(self.scale)))
+
+
+@dataclass(frozen=True)
+class PerChannel:
+    """real = scales[channel] * quantized: symmetric, one scale for each index along `axis`."""
+
+    scales: tuple[float, ...]
+    axis: int
+
+    def __post_init__(self) -> None:
+        if not self.scales or not all(s > 0 and math.isfinite(s) for s in self.scales):
+            raise ValueError(f"quantization scales must be positive and finite, got {self.scales!r}")
+        object.__setattr__(self, "scales", tuple(float(np.float32(s)) for s in self.scales))
+
+
+Quant = PerTensor | PerChannel
+
+
+@dataclass(frozen=True)
+class TensorType:
+    """Shape, element type and, for quantized tensors, what the integers mean."""
+
+    shape: Shape
+    dtype: DType
+    quant: Quant | None = None
+
+    def __post_init__(self) -> None:
+        if any(d < 0 for d in self.shape):
+            raise ValueError(f"a shape has no negative sizes, got {self.shape}")
+        match self.quant:
+            case PerChannel(scales, axis) if not (0 <= axis < self.rank and len(scales) == self.shape[axis]):
+                raise ValueError(f"{len(scales)} scales on axis {axis} do not fit shape {self.shape}")
+            case PerTensor(_, zero_point) if not self.dtype.bounds[0] <= zero_point <= self.dtype.bounds[1]:
+                raise ValueError(f"zero point {zero_point} is outside {self.dtype.value}")
+
+    @property
+    def rank(self) -> int:
+        return len(self.shape)
+
+    @property
+    def elements(self) -> int:
+        return math.prod(self.shape)
+
+    @property
+    def size_bytes(self) -> int:
+        return self.elements * self.dtype.size_bytes
+
+
+@dataclass(frozen=True, eq=False)
+class Value:
+    """A named tensor: made by one op, given by the user, or constant. Two values are equal if they are the same object."""
+
+    name: str
+    type: TensorType
+    data: Array | None = None
+
+    def __post_init__(self) -> None:
+        if self.data is None:
+            return
+        if self.data.shape != self.shape or self.data.dtype != self.dtype.numpy:
+            raise ValueError(f"{self.name}: data {self.data.dtype}{self.data.shape} is not {self.type}")
+
+    def __repr__(self) -> str:
+        return f"{self.name}: {self.dtype.value}{list(self.shape)}"
+
+    @property
+    def shape(self) -> Shape:
+        return self.type.shape
+
+    @property
+    def dtype(self) -> DType:
+        return self.type.dtype
+
+    @property
+    def is_constant(self) -> bool:
+        return self.data is not None
+
+    @property
+    def constant(self) -> Array:
+        """The data of a constant."""
+        if self.data is None:
+            raise ValueError(f"{self.name} is not a constant")
+        return self.data
+
+    @property
+    def quant(self) -> PerTensor:
+        """Per-tensor quantization; asking for it where there is none is an error of the caller."""
+        if not isinstance(self.type.quant, PerTensor):
+            raise ValueError(f"{self.name} is not quantized per tensor")
+        return self.type.quant
+
+    @property
+    def scale(self) -> float:
+        return self.quant.scale
+
+    @property
+    def zero_point(self) -> int:
+        return self.quant.zero_point
+
+    @property
+    def is_quantized(self) -> bool:
+        return self.type.quant is not None
+
+    @property
+    def channel_scales(self) -> NDArray[np.float64]:
+        """One scale per channel, or the one scale of the tensor, as an array."""
+        match self.type.quant:
+            case PerChannel(scales):
+                return np.array(scales)
+            case PerTensor(scale):
+                return np.array([scale])
+            case _:
+                raise ValueError(f"{self.name} is not quantized")
+
+
+def constant(name: str, data: Array, quant: Quant | None = None) -> Value:
+    """A constant value whose type follows from its data."""
+    data = np.ascontiguousarray(data)
+    return Value(name, TensorType(data.shape, DType(data.dtype.name), quant), data)

@@ -1,0 +1,28 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The answer to "may this op run here?": never a bare bool, always the rule, what it wants and what was found."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """One rule judged on one op."""
+
+    rule: str
+    ok: bool
+    wanted: str
+    got: str
+
+    def __str__(self) -> str:
+        return f"{self.rule}: wants {self.wanted}, got {self.got}"
+
+
+def all_ok(verdicts: Iterable[Verdict]) -> bool:
+    return all(v.ok for v in verdicts)
+
+
+def failures(verdicts: Iterable[Verdict]) -> list[Verdict]:
+    return [v for v in verdicts if not v.ok]

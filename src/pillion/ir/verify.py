@@ -1,0 +1,57 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What must hold for every graph, checked before and after every pass."""
+
+from __future__ import annotations
+
+from pillion.errors import PillionError
+from pillion.ir.graph import Graph
+from pillion.ir.op import Op
+from pillion.ir.types import Value
+
+
+def verify(graph: Graph, after: str = "") -> Graph:
+    """The graph itself, or a PillionError that shows the op at fault."""
+    defined: dict[str, Value] = {}
+    for value in graph.inputs:
+        _define(defined, value)
+    for op in graph.ops:
+        try:
+            _verify_op(defined, op)
+        except PillionError as error:
+            raise _located(error, op, after) from None
+    for value in graph.outputs:
+        if not value.is_constant and defined.get(value.name) is not value:
+            raise PillionError(f"output `{value.name}` of `{graph.name}` is made by no op")
+    return graph
+
+
+def _verify_op(defined: dict[str, Value], op: Op) -> None:
+    for value in op.operands:
+        known = defined.setdefault(value.name, value) if value.is_constant else defined.get(value.name)
+        if known is None:
+            raise op.refuse("an operand is made before it is read", f"`{value.name}`")
+        if known is not value:
+            raise op.refuse("one name, one value", f"two different values are called `{value.name}`")
+    op.check()
+    inferred = op.infer()
+    first = op.results[0]
+    if (inferred.shape, inferred.dtype) != (first.shape, first.dtype):
+        raise op.refuse(
+            f"the result is {inferred.dtype.value}{list(inferred.shape)}",
+            f"`{first.name}` is {first.dtype.value}{list(first.shape)}",
+        )
+    for value in op.results:
+        _define(defined, value)
+
+
+def _define(defined: dict[str, Value], value: Value) -> None:
+    if value.name in defined:
+        raise PillionError(f"two values are called `{value.name}`")
+    defined[value.name] = value
+
+
+def _located(error: PillionError, op: Op, after: str) -> PillionError:
+    from pillion.ir.text import op_text
+
+    help = error.help or (f"found after pass `{after}`; --intermediates keeps the graph's text" if after else "")
+    return PillionError(error.what, rule=error.rule, here=f"{error.here}\n{op_text(op)}", help=help)

@@ -1,0 +1,51 @@
+# SPDX-License-Identifier: Apache-2.0
+"""All ops. This list is the only one: the text form, the tables' completeness test and the docs read it."""
+
+from __future__ import annotations
+
+from pillion.ir import text
+from pillion.ir.graph import Graph
+from pillion.ir.op import Op
+from pillion.ops.conv import Conv2d, DepthwiseConv2d
+from pillion.ops.elementwise import Add, Maximum, Minimum, Mul, Sub
+from pillion.ops.formats import Dequantize, Quantize, Requantize
+from pillion.ops.linear import Linear
+from pillion.ops.lut import Clamp, Function, Lut
+from pillion.ops.movement import Concat, Pad, Reshape, Slice, Transpose
+from pillion.ops.pool import AvgPool2d, MaxPool2d, Mean
+from pillion.ops.softmax import Softmax
+
+ALL_OPS: tuple[type[Op], ...] = (
+    Conv2d,
+    DepthwiseConv2d,
+    Linear,
+    Add,
+    Sub,
+    Mul,
+    Minimum,
+    Maximum,
+    Lut,
+    Clamp,
+    AvgPool2d,
+    MaxPool2d,
+    Mean,
+    Softmax,
+    Concat,
+    Slice,
+    Pad,
+    Reshape,
+    Transpose,
+    Quantize,
+    Dequantize,
+    Requantize,
+)
+
+KINDS: dict[str, type[Op]] = {op.kind: op for op in ALL_OPS}
+
+
+def parse(source: str) -> Graph:
+    """The graph that a text describes, over all ops."""
+    return text.parse(source, KINDS)
+
+
+__all__ = [*(op.__name__ for op in ALL_OPS), "ALL_OPS", "KINDS", "Function", "Op", "parse"]

@@ -1,0 +1,212 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Convolutions over NHWC images."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import numpy as np
+from numpy.lib.stride_tricks import sliding_window_view
+from numpy.typing import NDArray
+
+from pillion.ir import numerics
+from pillion.ir.numerics import Arithmetic
+from pillion.ir.op import Op, op, operand, result, want_dtype, want_rank
+from pillion.ir.types import Array, DType, Pair, Shape, Sides, TensorType, Value
+from pillion.ops import samples
+
+
+def windows(x: NDArray[np.float64], kernel: Pair, stride: Pair, dilation: Pair, padding: Sides) -> NDArray[np.float64]:
+    """[n, out_h, out_w, kernel_h, kernel_w, c]: what each output pixel sees of a zero-padded image."""
+    top, left, bottom, right = padding
+    padded = np.pad(x, ((0, 0), (top, bottom), (left, right), (0, 0)))
+    extent = tuple(d * (k - 1) + 1 for d, k in zip(dilation, kernel, strict=True))
+    seen = sliding_window_view(padded, extent, axis=(1, 2))
+    seen = seen[:, :: stride[0], :: stride[1], :, :: dilation[0], :: dilation[1]]
+    return np.moveaxis(seen, 3, -1)
+
+
+def output_size(size: int, kernel: int, stride: int, dilation: int, padding: int) -> int:
+    """Positions of a window along one axis; not positive where it does not fit."""
+    return (size + padding - dilation * (kernel - 1) - 1) // stride + 1
+
+
+class Convolution(Op):
+    """What regular and depthwise convolution share: bias, requantization, geometry."""
+
+    x: Value
+    weights: Value
+    bias: Value
+    y: Value
+    stride: Pair
+    dilation: Pair
+    padding: Sides
+    low: int
+    high: int
+
+    @property
+    def kernel(self) -> Pair:
+        return self.weights.shape[1], self.weights.shape[2]
+
+    @property
+    def in_channels(self) -> int:
+        return self.x.shape[3]
+
+    @property
+    def out_channels(self) -> int:
+        return self.y.shape[3]
+
+    @property
+    def output_shape(self) -> Shape:
+        top, left, bottom, right = self.padding
+        sizes = zip(self.x.shape[1:3], self.kernel, self.stride, self.dilation, (top + bottom, left + right), strict=True)
+        return (self.x.shape[0], *(output_size(*axis) for axis in sizes), self.weights_out_channels)
+
+    @property
+    def weights_out_channels(self) -> int:
+        raise NotImplementedError
+
+    @property
+    def multipliers(self) -> tuple[NDArray[np.int32], NDArray[np.int32]]:
+        """Mantissa and shift per output channel."""
+        scales = np.broadcast_to(self.weights.channel_scales, (self.out_channels,))
+        return numerics.encode_all(self.x.scale * scales / self.y.scale)
+
+    def infer(self) -> TensorType:
+        return TensorType(self.output_shape, self.x.dtype)
+
+    def check(self) -> None:
+        want_rank(self, self.x, 4)
+        want_rank(self, self.weights, 4)
+        if min(self.output_shape[1:3]) < 1:
+            raise self.refuse("the window fits into the padded image", f"image {self.x.shape[1:3]}, kernel {self.kernel}")
+        if min(*self.stride, *self.dilation) < 1 or min(self.padding) < 0:
+            raise self.refuse("strides and dilations are positive, paddings not negative", self.attributes)
+        if self.bias.shape != (self.weights_out_channels,):
+            raise self.refuse(f"one bias for each of {self.weights_out_channels} channels", list(self.bias.shape))
+        if self.x.dtype is DType.INT8:
+            self.check_integers()
+
+    def check_integers(self) -> None:
+        want_dtype(self, self.weights, DType.INT8)
+        want_dtype(self, self.bias, DType.INT32)
+        if self.weights.is_constant and self.bias.is_constant:
+            check_accumulator(self, self.weights_per_output, self.bias.constant)
+
+    @property
+    def weights_per_output(self) -> Array:
+        """[out_channels, taps]"""
+        raise NotImplementedError
+
+    def finish(self, sums: NDArray[np.float64], bias: Array) -> Array:
+        """Accumulators to int8: bias, requantization, zero point, clamp."""
+        mantissa, shift = self.multipliers
+        scaled = numerics.requantize(sums.astype(np.int64) + bias, mantissa, shift)
+        return numerics.saturate(scaled + self.y.zero_point, self.low, self.high)
+
+
+def check_accumulator(op: Op, weights: Array, bias: Array) -> None:
+    """Refuses sums that could leave 32 bits."""
+    largest = 255 * np.abs(weights.astype(np.int64)).sum(axis=1) + np.abs(bias.astype(np.int64))
+    if largest.size and largest.max() > numerics.INT32_MAX:
+        raise op.refuse("sums fit 32 bits", f"up to {int(largest.max())}", "calibrate with data that the model will see")
+
+
+@op("conv2d")
+class Conv2d(Convolution):
+    """Convolution with weights [out, kernel_h, kernel_w, in / groups]; outside the image the input is zero."""
+
+    x: Value = operand()
+    weights: Value = operand()
+    bias: Value = operand()
+    y: Value = result()
+    stride: Pair = (1, 1)
+    dilation: Pair = (1, 1)
+    padding: Sides = (0, 0, 0, 0)
+    groups: int = 1
+    low: int = -128
+    high: int = 127
+
+    @property
+    def weights_out_channels(self) -> int:
+        return self.weights.shape[0]
+
+    @property
+    def weights_per_output(self) -> Array:
+        return self.weights.constant.reshape(self.weights.shape[0], -1)
+
+    @property
+    def macs(self) -> int:
+        return self.y.type.elements * self.weights.type.elements // self.weights.shape[0]
+
+    def check(self) -> None:
+        super().check()
+        if self.groups < 1 or self.weights.shape[0] % self.groups or self.weights.shape[3] * self.groups != self.in_channels:
+            raise self.refuse(
+                "groups divide the output channels, and input channels are groups times those of the weights",
+                f"groups {self.groups}, weights {list(self.weights.shape)}, input channels {self.in_channels}",
+            )
+
+    def reference(self, arithmetic: Arithmetic, *operands: Array) -> Array:
+        x, weights, bias = operands
+        seen = windows(x.astype(np.float64) - self.x.zero_point, self.kernel, self.stride, self.dilation, self.padding)
+        parts = np.split(seen, self.groups, axis=-1)
+        filters = np.split(weights.astype(np.float64), self.groups)
+        rows = [
+            part.reshape(-1, f[0].size) @ f.reshape(len(f), -1).T for part, f in zip(parts, filters, strict=True)
+        ]
+        return self.finish(np.concatenate(rows, axis=1).reshape(self.y.shape), bias)
+
+    @classmethod
+    def examples(cls) -> Iterator[Op]:
+        yield from samples.conv2d_examples(cls)
+
+
+@op("depthwise_conv2d")
+class DepthwiseConv2d(Convolution):
+    """Each input channel with filters of its own; weights [1, kernel_h, kernel_w, out], out = in * multiplier and
+    output channel = input channel * multiplier + m."""
+
+    x: Value = operand()
+    weights: Value = operand()
+    bias: Value = operand()
+    y: Value = result()
+    stride: Pair = (1, 1)
+    dilation: Pair = (1, 1)
+    padding: Sides = (0, 0, 0, 0)
+    low: int = -128
+    high: int = 127
+
+    @property
+    def weights_out_channels(self) -> int:
+        return self.weights.shape[3]
+
+    @property
+    def weights_per_output(self) -> Array:
+        return self.weights.constant.reshape(-1, self.weights.shape[3]).T
+
+    @property
+    def depth_multiplier(self) -> int:
+        return self.weights.shape[3] // self.in_channels
+
+    @property
+    def macs(self) -> int:
+        return self.y.type.elements * self.kernel[0] * self.kernel[1]
+
+    def check(self) -> None:
+        super().check()
+        if self.weights.shape[0] != 1 or self.in_channels == 0 or self.weights.shape[3] % self.in_channels:
+            raise self.refuse(
+                "weights are [1, h, w, a multiple of the input channels]",
+                f"weights {list(self.weights.shape)}, input channels {self.in_channels}",
+            )
+
+    def reference(self, arithmetic: Arithmetic, *operands: Array) -> Array:
+        x, weights, bias = operands
+        seen = windows(x.astype(np.float64) - self.x.zero_point, self.kernel, self.stride, self.dilation, self.padding)
+        seen = np.repeat(seen, self.depth_multiplier, axis=-1)
+        return self.finish(np.einsum("nyxhwc,hwc->nyxc", seen, weights[0].astype(np.float64)), bias)
+
+    @classmethod
+    def examples(cls) -> Iterator[Op]:
+        yield from samples.depthwise_examples(cls)

@@ -1,0 +1,94 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Between real numbers and integers, and between integers of different scales."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import numpy as np
+
+from pillion.ir import numerics
+from pillion.ir.numerics import Arithmetic
+from pillion.ir.op import Op, Quantization, op, operand, result, want_dtype
+from pillion.ir.types import Array, DType, PerChannel, TensorType, Value
+from pillion.ops import samples
+
+
+@op("quantize", quantization=Quantization.NONE)
+class Quantize(Op):
+    """float32 to int8.
+
+    `cmsis-nn` multiplies by the float32 reciprocal of the scale and rounds ties to even; `tflite` divides in float32 and
+    rounds ties away from zero. Both saturate; not a number becomes the zero point."""
+
+    x: Value = operand()
+    y: Value = result()
+
+    def infer(self) -> TensorType:
+        return TensorType(self.x.shape, DType.INT8)
+
+    def check(self) -> None:
+        want_dtype(self, self.x, DType.FLOAT32)
+
+    def reference(self, arithmetic: Arithmetic, *operands: Array) -> Array:
+        x, scale = operands[0].astype(np.float32), np.float32(self.y.scale)
+        with np.errstate(over="ignore", invalid="ignore"):
+            if arithmetic is Arithmetic.TFLITE:
+                levels = numerics.round_half_away(x / scale)
+            else:
+                levels = np.rint(x * (np.float32(1) / scale)).astype(np.float64)
+        levels = np.clip(np.nan_to_num(levels, nan=0.0), -512, 512).astype(np.int64)
+        return numerics.saturate(levels + self.y.zero_point, -128, 127)
+
+    @classmethod
+    def examples(cls) -> Iterator[Op]:
+        yield from samples.border_examples(cls)
+
+
+@op("dequantize", quantization=Quantization.NONE)
+class Dequantize(Op):
+    """int8 (or int32) to float32: (q - zero point) · scale."""
+
+    x: Value = operand()
+    y: Value = result()
+
+    def infer(self) -> TensorType:
+        return TensorType(self.x.shape, DType.FLOAT32)
+
+    def check(self) -> None:
+        if not self.x.is_quantized:
+            raise self.refuse("the operand is quantized", repr(self.x))
+
+    def reference(self, arithmetic: Arithmetic, *operands: Array) -> Array:
+        match self.x.type.quant:
+            case PerChannel(scales, axis):
+                shape = [-1 if i == axis else 1 for i in range(self.x.type.rank)]
+                return operands[0].astype(np.float32) * np.array(scales, np.float32).reshape(shape)
+            case _:
+                return (operands[0].astype(np.int32) - self.x.zero_point).astype(np.float32) * np.float32(self.x.scale)
+
+    @classmethod
+    def examples(cls) -> Iterator[Op]:
+        yield from samples.border_examples(cls)
+
+
+@op("requantize", quantization=Quantization.NONE)
+class Requantize(Op):
+    """int8 to int8 of another scale and zero point."""
+
+    x: Value = operand()
+    y: Value = result()
+
+    def infer(self) -> TensorType:
+        return TensorType(self.x.shape, DType.INT8)
+
+    def check(self) -> None:
+        want_dtype(self, self.x, DType.INT8)
+
+    def reference(self, arithmetic: Arithmetic, *operands: Array) -> Array:
+        scaled = numerics.scale_by(operands[0].astype(np.int64) - self.x.zero_point, self.x.scale / self.y.scale)
+        return numerics.saturate(scaled + self.y.zero_point, -128, 127)
+
+    @classmethod
+    def examples(cls) -> Iterator[Op]:
+        yield from samples.rescale_examples(cls)

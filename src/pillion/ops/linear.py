@@ -1,0 +1,87 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Matrix products with constant weights."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+
+import numpy as np
+from numpy.typing import NDArray
+
+from pillion.ir import numerics
+from pillion.ir.numerics import Arithmetic
+from pillion.ir.op import Op, op, operand, result, want_dtype, want_rank
+from pillion.ir.types import Array, DType, TensorType, Value
+from pillion.ops import samples
+from pillion.ops.conv import check_accumulator
+
+
+@op("linear")
+class Linear(Op):
+    """y = x · weightsᵀ + bias over the last axis; weights [out, in].
+
+    Under `tflite` the accumulator is scaled in double precision and rounded once, half away from zero; under
+    `cmsis-nn` it is requantized like a convolution's."""
+
+    x: Value = operand()
+    weights: Value = operand()
+    bias: Value = operand()
+    y: Value = result()
+    low: int = -128
+    high: int = 127
+
+    @property
+    def out_features(self) -> int:
+        return self.weights.shape[0]
+
+    @property
+    def in_features(self) -> int:
+        return self.weights.shape[1]
+
+    @property
+    def rows(self) -> int:
+        return math.prod(self.x.shape[:-1])
+
+    @property
+    def macs(self) -> int:
+        return self.rows * self.weights.type.elements
+
+    @property
+    def ratios(self) -> NDArray[np.float64]:
+        """Accumulator scale over output scale, per output feature."""
+        scales = np.broadcast_to(self.weights.channel_scales, (self.out_features,))
+        return np.asarray(self.x.scale * scales / self.y.scale, np.float64)
+
+    @property
+    def multipliers(self) -> tuple[NDArray[np.int32], NDArray[np.int32]]:
+        return numerics.encode_all(self.ratios)
+
+    def infer(self) -> TensorType:
+        return TensorType((*self.x.shape[:-1], self.out_features), self.x.dtype)
+
+    def check(self) -> None:
+        want_rank(self, self.weights, 2)
+        if self.x.type.rank < 1 or self.x.shape[-1] != self.in_features:
+            raise self.refuse(f"the last axis of the input has {self.in_features} elements", list(self.x.shape))
+        if self.bias.shape != (self.out_features,):
+            raise self.refuse(f"one bias for each of {self.out_features} features", list(self.bias.shape))
+        if self.x.dtype is DType.INT8:
+            want_dtype(self, self.weights, DType.INT8)
+            want_dtype(self, self.bias, DType.INT32)
+            if self.weights.is_constant and self.bias.is_constant:
+                check_accumulator(self, self.weights.constant, self.bias.constant)
+
+    def reference(self, arithmetic: Arithmetic, *operands: Array) -> Array:
+        x, weights, bias = operands
+        rows = x.reshape(-1, self.in_features).astype(np.float64) - self.x.zero_point
+        sums = (rows @ weights.astype(np.float64).T).astype(np.int64) + bias
+        if arithmetic is Arithmetic.TFLITE:
+            scaled = numerics.round_half_away(sums * self.ratios).astype(np.int64)
+        else:
+            scaled = numerics.requantize(sums, *self.multipliers)
+        return numerics.saturate(scaled + self.y.zero_point, self.low, self.high).reshape(self.y.shape)
+
+    @classmethod
+    def examples(cls) -> Iterator[Op]:
+        yield from samples.linear_examples(cls)

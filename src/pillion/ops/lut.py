@@ -1,0 +1,156 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Functions of one number. In int8 each is a table of 256 entries, so all of them share one kernel."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterator
+from enum import Enum
+
+import numpy as np
+from numpy.typing import NDArray
+
+from pillion.ir import numerics
+from pillion.ir.numerics import Arithmetic
+from pillion.ir.op import Op, Quantization, op, operand, optional_operand, result, want_same_quant
+from pillion.ir.types import Array, DType, TensorType, Value
+from pillion.ops import samples
+
+Reals = NDArray[np.float64]
+
+
+class Function(Enum):
+    """The functions that a `lut` knows; `clamp` takes low and high, `leaky_relu` and `elu` take alpha."""
+
+    SIGMOID = "sigmoid"
+    TANH = "tanh"
+    HARDSIGMOID = "hardsigmoid"
+    HARDSWISH = "hardswish"
+    SILU = "silu"
+    GELU = "gelu"
+    GELU_TANH = "gelu_tanh"
+    ELU = "elu"
+    LEAKY_RELU = "leaky_relu"
+    CLAMP = "clamp"
+    EXP = "exp"
+    LOG = "log"
+    SQRT = "sqrt"
+    RSQRT = "rsqrt"
+    RECIPROCAL = "reciprocal"
+    SQUARE = "square"
+    ABS = "abs"
+    NEG = "neg"
+    SOFTPLUS = "softplus"
+    TABLE = "table"
+
+    @property
+    def fixed_output(self) -> tuple[float, int] | None:
+        """Scale and zero point of the result where the function's range fixes them."""
+        return {Function.SIGMOID: (1 / 256, -128), Function.TANH: (1 / 128, 0)}.get(self)
+
+
+def _sigmoid(x: Reals) -> Reals:
+    small = np.exp(-np.abs(x))
+    return np.where(x >= 0, 1 / (1 + small), small / (1 + small))
+
+
+def _gelu_tanh(x: Reals) -> Reals:
+    return 0.5 * x * (1 + np.tanh(math.sqrt(2 / math.pi) * (x + 0.044715 * x**3)))
+
+
+REAL: dict[Function, Callable[[Reals, Lut], Reals]] = {
+    Function.SIGMOID: lambda x, _: _sigmoid(x),
+    Function.TANH: lambda x, _: np.tanh(x),
+    Function.HARDSIGMOID: lambda x, _: np.clip(x + 3, 0, 6) / 6,
+    Function.HARDSWISH: lambda x, _: x * np.clip(x + 3, 0, 6) / 6,
+    Function.SILU: lambda x, _: x * _sigmoid(x),
+    Function.GELU: lambda x, _: 0.5 * x * (1 + np.vectorize(math.erf, otypes=[np.float64])(x / math.sqrt(2))),
+    Function.GELU_TANH: lambda x, _: _gelu_tanh(x),
+    Function.ELU: lambda x, op: np.where(x > 0, x, op.alpha * np.expm1(np.minimum(x, 0))),
+    Function.LEAKY_RELU: lambda x, op: np.where(x >= 0, x, op.alpha * x),
+    Function.CLAMP: lambda x, op: np.clip(x, op.low, op.high),
+    Function.EXP: lambda x, _: np.exp(x),
+    Function.LOG: lambda x, _: np.log(x),
+    Function.SQRT: lambda x, _: np.sqrt(x),
+    Function.RSQRT: lambda x, _: 1 / np.sqrt(x),
+    Function.RECIPROCAL: lambda x, _: 1 / x,
+    Function.SQUARE: lambda x, _: x * x,
+    Function.ABS: lambda x, _: np.abs(x),
+    Function.NEG: lambda x, _: -x,
+    Function.SOFTPLUS: lambda x, _: np.logaddexp(0, x),
+}
+"""Each function in double precision: the meaning under `cmsis-nn`."""
+
+
+@op("lut")
+class Lut(Op):
+    """A function of one number, element by element.
+
+    Under `cmsis-nn` the table is the function in double precision, rounded half away from zero after the zero point was
+    added. Under `tflite` the functions that LiteRT has follow its kernels; the others are not part of that arithmetic."""
+
+    x: Value = operand()
+    table: Value | None = optional_operand()
+    y: Value = result()
+    function: Function = Function.TABLE
+    alpha: float = 0.0
+    low: float = -math.inf
+    high: float = math.inf
+
+    def infer(self) -> TensorType:
+        return TensorType(self.x.shape, self.x.dtype)
+
+    def check(self) -> None:
+        if (self.function is Function.TABLE) != (self.table is not None):
+            raise self.refuse("`table` goes with the function `table`, and only with it", self.function.value)
+        if self.table is not None and (self.table.shape, self.table.dtype) != ((256,), DType.INT8):
+            raise self.refuse("a table has 256 int8 entries", repr(self.table))
+
+    def entries(self, arithmetic: Arithmetic) -> NDArray[np.int8]:
+        """What stands for -128, -127, … 127."""
+        if self.table is not None:
+            return self.table.constant.astype(np.int8)
+        if arithmetic is Arithmetic.TFLITE:
+            from pillion.ops.lut_tflite import tflite_entries
+
+            return tflite_entries(self)
+        return self.double_entries()
+
+    def double_entries(self) -> NDArray[np.int8]:
+        x = (np.arange(-128, 128) - self.x.zero_point) * self.x.scale
+        with np.errstate(all="ignore"):
+            levels = numerics.round_half_away(REAL[self.function](x, self) / self.y.scale + self.y.zero_point)
+        return numerics.saturate(np.nan_to_num(levels, nan=-128, posinf=127, neginf=-128), -128, 127)
+
+    def reference(self, arithmetic: Arithmetic, *operands: Array) -> Array:
+        return self.entries(arithmetic)[operands[0].astype(np.int64) + 128]
+
+    @classmethod
+    def examples(cls) -> Iterator[Op]:
+        yield from samples.lut_examples(cls, Function)
+
+
+@op("clamp")
+class Clamp(Op):
+    """Integer bounds, after a change of scale and zero point where operand and result differ in them.
+
+    Under `tflite` the ratio of the scales is formed in float32 (as for the relu family of LiteRT)."""
+
+    x: Value = operand()
+    y: Value = result()
+    low: int = -128
+    high: int = 127
+
+    def infer(self) -> TensorType:
+        return TensorType(self.x.shape, self.x.dtype)
+
+    def reference(self, arithmetic: Arithmetic, *operands: Array) -> Array:
+        if self.x.quant == self.y.quant:
+            return np.asarray(np.clip(operands[0], self.low, self.high), np.int8)
+        real = numerics.ratio(arithmetic, (self.x.scale,), self.y.scale, float32_in_tflite=True)
+        scaled = numerics.scale_by(operands[0].astype(np.int64) - self.x.zero_point, real)
+        return numerics.saturate(scaled + self.y.zero_point, self.low, self.high)
+
+    @classmethod
+    def examples(cls) -> Iterator[Op]:
+        yield from samples.rescale_examples(cls)

@@ -1,0 +1,143 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Pooling over NHWC images, and means over any axes."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+
+import numpy as np
+from numpy.lib.stride_tricks import sliding_window_view
+
+from pillion.ir import numerics
+from pillion.ir.numerics import Arithmetic, Multiplier
+from pillion.ir.op import Op, Quantization, op, operand, result, want_rank, want_same_quant
+from pillion.ir.types import Array, DType, Pair, Shape, Sides, TensorType, Value
+from pillion.ops import samples
+from pillion.ops.conv import output_size
+
+
+class Pool(Op):
+    """Windows of `kernel` pixels; what lies outside the image is not part of a window."""
+
+    x: Value
+    y: Value
+    kernel: Pair
+    stride: Pair
+    padding: Sides
+
+    @property
+    def output_shape(self) -> Shape:
+        top, left, bottom, right = self.padding
+        sizes = zip(self.x.shape[1:3], self.kernel, self.stride, (1, 1), (top + bottom, left + right), strict=True)
+        return (self.x.shape[0], *(output_size(*axis) for axis in sizes), self.x.shape[3])
+
+    def infer(self) -> TensorType:
+        return TensorType(self.output_shape, self.x.dtype)
+
+    def check(self) -> None:
+        want_rank(self, self.x, 4)
+        if min(*self.kernel, *self.stride) < 1 or min(self.output_shape[1:3]) < 1:
+            raise self.refuse("the window fits into the padded image", f"image {self.x.shape[1:3]}, {self.attributes}")
+        before, after = self.padding[:2], self.padding[2:]
+        if any(p < 0 or p >= k for p, k in zip((*before, *after), (*self.kernel, *self.kernel), strict=True)):
+            raise self.refuse("every window sees the image: padding is smaller than the kernel", self.attributes)
+        if self.x.dtype is DType.INT8:
+            want_same_quant(self, self.x, self.y)
+
+    def windows(self, x: Array, outside: int) -> Array:
+        """[n, out_h, out_w, c, kernel_h, kernel_w]"""
+        top, left, bottom, right = self.padding
+        padded = np.pad(x, ((0, 0), (top, bottom), (left, right), (0, 0)), constant_values=outside)
+        return sliding_window_view(padded, self.kernel, axis=(1, 2))[:, :: self.stride[0], :: self.stride[1]]
+
+    @classmethod
+    def examples(cls) -> Iterator[Op]:
+        yield from samples.pool_examples(cls)
+
+
+@op("max_pool2d", quantization=Quantization.SHARED)
+class MaxPool2d(Pool):
+    """The largest value in each window."""
+
+    x: Value = operand()
+    y: Value = result()
+    kernel: Pair = (1, 1)
+    stride: Pair = (1, 1)
+    padding: Sides = (0, 0, 0, 0)
+    low: int = -128
+    high: int = 127
+
+    def reference(self, arithmetic: Arithmetic, *operands: Array) -> Array:
+        largest = self.windows(operands[0].astype(np.int32), -(2**31)).max(axis=(-2, -1))
+        return numerics.saturate(largest, self.low, self.high)
+
+
+@op("avg_pool2d", quantization=Quantization.SHARED)
+class AvgPool2d(Pool):
+    """The mean of the pixels of each window that lie inside the image, half away from zero on the integers."""
+
+    x: Value = operand()
+    y: Value = result()
+    kernel: Pair = (1, 1)
+    stride: Pair = (1, 1)
+    padding: Sides = (0, 0, 0, 0)
+    low: int = -128
+    high: int = 127
+
+    def reference(self, arithmetic: Arithmetic, *operands: Array) -> Array:
+        x = operands[0].astype(np.int64)
+        sums = self.windows(x, 0).sum(axis=(-2, -1))
+        counts = self.windows(np.ones_like(x), 0).sum(axis=(-2, -1))
+        return numerics.saturate(numerics.divide_half_away(sums, counts), self.low, self.high)
+
+
+@op("mean")
+class Mean(Op):
+    """The mean over some axes.
+
+    `cmsis-nn` requantizes the sum by one multiplier, scale ratio over count. `tflite` divides the mantissa of the scale
+    ratio by the count, truncating."""
+
+    x: Value = operand()
+    y: Value = result()
+    axes: tuple[int, ...] = ()
+    keepdims: bool = False
+
+    @property
+    def count(self) -> int:
+        return math.prod(self.x.shape[a] for a in self.axes)
+
+    def multiplier(self, arithmetic: Arithmetic) -> Multiplier:
+        if arithmetic is Arithmetic.CMSIS_NN:
+            return numerics.encode(self.x.scale / (self.y.scale * self.count))
+        whole = numerics.encode(self.x.scale / self.y.scale)
+        places = min(self.count.bit_length() - 1, 32, 31 + whole.shift)
+        return Multiplier((whole.mantissa << places) // self.count, whole.shift - places)
+
+    def infer(self) -> TensorType:
+        return TensorType(reduced_shape(self.x.shape, self.axes, self.keepdims), self.x.dtype)
+
+    def check(self) -> None:
+        check_axes(self, self.axes, self.x.type.rank)
+
+    def reference(self, arithmetic: Arithmetic, *operands: Array) -> Array:
+        sums = operands[0].astype(np.int64).sum(axis=self.axes, keepdims=self.keepdims)
+        m = self.multiplier(arithmetic)
+        scaled = numerics.requantize(sums - self.count * self.x.zero_point, m.mantissa, m.shift)
+        return numerics.saturate(scaled + self.y.zero_point, -128, 127)
+
+    @classmethod
+    def examples(cls) -> Iterator[Op]:
+        yield from samples.reduce_examples(cls)
+
+
+def reduced_shape(shape: Shape, axes: tuple[int, ...], keepdims: bool) -> Shape:
+    if keepdims:
+        return tuple(1 if i in axes else d for i, d in enumerate(shape))
+    return tuple(d for i, d in enumerate(shape) if i not in axes)
+
+
+def check_axes(op: Op, axes: tuple[int, ...], rank: int) -> None:
+    if len(set(axes)) != len(axes) or not all(0 <= a < rank for a in axes):
+        raise op.refuse(f"axes are different and from 0 to {rank - 1}", axes)

@@ -1,0 +1,107 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Softmax in fixed point: a Q5.26 exponential, a sum in Q12, a reciprocal by Newton's method."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+
+import numpy as np
+
+from pillion.ir import numerics
+from pillion.ir.numerics import Arithmetic, Int64Array, Multiplier
+from pillion.ir.op import Op, Quantization, op, operand, result
+from pillion.ir.types import Array, DType, PerTensor, TensorType, Value
+from pillion.ops import samples
+
+INPUT_BITS = 5
+"""Integer bits of the exponential's argument."""
+SUM_BITS = 12
+"""Integer bits of the sum of exponentials."""
+OUTPUT = PerTensor(1 / 256, -128)
+
+EXP_MINUS_EIGHTH = 1895147668
+"""exp(-1/8) in Q0.31."""
+ONE_THIRD = 715827883
+"""1/3 in Q0.31."""
+BARREL = (1672461947, 1302514674, 790015084, 290630308, 39332535, 720401, 242)
+"""exp(-2^k) in Q0.31 for k = -2 … 4."""
+NEWTON_48_17, NEWTON_32_17 = 1515870810, -1010580540
+"""48/17 and -32/17 in Q2.29."""
+
+
+@op("softmax", quantization=Quantization.FIXED)
+class Softmax(Op):
+    """exp(x) over the sum of exp(x) along the last axis; the result is in steps of 1/256 from -128."""
+
+    x: Value = operand()
+    y: Value = result()
+
+    @property
+    def multiplier(self) -> Multiplier:
+        """Brings a difference of int8 values to Q5.26."""
+        return numerics.encode(min(self.x.scale * 2 ** (31 - INPUT_BITS), float(numerics.INT32_MAX)))
+
+    @property
+    def smallest_difference(self) -> int:
+        """Values further than this below the largest count as zero."""
+        return -math.floor(((2**INPUT_BITS - 1) * 2 ** (31 - INPUT_BITS)) / 2**self.multiplier.shift)
+
+    def infer(self) -> TensorType:
+        return TensorType(self.x.shape, self.x.dtype)
+
+    def check(self) -> None:
+        if self.x.type.rank < 1:
+            raise self.refuse("the input has at least one axis", list(self.x.shape))
+        if self.x.dtype is DType.INT8 and self.y.quant != OUTPUT:
+            raise self.refuse("the result has scale 1/256 and zero point -128", self.y.quant)
+
+    def reference(self, arithmetic: Arithmetic, *operands: Array) -> Array:
+        x = operands[0].astype(np.int64)
+        difference = x - x.max(axis=-1, keepdims=True)
+        counted = difference >= self.smallest_difference
+        m = self.multiplier
+        scaled = numerics.multiply_high(np.where(counted, difference, 0) << m.shift, m.mantissa)
+        exponential = np.where(counted, exp_of_negative(scaled), 0)
+        total = numerics.shift_right(exponential, SUM_BITS).sum(axis=-1, keepdims=True)
+        zeros = 32 - np.floor(np.log2(total)).astype(np.int64) - 1
+        inverse = one_over_one_plus((total << zeros) - 2**31)
+        places = SUM_BITS - zeros + 31 - 8
+        probability = numerics.shift_right(numerics.multiply_high(inverse, exponential), places)
+        return np.where(counted, numerics.saturate(probability - 128, -128, 127), -128).astype(np.int8)
+
+    @classmethod
+    def examples(cls) -> Iterator[Op]:
+        yield from samples.softmax_examples(cls, OUTPUT)
+
+
+def exp_of_negative(a: Int64Array) -> Int64Array:
+    """exp(a) in Q0.31 of a ≤ 0 in Q5.26."""
+    quarter = 1 << (31 - INPUT_BITS - 2)
+    remainder = (a & (quarter - 1)) - quarter
+    power = _exp_near_minus_eighth(remainder << INPUT_BITS)
+    steps = remainder - a
+    for k, factor in enumerate(BARREL):
+        has_step = (steps >> (31 - INPUT_BITS - 2 + k)) & 1
+        power = np.where(has_step, numerics.multiply_high(power, factor), power)
+    return np.where(a == 0, numerics.INT32_MAX, power)
+
+
+def _exp_near_minus_eighth(a: Int64Array) -> Int64Array:
+    """exp(a) for a in [-1/4, 0) in Q0.31: a Taylor polynomial around -1/8."""
+    x = a + (1 << 28)
+    x2 = numerics.multiply_high(x, x)
+    x3 = numerics.multiply_high(x2, x)
+    x4_over_4 = numerics.shift_right(numerics.multiply_high(x2, x2), 2)
+    tail = numerics.shift_right(numerics.multiply_high(x4_over_4 + x3, ONE_THIRD) + x2, 1)
+    return EXP_MINUS_EIGHTH + numerics.multiply_high(EXP_MINUS_EIGHTH, x + tail)
+
+
+def one_over_one_plus(a: Int64Array) -> Int64Array:
+    """1 / (1 + a) in Q0.31 of a in [0, 1) in Q0.31."""
+    half_denominator = (a + 2**31) >> 1
+    x = NEWTON_48_17 + numerics.multiply_high(half_denominator, NEWTON_32_17)
+    for _ in range(3):
+        error = (1 << 29) - numerics.multiply_high(x, half_denominator)
+        x = numerics.wrap32(x + numerics.wrap32(numerics.multiply_high(x, error) << 2))
+    return np.minimum(x << 1, numerics.INT32_MAX)
