@@ -1,0 +1,38 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * Dot products of three pixels with all output channels: what the convolutions of this folder share. */
+#ifndef PILLION_DSP_DOT_H
+#define PILLION_DSP_DOT_H
+
+#include "pillion/dsp.h"
+
+/* A layer, as dot_s8.c reads it. The output channels are computed in pairs A, B; the stream holds for each pair, with
+ * c = bias - in_zp * sum(w) and round = (2 * out_zp + 1) << (right shift - 1):
+ *   c_A + 256 * c_B, c_A, {256 * B + A of inputs 0 and 2, the same of inputs 1 and 3} x steps,
+ *   round_B, multiplier_B, round_A, multiplier_A, right shift of B + 256 * right shift of A
+ * A weight of -128 may not fit into 256 * B + A; it is then packed as -127 and -1, and its input is wanted twice. */
+typedef struct {
+    const int32_t *stream;
+    const uint16_t *runs;    /* {first channel, pairs}: neighbouring pairs, one after the other */
+    const uint16_t *repeats; /* {from, to}: halfwords of the blocks, for the inputs wanted twice */
+    int32_t run_count, repeat_count;
+    int32_t lone;  /* not 0: the last run is the last channel, with zeros for B and no place for it in y */
+    int32_t steps; /* inputs of a sum, in fours */
+    int32_t out_c;
+} pillion_dsp_dot;
+
+#define PILLION_DSP_DOT(p)                                                                               \
+    {(p)->stream, (p)->runs, (p)->repeats, (p)->run_count, (p)->repeat_count, (p)->lone, (p)->steps, (p)->out_c}
+
+/* Four inputs of three pixels as six words: of each pixel inputs 0 and 2, then of each pixel inputs 1 and 3. */
+#define PILLION_DSP_BLOCK_WORDS 6
+
+/* Widens 4 * steps bytes of three pixels into blocks. */
+void pillion_dsp_widen_3(const int8_t *x0, const int8_t *x1, const int8_t *x2, int32_t *blocks, int32_t steps);
+
+/* All output channels of three pixels that lie side by side in y. Of fewer (1 or 2) the last stands there again. */
+void pillion_dsp_dot_3(const pillion_dsp_dot *dot, int32_t *blocks, int8_t *y, int32_t pixels);
+
+/* y = clamp(y, low, high) */
+void pillion_dsp_clamp(int8_t *y, int32_t count, int32_t low, int32_t high);
+
+#endif

@@ -1,0 +1,30 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * Kernels for the SIMD instructions of Armv7E-M and Armv8-M Mainline (Cortex-M4, -M7, -M33): two 16-bit products to an
+ * instruction. Their constants are packed by pillion/emitters/c/dsp.py in the order in which the loops read them; what a
+ * variant needs to be right is checked there, at compile time. Scratch is aligned to 4 bytes. The answers are those of
+ * the portable kernels, bit for bit. */
+#ifndef PILLION_DSP_H
+#define PILLION_DSP_H
+
+#include <stdint.h>
+
+/* Elsewhere the files of kernels/dsp are empty, and the compiler chooses other kernels. */
+#if defined(__ARM_FEATURE_DSP) && defined(__ARM_FEATURE_SIMD32) && !defined(__ARM_FEATURE_MVE)
+#define PILLION_HAS_DSP 1
+#else
+#define PILLION_HAS_DSP 0
+#endif
+
+/* Convolution with a kernel of 1x1, stride 1, no padding; in_c is a multiple of 4. The fields from `stream` to `out_c`
+ * are those of pillion_dsp_dot, in kernels/dsp/dot.h. */
+typedef struct {
+    const int32_t *stream;
+    const uint16_t *runs;
+    const uint16_t *repeats;
+    int32_t run_count, repeat_count, lone, steps, out_c;
+    int32_t pixels; /* of all images */
+    int32_t in_c, low, high;
+} pillion_conv2d_1x1_s8_dsp_params;
+void pillion_conv2d_1x1_s8_dsp(const pillion_conv2d_1x1_s8_dsp_params *p, const int8_t *x, int8_t *y, void *scratch);
+
+#endif

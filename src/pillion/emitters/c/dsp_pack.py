@@ -1,0 +1,209 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Constants of the DSP kernels (kernels/dsp) in the order of their loops, and the proofs that these loops are exact."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from pillion.ir import numerics
+from pillion.ir.verdict import Verdict
+
+Int8Array = NDArray[np.int8]
+Int32Array = NDArray[np.int32]
+Int64Array = NDArray[np.int64]
+Params = dict[str, "int | NDArray[np.generic]"]
+
+MOST_SHIFT = 22
+"""`round` and a sum below 2^30 together stay in 32 bits."""
+B_LIMIT = 2**23
+"""S_B is carried in the upper 24 bits of a sum."""
+SUM_LIMIT = 2**30
+"""Twice a sum must fit 32 bits."""
+
+
+@dataclass(frozen=True)
+class Channels:
+    """Output channels that are sums of products: y = clamp(requantize(bias + sum((x - in_zp) w)) + out_zp)."""
+
+    weights: Int8Array
+    """[channels, inputs of a sum]"""
+    bias: Int32Array
+    multipliers: Int32Array
+    shifts: Int32Array
+    in_zp: int
+    out_zp: int
+
+    @property
+    def folded_bias(self) -> Int64Array:
+        """What is added to the sum of x times w, x being the input as it lies in memory."""
+        sums = self.weights.astype(np.int64).sum(axis=1)
+        return self.bias.astype(np.int64) - self.in_zp * sums
+
+    def bounds(self) -> tuple[Int64Array, Int64Array]:
+        """Least and largest sum of each channel, whatever the input."""
+        w = self.weights.astype(np.int64)
+        least = np.minimum(-128 * w, 127 * w).sum(axis=1)
+        largest = np.maximum(-128 * w, 127 * w).sum(axis=1)
+        return self.folded_bias + least, self.folded_bias + largest
+
+
+@dataclass(frozen=True)
+class Scaled:
+    """Channels ready for the kernels: `round`, multiplier and right shift act on twice the sum."""
+
+    weights: Int8Array
+    sums: Int64Array
+    """The sum of each channel before the products: the folded bias."""
+    rounds: Int64Array
+    multipliers: Int32Array
+    rights: Int64Array
+    least: Int64Array
+    largest: Int64Array
+
+    @property
+    def reach(self) -> Int64Array:
+        """Largest magnitude of a sum, its start included."""
+        return np.maximum(np.maximum(np.abs(self.least), np.abs(self.largest)), np.abs(self.sums))
+
+
+def scale_channels(channels: Channels) -> Scaled:
+    """Folds the zero points in. A channel whose result never changes becomes a sum of nothing: pruned channels have
+    scales that no fast formula holds."""
+    least, largest = channels.bounds()
+    ends = [numerics.requantize(end, channels.multipliers, channels.shifts) + channels.out_zp for end in (least, largest)]
+    ends = [np.clip(end, -128, 127) for end in ends]
+    same = (ends[0] == ends[1]) & (np.maximum(np.abs(least), np.abs(largest)) < SUM_LIMIT)
+    rights = np.where(same, 1, -channels.shifts.astype(np.int64))
+    zp = np.where(same, ends[0], channels.out_zp)
+    zero = np.int64(0)
+    return Scaled(
+        np.where(same[:, None], np.int8(0), channels.weights),
+        np.where(same, zero, channels.folded_bias),
+        (2 * zp + 1) << np.clip(rights - 1, 0, 31),
+        np.where(same, np.int32(2**30), channels.multipliers),
+        rights,
+        np.where(same, zero, least),
+        np.where(same, zero, largest),
+    )
+
+
+def right_shifts(scaled: Scaled) -> Verdict:
+    least, most = int(scaled.rights.min()), int(scaled.rights.max())
+    return Verdict("right_shift", 1 <= least and most <= MOST_SHIFT, f"1 to {MOST_SHIFT}", f"{least} to {most}")
+
+
+def sums_fit(scaled: Scaled) -> Verdict:
+    reach = int(scaled.reach.max())
+    return Verdict("sum", reach < SUM_LIMIT, f"below {SUM_LIMIT}", f"up to {reach}")
+
+
+def dot_verdicts(channels: Channels) -> tuple[Verdict, ...]:
+    """What the dot products of three pixels need."""
+    scaled = scale_channels(channels)
+    return right_shifts(scaled), sums_fit(scaled)
+
+
+def pair_starts(fits_b: NDArray[np.bool_]) -> tuple[list[int], bool]:
+    """The first channels of the pairs, and whether the last pair is a channel alone. A channel that does not fit B is
+    computed there nevertheless, wrongly, and once more as the A of the next pair, which overwrites it."""
+    starts, channel = [], 0
+    while channel < len(fits_b):
+        starts.append(channel)
+        channel += 2 if channel + 1 < len(fits_b) and fits_b[channel + 1] else 1
+    return starts, starts[-1] == len(fits_b) - 1
+
+
+def runs_of(starts: list[int], lone: bool) -> NDArray[np.uint16]:
+    """{first channel, pairs} of each run of pairs two channels apart."""
+    cuts = [i for i, start in enumerate(starts) if i == 0 or start != starts[i - 1] + 2 or (lone and i == len(starts) - 1)]
+    lengths = np.diff([*cuts, len(starts)])
+    return np.array([(starts[cut], length) for cut, length in zip(cuts, lengths, strict=True)], np.uint16)
+
+
+def inputs_wanted_twice(a: Int8Array, b: Int8Array) -> NDArray[np.intp]:
+    """256 * -128 + A does not fit 16 bits where A is negative."""
+    return np.flatnonzero(((b == -128) & (a < 0)).any(axis=0))
+
+
+def split_repeats(a: Int8Array, b: Int8Array, repeats: NDArray[np.intp]) -> tuple[Int8Array, Int8Array]:
+    """-128 becomes -127 and, at the second place of that input, -1."""
+    clash = (b[:, repeats] == -128) & (a[:, repeats] < 0)
+    b = b.copy()
+    b[:, repeats] += clash
+    return np.hstack([a, np.zeros_like(clash, np.int8)]), np.hstack([b, -clash.astype(np.int8)])
+
+
+def halfword(k: NDArray[np.intp] | int) -> NDArray[np.intp]:
+    """Where input k of the first pixel lies in the blocks (PILLION_DSP_BLOCK_WORDS)."""
+    k = np.asarray(k)
+    return k // 4 * 12 + k % 2 * 6 + k % 4 // 2
+
+
+def in_fours(count: int) -> int:
+    return -(-count // 4)
+
+
+def pack_pairs(a: Int8Array, b: Int8Array) -> Int32Array:
+    """[pairs, inputs] of A and B to words of two halves 256 * B + A: inputs 0 and 2, 1 and 3 of every four."""
+    both = 256 * b.astype(np.int32) + a
+    padded = np.pad(both, ((0, 0), (0, -both.shape[1] % 4))).astype(np.int16)
+    fours = padded.reshape(len(padded), -1, 2, 2).swapaxes(2, 3)
+    return np.ascontiguousarray(fours).view(np.int32).reshape(len(padded), -1)
+
+
+def _stream(scaled: Scaled, a: NDArray[np.intp], b: NDArray[np.intp], words: Int32Array) -> Int32Array:
+    heads = np.stack([scaled.sums[a] + 256 * scaled.sums[b], scaled.sums[a]], axis=1)
+    shifts = scaled.rights[b] + 256 * scaled.rights[a]
+    tails = np.stack([scaled.rounds[b], scaled.multipliers[b], scaled.rounds[a], scaled.multipliers[a], shifts], axis=1)
+    pairs = np.hstack([numerics.wrap32(heads), words, numerics.wrap32(tails)])
+    return pairs.astype(np.int32).reshape(-1)
+
+
+def pack_dot(channels: Channels) -> Params:
+    """The fields of pillion_dsp_dot (kernels/dsp/dot.h)."""
+    scaled = with_nothing(scale_channels(channels))
+    inputs = 4 * in_fours(channels.weights.shape[1])
+    starts, lone = pair_starts(scaled.reach[:-1] < B_LIMIT)
+    a = np.array(starts)
+    b = a + 1
+    b[-1] = len(scaled.sums) - 1 if lone else b[-1]
+    padded = np.pad(scaled.weights, ((0, 0), (0, inputs - channels.weights.shape[1])))
+    repeats = inputs_wanted_twice(padded[a], padded[b])
+    words = pack_pairs(*split_repeats(padded[a], padded[b], repeats))
+    runs = runs_of(starts, lone)
+    moves = np.stack([halfword(repeats), halfword(np.arange(inputs, inputs + len(repeats)))], axis=1)
+    return {
+        "stream": _stream(scaled, a, b, words),
+        "runs": runs.reshape(-1),
+        "repeats": moves.astype(np.uint16).reshape(-1),
+        "run_count": len(runs),
+        "repeat_count": len(repeats),
+        "lone": int(lone),
+        "steps": in_fours(inputs + len(repeats)),
+        "out_c": len(channels.bias),
+    }
+
+
+def with_nothing(scaled: Scaled) -> Scaled:
+    """One more channel, at the end: the zeros that are paired with a channel alone."""
+    width = scaled.weights.shape[1]
+    return Scaled(
+        np.vstack([scaled.weights, np.zeros((1, width), np.int8)]),
+        np.append(scaled.sums, 0),
+        np.append(scaled.rounds, 1),
+        np.append(scaled.multipliers, np.int32(2**30)),
+        np.append(scaled.rights, 1),
+        np.append(scaled.least, 0),
+        np.append(scaled.largest, 0),
+    )
+
+
+def blocks_bytes(channels: Channels) -> int:
+    """Scratch of three widened pixels."""
+    steps = pack_dot(channels)["steps"]
+    assert isinstance(steps, int)
+    return 24 * steps

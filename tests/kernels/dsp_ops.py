@@ -1,0 +1,54 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Ops of any shape with weights and scales that use the whole range of their result."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+
+from pillion.ir.op import Op
+from pillion.ir.types import Array, DType, PerChannel, PerTensor, Shape, TensorType, Value, constant
+from pillion.ops.conv import Conv2d
+
+ZERO_POINTS = (-128, 0, 127, 5, -37)
+BOUNDS = ({}, {}, {"low": 0}, {"low": -20, "high": 90})
+"""Relative to the zero point of the result: none, relu, relu6 and others."""
+IN_SCALE, WEIGHT_SCALE = 0.04, 0.01
+SPREAD = 80 * 74
+"""Standard deviation of an input times that of a weight."""
+
+
+def value(name: str, shape: Shape, scale: float, zero_point: int) -> Value:
+    return Value(name, TensorType(shape, DType.INT8, PerTensor(scale, zero_point)))
+
+
+def weights_of(shape: Shape, axis: int, rng: np.random.Generator, seed: int) -> Value:
+    """Every third time with the value -128; scales that differ by channel."""
+    data = rng.integers(-128 if seed % 3 == 0 else -127, 127, shape, endpoint=True).astype(np.int8)
+    if seed % 5 == 0:
+        data = rng.choice(np.array([-128, -127, 127], np.int8), shape)
+    return constant("weights", data, PerChannel(tuple((rng.uniform(0.4, 1.6, shape[axis]) * WEIGHT_SCALE).tolist()), axis))
+
+
+def infer(cls: type[Op], y: Value, **fields: Any) -> Any:
+    shape = cls(y=y, **fields).infer().shape  # type: ignore[call-arg]
+    return cls(y=Value(y.name, TensorType(shape, y.dtype, y.type.quant)), **fields)  # type: ignore[call-arg]
+
+
+def bias_of(count: int, taps: int, rng: np.random.Generator) -> Value:
+    reach = int(SPREAD * math.sqrt(taps))
+    return constant("bias", rng.integers(-reach, reach, count, endpoint=True).astype(np.int32))
+
+
+def conv2d(shape: Shape, out: int, kernel: tuple[int, int] = (1, 1), *, seed: int = 0, out_zp: int | None = None, **fields: Any) -> Conv2d:
+    rng = np.random.default_rng([seed, *shape, out])
+    taps = math.prod(kernel) * shape[3] // fields.get("groups", 1)
+    x = value("x", shape, IN_SCALE, ZERO_POINTS[seed % 5])
+    zp = ZERO_POINTS[(seed + seed // 5) % 5] if out_zp is None else out_zp
+    y = value("y", (), IN_SCALE * WEIGHT_SCALE * SPREAD * math.sqrt(taps) / 45, zp)
+    if not {"low", "high"} & fields.keys():
+        fields |= {name: max(-128, min(127, zp + bound)) for name, bound in BOUNDS[seed % 4].items()}
+    weights = weights_of((out, *kernel, shape[3] // fields.get("groups", 1)), 0, rng, seed)
+    return infer(Conv2d, y, x=x, weights=weights, bias=bias_of(out, taps, rng), **fields)

@@ -1,0 +1,36 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The DSP convolutions against the reference, byte for byte, on emulated boards, with memory guarded on both sides."""
+
+from __future__ import annotations
+
+import pytest
+from dsp_ops import conv2d
+from dsp_rig import M4, M7, M33, Board, available, check
+
+from pillion.ops.conv import Conv2d
+
+pytestmark = pytest.mark.skipif(not available(), reason="needs arm-none-eabi-gcc and qemu-system-arm")
+
+POINTWISE_CHANNELS = (4, 8, 12, 16, 20, 28, 32, 64)
+OUT_CHANNELS = (*range(1, 18), 31, 32, 33, 63, 64, 65)
+PIXELS = ((1, 1), (1, 2), (3, 1), (2, 2), (1, 5), (7, 3))
+"""One and two pixels, three, one and two more than a multiple of three."""
+
+
+def pointwise_ops() -> list[Conv2d]:
+    sizes = [(c, n) for n in OUT_CHANNELS for c in POINTWISE_CHANNELS]
+    return [conv2d((1 + i % 3 // 2, *PIXELS[i % 6], c), n, seed=i) for i, (c, n) in enumerate(sizes)]
+
+
+def test_pointwise_of_every_size() -> None:
+    check(M33, pointwise_ops())
+
+
+@pytest.mark.parametrize("board", [M4, M7], ids=lambda board: board.cpu)
+def test_pointwise_on_other_cores(board: Board) -> None:
+    check(board, pointwise_ops()[::7])
+
+
+@pytest.mark.parametrize("low, high", [(-128, 127), (-5, 127), (-5, 60), (-128, 60)])
+def test_bounds(low: int, high: int) -> None:
+    check(M33, [conv2d((1, 3, w, 8), 7, out_zp=-5, low=low, high=high, seed=w) for w in range(1, 7)])
