@@ -1,0 +1,131 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Random and extreme layers for the tests of the Helium kernels, and what they must answer."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+import numpy as np
+from numpy.typing import NDArray
+
+from pillion.emitters.c.mve_pack import Geometry, Sums
+from pillion.ir import numerics
+from pillion.ops.conv import windows
+
+Int8Array = NDArray[np.int8]
+
+
+@dataclass(frozen=True)
+class Layer:
+    """A convolution with everything known, and its input."""
+
+    geometry: Geometry
+    sums: Sums
+    x: Int8Array
+
+    @property
+    def label(self) -> str:
+        g, s = self.geometry, self.sums
+        return f"{self.x.shape} -> {g.out_c} {g} zp {s.in_zp} {s.out_zp} clamp {s.low} {s.high} shifts {s.shifts.tolist()}"
+
+    def expected(self) -> Int8Array:
+        g, s = self.geometry, self.sums
+        seen = self.seen()
+        acc = np.empty((*seen.shape[:3], g.out_c), np.int64)
+        group_in, group_out = g.in_c // g.groups, g.out_c // g.groups
+        for i in range(g.groups):
+            part = seen[..., i * group_in : (i + 1) * group_in].reshape(*seen.shape[:3], -1)
+            out = slice(i * group_out, (i + 1) * group_out)
+            acc[..., out] = part @ s.weights[out].astype(np.float64).T
+        return self.finish(acc)
+
+    def seen(self) -> NDArray[np.float64]:
+        g = self.geometry
+        ends = [
+            max((o - 1) * s + (k - 1) * d + 1 - size - pad, 0)
+            for o, s, k, d, size, pad in zip(
+                g.out_size, g.stride, g.kernel, g.dilation, g.in_size, (g.pad_top, g.pad_left), strict=True
+            )
+        ]
+        padding = (g.pad_top, g.pad_left, ends[0], ends[1])
+        x = self.x.astype(np.float64) - self.sums.in_zp
+        return windows(x, g.kernel, g.stride, g.dilation, padding)[:, : g.out_size[0], : g.out_size[1]]
+
+    def finish(self, acc: NDArray[np.int64]) -> Int8Array:
+        s = self.sums
+        scaled = numerics.requantize(acc + s.bias, s.multipliers, s.shifts)
+        return np.clip(scaled + s.out_zp, s.low, s.high).astype(np.int8)
+
+
+def same(size: int, kernel: int, stride: int, dilation: int) -> tuple[int, int]:
+    """Output size and padding before, as TensorFlow's SAME."""
+    out = -(-size // stride)
+    return out, max((out - 1) * stride + (kernel - 1) * dilation + 1 - size, 0) // 2
+
+
+def geometry(
+    in_size: tuple[int, int],
+    in_c: int,
+    out_c: int,
+    kernel: tuple[int, int] = (1, 1),
+    stride: tuple[int, int] = (1, 1),
+    dilation: tuple[int, int] = (1, 1),
+    padding: str | tuple[int, int, int, int] = "same",
+    images: int = 1,
+    groups: int = 1,
+) -> Geometry:
+    """`padding` is "same" or (top, left, bottom, right)."""
+    if isinstance(padding, str):
+        (out_h, top), (out_w, left) = (same(*a) for a in zip(in_size, kernel, stride, dilation, strict=True))
+    else:
+        top, left, bottom, right = padding
+        spans = [(k - 1) * d + 1 for k, d in zip(kernel, dilation, strict=True)]
+        out_h = (in_size[0] + top + bottom - spans[0]) // stride[0] + 1
+        out_w = (in_size[1] + left + right - spans[1]) // stride[1] + 1
+    return Geometry(images, in_size, in_c, (out_h, out_w), out_c, kernel, stride, dilation, top, left, groups)
+
+
+def layer(
+    rng: np.random.Generator,
+    g: Geometry,
+    *,
+    extreme: bool = False,
+    shifts: tuple[int, int] = (-10, -6),
+    zps: tuple[int, int] = (3, -5),
+    clamp: tuple[int, int] = (-128, 127),
+    depthwise: bool = False,
+) -> Layer:
+    """Random data; `extreme` has only the largest weights and inputs, so that sums are as large as they can be."""
+    inputs = g.kernel[0] * g.kernel[1] * (1 if depthwise else g.in_c // g.groups)
+    x_shape, w_shape = (g.images, *g.in_size, g.in_c), (g.out_c, inputs)
+    if extreme:
+        x = rng.choice(np.array([-128, 127], np.int8), x_shape)
+        weights = rng.choice(np.array([-127, 127, -128], np.int8), w_shape, p=[0.45, 0.45, 0.1])
+    else:
+        x = rng.integers(-128, 128, x_shape).astype(np.int8)
+        weights = rng.integers(-127, 128, w_shape).astype(np.int8)
+    multipliers = rng.integers(2**30, 2**31, g.out_c)
+    multipliers[rng.random(g.out_c) < 0.2] = 2**30
+    sums = Sums(
+        weights,
+        rng.integers(-20000, 20000, g.out_c).astype(np.int32),
+        multipliers.astype(np.int32),
+        rng.integers(shifts[0], shifts[1] + 1, g.out_c).astype(np.int32),
+        *zps,
+        *clamp,
+    )
+    return Layer(g, sums, x)
+
+
+def depthwise_expected(case: Layer) -> Int8Array:
+    g = case.geometry
+    seen = np.repeat(case.seen(), g.out_c // g.in_c, axis=-1)
+    taps = case.sums.weights.T.reshape(*g.kernel, g.out_c).astype(np.float64)
+    return case.finish(np.einsum("nyxhwc,hwc->nyxc", seen, taps).astype(np.int64))
+
+
+def with_dead_channel(case: Layer, channel: int) -> Layer:
+    """One channel whose scale is next to nothing, as the quantizer encodes it: multiplier 0, shift 0."""
+    multipliers, shifts = case.sums.multipliers.copy(), case.sums.shifts.copy()
+    multipliers[channel], shifts[channel] = 0, 0
+    return replace(case, sums=replace(case.sums, multipliers=multipliers, shifts=shifts))
