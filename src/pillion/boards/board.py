@@ -1,0 +1,86 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The emulated boards, and the files that a firmware needs to run on them."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from difflib import get_close_matches
+from functools import cached_property
+from importlib import resources
+from types import MappingProxyType
+from typing import Literal
+
+from pillion.errors import PillionError
+
+Optimize = Literal["speed", "size"]
+
+OPTIMIZE_FLAGS: Mapping[Optimize, tuple[str, ...]] = MappingProxyType({"speed": ("-O3",), "size": ("-Os",)})
+
+
+@dataclass(frozen=True)
+class Region:
+    """A memory of a board, as its linker script names it."""
+
+    name: str
+    origin: int
+    bytes: int
+
+
+@dataclass(frozen=True)
+class Board:
+    """A machine of QEMU. `tick_ns` is the length of a tick of its SysTick clock."""
+
+    name: str
+    machine: str
+    core: str
+    cflags: tuple[str, ...]
+    tick_ns: float
+    linker_script: str
+    optimize: Optimize = "speed"
+
+    @cached_property
+    def regions(self) -> Mapping[str, Region]:
+        """CODE, CONSTANTS, DATA and ARENA; the linker script is where they are written down."""
+        script = firmware_files()[self.linker_script]
+        found = re.findall(
+            r"^\s*(\w+)\s*\(\w+\)\s*: ORIGIN = (0x[0-9a-f]+), LENGTH = (\d+)([KM])", script, re.MULTILINE
+        )
+        scale = {"K": 1 << 10, "M": 1 << 20}
+        regions = (Region(name, int(at, 16), int(size) * scale[unit]) for name, at, size, unit in found)
+        return MappingProxyType({region.name: region for region in regions})
+
+
+def _mps(name: str, core: str, tick_ns: float, *cflags: str) -> Board:
+    return Board(name, name, core, (*cflags, "-mthumb"), tick_ns, f"{name}.ld")
+
+
+_ALL = (
+    _mps("mps2-an385", "cortex-m3", 40.0, "-mcpu=cortex-m3", "-mfloat-abi=soft"),
+    _mps("mps2-an386", "cortex-m4", 40.0, "-mcpu=cortex-m4", "-mfloat-abi=hard"),
+    _mps("mps2-an500", "cortex-m7", 40.0, "-mcpu=cortex-m7", "-mfloat-abi=hard"),
+    _mps("mps2-an505", "cortex-m33", 50.0, "-mcpu=cortex-m33", "-mfloat-abi=hard"),
+    _mps("mps3-an547", "cortex-m55", 31.25, "-mcpu=cortex-m55", "-mfloat-abi=hard"),
+)
+BOARDS: Mapping[str, Board] = MappingProxyType({board.name: board for board in _ALL})
+
+
+def find_board(name: str) -> Board:
+    """The board of this name."""
+    if name in BOARDS:
+        return BOARDS[name]
+    close = get_close_matches(name, BOARDS, n=1)
+    raise PillionError(
+        f"there is no board `{name}`",
+        rule="the boards are " + ", ".join(f"{b.name} ({b.core})" for b in _ALL),
+        here=name,
+        help=f"did you mean {close[0]}?" if close else "use one of these names",
+    )
+
+
+def firmware_files() -> Mapping[str, str]:
+    """Name and text of each file that goes into a firmware folder beside the model: the same for every model."""
+    folder = resources.files("pillion.boards") / "data"
+    files = (file for file in folder.iterdir() if file.is_file())
+    return {file.name: file.read_text("utf-8") for file in sorted(files, key=lambda file: file.name)}

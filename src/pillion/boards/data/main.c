@@ -1,0 +1,222 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * Runs the model on the samples of input.bin and writes output.bin. A sample is all inputs one after another, in the
+ * order of the model; so are its outputs. Facts go to standard output, one JSON object to a line.
+ *
+ *     main [profile]        profile: also the ticks that each op of the first sample takes */
+#include "board.h"
+#include "model.h"
+#include "semihosting.h"
+
+#include <stdbool.h>
+#include <string.h>
+
+/* In a section of its own, so that the linked file shows its size. */
+__attribute__((aligned(16), section(".pillion_arena"))) uint8_t pillion_arena[PILLION_ARENA_BYTES];
+
+static const pillion_model *const model = &PILLION_MODEL;
+
+/* What the arena holds before the first run: a kernel that counts on zeros shall be seen. */
+#define JUNK 0xa5
+
+/* ---- facts, as JSON ---- */
+
+static void print_number(uint64_t value) {
+    char text[21];
+    char *p = text + sizeof text - 1;
+    *p = '\0';
+    do {
+        *--p = (char)('0' + value % 10);
+        value /= 10;
+    } while (value != 0);
+    semihost_print(p);
+}
+
+static void print_string(const char *text) {
+    char one[] = {'\0', '\0'};
+    semihost_print("\"");
+    for (; *text != '\0'; text++) {
+        if (*text == '"' || *text == '\\') {
+            semihost_print("\\");
+        }
+        one[0] = *text < ' ' ? ' ' : *text;
+        semihost_print(one);
+    }
+    semihost_print("\"");
+}
+
+static void print_field(const char *before, uint64_t value) {
+    semihost_print(before);
+    print_number(value);
+}
+
+static int fail(const char *what) {
+    semihost_print("{\"error\": ");
+    print_string(what);
+    semihost_print("}\n");
+    return 1;
+}
+
+/* ---- samples ---- */
+
+static uint32_t total_bytes(const pillion_buffer *buffers, uint32_t count) {
+    uint32_t bytes = 0;
+    for (uint32_t i = 0; i < count; i++) {
+        bytes += buffers[i].bytes;
+    }
+    return bytes;
+}
+
+static bool read_inputs(int32_t file) {
+    for (uint32_t i = 0; i < model->input_count; i++) {
+        const pillion_buffer *const to = &model->inputs[i];
+        if (semihost_read(file, pillion_arena + to->offset, to->bytes) != 0) {
+            return false;
+        }
+    }
+    return true;
+}
+
+static bool write_outputs(int32_t file) {
+    for (uint32_t i = 0; i < model->output_count; i++) {
+        const pillion_buffer *const from = &model->outputs[i];
+        if (semihost_write(file, pillion_arena + from->offset, from->bytes) != 0) {
+            return false;
+        }
+    }
+    return true;
+}
+
+/* ---- profile ---- */
+
+static struct {
+    uint64_t last, latest, total;
+    bool silent;
+} profile;
+
+/* Time spent in here, printing above all, falls between two looks at the clock and is nobody's. */
+static void after_op(uint32_t op) {
+    const uint64_t now = pillion_clock_now();
+    const uint64_t ticks = now - profile.last;
+    profile.latest = ticks;
+    profile.total += ticks;
+    if (!profile.silent) {
+        print_field("{\"op\": ", op);
+        semihost_print(", \"name\": ");
+        print_string(model->op_names[op]);
+        print_field(", \"ticks\": ", ticks);
+        print_field(", \"wraps\": ", (now >> PILLION_CLOCK_BITS) - (profile.last >> PILLION_CLOCK_BITS));
+        semihost_print("}\n");
+    }
+    profile.last = pillion_clock_now();
+}
+
+static void begin_profile(bool silent) {
+    profile.silent = silent;
+    profile.total = 0;
+    profile.last = pillion_clock_now();
+}
+
+/* What an op that does nothing would seem to take: leaving after_op and entering it again. */
+static uint64_t ticks_of_no_op(void) {
+    void (*volatile call)(uint32_t op) = after_op;
+    begin_profile(true);
+    call(0);
+    call(1);
+    return profile.latest;
+}
+
+static void run_profiled(void) {
+    pillion_clock_start();
+    print_field("{\"overhead_ticks\": ", ticks_of_no_op());
+    print_field(", \"wrap_ticks\": ", pillion_clock_wrap_ticks());
+    semihost_print(", \"tick_ns\": ");
+    semihost_print(pillion_tick_ns);
+    semihost_print("}\n");
+    begin_profile(false);
+    model->run(pillion_arena, after_op);
+    print_field("{\"total_ticks\": ", profile.total);
+    semihost_print("}\n");
+}
+
+/* The stack is measured in a run without the clock, whose interrupt would leave its frame there. */
+static const char *first_sample(int32_t input, int32_t output, bool profiled) {
+    const uint32_t stack_bytes = pillion_run_on_painted_stack(model, pillion_arena);
+    if (stack_bytes == PILLION_STACK_OVERFLOWN) {
+        return "the stack overflowed: make it larger in sections.ld";
+    }
+    if (stack_bytes != PILLION_STACK_UNKNOWN) {
+        print_field("{\"stack_bytes\": ", stack_bytes);
+        semihost_print("}\n");
+    }
+    if (!write_outputs(output)) {
+        return "output.bin cannot be written";
+    }
+    if (profiled) {
+        if (semihost_rewind(input) != 0 || !read_inputs(input)) {
+            return "input.bin cannot be read";
+        }
+        run_profiled();
+    }
+    return NULL;
+}
+
+static const char *run_samples(int32_t input, int32_t output, uint32_t samples, bool profiled) {
+    for (uint32_t sample = 0; sample < samples; sample++) {
+        if (!read_inputs(input)) {
+            return "input.bin cannot be read";
+        }
+        if (sample == 0) {
+            const char *const wrong = first_sample(input, output, profiled);
+            if (wrong != NULL) {
+                return wrong;
+            }
+            continue;
+        }
+        model->run(pillion_arena, NULL);
+        if (!write_outputs(output)) {
+            return "output.bin cannot be written";
+        }
+    }
+    return NULL;
+}
+
+static int wrong_size(uint32_t sample_bytes, uint32_t length) {
+    semihost_print("{\"error\": \"input.bin is not a whole number of samples\"");
+    print_field(", \"sample_bytes\": ", sample_bytes);
+    print_field(", \"input_bytes\": ", length);
+    semihost_print("}\n");
+    return 1;
+}
+
+static bool asked_for_profile(int argc, char **argv) {
+    static const char word[] = "profile";
+    for (int i = 0; i < argc; i++) {
+        uint32_t same = 0;
+        while (same < sizeof word && argv[i][same] == word[same]) {
+            same++;
+        }
+        if (same == sizeof word) {
+            return true;
+        }
+    }
+    return false;
+}
+
+int main(int argc, char **argv) {
+    const int32_t input = semihost_open("input.bin", SEMIHOST_READ);
+    const int32_t output = semihost_open("output.bin", SEMIHOST_WRITE);
+    const int32_t length = input < 0 ? -1 : semihost_length(input);
+    if (length < 0 || output < 0) {
+        return fail(length < 0 ? "input.bin cannot be read" : "output.bin cannot be written");
+    }
+    const uint32_t sample_bytes = total_bytes(model->inputs, model->input_count);
+    if (length == 0 || sample_bytes == 0 || (uint32_t)length % sample_bytes != 0) {
+        return wrong_size(sample_bytes, (uint32_t)length);
+    }
+    memset(pillion_arena, JUNK, sizeof pillion_arena);
+    const char *const wrong = run_samples(input, output, (uint32_t)length / sample_bytes, asked_for_profile(argc, argv));
+    if (wrong != NULL) {
+        return fail(wrong);
+    }
+    return semihost_close(output) == 0 ? 0 : fail("output.bin cannot be written");
+}

@@ -1,0 +1,112 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Sizes and symbols of a linked firmware, read from its ELF file (32 bits, little endian: Tool Interface Standard 1.2)."""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from pillion.errors import PillionError
+
+_HEADER = struct.Struct("<16sHHIIIIIHHHHHH")
+_SECTION = struct.Struct("<10I")
+_SYMBOL = struct.Struct("<IIIBBH")
+_MAGIC = b"\x7fELF\x01\x01\x01"
+_SYMBOL_TABLE = 2
+_OBJECT, _FUNCTION = 1, 2
+
+
+@dataclass(frozen=True)
+class Symbol:
+    """A function or an object. `section` is the output section that holds it."""
+
+    name: str
+    address: int
+    bytes: int
+    section: str
+    is_function: bool
+
+
+@dataclass(frozen=True)
+class ElfSizes:
+    """Bytes of a firmware by what they are for."""
+
+    code: int
+    """Model, kernels, and what of the compiler's library they call."""
+    tables: int
+    """Constants of kernels: the same for every model."""
+    constants: int
+    """Constants of the model: weights and what describes it."""
+    arena: int
+    stack_reserved: int
+    harness: int
+    """Start-up, semihosting and measuring: no part of what a model costs."""
+    symbols: Mapping[str, Symbol]
+
+
+@dataclass(frozen=True)
+class _Section:
+    name_at: int
+    kind: int
+    offset: int
+    size: int
+    link: int
+
+
+def read_elf(path: Path) -> ElfSizes:
+    """What is where in a linked firmware."""
+    try:
+        image = path.read_bytes()
+        sections = list(_sections(image))
+        return _sizes(image, sections, _HEADER.unpack_from(image)[-1])
+    except (OSError, struct.error, ValueError, IndexError) as error:
+        raise PillionError(
+            f"{path} cannot be read as a linked firmware",
+            rule="an ELF file for 32-bit Arm with a symbol table",
+            here=str(error),
+            help="pass the file that the build of a firmware folder wrote",
+        ) from error
+
+
+def _sizes(image: bytes, sections: list[_Section], name_section: int) -> ElfSizes:
+    names = [_text(image, sections[name_section], section.name_at) for section in sections]
+    size = {name: section.size for name, section in zip(names, sections, strict=True)}
+    symbols = {symbol.name: symbol for symbol in _symbols(image, sections, names)}
+    return ElfSizes(
+        code=size.get(".text", 0),
+        tables=size.get(".rodata", 0),
+        constants=size.get(".constants", 0),
+        arena=size.get(".pillion_arena", 0),
+        stack_reserved=size.get(".stack", 0),
+        harness=size.get(".startup", 0),
+        symbols=symbols,
+    )
+
+
+def _sections(image: bytes) -> Iterator[_Section]:
+    if not image.startswith(_MAGIC):
+        raise ValueError(f"it begins with {image[:7]!r}")
+    header = _HEADER.unpack_from(image)
+    start, entry_bytes, count = header[6], header[11], header[12]
+    for index in range(count):
+        name_at, kind, _, _, offset, size, link, *_ = _SECTION.unpack_from(image, start + index * entry_bytes)
+        yield _Section(name_at, kind, offset, size, link)
+
+
+def _symbols(image: bytes, sections: list[_Section], names: list[str]) -> Iterator[Symbol]:
+    for table in (section for section in sections if section.kind == _SYMBOL_TABLE):
+        for at in range(table.offset, table.offset + table.size, _SYMBOL.size):
+            name_at, address, size, info, _, section = _SYMBOL.unpack_from(image, at)
+            if info & 15 in (_OBJECT, _FUNCTION) and section < len(names):
+                is_function = info & 15 == _FUNCTION
+                # The lowest bit of a function's address says "Thumb" and is no part of the place.
+                place = address & ~1 if is_function else address
+                name = _text(image, sections[table.link], name_at)
+                yield Symbol(name, place, size, names[section], is_function)
+
+
+def _text(image: bytes, strings: _Section, at: int) -> str:
+    start = strings.offset + at
+    return image[start : image.index(b"\0", start)].decode("utf-8", "replace")

@@ -1,0 +1,151 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Build a firmware for an emulated board, run it on samples, and count instructions.
+
+The emulator is told that an instruction lasts INSTRUCTION_NS of its virtual time (`-icount shift=7`). That is at least
+two and a half ticks of SysTick on every board, so a difference of two looks at that clock gives the number of
+instructions between them exactly, the same on every computer and in every run.
+"""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import tempfile
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from pillion.boards.board import OPTIMIZE_FLAGS, Board
+from pillion.boards.build import Compiler, compile_objects, link
+from pillion.boards.faults import fault_error
+from pillion.boards.firmware import C_FLAGS, read_firmware
+from pillion.boards.toolchain import QEMU, arm_compiler
+from pillion.errors import PillionError
+
+_SHIFT = 7
+INSTRUCTION_NS = 1 << _SHIFT
+
+# As much of the output of a failed run as is worth showing.
+_MOST_LINES = 8
+
+
+@dataclass(frozen=True)
+class QemuResult:
+    """What a run left behind. The counts are of the first sample and are None without `profile`."""
+
+    outputs: bytes
+    instructions: int | None
+    op_instructions: list[int] | None
+    stack_bytes: int | None
+    console: str
+
+
+def build(firmware: Path, board: Board) -> Path:
+    """The linked firmware: an ELF file in the cache."""
+    parts = read_firmware(firmware)
+    speed = OPTIMIZE_FLAGS[board.optimize]
+    compiler = Compiler(arm_compiler(), (*board.cflags, *speed, *C_FLAGS))
+    # Only the harness is told the tick, so that the other objects serve every board with the same core.
+    harness = Compiler(compiler.command, (*compiler.flags, f"-DPILLION_TICK_NS={board.tick_ns:g}"))
+    objects = [
+        *compile_objects(harness, parts.harness),
+        *compile_objects(compiler, parts.model),
+        *compile_objects(compiler, parts.kernels),
+    ]
+    flags = (*board.cflags, "-nostdlib", "-Wl,--gc-sections", "-T", board.linker_script, "-L.", "-lgcc")
+    linker = Compiler(compiler.command, flags)
+    return link(linker, objects, parts.folder, (board.linker_script, "sections.ld"), f"{board.name}.elf")
+
+
+def run(
+    firmware: Path, board: Board, inputs: bytes, *, profile: bool = False, timeout: float = 60.0
+) -> QemuResult:
+    """Run the samples in `inputs`, one after another: each is all inputs of the model, one after another."""
+    image = build(firmware, board)
+    with tempfile.TemporaryDirectory(prefix="pillion-") as folder:
+        (Path(folder) / "input.bin").write_bytes(inputs)
+        status, console = _emulate(image, board, Path(folder), profile, timeout)
+        facts = _facts(console)
+        _check(status, console, facts, image, board)
+        outputs = (Path(folder) / "output.bin").read_bytes()
+    op_instructions = _op_instructions(facts) if profile else None
+    stack_bytes = next((int(str(fact["stack_bytes"])) for fact in facts if "stack_bytes" in fact), None)
+    total = None if op_instructions is None else sum(op_instructions)
+    return QemuResult(outputs, total, op_instructions, stack_bytes, console)
+
+
+def command_line(image: Path, board: Board, profile: bool) -> list[str]:
+    """How the emulator is called; the files of the run are in its working directory."""
+    arguments = "arg=main,arg=profile" if profile else "arg=main"
+    return [
+        *(QEMU.path(), "-M", board.machine, "-nographic", "-monitor", "none", "-serial", "none"),
+        *("-semihosting-config", f"enable=on,target=native,{arguments}"),
+        *("-icount", f"shift={_SHIFT}", "-kernel", str(image)),
+    ]
+
+
+def _emulate(image: Path, board: Board, folder: Path, profile: bool, timeout: float) -> tuple[int, str]:
+    try:
+        done = subprocess.run(
+            command_line(image, board, profile),
+            cwd=folder,
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            timeout=timeout,
+            check=False,
+        )
+    except subprocess.TimeoutExpired as expired:
+        raise PillionError(
+            f"the model did not finish on {board.name}",
+            rule=f"a run ends within {timeout:g} s",
+            here=_tail((expired.stdout or b"").decode("utf-8", "replace")) or "nothing was printed",
+            help="give more time, or fewer samples; a small model that takes this long does not end at all",
+        ) from None
+    return done.returncode, done.stdout.decode("utf-8", "replace")
+
+
+def _facts(console: str) -> list[Mapping[str, object]]:
+    """The lines that main.c wrote; the emulator may have written others."""
+    facts: list[Mapping[str, object]] = []
+    for line in console.splitlines():
+        try:
+            fact = json.loads(line)
+        except ValueError:
+            continue
+        if isinstance(fact, dict):
+            facts.append(fact)
+    return facts
+
+
+def _check(status: int, console: str, facts: list[Mapping[str, object]], image: Path, board: Board) -> None:
+    for fact in facts:
+        if "fault" in fact:
+            raise fault_error(fact, image, board.name)
+        if "error" in fact:
+            here = ", ".join(f"{name} = {value}" for name, value in fact.items() if name != "error")
+            raise PillionError(str(fact["error"]), rule="reported by main.c of the firmware", here=here)
+    if status:
+        raise PillionError(
+            f"the emulation of {board.name} broke off",
+            rule="QEMU ends with status 0",
+            here=f"status {status}\n{_tail(console)}",
+            help="a processor that meets a fault while it handles one locks up; or this QEMU lacks the machine",
+        )
+
+
+def _op_instructions(facts: list[Mapping[str, object]]) -> list[int]:
+    """Ticks to instructions, less what measuring adds: a look at the clock per op, and its interrupt when it wraps."""
+    clock = next(fact for fact in facts if "tick_ns" in fact)
+    tick_ns = float(str(clock["tick_ns"]))
+
+    def instructions(ticks: object) -> int:
+        return round(int(str(ticks)) * tick_ns / INSTRUCTION_NS)
+
+    per_look, per_wrap = instructions(clock["overhead_ticks"]), instructions(clock["wrap_ticks"])
+    ops = [fact for fact in facts if "op" in fact]
+    return [max(0, instructions(op["ticks"]) - per_look - per_wrap * int(str(op["wraps"]))) for op in ops]
+
+
+def _tail(console: str) -> str:
+    return "\n".join(console.strip().splitlines()[-_MOST_LINES:])
