@@ -1,0 +1,30 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Pillion compiles PyTorch models for microcontrollers on which an NPU rides with a Cortex-M core.
+
+    program = pillion.compile(model, example_inputs, target="cortex-m55+int8", calibrate=batches)
+    program.run(x)                   # the exact reference; on="host" or a board runs the generated C
+    program.firmware("fw/")          # plain C, no interpreter
+"""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+from pillion.errors import PillionError
+
+if TYPE_CHECKING:
+    from pillion.compiler import compile
+    from pillion.program import Program
+
+__version__ = "0.1.0"
+__all__ = ["PillionError", "Program", "__version__", "compile"]
+
+_LAZY = {"compile": "pillion.compiler", "Program": "pillion.program"}
+
+
+def __getattr__(name: str) -> Any:
+    """Loads the compiler when it is first asked for: importing the package stays instant."""
+    if name in _LAZY:
+        return getattr(import_module(_LAZY[name]), name)
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -1,0 +1,163 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What the command line asks for, turned into calls of the API: reading models, data and sizes, writing results."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from pillion.errors import PillionError
+from pillion.ir.graph import Graph
+from pillion.ir.text import to_text
+from pillion.ir.types import Array
+from pillion.program import Program
+
+Progress = Callable[[int, int | None], None]
+
+
+@dataclass(frozen=True)
+class Request:
+    """A `pillion compile`, as it was typed."""
+
+    model: str
+    target: str
+    quantize: bool = False
+    calibrate: Path | None = None
+    weights: Path | None = None
+    input_size: tuple[int, int] | None = None
+    io_dtype: str = "float32"
+    io_layout: str = "nchw"
+    intermediates: Path | None = None
+
+    def __post_init__(self) -> None:
+        _one_of("--io-dtype", self.io_dtype, ("float32", "int8"))
+        _one_of("--io-layout", self.io_layout, ("nchw", "nhwc"))
+        if self.calibrate and not self.quantize:
+            raise PillionError("--calibrate is data for quantizing", rule="--calibrate goes with --quantize", help="add --quantize")
+
+
+def _one_of(option: str, value: str, allowed: Sequence[str]) -> None:
+    if value not in allowed:
+        raise PillionError(f"{option} {value} is not known", rule=f"{option} is one of {', '.join(allowed)}")
+
+
+def parse_size(text: str | None) -> tuple[int, int] | None:
+    """`96` or `96x128` as height and width."""
+    if text is None:
+        return None
+    match = re.fullmatch(r"(\d+)(?:x(\d+))?", text)
+    if match is None or "0" in (match[1], match[2]):
+        raise PillionError(f"--input-size {text} is not a size", rule="one number, or height x width: 96 or 96x128")
+    return int(match[1]), int(match[2] or match[1])
+
+
+def build(request: Request, progress: Progress | None = None) -> Program:
+    """The program that was asked for."""
+    from pillion.targets import find_target
+
+    chip = find_target(request.target)
+    if request.model.endswith(".tflite"):
+        from pillion.compiler import finish
+        from pillion.importers.tflite import read
+
+        return finish(read(request.model), chip, request.io_dtype, _watcher(request.intermediates))
+    return _from_torch(request, progress)
+
+
+def _from_torch(request: Request, progress: Progress | None) -> Program:
+    from pillion import compiler
+    from pillion.capture import load
+
+    if not request.quantize:
+        raise PillionError(
+            f"`{request.model}` computes in float",
+            rule="programs are int8",
+            here=f"-m {request.model}, no --quantize",
+            help="add --quantize (and --calibrate with real data for real accuracy)",
+        )
+    source = load(request.model, input_size=request.input_size, weights=request.weights)
+    return compiler.compile(
+        source.module if source.module is not None else source.exported,
+        source.example_inputs,
+        target=request.target,
+        calibrate=_calibration(request, source.example_inputs),
+        name=source.name,
+        io_dtype=request.io_dtype,  # type: ignore[arg-type]  # checked by Request
+        io_layout=request.io_layout,  # type: ignore[arg-type]  # checked by Request
+        progress=progress,
+        watch=_watcher(request.intermediates),
+    )
+
+
+def _calibration(request: Request, example_inputs: Any) -> Iterable[Any] | None:
+    from pillion.quantize import load_calibration
+    from pillion.report import warn
+
+    if request.calibrate is None:
+        warn("no --calibrate: ranges come from the example input alone, and accuracy suffers")
+        return None
+    batches: Iterable[Any] = load_calibration(request.calibrate, example_inputs)
+    return batches
+
+
+def _watcher(folder: Path | None) -> Callable[[str, Graph], None] | None:
+    """Keeps the graph's text after each pass, numbered in order."""
+    if folder is None:
+        return None
+    folder.mkdir(parents=True, exist_ok=True)
+    count = iter(range(1000))
+
+    def watch(name: str, graph: Graph) -> None:
+        (folder / f"{next(count):02d}_{name}.txt").write_text(to_text(graph, constants=False), "utf-8")
+
+    return watch
+
+
+def write(program: Program, output: Path) -> None:
+    """Writes the program in the form that the output's name asks for."""
+    if output.suffix in (".pte", ".tflite", ".c", ".bin"):
+        raise PillionError(
+            f"{output} cannot be written",
+            rule="-o is a folder for a C project",
+            here=f"suffix {output.suffix}",
+            help=f"-o {output.stem}/",
+        )
+    program.firmware(output)
+
+
+def read_inputs(paths: Sequence[Path], manifest: Mapping[str, Any]) -> list[Array]:
+    """Arrays from .npy files; random data of the right kind where no file is named."""
+    if not paths:
+        return [_random(buffer) for buffer in manifest["inputs"]]
+    return [_load(path) for path in paths]
+
+
+def _random(buffer: Mapping[str, Any]) -> Array:
+    rng = np.random.default_rng(0)
+    if buffer["dtype"] == "float32":
+        return rng.standard_normal(buffer["shape"]).astype(np.float32)
+    return rng.integers(-128, 128, buffer["shape"]).astype(buffer["dtype"])
+
+
+def _load(path: Path) -> Array:
+    try:
+        loaded = np.load(path, allow_pickle=False)
+    except (OSError, ValueError, EOFError) as error:
+        raise PillionError(f"{path} cannot be read", rule="an input is an array in a .npy file", here=str(error).splitlines()[0]) from None
+    if not isinstance(loaded, np.ndarray):
+        raise PillionError(f"{path} is not a single array", rule="an input is an array in a .npy file", help="save with numpy.save")
+    return loaded
+
+
+def write_outputs(paths: Sequence[Path], outputs: Sequence[Array]) -> None:
+    """One .npy file for each output."""
+    if paths and len(paths) != len(outputs):
+        raise PillionError(f"{len(paths)} output files for {len(outputs)} outputs", rule="--output once for each output")
+    for path, array in zip(paths, outputs, strict=False):
+        with path.open("wb") as file:
+            np.save(file, array)

@@ -1,0 +1,87 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Read this first: `compile` is the list of stages, from a PyTorch model to a program for a chip.
+
+    capture     the module becomes an exported program                          capture.py
+    quantize    batch norms folded, int8 by torchao's pt2e                      quantize/
+    import      a Graph: one small typed IR, images NHWC                        importers/torch_export.py
+    passes      dequantize-op-quantize becomes integer ops; movement merged     passes/
+    emit        kernels chosen, memory planned, C written                       emitters/c/, memory/
+
+Whatever a stage cannot do it refuses with the rule, the value and the way out; nothing falls back silently.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from typing import TYPE_CHECKING, Any, Literal
+
+from pillion import passes
+from pillion.errors import PillionError
+from pillion.ir.graph import Graph
+from pillion.passes.int8_io import int8_io
+from pillion.passes.integer import float_ops
+from pillion.program import Program
+from pillion.targets import Target, find_target
+
+if TYPE_CHECKING:
+    import torch
+
+Inputs = Sequence["torch.Tensor"]
+Watch = Callable[[str, Graph], None]
+Progress = Callable[[int, int | None], None]
+
+
+def compile(
+    model: torch.nn.Module | torch.export.ExportedProgram,
+    example_inputs: Inputs,
+    *,
+    target: str,
+    calibrate: Iterable[Inputs] | None = None,
+    name: str | None = None,
+    io_dtype: Literal["float32", "int8"] = "float32",
+    io_layout: Literal["nchw", "nhwc"] = "nchw",
+    progress: Progress | None = None,
+    watch: Watch | None = None,
+) -> Program:
+    """Compiles a model for a target. Without `calibrate`, the example inputs alone decide the ranges.
+
+    `progress` hears of every calibration sample; `watch` sees the graph after each pass."""
+    from pillion.importers.torch_export import import_program
+    from pillion.quantize import ptq
+
+    chip = find_target(target)
+    quantized = ptq(model, tuple(example_inputs), calibrate, progress)
+    graph = import_program(quantized.graph_module, name or type(model).__name__.lower(), nhwc=io_layout == "nhwc")
+    return finish(graph, chip, io_dtype, watch)
+
+
+def finish(graph: Graph, chip: Target, io_dtype: str = "float32", watch: Watch | None = None) -> Program:
+    """From an imported graph to a program: the part that knows nothing of PyTorch."""
+    if watch:
+        watch("import", graph)
+    graph = passes.run(graph, passes.PIPELINE + ((int8_io,) if io_dtype == "int8" else ()), watch)
+    refuse_float(graph)
+    return Program(graph, chip)
+
+
+def refuse_float(graph: Graph) -> None:
+    """Every op between the borders must have become an integer op."""
+    left = float_ops(graph)
+    if left:
+        listed = "\n".join(f"{op.kind} {op.name}{f' ({op.source})' if op.source else ''}: {reason}" for op, reason in left)
+        raise PillionError(
+            f"{len(left)} of {len(graph.ops)} ops of `{graph.name}` stay in float",
+            rule="all ops between the model's inputs and outputs are int8",
+            here=listed,
+            help="quantize the model whole (--quantize), or write these ops with supported ones: `pillion ops`",
+        )
+
+
+def describe_targets() -> list[dict[str, Any]]:
+    """Every target as a row of a table."""
+    from pillion.targets import TARGETS
+
+    return [
+        {"name": t.name, "core": t.core.name, "kernels": t.isa.value, "board": t.board, "summary": t.summary}
+        for t in TARGETS.values()
+    ]

@@ -1,0 +1,65 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Which kernel does which op: the first of the core's list whose conditions all hold."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from pillion.devices.cortex_m import Isa
+from pillion.emitters.c import portable
+from pillion.emitters.c.kernel import Kernel
+from pillion.errors import PillionError
+from pillion.ir.graph import Graph
+from pillion.ir.numerics import Arithmetic
+from pillion.ir.op import Op
+from pillion.ir.verdict import Verdict, all_ok, failures
+
+
+@dataclass(frozen=True)
+class Choice:
+    """The kernel of an op, and why not the ones before it in the list."""
+
+    op: Op
+    kernel: Kernel
+    passed_over: tuple[tuple[str, Verdict], ...]
+
+    @property
+    def reason(self) -> str:
+        if not self.passed_over:
+            return "first choice"
+        return "; ".join(f"not {name}: {verdict}" for name, verdict in self.passed_over)
+
+
+def kernels(isa: Isa) -> tuple[Kernel, ...]:
+    """All kernels of an instruction set, the most special ones first."""
+    if isa is Isa.MVE:
+        from pillion.emitters.c import mve
+
+        return (*mve.KERNELS, *portable.KERNELS)
+    if isa is Isa.DSP:
+        from pillion.emitters.c import dsp
+
+        return (*dsp.KERNELS, *portable.KERNELS)
+    return portable.KERNELS
+
+
+def choose(graph: Graph, isa: Isa) -> tuple[Choice, ...]:
+    """A kernel for every op of the graph."""
+    listed = kernels(isa)
+    return tuple(_choose_one(op, graph.arithmetic, [k for k in listed if k.op is type(op)]) for op in graph.ops)
+
+
+def _choose_one(op: Op, arithmetic: Arithmetic, candidates: Sequence[Kernel]) -> Choice:
+    passed_over: list[tuple[str, Verdict]] = []
+    for kernel in candidates:
+        verdicts = kernel.takes(op, arithmetic)
+        if all_ok(verdicts):
+            return Choice(op, kernel, tuple(passed_over))
+        passed_over += [(kernel.name, verdict) for verdict in failures(verdicts)]
+    raise PillionError(
+        f"{op.kind} `{op.name}` has no C kernel",
+        rule="; ".join(str(verdict) for _, verdict in passed_over) or f"no kernel for {op.kind}",
+        here=op.source or op.name,
+        help="`pillion ops` lists what each kernel takes",
+    )

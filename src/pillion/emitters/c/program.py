@@ -1,0 +1,113 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A graph made ready for C: kernels chosen, constants packed, memory planned. Knows ops; knows nothing of C's text."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from pillion.devices.cortex_m import Isa
+from pillion.emitters.c.choose import Choice, choose
+from pillion.emitters.c.kernel import Call, Routine
+from pillion.errors import PillionError
+from pillion.ir.graph import Graph
+from pillion.ir.types import Value
+from pillion.memory import MemoryPlan, OpMemory, plan_memory
+
+POINTER_BYTES = 4
+"""Of all Cortex-M."""
+
+
+@dataclass(frozen=True)
+class Constant:
+    """An array in flash."""
+
+    name: str
+    data: NDArray[np.generic]
+
+
+@dataclass(frozen=True)
+class Step:
+    """The calls of one op, with the names of the constants that their params point to."""
+
+    index: int
+    choice: Choice
+    calls: tuple[Call, ...]
+    pointers: tuple[Mapping[str, str], ...]
+    """For each call: params field → name of the constant."""
+
+
+@dataclass(frozen=True)
+class CProgram:
+    """All that the text of a C project is made from."""
+
+    graph: Graph
+    isa: Isa
+    steps: tuple[Step, ...]
+    constants: tuple[Constant, ...]
+    operands: Mapping[Value, str]
+    """Constant operands that are passed as arguments → name of their array."""
+    memory: MemoryPlan
+
+    @property
+    def routines(self) -> list[Routine]:
+        return list(dict.fromkeys(call.routine for step in self.steps for call in step.calls))
+
+    @property
+    def constant_bytes(self) -> int:
+        """Bytes of all arrays in flash."""
+        return sum(c.data.nbytes for c in self.constants)
+
+    @property
+    def params_bytes(self) -> int:
+        """Bytes of all params structs: every field of the kernels is a 32-bit number or a pointer, or a double."""
+        return sum(_params_size(call) for step in self.steps for call in step.calls)
+
+
+def _params_size(call: Call) -> int:
+    return len(call.params) * POINTER_BYTES
+
+
+class _Constants:
+    """Arrays by content: equal ones are stored once."""
+
+    def __init__(self, prefix: str) -> None:
+        self.prefix = prefix
+        self.by_content: dict[tuple[str, bytes], Constant] = {}
+
+    def name(self, wish: str, data: NDArray[np.generic]) -> str:
+        data = np.ascontiguousarray(data)
+        key = (data.dtype.name, hashlib.sha256(data.tobytes()).digest())
+        return self.by_content.setdefault(key, Constant(f"{self.prefix}_{wish}", data)).name
+
+
+def lower(graph: Graph, isa: Isa = Isa.PORTABLE) -> CProgram:
+    """The graph with a kernel for each op, packed constants and a memory plan."""
+    if any(v.is_constant for v in graph.outputs):
+        raise PillionError(f"an output of `{graph.name}` is a constant", rule="outputs depend on inputs")
+    choices = choose(graph, isa)
+    constants = _Constants(graph.name)
+    steps = tuple(_step(i, choice, graph, constants) for i, choice in enumerate(choices))
+    operands = {
+        value: constants.name(f"value_{value.name}", value.constant)
+        for step in steps
+        for call in step.calls
+        for value in call.inputs
+        if value.is_constant
+    }
+    needs = {c.op: OpMemory(c.kernel.scratch_bytes(c.op), c.kernel.overread_bytes, c.kernel.in_place(c.op)) for c in choices}
+    return CProgram(graph, isa, steps, tuple(constants.by_content.values()), operands, plan_memory(graph, needs))
+
+
+def _step(index: int, choice: Choice, graph: Graph, constants: _Constants) -> Step:
+    calls = choice.kernel.calls(choice.op, graph.arithmetic)
+    pointers = []
+    for number, call in enumerate(calls):
+        suffix = f"_{number}" if len(calls) > 1 else ""
+        arrays = {key: value for key, value in call.params.items() if isinstance(value, np.ndarray)}
+        pointers.append({key: constants.name(f"op{index}{suffix}_{key}", data) for key, data in arrays.items()})
+    return Step(index, choice, calls, tuple(pointers))

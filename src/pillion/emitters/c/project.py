@@ -1,0 +1,151 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A C project: the model's text, the kernels that it uses, a main program for boards, build files, a manifest."""
+
+from __future__ import annotations
+
+import json
+import os
+import tempfile
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from pillion.boards.board import firmware_files
+from pillion.emitters.c import text
+from pillion.emitters.c.program import CProgram, lower
+from pillion.errors import PillionError
+from pillion.ir.graph import Graph
+from pillion.ir.types import Value
+
+HOST_FOLDER = "host"
+"""Where model.c and weights.c for other processors lie, if the core's kernels are special to it."""
+
+
+def kernel_folder() -> Path:
+    """The kernel library: inside an installed package, or beside `src` in a checkout."""
+    package = Path(__file__).resolve().parents[2]
+    inside, beside = package / "kernels", package.parents[1] / "kernels"
+    return inside if inside.is_dir() else beside
+
+
+def project_files(program: CProgram, target: str) -> dict[str, str]:
+    """Path → text of every file of the project."""
+    files = {**_model_files(program), **_kernel_files(program), **firmware_files()}
+    if program.isa.value != "portable":
+        portable = lower(program.graph)
+        files.update({f"{HOST_FOLDER}/{path}": content for path, content in _model_files(portable).items()})
+        files.update({f"{HOST_FOLDER}/{path}": content for path, content in _kernel_files(portable).items()})
+    files["manifest.json"] = json.dumps(manifest(program, target, sorted(files)), indent=2) + "\n"
+    return files
+
+
+def _model_files(program: CProgram) -> dict[str, str]:
+    return {
+        "model.h": text.model_h(program),
+        "model.c": text.model_c(program),
+        "weights.h": text.weights_h(program),
+        "weights.c": text.weights_c(program),
+    }
+
+
+def _kernel_files(program: CProgram) -> dict[str, str]:
+    """The sources of the kernels in use and all headers, flat as a build file likes it."""
+    root = kernel_folder()
+    sources = {routine.source for routine in program.routines}
+    files = {f"kernels/{Path(source).name}": (root / source).read_text("utf-8") for source in sorted(sources)}
+    for header in sorted((root / "include" / "pillion").glob("*.h")):
+        files[f"kernels/include/pillion/{header.name}"] = header.read_text("utf-8")
+    return files
+
+
+def manifest(program: CProgram, target: str, files: list[str]) -> dict[str, Any]:
+    """What another program may want to know about the project."""
+    memory = program.memory
+    return {
+        "model": program.graph.name,
+        "target": target,
+        "arithmetic": program.graph.arithmetic.value,
+        "inputs": [_buffer(program, value) for value in program.graph.inputs],
+        "outputs": [_buffer(program, value) for value in program.graph.outputs],
+        "memory": {
+            "arena_bytes": memory.arena_bytes,
+            "activation_bytes": memory.activation_bytes,
+            "floor_bytes": memory.floor_bytes,
+            "scratch_bytes": memory.scratch_bytes,
+            "constant_bytes": program.constant_bytes,
+            "params_bytes": program.params_bytes,
+        },
+        "macs": program.graph.macs,
+        "ops": [_op(program, i) for i in range(len(program.steps))],
+        "files": files,
+    }
+
+
+def _buffer(program: CProgram, value: Value) -> dict[str, Any]:
+    quantization = {"scale": value.scale, "zero_point": value.zero_point} if value.is_quantized else {}
+    return {
+        "name": value.name,
+        "dtype": value.dtype.value,
+        "shape": list(value.shape),
+        "offset": program.memory.offsets[value],
+        "bytes": value.type.size_bytes,
+        **quantization,
+    }
+
+
+def _op(program: CProgram, index: int) -> dict[str, Any]:
+    step = program.steps[index]
+    op = step.choice.op
+    return {
+        "name": op.name,
+        "kind": op.kind,
+        "kernel": step.choice.kernel.name if step.calls else "none (alias)",
+        "why": step.choice.reason,
+        "source": op.source,
+        "macs": op.macs,
+        "scratch_bytes": step.choice.kernel.scratch_bytes(op),
+    }
+
+
+def write_project(files: Mapping[str, str], folder: Path) -> None:
+    """All files or none: they are written beside the folder and then take its place."""
+    _refuse_foreign(folder)
+    folder.parent.mkdir(parents=True, exist_ok=True)
+    with tempfile.TemporaryDirectory(dir=folder.parent, prefix=f".{folder.name}-") as temporary:
+        fresh = Path(temporary) / "new"
+        for path, content in files.items():
+            target = fresh / path
+            target.parent.mkdir(parents=True, exist_ok=True)
+            target.write_text(content, "utf-8")
+        if folder.exists():
+            os.replace(folder, Path(temporary) / "old")
+        os.replace(fresh, folder)
+
+
+def _refuse_foreign(folder: Path) -> None:
+    """A folder that is not an earlier project of ours is not overwritten."""
+    if folder.is_file():
+        raise PillionError(f"{folder} is a file", rule="a C project is written into a folder", help="choose another -o")
+    if folder.exists() and any(folder.iterdir()) and not (folder / "manifest.json").is_file():
+        raise PillionError(
+            f"{folder} is not empty and was not written by Pillion",
+            rule="only an empty folder or an earlier project (with manifest.json) is replaced",
+            help="choose another -o, or empty the folder",
+        )
+
+
+def is_project(path: Path) -> bool:
+    return (path / "manifest.json").is_file()
+
+
+def read_manifest(folder: Path) -> dict[str, Any]:
+    """The manifest of a project that was written earlier."""
+    try:
+        loaded = json.loads((folder / "manifest.json").read_text("utf-8"))
+        if not isinstance(loaded, dict) or "inputs" not in loaded:
+            raise ValueError("it lacks the list of inputs")
+    except (OSError, ValueError) as error:
+        raise PillionError(f"{folder} is not a project of Pillion", rule="its manifest.json describes it", here=str(error)) from None
+    return loaded
+
+

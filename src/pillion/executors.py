@@ -1,0 +1,136 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Anything that runs a program: the reference, the C on this computer, the same C on emulated boards."""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from pillion.emitters.c.project import HOST_FOLDER, read_manifest
+from pillion.errors import PillionError
+from pillion.ir.types import Array
+
+if TYPE_CHECKING:
+    from pillion.boards.elf import ElfSizes
+    from pillion.boards.qemu import QemuResult
+
+REFERENCE, HOST = "reference", "host"
+TIMEOUT_SECONDS = 60.0
+
+
+@dataclass(frozen=True)
+class Region:
+    """Bytes of one kind as the compiler predicted them and as they are in the linked firmware."""
+
+    name: str
+    predicted: int
+    found: int
+
+
+@dataclass(frozen=True)
+class Profile:
+    """What a board reports of one run. Instructions, not cycles."""
+
+    instructions: int
+    op_instructions: tuple[int, ...]
+    stack_bytes: int
+    code_bytes: int
+    regions: tuple[Region, ...]
+
+
+@dataclass(frozen=True)
+class RunResult:
+    """Outputs, and what was measured if that was asked for."""
+
+    outputs: tuple[Array, ...]
+    profile: Profile | None = None
+
+
+def run_project(
+    folder: Path, inputs: Sequence[Array], on: str = HOST, *, profile: bool = False, timeout: float = TIMEOUT_SECONDS
+) -> RunResult:
+    """Runs a C project on this computer or on a board."""
+    manifest = read_manifest(folder)
+    check_arrays(manifest["inputs"], inputs)
+    if on == HOST:
+        return RunResult(_run_host(folder, manifest, inputs))
+    return _run_board(folder, manifest, inputs, on, profile, timeout)
+
+
+def check_arrays(wanted: Sequence[Mapping[str, Any]], inputs: Sequence[Array]) -> None:
+    """Raises where arrays do not fit a manifest's inputs."""
+    if len(inputs) != len(wanted):
+        names = ", ".join(str(w["name"]) for w in wanted)
+        raise PillionError(f"the model takes {len(wanted)} inputs ({names}), got {len(inputs)}", help="--input once for each, in this order")
+    for want, array in zip(wanted, inputs, strict=True):
+        if array.dtype.name != want["dtype"] or list(array.shape) != want["shape"]:
+            raise PillionError(
+                f"input `{want['name']}` does not fit",
+                rule=f"{want['dtype']}{want['shape']}",
+                here=f"{array.dtype}{list(array.shape)}",
+            )
+
+
+def _run_host(folder: Path, manifest: Mapping[str, Any], inputs: Sequence[Array]) -> tuple[Array, ...]:
+    from pillion.boards.host import HostModel
+
+    raw = HostModel(host_folder(folder)).run([np.ascontiguousarray(x).tobytes() for x in inputs])
+    return _arrays(manifest["outputs"], raw)
+
+
+def host_folder(folder: Path) -> Path:
+    """Where a project keeps the C for other processors than its core."""
+    return folder / HOST_FOLDER if (folder / HOST_FOLDER / "model.c").is_file() else folder
+
+
+def _arrays(outputs: Sequence[Mapping[str, Any]], raw: Sequence[bytes]) -> tuple[Array, ...]:
+    return tuple(
+        np.frombuffer(data, o["dtype"]).reshape(o["shape"]) for o, data in zip(outputs, raw, strict=True)
+    )
+
+
+def _run_board(
+    folder: Path, manifest: Mapping[str, Any], inputs: Sequence[Array], on: str, profile: bool, timeout: float
+) -> RunResult:
+    from pillion.boards import qemu
+    from pillion.boards.board import find_board
+    from pillion.boards.elf import read_elf
+
+    board = find_board(on)
+    sample = b"".join(np.ascontiguousarray(x).tobytes() for x in inputs)
+    result = qemu.run(folder, board, sample, profile=profile, timeout=timeout)
+    sizes = [int(o["bytes"]) for o in manifest["outputs"]]
+    ends = np.cumsum(sizes).tolist()
+    outputs = _arrays(manifest["outputs"], [result.outputs[end - size : end] for size, end in zip(sizes, ends, strict=True)])
+    return RunResult(outputs, _profile(manifest, result, read_elf(qemu.build(folder, board))) if profile else None)
+
+
+def _profile(manifest: Mapping[str, Any], result: QemuResult, sizes: ElfSizes) -> Profile:
+    memory = manifest["memory"]
+    regions = (
+        Region("arena", memory["arena_bytes"], sizes.arena),
+        Region("constants", memory["constant_bytes"], _model_constants(manifest, sizes)),
+    )
+    ops = tuple(result.op_instructions or ())
+    return Profile(sum(ops), ops, result.stack_bytes or 0, sizes.code, regions)
+
+
+def _model_constants(manifest: Mapping[str, Any], sizes: ElfSizes) -> int:
+    """Bytes of the model's arrays in the linked file."""
+    prefix = f"{manifest['model']}_"
+    return sum(s.bytes for s in sizes.symbols.values() if s.name.startswith(prefix) and not s.is_function)
+
+
+def in_temporary_project(files: Mapping[str, str]) -> tempfile.TemporaryDirectory[str]:
+    """The files of a project in a folder that goes away again."""
+    folder = tempfile.TemporaryDirectory(prefix="pillion-")
+    for path, content in files.items():
+        target = Path(folder.name) / path
+        target.parent.mkdir(parents=True, exist_ok=True)
+        target.write_text(content, "utf-8")
+    return folder

@@ -1,0 +1,163 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The door for PyTorch: a quantized, exported program becomes a Graph.
+
+The graph that comes out still computes in float32 between `dequantize` and `quantize` ops, as the program says; weights are
+int8 constants. The pass `integer` then makes integer ops of it."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+import torch
+from torch.fx import GraphModule, Node
+
+from pillion.errors import PillionError
+from pillion.importers import aten
+from pillion.importers.layout import NHWC, Builder, Placed, plain
+from pillion.ir.graph import Graph, Names
+from pillion.ir.types import DType, PerChannel, PerTensor, Quant, TensorType, Value, constant
+from pillion.ops import Dequantize, Quantize
+
+quantized = torch.ops.quantized_decomposed
+
+
+def import_program(module: GraphModule, name: str, *, nhwc: bool = False) -> Graph:
+    """The graph of a torch program. With `nhwc`, images go in and out channels last."""
+    importer = _Importer(module, nhwc)
+    for node in module.graph.nodes:
+        importer.visit(node)
+    graph = Graph(_identifier(name), tuple(importer.inputs), tuple(importer.builder.ops), tuple(importer.outputs))
+    return graph.without_dead_ops()
+
+
+class _Importer:
+    """Walks the nodes in order; every node's result is remembered as a placed tensor (or a list of them)."""
+
+    def __init__(self, module: GraphModule, nhwc: bool) -> None:
+        self.module, self.nhwc = module, nhwc
+        self.builder = Builder(Names())
+        self.known: dict[Node, Any] = {}
+        self.inputs: list[Value] = []
+        self.outputs: list[Value] = []
+
+    def visit(self, node: Node) -> None:
+        self.builder.hint, self.builder.source = _identifier(node.name), source_line(node)
+        match node.op:
+            case "placeholder":
+                self.known[node] = self.input(node)
+            case "get_attr":
+                self.known[node] = self.constant(node)
+            case "output":
+                self.output(node)
+            case "call_function":
+                self.known[node] = self.call(node)
+            case _:
+                raise PillionError(f"a node of kind {node.op} cannot be imported", here=f"{node.name} ({source_line(node)})")
+
+    def input(self, node: Node) -> Placed | None:
+        if not node.users:
+            pass  # it stays part of the program's signature
+        shape = tuple(int(d) for d in node.meta["val"].shape)
+        is_image = self.nhwc and len(shape) == 4
+        order = NHWC if is_image else tuple(range(len(shape)))
+        dtype = _dtype(node.meta["val"].dtype, node)
+        value = Value(self.builder.names.fresh(_identifier(node.name)), TensorType(tuple(shape[a] for a in order), dtype))
+        self.inputs.append(value)
+        return Placed(value, order)
+
+    def constant(self, node: Node) -> Any:
+        held: Any = self.module
+        for part in str(node.target).split("."):
+            held = getattr(held, part)
+        if not isinstance(held, torch.Tensor):
+            return held
+        array = held.detach().cpu().numpy()
+        if array.dtype == np.float64:
+            array = array.astype(np.float32)
+        if array.dtype.name not in {d.value for d in DType}:
+            return held
+        return plain(constant(self.builder.names.fresh(_identifier(node.name)), array))
+
+    def output(self, node: Node) -> None:
+        results = node.args[0]
+        for result in results if isinstance(results, (tuple, list)) else [results]:
+            placed = self.known[result]  # type: ignore[index]  # outputs are nodes
+            wanted = NHWC if self.nhwc and placed.rank == 4 else tuple(range(placed.rank))
+            self.outputs.append(self.builder.arrange(placed, wanted))
+
+    def call(self, node: Node) -> Any:
+        args = torch.fx.node.map_arg(node.args, self.known.__getitem__)
+        kwargs: Mapping[str, Any] = torch.fx.node.map_arg(node.kwargs, self.known.__getitem__)
+        if node.target is quantized.quantize_per_tensor.default or node.target is quantized.quantize_per_tensor.tensor:
+            return self.quantize(args[0], PerTensor(float(_number(args[1])), int(_number(args[2]))))
+        if node.target is quantized.dequantize_per_tensor.default or node.target is quantized.dequantize_per_tensor.tensor:
+            return self.dequantize(args[0], PerTensor(float(_number(args[1])), int(_number(args[2]))))
+        if node.target is quantized.dequantize_per_channel.default:
+            scales = tuple(_array(args[1]).astype(float).tolist())
+            return self.dequantize(args[0], PerChannel(scales, int(args[3])))
+        if node.target not in aten.ROWS:
+            raise unsupported(node)
+        try:
+            return aten.ROWS[node.target](self.builder, *args, **kwargs)
+        except TypeError as error:
+            raise PillionError(f"{node.target} is called in a way that cannot be imported", rule=str(error), here=source_line(node)) from None
+        except PillionError as error:
+            raise PillionError(error.what, rule=error.rule, here=f"{error.here}  ({source_line(node)})", help=error.help) from None
+
+    def quantize(self, x: Placed, quant: PerTensor) -> Placed:
+        if x.value.is_constant:
+            raise PillionError(f"constant `{x.value.name}` was left in float by the quantizer", here=self.builder.source)
+        return x.with_value(self.builder.emit(Quantize, x=x.value, dtype=DType.INT8, quant=quant))
+
+    def dequantize(self, x: Placed, quant: Quant) -> Placed:
+        """A quantized constant stays a constant of integers; the ops know how to read it."""
+        if x.value.is_constant:
+            return plain(constant(x.value.name, x.value.constant, quant))
+        return x.with_value(self.builder.emit(Dequantize, x=x.value))
+
+
+def unsupported(node: Node) -> PillionError:
+    """The refusal of an operator that is not in the table."""
+    return PillionError(
+        f"operator {node.target} is not supported",
+        rule="`pillion ops` lists what is",
+        here=f"{node.name} ({source_line(node)})",
+        help="write it with supported operators, or open an issue with the model's source line",
+    )
+
+
+def _number(held: Any) -> Any:
+    return _array(held).item() if isinstance(held, (torch.Tensor, Placed)) else held
+
+
+def _array(held: Any) -> np.ndarray[Any, Any]:
+    return held.value.constant if isinstance(held, Placed) else np.asarray(held.detach().cpu())
+
+
+def _dtype(dtype: torch.dtype, node: Node) -> DType:
+    name = str(dtype).removeprefix("torch.")
+    if name != "float32":
+        raise PillionError(f"input `{node.name}` has type {name}", rule="the model's inputs are float32", help="cast the input outside the model")
+    return DType.FLOAT32
+
+
+def _identifier(name: str) -> str:
+    """A name that the text form and C can hold."""
+    cleaned = re.sub(r"\W+", "_", name).strip("_") or "v"
+    return f"v{cleaned}" if cleaned[0].isdigit() else cleaned
+
+
+_FRAME = re.compile(r'File "([^"]+)", line (\d+)')
+
+
+def source_line(node: Node) -> str:
+    """The line of the model that a node comes from, as `file.py:41`; empty where it is not known."""
+    trace = node.meta.get("stack_trace") or ""
+    frames = [(path, line) for path, line in _FRAME.findall(trace) if "/torch/" not in path and "<" not in path]
+    if not frames:
+        return ""
+    path, line = frames[-1]
+    return f"{path.rsplit('/', 1)[-1]}:{line}"

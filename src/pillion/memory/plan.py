@@ -1,0 +1,191 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Offsets for every activation and every kernel's scratch, in one arena.
+
+The *floor* is the largest sum of bytes that are live at once: no plan without in-place results can be smaller. Blocks are
+placed first fit in several orders and then in shuffled ones, until the floor is reached or the tries are used up."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+
+from pillion.ir.graph import Graph
+from pillion.ir.op import Op
+from pillion.ir.types import Value
+from pillion.ops import Reshape
+
+ALIGNMENT = 16
+SHUFFLES = 300
+"""Tries after the fixed orders."""
+
+
+@dataclass(frozen=True)
+class OpMemory:
+    """What the chosen kernel of an op needs beside its operands and results."""
+
+    scratch_bytes: int = 0
+    overread_bytes: int = 0
+    in_place: tuple[Value, ...] = ()
+
+
+@dataclass(eq=False)
+class _Block:
+    """Bytes that are needed from op `first` to op `last`; `over` may be overlaid if both begin at one place."""
+
+    size: int
+    first: int
+    last: int
+    over: _Block | None = None
+    tail: int = 0
+    offset: int = -1
+
+    def meets(self, other: _Block) -> bool:
+        return self.first <= other.last and other.first <= self.last
+
+
+@dataclass(frozen=True)
+class MemoryPlan:
+    """Byte offsets in the arena."""
+
+    offsets: Mapping[Value, int]
+    scratch_offsets: Mapping[Op, int]
+    arena_bytes: int
+    activation_bytes: int
+    """What the arena would be without scratch."""
+    floor_bytes: int
+    scratch_bytes: int
+    """The largest scratch of any op."""
+    live_bytes: tuple[int, ...] = field(default=())
+    """Bytes of live activations during each op."""
+
+
+def aligned(size: int) -> int:
+    return -(-size // ALIGNMENT) * ALIGNMENT
+
+
+def plan_memory(graph: Graph, needs: Mapping[Op, OpMemory]) -> MemoryPlan:
+    """A plan for the graph with its kernels' needs."""
+    blocks = _activation_blocks(graph, needs)
+    unique = list(dict.fromkeys(blocks.values()))
+    live = _live_bytes(unique, len(graph.ops))
+    floor = max(live, default=0)
+    activation_bytes = _place(unique, floor)
+    scratch = {
+        op: _Block(aligned(needs[op].scratch_bytes), i, i)
+        for i, op in enumerate(graph.ops)
+        if needs[op].scratch_bytes
+    }
+    everything = [*unique, *scratch.values()]
+    with_scratch = max(_live_bytes(everything, len(graph.ops)), default=0)
+    arena_bytes = _place(everything, max(with_scratch, floor)) if scratch else activation_bytes
+    arena_bytes = max([arena_bytes, *(b.offset + b.size + b.tail for b in unique)])
+    return MemoryPlan(
+        offsets={value: block.offset for value, block in blocks.items()},
+        scratch_offsets={op: block.offset for op, block in scratch.items()},
+        arena_bytes=aligned(arena_bytes),
+        activation_bytes=activation_bytes,
+        floor_bytes=floor,
+        scratch_bytes=max((b.size for b in scratch.values()), default=0),
+        live_bytes=tuple(live),
+    )
+
+
+def _activation_blocks(graph: Graph, needs: Mapping[Op, OpMemory]) -> dict[Value, _Block]:
+    """A block for every value; values that are only other shapes of one another share theirs."""
+    end = len(graph.ops)
+    blocks: dict[Value, _Block] = {v: _Block(aligned(v.type.size_bytes), 0, 0) for v in graph.inputs}
+    for i, op in enumerate(graph.ops):
+        for value in op.activations:
+            blocks[value].last = max(blocks[value].last, i)
+        for value in op.results:
+            shared = isinstance(op, Reshape) and not op.x.is_constant
+            blocks[value] = blocks[op.operands[0]] if shared else _Block(aligned(value.type.size_bytes), i, i)
+            blocks[value].last = max(blocks[value].last, i)
+    for value in graph.outputs:
+        blocks[value].last = end
+    _allow_in_place(graph, needs, blocks)
+    return blocks
+
+
+def _allow_in_place(graph: Graph, needs: Mapping[Op, OpMemory], blocks: Mapping[Value, _Block]) -> None:
+    """A result may lie where an operand lay that nobody needs afterwards."""
+    for i, op in enumerate(graph.ops):
+        for value in needs[op].in_place:
+            block = blocks[op.results[0]]
+            if block.over is None and block is not blocks[value] and blocks[value].last == i and block.first == i:
+                if block.size <= blocks[value].size:
+                    block.over = blocks[value]
+        for value in op.activations:
+            blocks[value].tail = max(blocks[value].tail, needs[op].overread_bytes)
+
+
+def _live_bytes(blocks: Iterable[_Block], ops: int) -> list[int]:
+    live = [0] * max(ops, 1)
+    for block in blocks:
+        for i in range(block.first, min(block.last, ops - 1) + 1):
+            live[i] += block.size
+    return live
+
+
+def _place(blocks: Sequence[_Block], floor: int) -> int:
+    """Gives every block an offset; the size of the best plan found."""
+    orders = (
+        lambda b: (-b.size, b.first),
+        lambda b: (-(b.last - b.first), -b.size),
+        lambda b: (b.first, -b.size),
+        lambda b: (-b.size * (b.last - b.first + 1), b.first),
+        lambda b: (-b.last, -b.size),
+    )
+    best, best_offsets = -1, []
+    for order in _orders(blocks, [sorted(blocks, key=key) for key in orders]):
+        size = _first_fit(order)
+        if best < 0 or size < best:
+            best, best_offsets = size, [b.offset for b in blocks]
+        if best <= floor:
+            break
+    for block, offset in zip(blocks, best_offsets, strict=True):
+        block.offset = offset
+    return max(best, 0)
+
+
+def _orders(blocks: Sequence[_Block], fixed: list[list[_Block]]) -> Iterable[list[_Block]]:
+    yield from fixed
+    shuffler = random.Random(0)
+    for _ in range(SHUFFLES):
+        order = list(fixed[0])
+        for _ in range(3):
+            i, j = shuffler.randrange(len(order)), shuffler.randrange(len(order))
+            order.insert(i, order.pop(j))
+        yield order
+
+
+def _first_fit(order: Sequence[_Block]) -> int:
+    placed: list[_Block] = []
+    for block in order:
+        rivals = sorted((b for b in placed if b.meets(block)), key=lambda b: b.offset)
+        block.offset = _overlaid(block, rivals)
+        if block.offset < 0:
+            block.offset = _lowest_gap(block.size, rivals)
+        placed.append(block)
+    return max((b.offset + b.size for b in placed), default=0)
+
+
+def _overlaid(block: _Block, rivals: Sequence[_Block]) -> int:
+    """The offset of the operand that the block may overwrite, or that of the result that may overwrite the block; -1 if
+    neither is placed or something else is in the way."""
+    for partner in rivals:
+        if partner is block.over or partner.over is block:
+            at, others = partner.offset, [b for b in rivals if b is not partner]
+            if all(b.offset + b.size <= at or at + block.size <= b.offset for b in others):
+                return at
+    return -1
+
+
+def _lowest_gap(size: int, rivals: Sequence[_Block]) -> int:
+    at = 0
+    for rival in rivals:
+        if at + size <= rival.offset:
+            return at
+        at = max(at, rival.offset + rival.size)
+    return at

@@ -1,0 +1,42 @@
+# SPDX-License-Identifier: Apache-2.0
+"""One pass per file, each a function Graph → Graph whose docstring says what it does; `PIPELINE` is their order."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from pillion.ir.graph import Graph
+from pillion.ir.verify import verify
+from pillion.passes.flatten_linear import flatten_linear
+from pillion.passes.fold_constants import fold_constants
+from pillion.passes.fold_pad import fold_pad
+from pillion.passes.integer import integer
+from pillion.passes.mean_to_pool import mean_to_pool
+from pillion.passes.merge_duplicates import merge_duplicates
+from pillion.passes.merge_movement import merge_movement
+from pillion.passes.quantize_early import quantize_early
+
+Pass = Callable[[Graph], Graph]
+
+PIPELINE: tuple[Pass, ...] = (
+    merge_duplicates,
+    quantize_early,
+    integer,
+    fold_constants,
+    merge_movement,
+    flatten_linear,
+    fold_pad,
+    mean_to_pool,
+    merge_movement,
+    merge_duplicates,
+)
+
+
+def run(graph: Graph, passes: tuple[Pass, ...] = PIPELINE, watch: Callable[[str, Graph], None] | None = None) -> Graph:
+    """Runs passes in order and verifies the graph around each; `watch` sees every state, under the name of its pass."""
+    verify(graph, "import")
+    for one in passes:
+        graph = verify(one(graph), one.__name__)
+        if watch:
+            watch(one.__name__, graph)
+    return graph

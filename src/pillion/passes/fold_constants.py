@@ -1,0 +1,21 @@
+# SPDX-License-Identifier: Apache-2.0
+from __future__ import annotations
+
+from pillion.ir.graph import Graph
+from pillion.ir.op import Op
+from pillion.ir.types import PerChannel, Value, constant
+
+
+def fold_constants(graph: Graph) -> Graph:
+    """An op whose operands are all constant is computed now."""
+    known: dict[Value, Value] = {}
+    ops: list[Op] = []
+    for op in graph.ops:
+        op = op.substitute(known)
+        if op.operands and not op.activations and not any(isinstance(v.type.quant, PerChannel) for v in op.operands):
+            made = op.reference(graph.arithmetic, *(v.constant for v in op.operands))
+            known[op.results[0]] = constant(op.name, made, op.results[0].type.quant)
+        else:
+            ops.append(op)
+    outputs = tuple(known.get(v, v) for v in graph.outputs)
+    return graph.replace(ops=tuple(ops), outputs=outputs)

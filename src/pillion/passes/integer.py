@@ -1,0 +1,164 @@
+# SPDX-License-Identifier: Apache-2.0
+from __future__ import annotations
+
+import dataclasses
+from typing import Any
+
+from pillion.ir import numerics
+from pillion.ir.graph import Graph, Names
+from pillion.ir.op import Op, Quantization, operand_fields
+from pillion.ir.types import DType, PerChannel, PerTensor, TensorType, Value, constant
+from pillion.ops import Clamp, Dequantize, Function, Linear, Lut, Pad, Quantize, Requantize
+from pillion.ops.conv import Convolution
+
+
+def integer(graph: Graph) -> Graph:
+    """dequantize → op → quantize becomes the integer op; a clamp in between becomes the bounds of its result."""
+    return _Integers(graph).run()
+
+
+class _Integers:
+    """One sweep in running order. `int8_of` maps a float value to the integers that it is the dequantized form of."""
+
+    def __init__(self, graph: Graph) -> None:
+        self.graph = graph
+        self.names = Names(list(graph.values))
+        self.int8_of: dict[Value, Value] = {}
+        self.same: dict[Value, Value] = {}
+        self.ops: list[Op] = []
+
+    def run(self) -> Graph:
+        for op in self.graph.ops:
+            self.visit(op.substitute(self.same))
+        outputs = tuple(self.same.get(v, v) for v in self.graph.outputs)
+        return self.graph.replace(ops=tuple(self.ops), outputs=outputs).without_dead_ops()
+
+    def visit(self, op: Op) -> None:
+        match op:
+            case Dequantize(x=x) if x.dtype is DType.INT8 and isinstance(x.type.quant, PerTensor):
+                self.int8_of[op.y] = x
+                self.ops.append(op)
+            case Quantize() if op.x in self.int8_of:
+                self.same[op.y] = self.rescaled(self.int8_of[op.x], op.y.type.quant, op.source)
+            case Lut(function=Function.CLAMP) if op.y in self.int8_of:
+                pass  # already the bounds of its producer
+            case _ if not self.to_integer(op):
+                self.ops.append(op)
+
+    def to_integer(self, op: Op) -> bool:
+        """Emits the integer form of a float op; False where it stays as it is."""
+        operands = self.integer_operands(op)
+        if operands is None or op.results[0].dtype is not DType.FLOAT32:
+            return False
+        if op.quantization is Quantization.SHARED:
+            self.shared(op, operands)
+            return True
+        return self.own(op, operands)
+
+    def integer_operands(self, op: Op) -> dict[Value, Value] | None:
+        """For each float operand the integers behind it; None if one has none."""
+        if isinstance(op, (Quantize, Dequantize)):
+            return None
+        found: dict[Value, Value] = {}
+        for value in op.operands:
+            if value is getattr(op, "bias", None):
+                continue
+            known = value if value.dtype is DType.INT8 and value.is_quantized else self.int8_of.get(value)
+            if known is None:
+                return None
+            found[value] = known
+        return found
+
+    def shared(self, op: Op, operands: dict[Value, Value]) -> None:
+        """Operands and result in the parameters of the first operand."""
+        float_result = op.results[0]
+        quant = next((v for v in operands.values() if not v.is_constant), next(iter(operands.values()))).type.quant
+        wished = self.wished_quant(float_result)
+        if len({v.type.quant for v in operands.values()}) > 1 and wished is not None:
+            quant = wished
+        same = {old: self.rescaled(new, quant, op.source) for old, new in operands.items()}
+        made = self.emit(op, same, TensorType(float_result.shape, DType.INT8, quant))
+        self.int8_of[float_result] = made
+        self.ops.append(Dequantize(x=made, y=float_result, source=op.source))
+
+    def wished_quant(self, value: Value) -> PerTensor | None:
+        users = [u for u in self.graph.users.get(value, []) if isinstance(u, Quantize)]
+        return users[0].y.quant if users else None
+
+    def own(self, op: Op, operands: dict[Value, Value]) -> bool:
+        """The result in the parameters of the quantize that follows, behind a clamp if the op can take its bounds."""
+        clamp = self.fusable_clamp(op)
+        end = clamp.y if clamp else op.results[0]
+        quant = self.wished_quant(end)
+        if quant is None:
+            return False
+        made = self.emit(op, operands, TensorType(end.shape, DType.INT8, quant), clamp)
+        for value in {end, op.results[0]}:
+            self.int8_of[value] = made
+            self.ops.append(Dequantize(x=made, y=value, source=op.source))
+        return True
+
+    def fusable_clamp(self, op: Op) -> Lut | None:
+        user = self.graph.only_user(op.results[0])
+        is_clamp = isinstance(user, Lut) and user.function is Function.CLAMP
+        return user if is_clamp and isinstance(user, Lut) and {"low", "high"} <= set(op.attributes) and not isinstance(op, Lut) else None
+
+    def emit(self, op: Op, operands: dict[Value, Value], type: TensorType, clamp: Lut | None = None) -> Value:
+        y = Value(self.names.fresh(f"{(clamp or op).results[0].name}_i8"), type)
+        fields: dict[str, Any] = {"y": y}
+        if isinstance(op, (Convolution, Linear)):
+            fields["bias"] = quantized_bias(op, operands[op.x], self.names)
+        if isinstance(op, Pad):
+            fields["value"] = int(numerics.quantize_array(op.value, y.scale, y.zero_point, -128, 127))
+        if clamp:
+            fields["low"], fields["high"] = levels(clamp, y)
+        made = dataclasses.replace(op.substitute(operands), **fields)
+        if isinstance(op, Lut) and op.function is Function.CLAMP:
+            low, high = levels(op, y)
+            made = Clamp(x=operands[op.x], y=y, low=low, high=high, source=op.source)
+        self.ops.append(made)
+        return y
+
+    def rescaled(self, value: Value, quant: object, source: str) -> Value:
+        """The integers in other parameters: a requantize, or nothing where they are those already."""
+        if value.type.quant == quant:
+            return value
+        y = Value(self.names.fresh(f"{value.name}_rescaled"), dataclasses.replace(value.type, quant=quant))  # type: ignore[arg-type]  # per tensor, as all activations
+        self.ops.append(Requantize(x=value, y=y, source=source))
+        return y
+
+
+def levels(clamp: Lut, y: Value) -> tuple[int, int]:
+    """The bounds of a clamp as integers of its result."""
+    low, high = (
+        int(numerics.quantize_array(bound, y.scale, y.zero_point, -128, 127)) for bound in (clamp.low, clamp.high)
+    )
+    return low, high
+
+
+def quantized_bias(op: Convolution | Linear, x: Value, names: Names) -> Value:
+    """The bias at the accumulator's scale."""
+    if op.bias.dtype is DType.INT32:
+        return op.bias
+    scales = x.scale * op.weights.channel_scales
+    data = numerics.quantize_bias(op.bias.constant, x.scale, op.weights.channel_scales)
+    quant = PerChannel(tuple(scales.tolist()), 0) if len(scales) == len(data) else PerTensor(float(scales[0]))
+    return constant(names.fresh(f"{op.bias.name}_i32"), data, quant)
+
+
+def float_ops(graph: Graph) -> list[tuple[Op, str]]:
+    """The ops that still compute in float, each with the reason."""
+    return [(op, _reason(graph, op)) for op in graph.ops if _computes_in_float(op)]
+
+
+def _computes_in_float(op: Op) -> bool:
+    return not isinstance(op, (Quantize, Dequantize)) and any(r.dtype is DType.FLOAT32 for r in op.results)
+
+
+def _reason(graph: Graph, op: Op) -> str:
+    for name in operand_fields(op):
+        held = getattr(op, name)
+        for value in held if isinstance(held, tuple) else (held,) if held is not None else ():
+            if value.dtype is DType.FLOAT32 and not isinstance(graph.producers.get(value), Dequantize) and name != "bias":
+                return f"its operand `{value.name}` is not quantized"
+    return "its result is not quantized"

@@ -1,0 +1,27 @@
+# SPDX-License-Identifier: Apache-2.0
+from __future__ import annotations
+
+from pillion.ir.graph import Graph
+from pillion.ir.op import Op, operand_fields
+from pillion.ir.types import Value
+
+
+def merge_duplicates(graph: Graph) -> Graph:
+    """Ops that compute the same from the same are done once."""
+    first: dict[object, Op] = {}
+    same: dict[Value, Value] = {}
+    ops: list[Op] = []
+    for op in graph.ops:
+        op = op.substitute(same)
+        known = first.setdefault(_identity(op), op)
+        if known is op or any(graph.is_output(r) for r in op.results):
+            ops.append(op)
+        else:
+            same.update(zip(op.results, known.results, strict=True))
+    return graph.replace(ops=tuple(ops))
+
+
+def _identity(op: Op) -> object:
+    operands = tuple(getattr(op, name) for name in operand_fields(op))
+    types = tuple(r.type for r in op.results)
+    return type(op), operands, types, tuple(sorted((k, repr(v)) for k, v in op.attributes.items()))

@@ -1,0 +1,70 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A compiled model: to run, to look at, to write out."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from pillion.emitters.c.program import CProgram, lower
+from pillion.emitters.c.project import project_files, write_project
+from pillion.executors import REFERENCE, RunResult, in_temporary_project, run_project
+from pillion.ir.graph import Graph
+from pillion.ir.text import to_text
+from pillion.ir.types import Array
+from pillion.memory import MemoryPlan
+from pillion.targets import Target
+
+
+@dataclass(frozen=True)
+class Program:
+    """A graph of integer ops and the chip that it is for."""
+
+    graph: Graph
+    target: Target
+
+    @cached_property
+    def lowered(self) -> CProgram:
+        """Kernels, packed constants and memory for the target's core."""
+        return lower(self.graph, self.target.isa)
+
+    @property
+    def memory(self) -> MemoryPlan:
+        """Where activations lie, how large the arena is, and how small it could be."""
+        return self.lowered.memory
+
+    @cached_property
+    def files(self) -> dict[str, str]:
+        """Path → text of the C project."""
+        return project_files(self.lowered, self.target.name)
+
+    def firmware(self, folder: str | Path) -> Path:
+        """Writes the C project: all of it, or nothing."""
+        write_project(self.files, Path(folder))
+        return Path(folder)
+
+    def run(self, *inputs: Any, on: str = REFERENCE) -> tuple[Array, ...]:
+        """The outputs for one sample, as numpy arrays. `on` is `reference`, `host` or a board."""
+        return self.measure(*inputs, on=on, profile=False).outputs
+
+    def measure(self, *inputs: Any, on: str, profile: bool = True, timeout: float = 60.0) -> RunResult:
+        """As `run`, with what the board measured."""
+        arrays = as_arrays(inputs)
+        if on == REFERENCE:
+            return RunResult(self.graph.reference(*arrays))
+        with in_temporary_project(self.files) as folder:
+            return run_project(Path(folder), arrays, on, profile=profile, timeout=timeout)
+
+    def text(self) -> str:
+        """The graph in words, long constants left out."""
+        return to_text(self.graph, constants=False)
+
+
+def as_arrays(inputs: Sequence[Any]) -> list[Array]:
+    """numpy arrays of arrays or torch tensors."""
+    return [np.ascontiguousarray(x.detach().cpu().numpy() if hasattr(x, "detach") else x) for x in inputs]
