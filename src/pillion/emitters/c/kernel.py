@@ -28,6 +28,8 @@ class Routine:
     """Its file below kernels/."""
     header: str = "kernels.h"
     """Where it is declared, below kernels/include/pillion/."""
+    also: tuple[str, ...] = ()
+    """Other C files below kernels/ with functions that it calls. (Headers beside it are found by its includes.)"""
 
     @property
     def params_type(self) -> str:

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import tempfile
 from collections.abc import Mapping
 from pathlib import Path
@@ -19,6 +20,9 @@ from pillion.ir.types import Value
 
 HOST_FOLDER = "host"
 """Where model.c and weights.c for other processors lie, if the core's kernels are special to it."""
+
+
+_INCLUDE = re.compile(r'^\s*#\s*include "([^"/]+)"', re.MULTILINE)
 
 
 def kernel_folder() -> Path:
@@ -51,11 +55,24 @@ def _model_files(program: CProgram) -> dict[str, str]:
 def _kernel_files(program: CProgram) -> dict[str, str]:
     """The sources of the kernels in use and all headers, flat as a build file likes it."""
     root = kernel_folder()
-    sources = {routine.source for routine in program.routines}
-    files = {f"kernels/{Path(source).name}": (root / source).read_text("utf-8") for source in sorted(sources)}
+    sources = {source for routine in program.routines for source in (routine.source, *routine.also)}
+    files: dict[str, str] = {}
+    for source in sorted(sources):
+        _add_with_headers(root / source, files)
     for header in sorted((root / "include" / "pillion").glob("*.h")):
         files[f"kernels/include/pillion/{header.name}"] = header.read_text("utf-8")
     return files
+
+
+def _add_with_headers(source: Path, files: dict[str, str]) -> None:
+    """A source and the private headers that lie beside it."""
+    name = f"kernels/{source.name}"
+    if name in files:
+        return
+    files[name] = source.read_text("utf-8")
+    for header in _INCLUDE.findall(files[name]):
+        if (source.parent / header).is_file():
+            _add_with_headers(source.parent / header, files)
 
 
 def manifest(program: CProgram, target: str, files: list[str]) -> dict[str, Any]:
