@@ -6,7 +6,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from conftest import ARENA_BYTES, COUNT, ORDINARY_OPS, WriteFirmware, needs_arm_compiler
+from small_firmware import ARENA_BYTES, COUNT, ORDINARY_OPS, WriteFirmware, needs_arm_compiler
 
 from pillion.boards.board import BOARDS, Board
 from pillion.boards.elf import read_elf

@@ -11,7 +11,7 @@ import sys
 from pathlib import Path
 
 import pytest
-from conftest import ARENA_BYTES, COUNT, ORDINARY_OPS, WriteFirmware, expected_outputs, needs_host
+from small_firmware import ARENA_BYTES, COUNT, ORDINARY_OPS, WriteFirmware, expected_outputs, needs_host
 
 from pillion.boards.host import HostModel
 from pillion.errors import PillionError

@@ -9,10 +9,11 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 
 import pytest
-from conftest import COUNT, ORDINARY_OPS, WriteFirmware, expected_outputs, needs_board
+from small_firmware import COUNT, ORDINARY_OPS, WriteFirmware, expected_outputs, needs_board
 
 from pillion.boards.board import BOARDS, Board
-from pillion.boards.qemu import run
+from pillion.boards.elf import read_elf
+from pillion.boards.qemu import build, run
 from pillion.errors import PillionError
 
 pytestmark = needs_board
@@ -50,7 +51,8 @@ def test_counts_are_exact(write_firmware: WriteFirmware, board: Board) -> None:
     assert first.op_instructions is not None
     # What the call itself takes depends on how the compiler loads the number; it must be the same for near numbers.
     around = [got - 2 * n for got, n in zip(first.op_instructions, turns, strict=False)]
-    assert around[1] == around[2] and around[3] == around[4]
+    assert around[1] == around[2]
+    assert around[3] == around[4]
     assert all(0 <= rest <= 12 for rest in around)
     assert first.instructions == sum(first.op_instructions)
     assert run(firmware, board, bytes(COUNT), profile=True) == first
@@ -121,6 +123,30 @@ def test_a_model_that_does_not_end_is_an_error(write_firmware: WriteFirmware) ->
     assert error.value.rule == "a run ends within 1 s"
 
 
+@every_board
+def test_a_model_as_large_as_a_mobilenet_v2_runs(write_firmware: WriteFirmware, board: Board) -> None:
+    """3.5 MB of constants and 1.5 MB of arena: their last bytes are where the first ones say."""
+    firmware = write_firmware(
+        {"last": "test_add_constant(test_constant + 3499987, a + 1499987, a + 16, 13);"}
+    )
+    model, header, weights = (firmware / name for name in ("model.c", "model.h", "weights.c"))
+    model.write_text(
+        model.read_text()
+        .replace("test_constant[13]", "test_constant[3500000]")
+        .replace('"x", 0', '"x", 1499987')
+    )
+    header.write_text(header.read_text().replace("ARENA_BYTES 48", "ARENA_BYTES 1500000"))
+    weights.write_text(
+        "#include <stdint.h>\nextern const int8_t test_constant[3500000];\n"
+        "const int8_t test_constant[3500000] = {[3499999] = 5};\n"
+    )
+    assert run(firmware, board, bytes(range(COUNT))).outputs[:COUNT] == bytes(
+        [*range(COUNT - 1), COUNT - 1 + 5]
+    )
+    sizes = read_elf(build(firmware, board))
+    assert (sizes.arena, sizes.symbols["test_constant"].bytes) == (1_500_000, 3_500_000)
+
+
 def test_a_model_too_large_for_the_board_is_an_error(write_firmware: WriteFirmware) -> None:
     firmware = write_firmware(ORDINARY_OPS)
     header = (firmware / "model.h").read_text()
@@ -131,7 +157,7 @@ def test_a_model_too_large_for_the_board_is_an_error(write_firmware: WriteFirmwa
 
 
 def test_code_that_does_not_compile_is_an_error(write_firmware: WriteFirmware) -> None:
-    with pytest.raises(PillionError, match="compiling model.c") as error:
+    with pytest.raises(PillionError, match=r"compiling model\.c") as error:
         run(write_firmware({"typo": "test_spn(1);"}), M33, bytes(COUNT))
     assert "test_spn" in error.value.here
 
