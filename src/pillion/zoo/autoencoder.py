@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 from collections import OrderedDict
+from itertools import pairwise
 
 from torch import Tensor, nn
 
@@ -18,7 +19,7 @@ class DeepAutoencoder(nn.Module):
     def __init__(self) -> None:
         super().__init__()
         widths = (FEATURES, *HIDDEN)
-        self.body = nn.Sequential(*(_dense(*pair) for pair in zip(widths, widths[1:])))
+        self.body = nn.Sequential(*(_dense(*pair) for pair in pairwise(widths)))
         self.head = nn.Linear(widths[-1], FEATURES)
 
     def forward(self, x: Tensor) -> Tensor:

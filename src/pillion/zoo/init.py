@@ -1,15 +1,18 @@
 # SPDX-License-Identifier: Apache-2.0
 """Weights for the zoo: random, but such that a net behaves like a trained one.
 
-Activations keep a sensible range, batch norms hold the statistics of real activations, and the outputs depend on
-the input. Draws use exact arithmetic and statistics are taken in double precision, so that the rounded
-results do not depend on the number of threads or on the vector unit of the machine that computes them.
+Activations keep a sensible range, batch norms hold the statistics of real activations, and the outputs
+depend on the input. Draws use exact arithmetic and statistics are taken in double precision, so that the
+rounded results do not depend on the number of threads or on the vector unit of the machine.
 """
 
 from __future__ import annotations
 
+import hashlib
 import math
-from enum import IntEnum
+from collections.abc import Iterator
+from contextlib import contextmanager
+from enum import Enum, auto
 
 import torch
 from torch import Tensor, nn
@@ -20,41 +23,59 @@ UNIFORM_DRAWS = 12  # their sum has a variance of exactly one
 UNIFORM_BITS = 20
 
 
-class Stream(IntEnum):
+class Stream(Enum):
     """What random numbers are for: each use has a stream of its own, and none can shift another's."""
 
-    WEIGHTS = 0
-    STATISTICS = 1
-    EXAMPLE = 2
-    INPUTS = 3
+    WEIGHTS = auto()
+    STATISTICS = auto()
+    EXAMPLE = auto()
+    INPUTS = auto()
 
 
 def generator(seed: int, stream: Stream) -> torch.Generator:
-    return torch.Generator().manual_seed((len(Stream) * seed + stream) % 2**63)
+    """Torch's CPU generator looks at 32 bits of a seed only: hashed, every bit of ours counts."""
+    digest = hashlib.blake2b(f"{seed} {stream.name}".encode(), digest_size=4).digest()
+    return torch.Generator().manual_seed(int.from_bytes(digest, "little"))
 
 
 def normal_like(shape: tuple[int, ...], source: torch.Generator) -> Tensor:
-    """Nearly normal numbers, mean 0 and variance 1: a sum of uniform integers, on which all machines agree."""
+    """Nearly normal numbers, mean 0, variance 1: sums of uniform integers, on which all machines agree."""
     draws = torch.randint(2**UNIFORM_BITS, (UNIFORM_DRAWS, *shape), generator=source, dtype=torch.int64)
-    total = draws.sum(0) - UNIFORM_DRAWS * 2**UNIFORM_BITS // 2
-    return (total.to(torch.float64) / 2**UNIFORM_BITS).to(torch.float32)
+    total: Tensor = draws.sum(0) - UNIFORM_DRAWS * 2**UNIFORM_BITS // 2
+    normal: Tensor = total.to(torch.float64) / 2**UNIFORM_BITS
+    return normal.to(torch.float32)
 
 
-def initialize(model: nn.Module, data: tuple[Tensor, Tensor], source: torch.Generator) -> None:
-    """Draw all weights, set the batch norms up with the first batch of data, and the layer named head with the second.
+def initialize(model: nn.Module, batch_shape: tuple[int, ...], seed: int) -> None:
+    """Draw all weights, set the batch norms up with one batch of data, and the layer named head with another.
 
-    The second batch goes through the net as any later input does; the first one fits its own statistics too well.
+    The second batch goes through the net as any later input does; the first fits its own statistics too well.
     """
-    with torch.no_grad():
+    weights, data = generator(seed, Stream.WEIGHTS), generator(seed, Stream.STATISTICS)
+    with torch.no_grad(), _one_thread():
         for layer in model.modules():
-            _draw(layer, source)
+            _draw(layer, weights)
         model.double()
-        _take_statistics(model.train(), data[0].double())
+        _take_statistics(model.train(), normal_like(batch_shape, data).double())
         model.eval()
         head = getattr(model, "head", None)
         if isinstance(head, nn.Linear):
-            _standardize(head, _input_of(head, model, data[1].double()))
+            _standardize(head, _input_of(head, model, normal_like(batch_shape, data).double()))
         model.float()
+
+
+@contextmanager
+def _one_thread() -> Iterator[None]:
+    """Depthwise convolution in double precision is thousands of tiny calls.
+
+    On a busy machine, threads that wait for each other at every one of them take twenty times as long as one.
+    """
+    threads = torch.get_num_threads()
+    torch.set_num_threads(1)
+    try:
+        yield
+    finally:
+        torch.set_num_threads(threads)
 
 
 def _draw(layer: nn.Module, source: torch.Generator) -> None:
@@ -71,7 +92,8 @@ def _draw(layer: nn.Module, source: torch.Generator) -> None:
 
 def _symmetric(like: Tensor, source: torch.Generator) -> Tensor:
     """Uniform numbers between -1 and 1, exact in float32."""
-    return torch.rand(like.shape, generator=source, dtype=torch.float32) * 2 - 1
+    uniform: Tensor = torch.rand(like.shape, generator=source, dtype=torch.float32)
+    return uniform * 2 - 1
 
 
 def _take_statistics(model: nn.Module, batch: Tensor) -> None:
@@ -80,7 +102,7 @@ def _take_statistics(model: nn.Module, batch: Tensor) -> None:
     for norm in norms:
         norm.momentum = 1.0  # the running statistics become those of this one batch
     model(batch)
-    for norm, momentum in zip(norms, usual):
+    for norm, momentum in zip(norms, usual, strict=True):
         norm.momentum = momentum
 
 
@@ -92,7 +114,7 @@ def _input_of(layer: nn.Module, model: nn.Module, batch: Tensor) -> Tensor:
 
 
 def _standardize(head: nn.Linear, features: Tensor) -> None:
-    """Without this, the mean of many random channels hides the input, and every picture gets the same class."""
+    """Without this, the mean of many random channels hides the input: every picture gets the same class."""
     outputs = head(features)
     mean = outputs.mean(0)
     scale = OUTPUT_STD / (outputs - mean).std()

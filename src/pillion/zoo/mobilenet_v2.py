@@ -28,8 +28,8 @@ class MobileNetV2(nn.Module):
         self.stem = ConvBN(3, STEM, 3, 2, activation=nn.ReLU6)
         blocks, channels = [], STEM
         for expansion, outputs, count, first_stride in STAGES:
-            for index in range(count):
-                blocks.append(InvertedResidual(channels, outputs, expansion, first_stride if index == 0 else 1))
+            for stride in (first_stride, *[1] * (count - 1)):
+                blocks.append(InvertedResidual(channels, outputs, expansion, stride))
                 channels = outputs
         self.blocks = nn.Sequential(*blocks)
         self.top = ConvBN(channels, FEATURES, activation=nn.ReLU6)
@@ -43,7 +43,7 @@ class MobileNetV2(nn.Module):
 
 
 class InvertedResidual(nn.Module):
-    """Expand, filter each channel, project back without an activation; add the input where the shapes allow."""
+    """Expand, filter each channel, project back without activation; add the input where shapes allow."""
 
     def __init__(self, inputs: int, outputs: int, expansion: int, stride: int) -> None:
         super().__init__()

@@ -48,7 +48,7 @@ class MobileNetV3Small(nn.Module):
         super().__init__()
         self.stem = ConvBN(3, STEM, 3, 2, activation=nn.Hardswish, eps=EPS)
         inputs = (STEM, *(block.outputs for block in BLOCKS))
-        self.blocks = nn.Sequential(*(Bottleneck(*pair) for pair in zip(inputs, BLOCKS)))
+        self.blocks = nn.Sequential(*(Bottleneck(*pair) for pair in zip(inputs, BLOCKS, strict=False)))
         self.top = ConvBN(inputs[-1], FEATURES, activation=nn.Hardswish, eps=EPS)
         self.pool = nn.AdaptiveAvgPool2d(1)
         self.hidden = nn.Sequential(nn.Linear(FEATURES, HIDDEN), nn.Hardswish())
@@ -61,7 +61,7 @@ class MobileNetV3Small(nn.Module):
 
 
 class Bottleneck(nn.Module):
-    """Expand, filter each channel, weigh the channels, project back; add the input where the shapes allow."""
+    """Expand, filter each channel, weigh the channels, project back; add the input where shapes allow."""
 
     def __init__(self, inputs: int, row: Block) -> None:
         super().__init__()

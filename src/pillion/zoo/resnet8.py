@@ -30,7 +30,7 @@ class ResNet8(nn.Module):
 
 
 class Residual(nn.Module):
-    """Two 3x3 convolutions beside a shortcut; where the size changes, the shortcut is a convolution without norm."""
+    """Two 3x3 convolutions beside a shortcut: the input, or if the size changes a plain convolution."""
 
     def __init__(self, inputs: int, outputs: int, stride: int) -> None:
         super().__init__()

@@ -18,9 +18,11 @@ if TYPE_CHECKING:
     from torch import nn
 
 COUNTER = "num_batches_tracked"  # of a batch norm; inference does not read it, so a file may leave it out
-SHOWN = 8
+SHOWN = 8  # keys of one kind in a message
+# What numpy and zipfile raise for files that are broken, or of another kind.
+UNREADABLE = (OSError, ValueError, EOFError, RuntimeError, MemoryError, zipfile.BadZipFile, zlib.error)
 
-Arrays = dict[str, "np.ndarray[Any, np.dtype[Any]]"]
+Array = np.ndarray[Any, np.dtype[Any]]
 
 
 def load_weights(module: nn.Module, path: str | os.PathLike[str]) -> None:
@@ -40,13 +42,15 @@ def load_weights(module: nn.Module, path: str | os.PathLike[str]) -> None:
         )
     with torch.no_grad():
         for key in wanted:
-            state[key].copy_(torch.from_numpy(np.ascontiguousarray(arrays[key])))
+            state[key].copy_(torch.from_numpy(np.ascontiguousarray(arrays[key], dtype=np.float32)))
 
 
 def save_weights(module: nn.Module, path: str | os.PathLike[str]) -> None:
     """Write what `load_weights` reads; an existing file is replaced only when the new one is complete."""
     path = Path(path)
-    arrays: Arrays = {k: v.detach().cpu().numpy() for k, v in module.state_dict().items() if _is_weight(k)}
+    arrays: dict[str, Array] = {
+        k: v.detach().cpu().numpy() for k, v in module.state_dict().items() if _is_weight(k)
+    }
     handle, part = tempfile.mkstemp(dir=path.parent, prefix=path.name, suffix=".part")
     try:
         with os.fdopen(handle, "wb") as file:
@@ -62,15 +66,16 @@ def _is_weight(key: str) -> bool:
     return key.rpartition(".")[2] != COUNTER
 
 
-def _read(path: Path) -> Arrays:
+def _read(path: Path) -> dict[str, Array]:
     try:
-        with np.load(path, allow_pickle=False) as archive:
+        with path.open("rb") as file:
+            archive = np.load(file, allow_pickle=False)
             if isinstance(archive, np.ndarray):
                 raise ValueError("it holds a single array")
-            return {key: archive[key] for key in archive.files}
+            return {key: _array(archive[key], key) for key in archive.files}
     except FileNotFoundError:
-        raise PillionError(f"no weights at {path}", rule="--weights names an .npz file") from None
-    except (OSError, ValueError, EOFError, TypeError, AttributeError, zipfile.BadZipFile, zlib.error) as error:
+        raise PillionError(f"no weights at {path}", rule="the path of an .npz file") from None
+    except UNREADABLE as error:
         raise PillionError(
             f"{path} is not a file of weights",
             rule="an .npz archive of plain arrays, one for each key of the model's state_dict()",
@@ -79,7 +84,13 @@ def _read(path: Path) -> Arrays:
         ) from None
 
 
-def _problems(arrays: Arrays, wanted: dict[str, tuple[int, ...]]) -> list[str]:
+def _array(member: object, key: str) -> Array:
+    if not isinstance(member, np.ndarray):
+        raise ValueError(f"the member {key} is not an array")
+    return member
+
+
+def _problems(arrays: dict[str, Array], wanted: dict[str, tuple[int, ...]]) -> list[str]:
     common = [key for key in wanted if key in arrays]
     groups = {
         "missing": [key for key in wanted if key not in arrays],
@@ -95,8 +106,11 @@ def _problems(arrays: Arrays, wanted: dict[str, tuple[int, ...]]) -> list[str]:
     return [f"{name}: {_shorten(keys)}" for name, keys in groups.items() if keys]
 
 
-def _is_finite(array: np.ndarray[Any, np.dtype[Any]]) -> bool:
-    return array.dtype.kind != "f" or bool(np.isfinite(array).all())
+def _is_finite(array: Array) -> bool:
+    if array.dtype.kind != "f":
+        return True  # reported as a dtype
+    with np.errstate(over="ignore"):
+        return bool(np.isfinite(array.astype(np.float32)).all())
 
 
 def _shorten(items: list[str]) -> str:
