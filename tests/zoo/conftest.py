@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""One thread for nets this small: on a busy machine, threads that wait for each other take ten times as long."""
+"""One thread for nets this small: on a busy machine, threads that wait for each other take ten times longer."""
 
 from __future__ import annotations
 
