@@ -48,10 +48,10 @@ def test_inputs_that_do_not_fit_are_an_error(write_firmware: WriteFirmware, inpu
 @pytest.mark.parametrize(
     ("offset", "message"),
     [
-        (-1, "1 bytes changed before the arena, the nearest 1 bytes from it"),
-        (-4096, "1 bytes changed before the arena, the nearest 4096 bytes from it"),
-        (ARENA_BYTES, "1 bytes changed after the arena, the nearest 1 bytes from it"),
-        (ARENA_BYTES + 7, "1 bytes changed after the arena, the nearest 8 bytes from it"),
+        (-1, "1 bytes before the arena were changed, the nearest 1 from it"),
+        (-4096, "1 bytes before the arena were changed, the nearest 4096 from it"),
+        (ARENA_BYTES, "1 bytes after the arena were changed, the nearest 1 from it"),
+        (ARENA_BYTES + 7, "1 bytes after the arena were changed, the nearest 8 from it"),
     ],
 )
 def test_a_write_outside_the_arena_is_an_error(

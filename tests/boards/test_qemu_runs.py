@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Firmwares on every emulated board: outputs, counts, and an error in bounded time whatever the firmware does."""
+"""Firmwares on every emulated board: outputs, counts, and an error in bounded time whatever goes wrong."""
 
 from __future__ import annotations
 
@@ -43,13 +43,14 @@ def test_size_builds_give_the_same_outputs(write_firmware: WriteFirmware, board:
 
 @every_board
 def test_counts_are_exact(write_firmware: WriteFirmware, board: Board) -> None:
-    """A loop of two instructions, from one turn to turns enough for the 24-bit clock to wrap three times and more."""
+    """A loop of two instructions, from one turn to enough for the 24-bit clock to wrap three times."""
     turns = [1, 2, 3, 1000, 1001, 10_000_003]
     ops = {f"spin{n}": f"test_spin({n}u);" for n in (*turns, 1)}
     firmware = write_firmware(ops)
     first = run(firmware, board, bytes(COUNT), profile=True)
     assert first.op_instructions is not None
-    # What the call itself takes depends on how the compiler loads the number; it must be the same for near numbers.
+    # What the call itself takes depends on how the compiler loads the number; it must be the same for near
+    # numbers.
     around = [got - 2 * n for got, n in zip(first.op_instructions, turns, strict=False)]
     assert around[1] == around[2]
     assert around[3] == around[4]
@@ -68,7 +69,7 @@ def test_a_count_is_of_the_first_sample_only(write_firmware: WriteFirmware) -> N
 
 @every_board
 def test_stack_is_what_the_model_touches(write_firmware: WriteFirmware, board: Board) -> None:
-    """Between the bytes asked for, in frames of 256, and those with a generous frame of registers around each."""
+    """At least the bytes asked for, in frames of 256; at most those with generous registers around each."""
     for wanted in (256, 2560, 10240):
         result = run(write_firmware({"touch": f"(void)test_touch_stack({wanted});"}), board, bytes(COUNT))
         assert result.stack_bytes is not None

@@ -16,8 +16,9 @@ from pillion.errors import PillionError
 
 Optimize = Literal["speed", "size"]
 
-# Measured with GCC 12.2 on 3x3 convolution, depthwise and linear kernels in portable C, on all five boards: -O3 takes
-# 2 to 4 % more instructions than -O2 and 8 to 10 % more code; -Os takes 64 to 101 % more and 18 % less.
+# Measured with GCC 12.2 on 3x3 convolution, depthwise and linear kernels in portable C, on all five boards:
+# -O3 takes 2 to 4 % more instructions than -O2 and 8 to 10 % more code; -Os takes 64 to 101 % more and 18 %
+# less.
 OPTIMIZE_FLAGS: Mapping[Optimize, tuple[str, ...]] = MappingProxyType({"speed": ("-O2",), "size": ("-Os",)})
 
 
@@ -82,7 +83,7 @@ def find_board(name: str) -> Board:
 
 
 def firmware_files() -> Mapping[str, str]:
-    """Name and text of each file that goes into a firmware folder beside the model: the same for every model."""
+    """Name and text of each file that lies beside the model in every firmware folder."""
     folder = resources.files("pillion.boards") / "data"
     files = (file for file in folder.iterdir() if file.is_file())
     return {file.name: file.read_text("utf-8") for file in sorted(files, key=lambda file: file.name)}

@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """Compile and link C, each step at most once for the same text.
 
-Every object and every linked file is kept under the hash of all that went into it. A file is written under a name of
-its own and renamed when it is whole, so any number of processes may build the same thing at the same time.
+Every object and every linked file is kept under the hash of all that went into it. A file is written under a
+name of its own and renamed when it is whole, so any number of processes may build the same thing at the same
+time.
 """
 
 from __future__ import annotations

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Sizes and symbols of a linked firmware, read from its ELF file (32 bits, little endian: Tool Interface Standard 1.2)."""
+"""Sizes and symbols of a linked firmware, from its ELF file (Tool Interface Standard 1.2, 32 bits)."""
 
 from __future__ import annotations
 

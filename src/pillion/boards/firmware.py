@@ -10,7 +10,8 @@ from pillion.boards.board import firmware_files
 from pillion.boards.build import Sources
 from pillion.errors import PillionError
 
-# For every C file of a firmware, on every machine. Fused multiply-add would make floats differ between machines.
+# For every C file of a firmware, on every machine. Fused multiply-add would make floats differ between
+# machines.
 C_FLAGS = (
     "-std=c99",
     "-Wall",

@@ -118,7 +118,7 @@ class HostModel:
                 raise PillionError(
                     f"{self.name} wrote outside its arena",
                     rule=f"the arena has {self.arena_bytes} bytes",
-                    here=f"{len(touched)} bytes changed {side} the arena, the nearest {nearest} bytes from it",
+                    here=f"{len(touched)} bytes {side} the arena were changed, the nearest {nearest} from it",
                     help="this is a defect of a kernel or of the memory plan: please report it",
                 )
 

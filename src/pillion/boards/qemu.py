@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """Build a firmware for an emulated board, run it on samples, and count instructions.
 
-The emulator is told that an instruction lasts INSTRUCTION_NS of its virtual time (`-icount shift=7`). That is at least
-two and a half ticks of SysTick on every board, so a difference of two looks at that clock gives the number of
-instructions between them exactly, the same on every computer and in every run.
+The emulator is told that an instruction lasts INSTRUCTION_NS of its virtual time (`-icount shift=7`). That is
+at least two and a half ticks of SysTick on every board, so a difference of two looks at that clock gives the
+number of instructions between them exactly, the same on every computer and in every run.
 """
 
 from __future__ import annotations
@@ -130,12 +130,12 @@ def _check(status: int, console: str, facts: list[Mapping[str, object]], image: 
             f"the emulation of {board.name} broke off",
             rule="QEMU ends with status 0",
             here=f"status {status}\n{_tail(console)}",
-            help="a processor that meets a fault while it handles one locks up; or this QEMU lacks the machine",
+            help="a processor locks up at a fault within a fault; or this QEMU lacks the machine",
         )
 
 
 def _op_instructions(facts: list[Mapping[str, object]]) -> list[int]:
-    """Ticks to instructions, less what measuring adds: a look at the clock per op, and its interrupt when it wraps."""
+    """Ticks to instructions, less what measuring adds: a look at the clock per op, an interrupt per wrap."""
     clock = next(fact for fact in facts if "tick_ns" in fact)
     tick_ns = float(str(clock["tick_ns"]))
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The programs that Pillion calls to compile and run C: where they are, and what to install when they are missing."""
+"""The programs that compile and run C: where they are, and what to install when they are missing."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from pillion.errors import PillionError
 
 @dataclass(frozen=True)
 class Tool:
-    """A program on the PATH under one of `names`; `package` is Debian's and Ubuntu's name of what brings it."""
+    """A program on the PATH under one of `names`; `package` is what brings it on Debian and Ubuntu."""
 
     purpose: str
     names: tuple[str, ...]

@@ -11,7 +11,7 @@
 #define PILLION_STACK_UNKNOWN UINT32_MAX
 #define PILLION_STACK_OVERFLOWN (UINT32_MAX - 1u)
 
-/* Runs the model once. Gives the bytes of stack that this took below the caller, or one of the two values above. */
+/* Runs the model once. Gives the bytes of stack that this took, or one of the values above. */
 uint32_t pillion_run_on_painted_stack(const pillion_model *model, void *arena);
 
 /* A clock that never wraps. Its hardware counter holds PILLION_CLOCK_BITS bits; each time that one wraps, the

@@ -69,7 +69,7 @@ void pillion_clock_start(void) {
     }
 }
 
-/* A wrap between the two looks at `wraps` shows as a difference; isb lets a pending interrupt in before the second. */
+/* A wrap between the two looks at `wraps` shows as a difference; isb lets a pending interrupt in between. */
 uint64_t pillion_clock_now(void) {
     uint32_t before, after, down;
     do {

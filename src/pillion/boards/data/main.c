@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
- * Runs the model on the samples of input.bin and writes output.bin. A sample is all inputs one after another, in the
- * order of the model; so are its outputs. Facts go to standard output, one JSON object to a line.
+ * Runs the model on the samples of input.bin and writes output.bin. A sample is all inputs one after another,
+ * in the order of the model; so are its outputs. Facts go to standard output, one JSON object to a line.
  *
  *     main [profile]        profile: also the ticks that each op of the first sample takes */
 #include "board.h"
@@ -214,7 +214,8 @@ int main(int argc, char **argv) {
         return wrong_size(sample_bytes, (uint32_t)length);
     }
     memset(pillion_arena, JUNK, sizeof pillion_arena);
-    const char *const wrong = run_samples(input, output, (uint32_t)length / sample_bytes, asked_for_profile(argc, argv));
+    const uint32_t samples = (uint32_t)length / sample_bytes;
+    const char *const wrong = run_samples(input, output, samples, asked_for_profile(argc, argv));
     if (wrong != NULL) {
         return fail(wrong);
     }

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
- * The five functions that a compiler calls without being asked. A project that links a C library leaves this file out.
- * The empty asm in each loop keeps the compiler from seeing a memcpy in memcpy and calling it. */
+ * The five functions that a compiler calls without being asked. A project that links a C library leaves this
+ * file out. The empty asm in each loop keeps the compiler from seeing a memcpy in memcpy and calling it. */
 #include <stddef.h>
 #include <stdint.h>
 
@@ -35,7 +35,7 @@ void *memcpy(void *restrict to, const void *restrict from, size_t bytes) {
 void *memmove(void *to, const void *from, size_t bytes) {
     uint8_t *y = to;
     const uint8_t *x = from;
-    /* Forward is right unless `to` begins inside `from`; memcpy would do, but may not be given overlapping places. */
+    /* Forward is right unless `to` begins inside `from`; memcpy may not be given places that overlap. */
     if ((uintptr_t)y - (uintptr_t)x >= bytes) {
         for (size_t i = 0; i < bytes; i++) {
             KEEP_LOOP;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0
- * From reset to main, and a report for every exception that nobody wanted. Armv7-M, Armv8-M Mainline, Armv8.1-M. */
+ * From reset to main, and a report for every exception that nobody wanted. For Armv7-M and later. */
 #include "board.h"
 #include "semihosting.h"
 
@@ -57,7 +57,7 @@ __attribute__((section(".vectors"), used)) static const vector vectors[16 + 240]
 #define SET_STACK_LIMIT(symbol) ""
 #endif
 
-/* In assembly because a compiler may use FPU or MVE registers anywhere in C, and they are off until CPACR says so. */
+/* In assembly because C may use FPU or MVE registers anywhere, and they are off until CPACR is set. */
 __attribute__((naked)) void pillion_reset(void) {
     __asm volatile(SET_STACK_LIMIT("pillion_stack_bottom") /**/
                    "ldr r0, =0xe000ed88\n"                 /* CPACR: full access to coprocessors 10 and 11 */
@@ -104,7 +104,9 @@ void pillion_start(void) {
 /* The frame lies where the stack pointer was on entry; from here on the fault has a stack of its own. */
 __attribute__((naked)) void pillion_fault(void) {
     __asm volatile("mrs r2, msp\n"
-                   "mrs r1, ipsr\n" SET_STACK_LIMIT("pillion_fault_stack") "ldr r0, =pillion_fault_stack + 1024\n"
+                   "mrs r1, ipsr\n" /**/
+                   SET_STACK_LIMIT("pillion_fault_stack") /**/
+                   "ldr r0, =pillion_fault_stack + 1024\n"
                    "msr msp, r0\n"
                    "mov r0, r2\n"
                    "b pillion_report_fault\n"
@@ -134,8 +136,8 @@ static const char *name_of(uint32_t exception) {
     return "interrupt";
 }
 
-/* After an overflow there may be no frame. Cores without a stack limit notice an overflow late, by what it led to: below
- * the stack of an MPS2 nothing can be kept, so return addresses come back as zeros. */
+/* After an overflow there may be no frame. Cores without a stack limit notice an overflow late, by what it
+ * led to: below the stack of an MPS2 nothing can be kept, so return addresses come back as zeros. */
 void pillion_report_fault(const exception_frame *frame, uint32_t exception) {
     const bool on_stack = (uintptr_t)frame >= (uintptr_t)pillion_stack_bottom &&
                           (uintptr_t)(frame + 1) <= (uintptr_t)pillion_stack_top;
