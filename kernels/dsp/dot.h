@@ -5,6 +5,9 @@
 
 #include "pillion/dsp.h"
 
+/* Four inputs of three pixels as six words: of each pixel inputs 0 and 2, then of each pixel inputs 1 and 3. */
+#define PILLION_DSP_BLOCK_WORDS 6
+
 /* A layer, as dot_s8.c reads it. The output channels are computed in pairs A, B; the stream holds for each pair, with
  * c = bias - in_zp * sum(w) and round = (2 * out_zp + 1) << (right shift - 1):
  *   c_A + 256 * c_B, c_A, {256 * B + A of inputs 0 and 2, the same of inputs 1 and 3} x steps,
@@ -18,19 +21,30 @@ typedef struct {
     int32_t lone;  /* not 0: the last run is the last channel, with zeros for B and no place for it in y */
     int32_t steps; /* inputs of a sum, in fours */
     int32_t out_c;
+    int32_t rectified;        /* low >= out_zp: the sign of a sum below zero does not matter */
+    int32_t *blocks;          /* at the start of scratch */
+    int32_t second, third;    /* from the first pixel to the others in y; of one or two the last stands there again */
 } pillion_dsp_dot;
 
-#define PILLION_DSP_DOT(p)                                                                               \
-    {(p)->stream, (p)->runs, (p)->repeats, (p)->run_count, (p)->repeat_count, (p)->lone, (p)->steps, (p)->out_c}
-
-/* Four inputs of three pixels as six words: of each pixel inputs 0 and 2, then of each pixel inputs 1 and 3. */
-#define PILLION_DSP_BLOCK_WORDS 6
+#define PILLION_DSP_DOT(p, blocks, pixels)                                                                  \
+    {(p)->stream,                                                                                           \
+     (p)->runs,                                                                                             \
+     (p)->repeats,                                                                                          \
+     (p)->run_count,                                                                                        \
+     (p)->repeat_count,                                                                                     \
+     (p)->lone,                                                                                             \
+     (p)->steps,                                                                                            \
+     (p)->out_c,                                                                                            \
+     (p)->rectified,                                                                                        \
+     (blocks),                                                                                              \
+     (pixels) > 1 ? (p)->out_c : 0,                                                                         \
+     (pixels) > 2 ? 2 * (p)->out_c : (pixels) > 1 ? (p)->out_c : 0}
 
 /* Widens 4 * steps bytes of three pixels into blocks. */
 void pillion_dsp_widen_3(const int8_t *x0, const int8_t *x1, const int8_t *x2, int32_t *blocks, int32_t steps);
 
-/* All output channels of three pixels that lie side by side in y. Of fewer (1 or 2) the last stands there again. */
-void pillion_dsp_dot_3(const pillion_dsp_dot *dot, int32_t *blocks, int8_t *y, int32_t pixels);
+/* All output channels of three pixels. */
+void pillion_dsp_dot_3(const pillion_dsp_dot *dot, int8_t *y);
 
 /* y = clamp(y, low, high) */
 void pillion_dsp_clamp(int8_t *y, int32_t count, int32_t low, int32_t high);

@@ -16,14 +16,15 @@
 
 /* What the inner loop keeps on its stack; the offsets are in its text. */
 typedef struct {
-    int8_t *y[3];        /*  0 */
-    const int32_t *x;    /* 12 */
-    uint32_t rounds;     /* 16: of the loop, UNROLLED steps each */
-    uint32_t skip;       /* 20: steps of its first round that are left out; then the address that does so */
-    const int32_t *end;  /* 24: of the stream */
+    int8_t *y[3];           /*  0 */
+    const int32_t *x;       /* 12 */
+    uint32_t rounds;        /* 16: of the loop, UNROLLED steps each */
+    uint32_t skip;          /* 20: steps of its first round that are left out; then the address that does so */
+    const int32_t *end;     /* 24: of the stream */
+    uint32_t rectified;     /* 28: then the address of the requantization */
 } pair_loop;
 
-#define UNROLLED 4u
+#define UNROLLED 8u /* the .rept below */
 
 /* One step: r0 x, r12 weights; r1-r3 inputs of three pixels, r4 r5 weights, r6-r8 T, r9-r11 S_A. The first step of a
  * pair adds to the constants in r8 and r11 instead. Always 64 bytes long. */
@@ -42,44 +43,58 @@ typedef struct {
 #define FIRST_STEP STEP(PRODUCTS("r4", "r8", "r8", "r8", "r11", "r11", "r11"))
 #define NEXT_STEP STEP(PRODUCTS("r4", "r6", "r7", "r8", "r9", "r10", "r11"))
 
-/* r1 round_B, r2 multiplier_B, r3 round_A, r4 multiplier_A, r5 shift */
-#define REQUANTIZE_B(t, s)             \
-    "sub " t ", " t ", " s "\n"        \
-    "asr " t ", " t ", #7\n"           \
-    "add r0, r1, " t ", asr #31\n"     \
-    "smmlar " t ", " t ", r2, r0\n"    \
-    "asr " t ", " t ", r5\n"           \
-    "ssat " t ", #8, " t "\n"
-#define REQUANTIZE_A(s)                \
-    "add " s ", " s ", " s "\n"        \
-    "add r0, r3, " s ", asr #31\n"     \
-    "smmlar " s ", " s ", r4, r0\n"    \
-    "asr " s ", " s ", r5\n"           \
+/* r1 round_B, r2 multiplier_B, r3 round_A, r4 multiplier_A, r5 shift. REQUANTIZE takes twice a sum. */
+#define REQUANTIZE(s, round, multiplier)             \
+    "add r0, " round ", " s ", asr #31\n"            \
+    "smmlar " s ", " s ", " multiplier ", r0\n"      \
+    "asr " s ", " s ", r5\n"                         \
     "ssat " s ", #8, " s "\n"
+#define REQUANTIZE_RECTIFIED(s, round, multiplier)        \
+    "smmlar " s ", " s ", " multiplier ", " round "\n"    \
+    "asr " s ", " s ", r5\n"                              \
+    "ssat " s ", #8, " s "\n"
+#define CHANNEL_B(requantize, t, s)  \
+    "sub " t ", " t ", " s "\n"      \
+    "asr " t ", " t ", #7\n"         \
+    requantize(t, "r1", "r2")
+#define CHANNEL_A(requantize, s) "add " s ", " s ", " s "\n" requantize(s, "r3", "r4")
+#define BOTH_CHANNELS(requantize)                                                                                       \
+    CHANNEL_B(requantize, "r6", "r9") CHANNEL_B(requantize, "r7", "r10") CHANNEL_B(requantize, "r8", "r11")             \
+    "lsr r5, r5, #8\n"                                                                                                  \
+    CHANNEL_A(requantize, "r9") CHANNEL_A(requantize, "r10") CHANNEL_A(requantize, "r11")
 
 /* Register by register because all fourteen are taken: the loop's own state lives on the stack. */
-ASM_FUNCTION static const int32_t *pairs_of_channels(UNUSED const pair_loop *loop,
-                                                     UNUSED const int32_t *stream) {
+ASM_FUNCTION static const int32_t *pairs_of_channels(UNUSED const pair_loop *loop, UNUSED const int32_t *stream) {
     __asm volatile("push {r4-r11, lr}\n"
                    "mov r12, r1\n"
-                   "ldmia r0, {r1-r7}\n"
+                   "ldmia r0, {r1-r8}\n"
                    "adr r0, 2f\n"
                    "add r6, r0, r6, lsl #6\n"
                    "orr r6, r6, #1\n"
-                   "push {r1-r7}\n"
+                   "adr r0, 3f\n"
+                   "cmp r8, #0\n"
+                   "it ne\n"
+                   "adrne r0, 4f\n"
+                   "orr r8, r0, #1\n"
+                   "push {r1-r8}\n"
                    "1:\n"
                    "ldrd r8, r11, [r12], #8\n"
                    "ldrd r0, lr, [sp, #12]\n" /* the inputs, rounds */
                    FIRST_STEP                 /* sets all six sums */
                    "ldr pc, [sp, #20]\n"
                    ".balign 4\n"
-                   "2:\n" NEXT_STEP NEXT_STEP NEXT_STEP NEXT_STEP
+                   "2:\n"
+                   ".rept 8\n" NEXT_STEP ".endr\n"
                    "subs lr, lr, #1\n"
-                   "bne 2b\n"
+                   "bne.w 2b\n"
                    "ldmia r12!, {r1-r5}\n" /* the constants */
-                   REQUANTIZE_B("r6", "r9") REQUANTIZE_B("r7", "r10") REQUANTIZE_B("r8", "r11")
-                   "lsr r5, r5, #8\n"
-                   REQUANTIZE_A("r9") REQUANTIZE_A("r10") REQUANTIZE_A("r11")
+                   "ldr pc, [sp, #28]\n"
+                   ".balign 4\n"
+                   "4:\n" BOTH_CHANNELS(REQUANTIZE_RECTIFIED)
+                   "b 5f\n"
+                   ".balign 4\n"
+                   "3:\n" BOTH_CHANNELS(REQUANTIZE)
+                   "5:\n"
                    "ldmia sp, {r1-r3}\n" /* y */
                    "strb r6, [r1, #1]\n"
                    "strb r7, [r2, #1]\n"
@@ -90,9 +105,9 @@ ASM_FUNCTION static const int32_t *pairs_of_channels(UNUSED const pair_loop *loo
                    "stmia sp, {r1-r3}\n"
                    "ldr r0, [sp, #24]\n"
                    "cmp r12, r0\n"
-                   "bne 1b\n"
+                   "bne.w 1b\n"
                    "mov r0, r12\n"
-                   "add sp, sp, #28\n"
+                   "add sp, sp, #32\n"
                    "pop {r4-r11, pc}\n");
 }
 
@@ -118,19 +133,22 @@ static void lone_channel(pair_loop *loop, const int32_t *stream) {
     }
 }
 
-void pillion_dsp_dot_3(const pillion_dsp_dot *dot, int32_t *blocks, int8_t *y, int32_t pixels) {
-    repeat_inputs(dot, (int16_t *)blocks);
-    const int32_t second = pixels > 1 ? dot->out_c : 0;
-    const int32_t third = pixels > 2 ? second + dot->out_c : second;
+void pillion_dsp_dot_3(const pillion_dsp_dot *dot, int8_t *y) {
+    if (dot->repeat_count != 0) {
+        repeat_inputs(dot, (int16_t *)dot->blocks);
+    }
     const uint32_t looped = (uint32_t)dot->steps - 1;
-    pair_loop loop = {.x = blocks, .rounds = looped == 0 ? 1 : (looped + UNROLLED - 1) / UNROLLED};
-    loop.skip = loop.rounds * UNROLLED - looped;
+    const uint32_t rounds = looped == 0 ? 1 : (looped + UNROLLED - 1) / UNROLLED;
+    pair_loop loop = {
+        .x = dot->blocks, .rounds = rounds, .skip = rounds * UNROLLED - looped, .rectified = (uint32_t)dot->rectified};
     const int32_t pair_words = 7 + 2 * dot->steps;
     const int32_t *stream = dot->stream;
-    for (int32_t i = 0; i < dot->run_count; i++) {
-        loop.y[0] = y + dot->runs[2 * i], loop.y[1] = loop.y[0] + second, loop.y[2] = loop.y[0] + third;
-        loop.end = stream + dot->runs[2 * i + 1] * pair_words;
-        if (dot->lone != 0 && i == dot->run_count - 1) {
+    const uint16_t *run = dot->runs;
+    const uint16_t *const end = run + 2 * dot->run_count;
+    for (; run < end; run += 2) {
+        loop.y[0] = y + run[0], loop.y[1] = loop.y[0] + dot->second, loop.y[2] = loop.y[0] + dot->third;
+        loop.end = stream + run[1] * pair_words;
+        if (dot->lone != 0 && run + 2 == end) {
             lone_channel(&loop, stream);
         } else {
             stream = pairs_of_channels(&loop, stream);

@@ -34,3 +34,27 @@ def test_pointwise_on_other_cores(board: Board) -> None:
 @pytest.mark.parametrize("low, high", [(-128, 127), (-5, 127), (-5, 60), (-128, 60)])
 def test_bounds(low: int, high: int) -> None:
     check(M33, [conv2d((1, 3, w, 8), 7, out_zp=-5, low=low, high=high, seed=w) for w in range(1, 7)])
+
+
+def windows(channels: tuple[int, ...]) -> list[Conv2d]:
+    """Every kernel, stride, dilation and padding of a few, over images down to one pixel."""
+    kernels, strides, images = ((1, 1), (3, 3), (2, 3), (5, 1), (1, 4)), (1, 2, 3), ((1, 1), (3, 2), (5, 7), (6, 4), (1, 9))
+    ops = []
+    for kernel in kernels:
+        for stride in strides:
+            for image in images:
+                seed = len(ops)
+                dilation = (1 + seed % 2, 1 + seed // 2 % 2)
+                reach = [d * (k - 1) for d, k in zip(dilation, kernel, strict=True)]
+                least = [max(0, r + 1 - size) for r, size in zip(reach, image, strict=True)]
+                top, left = (max(need, seed % (r + 2)) for need, r in zip(least, reach, strict=True))
+                padding = (top, left, seed // 3 % (reach[0] + 1), seed // 5 % (reach[1] + 1))
+                shape = (1 + seed % 2, *image, channels[seed % len(channels)])
+                fields = {"stride": (stride, 1 + seed % 3), "dilation": dilation, "padding": padding}
+                ops.append(conv2d(shape, OUT_CHANNELS[seed % len(OUT_CHANNELS)], kernel, seed=seed, **fields))
+    return ops
+
+
+@pytest.mark.parametrize("channels", [(4, 8, 12, 16), (1, 3), (2, 5, 6, 7, 9, 13, 33)], ids=str)
+def test_windows(channels: tuple[int, ...]) -> None:
+    check(M33, windows(channels))

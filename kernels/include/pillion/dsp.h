@@ -15,16 +15,32 @@
 #define PILLION_HAS_DSP 0
 #endif
 
-/* Convolution with a kernel of 1x1, stride 1, no padding; in_c is a multiple of 4. The fields from `stream` to `out_c`
+/* Convolution with a kernel of 1x1, stride 1, no padding; in_c is a multiple of 4. The fields from `stream` to `rectified`
  * are those of pillion_dsp_dot, in kernels/dsp/dot.h. */
 typedef struct {
     const int32_t *stream;
     const uint16_t *runs;
     const uint16_t *repeats;
-    int32_t run_count, repeat_count, lone, steps, out_c;
+    int32_t run_count, repeat_count, lone, steps, out_c, rectified;
     int32_t pixels; /* of all images */
     int32_t in_c, low, high;
 } pillion_conv2d_1x1_s8_dsp_params;
 void pillion_conv2d_1x1_s8_dsp(const pillion_conv2d_1x1_s8_dsp_params *p, const int8_t *x, int8_t *y, void *scratch);
+
+/* Convolution with any kernel, stride, dilation and padding; in_c is a multiple of 4. */
+typedef struct {
+    const int32_t *stream;
+    const uint16_t *runs;
+    const uint16_t *repeats;
+    int32_t run_count, repeat_count, lone, steps, out_c, rectified;
+    int32_t batch, in_h, in_w, in_c, out_h, out_w;
+    int32_t kernel_h, kernel_w, stride_h, stride_w, dilation_h, dilation_w, pad_top, pad_left;
+    int32_t in_zp, low, high;
+} pillion_conv2d_s8_dsp_params;
+void pillion_conv2d_s8_dsp(const pillion_conv2d_s8_dsp_params *p, const int8_t *x, int8_t *y, void *scratch);
+
+/* The same for any number of input channels: first layers, with one or three. */
+typedef pillion_conv2d_s8_dsp_params pillion_conv2d_thin_s8_dsp_params;
+void pillion_conv2d_thin_s8_dsp(const pillion_conv2d_thin_s8_dsp_params *p, const int8_t *x, int8_t *y, void *scratch);
 
 #endif

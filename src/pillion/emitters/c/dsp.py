@@ -3,15 +3,18 @@
 
 from __future__ import annotations
 
-import numpy as np
+from typing import Any
 
 from pillion.emitters.c import dsp_pack
-from pillion.emitters.c.dsp_pack import Channels, Params
-from pillion.emitters.c.kernel import Call, Kernel, Routine
+from pillion.emitters.c.dsp_pack import Channels, in_fours
+from pillion.emitters.c.kernel import Call, Kernel, Params, Routine
 from pillion.ir.numerics import Arithmetic
 from pillion.ir.op import Op
 from pillion.ir.verdict import Verdict
 from pillion.ops.conv import Conv2d, Convolution
+
+BLOCK_BYTES = 24
+"""Four inputs of three pixels, widened."""
 
 
 def routine(name: str) -> Routine:
@@ -19,47 +22,88 @@ def routine(name: str) -> Routine:
 
 
 CONV_1X1 = routine("conv2d_1x1")
+CONV = routine("conv2d")
+CONV_THIN = routine("conv2d_thin")
+ROUTINES = (CONV_1X1, CONV, CONV_THIN)
 
-ROUTINES = (CONV_1X1,)
+
+def kernel(name: str, op: type[Op], calls: Any, takes: Any, scratch_bytes: Any = lambda op: 0, **others: Any) -> Kernel:
+    """A row whose functions take the op's own class: the emitter calls them with no other."""
+    return Kernel(f"{name}_dsp", op, calls, takes, scratch_bytes, **others)
 
 
 def channels_of(op: Convolution) -> Channels:
     multipliers, shifts = op.multipliers
-    return Channels(
-        op.weights_per_output.astype(np.int8), op.bias.constant.astype(np.int32), multipliers, shifts, op.x.zero_point, op.y.zero_point
-    )
+    weights, bias = op.weights_per_output.astype("int8"), op.bias.constant.astype("int32")
+    return Channels(weights, bias, multipliers, shifts, op.x.zero_point, op.y.zero_point)
 
 
 def constant_weights(op: Op) -> Verdict:
-    variable = [v.name for v in op.operands[1:] if not v.is_constant]
-    return Verdict("weights", not variable, "constants", f"variable {', '.join(variable)}" if variable else "constants")
+    variable = ", ".join(v.name for v in op.operands[1:] if not v.is_constant)
+    return Verdict("weights", not variable, "constants", f"`{variable}` is not" if variable else "constants")
+
+
+def in_fours_of(op: Conv2d) -> Verdict:
+    return Verdict("in_channels", op.in_channels % 4 == 0, "a multiple of 4", str(op.in_channels))
+
+
+def takes_dot(op: Conv2d) -> tuple[Verdict, ...]:
+    """What any convolution needs to be dot products of whole windows."""
+    constants = constant_weights(op)
+    one_group = Verdict("groups", op.groups == 1, "1", str(op.groups))
+    return (constants, one_group, *(dsp_pack.dot_verdicts(channels_of(op)) if constants.ok else ()))
 
 
 def takes_1x1(op: Conv2d, arithmetic: Arithmetic) -> tuple[Verdict, ...]:
-    window = (op.kernel, op.stride, op.padding)
-    plain = window == ((1, 1), (1, 1), (0, 0, 0, 0)) and op.groups == 1
-    shape = (
-        Verdict("window", plain, "1x1, stride 1, no padding, one group", f"{window}, groups {op.groups}"),
-        Verdict("in_channels", op.in_channels % 4 == 0, "a multiple of 4", str(op.in_channels)),
-        constant_weights(op),
-    )
-    return shape + (dsp_pack.dot_verdicts(channels_of(op)) if shape[-1].ok else ())
+    got = f"{op.kernel}, stride {op.stride}, padding {op.padding}"
+    plain = (op.kernel, op.stride, op.padding) == ((1, 1), (1, 1), (0, 0, 0, 0))
+    return (Verdict("window", plain, "1x1, stride 1, no padding", got), in_fours_of(op), *takes_dot(op))
+
+
+def takes_conv(op: Conv2d, arithmetic: Arithmetic) -> tuple[Verdict, ...]:
+    return (in_fours_of(op), *takes_dot(op))
+
+
+def takes_thin(op: Conv2d, arithmetic: Arithmetic) -> tuple[Verdict, ...]:
+    return takes_dot(op)
 
 
 def calls_1x1(op: Conv2d, arithmetic: Arithmetic) -> tuple[Call, ...]:
     n, h, w, _ = op.y.shape
-    params: Params = {
-        **dsp_pack.pack_dot(channels_of(op)),
-        "pixels": n * h * w,
-        "in_c": op.in_channels,
-        "low": op.low,
-        "high": op.high,
-    }
-    return (Call(CONV_1X1, params, (op.x,), op.y),)
+    last = {"pixels": n * h * w, "in_c": op.in_channels, "low": op.low, "high": op.high}
+    return (Call(CONV_1X1, {**dsp_pack.pack_dot(channels_of(op), op.low), **last}, (op.x,), op.y),)
+
+
+def geometry(op: Convolution) -> Params:
+    """The image and the window, in the order of the params structs."""
+    batch, in_h, in_w, in_c = op.x.shape
+    sizes = {"batch": batch, "in_h": in_h, "in_w": in_w, "in_c": in_c, "out_h": op.y.shape[1], "out_w": op.y.shape[2]}
+    pairs = {"kernel": op.kernel, "stride": op.stride, "dilation": op.dilation}
+    window = {f"{name}_{axis}": pair[i] for name, pair in pairs.items() for i, axis in enumerate("hw")}
+    return {**sizes, **window, "pad_top": op.padding[0], "pad_left": op.padding[1]}
+
+
+def calls_window(op: Conv2d, routine: Routine) -> tuple[Call, ...]:
+    last = {"in_zp": op.x.zero_point, "low": op.low, "high": op.high}
+    return (Call(routine, {**dsp_pack.pack_dot(channels_of(op), op.low), **geometry(op), **last}, (op.x,), op.y),)
 
 
 def scratch_1x1(op: Conv2d) -> int:
-    return dsp_pack.blocks_bytes(channels_of(op))
+    return BLOCK_BYTES * dsp_pack.dot_steps(channels_of(op))
 
 
-KERNELS: tuple[Kernel, ...] = (Kernel("conv2d_1x1_dsp", Conv2d, calls_1x1, takes_1x1, scratch_1x1),)
+def scratch_conv(op: Conv2d) -> int:
+    """The blocks, and a pixel of zero points."""
+    return scratch_1x1(op) + op.in_channels
+
+
+def scratch_thin(op: Conv2d) -> int:
+    """The blocks, and three windows of bytes."""
+    return scratch_1x1(op) + 3 * 4 * in_fours(op.weights_per_output.shape[1])
+
+
+KERNELS: tuple[Kernel, ...] = (
+    kernel("conv2d_1x1", Conv2d, calls_1x1, takes_1x1, scratch_1x1),
+    kernel("conv2d", Conv2d, lambda op, _: calls_window(op, CONV), takes_conv, scratch_conv),
+    kernel("conv2d_thin", Conv2d, lambda op, _: calls_window(op, CONV_THIN), takes_thin, scratch_thin),
+)

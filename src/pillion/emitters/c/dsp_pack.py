@@ -3,19 +3,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
 
+from pillion.emitters.c.kernel import Params
 from pillion.ir import numerics
 from pillion.ir.verdict import Verdict
 
 Int8Array = NDArray[np.int8]
 Int32Array = NDArray[np.int32]
 Int64Array = NDArray[np.int64]
-Params = dict[str, "int | NDArray[np.generic]"]
 
 MOST_SHIFT = 22
 """`round` and a sum below 2^30 together stay in 32 bits."""
@@ -66,8 +65,8 @@ class Scaled:
 
     @property
     def reach(self) -> Int64Array:
-        """Largest magnitude of a sum, its start included."""
-        return np.maximum(np.maximum(np.abs(self.least), np.abs(self.largest)), np.abs(self.sums))
+        """Largest magnitude of a sum."""
+        return np.maximum(np.abs(self.least), np.abs(self.largest))
 
 
 def scale_channels(channels: Channels) -> Scaled:
@@ -163,28 +162,56 @@ def _stream(scaled: Scaled, a: NDArray[np.intp], b: NDArray[np.intp], words: Int
     return pairs.astype(np.int32).reshape(-1)
 
 
-def pack_dot(channels: Channels) -> Params:
-    """The fields of pillion_dsp_dot (kernels/dsp/dot.h)."""
-    scaled = with_nothing(scale_channels(channels))
-    inputs = 4 * in_fours(channels.weights.shape[1])
-    starts, lone = pair_starts(scaled.reach[:-1] < B_LIMIT)
+@dataclass(frozen=True)
+class Pairing:
+    """Which channels are computed together, and which inputs these pairs want twice."""
+
+    a: NDArray[np.intp]
+    b: NDArray[np.intp]
+    lone: bool
+    repeats: NDArray[np.intp]
+    inputs: int
+
+    @property
+    def steps(self) -> int:
+        return in_fours(self.inputs + len(self.repeats))
+
+
+def pair_channels(scaled: Scaled) -> Pairing:
+    """Pairs of neighbours; the B of a channel alone is the one after the last, which is nothing."""
+    starts, lone = pair_starts(scaled.reach < B_LIMIT)
     a = np.array(starts)
-    b = a + 1
-    b[-1] = len(scaled.sums) - 1 if lone else b[-1]
-    padded = np.pad(scaled.weights, ((0, 0), (0, inputs - channels.weights.shape[1])))
-    repeats = inputs_wanted_twice(padded[a], padded[b])
-    words = pack_pairs(*split_repeats(padded[a], padded[b], repeats))
-    runs = runs_of(starts, lone)
-    moves = np.stack([halfword(repeats), halfword(np.arange(inputs, inputs + len(repeats)))], axis=1)
+    weights = with_nothing(scaled).weights
+    repeats = inputs_wanted_twice(weights[a], weights[a + 1])
+    return Pairing(a, a + 1, lone, repeats, 4 * in_fours(weights.shape[1]))
+
+
+def dot_steps(channels: Channels) -> int:
+    """Inputs of a sum in fours, those wanted twice included."""
+    return pair_channels(scale_channels(channels)).steps
+
+
+def pack_dot(channels: Channels, low: int) -> Params:
+    """The fields of pillion_dsp_dot (kernels/dsp/dot.h); results below `low` are clamped afterwards."""
+    scaled = scale_channels(channels)
+    pairing = pair_channels(scaled)
+    scaled = with_nothing(scaled)
+    weights = np.pad(scaled.weights, ((0, 0), (0, -scaled.weights.shape[1] % 4)))
+    repeats = pairing.repeats
+    words = pack_pairs(*split_repeats(weights[pairing.a], weights[pairing.b], repeats))
+    runs = runs_of(pairing.a.tolist(), pairing.lone)
+    places = np.arange(pairing.inputs, pairing.inputs + len(repeats))
+    moves = np.stack([halfword(repeats), halfword(places)], axis=1).astype(np.uint16)
     return {
-        "stream": _stream(scaled, a, b, words),
+        "stream": _stream(scaled, pairing.a, pairing.b, words),
         "runs": runs.reshape(-1),
-        "repeats": moves.astype(np.uint16).reshape(-1),
+        "repeats": moves.reshape(-1) if len(repeats) else np.zeros(1, np.uint16),
         "run_count": len(runs),
         "repeat_count": len(repeats),
-        "lone": int(lone),
-        "steps": in_fours(inputs + len(repeats)),
+        "lone": int(pairing.lone),
+        "steps": pairing.steps,
         "out_c": len(channels.bias),
+        "rectified": int(low >= channels.out_zp),
     }
 
 
@@ -200,10 +227,3 @@ def with_nothing(scaled: Scaled) -> Scaled:
         np.append(scaled.least, 0),
         np.append(scaled.largest, 0),
     )
-
-
-def blocks_bytes(channels: Channels) -> int:
-    """Scratch of three widened pixels."""
-    steps = pack_dot(channels)["steps"]
-    assert isinstance(steps, int)
-    return 24 * steps
