@@ -1,0 +1,271 @@
+# SPDX-License-Identifier: Apache-2.0
+"""From what a user names (a model of the zoo, a function in a file, a .pt2, a module) to an exported program."""
+
+from __future__ import annotations
+
+import importlib.util
+import inspect
+import logging
+import re
+import sys
+import warnings
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+from torch.export import ExportedProgram
+
+from pillion import zoo
+from pillion.errors import PillionError
+
+InputSize = int | tuple[int, int] | None
+
+EXAMPLE_INPUTS_HELP = """beside {factory} write
+    def example_inputs():
+        return (torch.randn(1, 3, 32, 32),)
+or let {factory} return a pair: (module, inputs)"""
+
+
+@dataclass(frozen=True)
+class CapturedSource:
+    """A model as it was found. `module` is None for a .pt2, which holds no Python module."""
+
+    module: nn.Module | None
+    exported: ExportedProgram
+    example_inputs: tuple[Tensor, ...]
+    name: str
+
+
+def load(spec: str, *, input_size: InputSize = None, weights: str | Path | None = None) -> CapturedSource:
+    """The model that `-m` names: a name of the zoo, `file.py:factory`, or a `.pt2`; with weights from an .npz."""
+    if spec.endswith(".pt2"):
+        return _load_pt2(Path(spec), input_size, weights)
+    file, colon, factory = spec.rpartition(":")
+    if colon and file.endswith(".py"):
+        module, inputs = _load_file(Path(file), factory, input_size)
+        name = factory.lower()
+    elif zoo.find(spec) is not None or not _looks_like_path(spec):
+        module, inputs = zoo.build(spec, input_size)
+        name = getattr(zoo.find(spec), "name", spec)
+    else:
+        raise _no_model(spec)
+    if weights is not None:
+        zoo.load_weights(module, str(weights))
+    return CapturedSource(module, export(module, inputs), inputs, name)
+
+
+def _looks_like_path(spec: str) -> bool:
+    return any(mark in spec for mark in ("/", "\\", ".", ":"))
+
+
+def _no_model(spec: str) -> PillionError:
+    is_file = spec.endswith(".py")
+    return PillionError(
+        f"{spec} does not name a model",
+        rule="a name that `pillion models` lists, file.py:factory, or a .pt2 file",
+        here="a file without a factory" if is_file else spec,
+        help=f"name the class or function that makes the model: {spec}:Net" if is_file else "",
+    )
+
+
+def export(module: nn.Module, example_inputs: Sequence[Tensor], *, training: bool = False) -> ExportedProgram:
+    """torch.export of a module in eval mode (or train mode); the module's own modes are left as they were."""
+    inputs = _as_inputs(example_inputs, "example_inputs")
+    modes = {part: part.training for part in module.modules()}
+    module.train(training)
+    try:
+        with _quiet():
+            exported = torch.export.export(module, inputs, strict=False)
+    except Exception as error:
+        raise _export_failure(module, error) from error
+    finally:
+        for part, mode in modes.items():
+            part.training = mode
+    _check_static(exported)
+    return exported
+
+
+@contextmanager
+def _quiet() -> Iterator[None]:
+    """Without torch's warnings about its own deprecations."""
+    logger = logging.getLogger("torch.export")
+    level = logger.level
+    logger.setLevel(logging.ERROR)
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            yield
+    finally:
+        logger.setLevel(level)
+
+
+def _export_failure(module: nn.Module, error: Exception) -> PillionError:
+    reason = next((line.strip() for line in str(error).splitlines() if line.strip()), type(error).__name__)
+    return PillionError(
+        f"torch cannot export {type(module).__name__}",
+        rule="a forward that torch.export can trace: tensors in and out, no control flow that depends on their values",
+        here=f"{reason}  ({_source_of(module, error)})",
+        help="torch.export.export(model, example_inputs, strict=False) shows the whole story",
+    )
+
+
+def _source_of(module: nn.Module, error: Exception) -> str:
+    """The innermost line of the user's code that the error passed through."""
+    try:
+        own = inspect.getfile(type(module))
+    except (TypeError, OSError):
+        own = ""
+    lines = []
+    trace = error.__traceback__
+    while trace is not None:
+        lines.append((trace.tb_frame.f_code.co_filename, trace.tb_lineno))
+        trace = trace.tb_next
+    lines += [(f, int(n)) for f, n in re.findall(r'File "([^"]+)", line (\d+)', str(error))]
+    mine = [line for line in lines if line[0] == own and not own.startswith(str(Path(torch.__file__).parent))]
+    return f"{Path(mine[-1][0]).name}:{mine[-1][1]}" if mine else type(module).__name__
+
+
+def _check_static(exported: ExportedProgram) -> None:
+    for node in exported.graph.find_nodes(op="placeholder"):
+        value = node.meta.get("val")
+        if isinstance(value, Tensor) and not all(isinstance(size, int) for size in value.shape):
+            raise PillionError(
+                f"input {node.name} has a dynamic dimension",
+                rule="all shapes are fixed: memory is planned before the program runs",
+                here=f"shape {list(value.shape)}",
+                help="export without dynamic_shapes, with inputs of the size that the device will see",
+            )
+
+
+def _load_pt2(path: Path, input_size: InputSize, weights: str | Path | None) -> CapturedSource:
+    if input_size is not None or weights is not None:
+        raise PillionError(
+            f"{path} has its input size and weights inside",
+            rule="--input-size and --weights go with models of the zoo and with file.py:factory",
+        )
+    _want_file(path)
+    try:
+        with _quiet():
+            exported = torch.export.load(str(path))
+    except Exception as error:
+        reason = (str(error).splitlines() or [type(error).__name__])[0]
+        raise PillionError(
+            f"{path} is not an exported program",
+            rule="a file written by torch.export.save",
+            here=reason,
+            help="torch.export.save(torch.export.export(model, inputs), 'model.pt2')",
+        ) from error
+    _check_static(exported)
+    return CapturedSource(None, exported, _inputs_of(exported), path.stem)
+
+
+def _inputs_of(exported: ExportedProgram) -> tuple[Tensor, ...]:
+    """The example inputs saved with a program, or random ones of the same shapes."""
+    if exported.example_inputs is not None:
+        args, kwargs = exported.example_inputs
+        return tuple(t for t in (*args, *kwargs.values()) if isinstance(t, Tensor))
+    names = set(exported.graph_signature.user_inputs)
+    values = [n.meta["val"] for n in exported.graph.find_nodes(op="placeholder") if n.name in names]
+    source = torch.Generator().manual_seed(0)
+    return tuple(torch.randn(v.shape, generator=source).to(v.dtype) for v in values)
+
+
+def _want_file(path: Path) -> None:
+    if not path.is_file():
+        raise PillionError(f"no file {path}", rule="the path of a file", here=f"in {Path.cwd()}")
+
+
+def _load_file(path: Path, factory: str, input_size: InputSize) -> tuple[nn.Module, tuple[Tensor, ...]]:
+    _want_file(path)
+    if input_size is not None:
+        raise PillionError(
+            "--input-size goes with models of the zoo",
+            rule="the inputs of a model of your own come from its file",
+            here=f"{path}:{factory}",
+            help="change example_inputs() in the file",
+        )
+    file = _import(path)
+    make = getattr(file, factory, None)
+    if make is None:
+        raise _no_factory(path, factory, file)
+    made = make if isinstance(make, nn.Module) else _run(make, f"{path}:{factory}")
+    inputs = None
+    if isinstance(made, tuple) and len(made) == 2 and isinstance(made[0], nn.Module):
+        made, inputs = made
+    elif hasattr(file, "example_inputs"):
+        inputs = _run(file.example_inputs, f"{path}:example_inputs")
+    if not isinstance(made, nn.Module):
+        raise PillionError(
+            f"{factory} of {path} gives no module",
+            rule="a class or function that gives a torch.nn.Module, or a pair (module, inputs)",
+            here=type(made).__name__,
+        )
+    if inputs is None:
+        raise PillionError(
+            f"{path} does not say what the inputs look like",
+            rule="example_inputs() beside the factory, or a returned pair (module, inputs)",
+            here=f"{path.name}:{factory}",
+            help=EXAMPLE_INPUTS_HELP.format(factory=factory),
+        )
+    return made, _as_inputs(inputs, f"{path.name}:example_inputs")
+
+
+def _as_inputs(inputs: Any, place: str) -> tuple[Tensor, ...]:
+    inputs = (inputs,) if isinstance(inputs, Tensor) else inputs
+    if not isinstance(inputs, (tuple, list)) or not inputs or not all(isinstance(x, Tensor) for x in inputs):
+        raise PillionError(
+            "example inputs are not tensors",
+            rule="a tensor, or a tuple of tensors, one for each argument of forward",
+            here=f"{place} gives {type(inputs).__name__}",
+        )
+    return tuple(inputs)
+
+
+def _no_factory(path: Path, factory: str, file: ModuleType) -> PillionError:
+    own = [n for n, v in vars(file).items() if getattr(v, "__module__", "") == file.__name__ and callable(v)]
+    return PillionError(
+        f"{path} has no {factory}",
+        rule="file.py:factory names a class or function of the file",
+        here=f"it has {', '.join(own)}" if own else "it defines neither classes nor functions",
+    )
+
+
+def _import(path: Path) -> ModuleType:
+    """Runs a file as a module of its own; files beside it can be imported by it."""
+    name = "pillion_model_" + re.sub(r"\W", "_", path.stem)
+    spec = importlib.util.spec_from_file_location(name, path)
+    assert spec is not None and spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    sys.modules[name] = module
+    sys.path.insert(0, str(path.resolve().parent))
+    try:
+        spec.loader.exec_module(module)
+    except Exception as error:
+        raise _user_code_failed(f"{path}", error) from error
+    finally:
+        sys.path.remove(str(path.resolve().parent))
+    return module
+
+
+def _run(function: Any, place: str) -> Any:
+    try:
+        return function()
+    except Exception as error:
+        raise _user_code_failed(place, error) from error
+
+
+def _user_code_failed(place: str, error: Exception) -> PillionError:
+    trace = error.__traceback__
+    while trace is not None and trace.tb_next is not None:
+        trace = trace.tb_next
+    line = f"{Path(trace.tb_frame.f_code.co_filename).name}:{trace.tb_lineno}" if trace is not None else place
+    return PillionError(
+        f"{place} raised {type(error).__name__}",
+        rule="the file can be imported, and the factory called without arguments",
+        here=f"{str(error).splitlines()[0] if str(error) else ''}  ({line})",
+    )

@@ -1,0 +1,128 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Batch norms in a model that is not trained any more: into the layer before them, or a depthwise 1x1 convolution.
+
+A norm over channels is y = x · factor + offset per channel. A convolution, transposed convolution or linear layer takes both
+into its weights, if nobody else reads its result and both mean the same axis by "channel". Any other norm becomes a depthwise
+1x1 convolution: with per-channel weights its factors are exact to 1 in 127·2²⁴, and its offsets have 32 bits, which a
+multiplication and an addition by int8 constants could not offer.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch import Tensor
+from torch.fx import GraphModule, Node
+
+from pillion.quantize.graph import aten, argument, call, calls, constant, constant_of, named_argument, replace, shape_of
+
+CONVOLUTIONS = {
+    aten.conv1d.default: 3,
+    aten.conv2d.default: 4,
+    aten.conv3d.default: 5,
+    aten.conv_transpose1d.default: 3,
+    aten.conv_transpose2d.input: 4,
+    aten.conv_transpose3d.input: 5,
+}
+"""Rank of the result with a batch axis; without one, axis 1 is not the channels."""
+TRANSPOSED = frozenset({aten.conv_transpose1d.default, aten.conv_transpose2d.input, aten.conv_transpose3d.input})
+
+
+@dataclass(frozen=True)
+class Affine:
+    """What a norm does to each channel."""
+
+    factor: Tensor
+    offset: Tensor
+
+
+def fold_batch_norms(module: GraphModule) -> bool:
+    """Folds what can be folded and rewrites the other norms; has anything changed?"""
+    norms = calls(module.graph, [aten.batch_norm.default])
+    changed = False
+    for norm in norms:
+        affine = affine_of(norm)
+        if affine is None:
+            continue
+        layer = foldable_layer(norm)
+        new = _as_depthwise(module, norm, affine) if layer is None else _fold(module, layer, affine)
+        if new is not None:
+            replace(norm, new)
+            changed = True
+    if changed:
+        module.graph.eliminate_dead_code()
+    return changed
+
+
+def affine_of(norm: Node) -> Affine | None:
+    """Factor and offset of a norm, None if they depend on the batch (no running statistics, or training)."""
+    weight, bias, mean, variance = (constant_of(argument(norm, i)) for i in range(1, 5))
+    if mean is None or variance is None or named_argument(norm, "training"):
+        return None
+    if any(argument(norm, i) is not None and held is None for i, held in ((1, weight), (2, bias))):
+        return None
+    factor = torch.rsqrt(variance.double() + named_argument(norm, "eps"))
+    factor = factor if weight is None else factor * weight.double()
+    offset = -mean.double() * factor
+    return Affine(factor.detach(), (offset if bias is None else offset + bias.double()).detach())
+
+
+def foldable_layer(norm: Node) -> Node | None:
+    """The layer in front of a norm, if it can take the norm in."""
+    layer: Any = norm.args[0]
+    if not _has_own_channels(layer) or set(layer.users) != {norm} or is_shared(norm):
+        return None
+    weight, bias = argument(layer, 1), argument(layer, 2)
+    if constant_of(weight) is None or (bias is not None and constant_of(bias) is None):
+        return None
+    return layer
+
+
+def _has_own_channels(layer: Node) -> bool:
+    """Is axis 1 of the layer's result what its weights make?"""
+    if layer.target is aten.linear.default:
+        return len(shape_of(layer)) == 2
+    return layer.op == "call_function" and CONVOLUTIONS.get(layer.target) == len(shape_of(layer))
+
+
+def is_shared(norm: Node) -> bool:
+    """Is this one call of several of the same norm?"""
+    statistics = norm.args[3]
+    targets = [n for n in norm.graph.find_nodes(op="get_attr") if n.target == statistics.target]  # type: ignore[union-attr]
+    return sum(user.target is aten.batch_norm.default for n in targets for user in n.users) > 1
+
+
+def _fold(module: GraphModule, layer: Node, affine: Affine) -> Node:
+    weight, bias = constant_of(argument(layer, 1)), constant_of(argument(layer, 2))
+    assert weight is not None
+    folded = (weight.double() * _per_output(layer, weight, affine.factor)).to(weight.dtype)
+    start = affine.offset if bias is None else affine.offset + bias.double() * affine.factor
+    name = getattr(argument(layer, 1), "name", layer.name)
+    new_weight = constant(module, layer, folded, f"{name}_folded")
+    new_bias = constant(module, layer, start.to(weight.dtype), f"{name}_folded_bias")
+    return call(layer, layer.target, layer.args[0], new_weight, new_bias, *layer.args[3:], **layer.kwargs)  # type: ignore[arg-type]
+
+
+def _per_output(layer: Node, weight: Tensor, factor: Tensor) -> Tensor:
+    """The factors in a shape that multiplies the weights: axis 0 holds the outputs, or axis 1, group by group."""
+    if layer.target not in TRANSPOSED:
+        return factor.reshape(-1, *[1] * (weight.dim() - 1))
+    groups = int(named_argument(layer, "groups"))
+    inputs, outputs = weight.shape[0] // groups, weight.shape[1]
+    grouped = factor.reshape(groups, 1, outputs).expand(groups, inputs, outputs).reshape(-1, outputs)
+    return grouped.reshape(*grouped.shape, *[1] * (weight.dim() - 2))
+
+
+def _as_depthwise(module: GraphModule, norm: Node, affine: Affine) -> Node:
+    source: Any = norm.args[0]
+    shape = shape_of(source)
+    batch, channels, *rest = shape
+    image = [batch, channels, math.prod(rest[:-1]), rest[-1]] if rest else [batch, channels, 1, 1]
+    x = source if len(shape) == 4 else call(norm, aten.reshape.default, source, image)
+    weight = constant(module, norm, affine.factor.float().reshape(-1, 1, 1, 1), f"{norm.name}_factor")
+    bias = constant(module, norm, affine.offset.float(), f"{norm.name}_offset")
+    y = call(norm, aten.conv2d.default, x, weight, bias, [1, 1], [0, 0], [1, 1], channels)
+    return y if len(shape) == 4 else call(norm, aten.reshape.default, y, list(shape))

@@ -1,0 +1,144 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Small tools for torch.fx graphs: read a node, insert a node."""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any
+
+import torch
+from torch import Tensor
+from torch._subclasses import FakeTensor, FakeTensorMode
+from torch.fx import Graph, GraphModule, Node
+from torch.fx.node import map_arg
+
+aten = torch.ops.aten
+Target = Callable[..., Any]
+
+KEPT_META = ("stack_trace", "nn_module_stack", "source_fn_stack", "torch_fn")
+"""What a new node takes over from the node that it stands for."""
+
+_FRAME = re.compile(r'File "(?P<file>[^"]+)", line (?P<line>\d+)')
+_TORCH = os.path.dirname(torch.__file__)
+
+
+def value_of(node: Node) -> Any:
+    """The fake tensor (or tuple of them) that stands for the result of a node."""
+    return node.meta.get("val")
+
+
+def shape_of(node: Node) -> tuple[int, ...]:
+    return tuple(int(size) for size in value_of(node).shape)
+
+
+def is_tensor(node: object, dtype: torch.dtype = torch.float32) -> bool:
+    """Is this a node with one tensor of that type as its result?"""
+    value = value_of(node) if isinstance(node, Node) else None
+    return isinstance(value, Tensor) and value.dtype == dtype
+
+
+def constant_of(node: object) -> Tensor | None:
+    """The tensor behind a `get_attr` node, None for everything else."""
+    if not isinstance(node, Node) or node.op != "get_attr":
+        return None
+    held: Any = node.graph.owning_module
+    for part in str(node.target).split("."):
+        held = getattr(held, part)
+    return held if isinstance(held, Tensor) else None
+
+
+def source_line(node: Node) -> str:
+    """Where in the user's model the node comes from, as `model.py:41`; empty where torch does not say."""
+    frames = _FRAME.findall(node.meta.get("stack_trace") or "")
+    own = [frame for frame in frames if not frame[0].startswith(_TORCH)] or frames
+    return f"{own[-1][0].rpartition('/')[2]}:{own[-1][1]}" if own else ""
+
+
+def module_of(node: Node) -> str:
+    """The module in whose forward the node was recorded, as the user names it (`features.3.conv`)."""
+    stack = node.meta.get("nn_module_stack") or {}
+    path = next((str(entry[0]) for entry in reversed(stack.values())), "")
+    return path.replace("L['self'].", "").replace("L['self']", "")
+
+
+def argument(node: Node, position: int, default: Any = None) -> Any:
+    """A positional argument of a call, by the schema's order, wherever it was given."""
+    if position < len(node.args):
+        return node.args[position]
+    schema = getattr(node.target, "_schema", None)
+    if schema is None or position >= len(schema.arguments):
+        return default
+    declared = schema.arguments[position]
+    return node.kwargs.get(declared.name, declared.default_value if declared.has_default_value() else default)
+
+
+def named_argument(node: Node, name: str) -> Any:
+    """An argument of a call, by its name in the schema."""
+    names = [declared.name for declared in node.target._schema.arguments]  # type: ignore[union-attr]  # an OpOverload
+    return argument(node, names.index(name))
+
+
+def fake_mode(graph: Graph) -> FakeTensorMode:
+    """The mode in which the graph's fake tensors live."""
+    values = (value_of(node) for node in graph.nodes)
+    found = next((value.fake_mode for value in values if isinstance(value, FakeTensor)), None)
+    return found or FakeTensorMode()
+
+
+def call(before: Node, target: Target, *args: Any, **kwargs: Any) -> Node:
+    """A new call in front of a node, with that node's source line and a value of its own."""
+    graph = before.graph
+    with graph.inserting_before(before):
+        node = graph.call_function(target, args, kwargs)
+    node.meta.update({key: before.meta[key] for key in KEPT_META if key in before.meta})
+    node.meta["val"] = evaluate(graph, target, args, kwargs)
+    return node
+
+
+def evaluate(graph: Graph, target: Target, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Any:
+    """What a call gives on fake tensors."""
+    real_args, real_kwargs = map_arg((args, dict(kwargs)), value_of)
+    with fake_mode(graph), torch.no_grad():
+        return target(*real_args, **real_kwargs)
+
+
+def constant(module: GraphModule, before: Node, tensor: Tensor, name: str) -> Node:
+    """A new constant of the module, read in front of a node."""
+    free = free_name(module, name)
+    module.register_buffer(free, tensor.detach())
+    with module.graph.inserting_before(before):
+        node = module.graph.get_attr(free)
+    node.meta.update({key: before.meta[key] for key in KEPT_META if key in before.meta})
+    node.meta["val"] = fake_mode(module.graph).from_tensor(tensor.detach(), static_shapes=True)
+    return node
+
+
+def free_name(module: GraphModule, name: str) -> str:
+    stem = re.sub(r"\W", "_", name)
+    names = (stem if count == 0 else f"{stem}_{count}" for count in range(len(module._buffers) + 2))
+    return next(candidate for candidate in names if not hasattr(module, candidate))
+
+
+def replace(old: Node, new: Node) -> None:
+    """Everyone who read `old` reads `new`; `old` goes."""
+    old.replace_all_uses_with(new)
+    old.graph.erase_node(old)
+
+
+def single_user(node: Node) -> Node | None:
+    return next(iter(node.users)) if len(node.users) == 1 else None
+
+
+def calls(graph: Graph, targets: Iterable[Target] | None = None) -> list[Node]:
+    """The calls of a graph in order (a list: callers change the graph on the way)."""
+    wanted = None if targets is None else set(targets)
+    return [n for n in graph.nodes if n.op == "call_function" and (wanted is None or n.target in wanted)]
+
+
+def evaluate_unary(node: Node, values: Tensor) -> Tensor:
+    """What a call with one tensor argument gives on other values: the table of a function, computed by torch."""
+    with torch.no_grad():
+        result: Tensor = node.target(values, *node.args[1:], **node.kwargs)  # type: ignore[operator]  # a call_function
+        return result

@@ -1,0 +1,40 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Everything that is rewritten before quantization, in order: afterwards each thing is written in one way."""
+
+from __future__ import annotations
+
+from torch.fx import GraphModule
+
+from pillion.quantize.batch_norm import fold_batch_norms
+from pillion.quantize.canonical import canonicalize, drop_expansions
+from pillion.quantize.clamps import normalize_clamps
+from pillion.quantize.constants import fold_constants, make_scalars_constants, use_linear
+from pillion.quantize.decompose import decompose
+from pillion.quantize.functional import make_functional, remove_identities
+
+
+def normalize(module: GraphModule, *, training: bool = False) -> GraphModule:
+    """Rewrites in place and returns the module. With `training`, dropouts and batch norms stay, and parameters are no
+    constants, so that the result can still be trained."""
+    make_functional(module)
+    drop_expansions(module)
+    decompose(module)
+    canonicalize(module)
+    remove_identities(module, training=training)
+    fold_constants(module, training=training)
+    make_scalars_constants(module)
+    use_linear(module)
+    if not training:
+        fold_batch_norms(module)
+    normalize_clamps(module)
+    module.graph.eliminate_dead_code()
+    _drop_unused_inputs(module)
+    module.recompile()
+    return module
+
+
+def _drop_unused_inputs(module: GraphModule) -> None:
+    """Constants that nobody reads any more."""
+    for node in module.graph.find_nodes(op="get_attr"):
+        if not node.users:
+            module.graph.erase_node(node)

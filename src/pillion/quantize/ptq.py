@@ -1,0 +1,98 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Post-training quantization: observe the ranges of all tensors on examples, then round."""
+
+from __future__ import annotations
+
+import warnings as python_warnings
+from collections.abc import Callable, Iterable, Sequence, Sized
+
+import torch
+from torch import Tensor, nn
+from torch.export import ExportedProgram
+from torch.fx import GraphModule, Node
+from torchao.quantization.pt2e.quantize_pt2e import convert_pt2e, prepare_pt2e
+
+from pillion.capture import export
+from pillion.errors import PillionError
+from pillion.quantize.annotate import PillionQuantizer, Wishes
+from pillion.quantize.graph import source_line
+from pillion.quantize.normalize import normalize
+from pillion.quantize.program import QuantizedProgram, complete_values
+
+Inputs = Sequence[Tensor]
+Progress = Callable[[int, int | None], None]
+"""Called after each batch with the number of batches so far, and of all where known."""
+
+ONE_EXAMPLE = "calibrated with the example input only: give calibration data for useful ranges"
+
+
+def ptq(
+    model: nn.Module | ExportedProgram,
+    example_inputs: Inputs,
+    calibrate: Iterable[Inputs | Tensor] | None = None,
+    progress: Progress | None = None,
+    wishes: Wishes | None = None,
+) -> QuantizedProgram:
+    """Quantizes a trained model to int8. Without calibration data the example inputs stand in, with a warning."""
+    exported = model if isinstance(model, ExportedProgram) else export(model, tuple(example_inputs))
+    module = normalize(exported.module(check_guards=False))
+    quantizer = PillionQuantizer(wishes=wishes or Wishes())
+    prepared = prepare(module, quantizer)
+    observe(prepared, [tuple(example_inputs)] if calibrate is None else calibrate, progress)
+    notes = (ONE_EXAMPLE,) if calibrate is None else ()
+    return QuantizedProgram(convert(prepared), tuple(quantizer.float_ops), notes)
+
+
+def prepare(module: GraphModule, quantizer: PillionQuantizer) -> GraphModule:
+    with python_warnings.catch_warnings():
+        python_warnings.simplefilter("ignore")
+        return prepare_pt2e(module, quantizer)
+
+
+def observe(prepared: GraphModule, batches: Iterable[Inputs | Tensor], progress: Progress | None) -> None:
+    """Runs the batches through the observers."""
+    total = len(batches) if isinstance(batches, Sized) else None
+    done = 0
+    with torch.no_grad():
+        for done, batch in enumerate(batches, start=1):
+            prepared(*((batch,) if isinstance(batch, Tensor) else batch))
+            if progress is not None:
+                progress(done, total)
+    if not done:
+        raise PillionError(
+            "there is no calibration data",
+            rule="at least one batch of inputs",
+            here="the iterable was empty",
+            help="give inputs like those that the model will see, or leave `calibrate` out",
+        )
+    _check_ranges(prepared)
+
+
+def _check_ranges(prepared: GraphModule) -> None:
+    for node in (n for n in prepared.graph.nodes if n.op == "call_module"):
+        observer = prepared.get_submodule(str(node.target))
+        extremes = [getattr(observer, name, None) for name in ("min_val", "max_val")]
+        if any(isinstance(t, Tensor) and t.numel() and bool(torch.isnan(t).any()) for t in extremes) or any(
+            isinstance(t, Tensor) and t.numel() and bool(torch.isinf(t).any()) for t in extremes
+        ):
+            raise _infinite(node)
+
+
+def _infinite(node: Node) -> PillionError:
+    source = node.args[0]
+    assert isinstance(source, Node)
+    return PillionError(
+        "calibration met a value that is not finite",
+        rule="every tensor is finite on the calibration data",
+        here=f"{source.target}  ({source_line(source)})",
+        help="look for a division by zero, a logarithm of zero, or broken weights and inputs",
+    )
+
+
+def convert(prepared: GraphModule) -> GraphModule:
+    """Observers become quantize and dequantize nodes, constants become int8."""
+    with python_warnings.catch_warnings():
+        python_warnings.simplefilter("ignore")
+        converted = convert_pt2e(prepared, fold_quantize=True)
+    complete_values(converted)
+    return converted

@@ -1,0 +1,54 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Which tensors of a graph have the same scale and zero point: a union-find over results and over reads of them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from torch.fx import Node
+
+Site = Node | tuple[Node, Node]
+"""The result of a node, or the read of one node by another."""
+
+
+@dataclass
+class Group:
+    """Sites with common parameters, and what is known of these."""
+
+    fixed: tuple[float, int] | None = None
+    symmetric: bool = False
+
+
+@dataclass
+class Sharing:
+    """The groups. Groups with fixed parameters never merge with others."""
+
+    _parents: dict[Site, Site] = field(default_factory=dict)
+    _groups: dict[Site, Group] = field(default_factory=dict)
+
+    def __contains__(self, site: Site) -> bool:
+        return site in self._parents
+
+    def add(self, site: Site, fixed: tuple[float, int] | None = None) -> Group:
+        """The site's group, a new one if need be."""
+        if site not in self._parents:
+            self._parents[site] = site
+            self._groups[site] = Group(fixed)
+        return self.group(site)
+
+    def root(self, site: Site) -> Site:
+        parent = self._parents[site]
+        while parent != site:
+            self._parents[site] = self._parents[parent]
+            site, parent = parent, self._parents[parent]
+        return site
+
+    def group(self, site: Site) -> Group:
+        return self._groups[self.root(site)]
+
+    def join(self, first: Site, second: Site) -> None:
+        self.add(first), self.add(second)
+        a, b = self.root(first), self.root(second)
+        if a != b:
+            self._parents[b] = a
+            self._groups[a].symmetric |= self._groups.pop(b).symmetric

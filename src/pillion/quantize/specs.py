@@ -1,0 +1,81 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The number formats of torch's quantization flow that the quantizer hands out."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import torch
+from torchao.quantization.pt2e import (
+    FakeQuantize,
+    FusedMovingAvgObsFakeQuantize,
+    MinMaxObserver,
+    MovingAverageMinMaxObserver,
+    MovingAveragePerChannelMinMaxObserver,
+    PerChannelMinMaxObserver,
+)
+from torchao.quantization.pt2e.quantizer import FixedQParamsQuantizationSpec, QuantizationSpec
+
+SMALLEST_SCALE = 2.0**-16
+"""Keeps the scale of tensors that are always zero, and with it the int32 bias, in a sane range."""
+
+
+@dataclass(frozen=True)
+class Specs:
+    """int8 formats, with observers for calibration or fake quantization for training."""
+
+    training: bool = False
+
+    @cached_property
+    def activation(self) -> QuantizationSpec:
+        """Per tensor, [-128, 127], any zero point."""
+        return self._per_tensor(torch.per_tensor_affine, -128)
+
+    @cached_property
+    def symmetric(self) -> QuantizationSpec:
+        """Per tensor, [-127, 127], zero point 0."""
+        return self._per_tensor(torch.per_tensor_symmetric, -127)
+
+    def weights(self, axis: int | None) -> QuantizationSpec:
+        """[-127, 127] with zero point 0, a scale for each index of an axis."""
+        if axis is None:
+            return self.symmetric
+        return _spec(self._channel_observer, torch.per_channel_symmetric, -127, axis)
+
+    def fixed(self, scale: float, zero_point: int) -> FixedQParamsQuantizationSpec:
+        return FixedQParamsQuantizationSpec(
+            dtype=torch.int8,
+            scale=scale,
+            zero_point=zero_point,
+            quant_min=-128,
+            quant_max=127,
+            qscheme=torch.per_tensor_affine,
+        )
+
+    def _per_tensor(self, scheme: torch.qscheme, low: int) -> QuantizationSpec:
+        return _spec(self._tensor_observer, scheme, low)
+
+    @cached_property
+    def _tensor_observer(self) -> Any:
+        if not self.training:
+            return MinMaxObserver.with_args(eps=SMALLEST_SCALE)
+        return FusedMovingAvgObsFakeQuantize.with_args(observer=MovingAverageMinMaxObserver, eps=SMALLEST_SCALE)
+
+    @cached_property
+    def _channel_observer(self) -> Any:
+        if not self.training:
+            return PerChannelMinMaxObserver.with_args(eps=SMALLEST_SCALE)
+        return FakeQuantize.with_args(observer=MovingAveragePerChannelMinMaxObserver, eps=SMALLEST_SCALE)
+
+
+def _spec(observer: Any, scheme: torch.qscheme, low: int, axis: int | None = None) -> QuantizationSpec:
+    return QuantizationSpec(
+        dtype=torch.int8,
+        observer_or_fake_quant_ctr=observer,
+        quant_min=low,
+        quant_max=127,
+        qscheme=scheme,
+        ch_axis=axis,
+    )

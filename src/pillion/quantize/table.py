@@ -1,0 +1,174 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Which op of the graph each aten op becomes, and where its operands are. How it is quantized is what the op declares.
+
+These are the canonical forms that `normalize` leaves. An aten op without a row stays in float and is reported."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from torch.fx import Node
+
+from pillion import ops
+from pillion.ops import Function, Op
+from pillion.ops.softmax import OUTPUT as SOFTMAX_OUTPUT
+from pillion.ir.op import Quantization
+from pillion.quantize.graph import aten, constant_of, named_argument
+
+Refusal = Callable[[Node], str]
+"""Why a call stays in float; empty if it does not."""
+
+
+@dataclass(frozen=True)
+class Rule:
+    """One row: `kind` is the name of the op, positions count the arguments of the aten op."""
+
+    kind: str
+    quantization: Quantization = Quantization.OWN
+    operands: tuple[int, ...] = (0,)
+    weight: int | None = None
+    axis: int | None = None
+    """Channel axis of the weights; None for one scale."""
+    fixed: tuple[float, int] | None = None
+    takes_clamp: bool = False
+    """A clamp that follows is the op's own output range."""
+    function: Function | None = None
+    refusal: Refusal = lambda _: ""
+
+
+def row(op: type[Op], **fields: Any) -> Rule:
+    """A rule as the op declares it."""
+    names = {field.name for field in dataclasses.fields(op)}
+    clamps = {"low", "high"} <= names and op.quantization is Quantization.OWN and op is not ops.Clamp
+    return Rule(op.kind, op.quantization, takes_clamp=clamps, **fields)
+
+
+def lut(function: Function, refusal: Refusal = lambda _: "") -> Rule:
+    fixed = function.fixed_output
+    kind = Quantization.OWN if fixed is None else Quantization.FIXED
+    return Rule(ops.Lut.kind, kind, fixed=fixed, function=function, refusal=refusal)
+
+
+def _computed_weights(node: Node) -> str:
+    return "" if constant_of(node.args[1]) is not None else "its weights are computed from the input"
+
+
+def _not_2d(node: Node) -> str:
+    missing = node.meta["val"].dim() != 4
+    return "the image has no batch axis" if missing else _computed_weights(node)
+
+
+def _not_1d(node: Node) -> str:
+    missing = node.meta["val"].dim() != 3
+    return "the signal has no batch axis" if missing else _computed_weights(node)
+
+
+def _pad_mode(node: Node) -> str:
+    mode = named_argument(node, "mode")
+    return "" if mode == "constant" else f"only constants are padded with, not mode {mode!r}"
+
+
+def _cast(node: Node) -> str:
+    dtype = named_argument(node, "dtype")
+    return "" if dtype is None or node.meta["val"].dtype == dtype else f"it casts to {dtype}"
+
+
+def function_of(node: Node) -> Function | None:
+    """The function that a call is; TABLE where its arguments are not those that the function stands for."""
+    rule = RULES.get(node.target)
+    function = None if rule is None else rule.function
+    if function is Function.GELU:
+        return Function.GELU_TANH if named_argument(node, "approximate") == "tanh" else function
+    if function is Function.ELU:
+        return function if named_argument(node, "scale") == named_argument(node, "input_scale") == 1 else Function.TABLE
+    if function is Function.SOFTPLUS:
+        return function if named_argument(node, "beta") == 1 else Function.TABLE
+    return function
+
+
+BINARY = (0, 1)
+RULES: Mapping[Any, Rule] = {
+    aten.add.Tensor: row(ops.Add, operands=BINARY),
+    aten.amax.default: Rule("max", Quantization.SHARED),
+    aten.amin.default: Rule("min", Quantization.SHARED),
+    aten.avg_pool2d.default: row(ops.AvgPool2d),
+    aten.bmm.default: Rule("batch_matmul", operands=BINARY),
+    aten.cat.default: row(ops.Concat),
+    aten.clamp.default: row(ops.Clamp),
+    aten.conv1d.default: row(ops.Conv2d, weight=1, axis=0, refusal=_not_1d),
+    aten.conv2d.default: row(ops.Conv2d, weight=1, axis=0, refusal=_not_2d),
+    aten.conv_transpose2d.input: Rule("transpose_conv2d", weight=1, axis=1, takes_clamp=True, refusal=_not_2d),
+    aten.embedding.default: Rule("gather", Quantization.SHARED),
+    aten.index_select.default: Rule("gather", Quantization.SHARED),
+    aten.linear.default: row(ops.Linear, weight=1, axis=0, refusal=_computed_weights),
+    aten.max_pool2d.default: row(ops.MaxPool2d),
+    aten.maximum.default: row(ops.Maximum, operands=BINARY),
+    aten.mean.dim: row(ops.Mean, refusal=_cast),
+    aten.minimum.default: row(ops.Minimum, operands=BINARY),
+    aten.mul.Tensor: row(ops.Mul, operands=BINARY),
+    aten.pad.default: row(ops.Pad, refusal=_pad_mode),
+    aten.permute.default: row(ops.Transpose),
+    aten.relu.default: row(ops.Clamp),
+    aten.reshape.default: row(ops.Reshape),
+    aten.slice.Tensor: row(ops.Slice),
+    aten.softmax.int: row(ops.Softmax, fixed=(SOFTMAX_OUTPUT.scale, SOFTMAX_OUTPUT.zero_point), refusal=_cast),
+    aten.sub.Tensor: row(ops.Sub, operands=BINARY),
+    aten.sum.dim_IntList: Rule("sum", refusal=_cast),
+    aten.upsample_bilinear2d.vec: Rule("resize", Quantization.SHARED),
+    aten.upsample_nearest2d.vec: Rule("resize", Quantization.SHARED),
+    # Functions of one number.
+    aten.abs.default: lut(Function.ABS),
+    aten.elu.default: lut(Function.ELU),
+    aten.exp.default: lut(Function.EXP),
+    aten.gelu.default: lut(Function.GELU),
+    aten.hardsigmoid.default: lut(Function.HARDSIGMOID),
+    aten.hardswish.default: lut(Function.HARDSWISH),
+    aten.leaky_relu.default: lut(Function.LEAKY_RELU),
+    aten.log.default: lut(Function.LOG),
+    aten.neg.default: lut(Function.NEG),
+    aten.reciprocal.default: lut(Function.RECIPROCAL),
+    aten.rsqrt.default: lut(Function.RSQRT),
+    aten.sigmoid.default: lut(Function.SIGMOID),
+    aten.silu.default: lut(Function.SILU),
+    aten.softplus.default: lut(Function.SOFTPLUS),
+    aten.sqrt.default: lut(Function.SQRT),
+    aten.square.default: lut(Function.SQUARE),
+    aten.tanh.default: lut(Function.TANH),
+    # … and those that torch fills the table for.
+    **{
+        target: lut(Function.TABLE)
+        for target in (
+            aten.atan.default,
+            aten.celu.default,
+            aten.cos.default,
+            aten.erf.default,
+            aten.exp2.default,
+            aten.expm1.default,
+            aten.floor.default,
+            aten.hardshrink.default,
+            aten.log1p.default,
+            aten.log2.default,
+            aten.log_sigmoid.default,
+            aten.mish.default,
+            aten.pow.Tensor_Scalar,
+            aten.round.default,
+            aten.selu.default,
+            aten.sign.default,
+            aten.sin.default,
+            aten.softshrink.default,
+            aten.threshold.default,
+        )
+    },
+}
+
+REASONS: Mapping[Any, str] = {
+    aten.adaptive_avg_pool2d.default: "its windows differ in size: the output size does not divide the input size",
+    aten.batch_norm.default: "it has no running statistics and normalizes by those of the batch",
+    aten.div.Tensor: "it divides by a computed tensor or by zero",
+    aten.scaled_dot_product_attention.default: "its mask stands for minus infinity, which has no int8 form",
+    aten.log_softmax.int: "no int8 form; return the logits, their order is the same",
+}
+"""Why ops that could have had a row stay in float."""
