@@ -71,9 +71,9 @@ class Builder:
         self.source = ""
         self.hint = "v"
 
-    def emit(self, cls: type[Op], *, dtype: DType | None = None, quant: Quant | None = None, shape: Shape | None = None, **fields: Any) -> Value:
+    def emit(self, cls: type[Op], *, dtype: DType | None = None, quant: Quant | None = None, shape: Shape | None = None, name: str = "", **fields: Any) -> Value:
         """Appends an op; the result's shape is inferred unless given (reshape, slice)."""
-        name = self.names.fresh(self.hint)
+        name = self.names.fresh(name or self.hint)
         draft: Any = cls(y=Value(name, TensorType(shape or (), dtype or DType.FLOAT32, quant)), source=self.source, **fields)  # type: ignore[call-arg]  # every op has a result y
         draft.check()
         inferred = draft.infer()
@@ -92,7 +92,7 @@ class Builder:
         permutation = tuple(x.order.index(axis) for axis in order)
         if x.value.is_constant:
             return self.constant(transposed(x.value, permutation))
-        return self.emit(Transpose, x=x.value, order=permutation, dtype=x.value.dtype, quant=x.value.type.quant)
+        return self.emit(Transpose, x=x.value, order=permutation, name=f"{x.value.name}_moved", dtype=x.value.dtype, quant=x.value.type.quant)
 
     def plain(self, x: Placed) -> Value:
         """The tensor in logical order."""
@@ -103,7 +103,7 @@ class Builder:
             return value
         if value.is_constant and not isinstance(value.type.quant, PerChannel):
             return self.constant(constant(value.name, value.constant.reshape(shape), value.type.quant))
-        return self.emit(Reshape, x=value, shape=shape, dtype=value.dtype, quant=value.type.quant)
+        return self.emit(Reshape, x=value, shape=shape, name=f"{value.name}_shaped", dtype=value.dtype, quant=value.type.quant)
 
     def constant(self, value: Value) -> Value:
         """A constant under a name of its own."""

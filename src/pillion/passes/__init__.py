@@ -15,6 +15,7 @@ from pillion.passes.mean_to_pool import mean_to_pool
 from pillion.passes.merge_duplicates import merge_duplicates
 from pillion.passes.merge_movement import merge_movement
 from pillion.passes.quantize_early import quantize_early
+from pillion.passes.transpose_early import transpose_early
 
 Pass = Callable[[Graph], Graph]
 
@@ -23,6 +24,7 @@ PIPELINE: tuple[Pass, ...] = (
     quantize_early,
     integer,
     fold_constants,
+    transpose_early,
     merge_movement,
     flatten_linear,
     fold_pad,

@@ -1,0 +1,63 @@
+# SPDX-License-Identifier: Apache-2.0
+# Every chore of the project. `make` lists them.
+
+PYTHON ?= python3
+VENV   ?= .venv
+BIN    := $(VENV)/bin
+# The tested PyTorch. It is installed first and alone, so that no other package chooses a build of it.
+TORCH  ?= torch==2.13.0
+# For instance: TORCH_FLAGS="--index-url <PyTorch's index of CPU builds>"
+TORCH_FLAGS ?=
+INSTALLED := $(VENV)/.installed
+PYTEST := $(BIN)/python -m pytest -q -n auto --dist worksteal
+
+.DEFAULT_GOAL := help
+.PHONY: help setup tools demo test test-fast check format docs bench example-digits golden size clean
+
+help: ## list the chores
+	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 18
+
+$(INSTALLED): pyproject.toml
+	$(PYTHON) -m venv $(VENV)
+	$(BIN)/python -m pip install -q --disable-pip-version-check $(TORCH_FLAGS) $(TORCH)
+	$(BIN)/python -m pip install -q --disable-pip-version-check -e '.[dev]'
+	@touch $@
+
+setup: $(INSTALLED) ## create .venv and install everything Python needs
+
+tools: ## install the cross compiler and the emulator where they are missing (Debian, Ubuntu)
+	@sh tools/install_system_tools.sh
+
+demo: setup tools ## compile ds_cnn for the chip, run it on this computer and on an emulated board
+	@$(BIN)/python tools/demo.py
+
+test: setup tools ## the whole suite
+	$(PYTEST)
+
+test-fast: setup ## what takes less than a minute
+	$(PYTEST) -m "not slow and not qemu"
+
+check: setup ## format, lint, types, generated docs
+	$(BIN)/ruff format --check src tests tools benchmarks
+	$(BIN)/ruff check src tests tools benchmarks
+	$(BIN)/mypy
+	$(BIN)/python tools/make_docs.py --check
+
+format: setup ## put all Python into form
+	$(BIN)/ruff format src tests tools benchmarks
+	$(BIN)/ruff check --fix src tests tools benchmarks
+
+docs: setup ## write the generated pages of docs/reference
+	$(BIN)/python tools/make_docs.py
+
+bench: setup tools ## measure every model and write benchmarks/results.json
+	$(BIN)/python benchmarks/bench.py
+
+golden: setup ## renew the recorded texts that tests compare with
+	$(BIN)/python -m pytest -q tests --update-golden
+
+size: setup ## lines of code by part, and what is too long
+	@$(BIN)/python tools/size.py
+
+clean: ## remove what was built
+	rm -rf $(VENV) build .pytest_cache .mypy_cache .ruff_cache .hypothesis

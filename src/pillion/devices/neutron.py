@@ -1,0 +1,216 @@
+# SPDX-License-Identifier: Apache-2.0
+"""NXP's eIQ Neutron: what its converter takes, as data. The docs table, `explain`, errors and tests read these rules.
+
+Sources: "converter" is the behaviour of NXP's converter (flow of SDK 3.1.2 and later) as its ExecuTorch backend encodes it;
+"quantizer" is what that backend's quantizer guarantees; "IR" is what the TFLite form can express. Cycles are estimates from
+the published geometry (pipelines x MACs per cycle); no public simulator confirms them."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+from pillion.devices.device import Device, Rule, rules_for
+from pillion.ir.op import Op
+from pillion.ir.types import DType, PerChannel, Value
+from pillion.ops import (
+    Add,
+    AvgPool2d,
+    Clamp,
+    Concat,
+    Conv2d,
+    DepthwiseConv2d,
+    Function,
+    Linear,
+    Lut,
+    Maximum,
+    MaxPool2d,
+    Mean,
+    Minimum,
+    Mul,
+    Pad,
+    Reshape,
+    Slice,
+    Softmax,
+    Sub,
+    Transpose,
+)
+
+MAX_WINDOW = 4096
+"""Largest kernel, stride and dilation along one axis."""
+MAX_DOT_PRODUCT = 65535
+"""Largest kernel_h · kernel_w · input channels (rounded up to the MACs of a pipeline)."""
+MAX_SOFTMAX_CHANNELS = 2040
+MAX_SOFTMAX_ROWS = 4096
+MAX_SOFTMAX_ELEMENTS = 524288
+MAX_RESHAPE_RANK = 7
+MAX_TRANSPOSE_RANK = 6
+
+FUNCTIONS = (
+    Function.ABS,
+    Function.EXP,
+    Function.HARDSWISH,
+    Function.LEAKY_RELU,
+    Function.LOG,
+    Function.NEG,
+    Function.RSQRT,
+    Function.SIGMOID,
+    Function.TANH,
+)
+
+CONVERTER, QUANTIZER, IR = "converter", "quantizer", "IR"
+
+
+@dataclass(frozen=True)
+class Geometry:
+    """Dot-product units side by side, and multiply-accumulates of each per cycle."""
+
+    pipelines: int
+    macs: int
+
+
+# --- what rules look at -----------------------------------------------------------------------------------------------
+
+
+def _at_most(limit: int, numbers: tuple[int, ...]) -> tuple[object, bool]:
+    return "x".join(map(str, numbers)), max(numbers) <= limit
+
+
+def _activations_int8(op: Op) -> tuple[object, bool]:
+    values = (*(v for v in op.operands if v.dtype is not DType.INT32), *op.results)
+    found = sorted({v.dtype.value for v in values})
+    return ", ".join(found), found == ["int8"]
+
+
+def _same_parameters(op: Op) -> tuple[object, bool]:
+    quants = list(dict.fromkeys(v.type.quant for v in (*op.operands, *op.results)))
+    return "the same" if len(quants) == 1 else f"{len(quants)} different", len(quants) == 1
+
+
+def _broadcast(op: Op) -> tuple[object, bool]:
+    result = op.results[0].type.elements
+    found = [v.type.elements for v in op.operands]
+    return " and ".join(map(str, found)) + f" for {result}", result in found
+
+
+def _constants(*values: Value) -> tuple[object, bool]:
+    computed = [v.name for v in values if not v.is_constant]
+    return f"computed: {', '.join(computed)}" if computed else "constant", not computed
+
+
+def _per_tensor(value: Value) -> tuple[object, bool]:
+    per_channel = isinstance(value.type.quant, PerChannel) and len(set(value.type.quant.scales)) > 1
+    return "per channel" if per_channel else "per tensor", not per_channel
+
+
+def _dot_product(op: Op, geometry: Geometry) -> tuple[object, bool]:
+    channels = -(-op.x.shape[3] // geometry.macs) * geometry.macs  # type: ignore[attr-defined]  # convolutions only
+    size = math.prod(op.kernel) * channels  # type: ignore[attr-defined]
+    return size, size <= MAX_DOT_PRODUCT
+
+
+def _clamp_survives(op: Op) -> tuple[object, bool]:
+    """Bounds that quantization makes the ends of the range leave nothing to do, and the converter then fails."""
+    assert isinstance(op, Clamp)
+    works = op.low > -128 or op.high < 127
+    return f"[{op.low}, {op.high}]", works
+
+
+def _clamp_form(op: Op) -> tuple[object, bool]:
+    """relu, relu6, relu1 and relu_n1_to_1 may change the scale; any other pair of bounds becomes minimum and maximum."""
+    assert isinstance(op, Clamp)
+    same = op.x.type.quant == op.y.type.quant
+    relu = op.low == max(-128, op.y.zero_point) and op.high == 127
+    return "the same scale" if same else "relu" if relu else "other bounds and another scale", same or relu
+
+
+def _softmax_rows(op: Op) -> tuple[object, bool]:
+    rows = math.prod(op.results[0].shape[:-1])
+    return rows, rows <= MAX_SOFTMAX_ROWS
+
+
+# --- the rules --------------------------------------------------------------------------------------------------------
+
+CONVOLUTIONS = (Conv2d, DepthwiseConv2d)
+SHARED = (AvgPool2d, MaxPool2d, Mean, Minimum, Maximum, Concat, Slice, Pad, Reshape, Transpose)
+PAIRS = (Add, Sub, Mul, Minimum, Maximum)
+SUPPORTED: tuple[type[Op], ...] = (*CONVOLUTIONS, Linear, Add, Sub, Mul, Lut, Clamp, Softmax, *SHARED)
+
+
+def _convolution_rules(geometry: Geometry) -> list[Rule]:
+    limit = f"height and width at most {MAX_WINDOW}"
+    size = f"kernel height · width · channels (to a multiple of {geometry.macs}) at most {MAX_DOT_PRODUCT}"
+    return [
+        *rules_for(CONVOLUTIONS, "constants", "constant weights and bias", lambda o: _constants(o.weights, o.bias), CONVERTER),  # type: ignore[attr-defined]
+        *rules_for(CONVOLUTIONS, "kernel", limit, lambda o: _at_most(MAX_WINDOW, o.kernel), CONVERTER),  # type: ignore[attr-defined]
+        *rules_for(CONVOLUTIONS, "stride", limit, lambda o: _at_most(MAX_WINDOW, o.stride), CONVERTER),  # type: ignore[attr-defined]
+        *rules_for(CONVOLUTIONS, "dilation", limit, lambda o: _at_most(MAX_WINDOW, o.dilation), CONVERTER),  # type: ignore[attr-defined]
+        *rules_for(CONVOLUTIONS, "dot_product", size, lambda o: _dot_product(o, geometry), CONVERTER),
+        Rule(Conv2d, "groups", "1 (others are split beforehand)", lambda o: (o.groups, o.groups == 1), CONVERTER),  # type: ignore[attr-defined]
+        Rule(DepthwiseConv2d, "multiplier", "1", lambda o: (o.depth_multiplier, o.depth_multiplier == 1), CONVERTER),  # type: ignore[attr-defined]
+    ]
+
+
+def _rules(geometry: Geometry) -> tuple[Rule, ...]:
+    limit = f"height and width at most {MAX_WINDOW}"
+    names = ", ".join(f.value for f in FUNCTIONS)
+    return (
+        *rules_for(SUPPORTED, "dtype", "int8", _activations_int8, CONVERTER),
+        *rules_for(SHARED, "parameters", "the same scale and zero point for operands and result", _same_parameters, CONVERTER),
+        *rules_for(PAIRS, "broadcast", "one operand with as many elements as the result", _broadcast, CONVERTER),
+        *_convolution_rules(geometry),
+        Rule(Linear, "constants", "constant weights and bias", lambda o: _constants(o.weights, o.bias), CONVERTER),  # type: ignore[attr-defined]
+        Rule(Linear, "weights", "one scale for all weights", lambda o: _per_tensor(o.weights), QUANTIZER),  # type: ignore[attr-defined]
+        Rule(AvgPool2d, "kernel", limit, lambda o: _at_most(MAX_WINDOW, o.kernel), CONVERTER),  # type: ignore[attr-defined]
+        *rules_for((AvgPool2d, MaxPool2d), "stride", limit, lambda o: _at_most(MAX_WINDOW, o.stride), CONVERTER),  # type: ignore[attr-defined]
+        Rule(AvgPool2d, "padding", "none (what lies outside must not count)", lambda o: (o.padding, not any(o.padding)), CONVERTER),  # type: ignore[attr-defined]
+        Rule(Lut, "function", f"one of {names}", lambda o: (o.function.value, o.function in FUNCTIONS), IR),  # type: ignore[attr-defined]
+        Rule(Clamp, "bounds", "at least one bound inside the int8 range", _clamp_survives, CONVERTER),
+        Rule(Clamp, "form", "a relu, or bounds that keep the scale", _clamp_form, CONVERTER),
+        Rule(Softmax, "channels", f"at most {MAX_SOFTMAX_CHANNELS}", lambda o: _at_most(MAX_SOFTMAX_CHANNELS, o.results[0].shape[-1:]), CONVERTER),
+        Rule(Softmax, "rows", f"at most {MAX_SOFTMAX_ROWS}", _softmax_rows, CONVERTER),
+        Rule(Softmax, "elements", f"at most {MAX_SOFTMAX_ELEMENTS}", lambda o: _at_most(MAX_SOFTMAX_ELEMENTS, (o.results[0].type.elements,)), CONVERTER),
+        Rule(Slice, "step", "1 along every axis", lambda o: (o.step, set(o.step) <= {1}), IR),  # type: ignore[attr-defined]
+        Rule(Reshape, "rank", f"at most {MAX_RESHAPE_RANK}", lambda o: (o.results[0].type.rank, o.results[0].type.rank <= MAX_RESHAPE_RANK), IR),
+        Rule(Transpose, "rank", f"at most {MAX_TRANSPOSE_RANK}", lambda o: (o.results[0].type.rank, o.results[0].type.rank <= MAX_TRANSPOSE_RANK), IR),
+    )
+
+
+# --- the cost ---------------------------------------------------------------------------------------------------------
+
+DISPATCH_CYCLES = 2000
+"""Starting the NPU and waiting for it (an estimate)."""
+BYTES_PER_CYCLE = 8
+"""Between SRAM and the NPU (an estimate)."""
+
+
+def _estimate(op: Op, geometry: Geometry) -> int:
+    """Cycles of one op: dot products in blocks of pipelines x MACs, or bytes moved, whichever is more."""
+    moved = sum(v.type.size_bytes for v in (*op.operands, *op.results)) // BYTES_PER_CYCLE
+    match op:
+        case Conv2d() | Linear():
+            depth = op.macs // op.y.type.elements
+            blocks = -(-op.y.shape[-1] // geometry.pipelines) * -(-depth // geometry.macs)
+            return max(moved, op.y.type.elements // op.y.shape[-1] * blocks)
+        case DepthwiseConv2d():
+            return max(moved, op.macs // geometry.pipelines)
+        case Reshape():
+            return 0
+        case _:
+            return moved
+
+
+def neutron(name: str, geometry: Geometry) -> Device:
+    """A Neutron of some size."""
+    return Device(
+        name=name,
+        summary=f"NXP eIQ Neutron, {geometry.pipelines} x {geometry.macs} MAC per cycle",
+        ops=frozenset(SUPPORTED),
+        rules=_rules(geometry),
+        estimate=lambda op: _estimate(op, geometry),
+        dispatch_cycles=DISPATCH_CYCLES,
+    )
+
+
+N3_64 = neutron("neutron-n3-64", Geometry(8, 8))
+N1_16 = neutron("neutron-n1-16", Geometry(4, 4))

@@ -1,0 +1,65 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The text form: every example prints, parses back, and computes the same."""
+
+from __future__ import annotations
+
+import pytest
+
+from pillion.errors import PillionError
+from pillion.ir.graph import Graph
+from pillion.ir.op import Op
+from pillion.ir.text import to_text
+from pillion.ir.verify import verify
+from pillion.ops import ALL_OPS, parse
+from pillion.ops.samples import random_like
+
+EXAMPLES = [pytest.param(example, id=f"{cls.kind}-{i}") for cls in ALL_OPS for i, example in enumerate(cls.examples())]
+
+
+def alone(op: Op) -> Graph:
+    return Graph("alone", op.activations, (op,), op.results)
+
+
+@pytest.mark.parametrize("op", EXAMPLES)
+def test_text_parses_back(op: Op) -> None:
+    graph = verify(alone(op))
+    text = to_text(graph)
+    again = verify(parse(text))
+    assert to_text(again) == text
+    inputs = [random_like(v) for v in graph.inputs]
+    for one, other in zip(graph.reference(*inputs), again.reference(*inputs), strict=True):
+        assert one.tobytes() == other.tobytes()
+
+
+@pytest.mark.parametrize(
+    ("line", "complaint"),
+    [
+        ("y: int8[2] = nothing(x=x)", "no op is called `nothing`"),
+        ("y: int8[2] = clamp(x=z)", "'z'"),
+        ("y int8", "expected"),
+        ("const c: int8[2] = base64:AAAA", ""),
+        ("y: int8[2] @(nan, 0) = clamp(x=x)", "scale"),
+    ],
+)
+def test_bad_text_names_its_line(line: str, complaint: str) -> None:
+    with pytest.raises(PillionError, match="does not parse") as error:
+        parse(f"graph g arithmetic=tflite\ninput x: int8[2] @(0.1, 0)\n{line}\n")
+    assert "line 3" in str(error.value)
+    assert complaint in str(error.value)
+
+
+@pytest.mark.parametrize(
+    ("line", "rule"),
+    [
+        ("y: int8[3] @(0.1, 0) = clamp(x=x)", "the result is int8[2]"),
+        ("y: int8[2] @(0.2, 0) = transpose(x=x) order=(0,)", "share scale and zero point"),
+        ("y: int8[2] @(0.1, 0) = transpose(x=x) order=(1,)", "permutation"),
+        ("y: int8[2] @(0.1, 0) = concat(xs=[x]) axis=1", "all axes but 1"),
+        ("x: int8[2] @(0.1, 0) = clamp(x=x)", "two values are called"),
+    ],
+)
+def test_the_verifier_refuses_with_the_rule(line: str, rule: str) -> None:
+    graph = parse(f"graph g arithmetic=cmsis-nn\ninput x: int8[2] @(0.1, 0)\n{line}\noutput {line.split(':')[0]}\n")
+    with pytest.raises(PillionError) as error:
+        verify(graph)
+    assert rule in str(error.value)

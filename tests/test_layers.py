@@ -1,0 +1,99 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Imports go one way, and torch is imported only where torch is spoken of."""
+
+from __future__ import annotations
+
+import ast
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+SOURCE = Path(__file__).parents[1] / "src" / "pillion"
+
+BASE = {"errors"}
+FLOOR = BASE | {"ir", "ops"}
+ALLOWED: dict[str, set[str]] = {
+    "errors": set(),
+    "ir": BASE,
+    "ops": FLOOR,
+    "passes": FLOOR,
+    "memory": FLOOR,
+    "devices": FLOOR,
+    "boards": BASE,
+    "importers": FLOOR,
+    "quantize": FLOOR | {"importers"},
+    "zoo": BASE,
+    "emitters": FLOOR | {"memory", "devices", "boards"},
+    "place": FLOOR | {"devices", "passes"},
+    "capture": BASE | {"zoo", "quantize"},
+    "targets": BASE | {"devices"},
+    "executorch_host": FLOOR | {"emitters", "importers", "boards"},
+}
+"""Part → the parts that it may import. Parts that are not named stand above all others."""
+
+TORCH_PARTS = {"capture", "quantize", "zoo"}
+TORCH_FILES = {"importers/torch_export.py", "importers/aten.py"}
+
+FILES = sorted(SOURCE.rglob("*.py"))
+
+
+def imported(path: Path) -> set[str]:
+    """The modules that a file imports when it is run or type-checked."""
+    names: set[str] = set()
+    for node in ast.walk(ast.parse(path.read_text("utf-8"))):
+        if isinstance(node, ast.Import):
+            names.update(alias.name for alias in node.names)
+        elif isinstance(node, ast.ImportFrom) and node.module:
+            names.add(node.module)
+            names.update(f"{node.module}.{alias.name}" for alias in node.names if node.module == "pillion")
+    return names
+
+
+def part_of(path: Path) -> str:
+    return path.relative_to(SOURCE).with_suffix("").parts[0]
+
+
+@pytest.mark.parametrize("path", FILES, ids=lambda p: str(p.relative_to(SOURCE)))
+def test_imports_go_one_way(path: Path) -> None:
+    part = part_of(path)
+    if part not in ALLOWED:
+        return
+    parts = {name.split(".")[1] for name in imported(path) if name.startswith("pillion.")}
+    wrong = {p for p in parts - ALLOWED[part] - {part} if (SOURCE / p).is_dir() or (SOURCE / f"{p}.py").is_file()}
+    assert not wrong, f"{part} must not import {sorted(wrong)}; it may import {sorted(ALLOWED[part])}"
+
+
+@pytest.mark.parametrize("path", FILES, ids=lambda p: str(p.relative_to(SOURCE)))
+def test_torch_stays_where_it_belongs(path: Path) -> None:
+    if part_of(path) in TORCH_PARTS or path.relative_to(SOURCE).as_posix() in TORCH_FILES:
+        return
+    tree = ast.parse(path.read_text("utf-8"))
+    guarded = {id(n) for block in ast.walk(tree) if is_type_checking(block) for n in ast.walk(block)}
+    roots = {
+        name.split(".")[0]
+        for node in ast.walk(tree)
+        if id(node) not in guarded and isinstance(node, (ast.Import, ast.ImportFrom))
+        for name in ([a.name for a in node.names] if isinstance(node, ast.Import) else [node.module or ""])
+    }
+    assert not roots & {"torch", "torchao"}
+
+
+def is_type_checking(node: ast.AST) -> bool:
+    return isinstance(node, ast.If) and isinstance(node.test, ast.Name) and node.test.id == "TYPE_CHECKING"
+
+
+def test_importing_the_package_is_light() -> None:
+    code = "import sys, pillion; print(sorted({'torch', 'numpy', 'rich', 'typer'} & set(sys.modules)))"
+    answer = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert answer.stdout.strip() == "[]"
+
+
+def test_the_command_line_answers_without_torch() -> None:
+    code = (
+        "import sys\nfrom pillion.cli import main\nsys.argv = ['pillion', 'targets']\n"
+        "try:\n    main()\nexcept SystemExit as stop:\n    assert not stop.code\n"
+        "assert 'torch' not in sys.modules and 'rich.live' not in sys.modules"
+    )
+    subprocess.run([sys.executable, "-c", code], capture_output=True, check=True)

@@ -1,0 +1,63 @@
+# SPDX-License-Identifier: Apache-2.0
+"""PyTorch as a judge: every quantized tensor of its converted model against ours, each op fed with our integers."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+import torch
+from torch.fx import GraphModule, Interpreter, Node
+
+from pillion.ir.graph import Graph
+from pillion.ir.types import Array
+from pillion.quantize import QUANTIZE
+
+
+@dataclass
+class Comparison:
+    """Largest difference in steps of the result and share of differing elements, per tensor."""
+
+    largest: dict[str, int] = field(default_factory=dict)
+    share: dict[str, float] = field(default_factory=dict)
+
+
+class _Forced(Interpreter):
+    """Runs torch's graph; after each quantize the integers are compared and then replaced by ours."""
+
+    def __init__(self, module: GraphModule, ours: dict[str, Array]) -> None:
+        super().__init__(module)
+        self.ours = ours
+        self.comparison = Comparison()
+
+    def run_node(self, n: Node) -> Any:
+        theirs = super().run_node(n)
+        if n.target not in QUANTIZE:
+            return theirs
+        mine = self.ours.get(f"{n.args[0].name}_i8")  # type: ignore[union-attr]  # quantize reads a node
+        if mine is None:
+            return theirs
+        mine = in_logical_order(mine, tuple(theirs.shape))
+        difference = np.abs(mine.astype(int) - theirs.numpy().astype(int))
+        self.comparison.largest[n.name] = int(difference.max())
+        self.comparison.share[n.name] = float((difference > 0).mean())
+        return torch.from_numpy(mine.copy())
+
+
+def in_logical_order(array: Array, shape: tuple[int, ...]) -> Array:
+    """An array that lies channels last, as torch sees it."""
+    if array.shape == shape and len(shape) < 3:
+        return array
+    last_first = (0, array.ndim - 1, *range(1, array.ndim - 1))
+    moved = array.transpose(last_first) if array.ndim > 2 else array
+    return np.ascontiguousarray(moved if moved.shape == shape else array.reshape(shape))
+
+
+def compare(module: GraphModule, graph: Graph, *inputs: torch.Tensor) -> Comparison:
+    """Every quantized tensor, torch against the reference, op by op."""
+    values = graph.reference_values(*(x.numpy() for x in inputs))
+    forced = _Forced(module, {v.name: array for v, array in values.items()})
+    with torch.no_grad():
+        forced.run(*inputs)
+    return forced.comparison
