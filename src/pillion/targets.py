@@ -6,7 +6,9 @@ from __future__ import annotations
 import difflib
 from dataclasses import dataclass
 
+from pillion.devices import neutron
 from pillion.devices.cortex_m import CORES, Core, Isa
+from pillion.devices.device import Device
 from pillion.errors import PillionError
 
 NUMBER_FORMAT = "+int8"
@@ -20,6 +22,10 @@ class Target:
     name: str
     summary: str
     core: Core
+    npu: Device | None = None
+    sram_bytes: int | None = None
+    """On-chip RAM, where that is known to limit programs."""
+    aliases: tuple[str, ...] = ()
 
     @property
     def isa(self) -> Isa:
@@ -35,16 +41,37 @@ def _cpu(core: Core) -> Target:
     return Target(f"{core.name}+int8", f"Arm {core.name.title()}, {kernels} kernels", core)
 
 
-TARGETS: dict[str, Target] = {target.name: target for target in map(_cpu, CORES.values())}
+_CHIPS = (
+    Target(
+        "imxrt700",
+        "NXP i.MX RT700: Neutron N3-64 NPU beside a Cortex-M33",
+        CORES["cortex-m33"],
+        neutron.N3_64,
+        sram_bytes=7_864_320,
+        aliases=("imxrt700cm",),
+    ),
+    Target(
+        "mcxn947",
+        "NXP MCX N947: Neutron N1-16 NPU beside a Cortex-M33",
+        CORES["cortex-m33"],
+        neutron.N1_16,
+        sram_bytes=524_288,
+        aliases=("mcxn94x",),
+    ),
+)
+
+TARGETS: dict[str, Target] = {target.name: target for target in (*map(_cpu, CORES.values()), *_CHIPS)}
+_ALIASES = {alias: target.name for target in TARGETS.values() for alias in target.aliases}
 
 
 def find_target(name: str) -> Target:
     """The target of this name; `+int8` may be left out."""
     wanted = name.lower()
-    for candidate in (wanted, wanted + NUMBER_FORMAT):
+    for candidate in (wanted, wanted + NUMBER_FORMAT, wanted.removesuffix(NUMBER_FORMAT)):
+        candidate = _ALIASES.get(candidate, candidate)
         if candidate in TARGETS:
             return TARGETS[candidate]
-    close = difflib.get_close_matches(wanted, [*TARGETS, *CORES], n=1)
+    close = difflib.get_close_matches(wanted, [*TARGETS, *CORES, *_ALIASES], n=1)
     raise PillionError(
         f"there is no target `{name}`",
         rule="known targets: " + ", ".join(TARGETS),

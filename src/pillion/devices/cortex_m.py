@@ -6,6 +6,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from enum import Enum
 
+from pillion.ir.op import Op
+
 
 class Isa(Enum):
     """Instruction sets that kernels are written for."""
@@ -44,3 +46,17 @@ CORES: dict[str, Core] = {
         _core("m85", Isa.MVE),
     )
 }
+
+
+MACS_PER_CYCLE = {Isa.MVE: 6.0, Isa.DSP: 1.2, Isa.PORTABLE: 0.25}
+"""Of dot products, for estimates."""
+CYCLES_PER_ELEMENT = {Isa.MVE: 3, Isa.DSP: 8, Isa.PORTABLE: 25}
+"""Of everything that is done once per element of the result: requantize, store, move."""
+
+
+def estimate(op: Op, isa: Isa) -> int:
+    """Cycles of one op on the CPU: an estimate for placement, never a measurement."""
+    if op.kind == "reshape":
+        return 0
+    elements = sum(v.type.elements for v in op.results)
+    return int(op.macs / MACS_PER_CYCLE[isa]) + elements * CYCLES_PER_ELEMENT[isa]

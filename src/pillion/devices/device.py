@@ -29,6 +29,7 @@ class Rule:
         return Verdict(f"{op.kind}.{self.name}", ok, self.wants, str(got))
 
 
+@dataclass(frozen=True)
 class Device:
     """A processor: the ops that it has, under which rules, and what they cost there."""
 

@@ -13,6 +13,7 @@ from pillion.ops.linear import Linear
 from pillion.ops.lut import Clamp, Function, Lut
 from pillion.ops.movement import Concat, Pad, Reshape, Slice, Transpose
 from pillion.ops.pool import AvgPool2d, MaxPool2d, Mean
+from pillion.ops.segment import Segment
 from pillion.ops.softmax import Softmax
 
 ALL_OPS: tuple[type[Op], ...] = (
@@ -40,7 +41,8 @@ ALL_OPS: tuple[type[Op], ...] = (
     Requantize,
 )
 
-KINDS: dict[str, type[Op]] = {op.kind: op for op in ALL_OPS}
+KINDS: dict[str, type[Op]] = {op.kind: op for op in (*ALL_OPS, Segment)}
+"""By name in the text form. A segment is no operator of models: placement makes it."""
 
 
 def parse(source: str) -> Graph:
@@ -48,4 +50,4 @@ def parse(source: str) -> Graph:
     return text.parse(source, KINDS)
 
 
-__all__ = [*(op.__name__ for op in ALL_OPS), "ALL_OPS", "KINDS", "Function", "Op", "parse"]
+__all__ = [*(op.__name__ for op in ALL_OPS), "ALL_OPS", "KINDS", "Function", "Op", "Segment", "parse"]

@@ -1,0 +1,9 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Who runs what: judge every op, cut segments for the NPU, keep the record of why."""
+
+from __future__ import annotations
+
+from pillion.place.ledger import Entry, Ledger, Unit
+from pillion.place.place import Placement, Wishes, place
+
+__all__ = ["Entry", "Ledger", "Placement", "Unit", "Wishes", "place"]

@@ -1,0 +1,73 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The record of placement: for each op the unit, the rule that decided, and what would change the decision."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from enum import Enum
+from typing import Any
+
+from pillion.ir.op import Op
+from pillion.ir.verdict import Verdict
+
+
+class Unit(Enum):
+    """Who runs an op."""
+
+    NPU = "npu"
+    CPU = "cpu"
+
+
+@dataclass(frozen=True)
+class Entry:
+    """One op of the program, where it runs, and why."""
+
+    op: Op
+    unit: Unit
+    segment: int | None
+    deciding: Verdict
+    verdicts: tuple[Verdict, ...]
+    """Every rule that was judged."""
+    flip: str
+    """The smallest change that would move the op to the other unit; empty where none is known."""
+    crossing_bytes: int
+    """Bytes of its operands and results that cross between the units."""
+    npu_cycles: int
+    cpu_cycles: int
+    """Estimates, never measurements."""
+
+    def as_row(self) -> dict[str, Any]:
+        """The entry as plain data."""
+        return {
+            "op": self.op.name,
+            "kind": self.op.kind,
+            "unit": self.unit.value,
+            "segment": self.segment,
+            "rule": self.deciding.rule,
+            "wanted": self.deciding.wanted,
+            "got": self.deciding.got,
+            "flip": self.flip,
+            "crossing_bytes": self.crossing_bytes,
+            "npu_cycles_estimate": self.npu_cycles,
+            "cpu_cycles_estimate": self.cpu_cycles,
+            "source": self.op.source,
+        }
+
+
+@dataclass(frozen=True)
+class Ledger:
+    """One entry for each op, in running order."""
+
+    entries: tuple[Entry, ...]
+
+    def __iter__(self) -> Iterator[Entry]:
+        return iter(self.entries)
+
+    @property
+    def on_npu(self) -> list[Entry]:
+        return [e for e in self.entries if e.unit is Unit.NPU]
+
+    @property
+    def crossing_bytes(self) -> int:
+        return sum(e.crossing_bytes for e in self.entries)

@@ -1,0 +1,200 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Cuts a graph into segments for the NPU and runs of the CPU.
+
+An op may go to the NPU if all its rules hold. Ops that may and that touch one another form a segment, cut so that no path
+leaves it and comes back (it would wait for itself). A segment is kept if it is estimated to be faster than the CPU,
+dispatch and bytes that cross included, and if it does any work at all: the converter fails on segments of mere movement."""
+
+from __future__ import annotations
+
+import fnmatch
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from pillion.devices import cortex_m
+from pillion.devices.cortex_m import Isa
+from pillion.devices.device import Device
+from pillion.errors import PillionError
+from pillion.ir.graph import Graph
+from pillion.ir.numerics import Arithmetic
+from pillion.ir.op import Op
+from pillion.ir.types import Value
+from pillion.ir.verdict import Verdict, all_ok, failures
+from pillion.ops import Dequantize, Quantize, Reshape, Segment, Slice, Transpose
+from pillion.place.flip import smallest_change
+from pillion.place.ledger import Entry, Ledger, Unit
+
+MOVEMENT = (Reshape, Transpose, Slice)
+"""Ops that a segment must not consist of alone."""
+CPU_BYTES_PER_CYCLE = 4
+"""What the CPU copies or flushes at a border (an estimate)."""
+
+
+@dataclass(frozen=True)
+class Wishes:
+    """What the user wants of placement."""
+
+    keep_on_cpu: tuple[str, ...] = ()
+    """Globs on names or kinds of ops."""
+    only_npu: bool = False
+
+    def keeps(self, op: Op) -> str | None:
+        """The pattern that keeps an op on the CPU."""
+        return next((p for p in self.keep_on_cpu if fnmatch.fnmatch(op.name, p) or fnmatch.fnmatch(op.kind, p)), None)
+
+
+@dataclass(frozen=True)
+class Placement:
+    """The graph with its segments, and the record of how it came about."""
+
+    graph: Graph
+    ledger: Ledger
+
+
+def place(graph: Graph, npu: Device, isa: Isa, wishes: Wishes = Wishes()) -> Placement:  # noqa: B008  # frozen
+    """Segments for the NPU, everything else for the CPU."""
+    judged = {op: _judge(op, npu, wishes) for op in graph.ops}
+    refused = {op for op, verdicts in judged.items() if not all_ok(verdicts)}
+    while True:
+        segments = _segments(graph, refused)
+        verdicts = [_worth(graph, segment, npu, isa) for segment in segments]
+        losing = [s for s, v in zip(segments, verdicts, strict=True) if not v.ok]
+        if not losing:
+            break
+        for segment, verdict in zip(segments, verdicts, strict=True):
+            if not verdict.ok:
+                refused.update(segment)
+                judged.update((op, (*judged[op], verdict)) for op in segment)
+    for segment, verdict in zip(segments, verdicts, strict=True):
+        judged.update((op, (*judged[op], verdict)) for op in segment)
+    ledger = _ledger(graph, segments, judged, npu, isa)
+    if wishes.only_npu:
+        _want_all(ledger)
+    return Placement(_cut(graph, segments, npu), ledger)
+
+
+def _judge(op: Op, npu: Device, wishes: Wishes) -> tuple[Verdict, ...]:
+    pattern = wishes.keeps(op)
+    kept = () if pattern is None else (Verdict("user.keep_on_cpu", False, "an op that no --keep-on-cpu names", pattern),)
+    return (*kept, *npu.judge(op))
+
+
+def _segments(graph: Graph, refused: set[Op]) -> list[list[Op]]:
+    """Connected ops that may go to the NPU, at one level: a level ends where a path leaves for the CPU."""
+    level: dict[Op, int] = {}
+    for op in graph.ops:
+        before = [graph.producers[v] for v in op.activations if v in graph.producers]
+        on_npu = op not in refused
+        level[op] = max((level[b] + ((b not in refused) != on_npu) for b in before), default=0)
+    group: dict[Op, int] = {}
+    for op in graph.ops:
+        if op in refused:
+            continue
+        joined = {group[b] for b in _neighbours(graph, op, group) if level[b] == level[op]}
+        number = min(joined, default=len(graph.ops) + len(group))
+        group.update((member, number) for member, g in group.items() if g in joined)
+        group[op] = number
+    members: dict[int, list[Op]] = {}
+    for op in graph.ops:
+        if op in group:
+            members.setdefault(group[op], []).append(op)
+    return list(members.values())
+
+
+def _neighbours(graph: Graph, op: Op, placed: Iterable[Op]) -> list[Op]:
+    """Ops before this one that make an operand of it or read one of its operands."""
+    known = set(placed)
+    touching = {graph.producers[v] for v in op.activations if v in graph.producers}
+    touching |= {user for v in op.activations for user in graph.users.get(v, [])}
+    return [o for o in touching if o in known]
+
+
+def _worth(graph: Graph, segment: list[Op], npu: Device, isa: Isa) -> Verdict:
+    """Whether a segment works at all and is estimated to be faster on the NPU."""
+    if all(isinstance(op, MOVEMENT) for op in segment):
+        return Verdict("segment.work", False, "an op that computes", ", ".join(sorted({op.kind for op in segment})))
+    border = sum(v.type.size_bytes for v in (*_inputs(graph, segment), *_outputs(graph, segment)))
+    on_npu = npu.dispatch_cycles + sum(npu.estimate(op) for op in segment) + border // CPU_BYTES_PER_CYCLE
+    on_cpu = sum(cortex_m.estimate(op, isa) for op in segment)
+    return Verdict("segment.cost", on_npu < on_cpu, f"less than {on_cpu} cycles (estimated on the CPU)", f"{on_npu} (estimated)")
+
+
+def _inputs(graph: Graph, segment: list[Op]) -> list[Value]:
+    made = {r for op in segment for r in op.results}
+    return list(dict.fromkeys(v for op in segment for v in op.activations if v not in made))
+
+
+def _outputs(graph: Graph, segment: list[Op]) -> list[Value]:
+    members = set(segment)
+    return [
+        r
+        for op in segment
+        for r in op.results
+        if graph.is_output(r) or any(user not in members for user in graph.users.get(r, []))
+    ]
+
+
+def _ledger(graph: Graph, segments: list[list[Op]], judged: dict[Op, tuple[Verdict, ...]], npu: Device, isa: Isa) -> Ledger:
+    number = {op: i for i, segment in enumerate(segments) for op in segment}
+    crossing = {v for segment in segments for v in (*_inputs(graph, segment), *_outputs(graph, segment))}
+    entries = []
+    for op in graph.ops:
+        verdicts = judged[op]
+        entries.append(
+            Entry(
+                op=op,
+                unit=Unit.NPU if op in number else Unit.CPU,
+                segment=number.get(op),
+                deciding=(failures(verdicts) or list(verdicts[-1:]))[0],
+                verdicts=verdicts,
+                flip="" if op in number else smallest_change(op, npu, verdicts),
+                crossing_bytes=sum(v.type.size_bytes for v in op.activations if v in crossing and _crosses(graph, v, op, number)),
+                npu_cycles=npu.estimate(op) if all_ok(npu.judge(op)) else 0,
+                cpu_cycles=cortex_m.estimate(op, isa),
+            )
+        )
+    return Ledger(tuple(entries))
+
+
+def _crosses(graph: Graph, value: Value, reader: Op, number: dict[Op, int]) -> bool:
+    maker = graph.producers.get(value)
+    return number.get(reader) != (number.get(maker) if maker else None)
+
+
+def _want_all(ledger: Ledger) -> None:
+    left = [e for e in ledger if e.unit is Unit.CPU and not isinstance(e.op, (Quantize, Dequantize))]
+    if left:
+        raise PillionError(
+            f"{len(left)} of {len(ledger.entries)} ops cannot run on the NPU",
+            rule="--only-npu: every op but the conversions at the model's borders runs on the NPU",
+            here="\n".join(f"{e.op.kind} {e.op.name}{f' ({e.op.source})' if e.op.source else ''}: {e.deciding}" for e in left),
+            help="leave --only-npu out: the Cortex-M runs these ops",
+        )
+
+
+def _cut(graph: Graph, segments: list[list[Op]], npu: Device) -> Graph:
+    """The graph with one op in the place of each segment's ops, where its last op stood or later, in a valid order."""
+    made = {op: _segment_op(graph, segment, npu) for segment in segments for op in segment[-1:]}
+    members = {op for segment in segments for op in segment}
+    waiting = [made.get(op, op) for op in graph.ops if op not in members or op in made]
+    return graph.replace(ops=tuple(_in_order(graph, waiting)))
+
+
+def _segment_op(graph: Graph, segment: list[Op], npu: Device) -> Segment:
+    inputs, outputs = _inputs(graph, segment), _outputs(graph, segment)
+    body = Graph(f"{graph.name}_{segment[0].name}", tuple(inputs), tuple(segment), tuple(outputs), Arithmetic.TFLITE)
+    return Segment(xs=tuple(inputs), ys=tuple(outputs), body=body, device=npu.name, source=segment[0].source)
+
+
+def _in_order(graph: Graph, ops: list[Op]) -> list[Op]:
+    """The same ops, each after those whose results it reads."""
+    ready: set[Value] = set(graph.inputs)
+    ordered: list[Op] = []
+    while ops:
+        runnable = [op for op in ops if all(v in ready for v in op.activations)]
+        assert runnable, "segments are convex"
+        first = runnable[0]
+        ordered.append(first)
+        ready.update(first.results)
+        ops = [op for op in ops if op is not first]
+    return ordered
