@@ -14,11 +14,18 @@
  *     int8 shift even[4], odd[4]           all from -31 to -1
  */
 typedef struct {
-    int32_t pixels, pixel_bytes; /* at least one pixel; from one to the next in x */
+    int32_t rows, row_bytes;     /* rows of pixels; from one to the next in x. In y all pixels follow each other */
+    int32_t pixels, pixel_bytes; /* of a row, at least one; from one to the next in x */
     int32_t out_c, chunks;
     int32_t out_zp;
     const int32_t *constants;
 } pillion_mve_dot;
 void pillion_mve_dot_s8(const pillion_mve_dot *d, const int8_t *x, int8_t *y);
+
+/* The same for at most 16 inputs, at least four pixels, out_c a multiple of 4, y aligned to 4; `chunks` is not used.
+ * Constants, for each group of four channels, in the order 0 2 1 3:
+ *     int32 bias, multiplier, shift;  int8 weights[16]
+ */
+void pillion_mve_dot16_s8(const pillion_mve_dot *d, const int8_t *x, int8_t *y);
 
 #endif

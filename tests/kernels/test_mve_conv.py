@@ -3,7 +3,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from itertools import islice
 
 import mve_image
 import numpy as np
@@ -11,102 +13,211 @@ import pytest
 from mve_cases import Layer, geometry, layer, with_dead_channel
 
 from pillion.emitters.c import mve_pack
-from pillion.emitters.c.mve_pack import Params
-from pillion.ir.verdict import failures
+from pillion.emitters.c.mve_pack import Geometry, Params, Sums
+from pillion.ir.verdict import Verdict, all_ok, failures
 
 CHANNELS = (*range(1, 34), 63, 64, 65)
 ZERO_POINTS = (-128, 0, 127)
 CLAMPS = ((-128, 127), (-5, 127), (-5, 77), (-128, 30), (-3, -3))
 
 
-def check(
-    layers: Iterable[Layer], kernel: str, params: Callable[[Layer], Params], scratch: Callable[[Layer], int]
-) -> None:
-    """Runs all layers twice, with different bytes around them: neither may what lies behind an input count."""
+@dataclass(frozen=True)
+class Variant:
+    """A kernel with its row of functions."""
+
+    kernel: str
+    verdicts: Callable[[Geometry, Sums], tuple[Verdict, ...]]
+    params: Callable[[Geometry, Sums], Params]
+    scratch: Callable[[Geometry], int] = lambda g: 0
+    aligned: bool = False
+
+    def takes(self, case: Layer) -> bool:
+        return all_ok(self.verdicts(case.geometry, case.sums))
+
+
+POINTWISE = Variant("pillion_conv2d_1x1_s8_mve", mve_pack.conv2d_1x1_verdicts, mve_pack.conv2d_1x1_params)
+POINTWISE_16 = Variant(
+    "pillion_conv2d_1x1_k16_s8_mve",
+    mve_pack.conv2d_1x1_k16_verdicts,
+    mve_pack.conv2d_1x1_k16_params,
+    aligned=True,
+)
+IM2COL = Variant(
+    "pillion_conv2d_im2col_s8_mve",
+    mve_pack.conv2d_im2col_verdicts,
+    mve_pack.conv2d_im2col_params,
+    mve_pack.conv2d_im2col_scratch,
+)
+IM2COL_16 = Variant(
+    "pillion_conv2d_im2col_k16_s8_mve",
+    mve_pack.conv2d_im2col_k16_verdicts,
+    mve_pack.conv2d_im2col_k16_params,
+    mve_pack.conv2d_im2col_scratch,
+    aligned=True,
+)
+PLANES = Variant(
+    "pillion_conv2d_3x3_s8_mve",
+    mve_pack.conv2d_3x3_verdicts,
+    mve_pack.conv2d_3x3_params,
+    mve_pack.conv2d_3x3_scratch,
+)
+VARIANTS = (POINTWISE, POINTWISE_16, IM2COL, IM2COL_16, PLANES)
+
+
+def check(variant: Variant, layers: Iterable[Layer]) -> None:
+    """Runs all layers twice, with different bytes around them: what lies behind an input may not count."""
     cases = list(layers)
+    assert cases
     for filling in (0xA5, 0x7F):
         image = mve_image.Image(filling=filling)
-        calls = [
-            image.call(kernel, params(case), [case.x], case.expected(), scratch(case), offset=i % 5)
-            for i, case in enumerate(cases)
-        ]
+        calls = []
+        for i, case in enumerate(cases):
+            g, sums = case.geometry, case.sums
+            assert variant.takes(case), case.label
+            params, scratch = variant.params(g, sums), variant.scratch(g)
+            offset = 0 if variant.aligned else i % 5
+            calls.append(
+                image.call(variant.kernel, params, [case.x], case.expected(), scratch, offset=offset)
+            )
         outcome = mve_image.run(image)
         for case, call in zip(cases, calls, strict=True):
             assert np.array_equal(outcome.output(call), case.expected()), case.label
         assert outcome.foreign_writes() == []
 
 
-def check_1x1(layers: Iterable[Layer]) -> None:
-    cases = list(layers)
-    for case in cases:
-        assert not failures(mve_pack.conv2d_1x1_verdicts(case.geometry, case.sums)), case.label
-    check(
-        cases,
-        "pillion_conv2d_1x1_s8_mve",
-        lambda case: mve_pack.conv2d_1x1_params(case.geometry, case.sums),
-        lambda case: 0,
+def some(rng: np.random.Generator, values: Sequence[int]) -> int:
+    return int(values[int(rng.integers(len(values)))])
+
+
+def random_layer(
+    rng: np.random.Generator, kernel: tuple[int, int], channels: Sequence[int] = CHANNELS
+) -> Layer:
+    """Anything that may happen to a convolution with this kernel."""
+    stride = some(rng, (1, 1, 2, 3)), some(rng, (1, 1, 2, 3))
+    dilation = some(rng, (1, 1, 1, 2, 3)), some(rng, (1, 1, 1, 2, 3))
+    span = [(k - 1) * d + 1 for k, d in zip(kernel, dilation, strict=True)]
+    top, left, bottom, right = (some(rng, (0, 0, s // 2, s - 1)) for s in (*span, *span))
+    padding = top, left, bottom, right
+    least = [max(s - padding[i] - padding[i + 2], 1) for i, s in enumerate(span)]
+    size = (least[0] + some(rng, range(9)), least[1] + some(rng, range(12)))
+    g = geometry(
+        size,
+        some(rng, channels),
+        some(rng, CHANNELS),
+        kernel,
+        stride,
+        dilation,
+        padding,
+        some(rng, (1, 1, 2)),
     )
+    zps, clamp = (some(rng, ZERO_POINTS), some(rng, ZERO_POINTS)), CLAMPS[some(rng, range(len(CLAMPS)))]
+    return layer(rng, g, extreme=rng.random() < 0.3, zps=zps, clamp=clamp)
 
 
-def random_shapes(rng: np.random.Generator, count: int) -> Iterator[Layer]:
-    for i in range(count):
-        in_c, out_c = (int(c) for c in rng.choice(CHANNELS, 2))
-        size, stride = (
-            (int(rng.integers(1, 8)), int(rng.integers(1, 8))),
-            (int(rng.integers(1, 4)), int(rng.integers(1, 4))),
-        )
-        g = geometry(size, in_c, out_c, stride=stride, padding=(0, 0, 0, 0), images=int(rng.integers(1, 3)))
-        zps = int(rng.choice(ZERO_POINTS)), int(rng.choice(ZERO_POINTS))
-        clamp = CLAMPS[int(rng.integers(len(CLAMPS)))]
-        yield layer(rng, g, extreme=i % 3 == 0, zps=zps, clamp=clamp)
+def random_layers(
+    variant: Variant, seed: int, kernels: Sequence[tuple[int, int]], channels: Sequence[int]
+) -> list[Layer]:
+    rng = np.random.default_rng(seed)
+    layers = (random_layer(rng, kernels[some(rng, range(len(kernels)))], channels) for _ in range(4000))
+    return list(islice(filter(variant.takes, layers), 60))
 
 
-@pytest.mark.parametrize("pixels", (1, 2, 3, 7, 16))
+@pytest.mark.parametrize("pixels", [1, 2, 3, 7, 16])
 def test_1x1_every_number_of_channels(pixels: int) -> None:
     rng = np.random.default_rng(pixels)
     shapes = [(c, 11) for c in CHANNELS] + [(19, c) for c in CHANNELS]
-    check_1x1(layer(rng, geometry((1, pixels), *shape), extreme=i % 2 == 0) for i, shape in enumerate(shapes))
+    check(
+        POINTWISE,
+        (layer(rng, geometry((1, pixels), *shape), extreme=i % 2 == 0) for i, shape in enumerate(shapes)),
+    )
 
 
-@pytest.mark.parametrize("seed", range(4))
-def test_1x1_random_shapes(seed: int) -> None:
-    check_1x1(random_shapes(np.random.default_rng(seed), 60))
+@pytest.mark.parametrize("pixels", [4, 5, 6, 7, 16])
+def test_1x1_over_few_channels(pixels: int) -> None:
+    rng = np.random.default_rng(pixels)
+    shapes = [(c, 12) for c in range(1, 17)] + [(7, c) for c in range(4, 68, 4)]
+    check(
+        POINTWISE_16,
+        (layer(rng, geometry((1, pixels), *shape), extreme=i % 2 == 0) for i, shape in enumerate(shapes)),
+    )
 
 
-def test_1x1_every_right_shift() -> None:
+ANY_KERNEL = ((1, 1), (1, 1), (3, 3), (3, 3), (5, 5), (2, 3), (1, 7), (7, 1), (10, 4), (4, 2))
+
+
+@pytest.mark.parametrize("seed", range(3))
+@pytest.mark.parametrize(
+    ("variant", "kernels", "channels"),
+    [
+        (POINTWISE, ((1, 1),), CHANNELS),
+        (POINTWISE_16, ((1, 1),), range(1, 17)),
+        (IM2COL, ANY_KERNEL, (1, 2, 3, 4, 5, 8, 15, 16, 17, 24, 33)),
+        (IM2COL_16, ((3, 3), (2, 2), (4, 4), (1, 5), (1, 1)), (1, 2, 3, 4)),
+        (PLANES, ((3, 3),), (16, 32, 48, 80)),
+    ],
+    ids=lambda value: value.kernel if isinstance(value, Variant) else "",
+)
+def test_random_layers(
+    variant: Variant, kernels: Sequence[tuple[int, int]], channels: Sequence[int], seed: int
+) -> None:
+    check(variant, random_layers(variant, seed, kernels, channels))
+
+
+def test_3x3_every_width() -> None:
+    rng = np.random.default_rng(8)
+    sizes = [(h, w) for h in (1, 2, 5) for w in range(2, 19)]
+    check(PLANES, (layer(rng, geometry(size, 16, 9, (3, 3))) for size in sizes))
+
+
+@pytest.mark.parametrize("variant", VARIANTS, ids=lambda v: v.kernel)
+def test_every_right_shift(variant: Variant) -> None:
     rng = np.random.default_rng(5)
-    g = geometry((3, 3), 300, 9)
-    check_1x1(layer(rng, g, extreme=True, shifts=(-s, -s)) for s in range(1, 32))
+    g = geometry((4, 5), 16, 12, (3, 3) if variant is PLANES else (1, 1))
+    check(variant, (layer(rng, g, extreme=True, shifts=(-s, -s)) for s in range(1, 32)))
 
 
 def test_1x1_many_chunks() -> None:
     rng = np.random.default_rng(6)
-    check_1x1(layer(rng, geometry((1, 3), 16 * c - 3, 8)) for c in range(1, 40))
+    check(POINTWISE, (layer(rng, geometry((1, 3), 16 * c - 3, 8)) for c in range(1, 40)))
 
 
-def test_1x1_dead_channel() -> None:
+@pytest.mark.parametrize("variant", VARIANTS, ids=lambda v: v.kernel)
+def test_dead_channel(variant: Variant) -> None:
     rng = np.random.default_rng(7)
-    check_1x1(
-        with_dead_channel(layer(rng, geometry((2, 3), 20, 10), zps=(3, zp)), 4) for zp in (-128, -5, 0, 127)
-    )
+    g = geometry((4, 5), 16, 12, (3, 3) if variant is PLANES else (1, 1))
+    check(variant, (with_dead_channel(layer(rng, g, zps=(3, zp)), 4) for zp in (-128, -5, 0, 127)))
+
+
+NO_PADDING = (0, 0, 0, 0)
 
 
 @pytest.mark.parametrize(
-    ("rule", "refused"),
-    (
-        ("kernel", geometry((4, 4), 8, 8, kernel=(3, 3), padding=(0, 0, 0, 0))),
-        ("groups", geometry((4, 4), 8, 8, groups=2)),
-        ("padding", geometry((4, 4), 8, 8, padding=(1, 0, 0, 0))),
-        ("padding", geometry((4, 4), 8, 8, padding=(0, 0, 0, 1))),
-    ),
+    ("variant", "rules", "refused"),
+    [
+        (POINTWISE, ["kernel"], geometry((4, 4), 8, 8, (3, 3), padding=NO_PADDING)),
+        (POINTWISE, ["groups"], geometry((4, 4), 8, 8, groups=2)),
+        (POINTWISE, ["padding"], geometry((4, 4), 8, 8, padding=(1, 0, 0, 0))),
+        (POINTWISE, ["padding"], geometry((4, 4), 8, 8, padding=(0, 0, 0, 1))),
+        (POINTWISE_16, ["in_channels"], geometry((4, 4), 17, 8)),
+        (POINTWISE_16, ["out_channels"], geometry((4, 4), 16, 7)),
+        (POINTWISE_16, ["pixels"], geometry((1, 3), 16, 8)),
+        (IM2COL, ["groups"], geometry((4, 4), 8, 8, (3, 3), groups=2)),
+        (IM2COL_16, ["window"], geometry((4, 4), 2, 8, (3, 3))),
+        (PLANES, ["kernel"], geometry((4, 4), 16, 8, (3, 1))),
+        (PLANES, ["dilation"], geometry((9, 9), 16, 8, (3, 3), dilation=(1, 2))),
+        (PLANES, ["stride"], geometry((9, 9), 16, 8, (3, 3), stride=(1, 3))),
+        (PLANES, ["in_channels", "out_channels"], geometry((9, 9), 8, 7, (3, 3))),
+        (PLANES, ["pixels"], geometry((9, 1), 16, 8, (3, 3))),
+    ],
 )
-def test_1x1_refuses(rule: str, refused: mve_pack.Geometry) -> None:
+def test_refuses(variant: Variant, rules: list[str], refused: Geometry) -> None:
     case = layer(np.random.default_rng(0), refused)
-    assert [v.rule for v in failures(mve_pack.conv2d_1x1_verdicts(refused, case.sums))] == [rule]
+    assert [v.rule for v in failures(variant.verdicts(refused, case.sums))] == rules
 
 
-@pytest.mark.parametrize("shift", (0, 1, 4, -32))
-def test_refuses_shifts_without_exact_fast_rounding(shift: int) -> None:
-    case = layer(np.random.default_rng(0), geometry((2, 2), 8, 8), extreme=True, shifts=(shift, shift))
-    refused = shift != -32  # so far to the right nothing is left: the channel is a constant
-    assert bool(failures(mve_pack.conv2d_1x1_verdicts(case.geometry, case.sums))) is refused
+@pytest.mark.parametrize("variant", VARIANTS, ids=lambda v: v.kernel)
+@pytest.mark.parametrize("shift", [0, 1, 4])
+def test_refuses_shifts_without_exact_fast_rounding(variant: Variant, shift: int) -> None:
+    g = geometry((4, 5), 16, 12, (3, 3) if variant is PLANES else (1, 1))
+    case = layer(np.random.default_rng(0), g, extreme=True, shifts=(shift, shift))
+    assert [v.rule for v in failures(variant.verdicts(g, case.sums))] == ["right_shift"]

@@ -20,4 +20,47 @@ typedef struct {
 } pillion_conv2d_1x1_s8_mve_params;
 void pillion_conv2d_1x1_s8_mve(const pillion_conv2d_1x1_s8_mve_params *p, const int8_t *x, int8_t *y, void *scratch);
 
+/* The same for in_c <= 16, out_c a multiple of 4, pixels >= 4; y is aligned to 4. */
+typedef pillion_conv2d_1x1_s8_mve_params pillion_conv2d_1x1_k16_s8_mve_params;
+void pillion_conv2d_1x1_k16_s8_mve(const pillion_conv2d_1x1_k16_s8_mve_params *p, const int8_t *x, int8_t *y,
+                                   void *scratch);
+
+/* Convolution by a matrix of windows in scratch. A window is kernel_h * runs runs of run_bytes.
+ * Scratch: ring_bytes, then `block` patches; see the compiler. */
+typedef struct {
+    int32_t images, in_h, in_row_bytes;
+    int32_t out_w, out_c, kernel_h, stride_h, dilation_h, pad_top;
+    int32_t end_top;                     /* out_h * stride_h - pad_top */
+    int32_t ring_rows, ring_row_bytes;   /* as many rows as the window spans, with padding */
+    int32_t ring_bytes;                  /* of all rows, and 16 more */
+    int32_t left_bytes, copy_bytes;      /* of a row: padding on the left, then what comes from the image */
+    int32_t column_bytes;                /* from a window to the next one: stride_w pixels */
+    int32_t runs, run_step, run_bytes;   /* of one kernel row */
+    int32_t block, patch_bytes;          /* windows at a time; from one patch to the next */
+    int32_t chunks;
+    int32_t in_zp, out_zp, low, high;
+    const int32_t *constants;            /* see pillion_mve_dot */
+} pillion_conv2d_im2col_s8_mve_params;
+void pillion_conv2d_im2col_s8_mve(const pillion_conv2d_im2col_s8_mve_params *p, const int8_t *x, int8_t *y,
+                                  void *scratch);
+
+/* The same for windows of at most 16 bytes, out_c a multiple of 4, blocks of at least four; y is aligned to 4. */
+typedef pillion_conv2d_im2col_s8_mve_params pillion_conv2d_im2col_k16_s8_mve_params;
+void pillion_conv2d_im2col_k16_s8_mve(const pillion_conv2d_im2col_k16_s8_mve_params *p, const int8_t *x, int8_t *y,
+                                      void *scratch);
+
+/* Convolution by 3x3, stride 1 or 2 along rows, over planes of 16 channels; out_c >= 8, out_w >= 2.
+ * Scratch: scratch_rows rows of the planes. */
+typedef struct {
+    int32_t images, in_h, in_row_bytes;
+    int32_t out_h, out_w, out_c;
+    int32_t stride_h, stride_w, pad_top, pad_left;
+    int32_t copy_w;                    /* columns of the image that the windows see */
+    int32_t planes, plane_bytes;       /* in_c / 16; 16 bytes of each column, with padding */
+    int32_t block_rows, scratch_rows;  /* output rows at a time, and the input rows for them */
+    int32_t in_zp, out_zp, low, high;
+    const int32_t *constants; /* see pillion_mve_dot; weights are [row][plane][column], at stride 2 columns 0 2 1 */
+} pillion_conv2d_3x3_s8_mve_params;
+void pillion_conv2d_3x3_s8_mve(const pillion_conv2d_3x3_s8_mve_params *p, const int8_t *x, int8_t *y, void *scratch);
+
 #endif

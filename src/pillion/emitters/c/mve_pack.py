@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -84,7 +85,7 @@ def right_shifts(sums: Sums) -> Verdict:
     """The rounding shift with its fix for negative values is exact for 1 to 31 places."""
     shifts = fold_input_offset(sums).shifts
     least, most = int(shifts.min()), int(shifts.max())
-    return Verdict("right_shift", -31 <= least and most <= -1, "1 to 31", f"{-most} to {-least}")
+    return Verdict("right_shift", least >= -31 and most <= -1, "1 to 31", f"{-most} to {-least}")
 
 
 def group_starts(out_c: int) -> list[int]:
@@ -113,6 +114,16 @@ def _dot_group(
     return np.concatenate([*parts, *(as_words(shifts[half].astype(np.int8)) for half in (EVEN, ODD))])
 
 
+def pack_dot16(sums: Sums) -> Int32Array:
+    """The stream of pillion_mve_dot16."""
+    folded = fold_input_offset(sums)
+    out_c, inputs = folded.weights.shape
+    order = np.arange(out_c).reshape(-1, 4)[:, [0, 2, 1, 3]].ravel()
+    numbers = np.stack([folded.bias, folded.multipliers, folded.shifts], axis=1)
+    weights = np.pad(folded.weights, ((0, 0), (0, 16 - inputs))).view(np.int32)
+    return np.hstack([numbers, weights])[order].ravel()
+
+
 def conv2d_1x1_verdicts(g: Geometry, sums: Sums) -> tuple[Verdict, ...]:
     """What pillion_conv2d_1x1_s8_mve needs. Padding on the right and at the bottom would lie outside the input too."""
     reach = [(out - 1) * step < size for out, step, size in zip(g.out_size, g.stride, g.in_size, strict=True)]
@@ -125,11 +136,34 @@ def conv2d_1x1_verdicts(g: Geometry, sums: Sums) -> tuple[Verdict, ...]:
     )
 
 
-def conv2d_1x1_params(g: Geometry, sums: Sums) -> Params:
-    image = g.in_size[0] * g.in_size[1]
-    images, rows, pixels = g.images, *g.out_size
+def conv2d_1x1_k16_verdicts(g: Geometry, sums: Sums) -> tuple[Verdict, ...]:
+    """What pillion_conv2d_1x1_k16_s8_mve needs."""
+    return (
+        *conv2d_1x1_verdicts(g, sums),
+        Verdict("in_channels", g.in_c <= 16, "at most 16", str(g.in_c)),
+        Verdict("out_channels", g.out_c % 4 == 0, "a multiple of 4", str(g.out_c)),
+        Verdict("pixels", _runs(g)[2] >= 4, "at least 4 in a row", str(_runs(g)[2])),
+    )
+
+
+def _runs(g: Geometry) -> tuple[int, int, int]:
+    """Images, rows of an image and pixels of a row, where pixels follow each other in equal steps."""
     if g.stride == (1, 1):
-        images, rows, pixels = 1, 1, g.images * image
+        return 1, 1, g.images * g.in_size[0] * g.in_size[1]
+    return g.images, *g.out_size
+
+
+def conv2d_1x1_params(g: Geometry, sums: Sums) -> Params:
+    return _pointwise(g, sums, pack_dot)
+
+
+def conv2d_1x1_k16_params(g: Geometry, sums: Sums) -> Params:
+    return _pointwise(g, sums, pack_dot16)
+
+
+def _pointwise(g: Geometry, sums: Sums, pack: Callable[[Sums], Int32Array]) -> Params:
+    image = g.in_size[0] * g.in_size[1]
+    images, rows, pixels = _runs(g)
     return {
         "images": images,
         "image_bytes": image * g.in_c,
@@ -142,5 +176,143 @@ def conv2d_1x1_params(g: Geometry, sums: Sums) -> Params:
         "out_zp": sums.out_zp,
         "low": sums.low,
         "high": sums.high,
-        "constants": pack_dot(sums),
+        "constants": pack(sums),
     }
+
+
+BLOCK_BYTES = 4096
+"""As much of a row's windows as is laid out at a time."""
+
+
+def conv2d_im2col_verdicts(g: Geometry, sums: Sums) -> tuple[Verdict, ...]:
+    """What pillion_conv2d_im2col_s8_mve needs."""
+    return (Verdict("groups", g.groups == 1, "1", str(g.groups)), right_shifts(sums))
+
+
+def conv2d_im2col_k16_verdicts(g: Geometry, sums: Sums) -> tuple[Verdict, ...]:
+    """What pillion_conv2d_im2col_k16_s8_mve needs; a last block may not be of fewer than four pixels."""
+    window, pixels = g.kernel[0] * g.kernel[1] * g.in_c, g.out_size[0] * g.out_size[1]
+    return (
+        *conv2d_im2col_verdicts(g, sums),
+        Verdict("window", window <= 16, "at most 16 inputs", str(window)),
+        Verdict("out_channels", g.out_c % 4 == 0, "a multiple of 4", str(g.out_c)),
+        Verdict("pixels", pixels >= 4, "at least 4", str(pixels)),
+    )
+
+
+def conv2d_im2col_params(g: Geometry, sums: Sums) -> Params:
+    return {**_windows(g), **_numbers(sums), "constants": pack_dot(sums)}
+
+
+def conv2d_im2col_k16_params(g: Geometry, sums: Sums) -> Params:
+    return {**_windows(g), **_numbers(sums), "constants": pack_dot16(sums)}
+
+
+def _numbers(sums: Sums) -> dict[str, int]:
+    return {"in_zp": sums.in_zp, "out_zp": sums.out_zp, "low": sums.low, "high": sums.high}
+
+
+def _windows(g: Geometry) -> dict[str, int]:
+    kernel_h, kernel_w = g.kernel
+    runs, run_bytes = (1, kernel_w * g.in_c) if g.dilation[1] == 1 else (kernel_w, g.in_c)
+    ring_rows = (kernel_h - 1) * g.dilation[0] + 1
+    columns = (g.out_size[1] - 1) * g.stride[1] + (kernel_w - 1) * g.dilation[1] + 1
+    copied = max(min(columns - g.pad_left, g.in_size[1]), 0)
+    patch_bytes = 16 * chunks((kernel_h * runs - 1) * run_bytes + 16 * chunks(run_bytes))
+    return {
+        "images": g.images,
+        "in_h": g.in_size[0],
+        "in_row_bytes": g.in_size[1] * g.in_c,
+        "out_w": g.out_size[1],
+        "out_c": g.out_c,
+        "kernel_h": kernel_h,
+        "stride_h": g.stride[0],
+        "dilation_h": g.dilation[0],
+        "pad_top": g.pad_top,
+        "end_top": g.out_size[0] * g.stride[0] - g.pad_top,
+        "ring_rows": ring_rows,
+        "ring_row_bytes": columns * g.in_c,
+        "ring_bytes": 16 * chunks(ring_rows * columns * g.in_c) + 16,
+        "left_bytes": min(g.pad_left, columns) * g.in_c,
+        "copy_bytes": copied * g.in_c,
+        "column_bytes": g.stride[1] * g.in_c,
+        "runs": runs,
+        "run_step": g.dilation[1] * g.in_c,
+        "run_bytes": run_bytes,
+        "block": block_of(g, patch_bytes),
+        "patch_bytes": patch_bytes,
+        "chunks": chunks(kernel_h * kernel_w * g.in_c),
+    }
+
+
+def block_of(g: Geometry, patch_bytes: int) -> int:
+    """How many windows are laid out at a time: whole rows where they are short, else an even number, so that no pair of
+    pixels is done twice; the last block of an image has at least four where there are as many."""
+    pixels = g.out_size[0] * g.out_size[1]
+    most, step = BLOCK_BYTES // patch_bytes, g.out_size[1] + g.out_size[1] % 2
+    block = max(most // step * step, most // 2 * 2 if most < step else 0, 8)
+    while block < pixels and 0 < pixels % block < 4:
+        block += 2
+    return min(block, pixels)
+
+
+def conv2d_im2col_scratch(g: Geometry) -> int:
+    w = _windows(g)
+    return w["ring_bytes"] + w["block"] * w["patch_bytes"]
+
+
+SCRATCH_3X3_BYTES = 8192
+"""As many output rows at a time as keep the planes below this."""
+
+
+def conv2d_3x3_verdicts(g: Geometry, sums: Sums) -> tuple[Verdict, ...]:
+    """What pillion_conv2d_3x3_s8_mve needs."""
+    return (
+        Verdict("kernel", g.kernel == (3, 3), "3x3", "x".join(map(str, g.kernel))),
+        Verdict("dilation", g.dilation == (1, 1), "1", "x".join(map(str, g.dilation))),
+        Verdict("groups", g.groups == 1, "1", str(g.groups)),
+        Verdict("stride", g.stride[1] <= 2, "1 or 2 along rows", str(g.stride[1])),
+        Verdict("in_channels", g.in_c % 16 == 0, "a multiple of 16", str(g.in_c)),
+        Verdict("out_channels", g.out_c >= 8, "at least 8", str(g.out_c)),
+        Verdict("pixels", g.out_size[1] >= 2, "at least 2 in a row", str(g.out_size[1])),
+        right_shifts(sums),
+    )
+
+
+def conv2d_3x3_params(g: Geometry, sums: Sums) -> Params:
+    (out_h, out_w), (stride_h, stride_w) = g.out_size, g.stride
+    columns = (out_w - 1) * stride_w + 3
+    block_rows = block_of_rows(g)
+    order = [0, 1, 2] if stride_w == 1 else [0, 2, 1]
+    weights = sums.weights.reshape(g.out_c, 3, 3, -1, 16).swapaxes(2, 3)[:, :, :, order]
+    return {
+        "images": g.images,
+        "in_h": g.in_size[0],
+        "in_row_bytes": g.in_size[1] * g.in_c,
+        "out_h": out_h,
+        "out_w": out_w,
+        "out_c": g.out_c,
+        "stride_h": stride_h,
+        "stride_w": stride_w,
+        "pad_top": g.pad_top,
+        "pad_left": g.pad_left,
+        "copy_w": min(columns - g.pad_left, g.in_size[1]),
+        "planes": g.in_c // 16,
+        "plane_bytes": 16 * columns,
+        "block_rows": block_rows,
+        "scratch_rows": (block_rows - 1) * stride_h + 3,
+        **_numbers(sums),
+        "constants": pack_dot(replace(sums, weights=weights.reshape(g.out_c, -1))),
+    }
+
+
+def block_of_rows(g: Geometry) -> int:
+    columns = (g.out_size[1] - 1) * g.stride[1] + 3
+    most = (SCRATCH_3X3_BYTES // (columns * g.in_c) - 3) // g.stride[0] + 1
+    blocks = -(-g.out_size[0] // max(most, 1))
+    return -(-g.out_size[0] // blocks)
+
+
+def conv2d_3x3_scratch(g: Geometry) -> int:
+    columns = (g.out_size[1] - 1) * g.stride[1] + 3
+    return ((block_of_rows(g) - 1) * g.stride[0] + 3) * columns * g.in_c
