@@ -1,0 +1,85 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Where TFLite says exactly what an op means: padding codes, activation codes, and the refusal of everything else."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+
+from pillion.emitters.tflite.node import Node
+from pillion.errors import PillionError
+from pillion.ir.op import Op
+from pillion.ir.types import DType, Pair, PerTensor, Shape, Sides, Value, constant
+from pillion.ops.lut_tflite import activation_levels
+from pillion.schemas.tflite import Activation, MaximumMinimumOptions, Padding
+
+FUSED = (Activation.NONE, Activation.RELU, Activation.RELU6, Activation.RELU_N1_TO_1)
+"""Activations that an operator can carry."""
+
+
+def refusal(op: Op, rule: str, here: object, help: str = "") -> PillionError:
+    """The error of an op that TFLite cannot say."""
+    place = f"{here}" + (f"  ({op.source})" if op.source else "")
+    return PillionError(f"{op.kind} `{op.name}` has no exact TFLite form", rule=rule, here=place, help=help)
+
+
+def int8_only(op: Op, *values: Value) -> None:
+    """Refuses arithmetic on anything but int8; without `values`, those that the op reads and makes."""
+    for value in values or (*op.activations, *op.results):
+        if value.dtype is not DType.INT8 or not isinstance(value.type.quant, PerTensor):
+            raise refusal(op, "arithmetic is on int8 with one scale", repr(value), "quantize the model")
+
+
+def want_constants(op: Op, *values: Value) -> None:
+    for value in values:
+        if not value.is_constant:
+            raise refusal(op, "weights and bias are constants", repr(value))
+
+
+def padding_code(
+    image: Shape, result: Shape, kernel: Pair, stride: Pair, dilation: Pair, padding: Sides
+) -> Padding | None:
+    """VALID or SAME where it is the same set of windows as these paddings, else None.
+
+    What is padded below and to the right does not matter beyond the number of windows."""
+    axes = list(zip(image[1:3], result[1:3], kernel, stride, dilation, padding[:2], strict=True))
+    if all(before == 0 and (out - 1) * s + d * (k - 1) + 1 <= size for size, out, k, s, d, before in axes):
+        return Padding.VALID if all(_is_valid_size(*axis[:5]) for axis in axes) else None
+    return Padding.SAME if all(_is_same(*axis) for axis in axes) else None
+
+
+def _is_valid_size(size: int, out: int, kernel: int, stride: int, dilation: int) -> bool:
+    return out == (size - dilation * (kernel - 1) - 1) // stride + 1
+
+
+def _is_same(size: int, out: int, kernel: int, stride: int, dilation: int, before: int) -> bool:
+    total = max((out - 1) * stride + dilation * (kernel - 1) + 1 - size, 0)
+    return out == -(-size // stride) and before == total // 2
+
+
+Build = Callable[[Value, Activation], Node]
+
+
+def fused(op: Op, y: Value, low: int, high: int, build: Build) -> list[Node]:
+    """The operator with the bounds as its activation where one of them is exactly that, else followed by them."""
+    for activation in FUSED:
+        if activation_levels(activation.name, y.quant) == (low, high):
+            return [build(y, activation)]
+    unbounded = Value(f"{op.name}/unbounded", y.type)
+    return [build(unbounded, Activation.NONE), *bounded(op, unbounded, y, low, high)]
+
+
+def bounded(op: Op, x: Value, y: Value, low: int, high: int) -> list[Node]:
+    """A minimum with the upper bound and a maximum with the lower one, as far as they bound anything. Where the bounds
+    cross, the upper one holds."""
+    low = min(low, high)
+    steps = [("MINIMUM", "high", high)] if high < 127 or low == -128 else []
+    steps += [("MAXIMUM", "low", low)] if low > -128 else []
+    made: list[Node] = []
+    for number, (code, side, level) in enumerate(steps):
+        result = y if number == len(steps) - 1 else Value(f"{op.name}/{side}", y.type)
+        bound = constant(f"{op.name}/{side}_bound", np.full(1, level, np.int8), y.quant)
+        made.append(Node(code, (x, bound), (result,), MaximumMinimumOptions()))
+        x = result
+    return made

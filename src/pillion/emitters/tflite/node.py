@@ -1,0 +1,29 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What stands between the table, which knows ops, and the writer, which knows the format."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from pillion.ir.types import Value, constant
+from pillion.schemas.flatbuffer import Table
+
+
+@dataclass(frozen=True)
+class Node:
+    """One TFLite operator.
+
+    Values that the graph does not have (axes, an intermediate) may carry any name; the writer makes it unique."""
+
+    code: str
+    inputs: tuple[Value, ...]
+    outputs: tuple[Value, ...]
+    options: Table | None = None
+
+
+def integers(name: str, numbers: ArrayLike) -> Value:
+    """An int32 constant: axes, sizes, paddings."""
+    return constant(name, np.asarray(numbers, np.int32))

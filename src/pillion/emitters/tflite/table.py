@@ -1,0 +1,322 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Every op as TFLite operators that compute the same bytes. Knows ops; knows nothing of the file format."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+
+from pillion.emitters.tflite.exact import bounded, fused, int8_only, padding_code, refusal, want_constants
+from pillion.emitters.tflite.node import Node, integers
+from pillion.ir.op import Op
+from pillion.ir.types import PerChannel, PerTensor, Quant, TensorType, Value, constant
+from pillion.ops.conv import Conv2d, Convolution, DepthwiseConv2d
+from pillion.ops.elementwise import Add, Binary, Maximum, Minimum, Mul, Sub
+from pillion.ops.formats import Dequantize, Quantize, Requantize
+from pillion.ops.linear import Linear
+from pillion.ops.lut import Clamp, Function, Lut
+from pillion.ops.lut_tflite import ACTIVATIONS, activation_levels, as_clamp, tflite_entries
+from pillion.ops.movement import Concat, Pad, Reshape, Slice, Transpose
+from pillion.ops.pool import AvgPool2d, MaxPool2d, Mean, Pool
+from pillion.ops.softmax import Softmax
+from pillion.schemas import tflite
+from pillion.schemas.flatbuffer import Table
+from pillion.schemas.tflite import Activation, Padding
+
+Row = Callable[[Any], list[Node]]
+
+
+def nodes(op: Op) -> list[Node]:
+    """The operators that stand for an op, in running order."""
+    row = ROWS.get(type(op))
+    if row is None:
+        raise refusal(op, "the op has a TFLite operator", op.kind)
+    return row(op)
+
+
+def _conv(op: Conv2d) -> list[Node]:
+    return _convolution(op, "CONV_2D", tflite.Conv2DOptions())
+
+
+def _depthwise(op: DepthwiseConv2d) -> list[Node]:
+    options = tflite.DepthwiseConv2DOptions(depth_multiplier=op.depth_multiplier)
+    return _convolution(op, "DEPTHWISE_CONV_2D", options)
+
+
+def _convolution(
+    op: Convolution, code: str, options: tflite.Conv2DOptions | tflite.DepthwiseConv2DOptions
+) -> list[Node]:
+    """SAME or VALID where one of them is exactly the padding, else a PAD with the zero point and VALID."""
+    int8_only(op)
+    want_constants(op, op.weights, op.bias)
+    padding = padding_code(op.x.shape, op.output_shape, op.kernel, op.stride, op.dilation, op.padding)
+    x, before = (op.x, []) if padding is not None else padded(op, op.x, op.x.zero_point)
+    options.padding = Padding.VALID if padding is None else padding
+    options.stride_h, options.stride_w = op.stride
+    options.dilation_h, options.dilation_w = op.dilation
+    inputs = (x, _weights(op, op.weights), _bias(op))
+
+    def build(y: Value, activation: Activation) -> Node:
+        return Node(code, inputs, (y,), replace(options, fused_activation=activation))
+
+    return [*before, *fused(op, op.y, op.low, op.high, build)]
+
+
+def padded(op: Convolution | Pool, x: Value, level: int) -> tuple[Value, list[Node]]:
+    """The image with its padding, and the operator that makes it."""
+    top, left, bottom, right = op.padding
+    n, h, w, c = x.shape
+    y = Value(
+        f"{op.name}/padded", TensorType((n, top + h + bottom, left + w + right, c), x.dtype, x.type.quant)
+    )
+    return y, [pad_node(op.name, x, y, (0, top, left, 0), (0, bottom, right, 0), level)]
+
+
+def pad_node(
+    name: str, x: Value, y: Value, before: tuple[int, ...], after: tuple[int, ...], level: float
+) -> Node:
+    """PAD fills with real zero, PADV2 with any value."""
+    paddings = integers(f"{name}/paddings", list(zip(before, after, strict=True)))
+    zero = x.zero_point if isinstance(x.type.quant, PerTensor) else 0
+    if level == zero:
+        return Node("PAD", (x, paddings), (y,), tflite.PadOptions())
+    fill = constant(f"{name}/fill", np.full(1, level, x.dtype.numpy), x.type.quant)
+    return Node("PADV2", (x, paddings, fill), (y,), tflite.PadV2Options())
+
+
+def _weights(op: Op, weights: Value) -> Value:
+    if isinstance(weights.type.quant, PerTensor) and weights.zero_point:
+        raise refusal(op, "weights have zero point 0", weights.zero_point)
+    return weights
+
+
+def _bias(op: Convolution | Linear) -> Value:
+    """The bias with the scale of the accumulator, whatever scale it was given."""
+    quant: Quant
+    match op.weights.type.quant:
+        case PerChannel(scales):
+            quant = PerChannel(tuple(op.x.scale * scale for scale in scales), 0)
+        case _:
+            quant = PerTensor(op.x.scale * op.weights.scale)
+    return constant(op.bias.name, op.bias.constant, quant)
+
+
+def _linear(op: Linear) -> list[Node]:
+    int8_only(op)
+    want_constants(op, op.weights, op.bias)
+
+    inputs = (op.x, _weights(op, op.weights), _bias(op))
+
+    def build(y: Value, activation: Activation) -> Node:
+        options = tflite.FullyConnectedOptions(fused_activation=activation, keep_num_dims=True)
+        return Node("FULLY_CONNECTED", inputs, (y,), options)
+
+    return fused(op, op.y, op.low, op.high, build)
+
+
+def _arithmetic(code: str, options: tflite.AddOptions | tflite.SubOptions | tflite.MulOptions) -> Row:
+    def row(op: Add | Sub | Mul) -> list[Node]:
+        int8_only(op)
+
+        def build(y: Value, activation: Activation) -> Node:
+            return Node(code, (op.a, op.b), (y,), replace(options, fused_activation=activation))
+
+        return fused(op, op.y, op.low, op.high, build)
+
+    return row
+
+
+def _add(op: Add) -> list[Node]:
+    """LiteRT ends the process where the ratio of the common scale to the result's does not round to less than 1."""
+    int8_only(op)
+    if op.rescale[2].shift > 0:
+        largest = max(op.a.scale, op.b.scale)
+        raise refusal(
+            op,
+            "ADD: the result's scale is more than 2^-19 of the larger operand scale",
+            f"{op.y.scale!r} of {largest!r}",
+        )
+    return _arithmetic("ADD", tflite.AddOptions(pot_scale_int16=False))(op)
+
+
+def _extremum(code: str) -> Row:
+    def row(op: Binary) -> list[Node]:
+        int8_only(op)
+        return [Node(code, (op.a, op.b), (op.y,), tflite.MaximumMinimumOptions())]
+
+    return row
+
+
+def _lut(op: Lut) -> list[Node]:
+    int8_only(op)
+    tflite_entries(op)  # refuses what LiteRT would refuse or leave undefined
+    match op.function:
+        case Function.CLAMP:
+            return _clamp(as_clamp(op))
+        case Function.NEG:
+            zero = constant(f"{op.name}/zero", np.full(1, op.x.zero_point, np.int8), op.x.quant)
+            return [Node("SUB", (zero, op.x), (op.y,), tflite.SubOptions(pot_scale_int16=False))]
+        case Function.SQUARE:
+            return [Node("MUL", (op.x, op.x), (op.y,), tflite.MulOptions())]
+        case Function.LEAKY_RELU:
+            return [_leaky_relu(op.x, op.y, op.alpha)]
+    code, options = FUNCTIONS[op.function]
+    return [Node(code, (op.x,), (op.y,), options)]
+
+
+FUNCTIONS: dict[Function, tuple[str, Table | None]] = {
+    Function.SIGMOID: ("LOGISTIC", None),
+    Function.TANH: ("TANH", None),
+    Function.HARDSWISH: ("HARD_SWISH", tflite.HardSwishOptions()),
+    Function.GELU: ("GELU", tflite.GeluOptions(approximate=False)),
+    Function.GELU_TANH: ("GELU", tflite.GeluOptions(approximate=True)),
+    Function.EXP: ("EXP", tflite.ExpOptions()),
+    Function.LOG: ("LOG", None),
+    Function.SQRT: ("SQRT", None),
+    Function.RSQRT: ("RSQRT", None),
+    Function.ABS: ("ABS", tflite.AbsOptions()),
+}
+
+
+def _leaky_relu(x: Value, y: Value, alpha: float) -> Node:
+    return Node("LEAKY_RELU", (x,), (y,), tflite.LeakyReluOptions(alpha=alpha))
+
+
+def _clamp(op: Clamp) -> list[Node]:
+    """One of the relu family, or a minimum and a maximum. A leaky relu with slope 1 changes the scale just as the relu
+    family does, and bounds nothing."""
+    int8_only(op)
+    for name in RELU_FAMILY:
+        if activation_levels(name, op.y.quant) == (op.low, op.high):
+            return [Node(name, (op.x,), (op.y,))]
+    if op.x.quant == op.y.quant:
+        return bounded(op, op.x, op.y, op.low, op.high)
+    if (op.low, op.high) == (-128, 127):
+        return [_leaky_relu(op.x, op.y, 1.0)]
+    rescaled = Value(f"{op.name}/rescaled", op.y.type)
+    return [_leaky_relu(op.x, rescaled, 1.0), *bounded(op, rescaled, op.y, op.low, op.high)]
+
+
+RELU_FAMILY = tuple(name for name in ACTIVATIONS if name != "NONE")
+
+
+def _max_pool(op: MaxPool2d) -> list[Node]:
+    """Outside of the image lies the smallest value."""
+    padding = _pool_padding(op)
+    x, before = (op.x, []) if padding is not None else padded(op, op.x, -128)
+    return [*before, *_pool(op, x, "MAX_POOL_2D", Padding.VALID if padding is None else padding)]
+
+
+def _avg_pool(op: AvgPool2d) -> list[Node]:
+    padding = _pool_padding(op)
+    if padding is None:
+        raise refusal(
+            op,
+            "a window counts the pixels inside the image only: padding is none, or that of SAME",
+            f"padding {op.padding}, kernel {op.kernel}, stride {op.stride}, image {op.x.shape[1:3]}",
+            "count_include_pad=True makes the padding an op of its own",
+        )
+    return _pool(op, op.x, "AVERAGE_POOL_2D", padding)
+
+
+def _pool_padding(op: Pool) -> Padding | None:
+    return padding_code(op.x.shape, op.output_shape, op.kernel, op.stride, (1, 1), op.padding)
+
+
+def _pool(op: MaxPool2d | AvgPool2d, x: Value, code: str, padding: Padding) -> list[Node]:
+    int8_only(op)
+    options = tflite.Pool2DOptions(padding=padding)
+    options.filter_h, options.filter_w = op.kernel
+    options.stride_h, options.stride_w = op.stride
+
+    def build(y: Value, activation: Activation) -> Node:
+        return Node(code, (x,), (y,), replace(options, fused_activation=activation))
+
+    return fused(op, op.y, op.low, op.high, build)
+
+
+def _mean(op: Mean) -> list[Node]:
+    """Over no axes it is a change of scale."""
+    int8_only(op)
+    if not op.axes:
+        return _quantize(op)
+    axes = integers(f"{op.name}/axes", op.axes)
+    return [Node("MEAN", (op.x, axes), (op.y,), tflite.ReducerOptions(keep_dims=op.keepdims))]
+
+
+def _softmax(op: Softmax) -> list[Node]:
+    int8_only(op)
+    return [Node("SOFTMAX", (op.x,), (op.y,), tflite.SoftmaxOptions(beta=1.0))]
+
+
+def _concat(op: Concat) -> list[Node]:
+    return [Node("CONCATENATION", op.xs, (op.y,), tflite.ConcatenationOptions(axis=op.axis))]
+
+
+def _slice(op: Slice) -> list[Node]:
+    begin = integers(f"{op.name}/begin", op.begin)
+    if set(op.step) <= {1}:
+        size = integers(f"{op.name}/size", op.y.shape)
+        return [Node("SLICE", (op.x, begin, size), (op.y,), tflite.SliceOptions())]
+    axes = zip(op.begin, op.step, op.y.shape, strict=True)
+    end = integers(f"{op.name}/end", [b + s * (d - 1) + 1 for b, s, d in axes])
+    step = integers(f"{op.name}/step", op.step)
+    return [Node("STRIDED_SLICE", (op.x, begin, end, step), (op.y,), tflite.StridedSliceOptions())]
+
+
+MAX_RANK_PAD = 5
+
+
+def _pad(op: Pad) -> list[Node]:
+    if op.x.type.rank > MAX_RANK_PAD:
+        raise refusal(op, f"PAD takes at most {MAX_RANK_PAD} axes", repr(op.x), "join axes by a reshape")
+    return [pad_node(op.name, op.x, op.y, op.before, op.after, op.value)]
+
+
+def _reshape(op: Reshape) -> list[Node]:
+    shape = integers(f"{op.name}/shape", op.y.shape)
+    return [Node("RESHAPE", (op.x, shape), (op.y,), tflite.ReshapeOptions(new_shape=list(op.y.shape)))]
+
+
+def _transpose(op: Transpose) -> list[Node]:
+    order = integers(f"{op.name}/order", op.order)
+    return [Node("TRANSPOSE", (op.x, order), (op.y,), tflite.TransposeOptions())]
+
+
+def _quantize(op: Quantize | Requantize | Mean) -> list[Node]:
+    return [Node("QUANTIZE", (op.x,), (op.y,), tflite.QuantizeOptions())]
+
+
+def _dequantize(op: Dequantize) -> list[Node]:
+    int8_only(op, op.x)
+    return [Node("DEQUANTIZE", (op.x,), (op.y,), tflite.DequantizeOptions())]
+
+
+ROWS: dict[type[Op], Row | None] = {
+    Conv2d: _conv,
+    DepthwiseConv2d: _depthwise,
+    Linear: _linear,
+    Add: _add,
+    Sub: _arithmetic("SUB", tflite.SubOptions(pot_scale_int16=False)),
+    Mul: _arithmetic("MUL", tflite.MulOptions()),
+    Minimum: _extremum("MINIMUM"),
+    Maximum: _extremum("MAXIMUM"),
+    Lut: _lut,
+    Clamp: _clamp,
+    AvgPool2d: _avg_pool,
+    MaxPool2d: _max_pool,
+    Mean: _mean,
+    Softmax: _softmax,
+    Concat: _concat,
+    Slice: _slice,
+    Pad: _pad,
+    Reshape: _reshape,
+    Transpose: _transpose,
+    Quantize: _quantize,
+    Dequantize: _dequantize,
+    Requantize: _quantize,
+}
+"""None: refused on purpose."""

@@ -1,0 +1,259 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Functions of one number as LiteRT's reference kernels compute them: the meaning of `lut` under `tflite`.
+
+Most are float32 functions sampled at 256 points; some are integer arithmetic of their own. The float32 functions are
+taken as correctly rounded. LiteRT takes them from the C library of the computer that it runs on, which may miss that by
+the last place: of three million entries compared for tanh one differed, of the other functions none.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from pillion.errors import PillionError
+from pillion.ir import numerics
+from pillion.ir.numerics import Arithmetic, Int64Array, Multiplier
+from pillion.ir.types import PerTensor
+from pillion.ops.elementwise import Mul, Sub
+from pillion.ops.lut import Clamp, Function, Lut
+
+Floats = NDArray[np.float32]
+
+ACTIVATIONS: dict[str, tuple[float, float]] = {
+    "NONE": (-math.inf, math.inf),
+    "RELU": (0, math.inf),
+    "RELU6": (0, 6),
+    "RELU_N1_TO_1": (-1, 1),
+    "RELU_0_TO_1": (0, 1),
+}
+"""Bounds that a TFLite operator can put on its result, by name; the last is an operator only."""
+
+SQRT_HALF = 1518500250
+"""sqrt(1/2) in Q0.31."""
+INT16_MAX = 2**15 - 1
+
+
+def tflite_entries(op: Lut) -> NDArray[np.int8]:
+    """The table that the TFLite operator for this function computes, for -128, -127, … 127."""
+    entries = ENTRIES.get(op.function)
+    if entries is None:
+        raise PillionError(
+            f"lut `{op.name}`: TFLite has no int8 operator `{op.function.value}`",
+            rule=f"a function under `tflite` is one of {', '.join(f.value for f in ENTRIES)}",
+            here=f"{op.function.value}" + (f"  ({op.source})" if op.source else ""),
+            help="keep the function outside of NPU segments and `.tflite` files; `cmsis-nn` arithmetic has it",
+        )
+    levels = np.arange(-128, 128, dtype=np.int64) - op.x.zero_point
+    return numerics.saturate(entries(op, levels), -128, 127)
+
+
+def activation_levels(name: str, quant: PerTensor) -> tuple[int, int]:
+    """The bounds of an activation as int8 levels."""
+    low, high = (_level(real, quant) for real in ACTIVATIONS[name])
+    return low, high
+
+
+def _level(real: float, quant: PerTensor) -> int:
+    """The level of a real bound; float32 division, ties away from zero, saturating."""
+    if math.isinf(real):
+        return 127 if real > 0 else -128
+    steps = numerics.round_half_away(np.float32(real) / np.float32(quant.scale))
+    return int(np.clip(steps + quant.zero_point, -128, 127))
+
+
+def rescaled(levels: ArrayLike, op: Lut, factor: float = 1.0) -> Int64Array:
+    """levels · factor · input scale / output scale + output zero point, the ratio in float32."""
+    real = float(np.float32(np.float32(op.x.scale) * np.float32(factor)) / np.float32(op.y.scale))
+    return numerics.scale_by(levels, real) + op.y.zero_point
+
+
+def sampled(function: Callable[[Floats], Floats]) -> Callable[[Lut, Int64Array], Int64Array]:
+    """Entries of a float32 function: the result times the reciprocal of the output scale, ties away from zero."""
+
+    def entries(op: Lut, levels: Int64Array) -> Int64Array:
+        x = np.float32(op.x.scale) * levels.astype(np.float32)
+        with np.errstate(all="ignore"):
+            steps = function(x) * (np.float32(1) / np.float32(op.y.scale))
+        steps = np.clip(np.nan_to_num(steps, nan=-np.inf), -(2.0**31), 2.0**31)
+        _want_31_bits(op, steps)
+        return numerics.round_half_away(steps).astype(np.int64) + op.y.zero_point
+
+    return entries
+
+
+def _want_31_bits(op: Lut, steps: Floats) -> None:
+    if steps.max() >= 2**31 - 256:
+        raise op.refuse(
+            "the function's values fit 32 bits in steps of the output scale, LiteRT's result is undefined otherwise",
+            f"{op.function.value} reaches {steps.max():.3g} steps of {op.y.scale!r}",
+            "calibrate with data that the model will see",
+        )
+
+
+def in_double(function: Callable[[NDArray[np.float64]], NDArray[np.float64]]) -> Callable[[Floats], Floats]:
+    """The correctly rounded float32 form of a function."""
+
+    def rounded(x: Floats) -> Floats:
+        return np.asarray(function(x.astype(np.float64)), np.float32)
+
+    return rounded
+
+
+exp32, tanh32, log32 = in_double(np.exp), in_double(np.tanh), in_double(np.log)
+erfc32 = in_double(np.vectorize(math.erfc, otypes=[np.float64]))
+
+
+def _logistic(x: Floats) -> Floats:
+    """1 above 16.619047 and exp(x) below -9."""
+    middle = np.float32(1) / (np.float32(1) + exp32(-x))
+    return np.where(x > np.float32(16.619047), np.float32(1), np.where(x < -9, exp32(x), middle))
+
+
+def _gelu(x: Floats) -> Floats:
+    return np.asarray(np.float32(0.5) * x * erfc32(-x * np.float32(math.sqrt(0.5))), np.float32)
+
+
+def _gelu_tanh(x: Floats) -> Floats:
+    inner = np.float32(math.sqrt(2 / math.pi)) * (x + np.float32(0.044715) * x * x * x)
+    return np.asarray(np.float32(0.5) * x * (np.float32(1) + tanh32(inner)), np.float32)
+
+
+def _sigmoid(op: Lut, levels: Int64Array) -> Int64Array:
+    if op.y.scale != 1 / 256:
+        raise op.refuse("TFLite's LOGISTIC has output scale 1/256", op.y.scale)
+    return sampled(_logistic)(op, levels)
+
+
+def _sqrt(op: Lut, levels: Int64Array) -> Int64Array:
+    """Truncated, not rounded. LiteRT stops at a negative input; here it counts as zero."""
+    x = np.float32(op.x.scale) * np.maximum(levels, 0).astype(np.float32)
+    steps = np.sqrt(x) / np.float32(op.y.scale)
+    _want_31_bits(op, steps)
+    return np.asarray(np.floor(steps).astype(np.int64) + op.y.zero_point)
+
+
+def _rsqrt(op: Lut, levels: Int64Array) -> Int64Array:
+    """Newton's method on integers. Zero gives the largest value; LiteRT stops at a negative input, which counts as
+    zero here."""
+    real = 1 / (np.float32(math.sqrt(np.float32(op.x.scale))) * np.float32(op.y.scale))
+    out = numerics.encode(float(np.float32(real)))
+    inverse = np.array([_rsqrt_of_level(int(level), out) if level > 0 else 255 for level in levels])
+    return inverse + np.where(levels > 0, op.y.zero_point, 0)
+
+
+def _rsqrt_of_level(level: int, out: Multiplier) -> int:
+    """out / sqrt(level), with 20 bits of headroom between the two multiplications."""
+    root = inverse_square_root(level)
+    wide = numerics.requantize(1, root.mantissa, root.shift + 20)
+    return int(numerics.requantize(wide, out.mantissa, out.shift - 20))
+
+
+def inverse_square_root(level: int) -> Multiplier:
+    """1 / sqrt(level) of 0 < level < 256: five steps of x ← x · (3 - a·x²) / 2 from x = 1 in Q3.28."""
+    if level == 1:
+        return Multiplier(numerics.INT32_MAX, 0)
+    pairs = (29 - level.bit_length()) // 2
+    a = level << 2 * pairs  # in [2^27, 2^29)
+    half_a, three_halves, x = int(numerics.shift_right(a >> 1, 1)), 3 << 27, 1 << 28
+    for _ in range(5):
+        cube = _mul(_mul(x, x), x) << 6
+        x = (_mul(three_halves, x) - _mul(half_a, cube)) << 3
+    return Multiplier(_mul(x, SQRT_HALF), pairs - 11)
+
+
+def _mul(a: int, b: int) -> int:
+    return int(numerics.multiply_high(a, b))
+
+
+def _abs(op: Lut, levels: Int64Array) -> Int64Array:
+    return rescaled(np.abs(levels), op)
+
+
+def _neg(op: Lut, levels: Int64Array) -> Int64Array:
+    """SUB(zero, x): TFLite's own NEG ignores zero points."""
+    zero = np.full(levels.shape, op.x.zero_point)
+    return (
+        Sub(a=op.x, b=op.x, y=op.y)
+        .reference(Arithmetic.TFLITE, zero, levels + op.x.zero_point)
+        .astype(np.int64)
+    )
+
+
+def _square(op: Lut, levels: Int64Array) -> Int64Array:
+    """MUL(x, x)."""
+    x = levels + op.x.zero_point
+    return Mul(a=op.x, b=op.x, y=op.y).reference(Arithmetic.TFLITE, x, x).astype(np.int64)
+
+
+def _leaky_relu(op: Lut, levels: Int64Array) -> Int64Array:
+    slope = rescaled(levels if op.alpha >= 0 else -levels, op, abs(op.alpha))
+    return np.where(levels >= 0, rescaled(levels, op), slope)
+
+
+def _clamp(op: Lut, levels: Int64Array) -> Int64Array:
+    return as_clamp(op).reference(Arithmetic.TFLITE, (levels + op.x.zero_point)).astype(np.int64)
+
+
+def as_clamp(op: Lut) -> Clamp:
+    """The function `clamp` with its bounds as levels of the result."""
+    low, high = _level(op.low, op.y.quant), _level(op.high, op.y.quant)
+    return Clamp(x=op.x, y=op.y, low=low, high=high, source=op.source)
+
+
+def _hardswish(op: Lut, levels: Int64Array) -> Int64Array:
+    """x · relu6(x + 3) / 6 in 16 bits, 7 of them below the input's unit."""
+    fine = np.float32(op.x.scale) / np.float32(128)
+    out = numerics.encode(float(fine / np.float32(op.y.scale)))
+    gate = numerics.encode(float(fine / np.float32(3 / 32768)))
+    if out.shift > 0:
+        raise op.refuse(
+            "the output scale is at least 1/128 of the input scale", f"{op.x.scale!r} to {op.y.scale!r}"
+        )
+    x = levels * 128
+    scaled = _mul16(x, _mantissa16(out))
+    opened = (_hardswish_gate(x, gate) + 2**15) >> 1
+    product = opened * scaled
+    return numerics.shift_right(np.sign(product) * (np.abs(product) >> 15), -out.shift) + op.y.zero_point
+
+
+def _hardswish_gate(x: Int64Array, multiplier: Multiplier) -> Int64Array:
+    """x / 3 in Q0.15, saturated to ±1."""
+    shift = multiplier.shift
+    if shift > 0:
+        x = _saturate16(x << (shift - 1))
+    x = _mul16(x, _mantissa16(multiplier))
+    return _saturate16(x << 1) if shift > 0 else numerics.shift_right(x, -shift)
+
+
+def _mantissa16(multiplier: Multiplier) -> int:
+    return min((multiplier.mantissa + 2**15) >> 16, INT16_MAX)
+
+
+def _mul16(a: Int64Array, b: int) -> Int64Array:
+    return (a * b + 2**14) >> 15
+
+
+def _saturate16(x: Int64Array) -> Int64Array:
+    return np.clip(x, -INT16_MAX - 1, INT16_MAX)
+
+
+ENTRIES: dict[Function, Callable[[Lut, Int64Array], Int64Array]] = {
+    Function.SIGMOID: _sigmoid,
+    Function.TANH: sampled(tanh32),
+    Function.HARDSWISH: _hardswish,
+    Function.GELU: sampled(_gelu),
+    Function.GELU_TANH: sampled(_gelu_tanh),
+    Function.LEAKY_RELU: _leaky_relu,
+    Function.CLAMP: _clamp,
+    Function.EXP: sampled(exp32),
+    Function.LOG: sampled(log32),
+    Function.SQRT: _sqrt,
+    Function.RSQRT: _rsqrt,
+    Function.SQUARE: _square,
+    Function.ABS: _abs,
+    Function.NEG: _neg,
+}

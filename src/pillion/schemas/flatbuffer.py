@@ -1,0 +1,253 @@
+# SPDX-License-Identifier: Apache-2.0
+"""FlatBuffers from declarations: a table is a dataclass whose fields know their number and their kind.
+
+    class Pool2DOptions(Table):
+        padding: int = scalar(0, "b")
+        stride_w: int = scalar(1, "i")
+
+`pack` writes tables through the `flatbuffers` package. `unpack` reads files that nobody has checked: every access is
+inside the file, tables nest only as deep as the declaration, and the number of elements read is bounded by the size of
+the file, however often its offsets point to the same place.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import struct
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any, ClassVar, TypeVar
+
+import numpy as np
+from flatbuffers.builder import Builder
+from numpy.typing import NDArray
+from typing_extensions import dataclass_transform
+
+Bytes = NDArray[np.uint8]
+T = TypeVar("T", bound="Table")
+
+OFFSET_BYTES = 4
+ELEMENTS_PER_BYTE = 2
+"""A file may point several times to one vector; this is how generous the reader is."""
+
+
+class MalformedError(ValueError):
+    """A file that is not what its format says."""
+
+
+@dataclass(frozen=True)
+class Kind:
+    """What a field holds. `code` is the letter of `struct` for numbers, `of` the class of a table."""
+
+    form: str
+    code: str = ""
+    of: Callable[[], Any] | None = None
+    tag: str = ""
+
+    @property
+    def size(self) -> int:
+        return struct.calcsize(self.code) if self.code else OFFSET_BYTES
+
+
+def scalar(number: int, code: str, default: float = 0) -> Any:
+    """A number; `code` is the letter of `struct`, and a field that equals `default` is not stored."""
+    return _declare(number, Kind("scalar", code), default=default)
+
+
+def numbers(number: int, code: str) -> Any:
+    """A vector of numbers."""
+    return _declare(number, Kind("numbers", code), default_factory=list)
+
+
+def data(number: int) -> Any:
+    """A vector of bytes that starts at a multiple of 16, not copied when read; or None."""
+    return _declare(number, Kind("data", "B"), default=None)
+
+
+def text(number: int) -> Any:
+    return _declare(number, Kind("text"), default="")
+
+
+def table(number: int, of: Callable[[], type[Table]]) -> Any:
+    """One table, or None."""
+    return _declare(number, Kind("table", of=of), default=None)
+
+
+def tables(number: int, of: Callable[[], type[Table]]) -> Any:
+    """A vector of tables."""
+    return _declare(number, Kind("tables", of=of), default_factory=list)
+
+
+def union(number: int, tag: str, of: Callable[[], Mapping[int, type[Table]]]) -> Any:
+    """A table whose class the field `tag` chooses; None where the tag is not known."""
+    return _declare(number, Kind("union", of=of, tag=tag), default=None)
+
+
+def present(number: int) -> Any:
+    """Only whether the field is there. Read, never written."""
+    return _declare(number, Kind("present"), default=False)
+
+
+def _declare(number: int, kind: Kind, **default: Any) -> Any:
+    return dataclasses.field(metadata={"number": number, "kind": kind}, **default)
+
+
+@dataclass_transform()
+class Table:
+    """Base of all tables; subclasses become dataclasses."""
+
+    layout: ClassVar[tuple[tuple[str, int, Kind, Any], ...]] = ()
+    """Name, number, kind and default of every field."""
+
+    def __init_subclass__(cls) -> None:
+        made: Any = dataclasses.dataclass(cls)
+        fields = dataclasses.fields(made)
+        cls.layout = tuple((f.name, f.metadata["number"], f.metadata["kind"], f.default) for f in fields)
+
+
+# Writing
+
+
+def pack(root: Table, identifier: bytes) -> bytes:
+    """A whole file."""
+    builder: Any = Builder(1024)  # type: ignore[no-untyped-call]  # the package has no annotations
+    builder.Finish(_pack_table(builder, root), file_identifier=identifier)
+    return bytes(builder.Output())
+
+
+def _pack_table(builder: Any, packed: Table) -> int:
+    fields = packed.layout
+    offsets = {name: _pack_part(builder, kind, getattr(packed, name)) for name, _, kind, _ in fields}
+    builder.StartObject(1 + max((number for _, number, _, _ in fields), default=-1))
+    for name, number, kind, default in fields:
+        if kind.form == "scalar":
+            _WRITE_SCALAR[kind.code](builder, number, getattr(packed, name), default)
+        elif offsets[name] is not None:
+            builder.PrependUOffsetTRelativeSlot(number, offsets[name], 0)
+    return int(builder.EndObject())
+
+
+_WRITE_SCALAR: dict[str, Callable[[Any, int, Any, Any], None]] = {
+    "b": Builder.PrependInt8Slot,
+    "B": Builder.PrependUint8Slot,
+    "?": Builder.PrependBoolSlot,
+    "i": Builder.PrependInt32Slot,
+    "I": Builder.PrependUint32Slot,
+    "q": Builder.PrependInt64Slot,
+    "Q": Builder.PrependUint64Slot,
+    "f": Builder.PrependFloat32Slot,
+}
+
+
+def _pack_part(builder: Any, kind: Kind, held: Any) -> int | None:
+    """What must stand in the file before the table that points to it."""
+    if held is None or kind.form in ("scalar", "present"):
+        return None
+    match kind.form:
+        case "text":
+            return int(builder.CreateString(held))
+        case "numbers":
+            return _pack_bytes(builder, np.asarray(held, f"<{kind.code}"), kind.size)
+        case "data":
+            return _pack_bytes(builder, held, 16)
+        case "tables":
+            return _pack_offsets(builder, [_pack_table(builder, t) for t in held])
+        case _:
+            return _pack_table(builder, held)
+
+
+def _pack_bytes(builder: Any, array: NDArray[Any], alignment: int) -> int:
+    raw = array.tobytes()
+    builder.StartVector(array.itemsize, array.size, alignment)
+    builder.head -= len(raw)
+    builder.Bytes[builder.head : builder.head + len(raw)] = raw
+    return int(builder.EndVector())
+
+
+def _pack_offsets(builder: Any, offsets: list[int]) -> int:
+    builder.StartVector(OFFSET_BYTES, len(offsets), OFFSET_BYTES)
+    for offset in reversed(offsets):
+        builder.PrependUOffsetTRelative(offset)
+    return int(builder.EndVector())
+
+
+# Reading
+
+
+def unpack(cls: type[T], raw: bytes, identifier: bytes) -> T:
+    """The root table of a file."""
+    if raw[4:8] != identifier:
+        raise MalformedError(f"bytes 4 to 8 are {identifier!r}, found {raw[4:8]!r}")
+    reader = _Reader(raw)
+    made: T = reader.table(cls, reader.follow(0))
+    return made
+
+
+class _Reader:
+    """Checked access to bytes, with a budget of elements."""
+
+    def __init__(self, raw: bytes) -> None:
+        self.raw = raw
+        self.budget = ELEMENTS_PER_BYTE * len(raw)
+
+    def number(self, code: str, at: int) -> Any:
+        self.want(at, struct.calcsize(code))
+        return struct.unpack_from(f"<{code}", self.raw, at)[0]
+
+    def want(self, at: int, size: int) -> None:
+        if at < 0 or at + size > len(self.raw):
+            raise MalformedError(f"an offset points to byte {at} of {len(self.raw)}")
+
+    def spend(self, elements: int) -> None:
+        self.budget -= elements
+        if self.budget < 0:
+            raise MalformedError("its tables hold more elements than a file of this size can describe")
+
+    def follow(self, at: int) -> int:
+        return at + int(self.number("I", at))
+
+    def table(self, cls: type[Table], at: int) -> Any:
+        self.spend(1 + len(cls.layout))
+        vtable = at - int(self.number("i", at))
+        slots = (int(self.number("H", vtable)) - 4) // 2
+        places = [int(self.number("H", vtable + 4 + 2 * n)) if n < slots else 0 for _, n, _, _ in cls.layout]
+        fields: dict[str, Any] = {}
+        for (name, _, kind, _), place in zip(cls.layout, places, strict=True):
+            if place:
+                fields[name] = self.field(kind, at + place, fields)
+        return cls(**fields)
+
+    def field(self, kind: Kind, at: int, fields: Mapping[str, Any]) -> Any:
+        match kind.form:
+            case "present":
+                return True
+            case "scalar":
+                return self.number(kind.code, at)
+            case "text":
+                return bytes(self.vector("B", self.follow(at))).decode("utf-8", "replace")
+            case "numbers":
+                return self.vector(kind.code, self.follow(at)).tolist()
+            case "data":
+                return self.view("B", self.follow(at))
+            case "table":
+                return self.table(kind.of(), self.follow(at))  # type: ignore[misc]  # tables have a class
+            case "tables":
+                return self.tables(kind.of(), self.follow(at))  # type: ignore[misc]
+            case _:
+                cls = kind.of().get(fields.get(kind.tag))  # type: ignore[misc]
+                return self.table(cls, self.follow(at)) if cls else None
+
+    def tables(self, cls: type[Table], at: int) -> list[Any]:
+        count = len(self.vector("I", at))
+        return [self.table(cls, self.follow(at + OFFSET_BYTES * (1 + n))) for n in range(count)]
+
+    def vector(self, code: str, at: int) -> NDArray[Any]:
+        seen = self.view(code, at)
+        self.spend(len(seen))
+        return seen
+
+    def view(self, code: str, at: int) -> NDArray[Any]:
+        """The vector as it lies in the file."""
+        length, dtype = int(self.number("I", at)), np.dtype(f"<{code}")
+        self.want(at + OFFSET_BYTES, length * dtype.itemsize)
+        return np.frombuffer(self.raw, dtype, length, at + OFFSET_BYTES)
