@@ -7,29 +7,44 @@ from pillion.ir import text
 from pillion.ir.graph import Graph
 from pillion.ir.op import Op
 from pillion.ops.conv import Conv2d, DepthwiseConv2d
+from pillion.ops.div import Div
 from pillion.ops.elementwise import Add, Maximum, Minimum, Mul, Sub
 from pillion.ops.formats import Dequantize, Quantize, Requantize
 from pillion.ops.linear import Linear
 from pillion.ops.lut import Clamp, Function, Lut
+from pillion.ops.matmul import BatchMatmul
 from pillion.ops.movement import Concat, Pad, Reshape, Slice, Transpose
 from pillion.ops.pool import AvgPool2d, MaxPool2d, Mean
+from pillion.ops.prelu import Prelu
+from pillion.ops.reduce import ReduceMax, ReduceMin, ReduceSum
+from pillion.ops.resize import ResizeBilinear, ResizeNearest
 from pillion.ops.segment import Segment
 from pillion.ops.softmax import Softmax
+from pillion.ops.transpose_conv import TransposeConv2d
 
 ALL_OPS: tuple[type[Op], ...] = (
     Conv2d,
     DepthwiseConv2d,
+    TransposeConv2d,
     Linear,
+    BatchMatmul,
     Add,
     Sub,
     Mul,
+    Div,
     Minimum,
     Maximum,
     Lut,
+    Prelu,
     Clamp,
     AvgPool2d,
     MaxPool2d,
     Mean,
+    ReduceSum,
+    ReduceMax,
+    ReduceMin,
+    ResizeNearest,
+    ResizeBilinear,
     Softmax,
     Concat,
     Slice,

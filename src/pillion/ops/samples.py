@@ -35,20 +35,20 @@ def random_like(v: Value, seed: int = 0) -> Array:
     return rng.integers(low, high, v.shape, endpoint=True).astype(v.dtype.numpy)
 
 
-def _weights(shape: Shape, axis: int, seed: int, *, power_of_two: bool = False) -> Value:
+def conv_weights(shape: Shape, axis: int, seed: int, *, power_of_two: bool = False) -> Value:
     rng = np.random.default_rng(seed)
     scales = np.full(shape[axis], 2.0**-6) if power_of_two else rng.uniform(0.002, 0.02, shape[axis])
     data = rng.integers(-127, 127, shape, endpoint=True).astype(np.int8)
     return constant("weights", data, PerChannel(tuple(scales.tolist()), axis))
 
 
-def _bias(x: Value, weights: Value, count: int, seed: int) -> Value:
+def conv_bias(x: Value, weights: Value, count: int, seed: int) -> Value:
     data = np.random.default_rng(seed + 1).integers(-2000, 2000, count).astype(np.int32)
     scales = tuple(float(s) * x.scale for s in weights.channel_scales)
     return constant("bias", data, PerChannel(scales, 0))
 
 
-def _make(cls: type[Op], y: Value, **fields: Any) -> Op:
+def make(cls: type[Op], y: Value, **fields: Any) -> Op:
     """The op with the result's shape inferred."""
     made = cast(Any, cls)(y=y, **fields)
     shape = made.infer().shape
@@ -76,14 +76,14 @@ def conv2d_examples(cls: type[Op]) -> Iterator[Op]:
     )
     for number, (shape, out, options) in enumerate(CONV_CASES + grouped):
         kernel, groups = options["kernel"], options.get("groups", 1)
-        weights = _weights((out, *kernel, shape[3] // groups), 0, number, power_of_two=number % 3 == 2)
+        weights = conv_weights((out, *kernel, shape[3] // groups), 0, number, power_of_two=number % 3 == 2)
         yield _convolution(cls, number, shape, weights, {k: v for k, v in options.items() if k != "kernel"})
 
 
 def depthwise_examples(cls: type[Op]) -> Iterator[Op]:
     for number, (shape, out, options) in enumerate(CONV_CASES):
         multiplier = 3 if number == 3 else out if shape[3] == 1 else 1
-        weights = _weights((1, *options["kernel"], shape[3] * multiplier), 3, number, power_of_two=number % 3 == 2)
+        weights = conv_weights((1, *options["kernel"], shape[3] * multiplier), 3, number, power_of_two=number % 3 == 2)
         yield _convolution(cls, number, shape, weights, {k: v for k, v in options.items() if k != "kernel"})
 
 
@@ -92,17 +92,17 @@ def _convolution(cls: type[Op], number: int, shape: Shape, weights: Value, optio
     out = len(cast(PerChannel, weights.type.quant).scales)
     y = value("y", (), (0.25, 1.7, 0.03, 2.0**-2)[number % 4], ZERO_POINTS[(number + 1) % 4])
     bounds = ({}, {"low": y.zero_point}, {"low": max(-100, y.zero_point), "high": 120})[number % 3]
-    return _make(cls, y, x=x, weights=weights, bias=_bias(x, weights, out, number), **options, **bounds)
+    return make(cls, y, x=x, weights=weights, bias=conv_bias(x, weights, out, number), **options, **bounds)
 
 
 def linear_examples(cls: type[Op]) -> Iterator[Op]:
     shapes = (((1, 1), 1), ((3, 7), 8), ((2, 3, 9), 5), ((1, 64), 10), ((5, 33), 17), ((1, 640), 128))
     for number, (shape, out) in enumerate(shapes):
         x = value("x", shape, 2.0**-4 if number % 2 else 0.031, ZERO_POINTS[number % 4])
-        weights = _weights((out, shape[-1]), 0, number, power_of_two=number % 2 == 1)
+        weights = conv_weights((out, shape[-1]), 0, number, power_of_two=number % 2 == 1)
         y = value("y", (), (2.0**-1, 0.37)[number % 2], ZERO_POINTS[(number + 2) % 4])
         bounds = {"low": y.zero_point} if number == 3 else {}
-        yield _make(cls, y, x=x, weights=weights, bias=_bias(x, weights, out, number), **bounds)
+        yield make(cls, y, x=x, weights=weights, bias=conv_bias(x, weights, out, number), **bounds)
 
 
 BROADCASTS: tuple[tuple[Shape, Shape], ...] = (
@@ -125,7 +125,7 @@ def binary_examples(cls: type[Op]) -> Iterator[Op]:
             b = value("b", b_shape, a.scale if shared else a.scale * ratio, zero_point if shared else ZERO_POINTS[(number + 1) % 4])
             y = value("y", (), a.scale if shared else a.scale * 1.5 if ratio != 0.5 else 0.125, zero_point if shared else ZERO_POINTS[(number + 3) % 4])
             bounds = {"low": y.zero_point} if number == 1 and not shared else {}
-            yield _make(cls, y, a=a, b=b, **bounds)
+            yield make(cls, y, a=a, b=b, **bounds)
 
 
 def pool_examples(cls: type[Op]) -> Iterator[Op]:
@@ -138,7 +138,7 @@ def pool_examples(cls: type[Op]) -> Iterator[Op]:
     )
     for number, (shape, options) in enumerate(cases):
         x = value("x", shape, 0.02, ZERO_POINTS[number % 4])
-        yield _make(cls, value("y", (), 0.02, x.zero_point), x=x, **options)
+        yield make(cls, value("y", (), 0.02, x.zero_point), x=x, **options)
 
 
 def reduce_examples(cls: type[Op]) -> Iterator[Op]:
@@ -154,7 +154,7 @@ def reduce_examples(cls: type[Op]) -> Iterator[Op]:
         for ratio in RATIOS[number % 2 :: 2]:
             x = value("x", shape, 0.04, ZERO_POINTS[number % 4])
             y = value("y", (), 0.04 / ratio, ZERO_POINTS[(number + 1) % 4])
-            yield _make(cls, y, x=x, axes=axes, keepdims=keepdims)
+            yield make(cls, y, x=x, axes=axes, keepdims=keepdims)
 
 
 def lut_examples(cls: type[Op], functions: type[Enum]) -> Iterator[Op]:
@@ -166,21 +166,21 @@ def lut_examples(cls: type[Op], functions: type[Enum]) -> Iterator[Op]:
             options = {"low": -0.5, "high": 1.25}
         if function.value == "table":
             options = {"table": constant("table", np.random.default_rng(7).integers(-128, 128, 256).astype(np.int8))}
-        yield _make(cls, value("y", (), *fixed), x=x, function=function, **options)
+        yield make(cls, value("y", (), *fixed), x=x, function=function, **options)
 
 
 def rescale_examples(cls: type[Op]) -> Iterator[Op]:
     for number, ratio in enumerate(RATIOS * 2):
         x = value("x", (2, 5, 33), 0.0625, ZERO_POINTS[number % 4])
         y = value("y", (), x.scale / ratio, ZERO_POINTS[(number // 2) % 4])
-        yield _make(cls, y, x=x, **({"low": -20, "high": 100} if cls.kind == "clamp" else {}))
+        yield make(cls, y, x=x, **({"low": -20, "high": 100} if cls.kind == "clamp" else {}))
     x = value("x", (7,), 0.1, 3)
-    yield _make(cls, value("y", (), 0.1, 3), x=x, **({"low": -3} if cls.kind == "clamp" else {}))
+    yield make(cls, value("y", (), 0.1, 3), x=x, **({"low": -3} if cls.kind == "clamp" else {}))
 
 
 def softmax_examples(cls: type[Op], output: PerTensor) -> Iterator[Op]:
     for number, (shape, scale) in enumerate((((1, 2), 0.1), ((2, 3, 7), 0.02), ((1, 33), 0.5), ((3, 1), 1.5), ((1, 1000), 0.004))):
-        yield _make(cls, value("y", (), output.scale, output.zero_point), x=value("x", shape, scale, ZERO_POINTS[number % 4]))
+        yield make(cls, value("y", (), output.scale, output.zero_point), x=value("x", shape, scale, ZERO_POINTS[number % 4]))
 
 
 def border_examples(cls: type[Op]) -> Iterator[Op]:
@@ -188,7 +188,7 @@ def border_examples(cls: type[Op]) -> Iterator[Op]:
         quantized = value("x" if cls.kind == "dequantize" else "y", (2, 3, 11), scale, ZERO_POINTS[number])
         plain = real("y" if cls.kind == "dequantize" else "x", (2, 3, 11))
         first, second = (quantized, plain) if cls.kind == "dequantize" else (plain, quantized)
-        yield _make(cls, second, x=first)
+        yield make(cls, second, x=first)
 
 
 MOVEMENT_CASES: dict[str, tuple[tuple[Shape, Shape, dict[str, Any]], ...]] = {
@@ -221,6 +221,6 @@ def movement_examples(cls: type[Op]) -> Iterator[Op]:
         if cls.kind == "concat":
             axis = attributes["axis"]
             wider = tuple(d + 1 if i == axis else d for i, d in enumerate(shape))
-            yield _make(cls, y, xs=(x, value("x2", wider, 0.1, zero_point), value("x3", shape, 0.1, zero_point)), **attributes)
+            yield make(cls, y, xs=(x, value("x2", wider, 0.1, zero_point), value("x3", shape, 0.1, zero_point)), **attributes)
         else:
-            yield _make(cls, y, x=x, **attributes)
+            yield make(cls, y, x=x, **attributes)

@@ -1,0 +1,96 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Division by a tensor."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import numpy as np
+from numpy.typing import NDArray
+
+from pillion.ir import numerics
+from pillion.ir.numerics import Arithmetic, Int64Array, Multiplier
+from pillion.ir.op import Op, op, operand, result
+from pillion.ir.types import Array, Value
+from pillion.ops import samples_more
+from pillion.ops.elementwise import Binary
+from pillion.ops.softmax import one_over_one_plus
+
+LARGEST_SHIFT = 22
+"""Of the ratio of the scales under `tflite`: more would shift products out of 32 bits."""
+SHORTEST_HEADROOM = 23
+"""Sign bits of the difference of two int8 values in 32 bits, but the sign itself."""
+
+
+@op("div")
+class Div(Binary):
+    """a / b; where b is zero, so is the result.
+
+    `cmsis-nn` divides in float32, multiplies by the float32 ratio of the scales, and rounds half away from zero.
+    `tflite` multiplies in fixed point by the reciprocal of b. Quotients so small that LiteRT's shift exceeds 31 places,
+    which C leaves undefined, are zero here."""
+
+    a: Value = operand()
+    b: Value = operand()
+    y: Value = result()
+    low: int = -128
+    high: int = 127
+
+    @property
+    def ratio(self) -> float:
+        return self.a.scale / (self.b.scale * self.y.scale)
+
+    @property
+    def multiplier(self) -> Multiplier:
+        return numerics.encode(self.ratio)
+
+    @property
+    def is_defined_in_litert(self) -> bool:
+        """Whether no pair of operands makes LiteRT shift by more than 31 places."""
+        distance = max(127 - self.b.zero_point, self.b.zero_point + 128)
+        return distance.bit_length() - 1 + 31 - self.multiplier.shift <= 31
+
+    def check(self) -> None:
+        super().check()
+        if self.a.is_quantized and self.multiplier.shift > LARGEST_SHIFT:
+            raise self.refuse(f"the ratio of the scales is less than 2^{LARGEST_SHIFT}", f"{self.ratio!r}")
+
+    def reference(self, arithmetic: Arithmetic, *operands: Array) -> Array:
+        a, b = (x.astype(np.int64) - v.zero_point for x, v in zip(operands, (self.a, self.b), strict=True))
+        a, b = np.broadcast_arrays(a, b)
+        quotient = self._in_fixed_point(a, b) if arithmetic is Arithmetic.TFLITE else self._in_float(a, b)
+        return numerics.saturate(np.where(b == 0, 0, quotient) + self.y.zero_point, self.low, self.high)
+
+    def _in_float(self, a: Int64Array, b: Int64Array) -> NDArray[np.float64]:
+        quotient = a.astype(np.float32) / np.where(b == 0, 1, b).astype(np.float32)
+        return numerics.round_half_away(quotient * np.float32(self.ratio))
+
+    def _in_fixed_point(self, a: Int64Array, b: Int64Array) -> Int64Array:
+        numerator = np.where(b < 0, -a, a)
+        divisor = np.abs(b)
+        headroom = leading_sign_bits(numerator)
+        product = numerics.multiply_high(numerator << headroom, reciprocals()[divisor])
+        places = bits_of(divisor) - 1 + headroom - self.multiplier.shift
+        scaled = numerics.multiply_high(product, self.multiplier.mantissa)
+        return np.where(places > 31, 0, numerics.shift_right(scaled, np.minimum(places, 31)))
+
+    @classmethod
+    def examples(cls) -> Iterator[Op]:
+        yield from samples_more.div_examples(cls)
+
+
+def bits_of(x: Int64Array) -> Int64Array:
+    """Binary digits of numbers that are not negative and less than 2^52."""
+    return np.frexp(x.astype(np.float64))[1].astype(np.int64)
+
+
+def leading_sign_bits(x: Int64Array) -> Int64Array:
+    """How often a 32-bit number can be doubled."""
+    return 31 - bits_of(np.where(x < 0, ~x, x))
+
+
+def reciprocals() -> Int64Array:
+    """2^k / b in Q0.31 for b from 0 to 255, k being the place of the first digit of b; 0 for 0."""
+    b = np.arange(1, 256, dtype=np.int64)
+    fraction = (b << (32 - bits_of(b))) - 2**31
+    return np.concatenate([[0], one_over_one_plus(fraction)])

@@ -1,0 +1,59 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A leaky relu whose slope is a tensor."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import numpy as np
+
+from pillion.ir import numerics
+from pillion.ir.numerics import Arithmetic, Multiplier
+from pillion.ir.op import Op, op, operand, result, want_dtype
+from pillion.ir.types import Array, Shape, TensorType, Value
+from pillion.ops import samples_more
+
+
+@op("prelu")
+class Prelu(Op):
+    """x where it is not negative, slope · x elsewhere. The slope is broadcast; at most one of its axes is larger than 1.
+
+    Under `tflite` the ratios of the scales are formed in float32."""
+
+    x: Value = operand()
+    slope: Value = operand()
+    y: Value = result()
+
+    @property
+    def slope_shape(self) -> Shape:
+        """The slope's shape with as many axes as x."""
+        return (1,) * (self.x.type.rank - self.slope.type.rank) + self.slope.shape
+
+    def multipliers(self, arithmetic: Arithmetic) -> tuple[Multiplier, Multiplier]:
+        """For what is not negative, and for the product of the rest with the slope."""
+        whole = numerics.ratio(arithmetic, (self.x.scale,), self.y.scale, float32_in_tflite=True)
+        scales = (self.x.scale, self.slope.scale)
+        return numerics.encode(whole), numerics.encode(numerics.ratio(arithmetic, scales, self.y.scale, float32_in_tflite=True))
+
+    def infer(self) -> TensorType:
+        return TensorType(self.x.shape, self.x.dtype)
+
+    def check(self) -> None:
+        want_dtype(self, self.slope, self.x.dtype)
+        shape = self.slope_shape
+        fits = len(shape) == self.x.type.rank and all(s in (1, d) for s, d in zip(shape, self.x.shape, strict=True))
+        if not fits or sum(s > 1 for s in shape) > 1:
+            here = f"{list(self.slope.shape)} for {list(self.x.shape)}"
+            raise self.refuse("the slope is one number, or one for each index of one axis", here)
+
+    def reference(self, arithmetic: Arithmetic, *operands: Array) -> Array:
+        x = operands[0].astype(np.int64) - self.x.zero_point
+        slope = operands[1].astype(np.int64).reshape(self.slope_shape) - self.slope.zero_point
+        plain, sloped = self.multipliers(arithmetic)
+        positive = numerics.requantize(x, plain.mantissa, plain.shift)
+        negative = numerics.requantize(x * slope, sloped.mantissa, sloped.shift)
+        return numerics.saturate(np.where(x >= 0, positive, negative) + self.y.zero_point, -128, 127)
+
+    @classmethod
+    def examples(cls) -> Iterator[Op]:
+        yield from samples_more.prelu_examples(cls)

@@ -1,0 +1,111 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Sums and extrema over any axes."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+
+import numpy as np
+
+from pillion.ir import numerics
+from pillion.ir.numerics import Arithmetic, Multiplier
+from pillion.ir.op import Op, Quantization, op, operand, result, want_same_quant
+from pillion.ir.types import Array, DType, TensorType, Value
+from pillion.ops import samples_more
+from pillion.ops.pool import check_axes, reduced_shape
+
+
+class Reduction(Op):
+    """Shape rule of all reductions."""
+
+    x: Value
+    y: Value
+    axes: tuple[int, ...]
+    keepdims: bool
+
+    @property
+    def count(self) -> int:
+        """Elements behind one of the result."""
+        return math.prod(self.x.shape[a] for a in self.axes)
+
+    def infer(self) -> TensorType:
+        return TensorType(reduced_shape(self.x.shape, self.axes, self.keepdims), self.x.dtype)
+
+    def check(self) -> None:
+        check_axes(self, self.axes, self.x.type.rank)
+        if self.count < 1:
+            raise self.refuse("at least one element goes into each of the result", list(self.x.shape))
+
+    @classmethod
+    def examples(cls) -> Iterator[Op]:
+        yield from samples_more.reduction_examples(cls)
+
+
+@op("reduce_sum")
+class ReduceSum(Reduction):
+    """The sum over some axes.
+
+    `tflite` scales it in double precision and rounds once, half away from zero, as LiteRT's optimized kernel does (its
+    reference kernel takes int8 for uint8)."""
+
+    x: Value = operand()
+    y: Value = result()
+    axes: tuple[int, ...] = ()
+    keepdims: bool = False
+
+    @property
+    def ratio(self) -> float:
+        return self.x.scale / self.y.scale
+
+    @property
+    def multiplier(self) -> Multiplier:
+        return numerics.encode(self.ratio)
+
+    def check(self) -> None:
+        super().check()
+        if self.x.dtype is DType.INT8 and 255 * self.count > numerics.INT32_MAX:
+            raise self.refuse("sums fit 32 bits", f"{self.count} elements")
+
+    def reference(self, arithmetic: Arithmetic, *operands: Array) -> Array:
+        sums = operands[0].astype(np.int64).sum(axis=self.axes, keepdims=self.keepdims) - self.count * self.x.zero_point
+        if arithmetic is Arithmetic.TFLITE:
+            scaled = numerics.round_half_away(sums * self.ratio).astype(np.int64)
+        else:
+            scaled = numerics.requantize(sums, self.multiplier.mantissa, self.multiplier.shift)
+        return numerics.saturate(scaled + self.y.zero_point, -128, 127)
+
+
+class Extremes(Reduction):
+    """Compares integers as they are, hence shared parameters."""
+
+    def check(self) -> None:
+        super().check()
+        if self.x.dtype is DType.INT8:
+            want_same_quant(self, self.x, self.y)
+
+
+@op("reduce_max", quantization=Quantization.SHARED)
+class ReduceMax(Extremes):
+    """The largest value along some axes."""
+
+    x: Value = operand()
+    y: Value = result()
+    axes: tuple[int, ...] = ()
+    keepdims: bool = False
+
+    def reference(self, arithmetic: Arithmetic, *operands: Array) -> Array:
+        return np.asarray(operands[0].max(axis=self.axes, keepdims=self.keepdims))
+
+
+@op("reduce_min", quantization=Quantization.SHARED)
+class ReduceMin(Extremes):
+    """The smallest value along some axes."""
+
+    x: Value = operand()
+    y: Value = result()
+    axes: tuple[int, ...] = ()
+    keepdims: bool = False
+
+    def reference(self, arithmetic: Arithmetic, *operands: Array) -> Array:
+        return np.asarray(operands[0].min(axis=self.axes, keepdims=self.keepdims))

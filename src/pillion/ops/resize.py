@@ -1,0 +1,114 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Images of another height and width. Positions are found at compile time, as LiteRT finds them, for both arithmetics;
+the nearest pixel is then also PyTorch's."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import numpy as np
+from numpy.typing import NDArray
+
+from pillion.ir.numerics import Arithmetic, Int64Array
+from pillion.ir.op import Op, Quantization, op, operand, result, want_rank, want_same_quant
+from pillion.ir.types import Array, DType, Pair, TensorType, Value
+from pillion.ops import samples_more
+
+FRACTION_BITS = 10
+"""Of a position between two pixels."""
+ONE = 1 << FRACTION_BITS
+
+
+class Resize(Op):
+    """Shape rule of both kinds."""
+
+    x: Value
+    y: Value
+    size: Pair
+    align_corners: bool
+    half_pixel: bool
+
+    def infer(self) -> TensorType:
+        return TensorType((self.x.shape[0], *self.size, self.x.shape[3]), self.x.dtype)
+
+    def check(self) -> None:
+        want_rank(self, self.x, 4)
+        if min(*self.size, *self.x.shape[1:3]) < 1:
+            raise self.refuse("height and width are positive", f"{self.x.shape[1:3]} to {self.size}")
+        if self.align_corners and self.half_pixel:
+            raise self.refuse("align_corners and half_pixel exclude each other", self.attributes)
+        if self.x.dtype is DType.INT8:
+            want_same_quant(self, self.x, self.y)
+
+    @classmethod
+    def examples(cls) -> Iterator[Op]:
+        yield from samples_more.resize_examples(cls)
+
+
+@op("resize_nearest", quantization=Quantization.SHARED)
+class ResizeNearest(Resize):
+    """The nearest pixel. The first pixels lie on each other; or, with `align_corners`, the first and the last; or, with
+    `half_pixel`, the outer edges."""
+
+    x: Value = operand()
+    y: Value = result()
+    size: Pair = (1, 1)
+    align_corners: bool = False
+    half_pixel: bool = False
+
+    def sources(self, axis: int) -> Int64Array:
+        """For each row (axis 0) or column (axis 1) of the result, that of the image: positions are float32."""
+        before, after = self.x.shape[1 + axis], self.size[axis]
+        apart = self.align_corners and after > 1
+        scale = np.float32(before - 1) / np.float32(after - 1) if apart else np.float32(before) / np.float32(after)
+        offset = np.float32(0.5 if self.half_pixel else 0)
+        position = (np.arange(after, dtype=np.float32) + offset) * np.float32(scale)
+        nearest = np.floor(position + np.float32(0.5)) if self.align_corners else np.floor(position)
+        return np.asarray(np.clip(nearest.astype(np.int64), 0, before - 1), np.int64)
+
+    def reference(self, arithmetic: Arithmetic, *operands: Array) -> Array:
+        return np.ascontiguousarray(operands[0][:, self.sources(0)][:, :, self.sources(1)])
+
+
+@op("resize_bilinear", quantization=Quantization.SHARED)
+class ResizeBilinear(Resize):
+    """A mixture of the four pixels around, in 10 bits for each axis, rounded half away from zero. PyTorch's
+    `align_corners=False` is `half_pixel`."""
+
+    x: Value = operand()
+    y: Value = result()
+    size: Pair = (1, 1)
+    align_corners: bool = False
+    half_pixel: bool = False
+
+    def sources(self, axis: int) -> NDArray[np.int64]:
+        """[size, 3]: for each row or column of the result, two of the image, and how many of 1024 parts come from the
+        second one."""
+        before, after = self.x.shape[1 + axis], self.size[axis]
+        if self.align_corners and after > 1:
+            step = (((before - 1) << FRACTION_BITS) + (after - 1) // 2) // (after - 1)
+        else:
+            step = ((before << FRACTION_BITS) + after // 2) // after
+        position = np.arange(after, dtype=np.int64) * step + (step // 2 - ONE // 2 if self.half_pixel else 0)
+        first = np.maximum(position // ONE, 0)
+        second = np.minimum(-(-position // ONE), before - 1)
+        return np.stack([first, second, position - ONE * first], axis=1)
+
+    def check(self) -> None:
+        super().check()
+        if any(int(self.sources(axis)[:, 0].max()) >= self.x.shape[1 + axis] for axis in (0, 1)):
+            raise self.refuse("10 bits are enough to stay inside the image", f"{self.x.shape[1:3]} to {self.size}")
+
+    def reference(self, arithmetic: Arithmetic, *operands: Array) -> Array:
+        x = operands[0].astype(np.int64)
+        rows, columns = self.sources(0), self.sources(1)
+        lower = rows[:, 2].reshape(-1, 1, 1)
+        mixed = x[:, rows[:, 0]] * (ONE - lower) + x[:, rows[:, 1]] * lower
+        right = columns[:, 2].reshape(-1, 1)
+        sums = mixed[:, :, columns[:, 0]] * (ONE - right) + mixed[:, :, columns[:, 1]] * right
+        half = ONE * ONE // 2
+        return np.asarray(np.sign(sums) * ((np.abs(sums) + half) >> (2 * FRACTION_BITS)), np.int8)
+
+    @property
+    def macs(self) -> int:
+        return 4 * self.y.type.elements

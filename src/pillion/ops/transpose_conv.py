@@ -1,0 +1,89 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Transposed convolution over NHWC images."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import numpy as np
+
+from pillion.ir.numerics import Arithmetic
+from pillion.ir.op import Op, op, operand, result, want_rank
+from pillion.ir.types import Array, DType, Pair, Shape, Sides, Value
+from pillion.ops import samples_more
+from pillion.ops.conv import Convolution
+
+
+@op("transpose_conv2d")
+class TransposeConv2d(Convolution):
+    """Every input pixel, times weights [out, kernel_h, kernel_w, in], is added to the result from its own place times the
+    stride on. `padding` is cut off the result, `output_padding` put to its bottom and right (only the bias arrives there)."""
+
+    x: Value = operand()
+    weights: Value = operand()
+    bias: Value = operand()
+    y: Value = result()
+    stride: Pair = (1, 1)
+    dilation: Pair = (1, 1)
+    padding: Sides = (0, 0, 0, 0)
+    output_padding: Pair = (0, 0)
+    low: int = -128
+    high: int = 127
+
+    @property
+    def weights_out_channels(self) -> int:
+        return self.weights.shape[0]
+
+    @property
+    def weights_per_output(self) -> Array:
+        return self.weights.constant.reshape(self.weights.shape[0], -1)
+
+    @property
+    def whole(self) -> Pair:
+        """Height and width before anything is cut off, `output_padding` among them."""
+        axes = zip(self.x.shape[1:3], self.kernel, self.stride, self.dilation, self.output_padding, strict=True)
+        height, width = ((size - 1) * s + d * (k - 1) + 1 + more for size, k, s, d, more in axes)
+        return height, width
+
+    @property
+    def output_shape(self) -> Shape:
+        top, left, bottom, right = self.padding
+        return (self.x.shape[0], self.whole[0] - top - bottom, self.whole[1] - left - right, self.weights_out_channels)
+
+    @property
+    def macs(self) -> int:
+        return self.x.type.elements // max(self.in_channels, 1) * self.weights.type.elements
+
+    def check(self) -> None:
+        want_rank(self, self.x, 4)
+        want_rank(self, self.weights, 4)
+        if min(*self.stride, *self.dilation) < 1 or min(*self.padding, *self.output_padding) < 0:
+            raise self.refuse("strides and dilations are positive, paddings not negative", self.attributes)
+        steps = zip(self.output_padding, self.stride, self.dilation, strict=True)
+        if any(more >= max(s, d) for more, s, d in steps):
+            raise self.refuse("output_padding is smaller than the stride or the dilation", self.attributes)
+        if min(self.output_shape[1:3]) < 1:
+            raise self.refuse("padding leaves something of the result", f"{self.whole}, padding {self.padding}")
+        if self.weights.shape[3] != self.in_channels:
+            raise self.refuse(f"weights are [out, h, w, {self.in_channels}]", list(self.weights.shape))
+        if self.bias.shape != (self.weights_out_channels,):
+            raise self.refuse(f"one bias for each of {self.weights_out_channels} channels", list(self.bias.shape))
+        if self.x.dtype is DType.INT8:
+            self.check_integers()
+
+    def reference(self, arithmetic: Arithmetic, *operands: Array) -> Array:
+        x, weights, bias = operands
+        pixels, filters = x.astype(np.float64) - self.x.zero_point, weights.astype(np.float64)
+        sums = np.zeros((x.shape[0], *self.whole, self.weights_out_channels))
+        rows, columns = (size * s for size, s in zip(x.shape[1:3], self.stride, strict=True))
+        for tap in np.ndindex(*self.kernel):
+            top, left = (t * d for t, d in zip(tap, self.dilation, strict=True))
+            reached = np.s_[:, top : top + rows : self.stride[0], left : left + columns : self.stride[1]]
+            sums[reached] += pixels @ filters[:, tap[0], tap[1]].T
+        _, height, width, _ = self.output_shape
+        top, left = self.padding[:2]
+        return self.finish(sums[:, top : top + height, left : left + width], bias)
+
+    @classmethod
+    def examples(cls) -> Iterator[Op]:
+        yield from samples_more.transpose_conv_examples(cls)
