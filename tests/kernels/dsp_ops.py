@@ -4,13 +4,13 @@
 from __future__ import annotations
 
 import math
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 
 from pillion.ir.op import Op
-from pillion.ir.types import Array, DType, PerChannel, PerTensor, Shape, TensorType, Value, constant
-from pillion.ops.conv import Conv2d
+from pillion.ir.types import DType, Pair, PerChannel, PerTensor, Shape, TensorType, Value, constant
+from pillion.ops.conv import Conv2d, DepthwiseConv2d
 
 ZERO_POINTS = (-128, 0, 127, 5, -37)
 BOUNDS = ({}, {}, {"low": 0}, {"low": -20, "high": 90})
@@ -42,13 +42,26 @@ def bias_of(count: int, taps: int, rng: np.random.Generator) -> Value:
     return constant("bias", rng.integers(-reach, reach, count, endpoint=True).astype(np.int32))
 
 
-def conv2d(shape: Shape, out: int, kernel: tuple[int, int] = (1, 1), *, seed: int = 0, out_zp: int | None = None, **fields: Any) -> Conv2d:
-    rng = np.random.default_rng([seed, *shape, out])
-    taps = math.prod(kernel) * shape[3] // fields.get("groups", 1)
+def convolution(cls: type[Op], shape: Shape, weights_shape: Shape, axis: int, seed: int, out_zp: int | None, **fields: Any) -> Any:
+    rng = np.random.default_rng([seed, *shape, *weights_shape])
+    out = weights_shape[axis]
+    taps = math.prod(weights_shape) // out
     x = value("x", shape, IN_SCALE, ZERO_POINTS[seed % 5])
     zp = ZERO_POINTS[(seed + seed // 5) % 5] if out_zp is None else out_zp
     y = value("y", (), IN_SCALE * WEIGHT_SCALE * SPREAD * math.sqrt(taps) / 45, zp)
     if not {"low", "high"} & fields.keys():
         fields |= {name: max(-128, min(127, zp + bound)) for name, bound in BOUNDS[seed % 4].items()}
-    weights = weights_of((out, *kernel, shape[3] // fields.get("groups", 1)), 0, rng, seed)
-    return infer(Conv2d, y, x=x, weights=weights, bias=bias_of(out, taps, rng), **fields)
+    weights = weights_of(weights_shape, axis, rng, seed)
+    return infer(cls, y, x=x, weights=weights, bias=bias_of(out, taps, rng), **fields)
+
+
+def conv2d(shape: Shape, out: int, kernel: Pair = (1, 1), *, seed: int = 0, out_zp: int | None = None, **fields: Any) -> Conv2d:
+    weights_shape = (out, *kernel, shape[3] // fields.get("groups", 1))
+    return cast(Conv2d, convolution(Conv2d, shape, weights_shape, 0, seed, out_zp, **fields))
+
+
+def depthwise(
+    shape: Shape, kernel: Pair, *, multiplier: int = 1, seed: int = 0, out_zp: int | None = None, **fields: Any
+) -> DepthwiseConv2d:
+    weights_shape = (1, *kernel, shape[3] * multiplier)
+    return cast(DepthwiseConv2d, convolution(DepthwiseConv2d, shape, weights_shape, 3, seed, out_zp, **fields))

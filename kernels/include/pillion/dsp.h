@@ -43,4 +43,39 @@ void pillion_conv2d_s8_dsp(const pillion_conv2d_s8_dsp_params *p, const int8_t *
 typedef pillion_conv2d_s8_dsp_params pillion_conv2d_thin_s8_dsp_params;
 void pillion_conv2d_thin_s8_dsp(const pillion_conv2d_thin_s8_dsp_params *p, const int8_t *x, int8_t *y, void *scratch);
 
+/* Depthwise convolution, any padding; output channel = input channel * (out_c / in_c) + m. y may be x where the image is
+ * the only one and y is not larger. */
+typedef struct {
+    int32_t batch, in_h, in_w, in_c, out_h, out_w;
+    int32_t kernel_h, kernel_w, stride_h, stride_w, dilation_h, dilation_w, pad_top, pad_left;
+    int32_t in_zp, low, high, out_c, rectified;
+    const int8_t *weights;    /* [out_c][kernel_h][kernel_w], and bytes that fill the last word */
+    const int32_t *constants; /* [out_c] of 2 * (bias - in_zp * sum(w)), (2 * out_zp + 1) << (right shift - 1), multiplier */
+} pillion_depthwise_s8_dsp_params;
+
+/* With a kernel of 3x3, stride 1. */
+typedef pillion_depthwise_s8_dsp_params pillion_depthwise_3x3_s8_dsp_params;
+void pillion_depthwise_3x3_s8_dsp(const pillion_depthwise_3x3_s8_dsp_params *p, const int8_t *x, int8_t *y,
+                                  void *scratch);
+
+/* 3x3, stride 2. */
+typedef pillion_depthwise_s8_dsp_params pillion_depthwise_3x3_stride2_s8_dsp_params;
+void pillion_depthwise_3x3_stride2_s8_dsp(const pillion_depthwise_3x3_stride2_s8_dsp_params *p, const int8_t *x, int8_t *y,
+                                          void *scratch);
+
+/* 5x5, stride 1. */
+typedef pillion_depthwise_s8_dsp_params pillion_depthwise_5x5_s8_dsp_params;
+void pillion_depthwise_5x5_s8_dsp(const pillion_depthwise_5x5_s8_dsp_params *p, const int8_t *x, int8_t *y,
+                                  void *scratch);
+
+/* 5x5, stride 2. */
+typedef pillion_depthwise_s8_dsp_params pillion_depthwise_5x5_stride2_s8_dsp_params;
+void pillion_depthwise_5x5_stride2_s8_dsp(const pillion_depthwise_5x5_stride2_s8_dsp_params *p, const int8_t *x, int8_t *y,
+                                          void *scratch);
+
+/* Any kernel, stride and dilation. */
+typedef pillion_depthwise_s8_dsp_params pillion_depthwise_any_s8_dsp_params;
+void pillion_depthwise_any_s8_dsp(const pillion_depthwise_any_s8_dsp_params *p, const int8_t *x, int8_t *y,
+                                  void *scratch);
+
 #endif

@@ -10,8 +10,9 @@ from pillion.emitters.c.dsp_pack import Channels, in_fours
 from pillion.emitters.c.kernel import Call, Kernel, Params, Routine
 from pillion.ir.numerics import Arithmetic
 from pillion.ir.op import Op
+from pillion.ir.types import Pair, Value
 from pillion.ir.verdict import Verdict
-from pillion.ops.conv import Conv2d, Convolution
+from pillion.ops.conv import Conv2d, Convolution, DepthwiseConv2d
 
 BLOCK_BYTES = 24
 """Four inputs of three pixels, widened."""
@@ -24,7 +25,16 @@ def routine(name: str) -> Routine:
 CONV_1X1 = routine("conv2d_1x1")
 CONV = routine("conv2d")
 CONV_THIN = routine("conv2d_thin")
-ROUTINES = (CONV_1X1, CONV, CONV_THIN)
+Window = tuple[Pair, Pair, Pair]
+DEPTHWISE_WINDOWS: dict[str, Window | None] = {
+    "depthwise_3x3": ((3, 3), (1, 1), (1, 1)),
+    "depthwise_3x3_stride2": ((3, 3), (2, 2), (1, 1)),
+    "depthwise_5x5": ((5, 5), (1, 1), (1, 1)),
+    "depthwise_5x5_stride2": ((5, 5), (2, 2), (1, 1)),
+    "depthwise_any": None,
+}
+"""Kernel, stride and dilation that a variant is made for."""
+ROUTINES = (CONV_1X1, CONV, CONV_THIN, *map(routine, DEPTHWISE_WINDOWS))
 
 
 def kernel(name: str, op: type[Op], calls: Any, takes: Any, scratch_bytes: Any = lambda op: 0, **others: Any) -> Kernel:
@@ -102,8 +112,50 @@ def scratch_thin(op: Conv2d) -> int:
     return scratch_1x1(op) + 3 * 4 * in_fours(op.weights_per_output.shape[1])
 
 
+def takes_depthwise(op: DepthwiseConv2d, window: Window | None) -> tuple[Verdict, ...]:
+    got = (op.kernel, op.stride, op.dilation)
+    constants = constant_weights(op)
+    numbers = dsp_pack.dot_verdicts(channels_of(op)) if constants.ok else ()
+    return (Verdict("window", window in (got, None), str(window), str(got)), constants, *numbers)
+
+
+def calls_depthwise(op: DepthwiseConv2d, routine: Routine) -> tuple[Call, ...]:
+    sizes = geometry(op)
+    bounds = {"in_zp": op.x.zero_point, "low": op.low, "high": op.high, "out_c": op.out_channels}
+    params = {**sizes, **bounds, **dsp_pack.pack_depthwise(channels_of(op), op.low)}
+    return (Call(routine, params, (op.x,), op.y),)
+
+
+def scratch_depthwise(op: DepthwiseConv2d) -> int:
+    """The plane of one channel, and the last row of outputs."""
+    out_h, out_w = op.y.shape[1], 4 * in_fours(op.y.shape[2])
+    rows, columns = (
+        (out - 1) * stride + (kernel - 1) * dilation + 1
+        for out, stride, kernel, dilation in zip((out_h, out_w), op.stride, op.kernel, op.dilation, strict=True)
+    )
+    return rows * (2 * columns + 3 & ~3) + out_w
+
+
+def in_place_depthwise(op: DepthwiseConv2d) -> tuple[Value, ...]:
+    """A channel is copied before its results are written; later images must not be overwritten early."""
+    fits = op.depth_multiplier == 1 and (op.x.shape[0] == 1 or op.x.shape == op.y.shape)
+    return (op.x,) if fits and op.y.type.size_bytes <= op.x.type.size_bytes else ()
+
+
+def depthwise(name: str, window: Window | None) -> Kernel:
+    return kernel(
+        name,
+        DepthwiseConv2d,
+        lambda op, _: calls_depthwise(op, routine(name)),
+        lambda op, _: takes_depthwise(op, window),
+        scratch_depthwise,
+        in_place=in_place_depthwise,
+    )
+
+
 KERNELS: tuple[Kernel, ...] = (
     kernel("conv2d_1x1", Conv2d, calls_1x1, takes_1x1, scratch_1x1),
     kernel("conv2d", Conv2d, lambda op, _: calls_window(op, CONV), takes_conv, scratch_conv),
     kernel("conv2d_thin", Conv2d, lambda op, _: calls_window(op, CONV_THIN), takes_thin, scratch_thin),
+    *(depthwise(name, window) for name, window in DEPTHWISE_WINDOWS.items()),
 )

@@ -227,3 +227,15 @@ def with_nothing(scaled: Scaled) -> Scaled:
         np.append(scaled.least, 0),
         np.append(scaled.largest, 0),
     )
+
+
+def pack_depthwise(channels: Channels, low: int) -> Params:
+    """Constants of the depthwise kernels, by output channel. Their sums are twice what they should be."""
+    scaled = scale_channels(channels)
+    constants = np.stack([2 * scaled.sums, scaled.rounds, scaled.multipliers], axis=1)
+    weights = scaled.weights.reshape(-1)
+    return {
+        "rectified": int(low >= channels.out_zp),
+        "weights": np.append(weights, np.zeros(-weights.size % 4, np.int8)),
+        "constants": numerics.wrap32(constants).astype(np.int32).reshape(-1),
+    }

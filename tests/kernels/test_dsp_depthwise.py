@@ -1,0 +1,52 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The DSP depthwise convolutions against the reference, byte for byte, in place wherever the planner may do so."""
+
+from __future__ import annotations
+
+from itertools import product
+
+import pytest
+from dsp_ops import depthwise
+from dsp_rig import M4, M7, M33, Board, available, check
+
+from pillion.ops.conv import DepthwiseConv2d
+
+pytestmark = pytest.mark.skipif(not available(), reason="needs arm-none-eabi-gcc and qemu-system-arm")
+
+CHANNELS = (*range(1, 34), 63, 64, 65)
+SIZES = (1, 2, 3, 4, 5, 6, 7, 8, 9, 12, 13)
+FAST = [((3, 3), 1), ((3, 3), 2), ((5, 5), 1), ((5, 5), 2)]
+OTHERS = [((3, 3), 3), ((1, 1), 1), ((2, 4), 1), ((7, 3), 2), ((1, 9), 1)]
+
+
+def ops(kernel: tuple[int, int], stride: int) -> list[DepthwiseConv2d]:
+    """Every height with every width; paddings from none (where the window fits) to a window that sees nothing."""
+    made = []
+    for seed, (h, w) in enumerate(product(SIZES, SIZES)):
+        least = [max(0, k - size) for k, size in zip(kernel, (h, w), strict=True)]
+        top, left = (max(need, (seed + seed // 7) % (k + 1)) for need, k in zip(least, kernel, strict=True))
+        padding = (top, left, seed // 3 % (kernel[0] + 1), seed // 5 % (kernel[1] + 1))
+        shape = (1 + seed % 5 // 4, h, w, CHANNELS[seed % len(CHANNELS)])
+        made.append(depthwise(shape, kernel, seed=seed, stride=(stride, stride), padding=padding))
+    return made
+
+
+@pytest.mark.parametrize(("kernel", "stride"), FAST, ids=str)
+def test_every_size(kernel: tuple[int, int], stride: int) -> None:
+    check(M33, ops(kernel, stride))
+
+
+@pytest.mark.parametrize(("kernel", "stride"), OTHERS, ids=str)
+def test_other_windows(kernel: tuple[int, int], stride: int) -> None:
+    check(M33, ops(kernel, stride)[:: 3])
+
+
+@pytest.mark.parametrize("board", [M4, M7], ids=lambda board: board.cpu)
+def test_other_cores(board: Board) -> None:
+    check(board, [op for window in FAST for op in ops(*window)[::9]])
+
+
+def test_dilation_and_multiplier() -> None:
+    dilated = [depthwise((1, 7, w, 3), (3, 3), seed=w, dilation=(2, 1 + w % 3), padding=(2, 3, 1, 3)) for w in range(1, 9)]
+    multiplied = [depthwise((2, 3, w, 2), (3, 3), multiplier=m, seed=w, padding=(1, 1, 1, 1)) for w in range(1, 6) for m in (2, 3, 8)]
+    check(M33, dilated + multiplied)
