@@ -17,9 +17,11 @@ from pillion.ir.op import Op
 from pillion.ir.types import DType, PerTensor, TensorType, Value
 from pillion.ir.verify import verify
 from pillion.ops import ALL_OPS
+from pillion.ops.div import Div
 from pillion.ops.formats import Requantize
 from pillion.ops.lut import Function, Lut
 from pillion.ops.movement import Concat, Reshape, Slice
+from pillion.ops.reduce import ReduceSum
 from pillion.ops.samples import random_like
 from pillion.ops.softmax import Softmax
 
@@ -32,6 +34,8 @@ PARTIAL = (Function.SQRT, Function.RSQRT)
 def can_take_part(op: Op) -> bool:
     """Whether LiteRT answers the op for every input."""
     if (isinstance(op, Lut) and op.function in PARTIAL) or (isinstance(op, Softmax) and op.x.shape[-1] > 512):
+        return False
+    if isinstance(op, ReduceSum) or (isinstance(op, Div) and not op.b.is_constant):
         return False
     try:
         emit(Graph("g", op.activations, (op,), op.results))

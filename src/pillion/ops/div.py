@@ -18,8 +18,6 @@ from pillion.ops.softmax import one_over_one_plus
 
 LARGEST_SHIFT = 22
 """Of the ratio of the scales under `tflite`: more would shift products out of 32 bits."""
-SHORTEST_HEADROOM = 23
-"""Sign bits of the difference of two int8 values in 32 bits, but the sign itself."""
 
 
 @op("div")
@@ -42,7 +40,8 @@ class Div(Binary):
 
     @property
     def multiplier(self) -> Multiplier:
-        return numerics.encode(self.ratio)
+        """Of `tflite`: LiteRT forms the ratio in float32."""
+        return numerics.encode(float(np.float32(self.a.scale) / (np.float32(self.b.scale) * np.float32(self.y.scale))))
 
     @property
     def is_defined_in_litert(self) -> bool:
@@ -52,7 +51,7 @@ class Div(Binary):
 
     def check(self) -> None:
         super().check()
-        if self.a.is_quantized and self.multiplier.shift > LARGEST_SHIFT:
+        if all(v.is_quantized for v in (self.a, self.b, self.y)) and self.multiplier.shift > LARGEST_SHIFT:
             raise self.refuse(f"the ratio of the scales is less than 2^{LARGEST_SHIFT}", f"{self.ratio!r}")
 
     def reference(self, arithmetic: Arithmetic, *operands: Array) -> Array:

@@ -34,8 +34,8 @@ class Reduction(Op):
 
     def check(self) -> None:
         check_axes(self, self.axes, self.x.type.rank)
-        if self.count < 1:
-            raise self.refuse("at least one element goes into each of the result", list(self.x.shape))
+        if not self.axes or self.count < 1:
+            raise self.refuse("at least one axis, none of them empty", f"axes {self.axes} of {list(self.x.shape)}")
 
     @classmethod
     def examples(cls) -> Iterator[Op]:

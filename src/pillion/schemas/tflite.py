@@ -211,6 +211,34 @@ class SplitOptions(Table):
     num_splits: int = scalar(0, "i")
 
 
+class DivOptions(Table):
+    fused_activation: int = scalar(0, "b")
+
+
+class TransposeConvOptions(Table):
+    padding: int = scalar(0, "b")
+    stride_w: int = scalar(1, "i")
+    stride_h: int = scalar(2, "i")
+    fused_activation: int = scalar(3, "b")
+    quantized_bias_type: int = scalar(4, "b")
+
+
+class ResizeBilinearOptions(Table):
+    align_corners: bool = scalar(2, "?")
+    half_pixel_centers: bool = scalar(3, "?")
+
+
+class ResizeNearestNeighborOptions(Table):
+    align_corners: bool = scalar(0, "?")
+    half_pixel_centers: bool = scalar(1, "?")
+
+
+class BatchMatMulOptions(Table):
+    adj_x: bool = scalar(0, "?")
+    adj_y: bool = scalar(1, "?")
+    asymmetric_quantize_inputs: bool = scalar(2, "?")
+
+
 class DequantizeOptions(Table):
     pass
 
@@ -261,12 +289,14 @@ OPTIONS: dict[int, type[Table]] = {
     9: SoftmaxOptions,
     10: ConcatenationOptions,
     11: AddOptions,
+    15: ResizeBilinearOptions,
     17: ReshapeOptions,
     21: MulOptions,
     22: PadOptions,
     26: TransposeOptions,
     27: ReducerOptions,
     28: SubOptions,
+    29: DivOptions,
     30: SqueezeOptions,
     32: StridedSliceOptions,
     33: ExpOptions,
@@ -275,12 +305,15 @@ OPTIONS: dict[int, type[Table]] = {
     39: MaximumMinimumOptions,
     43: PadV2Options,
     48: SliceOptions,
+    49: TransposeConvOptions,
     59: PackOptions,
     64: UnpackOptions,
+    74: ResizeNearestNeighborOptions,
     75: LeakyReluOptions,
     78: AbsOptions,
     89: QuantizeOptions,
     91: HardSwishOptions,
+    101: BatchMatMulOptions,
     116: GeluOptions,
 }
 """Options by the number that an operator names them with."""

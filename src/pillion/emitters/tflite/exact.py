@@ -10,7 +10,9 @@ import numpy as np
 from pillion.emitters.tflite.node import Node
 from pillion.errors import PillionError
 from pillion.ir.op import Op
-from pillion.ir.types import DType, Pair, PerTensor, Shape, Sides, Value, constant
+from pillion.ir.types import DType, Pair, PerChannel, PerTensor, Quant, Shape, Sides, Value, constant
+from pillion.ops.conv import Convolution
+from pillion.ops.linear import Linear
 from pillion.ops.lut_tflite import activation_levels
 from pillion.schemas.tflite import Activation, MaximumMinimumOptions, Padding
 
@@ -35,6 +37,24 @@ def want_constants(op: Op, *values: Value) -> None:
     for value in values:
         if not value.is_constant:
             raise refusal(op, "weights and bias are constants", repr(value))
+
+
+def symmetric(op: Op, weights: Value) -> Value:
+    """The weights; refused where their zero point is not 0."""
+    if isinstance(weights.type.quant, PerTensor) and weights.zero_point:
+        raise refusal(op, "weights have zero point 0", weights.zero_point)
+    return weights
+
+
+def bias_of(op: Convolution | Linear) -> Value:
+    """The bias with the scale of the accumulator, whatever scale it was given."""
+    quant: Quant
+    match op.weights.type.quant:
+        case PerChannel(scales):
+            quant = PerChannel(tuple(op.x.scale * scale for scale in scales), 0)
+        case _:
+            quant = PerTensor(op.x.scale * op.weights.scale)
+    return constant(op.bias.name, op.bias.constant, quant)
 
 
 def padding_code(

@@ -9,10 +9,20 @@ from typing import Any
 
 import numpy as np
 
-from pillion.emitters.tflite.exact import bounded, fused, int8_only, padding_code, refusal, want_constants
+from pillion.emitters.tflite.exact import (
+    bias_of,
+    bounded,
+    fused,
+    int8_only,
+    padding_code,
+    refusal,
+    symmetric,
+    want_constants,
+)
 from pillion.emitters.tflite.node import Node, integers
+from pillion.emitters.tflite.table_more import ROWS as MORE_ROWS
 from pillion.ir.op import Op
-from pillion.ir.types import PerChannel, PerTensor, Quant, TensorType, Value, constant
+from pillion.ir.types import PerTensor, TensorType, Value, constant
 from pillion.ops.conv import Conv2d, Convolution, DepthwiseConv2d
 from pillion.ops.elementwise import Add, Binary, Maximum, Minimum, Mul, Sub
 from pillion.ops.formats import Dequantize, Quantize, Requantize
@@ -57,7 +67,7 @@ def _convolution(
     options.padding = Padding.VALID if padding is None else padding
     options.stride_h, options.stride_w = op.stride
     options.dilation_h, options.dilation_w = op.dilation
-    inputs = (x, _weights(op, op.weights), _bias(op))
+    inputs = (x, symmetric(op, op.weights), bias_of(op))
 
     def build(y: Value, activation: Activation) -> Node:
         return Node(code, inputs, (y,), replace(options, fused_activation=activation))
@@ -87,28 +97,11 @@ def pad_node(
     return Node("PADV2", (x, paddings, fill), (y,), tflite.PadV2Options())
 
 
-def _weights(op: Op, weights: Value) -> Value:
-    if isinstance(weights.type.quant, PerTensor) and weights.zero_point:
-        raise refusal(op, "weights have zero point 0", weights.zero_point)
-    return weights
-
-
-def _bias(op: Convolution | Linear) -> Value:
-    """The bias with the scale of the accumulator, whatever scale it was given."""
-    quant: Quant
-    match op.weights.type.quant:
-        case PerChannel(scales):
-            quant = PerChannel(tuple(op.x.scale * scale for scale in scales), 0)
-        case _:
-            quant = PerTensor(op.x.scale * op.weights.scale)
-    return constant(op.bias.name, op.bias.constant, quant)
-
-
 def _linear(op: Linear) -> list[Node]:
     int8_only(op)
     want_constants(op, op.weights, op.bias)
 
-    inputs = (op.x, _weights(op, op.weights), _bias(op))
+    inputs = (op.x, symmetric(op, op.weights), bias_of(op))
 
     def build(y: Value, activation: Activation) -> Node:
         options = tflite.FullyConnectedOptions(fused_activation=activation, keep_num_dims=True)
@@ -318,5 +311,6 @@ ROWS: dict[type[Op], Row | None] = {
     Quantize: _quantize,
     Dequantize: _dequantize,
     Requantize: _quantize,
+    **MORE_ROWS,
 }
 """None: refused on purpose."""
