@@ -15,6 +15,7 @@ from pillion.errors import PillionError
 from pillion.ir.graph import Graph
 from pillion.ir.text import to_text
 from pillion.ir.types import Array
+from pillion.place import Wishes
 from pillion.program import Program
 
 Progress = Callable[[int, int | None], None]
@@ -33,6 +34,8 @@ class Request:
     io_dtype: str = "float32"
     io_layout: str = "nchw"
     intermediates: Path | None = None
+    keep_on_cpu: tuple[str, ...] = ()
+    only_npu: bool = False
 
     def __post_init__(self) -> None:
         _one_of("--io-dtype", self.io_dtype, ("float32", "int8"))
@@ -65,7 +68,7 @@ def build(request: Request, progress: Progress | None = None) -> Program:
         from pillion.compiler import finish
         from pillion.importers.tflite import read
 
-        return finish(read(request.model), chip, request.io_dtype, _watcher(request.intermediates))
+        return finish(read(request.model), chip, request.io_dtype, _placement(request), _watcher(request.intermediates))
     return _from_torch(request, progress)
 
 
@@ -90,8 +93,13 @@ def _from_torch(request: Request, progress: Progress | None) -> Program:
         io_dtype=request.io_dtype,  # type: ignore[arg-type]  # checked by Request
         io_layout=request.io_layout,  # type: ignore[arg-type]  # checked by Request
         progress=progress,
+        placement=_placement(request),
         watch=_watcher(request.intermediates),
     )
+
+
+def _placement(request: Request) -> Wishes:
+    return Wishes(request.keep_on_cpu, request.only_npu)
 
 
 def _calibration(request: Request, example_inputs: Any) -> Iterable[Any] | None:

@@ -23,6 +23,7 @@ app = typer.Typer(
 
 ModelOption = Annotated[str, typer.Option("-m", "--model", help="A zoo name (`pillion models`), file.py:factory, a .pt2 or a .tflite file.")]
 TargetOption = Annotated[str, typer.Option("-t", "--target", help="What to compile for (`pillion targets`).")]
+KeepOption = Annotated[Optional[list[str]], typer.Option("--keep-on-cpu", help="Pattern of op names or kinds that stay on the CPU (may be repeated).")]
 JsonOption = Annotated[bool, typer.Option("--json", help="Answer in JSON.")]
 
 
@@ -59,13 +60,17 @@ def compile(
     input_size: Annotated[Optional[str], typer.Option(help="Height and width for zoo models of any size: 96 or 96x128.")] = None,
     io_dtype: Annotated[str, typer.Option(help="float32 or int8: what goes in and comes out.")] = "float32",
     io_layout: Annotated[str, typer.Option(help="nchw or nhwc: how images go in and come out.")] = "nchw",
-    intermediates: Annotated[Optional[Path], typer.Option(help="A folder for the graph's text after each pass.")] = None,
+    keep_on_cpu: KeepOption = None,
+    only_npu: Annotated[bool, typer.Option("--only-npu", help="Fail if any op cannot run on the NPU.")] = False,
+    intermediates: Annotated[Optional[Path], typer.Option("-i", "--intermediates", help="A folder for the graph's text after each pass.")] = None,
     as_json: JsonOption = False,
 ) -> None:
     """Compile a model."""
     from pillion import build, report
 
-    request = build.Request(model, target, quantize, calibrate, weights, build.parse_size(input_size), io_dtype, io_layout, intermediates)
+    request = build.Request(
+        model, target, quantize, calibrate, weights, build.parse_size(input_size), io_dtype, io_layout, intermediates, tuple(keep_on_cpu or ()), only_npu
+    )
     with report.progress(quiet=as_json) as progress:
         program = build.build(request, progress)
     build.write(program, output)
@@ -94,6 +99,25 @@ def run(
     result = run_project(program, arrays, on, profile=profile, timeout=timeout)
     build.write_outputs(output or [], result.outputs)
     report.show(report.ran(manifest, on, result), as_json)
+
+
+@app.command()
+def explain(
+    model: ModelOption,
+    target: TargetOption,
+    calibrate: Annotated[Optional[Path], typer.Option(help="Calibration data, as for compile.")] = None,
+    weights: Annotated[Optional[Path], typer.Option(help="Weights for the model, as for compile.")] = None,
+    input_size: Annotated[Optional[str], typer.Option(help="Height and width, as for compile.")] = None,
+    keep_on_cpu: KeepOption = None,
+    as_json: JsonOption = False,
+) -> None:
+    """Say for every op which unit runs it, which rule decided, and what would change that."""
+    from pillion import build, report
+
+    request = build.Request(model, target, True, calibrate, weights, build.parse_size(input_size), keep_on_cpu=tuple(keep_on_cpu or ()))
+    with report.progress(quiet=as_json) as progress:
+        program = build.build(request, progress)
+    report.show(report.explained(program), as_json)
 
 
 @app.command()

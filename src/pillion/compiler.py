@@ -5,7 +5,8 @@
     quantize    batch norms folded, int8 by torchao's pt2e                      quantize/
     import      a Graph: one small typed IR, images NHWC                        importers/torch_export.py
     passes      dequantize-op-quantize becomes integer ops; movement merged     passes/
-    emit        kernels chosen, memory planned, C written                       emitters/c/, memory/
+    place       segments for the NPU, the rest for the CPU, and why             place/, devices/
+    emit        kernels chosen, memory planned, C written                       emitters/, memory/
 
 Whatever a stage cannot do it refuses with the rule, the value and the way out; nothing falls back silently.
 """
@@ -20,6 +21,8 @@ from pillion.errors import PillionError
 from pillion.ir.graph import Graph
 from pillion.passes.int8_io import int8_io
 from pillion.passes.integer import float_ops
+from pillion.place import Ledger, place
+from pillion.place import Wishes as PlacementWishes
 from pillion.program import Program
 from pillion.targets import Target, find_target
 
@@ -41,27 +44,39 @@ def compile(
     io_dtype: Literal["float32", "int8"] = "float32",
     io_layout: Literal["nchw", "nhwc"] = "nchw",
     progress: Progress | None = None,
+    placement: PlacementWishes | None = None,
     watch: Watch | None = None,
 ) -> Program:
     """Compiles a model for a target. Without `calibrate`, the example inputs alone decide the ranges.
 
-    `progress` hears of every calibration sample; `watch` sees the graph after each pass."""
+    `placement` keeps ops on the CPU or demands the NPU for all; `progress` hears of every calibration sample; `watch` sees the graph after each pass."""
     from pillion.importers.torch_export import import_program
     from pillion.quantize import ptq
 
     chip = find_target(target)
-    quantized = ptq(model, tuple(example_inputs), calibrate, progress)
+    quantized = ptq(model, tuple(example_inputs), calibrate, progress, chip.quantization)
     graph = import_program(quantized.graph_module, name or type(model).__name__.lower(), nhwc=io_layout == "nhwc")
-    return finish(graph, chip, io_dtype, watch)
+    return finish(graph, chip, io_dtype, placement, watch)
 
 
-def finish(graph: Graph, chip: Target, io_dtype: str = "float32", watch: Watch | None = None) -> Program:
+def finish(
+    graph: Graph,
+    chip: Target,
+    io_dtype: str = "float32",
+    placement: PlacementWishes | None = None,
+    watch: Watch | None = None,
+) -> Program:
     """From an imported graph to a program: the part that knows nothing of PyTorch."""
     if watch:
         watch("import", graph)
     graph = passes.run(graph, passes.PIPELINE + ((int8_io,) if io_dtype == "int8" else ()), watch)
     refuse_float(graph)
-    return Program(graph, chip)
+    if chip.npu is None:
+        return Program(graph, chip, Ledger(()))
+    placed = place(graph, chip.npu, chip.isa, placement or PlacementWishes())
+    if watch:
+        watch("place", placed.graph)
+    return Program(placed.graph, chip, placed.ledger)
 
 
 def refuse_float(graph: Graph) -> None:

@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -18,6 +18,7 @@ from pillion.ir.graph import Graph
 from pillion.ir.text import to_text
 from pillion.ir.types import Array
 from pillion.memory import MemoryPlan
+from pillion.place import Ledger
 from pillion.targets import Target
 
 
@@ -27,6 +28,8 @@ class Program:
 
     graph: Graph
     target: Target
+    ledger: Ledger = field(default_factory=lambda: Ledger(()))
+    """Where each op runs and why; empty for chips without an NPU."""
 
     @cached_property
     def lowered(self) -> CProgram:

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from pillion.executors import RunResult
+from pillion.ir.op import Op
 from pillion.program import Program
 
 Progress = Callable[[int, int | None], None]
@@ -55,6 +56,30 @@ def compiled(program: Program, output: Path) -> Facts:
         "constant_bytes": lowered.constant_bytes,
         "params_bytes": lowered.params_bytes,
     }
+
+
+EXPLAIN_COLUMNS = ("op", "kind", "unit", "segment", "rule", "wanted", "got", "flip", "crossing_bytes", "npu_cycles_estimate", "cpu_cycles_estimate", "source")
+
+
+def explained(program: Program) -> Facts:
+    """Where each op runs, and why."""
+    rows = [entry.as_row() for entry in program.ledger] or [_cpu_row(op) for op in program.graph.ops]
+    on_npu = sum(row["unit"] == "npu" for row in rows)
+    return {
+        "model": program.graph.name,
+        "target": program.target.name,
+        "ops_on_npu": on_npu,
+        "ops_on_cpu": len(rows) - on_npu,
+        "segments": len({row["segment"] for row in rows if row["segment"] is not None}),
+        "crossing_bytes": sum(row["crossing_bytes"] for row in rows),
+        "ops": rows,
+    }
+
+
+def _cpu_row(op: Op) -> Facts:
+    """The row of an op on a chip without an NPU."""
+    row: Facts = dict.fromkeys(EXPLAIN_COLUMNS)
+    return {**row, "op": op.name, "kind": op.kind, "unit": "cpu", "rule": "target.npu", "wanted": "an NPU", "got": "none", "flip": "--target imxrt700", "crossing_bytes": 0, "source": op.source}
 
 
 def ran(manifest: Mapping[str, Any], on: str, result: RunResult) -> Facts:

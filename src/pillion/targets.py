@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import difflib
 from dataclasses import dataclass
+from typing import Any
 
 from pillion.devices import neutron
 from pillion.devices.cortex_m import CORES, Core, Isa
@@ -26,6 +27,13 @@ class Target:
     sram_bytes: int | None = None
     """On-chip RAM, where that is known to limit programs."""
     aliases: tuple[str, ...] = ()
+
+    @property
+    def quantization(self) -> Any:
+        """What the chip's processors ask of the quantizer (imports torch)."""
+        from pillion.quantize import Wishes
+
+        return Wishes(**self.npu.wishes) if self.npu else Wishes()
 
     @property
     def isa(self) -> Isa:

@@ -3,8 +3,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field
 from functools import cached_property
 
 from pillion.ir.op import Op
@@ -41,6 +41,8 @@ class Device:
     """Cycles of one op (an estimate)."""
     dispatch_cycles: int = 0
     """What it takes to start a segment (an estimate)."""
+    wishes: Mapping[str, frozenset[str]] = field(default_factory=dict)
+    """What it asks of the quantizer: kinds of ops by the name of the wish."""
 
     @cached_property
     def _by_op(self) -> dict[type[Op], list[Rule]]:

@@ -200,6 +200,14 @@ def _estimate(op: Op, geometry: Geometry) -> int:
             return moved
 
 
+WISHES = {
+    "symmetric_operands": frozenset({"batch_matmul"}),
+    "shared": frozenset({"mean", "reduce_sum", "reduce_max", "reduce_min"}),
+    "per_tensor_weights": frozenset({"linear"}),
+}
+"""What the rules above need of the quantizer."""
+
+
 def neutron(name: str, geometry: Geometry) -> Device:
     """A Neutron of some size."""
     return Device(
@@ -209,6 +217,7 @@ def neutron(name: str, geometry: Geometry) -> Device:
         rules=_rules(geometry),
         estimate=lambda op: _estimate(op, geometry),
         dispatch_cycles=DISPATCH_CYCLES,
+        wishes=WISHES,
     )
 
 

@@ -321,7 +321,7 @@ def avg_pool2d(b: Builder, x: Placed, kernel_size: Any, stride: Any = (), paddin
     if count_include_pad and any(border):
         top, left, bottom, right = border
         image = b.arrange(x, NHWC)
-        x = Placed(b.emit(Pad, x=image, before=(0, top, left, 0), after=(0, bottom, right, 0), value=0.0), NHWC)
+        x = Placed(b.emit(Pad, x=image, before=(0, top, left, 0), after=(0, bottom, right, 0), value=0.0, name=f"{b.hint}_padded"), NHWC)
         return _pool(b, AvgPool2d, x, kernel_size, stride, (0, 0, 0, 0), ceil_mode, reach=border)
     return _pool(b, AvgPool2d, x, kernel_size, stride, border, ceil_mode)
 

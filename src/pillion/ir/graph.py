@@ -9,6 +9,8 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
+import numpy as np
+
 from pillion.errors import PillionError
 from pillion.ir.numerics import Arithmetic
 from pillion.ir.op import Op
@@ -98,7 +100,8 @@ class Graph:
         for op in self.ops:
             operands = [v.constant if v.is_constant else values[v] for v in op.operands]
             made = op.reference(self.arithmetic, *operands)
-            values.update(zip(op.results, made if isinstance(made, tuple) else (made,), strict=True))
+            results = made if isinstance(made, tuple) else (made,)
+            values.update(zip(op.results, map(np.asarray, results), strict=True))
         values.update((v, v.constant) for v in self.outputs if v.is_constant)
         return values
 

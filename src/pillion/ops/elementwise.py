@@ -26,13 +26,15 @@ class Binary(Op):
 
     def infer(self) -> TensorType:
         try:
-            return TensorType(tuple(np.broadcast_shapes(self.a.shape, self.b.shape)), self.a.dtype)
+            return TensorType(tuple(np.broadcast_shapes(self.a.shape, self.b.shape)), (self.activations or self.operands)[0].dtype)
         except ValueError:
             shapes = f"{list(self.a.shape)} and {list(self.b.shape)}"
             raise self.refuse("shapes are equal or broadcast", shapes) from None
 
     def check(self) -> None:
-        if self.a.dtype is not self.b.dtype:
+        """A constant may be quantized already while the other operand is still a real number."""
+        types = {v.dtype for v in (self.a, self.b) if not (v.is_constant and v.is_quantized)}
+        if len(types) > 1:
             raise self.refuse("both operands have one type", f"{self.a.dtype.value} and {self.b.dtype.value}")
 
     @classmethod

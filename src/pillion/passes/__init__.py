@@ -10,6 +10,7 @@ from pillion.ir.verify import verify
 from pillion.passes.flatten_linear import flatten_linear
 from pillion.passes.fold_constants import fold_constants
 from pillion.passes.fold_pad import fold_pad
+from pillion.passes.int8_io import int8_io
 from pillion.passes.integer import integer
 from pillion.passes.mean_to_pool import mean_to_pool
 from pillion.passes.merge_duplicates import merge_duplicates

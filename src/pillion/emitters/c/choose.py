@@ -14,6 +14,7 @@ from pillion.ir.graph import Graph
 from pillion.ir.numerics import Arithmetic
 from pillion.ir.op import Op
 from pillion.ir.verdict import Verdict, all_ok, failures
+from pillion.ops import Segment
 
 
 @dataclass(frozen=True)
@@ -31,6 +32,10 @@ class Choice:
         return "; ".join(f"not {name}: {verdict}" for name, verdict in self.passed_over)
 
 
+NPU = Kernel("npu", Segment, calls=lambda op, arithmetic: ())
+"""A segment is a call of its own form: see npu.py."""
+
+
 def kernels(isa: Isa) -> tuple[Kernel, ...]:
     """All kernels of an instruction set, the most special ones first."""
     if isa is Isa.MVE:
@@ -46,7 +51,7 @@ def kernels(isa: Isa) -> tuple[Kernel, ...]:
 
 def choose(graph: Graph, isa: Isa) -> tuple[Choice, ...]:
     """A kernel for every op of the graph."""
-    listed = kernels(isa)
+    listed = (*kernels(isa), NPU)
     return tuple(_choose_one(op, graph.arithmetic, [k for k in listed if k.op is type(op)]) for op in graph.ops)
 
 

@@ -7,16 +7,19 @@ import json
 import os
 import re
 import tempfile
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 from pillion.boards.board import firmware_files
+from pillion.devices.cortex_m import Isa
 from pillion.emitters.c import text
+from pillion.emitters.c.npu import npu_files
 from pillion.emitters.c.program import CProgram, lower
 from pillion.errors import PillionError
 from pillion.ir.graph import Graph
 from pillion.ir.types import Value
+from pillion.ops import Segment
 
 HOST_FOLDER = "host"
 """Where model.c and weights.c for other processors lie, if the core's kernels are special to it."""
@@ -34,13 +37,18 @@ def kernel_folder() -> Path:
 
 def project_files(program: CProgram, target: str) -> dict[str, str]:
     """Path → text of every file of the project."""
-    files = {**_model_files(program), **_kernel_files(program), **firmware_files()}
-    if program.isa.value != "portable":
-        portable = lower(program.graph)
-        files.update({f"{HOST_FOLDER}/{path}": content for path, content in _model_files(portable).items()})
-        files.update({f"{HOST_FOLDER}/{path}": content for path, content in _kernel_files(portable).items()})
+    files = {**_program_files(program), **firmware_files()}
+    if program.isa is not Isa.PORTABLE:
+        portable = _program_files(lower(program.graph))
+        files.update({f"{HOST_FOLDER}/{path}": content for path, content in portable.items()})
     files["manifest.json"] = json.dumps(manifest(program, target, sorted(files)), indent=2) + "\n"
     return files
+
+
+def _program_files(program: CProgram) -> dict[str, str]:
+    """The model, the stand-ins of its NPU segments, and all kernels in use."""
+    npu, inner = npu_files(program)
+    return {**_model_files(program), **npu, **_kernel_files([program, *inner])}
 
 
 def _model_files(program: CProgram) -> dict[str, str]:
@@ -52,10 +60,11 @@ def _model_files(program: CProgram) -> dict[str, str]:
     }
 
 
-def _kernel_files(program: CProgram) -> dict[str, str]:
+def _kernel_files(programs: Sequence[CProgram]) -> dict[str, str]:
     """The sources of the kernels in use and all headers, flat as a build file likes it."""
     root = kernel_folder()
-    sources = {source for routine in program.routines for source in (routine.source, *routine.also)}
+    routines = [routine for program in programs for routine in program.routines]
+    sources = {source for routine in routines for source in (routine.source, *routine.also)}
     files: dict[str, str] = {}
     for source in sorted(sources):
         _add_with_headers(root / source, files)
@@ -116,7 +125,7 @@ def _op(program: CProgram, index: int) -> dict[str, Any]:
     return {
         "name": op.name,
         "kind": op.kind,
-        "kernel": step.choice.kernel.name if step.calls else "none (alias)",
+        "kernel": step.choice.kernel.name if step.calls or isinstance(op, Segment) else "none (alias)",
         "why": step.choice.reason,
         "source": op.source,
         "macs": op.macs,
