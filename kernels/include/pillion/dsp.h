@@ -78,4 +78,16 @@ typedef pillion_depthwise_s8_dsp_params pillion_depthwise_any_s8_dsp_params;
 void pillion_depthwise_any_s8_dsp(const pillion_depthwise_any_s8_dsp_params *p, const int8_t *x, int8_t *y,
                                   void *scratch);
 
+/* Fully connected; the stream is described in kernels/dsp/linear_s8.c. */
+typedef struct {
+    const int32_t *stream;
+    const uint16_t *runs;    /* {first channel, groups}: groups of four channels, one after the other */
+    const uint16_t *repeats; /* {from, to}: halfwords of the widened row, for inputs wanted twice */
+    int32_t run_count, repeat_count;
+    int32_t rest;  /* channels of one more group, the last ones; those that fill it up have no place in y */
+    int32_t steps; /* inputs of a sum, in fours */
+    int32_t rows, in_features, out_features, low, high;
+} pillion_linear_s8_dsp_params;
+void pillion_linear_s8_dsp(const pillion_linear_s8_dsp_params *p, const int8_t *x, int8_t *y, void *scratch);
+
 #endif

@@ -13,6 +13,7 @@ from pillion.ir.op import Op
 from pillion.ir.types import Pair, Value
 from pillion.ir.verdict import Verdict
 from pillion.ops.conv import Conv2d, Convolution, DepthwiseConv2d
+from pillion.ops.linear import Linear
 
 BLOCK_BYTES = 24
 """Four inputs of three pixels, widened."""
@@ -34,7 +35,8 @@ DEPTHWISE_WINDOWS: dict[str, Window | None] = {
     "depthwise_any": None,
 }
 """Kernel, stride and dilation that a variant is made for."""
-ROUTINES = (CONV_1X1, CONV, CONV_THIN, *map(routine, DEPTHWISE_WINDOWS))
+LINEAR = routine("linear")
+ROUTINES = (CONV_1X1, CONV, CONV_THIN, LINEAR, *map(routine, DEPTHWISE_WINDOWS))
 
 
 def kernel(name: str, op: type[Op], calls: Any, takes: Any, scratch_bytes: Any = lambda op: 0, **others: Any) -> Kernel:
@@ -153,9 +155,38 @@ def depthwise(name: str, window: Window | None) -> Kernel:
     )
 
 
+def channels_of_linear(op: Linear) -> Channels:
+    multipliers, shifts = op.multipliers
+    weights, bias = op.weights.constant.astype("int8"), op.bias.constant.astype("int32")
+    return Channels(weights, bias, multipliers, shifts, op.x.zero_point, op.y.zero_point)
+
+
+def takes_linear(op: Linear, arithmetic: Arithmetic) -> tuple[Verdict, ...]:
+    """LiteRT scales the sums of a fully connected layer in double precision."""
+    rounding = Verdict("arithmetic", arithmetic is Arithmetic.CMSIS_NN, Arithmetic.CMSIS_NN.value, arithmetic.value)
+    constants = constant_weights(op)
+    return (rounding, constants, *(dsp_pack.linear_verdicts(channels_of_linear(op)) if constants.ok else ()))
+
+
+def linear_params(channels: Channels, rows: int, low: int, high: int) -> Params:
+    out_features, in_features = channels.weights.shape
+    sizes = {"rows": rows, "in_features": in_features, "out_features": out_features, "low": low, "high": high}
+    return {**dsp_pack.pack_linear(channels), **sizes}
+
+
+def calls_linear(op: Linear, arithmetic: Arithmetic) -> tuple[Call, ...]:
+    return (Call(LINEAR, linear_params(channels_of_linear(op), op.rows, op.low, op.high), (op.x,), op.y),)
+
+
+def scratch_linear(op: Linear) -> int:
+    """The widened row."""
+    return 8 * dsp_pack.linear_steps(channels_of_linear(op))
+
+
 KERNELS: tuple[Kernel, ...] = (
     kernel("conv2d_1x1", Conv2d, calls_1x1, takes_1x1, scratch_1x1),
     kernel("conv2d", Conv2d, lambda op, _: calls_window(op, CONV), takes_conv, scratch_conv),
     kernel("conv2d_thin", Conv2d, lambda op, _: calls_window(op, CONV_THIN), takes_thin, scratch_thin),
+    kernel("linear", Linear, calls_linear, takes_linear, scratch_linear),
     *(depthwise(name, window) for name, window in DEPTHWISE_WINDOWS.items()),
 )

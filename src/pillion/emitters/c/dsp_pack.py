@@ -116,11 +116,11 @@ def pair_starts(fits_b: NDArray[np.bool_]) -> tuple[list[int], bool]:
     return starts, starts[-1] == len(fits_b) - 1
 
 
-def runs_of(starts: list[int], lone: bool) -> NDArray[np.uint16]:
-    """{first channel, pairs} of each run of pairs two channels apart."""
-    cuts = [i for i, start in enumerate(starts) if i == 0 or start != starts[i - 1] + 2 or (lone and i == len(starts) - 1)]
+def runs_of(starts: list[int], width: int) -> NDArray[np.uint16]:
+    """{first channel, groups} of each run of groups that follow one another; a group is `width` channels."""
+    cuts = [i for i, start in enumerate(starts) if i == 0 or start != starts[i - 1] + width]
     lengths = np.diff([*cuts, len(starts)])
-    return np.array([(starts[cut], length) for cut, length in zip(cuts, lengths, strict=True)], np.uint16)
+    return np.array([(starts[cut], length) for cut, length in zip(cuts, lengths, strict=True)], np.uint16).reshape(-1)
 
 
 def inputs_wanted_twice(a: Int8Array, b: Int8Array) -> NDArray[np.intp]:
@@ -136,10 +136,16 @@ def split_repeats(a: Int8Array, b: Int8Array, repeats: NDArray[np.intp]) -> tupl
     return np.hstack([a, np.zeros_like(clash, np.int8)]), np.hstack([b, -clash.astype(np.int8)])
 
 
-def halfword(k: NDArray[np.intp] | int) -> NDArray[np.intp]:
-    """Where input k of the first pixel lies in the blocks (PILLION_DSP_BLOCK_WORDS)."""
-    k = np.asarray(k)
-    return k // 4 * 12 + k % 2 * 6 + k % 4 // 2
+def moves_of(repeats: NDArray[np.intp], inputs: int, words: int) -> NDArray[np.uint16]:
+    """{from, to} in halfwords for inputs wanted twice, where inputs 0 and 2 of four are `words` words before 1 and 3."""
+
+    def halfword(k: NDArray[np.intp]) -> NDArray[np.intp]:
+        return k // 4 * 4 * words + k % 2 * 2 * words + k % 4 // 2
+
+    if not len(repeats):
+        return np.zeros(1, np.uint16)  # C has no empty arrays
+    places = np.arange(inputs, inputs + len(repeats))
+    return np.stack([halfword(repeats), halfword(places)], axis=1).astype(np.uint16).reshape(-1)
 
 
 def in_fours(count: int) -> int:
@@ -154,12 +160,18 @@ def pack_pairs(a: Int8Array, b: Int8Array) -> Int32Array:
     return np.ascontiguousarray(fours).view(np.int32).reshape(len(padded), -1)
 
 
-def _stream(scaled: Scaled, a: NDArray[np.intp], b: NDArray[np.intp], words: Int32Array) -> Int32Array:
-    heads = np.stack([scaled.sums[a] + 256 * scaled.sums[b], scaled.sums[a]], axis=1)
-    shifts = scaled.rights[b] + 256 * scaled.rights[a]
-    tails = np.stack([scaled.rounds[b], scaled.multipliers[b], scaled.rounds[a], scaled.multipliers[a], shifts], axis=1)
-    pairs = np.hstack([numerics.wrap32(heads), words, numerics.wrap32(tails)])
-    return pairs.astype(np.int32).reshape(-1)
+def starts_of_sums(scaled: Scaled, a: NDArray[np.intp], b: NDArray[np.intp]) -> Int64Array:
+    """[pairs, 2]: what T = S_A + 256 S_B and S_A begin with."""
+    return np.stack([scaled.sums[a] + 256 * scaled.sums[b], scaled.sums[a]], axis=1)
+
+
+def scales(scaled: Scaled, a: NDArray[np.intp], b: NDArray[np.intp]) -> Int64Array:
+    """[pairs, 4]: `round` and multiplier of B and of A."""
+    return np.stack([scaled.rounds[b], scaled.multipliers[b], scaled.rounds[a], scaled.multipliers[a]], axis=1)
+
+
+def stream_of(*parts: Int64Array | Int32Array) -> Int32Array:
+    return numerics.wrap32(np.hstack(parts)).astype(np.int32).reshape(-1)
 
 
 @dataclass(frozen=True)
@@ -183,7 +195,7 @@ def pair_channels(scaled: Scaled) -> Pairing:
     a = np.array(starts)
     weights = with_nothing(scaled).weights
     repeats = inputs_wanted_twice(weights[a], weights[a + 1])
-    return Pairing(a, a + 1, lone, repeats, 4 * in_fours(weights.shape[1]))
+    return Pairing(a, a + 1, lone, repeats, weights.shape[1])
 
 
 def dot_steps(channels: Channels) -> int:
@@ -195,19 +207,18 @@ def pack_dot(channels: Channels, low: int) -> Params:
     """The fields of pillion_dsp_dot (kernels/dsp/dot.h); results below `low` are clamped afterwards."""
     scaled = scale_channels(channels)
     pairing = pair_channels(scaled)
-    scaled = with_nothing(scaled)
-    weights = np.pad(scaled.weights, ((0, 0), (0, -scaled.weights.shape[1] % 4)))
-    repeats = pairing.repeats
-    words = pack_pairs(*split_repeats(weights[pairing.a], weights[pairing.b], repeats))
-    runs = runs_of(pairing.a.tolist(), pairing.lone)
-    places = np.arange(pairing.inputs, pairing.inputs + len(repeats))
-    moves = np.stack([halfword(repeats), halfword(places)], axis=1).astype(np.uint16)
+    a, b, scaled = pairing.a, pairing.b, with_nothing(scaled)
+    words = pack_pairs(*split_repeats(scaled.weights[a], scaled.weights[b], pairing.repeats))
+    shifts = (scaled.rights[b] + 256 * scaled.rights[a])[:, None]
+    starts = a.tolist()
+    runs = runs_of(starts[:-1], 2) if pairing.lone else runs_of(starts, 2)
+    runs = np.append(runs, np.uint16([starts[-1], 1])) if pairing.lone else runs
     return {
-        "stream": _stream(scaled, pairing.a, pairing.b, words),
-        "runs": runs.reshape(-1),
-        "repeats": moves.reshape(-1) if len(repeats) else np.zeros(1, np.uint16),
-        "run_count": len(runs),
-        "repeat_count": len(repeats),
+        "stream": stream_of(starts_of_sums(scaled, a, b), words, scales(scaled, a, b), shifts),
+        "runs": runs,
+        "repeats": moves_of(pairing.repeats, pairing.inputs, 3),
+        "run_count": len(runs) // 2,
+        "repeat_count": len(pairing.repeats),
         "lone": int(pairing.lone),
         "steps": pairing.steps,
         "out_c": len(channels.bias),
@@ -215,18 +226,11 @@ def pack_dot(channels: Channels, low: int) -> Params:
     }
 
 
-def with_nothing(scaled: Scaled) -> Scaled:
-    """One more channel, at the end: the zeros that are paired with a channel alone."""
-    width = scaled.weights.shape[1]
-    return Scaled(
-        np.vstack([scaled.weights, np.zeros((1, width), np.int8)]),
-        np.append(scaled.sums, 0),
-        np.append(scaled.rounds, 1),
-        np.append(scaled.multipliers, np.int32(2**30)),
-        np.append(scaled.rights, 1),
-        np.append(scaled.least, 0),
-        np.append(scaled.largest, 0),
-    )
+def with_nothing(scaled: Scaled, count: int = 1) -> Scaled:
+    """Whole fours of inputs, and more channels at the end: zeros, with which channels are paired that are alone."""
+    weights = np.pad(scaled.weights, ((0, count), (0, -scaled.weights.shape[1] % 4)))
+    numbers = (scaled.sums, scaled.rounds, scaled.multipliers, scaled.rights, scaled.least, scaled.largest)
+    return Scaled(weights, *(np.append(n, np.ones(count, n.dtype)) for n in numbers))
 
 
 def pack_depthwise(channels: Channels, low: int) -> Params:
@@ -239,3 +243,54 @@ def pack_depthwise(channels: Channels, low: int) -> Params:
         "weights": np.append(weights, np.zeros(-weights.size % 4, np.int8)),
         "constants": numerics.wrap32(constants).astype(np.int32).reshape(-1),
     }
+
+
+def group_starts(fits_b: NDArray[np.bool_]) -> tuple[list[int], int]:
+    """The first channels of groups of four, and how many channels are left. The second and the fourth of a group are B
+    of their pairs; where one does not fit, the next group begins with it and overwrites what came out."""
+    starts, channel, count = [], 0, len(fits_b)
+    while count - channel > 3:
+        starts.append(channel)
+        channel += 1 if not fits_b[channel + 1] else 3 if not fits_b[channel + 3] else 4
+    return starts, count - channel
+
+
+def pack_linear(channels: Channels) -> Params:
+    """Constants of the fully connected kernel (kernels/dsp/linear_s8.c)."""
+    scaled = scale_channels(channels)
+    starts, rest = group_starts(scaled.reach < B_LIMIT)
+    runs = runs_of(starts, 4)
+    a = np.array([*starts, *([len(channels.bias) - rest] if rest else [])])
+    c = a + 2
+    scaled = with_nothing(scaled, 4)
+    both_a, both_b = np.concatenate([a, c]), np.concatenate([a + 1, c + 1])
+    repeats = inputs_wanted_twice(scaled.weights[both_a], scaled.weights[both_b])
+    words = pack_pairs(*split_repeats(scaled.weights[both_a], scaled.weights[both_b], repeats))
+    ab, cd = words.reshape(2, len(a), -1, 2)
+    shifts = scaled.rights[a + 1] + (scaled.rights[a] << 8) + (scaled.rights[c + 1] << 16) + (scaled.rights[c] << 24)
+    heads = starts_of_sums(scaled, a, a + 1), starts_of_sums(scaled, c, c + 1)
+    tails = scales(scaled, a, a + 1), shifts[:, None], scales(scaled, c, c + 1)
+    return {
+        "stream": stream_of(*heads, np.concatenate([ab, cd], axis=2).reshape(len(a), -1), *tails),
+        "runs": runs if len(runs) else np.zeros(1, np.uint16),
+        "repeats": moves_of(repeats, scaled.weights.shape[1], 1),
+        "run_count": len(runs) // 2,
+        "repeat_count": len(repeats),
+        "rest": rest,
+        "steps": in_fours(scaled.weights.shape[1] + len(repeats)),
+    }
+
+
+def linear_verdicts(channels: Channels) -> tuple[Verdict, ...]:
+    """What the products of one row need."""
+    fits_b = scale_channels(channels).reach < B_LIMIT
+    starts, rest = group_starts(fits_b)
+    last = len(fits_b) - rest + 1
+    ok = rest < 2 or bool(fits_b[last])
+    return *dot_verdicts(channels), Verdict("last_sums", ok, f"below {B_LIMIT}", "so" if ok else f"more in channel {last}")
+
+
+def linear_steps(channels: Channels) -> int:
+    steps = pack_linear(channels)["steps"]
+    assert isinstance(steps, int)
+    return steps
