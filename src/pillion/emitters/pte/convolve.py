@@ -1,0 +1,176 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Rows for what is a convolution, or can be said as one: linear with a scale per feature, and means."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from pillion.devices.cortex_m import Isa
+from pillion.emitters.pte import scratch
+from pillion.emitters.pte.movement import transposed
+from pillion.emitters.pte.node import Call, Settings, View, data, image, ints, plain, refusal, temp
+from pillion.emitters.pte.node import scratch as bytes_for_kernel
+from pillion.emitters.pte.scratch import Window
+from pillion.ir.numerics import Arithmetic
+from pillion.ir.op import Op
+from pillion.ir.types import Pair
+from pillion.ops import Conv2d, DepthwiseConv2d, Linear, Mean
+from pillion.ops.conv import Convolution
+
+LARGEST_SIDE = 65535
+"""The library holds sizes in 16 bits."""
+
+
+@dataclass(frozen=True)
+class Sums:
+    """What is done with the accumulators."""
+
+    bias: View
+    in_zero_point: int
+    out_zero_point: int
+    mantissas: ArrayLike
+    shifts: ArrayLike
+    low: int
+    high: int
+
+    @property
+    def args(self) -> tuple[int, int, View, View, int, int]:
+        scale = ints(self.mantissas), ints(self.shifts)
+        return (-self.in_zero_point, self.out_zero_point, *scale, self.low, self.high)
+
+
+def conv2d(op: Conv2d, settings: Settings) -> list[Call]:
+    _want_constants(op)
+    return [_regular(op, settings, _window(op, op.groups), image(op.x), plain(op.weights), _sums(op), image(op.y))]
+
+
+def depthwise_conv2d(op: DepthwiseConv2d, settings: Settings) -> list[Call]:
+    """The depthwise kernel takes one image at a time; more are a grouped convolution."""
+    _want_constants(op)
+    x, y = image(op.x), image(op.y)
+    if op.x.shape[0] != 1:
+        weights = data(np.moveaxis(op.weights.constant, 3, 0).reshape(op.out_channels, *op.kernel, 1))
+        return [_regular(op, settings, _window(op, op.in_channels), x, weights, _sums(op), y)]
+    window = _window(op, 1)
+    # With one input channel, Helium runs it as a regular convolution, with that kernel's limits.
+    if window.in_channels == 1 and window.row_kernel_fails:
+        window = window.turned
+    weights = plain(op.weights).reshaped(1, *window.kernel, op.out_channels)
+    need = bytes_for_kernel(scratch.depthwise_conv2d(window, settings.isa))
+    geometry = (window.stride, window.padding, window.dilation, op.depth_multiplier)
+    sums = _sums(op)
+    args = (_as_image(x, window.image), weights, sums.bias, *geometry, *sums.args, need)
+    return [Call("cortex_m::quantized_depthwise_conv2d.out", args, _as_image(y, window.result))]
+
+
+def linear(op: Linear, settings: Settings) -> list[Call]:
+    """One scale for all features is a linear; one for each is a convolution with a 1x1 window."""
+    _want_constants(op)
+    if settings.arithmetic is Arithmetic.TFLITE:
+        raise refusal(
+            op,
+            "accumulators are requantized with a fixed-point multiplier",
+            "`tflite` arithmetic, which rounds a product in double precision once",
+            "compile for `cmsis-nn` arithmetic, or write C: -o folder/",
+        )
+    rows = (op.rows, op.in_features, op.out_features)
+    mantissas, shifts = op.multipliers
+    if len(set(zip(mantissas.tolist(), shifts.tolist(), strict=True))) > 1:
+        return [_pointwise(op, settings, rows)]
+    bias, kernel_sum = _linear_bias(op, settings.isa)
+    x, y = plain(op.x).reshaped(op.rows, op.in_features), plain(op.y).reshaped(op.rows, op.out_features)
+    offsets = (-op.x.zero_point, 0, op.y.zero_point)
+    scale = ((int(mantissas[0]),), (int(shifts[0]),))
+    args = (x, plain(op.weights), bias, kernel_sum, *offsets, *scale, op.high, op.low)
+    return [Call("cortex_m::quantized_linear.out", args, y)]
+
+
+def _linear_bias(op: Linear, isa: Isa) -> tuple[View | None, View | None]:
+    """Helium's kernel wants the bias with the zero point's share added, the others the bias itself."""
+    if isa is not Isa.MVE:
+        return plain(op.bias), None
+    sums = op.weights.constant.astype(np.int64).sum(axis=1)
+    whole = op.bias.constant.astype(np.int64) - op.x.zero_point * sums
+    return None, data(whole.astype(np.int32).reshape(1, -1))
+
+
+def _pointwise(op: Linear, settings: Settings, rows: tuple[int, int, int]) -> Call:
+    count, inner, outer = rows
+    window = Window(1, (count, 1), inner, (count, 1), outer, (1, 1))
+    sums = _sums(op)
+    x, y = plain(op.x).image(1, count, 1, inner), plain(op.y).image(1, count, 1, outer)
+    return _regular(op, settings, window, x, plain(op.weights).reshaped(outer, 1, 1, inner), sums, y)
+
+
+def mean(op: Mean, settings: Settings) -> list[Call]:
+    """The sum over neighbouring axes is a convolution with ones, scaled by the mean's multiplier."""
+    if not op.axes or op.count == 0:
+        raise refusal(op, "a mean is over at least one element", f"axes {op.axes}")
+    calls, x, axes = _neighbouring(op, settings)
+    sizes = x.sizes
+    outer, inner = math.prod(sizes[: axes[0]]), math.prod(sizes[axes[-1] + 1 :])
+    m = op.multiplier(settings.arithmetic)
+    if m.shift < -31:
+        raise refusal(op, "the scale of a mean is at least 2^-32", op.attributes)
+    sums = Sums(ints([0]), op.x.zero_point, op.y.zero_point, [m.mantissa], [m.shift], -128, 127)
+    if inner == 1:
+        window = Window(1, (outer, 1), op.count, (outer, 1), 1, (1, 1))
+    else:
+        window = Window(outer, (op.count, inner), 1, (1, inner), 1, (op.count, 1))
+    ones = data(np.ones((1, *window.kernel, window.in_channels), np.int8))
+    images = (x.image(window.batch, *window.image, window.in_channels), plain(op.y).image(window.batch, *window.result, 1))
+    return [*calls, _regular(op, settings, window, images[0], ones, sums, images[1])]
+
+
+def _neighbouring(op: Mean, settings: Settings) -> tuple[list[Call], View, Sequence[int]]:
+    """The operand with the axes of the mean side by side, transposed if need be."""
+    x, axes = plain(op.x), sorted(op.axes)
+    between = [a for a in range(axes[0], axes[-1] + 1) if a not in axes and x.sizes[a] != 1]
+    if not between:
+        return [], x, (axes[0], axes[-1])
+    kept = [a for a in range(op.x.type.rank) if a not in axes]
+    moved = temp(tuple(x.sizes[a] for a in (*kept, *axes)))
+    return transposed(x, (*kept, *axes), moved), moved, range(len(kept), op.x.type.rank)
+
+
+def _regular(
+    op: Op, settings: Settings, window: Window, x: View, weights: View, sums: Sums, y: View
+) -> Call:
+    """A call of the regular convolution."""
+    if window.row_kernel_fails:
+        window = window.turned
+    if window.row_kernel_fails:
+        raise refusal(op, "the padding of an image of one row can be split as the library splits it", window)
+    if max(*window.image, *window.result, window.in_channels, window.out_channels) > LARGEST_SIDE:
+        raise refusal(op, f"sizes are at most {LARGEST_SIDE}", [window.image, window.in_channels, window.out_channels])
+    need = bytes_for_kernel(scratch.conv2d(window, settings.isa))
+    weights = weights.reshaped(window.out_channels, *window.kernel, window.in_channels // window.groups)
+    args = (_as_image(x, window.image), weights, sums.bias, window.stride, window.padding, window.dilation, *sums.args, need)
+    return Call("cortex_m::quantized_conv2d.out", args, _as_image(y, window.result))
+
+
+def _as_image(view: View, sides: Pair) -> View:
+    """An image, perhaps with height and width exchanged."""
+    n, c = view.sizes[:2]
+    return view.image(n, *sides, c)
+
+
+def _window(op: Convolution, groups: int) -> Window:
+    n, h, w, c = op.x.shape
+    result = (op.y.shape[1], op.y.shape[2])
+    return Window(n, (h, w), c, result, op.out_channels, op.kernel, op.stride, op.padding[:2], op.dilation, groups)
+
+
+def _sums(op: Convolution | Linear) -> Sums:
+    return Sums(plain(op.bias), op.x.zero_point, op.y.zero_point, *op.multipliers, op.low, op.high)
+
+
+def _want_constants(op: Convolution | Linear) -> None:
+    for value in (op.weights, op.bias):
+        if not value.is_constant:
+            raise refusal(op, "weights and bias are constants", repr(value))

@@ -1,0 +1,171 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Rows for ops of one or two operands, element by element, and for the borders between float and int8."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+
+from pillion.emitters.pte.node import Call, Settings, View, data, plain, refusal, temp
+from pillion.ir.numerics import Arithmetic, Multiplier
+from pillion.ir.types import Array, DType, Shape, Value
+from pillion.ops import Add, Clamp, Dequantize, Lut, Maximum, Minimum, Mul, Quantize, Requantize, Sub
+from pillion.ops.elementwise import Binary
+from pillion.pte_schema import SCALAR_TYPES
+
+LEVELS = np.arange(-128, 128, dtype=np.int8)
+"""What the entries of a table stand for."""
+
+
+def function(op: Lut | Clamp | Requantize, settings: Settings) -> list[Call]:
+    """Every function from int8 to int8 is a table."""
+    if isinstance(op, Lut) and op.x.dtype is not DType.INT8:
+        raise refusal(op, "functions are of int8", repr(op.x), "quantize the model")
+    entries = op.entries(settings.arithmetic) if isinstance(op, Lut) else op.reference(settings.arithmetic, LEVELS)
+    return [lookup(plain(op.x), entries, plain(op.y))]
+
+
+def lookup(x: View, entries: Array, y: View) -> Call:
+    return Call("cortex_m::quantized_activation.out", (x, data(entries.astype(np.int8))), y)
+
+
+def clamped(y: View, low: int, high: int) -> list[Call]:
+    """The bounds of an op whose kernel has none, in place."""
+    return [] if (low, high) == (-128, 127) else [lookup(y, np.clip(LEVELS, low, high), y)]
+
+
+def quantize(op: Quantize, settings: Settings) -> list[Call]:
+    if settings.arithmetic is Arithmetic.TFLITE:
+        raise refusal(op, "quantizing multiplies by the reciprocal and rounds ties to even", "`tflite` arithmetic", "--io-dtype int8")
+    return [_border("cortex_m::quantize_per_tensor.out", op.x, op.y, op.y)]
+
+
+def dequantize(op: Dequantize, settings: Settings) -> list[Call]:
+    if op.x.dtype is not DType.INT8:
+        raise refusal(op, "what is dequantized is int8 with one scale", repr(op.x))
+    return [_border("cortex_m::dequantize_per_tensor.out", op.x, op.y, op.x)]
+
+
+def _border(operator: str, x: Value, y: Value, levels: Value) -> Call:
+    args = (plain(x), levels.scale, levels.zero_point, -128, 127, SCALAR_TYPES[DType.INT8])
+    return Call(operator, args, plain(y))
+
+
+def add(op: Add, settings: Settings) -> list[Call]:
+    return by_table(op, settings) or _sum(op, plain(op.a), op.a.zero_point, plain(op.b), op.b.zero_point)
+
+
+def sub(op: Sub, settings: Settings) -> list[Call]:
+    """a - b as a sum. An int8 level q has the mirror image -1 - q around the zero point's mirror image -1 - z.
+
+    Rescaling is not symmetric where the product is a tie, so only the operand of the larger scale is mirrored: its ratio
+    to the common scale is exactly one half and has no ties. If that is a, the sum is b - a, and its multiplier turns the
+    sign."""
+    if table := by_table(op, settings):
+        return table
+    mirror_b = op.b.scale >= op.a.scale
+    calls, mirrored = _mirrored(op.b if mirror_b else op.a)
+    if mirror_b:
+        return [*calls, *_sum(op, plain(op.a), op.a.zero_point, mirrored, -1 - op.b.zero_point)]
+    if op.rescale[2].shift > 2:
+        raise refusal(op, "the result's scale is not far below the operands'", f"{op.a.scale}, {op.b.scale}: {op.y.scale}")
+    return [*calls, *_sum(op, mirrored, -1 - op.a.zero_point, plain(op.b), op.b.zero_point, sign=-1)]
+
+
+def _mirrored(x: Value) -> tuple[list[Call], View]:
+    if x.is_constant:
+        return [], data(np.invert(x.constant))
+    y = temp(x.shape)
+    return [lookup(plain(x), np.invert(LEVELS), y)], y
+
+
+def _sum(op: Add | Sub, a: View, a_zero: int, b: View, b_zero: int, sign: int = 1) -> list[Call]:
+    first, second, out = op.rescale
+    calls, a, b, y = _over_channels(a, b, plain(op.y))
+    args = (
+        *(a, a_zero, first.mantissa, first.shift),
+        *(b, b_zero, second.mantissa, second.shift),
+        *(op.y.zero_point, sign * out.mantissa, out.shift, op.low, op.high),
+    )
+    return [*calls, Call("cortex_m::quantized_add.out", args, y)]
+
+
+def mul(op: Mul, settings: Settings) -> list[Call]:
+    if table := by_table(op, settings):
+        return table
+    m: Multiplier = op.multiplier(settings.arithmetic)
+    calls, a, b, y = _over_channels(plain(op.a), plain(op.b), plain(op.y))
+    args = (a, op.a.zero_point, b, op.b.zero_point, op.y.zero_point, m.mantissa, m.shift)
+    return [*calls, Call("cortex_m::quantized_mul.out", args, y), *clamped(plain(op.y), op.low, op.high)]
+
+
+def extremum(op: Minimum | Maximum, settings: Settings) -> list[Call]:
+    if table := by_table(op, settings):
+        return table
+    if op.y.dtype is not DType.INT8:
+        raise refusal(op, "operands are int8", repr(op.a), "quantize the model")
+    calls, a, b, y = _over_axes(plain(op.a), plain(op.b), plain(op.y))
+    return [*calls, Call(f"cortex_m::{op.kind}.out", (a, b), y)]
+
+
+def by_table(op: Binary, settings: Settings) -> list[Call]:
+    """With a single constant number, an op of two operands is a function of one; empty where it is not."""
+    for number, other, swap in ((op.b, op.a, False), (op.a, op.b, True)):
+        if number.is_constant and number.type.elements == 1 and other.type.elements == op.y.type.elements:
+            level = number.constant.reshape(1)
+            operands = (level, LEVELS) if swap else (LEVELS, level)
+            return [lookup(plain(other), op.reference(settings.arithmetic, *operands), plain(op.y).reshaped(*other.shape))]
+    return []
+
+
+Operands = tuple[list[Call], View, View, View]
+
+
+def _over_channels(a: View, b: View, y: View) -> Operands:
+    """For kernels that repeat an operand only as a vector over the channels of an image: it is the last axes of the
+    other one, seen as channels. Everything else is written out first."""
+    for small, big, swap in ((b, a, False), (a, b, True)):
+        vector = _without_leading_ones(small.sizes)
+        if small.elements != y.elements == big.elements and _ends_with(y.sizes, vector):
+            channels = small.elements
+            rows = y.elements // channels
+            pair = (big.image(1, rows, 1, channels), small.image(1, 1, 1, channels))
+            return [], *(pair[::-1] if swap else pair), y.image(1, rows, 1, channels)
+    return _over_axes(a, b, y, lambda repeats: False)
+
+
+def _over_axes(a: View, b: View, y: View, may_repeat: Callable[[View], bool] = lambda view: len(view.sizes) <= 4) -> Operands:
+    """Operands of one rank: as vectors where their shapes are equal, repeated by the kernel where it may, else written
+    out by a call of their own."""
+    if a.elements == b.elements == y.elements:
+        return [], *(view.reshaped(y.elements) for view in (a, b, y))
+    a, b = (_of_rank(view, len(y.sizes)) for view in (a, b))
+    one_is_whole = a.sizes == y.sizes or b.sizes == y.sizes
+    calls: list[Call] = []
+    if not (one_is_whole and may_repeat(y)):
+        a, b = (_repeated(view, y.sizes, calls) for view in (a, b))
+        return calls, *(view.reshaped(y.elements) for view in (a, b, y))
+    return calls, a, b, y
+
+
+def _of_rank(view: View, rank: int) -> View:
+    return view.reshaped(*(1,) * (rank - len(view.sizes)), *view.sizes)
+
+
+def _repeated(view: View, shape: Shape, calls: list[Call]) -> View:
+    if view.sizes == shape:
+        return view
+    whole = temp(shape, view.dtype)
+    calls.append(Call("aten::expand_copy.out", (view, shape, False), whole))
+    return whole
+
+
+def _without_leading_ones(shape: Shape) -> Shape:
+    kept = next((i for i, size in enumerate(shape) if size != 1), len(shape))
+    return shape[kept:]
+
+
+def _ends_with(shape: Shape, end: Shape) -> bool:
+    return len(end) <= len(shape) and shape[len(shape) - len(end) :] == end
+

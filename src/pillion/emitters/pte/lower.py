@@ -1,0 +1,76 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A graph made ready for the format: kernel calls in order, and a place in the arena for all that they touch."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from pillion.emitters.pte.movement import moves_nothing
+from pillion.emitters.pte.node import Call, Settings, Temp, View
+from pillion.emitters.pte.table import calls
+from pillion.errors import PillionError
+from pillion.ir.graph import Graph, rewrite
+from pillion.ir.op import Op
+from pillion.ir.types import Value
+from pillion.memory import ALIGNMENT, MemoryPlan, OpMemory, plan_memory
+from pillion.ops import Reshape
+
+
+@dataclass(frozen=True)
+class Lowered:
+    """All that the writer needs."""
+
+    graph: Graph
+    calls: tuple[Call, ...]
+    memory: MemoryPlan
+    temps: Mapping[Temp, int]
+    """Offsets in the arena."""
+
+    def offset(self, of: Value | Temp) -> int:
+        return self.temps[of] if isinstance(of, Temp) else self.memory.offsets[of]
+
+
+def lower(graph: Graph, settings: Settings) -> Lowered:
+    """Calls and memory of a graph."""
+    graph = without_copies(graph)
+    if any(v.is_constant for v in graph.outputs):
+        raise PillionError(f"an output of `{graph.name}` is a constant", rule="outputs depend on inputs")
+    per_op = {op: calls(op, settings) for op in graph.ops}
+    temps = {op: _temps(made) for op, made in per_op.items()}
+    needs = {op: OpMemory(sum(_aligned(t.nbytes) for t in found)) for op, found in temps.items()}
+    memory = plan_memory(graph, needs)
+    offsets: dict[Temp, int] = {}
+    for op, found in temps.items():
+        at = memory.scratch_offsets.get(op, 0)
+        for one in found:
+            offsets[one] = at if one.nbytes else 0
+            at += _aligned(one.nbytes)
+    return Lowered(graph, tuple(call for made in per_op.values() for call in made), memory, offsets)
+
+
+def without_copies(graph: Graph) -> Graph:
+    """Movements that leave every byte where it is become reshapes, which cost nothing; reshaped constants are constants."""
+    constants: dict[Value, Value] = {}
+
+    def rule(_: Graph, op: Op) -> Sequence[Op] | None:
+        op = op.substitute(constants)
+        if isinstance(op, Reshape) and op.x.is_constant:
+            constants[op.y] = dataclasses.replace(op.y, data=op.x.constant.reshape(op.y.shape))
+            return [] if not graph.is_output(op.y) else [op]
+        if moves_nothing(op):
+            return [Reshape(x=op.operands[0], y=op.results[0], source=op.source)]
+        return [op]
+
+    return rewrite(graph, rule)
+
+
+def _temps(made: Sequence[Call]) -> list[Temp]:
+    """The temps of an op in order of their first use."""
+    views: list[View] = [view for call in made for view in call.views]
+    return list(dict.fromkeys(view.of for view in views if isinstance(view.of, Temp)))
+
+
+def _aligned(size: int) -> int:
+    return -(-size // ALIGNMENT) * ALIGNMENT

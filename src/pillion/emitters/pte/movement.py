@@ -1,0 +1,118 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Rows for ops that only move data. All calls are on contiguous tensors, with axes merged as far as they move together."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+
+from pillion.emitters.pte.node import Call, Settings, View, plain, temp
+from pillion.ir.op import Op
+from pillion.ir.types import DType, Shape
+from pillion.ops import Concat, Pad, Slice, Transpose
+
+MOST_AXES = 4
+"""Of the `cortex_m` kernels for pad and transpose."""
+
+
+def concat(op: Concat, settings: Settings) -> list[Call]:
+    """Two axes are enough: what lies before the axis, and the rest."""
+    outer = math.prod(op.y.shape[: op.axis])
+    xs = tuple(plain(x).reshaped(outer, x.type.elements // max(outer, 1)) for x in op.xs)
+    return [Call("aten::cat.out", (xs, 1), plain(op.y).reshaped(outer, op.y.type.elements // max(outer, 1)))]
+
+
+def slice_copy(op: Slice, settings: Settings) -> list[Call]:
+    """One axis after the other, those first that leave least."""
+    cut = [a for a in range(op.x.type.rank) if op.x.shape[a] != op.y.shape[a]]
+    cut.sort(key=lambda a: op.y.shape[a] / op.x.shape[a])
+    calls: list[Call] = []
+    x, shape = plain(op.x), list(op.x.shape)
+    for axis in cut:
+        before, size, after = math.prod(shape[:axis]), shape[axis], math.prod(shape[axis + 1 :])
+        begin, step, count = op.begin[axis], op.step[axis], op.y.shape[axis]
+        shape[axis] = count
+        y = plain(op.y) if axis == cut[-1] else temp(tuple(shape), op.y.dtype)
+        args = (x.reshaped(before, size, after), 1, begin, begin + step * (count - 1) + 1, step)
+        calls.append(Call("aten::slice_copy.Tensor_out", args, y.reshaped(before, count, after)))
+        x = y
+    return calls
+
+
+def pad(op: Pad, settings: Settings) -> list[Call]:
+    sizes, before, after = _merged_padding(op)
+    x, y = plain(op.x).reshaped(*sizes), plain(op.y).reshaped(*map(sum, zip(before, sizes, after, strict=True)))
+    if op.x.dtype is not DType.INT8 or len(sizes) > MOST_AXES:
+        return [_general_pad(op, x, y, before, after)]
+    missing = (0,) * (MOST_AXES - len(sizes))
+    if len(sizes) == MOST_AXES:
+        # The kernel takes a contiguous tensor of rank 4 for an image if some of its sizes are 1; an image it never mistakes.
+        (n, h, w, c), (yn, yh, yw, yc) = x.sizes, y.sizes
+        x, y = x.image(n, h, w, c), y.image(yn, yh, yw, yc)
+    return [Call("cortex_m::pad.out", (x, (*missing, *before), (*missing, *after), int(op.value)), y)]
+
+
+def _merged_padding(op: Pad) -> tuple[list[int], list[int], list[int]]:
+    """Sizes and paddings; neighbouring axes without padding are one."""
+    sizes, before, after = [op.x.shape[0]], [op.before[0]], [op.after[0]]
+    for size, b, a in zip(op.x.shape[1:], op.before[1:], op.after[1:], strict=True):
+        if b == a == before[-1] == after[-1] == 0:
+            sizes[-1] *= size
+        else:
+            sizes.append(size)
+            before.append(b)
+            after.append(a)
+    return sizes, before, after
+
+
+def _general_pad(op: Pad, x: View, y: View, before: Sequence[int], after: Sequence[int]) -> Call:
+    """ATen's list of paddings begins with the last axis."""
+    sides = tuple(side for pair in zip(before[::-1], after[::-1], strict=True) for side in pair)
+    level = op.value if op.x.dtype is DType.FLOAT32 else int(op.value)
+    return Call("aten::constant_pad_nd.out", (x, sides, level), y)
+
+
+def transpose(op: Transpose, settings: Settings) -> list[Call]:
+    return transposed(plain(op.x), op.order, plain(op.y))
+
+
+def transposed(x: View, order: Sequence[int], y: View) -> list[Call]:
+    """Axis i of y is axis order[i] of x."""
+    sizes, moved = merged_axes(x.sizes, order)
+    x, y = x.reshaped(*sizes), y.reshaped(*(sizes[a] for a in moved))
+    if x.dtype is DType.INT8 and len(sizes) <= MOST_AXES:
+        return [Call("cortex_m::transpose.out", (x, moved), y)]
+    return [Call("aten::permute_copy.out", (x, moved), y)]
+
+
+def merged_axes(shape: Shape, order: Sequence[int]) -> tuple[Shape, tuple[int, ...]]:
+    """The same movement with as few axes as possible: those of size 1 dropped, those that stay neighbours joined."""
+    runs: list[list[int]] = []
+    for axis in (a for a in order if shape[a] != 1):
+        if runs and _adjoins(shape, runs[-1][-1], axis):
+            runs[-1].append(axis)
+        else:
+            runs.append([axis])
+    ranked = sorted(range(len(runs)), key=lambda i: runs[i][0])
+    sizes = tuple(math.prod(shape[a] for a in runs[i]) for i in ranked)
+    return sizes, tuple(ranked.index(i) for i in range(len(runs)))
+
+
+def _adjoins(shape: Shape, axis: int, next_axis: int) -> bool:
+    """Whether nothing but axes of size 1 lies between two axes in memory."""
+    return axis < next_axis and all(shape[a] == 1 for a in range(axis + 1, next_axis))
+
+
+def moves_nothing(op: Op) -> bool:
+    """Whether the bytes of the result are those of the operand, in the same order."""
+    match op:
+        case Transpose():
+            return len(merged_axes(op.x.shape, op.order)[0]) <= 1
+        case Slice():
+            return op.x.shape == op.y.shape
+        case Pad():
+            return not any((*op.before, *op.after))
+        case Concat():
+            return len(op.xs) == 1
+        case _:
+            return False

@@ -1,0 +1,125 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What stands between the table, which knows ops, and the writer, which knows the format: kernel calls over views."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import Union
+
+import numpy as np
+
+from pillion.devices.cortex_m import Isa
+from pillion.errors import PillionError
+from pillion.ir.numerics import Arithmetic
+from pillion.ir.op import Op
+from pillion.ir.types import Array, DType, Shape, Value, constant
+from pillion.pte_schema import CHANNELS_LAST
+
+Order = tuple[int, ...]
+
+
+@dataclass(frozen=True, eq=False)
+class Temp:
+    """Memory that only one op needs, while it runs."""
+
+    nbytes: int
+
+
+@dataclass(frozen=True)
+class View:
+    """A tensor argument: the bytes of a value, a constant or a temp, under sizes and a dim order.
+
+    One value may be seen under several views; they cost an entry in the program's table and nothing at run time."""
+
+    of: Value | Temp
+    dtype: DType
+    sizes: Shape
+    order: Order
+
+    @property
+    def elements(self) -> int:
+        return math.prod(self.sizes)
+
+    def reshaped(self, *sizes: int) -> View:
+        """The same bytes as a contiguous tensor of other sizes."""
+        assert math.prod(sizes) == self.elements, (self.sizes, sizes)
+        return View(self.of, self.dtype, sizes, tuple(range(len(sizes))))
+
+    def image(self, n: int, h: int, w: int, c: int) -> View:
+        """The same bytes as an NHWC image: sizes [n, c, h, w], channels last in memory, as the kernels demand."""
+        assert n * h * w * c == self.elements, (self.sizes, (n, h, w, c))
+        return View(self.of, self.dtype, (n, c, h, w), CHANNELS_LAST)
+
+
+@dataclass(frozen=True)
+class Settings:
+    """What the rows of the table depend on beside their op."""
+
+    arithmetic: Arithmetic
+    isa: Isa
+    runtime: str = "1.4"
+    """Whose operators are called: ExecuTorch `1.4`, or its `main`, where avg_pool2d has one more argument."""
+
+
+Arg = Union[View, tuple[View, ...], tuple[int, ...], bool, int, float, None]
+
+
+@dataclass(frozen=True)
+class Call:
+    """One kernel call: `args` in the order of the operator's schema, without the out argument."""
+
+    operator: str
+    """With its overload: `cortex_m::quantized_add.out`."""
+    args: tuple[Arg, ...]
+    out: View
+
+    @property
+    def views(self) -> tuple[View, ...]:
+        """All tensors that the call reads or writes."""
+        found: list[View] = []
+        for arg in (*self.args, self.out):
+            found += [v for v in (arg if isinstance(arg, tuple) else (arg,)) if isinstance(v, View)]
+        return tuple(found)
+
+
+def plain(value: Value) -> View:
+    """A value as the contiguous tensor that it is in the graph."""
+    return View(value, value.dtype, value.shape, tuple(range(value.type.rank)))
+
+
+def flat(value: Value) -> View:
+    """A value as a vector."""
+    return View(value, value.dtype, (value.type.elements,), (0,))
+
+
+def image(value: Value) -> View:
+    """A value of rank 4 as an image."""
+    n, h, w, c = value.shape
+    return plain(value).image(n, h, w, c)
+
+
+def temp(sizes: Shape, dtype: DType = DType.INT8) -> View:
+    """A contiguous tensor in memory of the op's own."""
+    return View(Temp(math.prod(sizes) * dtype.size_bytes), dtype, sizes, tuple(range(len(sizes))))
+
+
+def scratch(nbytes: int) -> View:
+    """The bytes that a kernel asks for."""
+    return temp((nbytes,), DType.UINT8)
+
+
+def data(array: Array) -> View:
+    """A constant that the graph does not have."""
+    return plain(constant("", array))
+
+
+def ints(numbers: object) -> View:
+    """A constant vector of 32-bit integers."""
+    return data(np.asarray(numbers, np.int32))
+
+
+def refusal(op: Op, rule: str, here: object, help: str = "") -> PillionError:
+    """The error of an op that no kernel of the ExecuTorch runtime computes exactly."""
+    place = f"{here}" + (f"  ({op.source})" if op.source else "")
+    return PillionError(f"{op.kind} `{op.name}` has no exact ExecuTorch form", rule=rule, here=place, help=help)

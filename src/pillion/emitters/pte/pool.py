@@ -1,0 +1,80 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Rows for pooling and softmax."""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+
+from pillion.emitters.pte import scratch
+from pillion.emitters.pte.elementwise import clamped
+from pillion.emitters.pte.node import Call, Settings, View, image, plain, refusal, temp
+from pillion.emitters.pte.node import scratch as bytes_for_kernel
+from pillion.ir.types import Sides
+from pillion.ops import AvgPool2d, MaxPool2d, Softmax
+from pillion.ops.conv import output_size
+from pillion.ops.pool import Pool
+
+SMALLEST = -128
+"""What never is the largest of a window."""
+
+
+def max_pool2d(op: MaxPool2d, settings: Settings) -> list[Call]:
+    """Padding that differs between the sides is written out first, as the smallest level."""
+    calls, x, padding = [], image(op.x), op.padding[:2]
+    if not _is_even(op):
+        calls, x, padding = _padded(op, x)
+    zero = op.x.zero_point
+    args = (x, op.kernel, op.stride, padding, (1, 1), False, zero, zero, op.low, op.high)
+    return [*calls, Call("cortex_m::quantized_max_pool2d.out", args, image(op.y))]
+
+
+def _padded(op: MaxPool2d, x: View) -> tuple[list[Call], View, tuple[int, int]]:
+    n, h, w, c = op.x.shape
+    top, left, bottom, right = op.padding
+    shape = (n, h + top + bottom, w + left + right, c)
+    padded = temp(shape).image(*shape)
+    return [Call("cortex_m::pad.out", (x, (0, top, left, 0), (0, bottom, right, 0), SMALLEST), padded)], padded, (0, 0)
+
+
+def avg_pool2d(op: AvgPool2d, settings: Settings) -> list[Call]:
+    ceil_mode = not _is_even(op)
+    if ceil_mode and not _is_ceiled(op):
+        raise refusal(
+            op,
+            "the windows are those of equal padding on both sides, rounded down or up",
+            f"padding {op.padding}, image {list(op.x.shape[1:3])}, result {list(op.y.shape[1:3])}",
+            "pad all sides alike",
+        )
+    need = bytes_for_kernel(scratch.avg_pool2d(op.x.shape[3], settings.isa))
+    modes = (ceil_mode,) if settings.runtime == "main" else ()
+    # The kernel looks at neither zero point nor scale: 1.0 is what they amount to.
+    args = (image(op.x), op.kernel, op.stride, op.padding[:2], *modes, op.x.zero_point, 2**30, 1, need)
+    return [Call("cortex_m::quantized_avg_pool2d.out", args, image(op.y)), *clamped(plain(op.y), op.low, op.high)]
+
+
+def _is_even(op: Pool) -> bool:
+    """Whether the same padding on both sides gives the same windows."""
+    top, left, _, _ = op.padding
+    even: Sides = (top, left, top, left)
+    return dataclasses.replace(op, padding=even).output_shape == op.y.shape
+
+
+def _is_ceiled(op: Pool) -> bool:
+    """Whether they are the windows of equal padding with the number of windows rounded up."""
+    axes = zip(op.x.shape[1:3], op.kernel, op.stride, op.padding[:2], op.y.shape[1:3], strict=True)
+    return all(_ceiled(*axis) == result for *axis, result in axes)
+
+
+def _ceiled(size: int, kernel: int, stride: int, padding: int) -> int:
+    windows = math.ceil((size + 2 * padding - kernel) / stride) + 1
+    return windows - ((windows - 1) * stride >= size + padding)
+
+
+def softmax(op: Softmax, settings: Settings) -> list[Call]:
+    last = op.x.shape[-1]
+    rows = op.x.type.elements // last
+    x, y = plain(op.x).reshaped(rows, last), plain(op.y).reshaped(rows, last)
+    m = op.multiplier
+    args = (x, 1, op.x.zero_point, op.y.zero_point, m.mantissa, m.shift, op.smallest_difference)
+    return [Call("cortex_m::softmax.out", args, y)]

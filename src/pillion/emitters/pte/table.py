@@ -1,0 +1,74 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Op → kernel calls of the ExecuTorch runtime. The only part of this emitter that knows which op is which kernel.
+
+Every row is exact: where a `cortex_m` kernel computes something else for a layout or a value, the row says the same
+with other kernels or refuses. None is an op that is refused on purpose."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from pillion.emitters.pte import convolve, elementwise, movement, pool
+from pillion.emitters.pte.node import Call, Settings, refusal
+from pillion.ir.op import Op
+from pillion.ops import (
+    Add,
+    AvgPool2d,
+    Clamp,
+    Concat,
+    Conv2d,
+    DepthwiseConv2d,
+    Dequantize,
+    Linear,
+    Lut,
+    Maximum,
+    MaxPool2d,
+    Mean,
+    Minimum,
+    Mul,
+    Pad,
+    Quantize,
+    Requantize,
+    Reshape,
+    Slice,
+    Softmax,
+    Sub,
+    Transpose,
+)
+
+Row = Callable[[Any, Settings], list[Call]]
+
+TABLE: Mapping[type[Op], Row | None] = {
+    Conv2d: convolve.conv2d,
+    DepthwiseConv2d: convolve.depthwise_conv2d,
+    Linear: convolve.linear,
+    Mean: convolve.mean,
+    Add: elementwise.add,
+    Sub: elementwise.sub,
+    Mul: elementwise.mul,
+    Minimum: elementwise.extremum,
+    Maximum: elementwise.extremum,
+    Lut: elementwise.function,
+    Clamp: elementwise.function,
+    Requantize: elementwise.function,
+    Quantize: elementwise.quantize,
+    Dequantize: elementwise.dequantize,
+    AvgPool2d: pool.avg_pool2d,
+    MaxPool2d: pool.max_pool2d,
+    Softmax: pool.softmax,
+    Concat: movement.concat,
+    Slice: movement.slice_copy,
+    Pad: movement.pad,
+    Transpose: movement.transpose,
+    # The result is another view of its operand's bytes.
+    Reshape: lambda op, settings: [],
+}
+
+
+def calls(op: Op, settings: Settings) -> list[Call]:
+    """The kernel calls of an op, in order."""
+    row = TABLE.get(type(op))
+    if row is None:
+        raise refusal(op, "the ExecuTorch runtime has kernels for it", op.kind, "write C: -o folder/")
+    return row(op, settings)
