@@ -1,0 +1,61 @@
+# SPDX-License-Identifier: Apache-2.0
+"""TensorFlow Lite files become graphs. The files are not trusted: what is not as the format says ends in one error."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+from pillion.errors import PillionError
+from pillion.importers.tflite.model import Reader, clean_name
+from pillion.importers.tflite.table import ops_of
+from pillion.ir.graph import Graph
+from pillion.ir.numerics import Arithmetic
+from pillion.ir.op import Op
+from pillion.ir.verify import verify
+from pillion.schemas import tflite
+from pillion.schemas.flatbuffer import MalformedError, unpack
+
+
+def read(source: str | os.PathLike[str] | bytes) -> Graph:
+    """The int8 model in a `.tflite` file, or in its bytes, in the arithmetic of LiteRT's reference kernels."""
+    raw, name = (
+        (source, "model") if isinstance(source, bytes) else (_content(Path(source)), Path(source).stem)
+    )
+    try:
+        return _graph(unpack(tflite.Model, raw, tflite.IDENTIFIER), clean_name(name))
+    except MalformedError as error:
+        raise PillionError(
+            f"`{name}` is not a valid TensorFlow Lite file",
+            rule=str(error),
+            here="bytes in memory" if isinstance(source, bytes) else str(source),
+            help="is the file complete, and of this kind?",
+        ) from None
+
+
+def _content(path: Path) -> bytes:
+    try:
+        return path.read_bytes()
+    except OSError as error:
+        raise PillionError(f"`{path}` cannot be read", rule=error.strerror or str(error)) from None
+
+
+def _graph(model: tflite.Model, name: str) -> Graph:
+    if model.version != tflite.VERSION:
+        raise MalformedError(f"the schema version is {tflite.VERSION}, found {model.version}")
+    if len(model.subgraphs) != 1:
+        raise PillionError(
+            f"`{name}` has {len(model.subgraphs)} subgraphs",
+            rule="a model is one subgraph, without control flow",
+            here=", ".join(s.name or "(no name)" for s in model.subgraphs[:8]),
+        )
+    reader = Reader(model, model.subgraphs[0])
+    inputs = tuple(reader.value(number) for number in reader.subgraph.inputs)
+    ops: list[Op] = [op for call in reader.calls() for op in ops_of(call)]
+    outputs = tuple(reader.value(number) for number in reader.subgraph.outputs)
+    if any(value.is_constant for value in inputs):
+        raise MalformedError("an input of the model has data")
+    return verify(Graph(name, inputs, tuple(ops), outputs, Arithmetic.TFLITE).without_dead_ops())
+
+
+__all__ = ["read"]

@@ -1,0 +1,207 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Tensors become values and operators become calls: everything about the file that is not about one operator."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import TypeVar
+
+import numpy as np
+
+from pillion.errors import PillionError
+from pillion.ir.graph import Names
+from pillion.ir.types import Array, DType, PerChannel, PerTensor, Quant, Shape, TensorType, Value
+from pillion.schemas import tflite
+from pillion.schemas.flatbuffer import MalformedError, Table
+from pillion.schemas.tflite import ElementType
+
+MAX_RANK = 8
+EXTERNAL = 1
+"""A buffer whose offset is larger lies outside of the tables."""
+DTYPES = {int(ElementType[dtype.name]): dtype for dtype in DType}
+Options = TypeVar("Options", bound=Table)
+
+
+def clean_name(name: str) -> str:
+    """A name without what separates names in a graph's text."""
+    return re.sub(r"[^\w./;+-]", "_", name, flags=re.ASCII) or "unnamed"
+
+
+@dataclass(frozen=True)
+class Call:
+    """One operator of the file with its tensors; None is an operand that was left out."""
+
+    code: str
+    inputs: tuple[Value | None, ...]
+    outputs: tuple[Value, ...]
+    options: Table | None
+    source: str
+    fresh: Callable[[str], str]
+    bind: Callable[[Value, Value], None]
+
+    def refuse(self, rule: str, here: object, help: str = "") -> PillionError:
+        what = f"{self.code} `{self.outputs[0].name}` cannot be read"
+        return PillionError(what, rule=rule, here=f"{here}  ({self.source})", help=help)
+
+    def optional(self, number: int) -> Value | None:
+        return self.inputs[number] if number < len(self.inputs) else None
+
+    def operand(self, number: int) -> Value:
+        value = self.optional(number)
+        if value is None:
+            raise self.refuse(f"operand {number} is there", f"{len(self.inputs)} operands")
+        return value
+
+    def constant(self, number: int) -> Value:
+        value = self.operand(number)
+        if not value.is_constant:
+            raise self.refuse(f"operand {number} is a constant", repr(value), "convert with fixed shapes")
+        return value
+
+    def integers(self, number: int) -> list[int]:
+        """A constant of a few integers: axes, sizes, paddings."""
+        value = self.constant(number)
+        if value.dtype is not DType.INT32 or value.type.elements > 4 * MAX_RANK:
+            raise self.refuse(f"operand {number} is a short list of int32", repr(value))
+        return [int(i) for i in value.constant.ravel()]
+
+    def options_as(self, cls: type[Options]) -> Options:
+        """The options, or their defaults where the file has none."""
+        if self.options is None:
+            return cls()
+        if not isinstance(self.options, cls):
+            raise self.refuse(f"the options are {cls.__name__}", type(self.options).__name__)
+        return self.options
+
+    def intermediate(self, name: str, shape: Shape, like: Value) -> Value:
+        """A further value on the way to the result."""
+        made = TensorType(shape, like.dtype, like.type.quant)
+        return Value(self.fresh(f"{self.outputs[0].name}/{name}"), made)
+
+
+class Reader:
+    """Gives out each tensor as one value, with a name that no other has."""
+
+    def __init__(self, model: tflite.Model, subgraph: tflite.SubGraph) -> None:
+        self.model, self.subgraph = model, subgraph
+        self.names = Names()
+        self.values: dict[int, Value] = {}
+        self.numbers: dict[Value, int] = {}
+
+    def calls(self) -> Iterator[Call]:
+        """The operators in running order; each is made when those before it are through."""
+        for number, operator in enumerate(self.subgraph.operators):
+            code = self.code(operator.opcode_index)
+            yield Call(
+                code=code,
+                inputs=tuple(None if n == -1 else self.value(n) for n in operator.inputs),
+                outputs=self.outputs(operator),
+                options=operator.options,
+                source=f"operator {number}, {code}",
+                fresh=self.names.fresh,
+                bind=self.bind,
+            )
+
+    def outputs(self, operator: tflite.Operator) -> tuple[Value, ...]:
+        made = tuple(self.value(n) for n in operator.outputs)
+        if not made or any(value.is_constant for value in made):
+            raise MalformedError("an operator has results, and none of them is a constant")
+        return made
+
+    def bind(self, old: Value, new: Value) -> None:
+        """From now on a tensor is another value."""
+        number = self.numbers.pop(old)
+        self.values[number], self.numbers[new] = new, number
+
+    def code(self, index: int) -> str:
+        if index >= len(self.model.operator_codes):
+            raise MalformedError(f"operator code {index} of {len(self.model.operator_codes)}")
+        code = self.model.operator_codes[index]
+        number = max(code.builtin_code, code.deprecated_builtin_code)
+        if not 0 <= number < len(tflite.OPERATORS):
+            raise MalformedError(f"there is no operator number {number}")
+        name = tflite.OPERATORS[number]
+        return f"CUSTOM {clean_name(code.custom_code)}" if name == "CUSTOM" else name
+
+    def value(self, number: int) -> Value:
+        if number not in self.values:
+            if not 0 <= number < len(self.subgraph.tensors):
+                raise MalformedError(f"tensor {number} of {len(self.subgraph.tensors)}")
+            tensor = self.subgraph.tensors[number]
+            try:
+                value = self.values[number] = self.make_value(tensor)
+            except ValueError as error:
+                raise MalformedError(f"tensor `{clean_name(tensor.name)}`: {error}") from None
+            self.numbers[value] = number
+        return self.values[number]
+
+    def make_value(self, tensor: tflite.Tensor) -> Value:
+        shape, dtype, data = tuple(tensor.shape), dtype_of(tensor), self.data(tensor)
+        if len(shape) > MAX_RANK or any(size < 1 for size in shape):
+            raise MalformedError(f"tensors have at most {MAX_RANK} axes of fixed sizes, found {shape[:9]}")
+        if tensor.is_sparse or tensor.is_variable:
+            raise unreadable(tensor, "tensors are neither sparse nor variables")
+        if tensor.type == ElementType.INT64 and data is not None:
+            wide = data.view("<i8")
+            if np.abs(wide).max(initial=0) >= 2**31:
+                raise unreadable(tensor, "int64 constants fit 32 bits")
+            data = wide.astype("<i4").view(np.uint8)
+        type_ = TensorType(shape, dtype, quant_of(tensor, dtype, shape))
+        name = self.names.fresh(clean_name(tensor.name))
+        return Value(name, type_, None if data is None else typed(data, type_))
+
+    def data(self, tensor: tflite.Tensor) -> Array | None:
+        """The bytes of a constant."""
+        if tensor.buffer >= len(self.model.buffers):
+            raise MalformedError(f"buffer {tensor.buffer} of {len(self.model.buffers)}")
+        buffer = self.model.buffers[tensor.buffer]
+        if buffer.offset > EXTERNAL or tensor.external_buffer:
+            raise unreadable(tensor, "data lie inside the tables of the file")
+        return None if buffer.data is None or not buffer.data.size else buffer.data
+
+
+def unreadable(tensor: tflite.Tensor, rule: str, help: str = "") -> PillionError:
+    here = f"{type_name(tensor)}{tensor.shape[:MAX_RANK]}"
+    return PillionError(f"tensor `{clean_name(tensor.name)}` cannot be read", rule=rule, here=here, help=help)
+
+
+def type_name(tensor: tflite.Tensor) -> str:
+    known = tensor.type in ElementType._value2member_map_
+    return ElementType(tensor.type).name.lower() if known else f"type number {tensor.type}"
+
+
+def dtype_of(tensor: tflite.Tensor) -> DType:
+    if tensor.type == ElementType.INT64:
+        return DType.INT32
+    dtype = DTYPES.get(tensor.type)
+    if dtype is None or (dtype in (DType.UINT8, DType.INT16) and tensor.quantization is not None):
+        raise unreadable(
+            tensor,
+            "activations and weights are int8, biases int32, borders int8 or float32",
+            "convert with int8 for inputs, outputs and all operators",
+        )
+    return dtype
+
+
+def quant_of(tensor: tflite.Tensor, dtype: DType, shape: Shape) -> Quant | None:
+    """Of int8 tensors only: what else a file says of its scales (those of biases among them) follows from the others."""
+    quant = tensor.quantization
+    if quant is None or not quant.scale or dtype is not DType.INT8:
+        return None
+    if quant.details_type:
+        raise unreadable(tensor, "quantization is by scales and zero points")
+    if len(quant.scale) == 1:
+        return PerTensor(quant.scale[0], quant.zero_point[0] if quant.zero_point else 0)
+    if any(quant.zero_point):
+        raise unreadable(tensor, "tensors with several scales have zero points 0")
+    return PerChannel(tuple(quant.scale), 0 if len(shape) == 1 else quant.quantized_dimension)
+
+
+def typed(data: Array, type_: TensorType) -> Array:
+    """The bytes of a constant as its elements, not copied."""
+    if data.size != type_.size_bytes:
+        raise MalformedError(f"{type_.size_bytes} bytes of data are wanted, found {data.size}")
+    array: Array = data.view(type_.dtype.numpy.newbyteorder("<")).reshape(type_.shape)
+    return array.astype(type_.dtype.numpy, copy=False)
