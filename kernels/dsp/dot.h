@@ -8,7 +8,7 @@
 /* Four inputs of three pixels as six words: of each pixel inputs 0 and 2, then of each pixel inputs 1 and 3. */
 #define PILLION_DSP_BLOCK_WORDS 6
 
-/* A layer, as dot_s8.c reads it. The output channels are computed in pairs A, B; the stream holds for each pair, with
+/* A layer, as dot_dsp.c reads it. The output channels are computed in pairs A, B; the stream holds for each pair, with
  * c = bias - in_zp * sum(w) and round = (2 * out_zp + 1) << (right shift - 1):
  *   c_A + 256 * c_B, c_A, {256 * B + A of inputs 0 and 2, the same of inputs 1 and 3} x steps,
  *   round_B, multiplier_B, round_A, multiplier_A, right shift of B + 256 * right shift of A

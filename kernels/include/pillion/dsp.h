@@ -78,7 +78,7 @@ typedef pillion_depthwise_s8_dsp_params pillion_depthwise_any_s8_dsp_params;
 void pillion_depthwise_any_s8_dsp(const pillion_depthwise_any_s8_dsp_params *p, const int8_t *x, int8_t *y,
                                   void *scratch);
 
-/* Fully connected; the stream is described in kernels/dsp/linear_s8.c. */
+/* Fully connected; the stream is described in kernels/dsp/linear_s8_dsp.c. */
 typedef struct {
     const int32_t *stream;
     const uint16_t *runs;    /* {first channel, groups}: groups of four channels, one after the other */

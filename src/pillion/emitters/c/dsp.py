@@ -19,13 +19,10 @@ BLOCK_BYTES = 24
 """Four inputs of three pixels, widened."""
 
 
-def routine(name: str) -> Routine:
-    return Routine(f"pillion_{name}_s8_dsp", f"dsp/{name}_s8.c", "dsp.h")
+def routine(name: str, *also: str) -> Routine:
+    return Routine(f"pillion_{name}_s8_dsp", f"dsp/{name}_s8_dsp.c", "dsp.h", tuple(f"dsp/{file}_dsp.c" for file in also))
 
 
-CONV_1X1 = routine("conv2d_1x1")
-CONV = routine("conv2d")
-CONV_THIN = routine("conv2d_thin")
 Window = tuple[Pair, Pair, Pair]
 DEPTHWISE_WINDOWS: dict[str, Window | None] = {
     "depthwise_3x3": ((3, 3), (1, 1), (1, 1)),
@@ -35,8 +32,13 @@ DEPTHWISE_WINDOWS: dict[str, Window | None] = {
     "depthwise_any": None,
 }
 """Kernel, stride and dilation that a variant is made for."""
-LINEAR = routine("linear")
-ROUTINES = (CONV_1X1, CONV, CONV_THIN, LINEAR, *map(routine, DEPTHWISE_WINDOWS))
+
+CONV_1X1 = routine("conv2d_1x1", "dot", "clamp")
+CONV = routine("conv2d", "dot", "clamp")
+CONV_THIN = routine("conv2d_thin", "dot", "clamp")
+LINEAR = routine("linear", "clamp")
+DEPTHWISE = {name: routine(name, "depthwise", "clamp") for name in DEPTHWISE_WINDOWS}
+ROUTINES = (CONV_1X1, CONV, CONV_THIN, LINEAR, *DEPTHWISE.values())
 
 
 def kernel(name: str, op: type[Op], calls: Any, takes: Any, scratch_bytes: Any = lambda op: 0, **others: Any) -> Kernel:
@@ -148,7 +150,7 @@ def depthwise(name: str, window: Window | None) -> Kernel:
     return kernel(
         name,
         DepthwiseConv2d,
-        lambda op, _: calls_depthwise(op, routine(name)),
+        lambda op, _: calls_depthwise(op, DEPTHWISE[name]),
         lambda op, _: takes_depthwise(op, window),
         scratch_depthwise,
         in_place=in_place_depthwise,

@@ -256,7 +256,7 @@ def group_starts(fits_b: NDArray[np.bool_]) -> tuple[list[int], int]:
 
 
 def pack_linear(channels: Channels) -> Params:
-    """Constants of the fully connected kernel (kernels/dsp/linear_s8.c)."""
+    """Constants of the fully connected kernel (kernels/dsp/linear_s8_dsp.c)."""
     scaled = scale_channels(channels)
     starts, rest = group_starts(scaled.reach < B_LIMIT)
     runs = runs_of(starts, 4)

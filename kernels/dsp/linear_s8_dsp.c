@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0
- * Fully connected: one row of inputs times four output channels at a time, two pairs packed as in dot_s8.c. Four inputs
+ * Fully connected: one row of inputs times four output channels at a time, two pairs packed as in dot_dsp.c. Four inputs
  * take 14 instructions for 16 products. The row is widened once: words of inputs 0 and 2, 1 and 3 of every four.
  *
  * The stream holds, for the channels A, B, C, D of each group:
