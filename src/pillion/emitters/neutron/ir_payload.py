@@ -1,0 +1,103 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The payload where NXP's converter is not installed: the segment as TFLite, behind a mark of our own.
+
+    0   16 bytes  mark; to the NPU's runtime: no inputs, no outputs, payload version 255
+    16  u32       version of this format; where the runtime looks for the microcode's magic number
+    20  u32       bytes of TFLite
+    24  u32       bytes of names
+    28  u32       CRC-32 of everything behind
+    32            TFLite, to a multiple of 16; names, to a multiple of 16
+
+Names are two u16 counts (inputs, outputs), then each name as u16 length and UTF-8. A device refuses such a payload on three
+accounts; Pillion's executors run it."""
+
+from __future__ import annotations
+
+import struct
+import zlib
+from dataclasses import dataclass
+
+from pillion.emitters.neutron.microcode import damaged
+
+MARK = b"\0\0\0\xff" + b"pillion:ir\0\0"
+VERSION = 1
+HEAD = struct.Struct("<16s4I")
+TFLITE_IDENTIFIER = b"TFL3"
+BLOCK_BYTES = 16
+MAX_NAME_BYTES = 65535
+
+
+@dataclass(frozen=True)
+class IrPayload:
+    """A segment as TFLite, and the names of what crosses its border in the order of the program's arguments."""
+
+    tflite: bytes
+    inputs: tuple[str, ...]
+    outputs: tuple[str, ...]
+
+    def compose(self) -> bytes:
+        """The payload's bytes."""
+        names = _pack_names(self.inputs, self.outputs)
+        behind = to_block(self.tflite) + to_block(names)
+        return HEAD.pack(MARK, VERSION, len(self.tflite), len(names), zlib.crc32(behind)) + behind
+
+
+def to_block(raw: bytes) -> bytes:
+    """The bytes with zeros up to a multiple of 16."""
+    return raw + bytes(-len(raw) % BLOCK_BYTES)
+
+
+def ir_payload(tflite: bytes, inputs: tuple[str, ...], outputs: tuple[str, ...]) -> bytes:
+    """The bytes that stand for a segment where there is no converter."""
+    return IrPayload(tflite, inputs, outputs).compose()
+
+
+def is_ir(raw: bytes) -> bool:
+    """Whether bytes carry our mark."""
+    return raw.startswith(MARK)
+
+
+def parse_ir(raw: bytes) -> IrPayload:
+    """The payload of bytes that nobody has checked, except that they begin with the mark."""
+    if len(raw) < HEAD.size:
+        raise damaged(f"a payload of Pillion's has at least {HEAD.size} bytes", f"{len(raw)}")
+    _, version, tflite_bytes, names_bytes, checksum = HEAD.unpack_from(raw)
+    if version != VERSION:
+        raise damaged(f"version {VERSION} of the format", str(version))
+    names_start = HEAD.size + tflite_bytes + -tflite_bytes % BLOCK_BYTES
+    end = names_start + names_bytes + -names_bytes % BLOCK_BYTES
+    if end != len(raw):
+        raise damaged(f"{end} bytes by its head", f"{len(raw)}")
+    if zlib.crc32(raw[HEAD.size :]) != checksum:
+        raise damaged(f"checksum {checksum:#010x}", f"{zlib.crc32(raw[HEAD.size :]):#010x}")
+    tflite = raw[HEAD.size : HEAD.size + tflite_bytes]
+    if tflite[4:8] != TFLITE_IDENTIFIER:
+        raise damaged(f"a TFLite file with {TFLITE_IDENTIFIER!r} at byte 4", repr(tflite[4:8]))
+    inputs, outputs = _unpack_names(raw[names_start : names_start + names_bytes])
+    return IrPayload(tflite, inputs, outputs)
+
+
+def _pack_names(inputs: tuple[str, ...], outputs: tuple[str, ...]) -> bytes:
+    encoded = [name.encode() for name in (*inputs, *outputs)]
+    if len(encoded) > MAX_NAME_BYTES or any(len(name) > MAX_NAME_BYTES for name in encoded):
+        longest = max(map(len, encoded), default=0)
+        rule = f"at most {MAX_NAME_BYTES} names of at most {MAX_NAME_BYTES} bytes"
+        raise damaged(rule, f"{len(encoded)} names, the longest of {longest} bytes")
+    counts = struct.pack("<2H", len(inputs), len(outputs))
+    return counts + b"".join(struct.pack("<H", len(name)) + name for name in encoded)
+
+
+def _unpack_names(raw: bytes) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    names: list[str] = []
+    try:
+        inputs, outputs = struct.unpack_from("<2H", raw)
+        at = 4
+        for _ in range(inputs + outputs):
+            (length,) = struct.unpack_from("<H", raw, at)
+            names.append(struct.unpack_from(f"{length}s", raw, at + 2)[0].decode())
+            at += 2 + length
+    except (struct.error, UnicodeDecodeError) as error:
+        raise damaged("names of inputs and outputs in UTF-8", str(error)) from None
+    if at != len(raw):
+        raise damaged(f"{at} bytes of names", f"{len(raw)}")
+    return tuple(names[:inputs]), tuple(names[inputs:])

@@ -1,0 +1,52 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The head of the NPU's microcode: what the driver reads before it starts, so that a payload can be checked without it."""
+
+from __future__ import annotations
+
+import struct
+from dataclasses import dataclass
+
+from pillion.errors import PillionError
+
+MAGIC = 0x64434D6E
+VERSIONS = (0, 1)
+MICROCODE_BYTES_WORD, WEIGHTS_BYTES_WORD = 6, 7
+INPUTS_WORD = {0: 11, 1: 13}
+"""By payload version; the number of outputs is the word after it."""
+
+
+@dataclass(frozen=True)
+class Microcode:
+    """The words of the head that others must agree with."""
+
+    microcode_bytes: int
+    weights_bytes: int
+    inputs: int
+    outputs: int
+
+
+def read_microcode(block: bytes, version: int) -> Microcode:
+    """The head of a microcode block of some payload version."""
+    if version not in VERSIONS:
+        raise PillionError(
+            "the payload is of a version that is not known",
+            rule=f"payload version {' or '.join(map(str, VERSIONS))}",
+            here=str(version),
+            help="it was written by another generation of NXP's converter, or it is no payload",
+        )
+    count = INPUTS_WORD[version] + 2
+    if len(block) < 4 * count:
+        raise damaged(
+            f"the microcode of payload version {version} begins with {count} words", f"{len(block)} bytes"
+        )
+    words = struct.unpack_from(f"<{count}I", block)
+    if words[0] != MAGIC:
+        raise damaged(f"the microcode begins with {MAGIC:#x}", f"{words[0]:#x}")
+    return Microcode(
+        words[MICROCODE_BYTES_WORD], words[WEIGHTS_BYTES_WORD], words[count - 2], words[count - 1]
+    )
+
+
+def damaged(rule: str, here: str) -> PillionError:
+    """The error of bytes that are no payload."""
+    return PillionError("the NPU's payload is damaged", rule=rule, here=here, help="compile the model again")
