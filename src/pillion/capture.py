@@ -4,13 +4,8 @@
 from __future__ import annotations
 
 import importlib.util
-import inspect
-import logging
 import re
 import sys
-import warnings
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from types import ModuleType
@@ -22,6 +17,7 @@ from torch.export import ExportedProgram
 
 from pillion import zoo
 from pillion.errors import PillionError
+from pillion.quantize.export import as_inputs, check_static, export, quiet
 
 InputSize = int | tuple[int, int] | None
 
@@ -73,75 +69,6 @@ def _no_model(spec: str) -> PillionError:
     )
 
 
-def export(module: nn.Module, example_inputs: Sequence[Tensor], *, training: bool = False) -> ExportedProgram:
-    """torch.export of a module in eval mode (or train mode); the module's own modes are left as they were."""
-    inputs = _as_inputs(example_inputs, "example_inputs")
-    modes = {part: part.training for part in module.modules()}
-    module.train(training)
-    try:
-        with _quiet():
-            exported = torch.export.export(module, inputs, strict=False)
-    except Exception as error:
-        raise _export_failure(module, error) from error
-    finally:
-        for part, mode in modes.items():
-            part.training = mode
-    _check_static(exported)
-    return exported
-
-
-@contextmanager
-def _quiet() -> Iterator[None]:
-    """Without torch's warnings about its own deprecations."""
-    logger = logging.getLogger("torch.export")
-    level = logger.level
-    logger.setLevel(logging.ERROR)
-    try:
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")
-            yield
-    finally:
-        logger.setLevel(level)
-
-
-def _export_failure(module: nn.Module, error: Exception) -> PillionError:
-    reason = next((line.strip() for line in str(error).splitlines() if line.strip()), type(error).__name__)
-    return PillionError(
-        f"torch cannot export {type(module).__name__}",
-        rule="a forward that torch.export can trace: tensors in and out, no control flow that depends on their values",
-        here=f"{reason}  ({_source_of(module, error)})",
-        help="torch.export.export(model, example_inputs, strict=False) shows the whole story",
-    )
-
-
-def _source_of(module: nn.Module, error: Exception) -> str:
-    """The innermost line of the user's code that the error passed through."""
-    try:
-        own = inspect.getfile(type(module))
-    except (TypeError, OSError):
-        own = ""
-    lines = []
-    trace = error.__traceback__
-    while trace is not None:
-        lines.append((trace.tb_frame.f_code.co_filename, trace.tb_lineno))
-        trace = trace.tb_next
-    lines += [(f, int(n)) for f, n in re.findall(r'File "([^"]+)", line (\d+)', str(error))]
-    mine = [line for line in lines if line[0] == own and not own.startswith(str(Path(torch.__file__).parent))]
-    return f"{Path(mine[-1][0]).name}:{mine[-1][1]}" if mine else type(module).__name__
-
-
-def _check_static(exported: ExportedProgram) -> None:
-    for node in exported.graph.find_nodes(op="placeholder"):
-        value = node.meta.get("val")
-        if isinstance(value, Tensor) and not all(isinstance(size, int) for size in value.shape):
-            raise PillionError(
-                f"input {node.name} has a dynamic dimension",
-                rule="all shapes are fixed: memory is planned before the program runs",
-                here=f"shape {list(value.shape)}",
-                help="export without dynamic_shapes, with inputs of the size that the device will see",
-            )
-
-
 def _load_pt2(path: Path, input_size: InputSize, weights: str | Path | None) -> CapturedSource:
     if input_size is not None or weights is not None:
         raise PillionError(
@@ -150,7 +77,7 @@ def _load_pt2(path: Path, input_size: InputSize, weights: str | Path | None) -> 
         )
     _want_file(path)
     try:
-        with _quiet():
+        with quiet():
             exported = torch.export.load(str(path))
     except Exception as error:
         reason = (str(error).splitlines() or [type(error).__name__])[0]
@@ -160,7 +87,7 @@ def _load_pt2(path: Path, input_size: InputSize, weights: str | Path | None) -> 
             here=reason,
             help="torch.export.save(torch.export.export(model, inputs), 'model.pt2')",
         ) from error
-    _check_static(exported)
+    check_static(exported)
     return CapturedSource(None, exported, _inputs_of(exported), path.stem)
 
 
@@ -212,18 +139,7 @@ def _load_file(path: Path, factory: str, input_size: InputSize) -> tuple[nn.Modu
             here=f"{path.name}:{factory}",
             help=EXAMPLE_INPUTS_HELP.format(factory=factory),
         )
-    return made, _as_inputs(inputs, f"{path.name}:example_inputs")
-
-
-def _as_inputs(inputs: Any, place: str) -> tuple[Tensor, ...]:
-    inputs = (inputs,) if isinstance(inputs, Tensor) else inputs
-    if not isinstance(inputs, (tuple, list)) or not inputs or not all(isinstance(x, Tensor) for x in inputs):
-        raise PillionError(
-            "example inputs are not tensors",
-            rule="a tensor, or a tuple of tensors, one for each argument of forward",
-            here=f"{place} gives {type(inputs).__name__}",
-        )
-    return tuple(inputs)
+    return made, as_inputs(inputs, f"{path.name}:example_inputs")
 
 
 def _no_factory(path: Path, factory: str, file: ModuleType) -> PillionError:
@@ -239,7 +155,8 @@ def _import(path: Path) -> ModuleType:
     """Runs a file as a module of its own; files beside it can be imported by it."""
     name = "pillion_model_" + re.sub(r"\W", "_", path.stem)
     spec = importlib.util.spec_from_file_location(name, path)
-    assert spec is not None and spec.loader is not None
+    assert spec is not None
+    assert spec.loader is not None
     module = importlib.util.module_from_spec(spec)
     sys.modules[name] = module
     sys.path.insert(0, str(path.resolve().parent))

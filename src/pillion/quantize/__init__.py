@@ -28,7 +28,13 @@ The calls are those of `table.RULES`, plus the ones in `float_ops`. In particula
 (`mul`), no batch norm that has statistics (folded, or a depthwise `conv2d`), and no `padding="same"`.
 """
 
-from pillion.quantize.annotate import FloatOp, PillionQuantizer, Wishes
+from pillion.ir.wishes import Wishes
+from pillion.quantize.export import export, quiet
+
+with quiet():
+    import torchao.quantization.pt2e  # noqa: F401
+
+from pillion.quantize.annotate import FloatOp, PillionQuantizer
 from pillion.quantize.batch_norm import fold_batch_norms
 from pillion.quantize.calibration import CalibrationData, load_calibration
 from pillion.quantize.graph import constant_of, evaluate_unary, module_of, shape_of, source_line
@@ -49,6 +55,7 @@ __all__ = [
     "Wishes",
     "constant_of",
     "evaluate_unary",
+    "export",
     "fold_batch_norms",
     "function_of",
     "load_calibration",

@@ -19,7 +19,18 @@ from torchao.quantization.pt2e.quantizer import (
 from torchao.quantization.pt2e.quantizer.quantizer import Q_ANNOTATION_KEY
 
 from pillion.ir.op import Quantization
-from pillion.quantize.graph import aten, calls, constant_of, is_tensor, module_of, named_argument, single_user, source_line, value_of
+from pillion.ir.wishes import Wishes
+from pillion.quantize.graph import (
+    aten,
+    calls,
+    constant_of,
+    is_tensor,
+    module_of,
+    named_argument,
+    single_user,
+    source_line,
+    value_of,
+)
 from pillion.quantize.sharing import Sharing, Site
 from pillion.quantize.specs import Specs
 from pillion.quantize.table import REASONS, RULES, Rule
@@ -42,19 +53,6 @@ class FloatOp:
         return f"{self.op} stays in float: {self.reason}  ({self.source or self.module or self.name})"
 
 
-@dataclass(frozen=True)
-class Wishes:
-    """What a device asks of the quantizer beyond the rules of the ops, by the kind of op."""
-
-    symmetric_operands: frozenset[str] = frozenset()
-    """Kinds whose operands have zero point 0 in [-127, 127]."""
-    shared: frozenset[str] = frozenset()
-    """Kinds whose result has the parameters of the operand, although the op could do with its own."""
-
-    def __or__(self, other: Wishes) -> Wishes:
-        return Wishes(self.symmetric_operands | other.symmetric_operands, self.shared | other.shared)
-
-
 @dataclass
 class PillionQuantizer(Quantizer):
     """Annotates a normalized graph. `float_ops` then holds what no annotation was found for."""
@@ -65,7 +63,9 @@ class PillionQuantizer(Quantizer):
 
     def annotate(self, model: GraphModule) -> GraphModule:
         plan = plan_of(model, self.wishes)
-        self.float_ops = [_float_op(n, reason) for n, reason in plan.reasons.items() if n.target is not getitem]
+        self.float_ops = [
+            _float_op(n, reason) for n, reason in plan.reasons.items() if n.target is not getitem
+        ]
         Annotator(plan, self.specs).annotate(model)
         return model
 
@@ -117,7 +117,11 @@ def _reason(node: Node) -> str:
         return REASONS.get(node.target, "no int8 form")
     if not is_tensor(node):
         value = value_of(node)
-        return f"its result is {value.dtype}" if isinstance(value, torch.Tensor) else "its result is not a tensor"
+        return (
+            f"its result is {value.dtype}"
+            if isinstance(value, torch.Tensor)
+            else "its result is not a tensor"
+        )
     for operand in operands_of(node, rule):
         held = constant_of(operand)
         if not is_tensor(operand):

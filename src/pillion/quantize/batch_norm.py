@@ -11,15 +11,27 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from operator import getitem
 from typing import Any
 
 import torch
 from torch import Tensor
 from torch.fx import GraphModule, Node
 
-from pillion.quantize.graph import aten, argument, call, calls, constant, constant_of, named_argument, replace, shape_of
+from pillion.quantize.graph import (
+    argument,
+    aten,
+    call,
+    calls,
+    constant,
+    constant_of,
+    named_argument,
+    replace,
+    shape_of,
+)
 
-CONVOLUTIONS = {
+LAYERS: dict[Any, int] = {
+    aten.linear.default: 2,
     aten.conv1d.default: 3,
     aten.conv2d.default: 4,
     aten.conv3d.default: 5,
@@ -27,8 +39,10 @@ CONVOLUTIONS = {
     aten.conv_transpose2d.input: 4,
     aten.conv_transpose3d.input: 5,
 }
-"""Rank of the result with a batch axis; without one, axis 1 is not the channels."""
-TRANSPOSED = frozenset({aten.conv_transpose1d.default, aten.conv_transpose2d.input, aten.conv_transpose3d.input})
+"""The rank of the result where axis 1 is the channels: for a linear layer [N, C], for convolutions one with a batch axis."""
+TRANSPOSED = frozenset(
+    {aten.conv_transpose1d.default, aten.conv_transpose2d.input, aten.conv_transpose3d.input}
+)
 
 
 @dataclass(frozen=True)
@@ -42,19 +56,28 @@ class Affine:
 def fold_batch_norms(module: GraphModule) -> bool:
     """Folds what can be folded and rewrites the other norms; has anything changed?"""
     norms = calls(module.graph, [aten.batch_norm.default])
-    changed = False
-    for norm in norms:
-        affine = affine_of(norm)
+    plans = [
+        (norm, affine_of(norm), foldable_layer(norm)) for norm in norms
+    ]  # before the first one changes the graph
+    for norm, affine, layer in plans:
         if affine is None:
-            continue
-        layer = foldable_layer(norm)
-        new = _as_depthwise(module, norm, affine) if layer is None else _fold(module, layer, affine)
-        if new is not None:
-            replace(norm, new)
-            changed = True
-    if changed:
+            replace(norm, _native(norm))
+        elif layer is not None:
+            replace(norm, _fold(module, layer, affine))
+        else:
+            replace(norm, _as_depthwise(module, norm, affine))
+    if norms:
         module.graph.eliminate_dead_code()
-    return changed
+    return bool(norms)
+
+
+def _native(norm: Node) -> Node:
+    """The same under a name that torchao's own folding, which does not ask for statistics, passes by."""
+    x, weight, bias, mean, variance, training, momentum, eps = (argument(norm, i) for i in range(8))
+    whole = call(
+        norm, aten.native_batch_norm.default, x, weight, bias, mean, variance, training, momentum, eps
+    )
+    return call(norm, getitem, whole, 0)
 
 
 def affine_of(norm: Node) -> Affine | None:
@@ -72,8 +95,13 @@ def affine_of(norm: Node) -> Affine | None:
 
 def foldable_layer(norm: Node) -> Node | None:
     """The layer in front of a norm, if it can take the norm in."""
-    layer: Any = norm.args[0]
-    if not _has_own_channels(layer) or set(layer.users) != {norm} or is_shared(norm):
+    layer = norm.args[0]
+    if (
+        not isinstance(layer, Node)
+        or not _has_own_channels(layer)
+        or set(layer.users) != {norm}
+        or is_shared(norm)
+    ):
         return None
     weight, bias = argument(layer, 1), argument(layer, 2)
     if constant_of(weight) is None or (bias is not None and constant_of(bias) is None):
@@ -83,16 +111,16 @@ def foldable_layer(norm: Node) -> Node | None:
 
 def _has_own_channels(layer: Node) -> bool:
     """Is axis 1 of the layer's result what its weights make?"""
-    if layer.target is aten.linear.default:
-        return len(shape_of(layer)) == 2
-    return layer.op == "call_function" and CONVOLUTIONS.get(layer.target) == len(shape_of(layer))
+    return layer.op == "call_function" and LAYERS.get(layer.target) == len(shape_of(layer))
 
 
 def is_shared(norm: Node) -> bool:
     """Is this one call of several of the same norm?"""
-    statistics = norm.args[3]
-    targets = [n for n in norm.graph.find_nodes(op="get_attr") if n.target == statistics.target]  # type: ignore[union-attr]
-    return sum(user.target is aten.batch_norm.default for n in targets for user in n.users) > 1
+    mean: Any = norm.args[3]
+    if mean is None:
+        return False
+    reads = [n for n in norm.graph.find_nodes(op="get_attr") if n.target == mean.target]
+    return sum(user.target is aten.batch_norm.default for n in reads for user in n.users) > 1
 
 
 def _fold(module: GraphModule, layer: Node, affine: Affine) -> Node:

@@ -35,11 +35,15 @@ class CalibrationData:
     def _batches(self, file: Path) -> Iterator[tuple[Tensor, ...]]:
         arrays = _read(file)
         if len(arrays) != len(self.shapes):
-            raise self._mismatch(file, f"{len(arrays)} arrays", f"{len(self.shapes)} arrays, one for each input")
+            raise self._mismatch(
+                file, f"{len(arrays)} arrays", f"{len(self.shapes)} arrays, one for each input"
+            )
         columns = [self._split(file, a, i) for i, a in enumerate(arrays)]
         counts = {len(column) for column in columns}
         if len(counts) != 1:
-            raise self._mismatch(file, f"{sorted(counts)} samples", "the same number of samples for each input")
+            raise self._mismatch(
+                file, f"{sorted(counts)} samples", "the same number of samples for each input"
+            )
         yield from zip(*columns, strict=True)
 
     def _split(self, file: Path, array: np.ndarray[Any, Any], index: int) -> list[Tensor]:
@@ -48,14 +52,16 @@ class CalibrationData:
         batch = shape[0] if shape else 1
         if array.shape == shape[1:] and batch == 1:
             array = array[np.newaxis]
-        whole = bool(shape) and array.ndim == len(shape) and array.shape[1:] == shape[1:] and array.shape[0] > 0
+        whole = (
+            bool(shape) and array.ndim == len(shape) and array.shape[1:] == shape[1:] and array.shape[0] > 0
+        )
         if array.shape != shape and not (whole and array.shape[0] % batch == 0):
             wanted = f"{list(shape)}, or a multiple of the first axis"
             raise self._mismatch(file, f"input {index} has shape {list(array.shape)}", wanted)
         if array.dtype.kind not in "fiub":
             raise self._mismatch(file, f"input {index} holds {array.dtype}", "numbers")
         tensor = torch.from_numpy(np.ascontiguousarray(array)).to(self.dtypes[index])
-        return list(tensor.split(batch)) if shape else [tensor]
+        return list(torch.split(tensor, batch)) if shape else [tensor]
 
     def _mismatch(self, file: Path, found: str, rule: str) -> PillionError:
         return PillionError(

@@ -17,7 +17,14 @@ Rewrite = Callable[[Node], Node | None]
 """The node that stands for another one, or None where that one stays."""
 
 BROADCASTING = frozenset(
-    {aten.add.Tensor, aten.sub.Tensor, aten.mul.Tensor, aten.div.Tensor, aten.maximum.default, aten.minimum.default}
+    {
+        aten.add.Tensor,
+        aten.sub.Tensor,
+        aten.mul.Tensor,
+        aten.div.Tensor,
+        aten.maximum.default,
+        aten.minimum.default,
+    }
 )
 
 
@@ -98,11 +105,22 @@ def _power(node: Node) -> Node | None:
 
 
 def _convolution(node: Node) -> Node | None:
-    x, weight, bias, stride, padding, dilation, transposed, output_padding, groups = (argument(node, i) for i in range(9))
+    x, weight, bias, stride, padding, dilation, transposed, output_padding, groups = (
+        argument(node, i) for i in range(9)
+    )
     rank = len(stride)
     if transposed and rank == 2:
         return call(
-            node, aten.conv_transpose2d.input, x, weight, bias, stride, padding, output_padding, groups, dilation
+            node,
+            aten.conv_transpose2d.input,
+            x,
+            weight,
+            bias,
+            stride,
+            padding,
+            output_padding,
+            groups,
+            dilation,
         )
     targets = {1: aten.conv1d.default, 2: aten.conv2d.default}
     if transposed or rank not in targets:
@@ -126,7 +144,8 @@ def _padded_convolution(node: Node) -> Node:
 
 def _over_all_axes(node: Node) -> Node:
     target = aten.mean.dim if node.target is aten.mean.default else aten.sum.dim_IntList
-    return call(node, target, node.args[0], list(range(value_of(node.args[0]).dim())))
+    source: Any = node.args[0]
+    return call(node, target, source, list(range(len(shape_of(source)))))
 
 
 def _resize(node: Node) -> Node | None:
@@ -134,7 +153,9 @@ def _resize(node: Node) -> Node | None:
     size = list(shape_of(node)[-2:])
     factors = named_argument(node, "scale_factors") if str(node.target).endswith(".vec") else None
     before = shape_of(node.args[0])[-2:]  # type: ignore[arg-type]  # the schema says tensor
-    exact = factors is None or all(math.isclose(b * f, s) for b, f, s in zip(before, factors, size, strict=True))
+    exact = factors is None or all(
+        math.isclose(b * f, s) for b, f, s in zip(before, factors, size, strict=True)
+    )
     if not exact or (factors is None and str(node.target).endswith(".vec")):
         return None
     if "nearest" in str(node.target):

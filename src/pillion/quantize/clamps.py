@@ -87,18 +87,23 @@ def _clamp(before: Node, source: Node, bounds: Bounds) -> Node:
 
 def _move_up(node: Node) -> None:
     """Past ops that only move values: relu(max_pool(x)) is max_pool(relu(x))."""
-    first = last = node.args[0]
-    if not isinstance(last, Node) or not _is_passed(last):
+    last: Any = node.args[0]
+    first = last
+    if not _is_passed(last):
         return
-    while isinstance(first.args[0], Node) and _is_passed(first.args[0]):
+    while _is_passed(first.args[0]):
         first = first.args[0]
     source: Any = first.args[0]
     rule = RULES.get(source.target)
     if rule is None or not rule.takes_clamp or single_user(source) is None:
         return
-    first.replace_input_with(source, call(first, node.target, source, *node.args[1:]))  # type: ignore[arg-type]
+    first.replace_input_with(source, call(first, _overload(node), source, *node.args[1:]))
     replace(node, last)
 
 
-def _is_passed(node: Node) -> bool:
-    return node.target in MOVES_VALUES and single_user(node) is not None
+def _overload(node: Node) -> Any:
+    return node.target
+
+
+def _is_passed(node: Any) -> bool:
+    return isinstance(node, Node) and node.target in MOVES_VALUES and single_user(node) is not None

@@ -106,7 +106,10 @@ def _multiply_instead_of_divide(module: GraphModule, node: Node) -> None:
 def use_linear(module: GraphModule) -> None:
     """Products of matrices: with a constant on the right a linear layer, otherwise a batch of one."""
     for node in calls(module.graph, [aten.addmm.default, aten.linear.default, aten.mm.default]):
-        if node.target is aten.addmm.default and (named_argument(node, "beta"), named_argument(node, "alpha")) != (1, 1):
+        if node.target is aten.addmm.default and (
+            named_argument(node, "beta"),
+            named_argument(node, "alpha"),
+        ) != (1, 1):
             continue
         new = _product(module, node)
         if new is not None:

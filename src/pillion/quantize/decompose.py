@@ -43,11 +43,14 @@ KEPT = frozenset(
         aten.log_softmax.int,
         aten.max_pool2d.default,
         aten.pad.default,
+        aten.prelu.default,
         aten.reshape.default,
         aten.rms_norm.default,
         aten.selu.default,
         aten.softmax.int,
         aten.square.default,
+        aten.to.dtype,
+        aten.type_as.default,
         aten.upsample_bilinear2d.vec,
         aten.upsample_nearest2d.vec,
         *(getattr(aten, name).input for name in ("lstm", "gru", "rnn_tanh", "rnn_relu")),
@@ -63,6 +66,7 @@ def decompose(module: GraphModule) -> None:
         function = _function(node)
         if function is not None:
             pending += _inline(node, function)
+    module.graph.eliminate_dead_code()  # results that nobody asked for, such as the indices of a max pool
 
 
 def _function(node: Node) -> Callable[..., Any] | None:
@@ -71,7 +75,8 @@ def _function(node: Node) -> Callable[..., Any] | None:
         return FORMS[target] if target not in CONDITIONS or CONDITIONS[target](node) else None
     if not isinstance(target, torch._ops.OpOverload) or target in KEPT or target.namespace != "aten":
         return None
-    composed = torch._C._dispatch_has_kernel_for_dispatch_key(target.name(), "CompositeImplicitAutograd")
+    name = target.name()  # type: ignore[no-untyped-call]  # of torch
+    composed = torch._C._dispatch_has_kernel_for_dispatch_key(name, "CompositeImplicitAutograd")
     return target if composed and value_of(node) is not None else None
 
 
@@ -102,7 +107,10 @@ def _graft(traced: GraphModule, node: Node, inputs: list[Node]) -> tuple[list[No
     with node.graph.inserting_before(node):
         for old in calls(traced.graph):
             new = node.graph.node_copy(old, lambda n: places[n])
-            new.meta = {"val": value_of(old), **{key: node.meta[key] for key in KEPT_META if key in node.meta}}
+            new.meta = {
+                "val": value_of(old),
+                **{key: node.meta[key] for key in KEPT_META if key in node.meta},
+            }
             places[old] = new
             made.append(new)
     return made, map_arg(traced.graph.output_node().args[0], lambda n: places[n])
@@ -129,7 +137,7 @@ def _select(x: Tensor, dim: int, index: int) -> Tensor:
     start = index % x.shape[dim]
     axis = dim % x.dim()
     shape = [size for i, size in enumerate(x.shape) if i != axis]
-    return aten.reshape.default(aten.slice.Tensor(x, dim, start, start + 1), shape)
+    return x.narrow(dim, start, 1).reshape(shape)
 
 
 def _stack(tensors: Sequence[Tensor], dim: int = 0) -> Tensor:
@@ -174,11 +182,6 @@ def _channel_shuffle(x: Tensor, groups: int) -> Tensor:
     return x.reshape(n, groups, c // groups, *image).transpose(1, 2).reshape(x.shape)
 
 
-def _prelu(x: Tensor, slope: Tensor) -> Tensor:
-    slope = slope.reshape(-1, *[1] * (x.dim() - 2)) if x.dim() > 1 else slope
-    return aten.clamp.default(x, 0, None) + slope * aten.clamp.default(x, None, 0)
-
-
 def _attention(
     q: Tensor,
     k: Tensor,
@@ -200,7 +203,11 @@ def _attention(
 def _is_plain_attention(node: Node) -> bool:
     """No mask, or one that is added: booleans and the causal mask stand for minus infinity, which has no int8 form."""
     mask = named_argument(node, "attn_mask")
-    special = named_argument(node, "is_causal") or named_argument(node, "enable_gqa") or named_argument(node, "dropout_p")
+    special = (
+        named_argument(node, "is_causal")
+        or named_argument(node, "enable_gqa")
+        or named_argument(node, "dropout_p")
+    )
     return not special and (mask is None or is_tensor(mask))
 
 
@@ -209,7 +216,6 @@ FORMS: dict[Any, Callable[..., Any]] = {
     aten.expand.default: _expand,
     aten.pixel_shuffle.default: _pixel_shuffle,
     aten.pixel_unshuffle.default: _pixel_unshuffle,
-    aten.prelu.default: _prelu,
     aten.repeat.default: _repeat,
     aten.roll.default: _roll,
     aten.scaled_dot_product_attention.default: _attention,

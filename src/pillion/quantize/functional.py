@@ -41,7 +41,12 @@ def make_functional(module: GraphModule) -> None:
 def _rename(node: Node) -> None:
     changed = node.args[0]
     target = _functional_form(node)
-    if target is None or not isinstance(changed, Node) or changed.op == "get_attr" or _seen_elsewhere(changed, node):
+    if (
+        target is None
+        or not isinstance(changed, Node)
+        or changed.op == "get_attr"
+        or _seen_elsewhere(changed, node)
+    ):
         raise PillionError(
             f"{node.target} writes into a tensor that others see",
             rule="tensors are made once: no assignment into slices, views or buffers",
@@ -100,9 +105,10 @@ def _is_identity(node: Node, training: bool) -> bool:
     if node.target in DROPOUTS:
         return not training
     if node.target in CASTS:
-        return value_of(source).dtype == value_of(node).dtype
+        return bool(value_of(source).dtype == value_of(node).dtype)
     if node.target in (aten.expand.default, aten.reshape.default, aten.view.default):
         return shape_of(source) == shape_of(node)
     if node.target is aten.permute.default:
-        return [d % len(shape_of(node)) for d in named_argument(node, "dims")] == list(range(len(shape_of(node))))
+        rank = len(shape_of(node))
+        return [axis % rank for axis in named_argument(node, "dims")] == list(range(rank))
     return node.target in SAME_VALUES

@@ -3,7 +3,6 @@
 
 from __future__ import annotations
 
-import warnings as python_warnings
 from collections.abc import Callable, Iterable, Sequence, Sized
 
 import torch
@@ -12,9 +11,11 @@ from torch.export import ExportedProgram
 from torch.fx import GraphModule, Node
 from torchao.quantization.pt2e.quantize_pt2e import convert_pt2e, prepare_pt2e
 
-from pillion.capture import export
 from pillion.errors import PillionError
-from pillion.quantize.annotate import PillionQuantizer, Wishes
+from pillion.ir.wishes import Wishes
+from pillion.quantize.annotate import PillionQuantizer
+from pillion.quantize.bias import make_room_for_biases
+from pillion.quantize.export import export, quiet
 from pillion.quantize.graph import source_line
 from pillion.quantize.normalize import normalize
 from pillion.quantize.program import QuantizedProgram, complete_values
@@ -39,13 +40,13 @@ def ptq(
     quantizer = PillionQuantizer(wishes=wishes or Wishes())
     prepared = prepare(module, quantizer)
     observe(prepared, [tuple(example_inputs)] if calibrate is None else calibrate, progress)
+    make_room_for_biases(prepared)
     notes = (ONE_EXAMPLE,) if calibrate is None else ()
     return QuantizedProgram(convert(prepared), tuple(quantizer.float_ops), notes)
 
 
 def prepare(module: GraphModule, quantizer: PillionQuantizer) -> GraphModule:
-    with python_warnings.catch_warnings():
-        python_warnings.simplefilter("ignore")
+    with quiet():
         return prepare_pt2e(module, quantizer)
 
 
@@ -71,10 +72,8 @@ def observe(prepared: GraphModule, batches: Iterable[Inputs | Tensor], progress:
 def _check_ranges(prepared: GraphModule) -> None:
     for node in (n for n in prepared.graph.nodes if n.op == "call_module"):
         observer = prepared.get_submodule(str(node.target))
-        extremes = [getattr(observer, name, None) for name in ("min_val", "max_val")]
-        if any(isinstance(t, Tensor) and t.numel() and bool(torch.isnan(t).any()) for t in extremes) or any(
-            isinstance(t, Tensor) and t.numel() and bool(torch.isinf(t).any()) for t in extremes
-        ):
+        extremes = [getattr(observer, name, torch.zeros(())) for name in ("min_val", "max_val")]
+        if not all(bool(torch.isfinite(extreme).all()) for extreme in extremes):
             raise _infinite(node)
 
 
@@ -91,8 +90,7 @@ def _infinite(node: Node) -> PillionError:
 
 def convert(prepared: GraphModule) -> GraphModule:
     """Observers become quantize and dequantize nodes, constants become int8."""
-    with python_warnings.catch_warnings():
-        python_warnings.simplefilter("ignore")
+    with quiet():
         converted = convert_pt2e(prepared, fold_quantize=True)
     complete_values(converted)
     return converted

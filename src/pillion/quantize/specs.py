@@ -18,8 +18,8 @@ from torchao.quantization.pt2e import (
 )
 from torchao.quantization.pt2e.quantizer import FixedQParamsQuantizationSpec, QuantizationSpec
 
-SMALLEST_SCALE = 2.0**-16
-"""Keeps the scale of tensors that are always zero, and with it the int32 bias, in a sane range."""
+SMALLEST_SCALE = 2.0**-24
+"""The scale of tensors that are always zero: far below what models use, and yet a multiplier can reach it."""
 
 
 @dataclass(frozen=True)
@@ -42,7 +42,7 @@ class Specs:
         """[-127, 127] with zero point 0, a scale for each index of an axis."""
         if axis is None:
             return self.symmetric
-        return _spec(self._channel_observer, torch.per_channel_symmetric, -127, axis)
+        return _spec(self._channel_observer(axis), torch.per_channel_symmetric, -127, axis)
 
     def fixed(self, scale: float, zero_point: int) -> FixedQParamsQuantizationSpec:
         return FixedQParamsQuantizationSpec(
@@ -61,13 +61,18 @@ class Specs:
     def _tensor_observer(self) -> Any:
         if not self.training:
             return MinMaxObserver.with_args(eps=SMALLEST_SCALE)
-        return FusedMovingAvgObsFakeQuantize.with_args(observer=MovingAverageMinMaxObserver, eps=SMALLEST_SCALE)
+        fake: Any = FusedMovingAvgObsFakeQuantize
+        return fake.with_args(observer=MovingAverageMinMaxObserver, eps=SMALLEST_SCALE)
 
-    @cached_property
-    def _channel_observer(self) -> Any:
+    def _channel_observer(self, axis: int) -> Any:
         if not self.training:
             return PerChannelMinMaxObserver.with_args(eps=SMALLEST_SCALE)
-        return FakeQuantize.with_args(observer=MovingAveragePerChannelMinMaxObserver, eps=SMALLEST_SCALE)
+        fake: Any = (
+            FakeQuantize  # torchao hands the axis on only to observers with "PerChannel" in their name
+        )
+        return fake.with_args(
+            observer=MovingAveragePerChannelMinMaxObserver, eps=SMALLEST_SCALE, ch_axis=axis
+        )
 
 
 def _spec(observer: Any, scheme: torch.qscheme, low: int, axis: int | None = None) -> QuantizationSpec:

@@ -12,10 +12,21 @@ from typing import Any
 
 from torch.fx import Node
 
-from pillion import ops
-from pillion.ops import Function, Op
+from pillion.ir.op import Op, Quantization
+from pillion.ops.conv import Conv2d
+from pillion.ops.div import Div
+from pillion.ops.elementwise import Add, Maximum, Minimum, Mul, Sub
+from pillion.ops.linear import Linear
+from pillion.ops.lut import Clamp, Function, Lut
+from pillion.ops.matmul import BatchMatmul
+from pillion.ops.movement import Concat, Pad, Reshape, Slice, Transpose
+from pillion.ops.pool import AvgPool2d, MaxPool2d, Mean
+from pillion.ops.prelu import Prelu
+from pillion.ops.reduce import ReduceMax, ReduceMin, ReduceSum
+from pillion.ops.resize import ResizeBilinear, ResizeNearest
 from pillion.ops.softmax import OUTPUT as SOFTMAX_OUTPUT
-from pillion.ir.op import Quantization
+from pillion.ops.softmax import Softmax
+from pillion.ops.transpose_conv import TransposeConv2d
 from pillion.quantize.graph import aten, constant_of, named_argument
 
 Refusal = Callable[[Node], str]
@@ -42,14 +53,14 @@ class Rule:
 def row(op: type[Op], **fields: Any) -> Rule:
     """A rule as the op declares it."""
     names = {field.name for field in dataclasses.fields(op)}
-    clamps = {"low", "high"} <= names and op.quantization is Quantization.OWN and op is not ops.Clamp
+    clamps = {"low", "high"} <= names and op.quantization is Quantization.OWN and op is not Clamp
     return Rule(op.kind, op.quantization, takes_clamp=clamps, **fields)
 
 
 def lut(function: Function, refusal: Refusal = lambda _: "") -> Rule:
     fixed = function.fixed_output
     kind = Quantization.OWN if fixed is None else Quantization.FIXED
-    return Rule(ops.Lut.kind, kind, fixed=fixed, function=function, refusal=refusal)
+    return Rule(Lut.kind, kind, fixed=fixed, function=function, refusal=refusal)
 
 
 def _computed_weights(node: Node) -> str:
@@ -83,7 +94,11 @@ def function_of(node: Node) -> Function | None:
     if function is Function.GELU:
         return Function.GELU_TANH if named_argument(node, "approximate") == "tanh" else function
     if function is Function.ELU:
-        return function if named_argument(node, "scale") == named_argument(node, "input_scale") == 1 else Function.TABLE
+        return (
+            function
+            if named_argument(node, "scale") == named_argument(node, "input_scale") == 1
+            else Function.TABLE
+        )
     if function is Function.SOFTPLUS:
         return function if named_argument(node, "beta") == 1 else Function.TABLE
     return function
@@ -91,34 +106,36 @@ def function_of(node: Node) -> Function | None:
 
 BINARY = (0, 1)
 RULES: Mapping[Any, Rule] = {
-    aten.add.Tensor: row(ops.Add, operands=BINARY),
-    aten.amax.default: Rule("max", Quantization.SHARED),
-    aten.amin.default: Rule("min", Quantization.SHARED),
-    aten.avg_pool2d.default: row(ops.AvgPool2d),
-    aten.bmm.default: Rule("batch_matmul", operands=BINARY),
-    aten.cat.default: row(ops.Concat),
-    aten.clamp.default: row(ops.Clamp),
-    aten.conv1d.default: row(ops.Conv2d, weight=1, axis=0, refusal=_not_1d),
-    aten.conv2d.default: row(ops.Conv2d, weight=1, axis=0, refusal=_not_2d),
-    aten.conv_transpose2d.input: Rule("transpose_conv2d", weight=1, axis=1, takes_clamp=True, refusal=_not_2d),
+    aten.add.Tensor: row(Add, operands=BINARY),
+    aten.amax.default: row(ReduceMax),
+    aten.amin.default: row(ReduceMin),
+    aten.avg_pool2d.default: row(AvgPool2d),
+    aten.bmm.default: row(BatchMatmul, operands=BINARY),
+    aten.cat.default: row(Concat),
+    aten.clamp.default: row(Clamp),
+    aten.conv1d.default: row(Conv2d, weight=1, axis=0, refusal=_not_1d),
+    aten.conv2d.default: row(Conv2d, weight=1, axis=0, refusal=_not_2d),
+    aten.conv_transpose2d.input: row(TransposeConv2d, weight=1, axis=1, refusal=_not_2d),
+    aten.div.Tensor: row(Div, operands=BINARY),
     aten.embedding.default: Rule("gather", Quantization.SHARED),
     aten.index_select.default: Rule("gather", Quantization.SHARED),
-    aten.linear.default: row(ops.Linear, weight=1, axis=0, refusal=_computed_weights),
-    aten.max_pool2d.default: row(ops.MaxPool2d),
-    aten.maximum.default: row(ops.Maximum, operands=BINARY),
-    aten.mean.dim: row(ops.Mean, refusal=_cast),
-    aten.minimum.default: row(ops.Minimum, operands=BINARY),
-    aten.mul.Tensor: row(ops.Mul, operands=BINARY),
-    aten.pad.default: row(ops.Pad, refusal=_pad_mode),
-    aten.permute.default: row(ops.Transpose),
-    aten.relu.default: row(ops.Clamp),
-    aten.reshape.default: row(ops.Reshape),
-    aten.slice.Tensor: row(ops.Slice),
-    aten.softmax.int: row(ops.Softmax, fixed=(SOFTMAX_OUTPUT.scale, SOFTMAX_OUTPUT.zero_point), refusal=_cast),
-    aten.sub.Tensor: row(ops.Sub, operands=BINARY),
-    aten.sum.dim_IntList: Rule("sum", refusal=_cast),
-    aten.upsample_bilinear2d.vec: Rule("resize", Quantization.SHARED),
-    aten.upsample_nearest2d.vec: Rule("resize", Quantization.SHARED),
+    aten.linear.default: row(Linear, weight=1, axis=0, refusal=_computed_weights),
+    aten.max_pool2d.default: row(MaxPool2d),
+    aten.maximum.default: row(Maximum, operands=BINARY),
+    aten.mean.dim: row(Mean, refusal=_cast),
+    aten.minimum.default: row(Minimum, operands=BINARY),
+    aten.mul.Tensor: row(Mul, operands=BINARY),
+    aten.pad.default: row(Pad, refusal=_pad_mode),
+    aten.permute.default: row(Transpose),
+    aten.prelu.default: row(Prelu, weight=1),
+    aten.relu.default: row(Clamp),
+    aten.reshape.default: row(Reshape),
+    aten.slice.Tensor: row(Slice),
+    aten.softmax.int: row(Softmax, fixed=(SOFTMAX_OUTPUT.scale, SOFTMAX_OUTPUT.zero_point), refusal=_cast),
+    aten.sub.Tensor: row(Sub, operands=BINARY),
+    aten.sum.dim_IntList: row(ReduceSum, refusal=_cast),
+    aten.upsample_bilinear2d.vec: row(ResizeBilinear),
+    aten.upsample_nearest2d.vec: row(ResizeNearest),
     # Functions of one number.
     aten.abs.default: lut(Function.ABS),
     aten.elu.default: lut(Function.ELU),
@@ -166,8 +183,7 @@ RULES: Mapping[Any, Rule] = {
 
 REASONS: Mapping[Any, str] = {
     aten.adaptive_avg_pool2d.default: "its windows differ in size: the output size does not divide the input size",
-    aten.batch_norm.default: "it has no running statistics and normalizes by those of the batch",
-    aten.div.Tensor: "it divides by a computed tensor or by zero",
+    aten.native_batch_norm.default: "it has no running statistics and normalizes by those of the batch",
     aten.scaled_dot_product_attention.default: "its mask stands for minus infinity, which has no int8 form",
     aten.log_softmax.int: "no int8 form; return the logits, their order is the same",
 }

@@ -1,0 +1,19 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What a device asks of quantization beyond the rules of the ops."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True)
+class Wishes:
+    """Kinds of ops by wish. `|` composes the wishes of several devices."""
+
+    symmetric_operands: frozenset[str] = frozenset()
+    """Kinds whose operands have zero point 0 in [-127, 127]."""
+    shared: frozenset[str] = frozenset()
+    """Kinds whose result has the parameters of the operand, although the op could do with its own."""
+
+    def __or__(self, other: Wishes) -> Wishes:
+        return Wishes(self.symmetric_operands | other.symmetric_operands, self.shared | other.shared)

@@ -1,0 +1,101 @@
+# SPDX-License-Identifier: Apache-2.0
+"""torch.export, with our errors and without its chatter."""
+
+from __future__ import annotations
+
+import inspect
+import logging
+import re
+import warnings
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+from torch.export import ExportedProgram
+
+from pillion.errors import PillionError
+
+
+def export(module: nn.Module, example_inputs: Sequence[Tensor], *, training: bool = False) -> ExportedProgram:
+    """torch.export of a module in eval mode (or train mode); the module's own modes are left as they were."""
+    inputs = as_inputs(example_inputs, "example_inputs")
+    modes = {part: part.training for part in module.modules()}
+    module.train(training)
+    try:
+        with quiet():
+            exported = torch.export.export(module, inputs, strict=False)
+    except Exception as error:
+        raise _export_failure(module, error) from error
+    finally:
+        for part, mode in modes.items():
+            part.training = mode
+    check_static(exported)
+    return exported
+
+
+@contextmanager
+def quiet() -> Iterator[None]:
+    """Without what torch and torchao say about their own deprecations and missing parts."""
+    loggers = [logging.getLogger(name) for name in ("torch.export", "torch.utils._pytree", "torchao")]
+    levels = [logger.level for logger in loggers]
+    for logger in loggers:
+        logger.setLevel(logging.ERROR)
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            yield
+    finally:
+        for logger, level in zip(loggers, levels, strict=True):
+            logger.setLevel(level)
+
+
+def _export_failure(module: nn.Module, error: Exception) -> PillionError:
+    reason = next((line.strip() for line in str(error).splitlines() if line.strip()), type(error).__name__)
+    return PillionError(
+        f"torch cannot export {type(module).__name__}",
+        rule="a forward that torch.export can trace: tensors in and out, no control flow that depends on their values",
+        here=f"{reason}  ({_source_of(module, error)})",
+        help="torch.export.export(model, example_inputs, strict=False) shows the whole story",
+    )
+
+
+def _source_of(module: nn.Module, error: Exception) -> str:
+    """The innermost line of the user's code that the error passed through."""
+    try:
+        own = inspect.getfile(type(module))
+    except (TypeError, OSError):
+        own = ""
+    lines = []
+    trace = error.__traceback__
+    while trace is not None:
+        lines.append((trace.tb_frame.f_code.co_filename, trace.tb_lineno))
+        trace = trace.tb_next
+    lines += [(f, int(n)) for f, n in re.findall(r'File "([^"]+)", line (\d+)', str(error))]
+    mine = [line for line in lines if line[0] == own and not own.startswith(str(Path(torch.__file__).parent))]
+    return f"{Path(mine[-1][0]).name}:{mine[-1][1]}" if mine else type(module).__name__
+
+
+def check_static(exported: ExportedProgram) -> None:
+    for node in exported.graph.find_nodes(op="placeholder"):
+        value = node.meta.get("val")
+        if isinstance(value, Tensor) and not all(isinstance(size, int) for size in value.shape):
+            raise PillionError(
+                f"input {node.name} has a dynamic dimension",
+                rule="all shapes are fixed: memory is planned before the program runs",
+                here=f"shape {list(value.shape)}",
+                help="export without dynamic_shapes, with inputs of the size that the device will see",
+            )
+
+
+def as_inputs(inputs: Any, place: str) -> tuple[Tensor, ...]:
+    inputs = (inputs,) if isinstance(inputs, Tensor) else inputs
+    if not isinstance(inputs, (tuple, list)) or not inputs or not all(isinstance(x, Tensor) for x in inputs):
+        raise PillionError(
+            "example inputs are not tensors",
+            rule="a tensor, or a tuple of tensors, one for each argument of forward",
+            here=f"{place} gives {type(inputs).__name__}",
+        )
+    return tuple(inputs)

@@ -1,0 +1,135 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What `-m` takes, and how it says no."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+import torch
+from torch import nn
+
+from pillion import capture, zoo
+from pillion.errors import PillionError
+from pillion.quantize.export import check_static
+
+HEAD = "import torch\nfrom torch import nn\n"
+INPUTS = "def example_inputs():\n    return (torch.randn(1, 4),)\n"
+NET = "class Net(nn.Linear):\n    def __init__(self):\n        super().__init__(4, 2)\n"
+
+
+def write(tmp_path: Path, *parts: str) -> Path:
+    path = tmp_path / "model.py"
+    path.write_text(HEAD + "".join(parts))
+    return path
+
+
+def test_zoo_name_and_alias() -> None:
+    source = capture.load("mv2", input_size=32)
+    assert source.name == "mobilenet_v2"
+    assert source.example_inputs[0].shape == (1, 3, 32, 32)
+
+
+@pytest.mark.parametrize(
+    "parts",
+    [
+        (NET, INPUTS),
+        (NET, "def example_inputs():\n    return torch.randn(1, 4)\n"),
+        ("def Net():\n    return nn.Linear(4, 2), (torch.randn(1, 4),)\n",),
+        ("Net = nn.Linear(4, 2)\n", INPUTS),
+    ],
+    ids=["class", "one_tensor", "pair", "module"],
+)
+def test_file(tmp_path: Path, parts: tuple[str, ...]) -> None:
+    source = capture.load(f"{write(tmp_path, *parts)}:Net")
+    assert source.module is not None
+    assert source.example_inputs[0].shape == (1, 4)
+    assert source.name == "net"
+
+
+def test_weights(tmp_path: Path) -> None:
+    file = write(tmp_path, NET, INPUTS)
+    model = nn.Linear(4, 2)
+    zoo.save_weights(model, tmp_path / "w.npz")
+    source = capture.load(f"{file}:Net", weights=tmp_path / "w.npz")
+    x = source.example_inputs[0]
+    torch.testing.assert_close(source.exported.module()(x), model(x))
+
+
+def test_pt2(tmp_path: Path) -> None:
+    x = torch.randn(1, 4)
+    torch.export.save(torch.export.export(nn.Linear(4, 2), (x,)), tmp_path / "small.pt2")
+    source = capture.load(str(tmp_path / "small.pt2"))
+    assert source.module is None
+    assert source.name == "small"
+    torch.testing.assert_close(source.example_inputs[0], x)
+
+
+def test_missing_things_are_named(tmp_path: Path) -> None:
+    file = write(tmp_path, NET)
+    for spec, words in (
+        (f"{tmp_path}/none.py:Net", "no file"),
+        (f"{tmp_path}/none.pt2", "no file"),
+        (f"{file}:Nett", "has no Nett"),
+        (f"{file}:Net", "does not say what the inputs look like"),
+        (str(file), "file.py:factory"),
+        ("./thing", "does not name a model"),
+        ("mobilenet_v9", "mobilenet"),
+    ):
+        with pytest.raises(PillionError, match=words):
+            capture.load(spec)
+    with pytest.raises(PillionError) as error:
+        capture.load(f"{file}:Net")
+    assert "def example_inputs()" in error.value.help
+    with pytest.raises(PillionError) as error:
+        capture.load(f"{file}:Nett")
+    assert "it has Net" in error.value.here
+
+
+@pytest.mark.parametrize(
+    ("parts", "words"),
+    [
+        (("raise RuntimeError('oops')\n",), "oops"),
+        (("def Net():\n    raise ValueError('bad')\n", INPUTS), "model.py:4"),
+        (("def Net():\n    return 3\n", INPUTS), "gives no module"),
+        ((NET, "def example_inputs():\n    return [1]\n"), "not tensors"),
+        (("def Net(\n",), "SyntaxError"),
+    ],
+    ids=["import", "factory", "no_module", "inputs", "syntax"],
+)
+def test_broken_files(tmp_path: Path, parts: tuple[str, ...], words: str) -> None:
+    with pytest.raises(PillionError, match=words):
+        capture.load(f"{write(tmp_path, *parts)}:Net")
+
+
+def test_export_failure_shows_reason_and_line(tmp_path: Path) -> None:
+    body = "class Net(nn.Module):\n    def forward(self, x):\n        return x if x.sum() > 0 else -x\n"
+    with pytest.raises(PillionError, match="torch cannot export Net") as error:
+        capture.load(f"{write(tmp_path, body, INPUTS)}:Net")
+    assert "model.py:5" in error.value.here
+    assert "\n" not in error.value.here
+
+
+def test_broken_pt2(tmp_path: Path) -> None:
+    path = tmp_path / "x.pt2"
+    for content in (b"", b"PK\x03\x04 not a zip", b"hello"):
+        path.write_bytes(content)
+        with pytest.raises(PillionError, match="not an exported program"):
+            capture.load(str(path))
+    with pytest.raises(PillionError, match="input size and weights inside"):
+        capture.load(str(path), input_size=32)
+
+
+def test_dynamic_dimension_is_refused() -> None:
+    exported = torch.export.export(
+        nn.Linear(4, 2), (torch.zeros(3, 4),), dynamic_shapes=({0: torch.export.Dim("n")},)
+    )
+    with pytest.raises(PillionError, match="dynamic dimension"):
+        check_static(exported)
+
+
+def test_modes_are_left_as_they_were() -> None:
+    model = nn.Sequential(nn.Linear(4, 2), nn.Dropout()).train()
+    model[1].eval()
+    capture.export(model, (torch.zeros(1, 4),))
+    assert [part.training for part in model.modules()] == [True, True, False]

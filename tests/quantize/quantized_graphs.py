@@ -1,0 +1,105 @@
+# SPDX-License-Identifier: Apache-2.0
+"""How the tests read a quantized graph."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+from torch.fx import Node
+
+from pillion import capture
+from pillion.ir.op import Quantization
+from pillion.quantize import DEQUANTIZE, QUANTIZE, RULES, QuantizedProgram, Wishes, normalize, ptq
+from pillion.quantize.annotate import CLAMPS, operands_of
+
+Parameters = tuple[float, int, int, int]
+
+
+def random_inputs(*shapes: tuple[int, ...], seed: int = 0) -> tuple[Tensor, ...]:
+    source = torch.Generator().manual_seed(seed)
+    return tuple(torch.randn(shape, generator=source) for shape in shapes)
+
+
+def quantized(module: nn.Module, *inputs: Tensor, wishes: Wishes | None = None) -> QuantizedProgram:
+    """PTQ of a module in eval mode, after its rewriting was shown to leave the results as they were."""
+    module.eval()
+    check_normalized(module, *inputs)
+    program = ptq(module, inputs, calibrate=[inputs], wishes=wishes)
+    check_graph(program)
+    return program
+
+
+def check_normalized(module: nn.Module, *inputs: Tensor) -> None:
+    """Normalization computes the same numbers as the module."""
+    with torch.no_grad():
+        want = module(*inputs)
+        got = normalize(capture.export(module, inputs).module(check_guards=False))(*inputs)
+    torch.testing.assert_close(got, want, atol=1e-5, rtol=1e-5)
+
+
+def check_graph(program: QuantizedProgram) -> None:
+    """Every call is either listed as float or has the parameters that its rule demands."""
+    floats = {op.name for op in program.float_ops}
+    for node in program.nodes:
+        assert node.op == "output" or node.meta.get("val") is not None, node
+        if (
+            node.op == "call_function"
+            and node.target not in QUANTIZE | DEQUANTIZE
+            and node.name not in floats
+        ):
+            check_call(node)
+
+
+def check_call(node: Node) -> None:
+    rule = RULES[node.target]
+    operands = list(operands_of(node, rule))
+    result = result_parameters(node)
+    if [o.target for o in operands] != [o.target for o in operands if o.target in DEQUANTIZE]:
+        assert node.target in CLAMPS, node.format_node()
+        assert RULES[operands[0].target].takes_clamp, node.format_node()
+        return
+    if rule.quantization is Quantization.SHARED:
+        assert {parameters(o) for o in operands} == {result}, node.format_node()
+    if rule.fixed is not None:
+        assert result is not None
+        assert result[:2] == rule.fixed, node.format_node()
+    if rule.weight is not None:
+        weight: Any = node.args[rule.weight]
+        assert weight.target in DEQUANTIZE, node.format_node()
+        assert rule.axis is None or weight.args[3] == rule.axis, node.format_node()
+        assert weight.args[-3:] == (-127, 127, torch.int8)
+
+
+def parameters(node: Node) -> Parameters:
+    """Scale, zero point and range of a quantize or dequantize node (per tensor)."""
+    assert node.target in QUANTIZE | DEQUANTIZE, node.format_node()
+    return node.args[1:5]  # type: ignore[return-value]
+
+
+def result_parameters(node: Node) -> Parameters | None:
+    """Those of a call's result; None for a call whose range a clamp holds."""
+    users = list(node.users)
+    if len(users) == 1 and users[0].target in CLAMPS and RULES[node.target].takes_clamp:
+        return None
+    found = {parameters(user) for user in users}
+    assert len(found) == 1, node.format_node()
+    assert all(user.target in QUANTIZE for user in users), node.format_node()
+    return found.pop()
+
+
+def targets(program: QuantizedProgram) -> list[str]:
+    """The ops of a graph, without quantize and dequantize."""
+    kept = (n for n in program.nodes if n.op == "call_function" and n.target not in QUANTIZE | DEQUANTIZE)
+    return [str(n.target).removeprefix("aten.").rpartition(".")[0] for n in kept]
+
+
+def noise(program: QuantizedProgram, module: nn.Module, *inputs: Tensor) -> float:
+    """Root mean square of the error, relative to the result's."""
+    with torch.no_grad():
+        want = torch.as_tensor(module(*inputs))
+        got = program(*inputs)
+        got = got[0] if isinstance(got, (tuple, list)) else got
+        assert isinstance(got, Tensor)
+        return float((got - want).square().mean().sqrt() / want.square().mean().sqrt())

@@ -1,0 +1,109 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Calibration files, and what calibration refuses."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+from torch import nn
+
+from pillion.errors import PillionError
+from pillion.quantize import load_calibration, ptq
+
+EXAMPLE = (torch.zeros(1, 3, 5, 7),)
+
+
+def images(*shape: int) -> np.ndarray:
+    return np.random.default_rng(0).standard_normal(shape).astype(np.float32)
+
+
+@pytest.mark.parametrize(
+    ("shape", "count"),
+    [((1, 3, 5, 7), 1), ((3, 5, 7), 1), ((4, 3, 5, 7), 4)],
+    ids=["exact", "no_batch", "many"],
+)
+@pytest.mark.parametrize("suffix", ["npy", "npz"])
+def test_one_file(tmp_path: Path, shape: tuple[int, ...], count: int, suffix: str) -> None:
+    path = tmp_path / f"x.{suffix}"
+    data = images(*shape)
+    (np.save if suffix == "npy" else np.savez)(path, data)
+    batches = list(load_calibration(path, EXAMPLE))
+    assert [x.shape for (x,) in batches] == [torch.Size((1, 3, 5, 7))] * count
+    np.testing.assert_array_equal(torch.cat([x for (x,) in batches]).numpy().reshape(data.shape), data)
+
+
+def test_directory_in_order_of_names(tmp_path: Path) -> None:
+    for name, value in (("b", 2.0), ("a", 1.0), ("c", 3.0)):
+        np.save(tmp_path / f"{name}.npy", np.full((1, 3, 5, 7), value))
+    (tmp_path / "notes.txt").write_text("")
+    assert [float(x.mean()) for (x,) in load_calibration(tmp_path, EXAMPLE)] == [1.0, 2.0, 3.0]
+
+
+def test_several_inputs(tmp_path: Path) -> None:
+    np.savez(tmp_path / "x.npz", a=images(6, 3), b=images(6, 2, 5))
+    batches = list(load_calibration(tmp_path / "x.npz", (torch.zeros(2, 3), torch.zeros(2, 2, 5))))
+    assert [tuple(t.shape for t in batch) for batch in batches] == [((2, 3), (2, 2, 5))] * 3
+
+
+@pytest.mark.parametrize(
+    ("content", "words"),
+    [
+        (images(1, 5, 7, 3), "shape [1, 5, 7, 3]"),
+        (images(0, 3, 5, 7), "shape [0, 3, 5, 7]"),
+        (np.array([["a"]]), "shape [1, 1]"),
+        (np.zeros((1, 3, 5, 7), complex), "complex"),
+    ],
+)
+def test_what_does_not_fit_is_refused(tmp_path: Path, content: np.ndarray, words: str) -> None:
+    np.save(tmp_path / "x.npy", content)
+    with pytest.raises(PillionError, match="does not fit") as error:
+        list(load_calibration(tmp_path, EXAMPLE))
+    assert words in str(error.value)
+
+
+def test_missing_and_broken_files(tmp_path: Path) -> None:
+    with pytest.raises(PillionError, match="no calibration data"):
+        load_calibration(tmp_path, EXAMPLE)
+    with pytest.raises(PillionError, match="no such path"):
+        load_calibration(tmp_path / "none", EXAMPLE)
+    for content in (b"", b"PK\x03\x04 broken", b"\x93NUMPY\x01"):
+        (tmp_path / "x.npz").write_bytes(content)
+        with pytest.raises(PillionError, match="cannot read"):
+            list(load_calibration(tmp_path, EXAMPLE))
+
+
+def test_empty_and_infinite_data() -> None:
+    model = nn.Sequential(nn.Conv2d(3, 4, 3), nn.ReLU())
+    with pytest.raises(PillionError, match="no calibration data"):
+        ptq(model, EXAMPLE, calibrate=[])
+    with pytest.raises(PillionError, match="not finite"):
+        ptq(model, EXAMPLE, calibrate=[(torch.full((1, 3, 5, 7), float("nan")),)])
+
+
+def test_progress_and_ranges() -> None:
+    """Ranges come from all batches, and progress counts them."""
+    seen: list[tuple[int, int | None]] = []
+    batches = [(torch.full((1, 3, 5, 7), value),) for value in (-1.0, 3.0)]
+    program = ptq(
+        nn.ReLU(), EXAMPLE, calibrate=batches, progress=lambda done, total: seen.append((done, total))
+    )
+    assert seen == [(1, 2), (2, 2)]
+    assert not program.warnings
+    first = next(n for n in program.nodes if "quantize_per_tensor" in str(n.target))
+    assert first.args[1] == pytest.approx(4 / 255)
+    ptq(nn.ReLU(), EXAMPLE, calibrate=iter(batches), progress=lambda done, total: seen.append((done, total)))
+    assert seen[2:] == [(1, None), (2, None)]
+
+
+def test_bias_fits_32_bits() -> None:
+    """A channel of zero weights with a large bias still has a scale in which the bias is an int32."""
+    conv = nn.Conv2d(3, 2, 1)
+    conv.weight.data[0], conv.bias.data[:] = 0.0, torch.tensor([1000.0, 0.1])
+    x = torch.rand(1, 3, 5, 7) * 1e-3
+    program = ptq(conv, (x,), calibrate=[(x,)])
+    node = next(n for n in program.nodes if "conv2d" in str(n.target))
+    scales = getattr(program.graph_module, str(node.args[1].args[1].target))
+    assert float((conv.bias.detach() / (scales * node.args[0].args[1])).abs().max()) <= 2**30
