@@ -67,7 +67,10 @@ def compose(payload: Payload) -> bytes:
 
 def parse(raw: bytes) -> Payload:
     """A payload from bytes that nobody has checked: the converter's, or TFLite behind Pillion's mark."""
-    return parse_ir(raw) if is_ir(raw) else _parse_device(raw)
+    payload = parse_ir(raw) if is_ir(raw) else _parse_device(raw)
+    if payload.compose() != raw:
+        raise damaged("zeros between the blocks", "other bytes")
+    return payload
 
 
 def check(payload: DevicePayload) -> None:
@@ -132,7 +135,7 @@ def _parse_device(raw: bytes) -> DevicePayload:
     if kernels > len(raw):
         raise damaged(f"at least {kernels} bytes by the microcode", f"{len(raw)}")
     made = tuple(Port(index, bool(flag)) for index, flag in zip(indices, flags, strict=True))
-    payload = DevicePayload(
+    return DevicePayload(
         inputs=made[:inputs],
         outputs=made[inputs:],
         arguments=arguments,
@@ -141,5 +144,3 @@ def _parse_device(raw: bytes) -> DevicePayload:
         weights=raw[weights : weights + head.weights_bytes],
         kernels=raw[kernels:],
     )
-    check(payload)
-    return payload
