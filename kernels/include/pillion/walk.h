@@ -1,0 +1,25 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * Nested loops whose number is known to the compiler only: a tensor in any order, or some axes of it. */
+#ifndef PILLION_WALK_H
+#define PILLION_WALK_H
+
+#include <stdint.h>
+
+enum { PILLION_MAX_AXES = 8 };
+
+/* Goes on to the next element, the last axis fastest, and answers how far that is; after the last one, back to the first.
+ * `at` holds the place, zeros to begin with; `step` is the way from one index of an axis to the next. */
+static inline int32_t pillion_walk(int32_t axes, const int32_t *extent, const int32_t *step, int32_t *at) {
+    int32_t moved = 0;
+    for (int32_t axis = axes - 1; axis >= 0; axis--) {
+        moved += step[axis];
+        if (++at[axis] < extent[axis]) {
+            return moved;
+        }
+        at[axis] = 0;
+        moved -= extent[axis] * step[axis];
+    }
+    return moved;
+}
+
+#endif

@@ -1,0 +1,11 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "pillion/reduce.h"
+
+void pillion_reduce_max_s8(const pillion_reduce_max_s8_params *p, const int8_t *x, int8_t *y, void *scratch) {
+    (void)scratch;
+    int32_t at[PILLION_MAX_AXES] = {0};
+    for (int32_t i = 0; i < p->results; i++) {
+        y[i] = pillion_extreme(p, x, 1);
+        x += pillion_walk(p->kept_axes, p->kept_extent, p->kept_step, at);
+    }
+}
