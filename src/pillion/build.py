@@ -128,14 +128,14 @@ def _watcher(folder: Path | None) -> Callable[[str, Graph], None] | None:
 
 def write(program: Program, output: Path) -> None:
     """Writes the program in the form that the output's name asks for."""
-    if output.suffix in (".pte", ".tflite", ".c", ".bin"):
+    if output.suffix in (".c", ".bin", ".elf", ".hex", ".pt2", ".onnx"):
         raise PillionError(
             f"{output} cannot be written",
-            rule="-o is a folder for a C project",
+            rule="-o is a .pte or .tflite file, or a folder for a C project",
             here=f"suffix {output.suffix}",
-            help=f"-o {output.stem}/",
+            help=f"-o {output.stem}/ or -o {output.stem}.pte",
         )
-    program.firmware(output)
+    program.save(output)
 
 
 def read_inputs(paths: Sequence[Path], manifest: Mapping[str, Any]) -> list[Array]:

@@ -52,7 +52,7 @@ def root(version: Annotated[bool, typer.Option("--version", help="Show the versi
 @app.command()
 def compile(
     model: ModelOption,
-    output: Annotated[Path, typer.Option("-o", "--output", help="A folder for a C project.")],
+    output: Annotated[Path, typer.Option("-o", "--output", help="What to write: a folder for a C project, or a .pte or .tflite file.")],
     target: TargetOption,
     quantize: Annotated[bool, typer.Option("-q", "--quantize", help="Quantize to int8 after training (PTQ).")] = False,
     calibrate: Annotated[Optional[Path], typer.Option(help="Calibration data: a folder of .npy/.npz files, or one .npz.")] = None,

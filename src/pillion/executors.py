@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from pillion.emitters.c.project import HOST_FOLDER, read_manifest
+from pillion.emitters.c.project import HOST_FOLDER, put, read_manifest
 from pillion.errors import PillionError
 from pillion.ir.types import Array
 
@@ -126,11 +126,9 @@ def _model_constants(manifest: Mapping[str, Any], sizes: ElfSizes) -> int:
     return sum(s.bytes for s in sizes.symbols.values() if s.name.startswith(prefix) and not s.is_function)
 
 
-def in_temporary_project(files: Mapping[str, str]) -> tempfile.TemporaryDirectory[str]:
+def in_temporary_project(files: Mapping[str, str | bytes]) -> tempfile.TemporaryDirectory[str]:
     """The files of a project in a folder that goes away again."""
     folder = tempfile.TemporaryDirectory(prefix="pillion-")
     for path, content in files.items():
-        target = Path(folder.name) / path
-        target.parent.mkdir(parents=True, exist_ok=True)
-        target.write_text(content, "utf-8")
+        put(Path(folder.name) / path, content)
     return folder

@@ -7,18 +7,20 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 
 from pillion.emitters.c.program import CProgram, lower
-from pillion.emitters.c.project import project_files, write_project
+from pillion.emitters.c.project import project_files, write_project, write_whole
+from pillion.emitters.neutron.segments import Payloads, payloads
 from pillion.executors import REFERENCE, RunResult, in_temporary_project, run_project
 from pillion.ir.graph import Graph
+from pillion.ir.numerics import Arithmetic
 from pillion.ir.text import to_text
 from pillion.ir.types import Array
 from pillion.memory import MemoryPlan
-from pillion.place import Ledger
+from pillion.place import Ledger, inline_segments
 from pillion.targets import Target
 
 
@@ -42,9 +44,44 @@ class Program:
         return self.lowered.memory
 
     @cached_property
-    def files(self) -> dict[str, str]:
-        """Path → text of the C project."""
-        return project_files(self.lowered, self.target.name)
+    def payloads(self) -> Payloads:
+        """What the NPU is given for each segment."""
+        return payloads(self.graph, self.target.converter_name)
+
+    @cached_property
+    def files(self) -> dict[str, str | bytes]:
+        """Path → content of the C project."""
+        files: dict[str, str | bytes] = dict(project_files(self.lowered, self.target.name))
+        for number, segment in enumerate(self.payloads.segments):
+            files[f"npu_segment_{number}.tflite"] = segment.tflite
+            if self.payloads.sdk_version:
+                files[f"npu_segment_{number}.bin"] = segment.payload
+        if self.payloads.kernel_selection:
+            files["neutron_kernel_selection.c.txt"] = self.payloads.kernel_selection
+        return files
+
+    def tflite(self) -> bytes:
+        """The whole graph as a TFLite file, which computes in LiteRT's arithmetic."""
+        from pillion.emitters.tflite import emit
+
+        return emit(inline_segments(self.graph).replace(arithmetic=Arithmetic.TFLITE))
+
+    def pte(self, runtime: Literal["1.4", "main"] = "1.4") -> bytes:
+        """An ExecuTorch program: kernel calls for the CPU, delegate calls for the NPU's segments."""
+        from pillion.emitters.pte import emit
+
+        return emit(self.graph, self.target.core, runtime)
+
+    def save(self, path: str | Path) -> Path:
+        """Writes the program in the form that the name asks for: `.pte`, `.tflite`, or a folder for a C project."""
+        path = Path(path)
+        if path.suffix == ".pte":
+            write_whole(path, self.pte())
+        elif path.suffix == ".tflite":
+            write_whole(path, self.tflite())
+        else:
+            self.firmware(path)
+        return path
 
     def firmware(self, folder: str | Path) -> Path:
         """Writes the C project: all of it, or nothing."""

@@ -27,6 +27,8 @@ class Target:
     sram_bytes: int | None = None
     """On-chip RAM, where that is known to limit programs."""
     aliases: tuple[str, ...] = ()
+    converter_name: str = ""
+    """What the NPU vendor's converter calls the chip."""
 
     @property
     def quantization(self) -> Any:
@@ -57,6 +59,7 @@ _CHIPS = (
         neutron.N3_64,
         sram_bytes=7_864_320,
         aliases=("imxrt700cm",),
+        converter_name="imxrt700",
     ),
     Target(
         "mcxn947",
@@ -65,6 +68,7 @@ _CHIPS = (
         neutron.N1_16,
         sram_bytes=524_288,
         aliases=("mcxn94x",),
+        converter_name="mcxn94x",
     ),
 )
 

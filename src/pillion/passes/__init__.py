@@ -12,7 +12,6 @@ from pillion.passes.fold_constants import fold_constants
 from pillion.passes.fold_pad import fold_pad
 from pillion.passes.int8_io import int8_io
 from pillion.passes.integer import integer
-from pillion.passes.mean_to_pool import mean_to_pool
 from pillion.passes.merge_duplicates import merge_duplicates
 from pillion.passes.merge_movement import merge_movement
 from pillion.passes.quantize_early import quantize_early
@@ -29,7 +28,6 @@ PIPELINE: tuple[Pass, ...] = (
     merge_movement,
     flatten_linear,
     fold_pad,
-    mean_to_pool,
     merge_movement,
     merge_duplicates,
 )

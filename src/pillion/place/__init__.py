@@ -3,7 +3,8 @@
 
 from __future__ import annotations
 
+from pillion.place.inline import inline_segments
 from pillion.place.ledger import Entry, Ledger, Unit
 from pillion.place.place import Placement, Wishes, place
 
-__all__ = ["Entry", "Ledger", "Placement", "Unit", "Wishes", "place"]
+__all__ = ["Entry", "Ledger", "Placement", "Unit", "Wishes", "inline_segments", "place"]

@@ -133,19 +133,34 @@ def _op(program: CProgram, index: int) -> dict[str, Any]:
     }
 
 
-def write_project(files: Mapping[str, str], folder: Path) -> None:
+def write_project(files: Mapping[str, str | bytes], folder: Path) -> None:
     """All files or none: they are written beside the folder and then take its place."""
     _refuse_foreign(folder)
     folder.parent.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(dir=folder.parent, prefix=f".{folder.name}-") as temporary:
         fresh = Path(temporary) / "new"
         for path, content in files.items():
-            target = fresh / path
-            target.parent.mkdir(parents=True, exist_ok=True)
-            target.write_text(content, "utf-8")
+            put(fresh / path, content)
         if folder.exists():
             os.replace(folder, Path(temporary) / "old")
         os.replace(fresh, folder)
+
+
+def put(path: Path, content: str | bytes) -> None:
+    """Writes a file and the folders that it lies in."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_bytes(content.encode() if isinstance(content, str) else content)
+
+
+def write_whole(path: Path, content: bytes) -> None:
+    """Writes a file under another name first: it is there whole, or not at all."""
+    if path.is_dir():
+        raise PillionError(f"{path} is a folder", rule=f"{path.suffix} files are written under a name of their own", help="choose another -o")
+    path.parent.mkdir(parents=True, exist_ok=True)
+    with tempfile.TemporaryDirectory(dir=path.parent, prefix=f".{path.name}-") as folder:
+        temporary = Path(folder) / path.name
+        temporary.write_bytes(content)
+        os.replace(temporary, path)
 
 
 def _refuse_foreign(folder: Path) -> None:

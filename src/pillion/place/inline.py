@@ -1,0 +1,16 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A placed graph back as one graph of plain ops."""
+
+from __future__ import annotations
+
+from pillion.ir.graph import Graph
+from pillion.ir.op import Op
+from pillion.ops import Segment
+
+
+def inline_segments(graph: Graph) -> Graph:
+    """The ops of segments in the place of the segments. Whose arithmetic they had is lost: the caller names one."""
+    ops: list[Op] = []
+    for op in graph.ops:
+        ops.extend(op.body.ops if isinstance(op, Segment) else (op,))
+    return graph.replace(ops=tuple(ops))
