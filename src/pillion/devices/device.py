@@ -25,7 +25,10 @@ class Rule:
     source: str
 
     def judge(self, op: Op) -> Verdict:
-        got, ok = self.look(op)
+        try:
+            got, ok = self.look(op)
+        except ValueError as error:  # a scale is asked of a tensor that has none
+            got, ok = error, False
         return Verdict(f"{op.kind}.{self.name}", ok, self.wants, str(got))
 
 

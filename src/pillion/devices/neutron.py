@@ -10,7 +10,8 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 
-from pillion.devices.device import Device, Rule, rules_for
+from pillion.devices.device import Device, Look, Rule, rules_for
+from pillion.errors import PillionError
 from pillion.ir.op import Op
 from pillion.ir.types import DType, PerChannel, Value
 from pillion.ops import (
@@ -35,6 +36,7 @@ from pillion.ops import (
     Sub,
     Transpose,
 )
+from pillion.ops.lut_tflite import ACTIVATIONS, activation_levels, tflite_entries
 
 MAX_WINDOW = 4096
 """Largest kernel, stride and dilation along one axis."""
@@ -45,6 +47,9 @@ MAX_SOFTMAX_ROWS = 4096
 MAX_SOFTMAX_ELEMENTS = 524288
 MAX_RESHAPE_RANK = 7
 MAX_TRANSPOSE_RANK = 6
+MAX_PAD_RANK = 5
+MAX_RANK = 8
+"""Of any tensor in the TFLite form."""
 
 FUNCTIONS = (
     Function.ABS,
@@ -110,18 +115,66 @@ def _dot_product(op: Op, geometry: Geometry) -> tuple[object, bool]:
 
 
 def _clamp_survives(op: Op) -> tuple[object, bool]:
-    """Bounds that quantization makes the ends of the range leave nothing to do, and the converter then fails."""
+    """The converter removes bounds that no value of the operand can cross, and fails where nothing is left. Bounds are
+    compared before they are saturated: two that lie beyond the same end leave a constant."""
     assert isinstance(op, Clamp)
-    works = op.low > -128 or op.high < 127
-    return f"[{op.low}, {op.high}]", works
+    low = [op.low] if op.low > -128 or op.low == op.y.zero_point else []
+    high = [op.high] if op.high < 127 else []
+    levels = [_level_of(op.x, (bound - op.y.zero_point) * op.y.scale) for bound in (*low, *high)]
+    return " and ".join(map(str, levels)) or "no bound", any(-128 < level < 127 for level in levels)
+
+
+def _level_of(value: Value, real: float) -> int:
+    return round(real / value.scale) + value.zero_point
 
 
 def _clamp_form(op: Op) -> tuple[object, bool]:
-    """relu, relu6, relu1 and relu_n1_to_1 may change the scale; any other pair of bounds becomes minimum and maximum."""
+    """The relu family may change the scale; any other pair of bounds becomes minimum and maximum."""
     assert isinstance(op, Clamp)
-    same = op.x.type.quant == op.y.type.quant
-    relu = op.low == max(-128, op.y.zero_point) and op.high == 127
-    return "the same scale" if same else "relu" if relu else "other bounds and another scale", same or relu
+    if op.x.type.quant == op.y.type.quant:
+        return "the same scale", True
+    family = (name for name in RELU_FAMILY if activation_levels(name, op.y.quant) == (op.low, op.high))
+    found = next(family, None)
+    return (found.lower(), True) if found else ("other bounds and another scale", False)
+
+
+RELU_FAMILY = tuple(name for name in ACTIVATIONS if name != "NONE")
+
+
+def _fixed_output(op: Op) -> tuple[object, bool]:
+    assert isinstance(op, Lut)
+    found = (op.y.scale, op.y.zero_point)
+    return f"scale {found[0]:g}, zero point {found[1]}", op.function.fixed_output in (None, found)
+
+
+def _table_defined(op: Op) -> tuple[object, bool]:
+    assert isinstance(op, Lut)
+    try:
+        tflite_entries(op)
+    except PillionError as error:
+        return error.here, False
+    return "defined", True
+
+
+def _sum_scale(op: Op) -> tuple[object, bool]:
+    assert isinstance(op, Add)
+    largest = max(op.a.scale, op.b.scale)
+    return f"{op.y.scale:g} of {largest:g}", op.rescale[2].shift <= 0
+
+
+def _rank_at_most(limit: int) -> Look:
+    return lambda op: (op.results[0].type.rank, op.results[0].type.rank <= limit)
+
+
+def _tensor_shapes(op: Op) -> tuple[object, bool]:
+    shapes = [v.shape for v in (*op.operands, *op.results)]
+    wrong = [shape for shape in shapes if len(shape) > MAX_RANK or 0 in shape]
+    return list(wrong[0]) if wrong else "such shapes", not wrong
+
+
+def _symmetric(value: Value) -> tuple[object, bool]:
+    zero_point = 0 if isinstance(value.type.quant, PerChannel) else value.zero_point
+    return zero_point, zero_point == 0
 
 
 def _softmax_rows(op: Op) -> tuple[object, bool]:
@@ -146,6 +199,7 @@ def _convolution_rules(geometry: Geometry) -> list[Rule]:
         *rules_for(CONVOLUTIONS, "stride", limit, lambda o: _at_most(MAX_WINDOW, o.stride), CONVERTER),  # type: ignore[attr-defined]
         *rules_for(CONVOLUTIONS, "dilation", limit, lambda o: _at_most(MAX_WINDOW, o.dilation), CONVERTER),  # type: ignore[attr-defined]
         *rules_for(CONVOLUTIONS, "dot_product", size, lambda o: _dot_product(o, geometry), CONVERTER),
+        *rules_for((*CONVOLUTIONS, Linear), "zero_point", "weights with zero point 0", lambda o: _symmetric(o.weights), QUANTIZER),  # type: ignore[attr-defined]
         Rule(Conv2d, "groups", "1 (others are split beforehand)", lambda o: (o.groups, o.groups == 1), CONVERTER),  # type: ignore[attr-defined]
         Rule(DepthwiseConv2d, "multiplier", "1", lambda o: (o.depth_multiplier, o.depth_multiplier == 1), CONVERTER),  # type: ignore[attr-defined]
     ]
@@ -156,6 +210,7 @@ def _rules(geometry: Geometry) -> tuple[Rule, ...]:
     names = ", ".join(f.value for f in FUNCTIONS)
     return (
         *rules_for(SUPPORTED, "dtype", "int8", _activations_int8, CONVERTER),
+        *rules_for(SUPPORTED, "shape", f"tensors of at most {MAX_RANK} axes, none empty", _tensor_shapes, IR),
         *rules_for(SHARED, "parameters", "the same scale and zero point for operands and result", _same_parameters, CONVERTER),
         *rules_for(PAIRS, "broadcast", "one operand with as many elements as the result", _broadcast, CONVERTER),
         *_convolution_rules(geometry),
@@ -165,14 +220,18 @@ def _rules(geometry: Geometry) -> tuple[Rule, ...]:
         *rules_for((AvgPool2d, MaxPool2d), "stride", limit, lambda o: _at_most(MAX_WINDOW, o.stride), CONVERTER),  # type: ignore[attr-defined]
         Rule(AvgPool2d, "padding", "none (what lies outside must not count)", lambda o: (o.padding, not any(o.padding)), CONVERTER),  # type: ignore[attr-defined]
         Rule(Lut, "function", f"one of {names}", lambda o: (o.function.value, o.function in FUNCTIONS), IR),  # type: ignore[attr-defined]
-        Rule(Clamp, "bounds", "at least one bound inside the int8 range", _clamp_survives, CONVERTER),
-        Rule(Clamp, "form", "a relu, or bounds that keep the scale", _clamp_form, CONVERTER),
+        Rule(Lut, "output", "sigmoid from -128 in steps of 1/256, tanh around 0 of 1/128", _fixed_output, IR),
+        Rule(Lut, "table", "values that 32 bits hold", _table_defined, IR),
+        Rule(Add, "scale", "a result in steps of more than 2^-19 of the larger operand's", _sum_scale, IR),
+        Rule(Clamp, "bounds", "at least one bound strictly inside the operand's -128 to 127", _clamp_survives, CONVERTER),
+        Rule(Clamp, "form", "a relu, relu6, relu_n1_to_1 or relu_0_to_1, or bounds that keep the scale", _clamp_form, CONVERTER),
         Rule(Softmax, "channels", f"at most {MAX_SOFTMAX_CHANNELS}", lambda o: _at_most(MAX_SOFTMAX_CHANNELS, o.results[0].shape[-1:]), CONVERTER),
         Rule(Softmax, "rows", f"at most {MAX_SOFTMAX_ROWS}", _softmax_rows, CONVERTER),
         Rule(Softmax, "elements", f"at most {MAX_SOFTMAX_ELEMENTS}", lambda o: _at_most(MAX_SOFTMAX_ELEMENTS, (o.results[0].type.elements,)), CONVERTER),
         Rule(Slice, "step", "1 along every axis", lambda o: (o.step, set(o.step) <= {1}), IR),  # type: ignore[attr-defined]
-        Rule(Reshape, "rank", f"at most {MAX_RESHAPE_RANK}", lambda o: (o.results[0].type.rank, o.results[0].type.rank <= MAX_RESHAPE_RANK), IR),
-        Rule(Transpose, "rank", f"at most {MAX_TRANSPOSE_RANK}", lambda o: (o.results[0].type.rank, o.results[0].type.rank <= MAX_TRANSPOSE_RANK), IR),
+        Rule(Reshape, "rank", f"at most {MAX_RESHAPE_RANK}", _rank_at_most(MAX_RESHAPE_RANK), IR),
+        Rule(Transpose, "rank", f"at most {MAX_TRANSPOSE_RANK}", _rank_at_most(MAX_TRANSPOSE_RANK), IR),
+        Rule(Pad, "rank", f"at most {MAX_PAD_RANK}", _rank_at_most(MAX_PAD_RANK), IR),
     )
 
 
