@@ -259,6 +259,16 @@ def test_wish_to_share() -> None:
     assert result_parameters(mean) == parameters(mean.args[0])
 
 
+def test_wish_for_one_scale() -> None:
+    wishes = Wishes(per_tensor_weights=frozenset({"linear"})) | Wishes()
+    module = Call(lambda m, x: m.linear(m.conv(x)))
+    program = ptq(module, random_inputs(IMAGE), wishes=wishes)
+    conv, linear = (next(n for n in program.nodes if name in str(n.target)) for name in ("conv2d", "linear"))
+    assert "per_channel" in str(conv.args[1].target)
+    assert parameters(linear.args[1])[1:] == (0, -127, 127)
+    assert noise(program, module, *random_inputs(IMAGE)) < 0.02
+
+
 FLOATS: dict[str, tuple[Callable[..., object], list[str], str]] = {
     "layer_norm": (lambda m, x: F.layer_norm(m.conv(x), [7]), ["layer_norm"], "no int8 form"),
     "reflect": (lambda m, x: F.pad(m.conv(x), (1, 1, 1, 1), mode="reflect"), ["pad"], "reflect"),

@@ -14,6 +14,12 @@ class Wishes:
     """Kinds whose operands have zero point 0 in [-127, 127]."""
     shared: frozenset[str] = frozenset()
     """Kinds whose result has the parameters of the operand, although the op could do with its own."""
+    per_tensor_weights: frozenset[str] = frozenset()
+    """Kinds whose weights have one scale instead of one for each channel."""
 
     def __or__(self, other: Wishes) -> Wishes:
-        return Wishes(self.symmetric_operands | other.symmetric_operands, self.shared | other.shared)
+        return Wishes(
+            self.symmetric_operands | other.symmetric_operands,
+            self.shared | other.shared,
+            self.per_tensor_weights | other.per_tensor_weights,
+        )

@@ -66,7 +66,7 @@ class PillionQuantizer(Quantizer):
         self.float_ops = [
             _float_op(n, reason) for n, reason in plan.reasons.items() if n.target is not getitem
         ]
-        Annotator(plan, self.specs).annotate(model)
+        Annotator(plan, self.specs, self.wishes).annotate(model)
         return model
 
     def validate(self, model: GraphModule) -> None:
@@ -222,6 +222,7 @@ class Annotator:
 
     plan: Plan
     specs: Specs
+    wishes: Wishes
     _first: dict[Site, Site] = field(default_factory=dict)
     _weights: dict[tuple[Node, int | None], Site] = field(default_factory=dict)
 
@@ -239,7 +240,8 @@ class Annotator:
                     inputs[operand] = self._spec((operand, node))
             if rule.weight is not None:
                 weight: Any = node.args[rule.weight]
-                inputs[weight] = self._weight_spec(weight, node, rule.axis)
+                axis = None if rule.kind in self.wishes.per_tensor_weights else rule.axis
+                inputs[weight] = self._weight_spec(weight, node, axis)
         output = self._spec(node) if node in self.plan.sharing else None
         return QuantizationAnnotation(inputs, output, allow_implicit_sharing=False, _annotated=True)
 

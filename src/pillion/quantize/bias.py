@@ -8,7 +8,7 @@ from typing import Any
 import torch
 from torch import Tensor
 from torch.fx import GraphModule, Node
-from torchao.quantization.pt2e import PerChannelMinMaxObserver
+from torchao.quantization.pt2e import MinMaxObserver, PerChannelMinMaxObserver
 
 from pillion.quantize.graph import calls, constant_of
 from pillion.quantize.table import RULES
@@ -24,7 +24,7 @@ def make_room_for_biases(prepared: GraphModule) -> None:
         if rule is not None and rule.weight is not None and len(node.args) > rule.weight + 1:
             bias = constant_of(node.args[rule.weight + 1])
             observers = [_observer(prepared, node.args[i]) for i in (0, rule.weight)]
-            if bias is not None and isinstance(observers[1], PerChannelMinMaxObserver):
+            if bias is not None and isinstance(observers[1], (PerChannelMinMaxObserver, MinMaxObserver)):
                 _widen(observers[1], observers[0], bias)
 
 
@@ -33,7 +33,7 @@ def _observer(prepared: GraphModule, node: Any) -> Any:
     return prepared.get_submodule(str(node.target)) if is_observed else None
 
 
-def _widen(weights: PerChannelMinMaxObserver, x: Any, bias: Tensor) -> None:
+def _widen(weights: PerChannelMinMaxObserver | MinMaxObserver, x: Any, bias: Tensor) -> None:
     if x is None:
         return
     input_scale, _ = x.calculate_qparams()
@@ -42,4 +42,6 @@ def _widen(weights: PerChannelMinMaxObserver, x: Any, bias: Tensor) -> None:
         bias.detach().abs().reshape(-1, channels).amax(0)
     )  # of all groups of a transposed convolution
     needed = magnitudes / (LARGEST * input_scale) * weights.quant_max
-    weights.max_val = torch.maximum(weights.max_val, needed.to(weights.max_val))
+    weights.max_val = torch.maximum(
+        weights.max_val, needed.to(weights.max_val).reshape(weights.max_val.shape)
+    )

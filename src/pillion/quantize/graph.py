@@ -50,10 +50,12 @@ def constant_of(node: object) -> Tensor | None:
 
 
 def source_line(node: Node) -> str:
-    """Where in the user's model the node comes from, as `model.py:41`; empty where torch does not say."""
+    """Where in the user's model the node comes from, as `model.py:41`; the module where no line of the user's is known."""
     frames = _FRAME.findall(node.meta.get("stack_trace") or "")
-    own = [frame for frame in frames if not frame[0].startswith(_TORCH)] or frames
-    return f"{own[-1][0].rpartition('/')[2]}:{own[-1][1]}" if own else ""
+    own = [frame for frame in frames if not frame[0].startswith(_TORCH)]
+    if own:
+        return f"{own[-1][0].rpartition('/')[2]}:{own[-1][1]}"
+    return f"module {module_of(node)}" if module_of(node) else ""
 
 
 def module_of(node: Node) -> str:
