@@ -13,7 +13,7 @@ from numpy.typing import ArrayLike
 from pillion.devices.cortex_m import Isa
 from pillion.emitters.pte import scratch
 from pillion.emitters.pte.movement import transposed
-from pillion.emitters.pte.node import Call, Settings, View, data, image, ints, plain, refusal, temp
+from pillion.emitters.pte.node import Call, Settings, View, bounds, data, image, ints, plain, refusal, temp
 from pillion.emitters.pte.node import scratch as bytes_for_kernel
 from pillion.emitters.pte.scratch import Window
 from pillion.ir.numerics import Arithmetic
@@ -86,7 +86,8 @@ def linear(op: Linear, settings: Settings) -> list[Call]:
     x, y = plain(op.x).reshaped(op.rows, op.in_features), plain(op.y).reshaped(op.rows, op.out_features)
     offsets = (-op.x.zero_point, 0, op.y.zero_point)
     scale = ((int(mantissas[0]),), (int(shifts[0]),))
-    args = (x, plain(op.weights), bias, kernel_sum, *offsets, *scale, op.high, op.low)
+    low, high = bounds(op)
+    args = (x, plain(op.weights), bias, kernel_sum, *offsets, *scale, high, low)
     return [Call("cortex_m::quantized_linear.out", args, y)]
 
 
@@ -167,7 +168,7 @@ def _window(op: Convolution, groups: int) -> Window:
 
 
 def _sums(op: Convolution | Linear) -> Sums:
-    return Sums(plain(op.bias), op.x.zero_point, op.y.zero_point, *op.multipliers, op.low, op.high)
+    return Sums(plain(op.bias), op.x.zero_point, op.y.zero_point, *op.multipliers, *bounds(op))
 
 
 def _want_constants(op: Convolution | Linear) -> None:

@@ -7,8 +7,9 @@ from collections.abc import Callable
 
 import numpy as np
 
-from pillion.emitters.pte.node import Call, Settings, View, data, plain, refusal, temp
+from pillion.emitters.pte.node import Call, Settings, View, bounds, data, plain, refusal, temp
 from pillion.ir.numerics import Arithmetic, Multiplier
+from pillion.ir.op import Op
 from pillion.ir.types import Array, DType, Shape, Value
 from pillion.ops import Add, Clamp, Dequantize, Lut, Maximum, Minimum, Mul, Quantize, Requantize, Sub
 from pillion.ops.elementwise import Binary
@@ -30,8 +31,9 @@ def lookup(x: View, entries: Array, y: View) -> Call:
     return Call("cortex_m::quantized_activation.out", (x, data(entries.astype(np.int8))), y)
 
 
-def clamped(y: View, low: int, high: int) -> list[Call]:
+def clamped(op: Op) -> list[Call]:
     """The bounds of an op whose kernel has none, in place."""
+    y, (low, high) = plain(op.results[0]), bounds(op)
     return [] if (low, high) == (-128, 127) else [lookup(y, np.clip(LEVELS, low, high), y)]
 
 
@@ -86,7 +88,7 @@ def _sum(op: Add | Sub, a: View, a_zero: int, b: View, b_zero: int, sign: int = 
     args = (
         *(a, a_zero, first.mantissa, first.shift),
         *(b, b_zero, second.mantissa, second.shift),
-        *(op.y.zero_point, sign * out.mantissa, out.shift, op.low, op.high),
+        *(op.y.zero_point, sign * out.mantissa, out.shift, *bounds(op)),
     )
     return [*calls, Call("cortex_m::quantized_add.out", args, y)]
 
@@ -97,7 +99,7 @@ def mul(op: Mul, settings: Settings) -> list[Call]:
     m: Multiplier = op.multiplier(settings.arithmetic)
     calls, a, b, y = _over_channels(plain(op.a), plain(op.b), plain(op.y))
     args = (a, op.a.zero_point, b, op.b.zero_point, op.y.zero_point, m.mantissa, m.shift)
-    return [*calls, Call("cortex_m::quantized_mul.out", args, y), *clamped(plain(op.y), op.low, op.high)]
+    return [*calls, Call("cortex_m::quantized_mul.out", args, y), *clamped(op)]
 
 
 def extremum(op: Minimum | Maximum, settings: Settings) -> list[Call]:

@@ -123,3 +123,9 @@ def refusal(op: Op, rule: str, here: object, help: str = "") -> PillionError:
     """The error of an op that no kernel of the ExecuTorch runtime computes exactly."""
     place = f"{here}" + (f"  ({op.source})" if op.source else "")
     return PillionError(f"{op.kind} `{op.name}` has no exact ExecuTorch form", rule=rule, here=place, help=help)
+
+
+def bounds(op: Op) -> tuple[int, int]:
+    """The range of an op's result. Where the bounds cross, the upper one holds."""
+    low, high = op.attributes["low"], op.attributes["high"]
+    return min(low, high), high

@@ -8,7 +8,7 @@ import math
 
 from pillion.emitters.pte import scratch
 from pillion.emitters.pte.elementwise import clamped
-from pillion.emitters.pte.node import Call, Settings, View, image, plain, refusal, temp
+from pillion.emitters.pte.node import Call, Settings, View, bounds, image, plain, refusal, temp
 from pillion.emitters.pte.node import scratch as bytes_for_kernel
 from pillion.ir.types import Sides
 from pillion.ops import AvgPool2d, MaxPool2d, Softmax
@@ -25,7 +25,7 @@ def max_pool2d(op: MaxPool2d, settings: Settings) -> list[Call]:
     if not _is_even(op):
         calls, x, padding = _padded(op, x)
     zero = op.x.zero_point
-    args = (x, op.kernel, op.stride, padding, (1, 1), False, zero, zero, op.low, op.high)
+    args = (x, op.kernel, op.stride, padding, (1, 1), False, zero, zero, *bounds(op))
     return [*calls, Call("cortex_m::quantized_max_pool2d.out", args, image(op.y))]
 
 
@@ -50,7 +50,7 @@ def avg_pool2d(op: AvgPool2d, settings: Settings) -> list[Call]:
     modes = (ceil_mode,) if settings.runtime == "main" else ()
     # The kernel looks at neither zero point nor scale: 1.0 is what they amount to.
     args = (image(op.x), op.kernel, op.stride, op.padding[:2], *modes, op.x.zero_point, 2**30, 1, need)
-    return [Call("cortex_m::quantized_avg_pool2d.out", args, image(op.y)), *clamped(plain(op.y), op.low, op.high)]
+    return [Call("cortex_m::quantized_avg_pool2d.out", args, image(op.y)), *clamped(op)]
 
 
 def _is_even(op: Pool) -> bool:

@@ -1,0 +1,92 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Loads and runs programs in the wheel's runtime."""
+
+from __future__ import annotations
+
+import ctypes
+import os
+from collections.abc import Sequence
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from pillion.errors import PillionError
+from pillion.executorch_host import segment
+from pillion.executorch_host.wheel import build_plugin, find_wheel
+from pillion.ir.types import Array
+
+SENTINEL = "cortex_m::quantized_add.out"
+"""An operator that only a plug-in brings."""
+_MOST_WORDS = 1024
+
+
+class Host:
+    """The runtime of this process. There is one: operators cannot be registered twice."""
+
+    def __init__(self) -> None:
+        wheel = find_wheel()
+        plugin = build_plugin(wheel)
+        from executorch.runtime import Runtime
+
+        self.runtime: Any = Runtime.get()
+        self.library = load_plugin(plugin, wheel.libraries)
+        # Python's own reference keeps the callback alive as long as the runtime may call it.
+        self.runner = segment.RUNNER(segment.run)
+        self.register()
+
+    def register(self) -> None:
+        if SENTINEL in self.runtime.operator_registry.operator_names:
+            raise PillionError(
+                f"`{SENTINEL}` is already in this process's ExecuTorch runtime",
+                rule="operators are registered once in a process",
+                help="run in a process that loads no other library of cortex_m operators",
+            )
+        error = self.library.pillion_register(self.runner)
+        if error:
+            raise PillionError("the ExecuTorch runtime does not take more operators", here=f"error 0x{error:x}")
+
+    def execute(self, program: bytes, inputs: Sequence[Array]) -> tuple[Array, ...]:
+        import torch
+        from executorch.runtime import Verification
+
+        tensors = [torch.from_numpy(np.array(x)) for x in inputs]
+        try:
+            loaded = self.runtime.load_program(program, verification=Verification.InternalConsistency)
+            outputs = loaded.load_method("forward").execute(tensors)
+            return tuple(np.array(out) for out in outputs)
+        except (RuntimeError, ValueError) as error:
+            raise self.refused(str(error)) from None
+
+    def refused(self, words: str) -> PillionError:
+        said = ctypes.create_string_buffer(_MOST_WORDS)
+        length = self.library.pillion_last_refusal(said, _MOST_WORDS)
+        reason = said.raw[:length].decode(errors="replace") or segment.last_error()
+        return PillionError(
+            "the ExecuTorch runtime does not run the program",
+            rule=reason or "an error code of ExecuTorch (runtime/core/error.h)",
+            here=words.splitlines()[0] if words else "no reason given",
+        )
+
+
+def load_plugin(plugin: Path, libraries: Sequence[Path]) -> ctypes.CDLL:
+    """The plug-in finds the runtime's symbols in the libraries that Python has loaded for itself alone."""
+    for path in libraries:
+        ctypes.CDLL(str(path), mode=ctypes.RTLD_GLOBAL | os.RTLD_NOLOAD)
+    library = ctypes.CDLL(str(plugin))
+    library.pillion_register.argtypes = [segment.RUNNER]
+    library.pillion_last_refusal.argtypes = [ctypes.c_char_p, ctypes.c_size_t]
+    library.pillion_last_refusal.restype = ctypes.c_size_t
+    return library
+
+
+@cache
+def host() -> Host:
+    """The runtime, made when it is first needed."""
+    return Host()
+
+
+def run_executorch(program: bytes, inputs: Sequence[Array]) -> tuple[Array, ...]:
+    """The outputs of a `.pte` file's `forward` for one sample, from the real ExecuTorch runtime."""
+    return host().execute(program, inputs)
