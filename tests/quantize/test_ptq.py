@@ -263,7 +263,9 @@ def test_wish_for_one_scale() -> None:
     wishes = Wishes(per_tensor_weights=frozenset({"linear"})) | Wishes()
     module = Call(lambda m, x: m.linear(m.conv(x)))
     program = ptq(module, random_inputs(IMAGE), wishes=wishes)
-    conv, linear = (next(n for n in program.nodes if name in str(n.target)) for name in ("conv2d", "linear"))
+    conv, linear = (
+        next(n for n in program.nodes if name in str(n.target)) for name in ("aten.conv2d", "aten.linear")
+    )
     assert "per_channel" in str(conv.args[1].target)
     assert parameters(linear.args[1])[1:] == (0, -127, 127)
     assert noise(program, module, *random_inputs(IMAGE)) < 0.02
