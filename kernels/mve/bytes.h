@@ -30,6 +30,19 @@ static inline void pillion_mve_fill_s8(int8_t *to, int32_t value, int32_t count)
         : "lr", "q0", "cc", "memory");
 }
 
+/* 16 bytes of each of some pixels, `step` bytes apart, side by side; at least one pixel. */
+static inline void pillion_mve_copy_plane_s8(int8_t *to, const int8_t *from, int32_t step, int32_t count) {
+    __asm__ volatile(
+        "dls lr, %2\n"
+        "1: vldrb.u8 q0, [%1]\n"
+        "add %1, %3\n"
+        "vstrb.8 q0, [%0], #16\n"
+        "le lr, 1b\n"
+        : "+r"(to), "+r"(from)
+        : "r"(count), "r"(step)
+        : "lr", "q0", "cc", "memory");
+}
+
 /* The fused output range, afterwards and in place: the kernels saturate to int8, which is all that most models need. */
 static inline void pillion_mve_clamp_s8(int8_t *y, int32_t count, int32_t low, int32_t high) {
     if (low <= -128 && high >= 127) {

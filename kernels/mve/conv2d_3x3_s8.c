@@ -124,15 +124,7 @@ static void split_row(const params *p, const int8_t *x, int8_t *to) {
             : "lr", "q0", "q1", "memory");
     }
     if (plane < p->planes) {
-        __asm__ volatile(
-            "dls lr, %2\n"
-            "1: vldrb.u8 q0, [%0]\n"
-            "add %0, %3\n"
-            "vstrb.8 q0, [%1], #16\n"
-            "le lr, 1b\n"
-            : "+r"(x), "+r"(to)
-            : "r"(p->copy_w), "r"(16 * p->planes)
-            : "lr", "q0", "memory");
+        pillion_mve_copy_plane_s8(to, x, 16 * p->planes, p->copy_w);
     }
 }
 

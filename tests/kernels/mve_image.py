@@ -76,14 +76,16 @@ class Image:
         output: Array,
         scratch_bytes: int = 0,
         offset: int = 0,
+        in_place: bool = False,
     ) -> Call:
-        """Adds a call. Of `output` only shape and type count; `offset` moves inputs and output off their alignment."""
+        """Adds a call. Of `output` only shape and type count; `offset` moves inputs and output off their alignment.
+        In place the output takes the memory of the first input."""
         self.fields.setdefault(kernel, tuple(params))
         assert self.fields[kernel] == tuple(params)
         words = [self._word(value) for value in params.values()]
         arguments = [self._place(struct.pack(f"<{len(words)}I", *words))]
         arguments += [self._place(x.tobytes(), offset) for x in inputs]
-        y = self._place(self.filling * output.nbytes, offset)
+        y = arguments[1] if in_place else self._place(self.filling * output.nbytes, offset)
         scratch = self._place(self.filling * scratch_bytes)
         record = 4 + 4 * RECORD_WORDS * len(self.calls)
         pointers = [BASE + a for a in (*arguments, y)] + [BASE + scratch if scratch_bytes else 0]

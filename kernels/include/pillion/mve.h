@@ -63,4 +63,41 @@ typedef struct {
 } pillion_conv2d_3x3_s8_mve_params;
 void pillion_conv2d_3x3_s8_mve(const pillion_conv2d_3x3_s8_mve_params *p, const int8_t *x, int8_t *y, void *scratch);
 
+/* Depthwise convolution by strips, one channel at a time: 3x3 at stride 1; out_c = in_c. y may be x.
+ * Scratch: strip_bytes. */
+typedef struct {
+    int32_t images, image_bytes, output_bytes; /* of one image */
+    int32_t channels, strip_bytes;
+    const int32_t *build, *passes;             /* see strips.h */
+    const int8_t *kernels;                     /* 4 zeros; {4 zeros, 3 columns of 3 weights and a zero} x channels; 4 zeros */
+    const int32_t *numbers;                    /* {bias, multiplier, shift} x channels */
+    int32_t in_zp, out_zp, low, high;
+} pillion_depthwise_conv2d_3x3_s8_mve_params;
+void pillion_depthwise_conv2d_3x3_s8_mve(const pillion_depthwise_conv2d_3x3_s8_mve_params *p, const int8_t *x, int8_t *y,
+                                         void *scratch);
+
+/* The same at stride 2. */
+typedef pillion_depthwise_conv2d_3x3_s8_mve_params pillion_depthwise_conv2d_3x3_s2_s8_mve_params;
+void pillion_depthwise_conv2d_3x3_s2_s8_mve(const pillion_depthwise_conv2d_3x3_s2_s8_mve_params *p, const int8_t *x,
+                                            int8_t *y, void *scratch);
+
+/* Depthwise convolution with any kernel, 16 channels at a time; out_c = in_c. Reads up to 15 bytes beyond x. y may be x
+ * where block_rows = out_h. Scratch: scratch_bytes. */
+typedef struct {
+    int32_t images, in_h, in_row_bytes, channels;
+    int32_t out_h, out_w, stride_h, pad_top;
+    int32_t left_bytes, copy_w;         /* padding on the left, columns of the image that the windows see */
+    int32_t plane_row_bytes;            /* 16 bytes of each column, with padding */
+    int32_t window_rows;                /* that a window spans */
+    int32_t window_step, window_skip;   /* from window to window; from behind the last one of a row to the next row */
+    int32_t block_rows, scratch_bytes;  /* output rows at a time, and the input rows for them */
+    int32_t tap_count;                  /* an odd number */
+    const int32_t *taps;                /* offset of each tap in a window */
+    const int32_t *constants;           /* of 16 channels: bias, int8 weights[tap_count][16], multipliers, int8 shifts;
+                                           of numbers those of the channels 0 4 8 12, 2 6 10 14, 1 5 9 13, 3 7 11 15 */
+    int32_t in_zp, out_zp, low, high;
+} pillion_depthwise_conv2d_s8_mve_params;
+void pillion_depthwise_conv2d_s8_mve(const pillion_depthwise_conv2d_s8_mve_params *p, const int8_t *x, int8_t *y,
+                                     void *scratch);
+
 #endif

@@ -201,14 +201,14 @@ def conv2d_im2col_k16_verdicts(g: Geometry, sums: Sums) -> tuple[Verdict, ...]:
 
 
 def conv2d_im2col_params(g: Geometry, sums: Sums) -> Params:
-    return {**_windows(g), **_numbers(sums), "constants": pack_dot(sums)}
+    return {**_windows(g), **numbers(sums), "constants": pack_dot(sums)}
 
 
 def conv2d_im2col_k16_params(g: Geometry, sums: Sums) -> Params:
-    return {**_windows(g), **_numbers(sums), "constants": pack_dot16(sums)}
+    return {**_windows(g), **numbers(sums), "constants": pack_dot16(sums)}
 
 
-def _numbers(sums: Sums) -> dict[str, int]:
+def numbers(sums: Sums) -> dict[str, int]:
     return {"in_zp": sums.in_zp, "out_zp": sums.out_zp, "low": sums.low, "high": sums.high}
 
 
@@ -301,7 +301,7 @@ def conv2d_3x3_params(g: Geometry, sums: Sums) -> Params:
         "plane_bytes": 16 * columns,
         "block_rows": block_rows,
         "scratch_rows": (block_rows - 1) * stride_h + 3,
-        **_numbers(sums),
+        **numbers(sums),
         "constants": pack_dot(replace(sums, weights=weights.reshape(g.out_c, -1))),
     }
 

@@ -1,0 +1,49 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * Depthwise convolution, one channel at a time, by strips: four rows of the padded channel laid out column by column, four
+ * bytes to a column, so that any 16 bytes are a window of 4x4. Strips begin with every second padded row: neighbours share
+ * a pair of rows. What lies where the compiler has put into tables of words (mve_pack.py). "Rows" and "columns" may be
+ * exchanged, and the kernel transposed, so that the longer side of an image lies along the strips. */
+#ifndef PILLION_MVE_STRIPS_H
+#define PILLION_MVE_STRIPS_H
+
+#include <stdint.h>
+
+#include "naked.h"
+#include "pillion/mve.h"
+
+/* How strips are made: blocks of eight columns, each from top to bottom. Steps are in bytes of x and of the strips. */
+typedef struct {
+    int32_t pair_step, strip_step;       /* from two rows to the next two */
+    int32_t inner, blocks;               /* pairs of rows between the first one and the last one; blocks of columns */
+    int32_t second_x, second_strip;      /* from the first block to the second */
+    int32_t next_x, next_strip;          /* and from there on */
+    int32_t top[2], bottom[2];           /* predicates of the first and of the last pair: rows inside the image */
+    int32_t from, to;                    /* offsets of the first row and of its column in the strips */
+    int32_t zp;                          /* what padding is made of */
+    uint16_t columns[8], next_columns[8]; /* offsets of eight columns, and of those one row below */
+} pillion_mve_strip_build;
+
+/* Which outputs are made of strips: `blocks` blocks of eight outputs of each strip. */
+typedef struct {
+    int32_t strip_skip, y_skip;          /* from the end of a strip's last block to the next strip */
+    int32_t blocks, y_block;             /* from block to block */
+    int32_t strip, strip_end, y;         /* offsets: first window, that of the strip after the last, first output */
+    int32_t last;                        /* no further pass */
+    uint16_t outputs[8];                 /* offsets of eight outputs, in the order of the lanes */
+} pillion_mve_strip_pass;
+
+/* A channel: what its sums need, and its kernel (four bytes behind and one before it are zeros). */
+typedef struct {
+    const int8_t *strips;
+    int8_t *y;
+    const int32_t *numbers;              /* bias, multiplier, shift */
+    const int8_t *kernel;
+    int32_t out_zp;
+} pillion_mve_strip_channel;
+
+/* A whole convolution: of each channel the strips, then the outputs. */
+typedef void (*pillion_mve_strip_outputs)(const pillion_mve_strip_channel *channel, const pillion_mve_strip_pass *passes);
+void pillion_mve_strips_s8(const pillion_depthwise_conv2d_3x3_s8_mve_params *p, const int8_t *x, int8_t *y, int8_t *scratch,
+                           pillion_mve_strip_outputs outputs);
+
+#endif

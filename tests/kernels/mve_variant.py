@@ -1,0 +1,100 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A convolution kernel with all that belongs to it, and the comparison of its answers with the reference."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from itertools import islice
+
+import mve_image
+import numpy as np
+from mve_cases import Layer, geometry, layer
+
+from pillion.emitters.c.mve_pack import Geometry, Params, Sums
+from pillion.ir.verdict import Verdict, all_ok
+
+CHANNELS = (*range(1, 34), 63, 64, 65)
+ZERO_POINTS = (-128, 0, 127)
+CLAMPS = ((-128, 127), (-5, 127), (-5, 77), (-128, 30), (-3, -3))
+
+
+@dataclass(frozen=True)
+class Variant:
+    """A kernel with its row of functions."""
+
+    kernel: str
+    verdicts: Callable[[Geometry, Sums], tuple[Verdict, ...]]
+    params: Callable[[Geometry, Sums], Params]
+    scratch: Callable[[Geometry], int] = lambda g: 0
+    aligned: bool = False
+    depthwise: bool = False
+    in_place: Callable[[Geometry], bool] = lambda g: False
+
+    def takes(self, case: Layer) -> bool:
+        return all_ok(self.verdicts(case.geometry, case.sums))
+
+
+def check(variant: Variant, layers: Iterable[Layer], in_place: bool = False) -> None:
+    """Runs all layers twice, with different bytes around them: what lies behind an input may not count."""
+    cases = list(layers)
+    assert cases
+    for filling in (0xA5, 0x7F):
+        image = mve_image.Image(filling=filling)
+        calls = [_call(image, variant, case, i, in_place) for i, case in enumerate(cases)]
+        outcome = mve_image.run(image)
+        for case, call in zip(cases, calls, strict=True):
+            assert np.array_equal(outcome.output(call), case.expected()), case.label
+        assert outcome.foreign_writes() == []
+
+
+def _call(
+    image: mve_image.Image, variant: Variant, case: Layer, number: int, in_place: bool
+) -> mve_image.Call:
+    g = case.geometry
+    assert variant.takes(case), case.label
+    assert not in_place or variant.in_place(g), case.label
+    offset = 0 if variant.aligned else number % 5
+    params, scratch = variant.params(g, case.sums), variant.scratch(g)
+    return image.call(variant.kernel, params, [case.x], case.expected(), scratch, offset, in_place)
+
+
+def some(rng: np.random.Generator, values: Sequence[int]) -> int:
+    return int(values[int(rng.integers(len(values)))])
+
+
+def random_layer(
+    rng: np.random.Generator, kernel: tuple[int, int], channels: Sequence[int], depthwise: bool
+) -> Layer:
+    """Anything that may happen to a convolution with this kernel."""
+    stride = some(rng, (1, 1, 2, 3)), some(rng, (1, 1, 2, 3))
+    dilation = some(rng, (1, 1, 1, 2, 3)), some(rng, (1, 1, 1, 2, 3))
+    span = [(k - 1) * d + 1 for k, d in zip(kernel, dilation, strict=True)]
+    top, left, bottom, right = (some(rng, (0, 0, s // 2, s - 1)) for s in (*span, *span))
+    padding = top, left, bottom, right
+    least = [max(s - padding[i] - padding[i + 2], 1) for i, s in enumerate(span)]
+    size = (least[0] + some(rng, range(9)), least[1] + some(rng, range(12)))
+    in_c = some(rng, channels)
+    g = geometry(
+        size,
+        in_c,
+        in_c if depthwise else some(rng, CHANNELS),
+        kernel,
+        stride,
+        dilation,
+        padding,
+        some(rng, (1, 1, 2)),
+    )
+    zps, clamp = (some(rng, ZERO_POINTS), some(rng, ZERO_POINTS)), CLAMPS[some(rng, range(len(CLAMPS)))]
+    return layer(rng, g, extreme=rng.random() < 0.3, zps=zps, clamp=clamp, depthwise=depthwise)
+
+
+def random_layers(
+    variant: Variant, seed: int, kernels: Sequence[tuple[int, int]], channels: Sequence[int]
+) -> list[Layer]:
+    rng = np.random.default_rng(seed)
+    layers = (
+        random_layer(rng, kernels[some(rng, range(len(kernels)))], channels, variant.depthwise)
+        for _ in range(4000)
+    )
+    return list(islice(filter(variant.takes, layers), 60))

@@ -1,0 +1,187 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The Helium depthwise convolutions against the reference, byte for byte, on the emulated Cortex-M55."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from itertools import islice
+
+import numpy as np
+import pytest
+from mve_cases import Layer, geometry, layer, with_dead_channel
+from mve_variant import CHANNELS, Variant, check, random_layer, random_layers
+
+from pillion.emitters.c import mve_depthwise
+from pillion.emitters.c.mve_pack import Geometry
+from pillion.ir.verdict import failures
+
+STRIPS = Variant(
+    "pillion_depthwise_conv2d_3x3_s8_mve",
+    mve_depthwise.depthwise_3x3_verdicts,
+    mve_depthwise.depthwise_3x3_params,
+    mve_depthwise.depthwise_3x3_scratch,
+    depthwise=True,
+    in_place=lambda g: True,
+)
+STRIPS_2 = Variant(
+    "pillion_depthwise_conv2d_3x3_s2_s8_mve",
+    mve_depthwise.depthwise_3x3_s2_verdicts,
+    mve_depthwise.depthwise_3x3_params,
+    mve_depthwise.depthwise_3x3_scratch,
+    depthwise=True,
+    in_place=lambda g: True,
+)
+WIDE = Variant(
+    "pillion_depthwise_conv2d_s8_mve",
+    mve_depthwise.depthwise_verdicts,
+    mve_depthwise.depthwise_params,
+    mve_depthwise.depthwise_scratch,
+    depthwise=True,
+    in_place=mve_depthwise.depthwise_in_place,
+)
+VARIANTS = (STRIPS, STRIPS_2, WIDE)
+ANY_KERNEL = ((1, 1), (3, 3), (3, 3), (5, 5), (2, 3), (1, 7), (7, 1), (2, 2))
+
+
+def stride(variant: Variant) -> tuple[int, int]:
+    return (2, 2) if variant is STRIPS_2 else (1, 1)
+
+
+def strip_layers(variant: Variant, seed: int) -> Iterator[Layer]:
+    """Random padding, sizes from the smallest on, both ways round."""
+    rng = np.random.default_rng(seed)
+    for i in range(4000):
+        size = int(rng.integers(1, 36)), int(rng.integers(1, 36))
+        padding = tuple(int(p) for p in rng.integers(0, 3, 4))
+        if min(s + padding[a] + padding[a + 2] for a, s in enumerate(size)) < 3:
+            continue
+        top, left, bottom, right = padding
+        channels, images = int(rng.integers(1, 5)), int(rng.integers(1, 3))
+        g = geometry(
+            size,
+            channels,
+            channels,
+            (3, 3),
+            stride(variant),
+            padding=(top, left, bottom, right),
+            images=images,
+        )
+        zps = int(rng.choice([-128, -3, 0, 127])), int(rng.choice([-128, 4, 0, 127]))
+        clamp = (-128, 127) if i % 2 else (-20, 80)
+        yield layer(rng, g, depthwise=True, extreme=i % 3 == 0, zps=zps, clamp=clamp, shifts=(-9, -5))
+
+
+@pytest.mark.parametrize("variant", [STRIPS, STRIPS_2], ids=lambda v: v.kernel)
+@pytest.mark.parametrize("seed", range(3))
+def test_strips_of_any_size(variant: Variant, seed: int) -> None:
+    check(variant, islice(filter(variant.takes, strip_layers(variant, seed)), 80))
+
+
+@pytest.mark.parametrize("variant", [STRIPS, STRIPS_2], ids=lambda v: v.kernel)
+def test_strips_every_length(variant: Variant) -> None:
+    rng = np.random.default_rng(4)
+    sizes = [size for n in range(8, 42) for size in ((n, 3), (5, n), (n, n))]
+    layers = (layer(rng, geometry(size, 2, 2, (3, 3), stride(variant)), depthwise=True) for size in sizes)
+    check(variant, filter(variant.takes, layers))
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_any_kernel(seed: int) -> None:
+    check(WIDE, random_layers(WIDE, seed, ANY_KERNEL, CHANNELS))
+
+
+def test_every_number_of_channels() -> None:
+    rng = np.random.default_rng(3)
+    check(
+        WIDE,
+        (layer(rng, geometry((3, 4), c, c, (3, 3)), depthwise=True, extreme=c % 2 == 0) for c in CHANNELS),
+    )
+
+
+@pytest.mark.parametrize("variant", VARIANTS, ids=lambda v: v.kernel)
+def test_in_place(variant: Variant) -> None:
+    rng = np.random.default_rng(5)
+    sizes = [(9, 9), (12, 8), (7, 21), (16, 16)]
+    layers = [
+        layer(rng, geometry(size, c, c, (3, 3), stride(variant)), depthwise=True)
+        for size in sizes
+        for c in (1, 4, 15, 16, 33)
+    ]
+    check(variant, filter(variant.takes, layers), in_place=True)
+
+
+@pytest.mark.parametrize("variant", VARIANTS, ids=lambda v: v.kernel)
+def test_every_right_shift(variant: Variant) -> None:
+    rng = np.random.default_rng(5)
+    g = geometry((16, 17), 3, 3, (3, 3), stride(variant))
+    layers = [layer(rng, g, extreme=True, shifts=(-s, -s), depthwise=True) for s in range(1, 32)]
+    check(variant, filter(variant.takes, layers))
+
+
+@pytest.mark.parametrize("variant", VARIANTS, ids=lambda v: v.kernel)
+def test_dead_channel(variant: Variant) -> None:
+    rng = np.random.default_rng(7)
+    g = geometry((16, 17), 3, 3, (3, 3), stride(variant))
+    check(
+        variant,
+        (with_dead_channel(layer(rng, g, zps=(3, zp), depthwise=True), 1) for zp in (-128, -5, 0, 127)),
+    )
+
+
+def test_plane_in_blocks_of_rows() -> None:
+    rng = np.random.default_rng(8)
+    g = geometry((40, 41), 5, 5, (3, 3), dilation=(2, 2))
+    assert not mve_depthwise.depthwise_in_place(g)
+    check(WIDE, [layer(rng, g, depthwise=True)])
+
+
+def depthwise(size: tuple[int, int], **geometry_of: tuple[int, int]) -> Geometry:
+    return geometry(size, 4, 4, **{"kernel": (3, 3), **geometry_of})  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(
+    ("variant", "rules", "refused"),
+    [
+        (STRIPS, ["kernel"], depthwise((16, 16), kernel=(5, 5))),
+        (STRIPS, ["stride"], depthwise((17, 17), stride=(1, 2))),
+        (STRIPS, ["dilation"], depthwise((16, 16), dilation=(2, 2))),
+        (STRIPS, ["multiplier"], geometry((16, 16), 4, 8, (3, 3))),
+        (STRIPS, ["image"], depthwise((7, 7))),
+        (STRIPS, ["padding"], geometry((16, 20), 4, 4, (3, 3), padding=(3, 0, 0, 0))),
+        (STRIPS, ["row"], geometry((8, 5000), 16, 16, (3, 3))),
+        (STRIPS_2, ["stride"], depthwise((16, 16))),
+        (STRIPS_2, ["image"], depthwise((13, 13), stride=(2, 2))),
+        (WIDE, ["multiplier"], geometry((16, 16), 4, 8, (3, 3))),
+    ],
+)
+def test_refuses(variant: Variant, rules: Sequence[str], refused: Geometry) -> None:
+    case = layer(np.random.default_rng(0), refused, depthwise=True)
+    assert [v.rule for v in failures(variant.verdicts(refused, case.sums))] == rules
+
+
+def test_refuses_two_taps_too_large_for_16_bits() -> None:
+    case = layer(np.random.default_rng(0), depthwise((4, 4)), depthwise=True)
+    case.sums.weights[1, :2] = -128
+    assert [v.rule for v in failures(WIDE.verdicts(case.geometry, case.sums))] == ["weights"]
+
+
+@pytest.mark.parametrize("variant", VARIANTS, ids=lambda v: v.kernel)
+@pytest.mark.parametrize("shift", [0, 1, 4])
+def test_refuses_shifts_without_exact_fast_rounding(variant: Variant, shift: int) -> None:
+    g = geometry((16, 17), 3, 3, (3, 3), stride(variant))
+    case = layer(np.random.default_rng(0), g, shifts=(shift, shift), depthwise=True)
+    assert [v.rule for v in failures(variant.verdicts(g, case.sums))] == ["right_shift"]
+
+
+def test_refuses_sums_too_large_for_the_sign_fix() -> None:
+    g = depthwise((16, 40))
+    case = layer(np.random.default_rng(0), g, depthwise=True, shifts=(-25, -25))
+    case.sums.bias[2] = 2**30
+    assert [v.rule for v in failures(STRIPS.verdicts(g, case.sums))] == ["sum"]
+
+
+def test_random_layer_covers_dilation_and_stride() -> None:
+    rng = np.random.default_rng(0)
+    shapes = [random_layer(rng, (3, 3), (4,), depthwise=True).geometry for _ in range(40)]
+    assert {g.stride for g in shapes} >= {(1, 1), (2, 3)}
+    assert {g.dilation[0] for g in shapes} == {1, 2, 3}
