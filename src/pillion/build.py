@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import logging
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -72,7 +73,13 @@ def build(request: Request, progress: Progress | None = None) -> Program:
     return _from_torch(request, progress)
 
 
+CHATTY = ("torchao", "torch.utils._pytree", "torch.export")
+"""Loggers that warn of what users of this tool can do nothing about."""
+
+
 def _from_torch(request: Request, progress: Progress | None) -> Program:
+    for name in CHATTY:
+        logging.getLogger(name).setLevel(logging.ERROR)
     from pillion import compiler
     from pillion.capture import load
 

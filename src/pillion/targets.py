@@ -5,12 +5,12 @@ from __future__ import annotations
 
 import difflib
 from dataclasses import dataclass
-from typing import Any
 
 from pillion.devices import neutron
 from pillion.devices.cortex_m import CORES, Core, Isa
 from pillion.devices.device import Device
 from pillion.errors import PillionError
+from pillion.ir.wishes import Wishes
 
 NUMBER_FORMAT = "+int8"
 """What may stand behind a target's name; int8 is the only number format there is."""
@@ -31,11 +31,9 @@ class Target:
     """What the NPU vendor's converter calls the chip."""
 
     @property
-    def quantization(self) -> Any:
-        """What the chip's processors ask of the quantizer (imports torch)."""
-        from pillion.quantize import Wishes
-
-        return Wishes(**self.npu.wishes) if self.npu else Wishes()
+    def quantization(self) -> Wishes:
+        """What the chip's processors ask of the quantizer."""
+        return self.npu.wishes if self.npu else Wishes()
 
     @property
     def isa(self) -> Isa:

@@ -3,12 +3,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from functools import cached_property
 
 from pillion.ir.op import Op
 from pillion.ir.verdict import Verdict
+from pillion.ir.wishes import Wishes
 
 Look = Callable[[Op], tuple[object, bool]]
 """What is there, and whether that is fine."""
@@ -44,8 +45,8 @@ class Device:
     """Cycles of one op (an estimate)."""
     dispatch_cycles: int = 0
     """What it takes to start a segment (an estimate)."""
-    wishes: Mapping[str, frozenset[str]] = field(default_factory=dict)
-    """What it asks of the quantizer: kinds of ops by the name of the wish."""
+    wishes: Wishes = field(default_factory=Wishes)
+    """What it asks of the quantizer."""
 
     @cached_property
     def _by_op(self) -> dict[type[Op], list[Rule]]:

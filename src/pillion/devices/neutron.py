@@ -14,6 +14,7 @@ from pillion.devices.device import Device, Look, Rule, rules_for
 from pillion.errors import PillionError
 from pillion.ir.op import Op
 from pillion.ir.types import DType, PerChannel, Value
+from pillion.ir.wishes import Wishes
 from pillion.ops import (
     Add,
     AvgPool2d,
@@ -259,11 +260,11 @@ def _estimate(op: Op, geometry: Geometry) -> int:
             return moved
 
 
-WISHES = {
-    "symmetric_operands": frozenset({"batch_matmul"}),
-    "shared": frozenset({"mean", "reduce_sum", "reduce_max", "reduce_min"}),
-    "per_tensor_weights": frozenset({"linear"}),
-}
+WISHES = Wishes(
+    symmetric_operands=frozenset({"batch_matmul"}),
+    shared=frozenset({"mean", "reduce_sum", "reduce_max", "reduce_min"}),
+    per_tensor_weights=frozenset({"linear"}),
+)
 """What the rules above need of the quantizer."""
 
 

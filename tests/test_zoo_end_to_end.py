@@ -1,0 +1,123 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Every model of the zoo, through `pillion.compile` as users call it: reference, C on this computer, emulated boards and
+LiteRT give the same bytes; PyTorch's converted model agrees within one step per op."""
+
+from __future__ import annotations
+
+from functools import lru_cache
+
+import numpy as np
+import pytest
+from torch_oracle import compare
+
+import pillion
+from pillion import zoo
+from pillion.ir.types import Array
+from pillion.memory import MemoryPlan
+from pillion.ops import Segment
+from pillion.program import Program
+
+pytestmark = [pytest.mark.slow, pytest.mark.torch]
+
+SMALL = {"mobilenet_v2": 96, "mobilenet_v3_small": 96}
+TARGETS = {"cortex-m33+int8": "mps2-an505", "cortex-m55+int8": "mps3-an547", "imxrt700": "mps2-an505"}
+MODELS = sorted(zoo.MODELS)
+
+
+@lru_cache
+def compiled(name: str, target: str) -> Program:
+    module, example = zoo.build(name, SMALL.get(name))
+    return pillion.compile(
+        module, example, target=target, calibrate=zoo.random_inputs(name, 2, SMALL.get(name)), name=name
+    )
+
+
+def inputs_of(name: str, count: int) -> list[list[Array]]:
+    samples = zoo.random_inputs(name, count, SMALL.get(name), seed=11)
+    return [[x.numpy() for x in sample] for sample in samples]
+
+
+def assert_same_bytes(wanted: tuple[Array, ...], got: tuple[Array, ...]) -> None:
+    for ours, theirs in zip(wanted, got, strict=True):
+        assert ours.dtype == theirs.dtype
+        np.testing.assert_array_equal(ours, theirs)
+
+
+@pytest.mark.parametrize("target", TARGETS)
+@pytest.mark.parametrize("name", MODELS)
+def test_host_c_is_the_reference(name: str, target: str) -> None:
+    program = compiled(name, target)
+    for inputs in inputs_of(name, 5):
+        assert_same_bytes(program.run(*inputs), program.run(*inputs, on="host"))
+
+
+@pytest.mark.qemu
+@pytest.mark.parametrize("target", TARGETS)
+@pytest.mark.parametrize("name", MODELS)
+def test_the_board_gives_the_reference_and_the_memory_that_was_predicted(name: str, target: str) -> None:
+    program = compiled(name, target)
+    samples = inputs_of(name, 5)
+    for number, inputs in enumerate(samples):
+        result = program.measure(*inputs, on=TARGETS[target], profile=number == 0)
+        assert_same_bytes(program.run(*inputs), result.outputs)
+        if result.profile:
+            assert [r.found for r in result.profile.regions] == [r.predicted for r in result.profile.regions]
+            assert result.profile.instructions == sum(result.profile.op_instructions) > program.graph.macs / 40
+            assert 0 < result.profile.stack_bytes < 4096
+
+
+@pytest.mark.parametrize("name", MODELS)
+def test_torch_agrees_within_one_step_per_op(name: str) -> None:
+    from pillion import passes
+    from pillion.importers.torch_export import import_program
+    from pillion.quantize import ptq
+
+    size = SMALL.get(name)
+    module, example = zoo.build(name, size)
+    quantized = ptq(module, example, zoo.random_inputs(name, 2, size))
+    graph = passes.run(import_program(quantized.graph_module, name))
+    comparison = compare(quantized.graph_module, graph, *zoo.random_inputs(name, 1, size, seed=5)[0])
+    assert len(comparison.largest) > len(graph.ops) // 2
+    assert max(comparison.largest.values()) <= 1
+    print(f"{name}: {max(comparison.share.values()):.2%} of a tensor differ by one step at most")
+
+
+@pytest.mark.parametrize("name", MODELS)
+def test_the_floor_is_reached(name: str) -> None:
+    plan: MemoryPlan = compiled(name, "cortex-m33+int8").memory
+    assert plan.activation_bytes <= plan.floor_bytes
+
+
+@pytest.mark.parametrize("name", MODELS)
+def test_every_op_is_accounted_for(name: str) -> None:
+    program = compiled(name, "imxrt700")
+    inside = [op for op in program.graph.ops if isinstance(op, Segment) for op in op.body.ops]
+    outside = [op for op in program.graph.ops if not isinstance(op, Segment)]
+    assert {e.op.name for e in program.ledger} == {op.name for op in (*inside, *outside)}
+    assert len(program.ledger.entries) == len(inside) + len(outside)
+    assert all(e.deciding.rule for e in program.ledger)
+
+
+@pytest.mark.parametrize("name", MODELS)
+def test_litert_runs_the_segments_to_the_same_bytes(name: str) -> None:
+    interpreter = pytest.importorskip("ai_edge_litert.interpreter", reason="ai-edge-litert is not installed")
+    program = compiled(name, "imxrt700")
+    segments = [op for op in program.graph.ops if isinstance(op, Segment)]
+    for segment, payload in zip(segments, program.payloads.segments, strict=True):
+        rng = np.random.default_rng(1)
+        inputs = [rng.integers(-128, 128, v.shape).astype(np.int8) for v in segment.body.inputs]
+        assert_same_bytes(segment.body.reference(*inputs), run_litert(interpreter, payload.tflite, segment, inputs))
+
+
+def run_litert(litert: object, model: bytes, segment: Segment, inputs: list[Array]) -> tuple[Array, ...]:
+    runner = litert.Interpreter(  # type: ignore[attr-defined]  # the module is optional
+        model_content=model,
+        experimental_op_resolver_type=litert.OpResolverType.BUILTIN_REF,  # type: ignore[attr-defined]
+        num_threads=1,
+    )
+    runner.allocate_tensors()
+    places = {d["name"]: d["index"] for d in (*runner.get_input_details(), *runner.get_output_details())}
+    for value, data in zip(segment.body.inputs, inputs, strict=True):
+        runner.set_tensor(places[value.name], data)
+    runner.invoke()
+    return tuple(runner.get_tensor(places[v.name]) for v in segment.body.outputs)
