@@ -3,8 +3,6 @@
 
 from __future__ import annotations
 
-import math
-from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -12,14 +10,13 @@ from numpy.typing import ArrayLike
 
 from pillion.devices.cortex_m import Isa
 from pillion.emitters.pte import scratch
-from pillion.emitters.pte.movement import transposed
 from pillion.emitters.pte.node import Call, Settings, View, bounds, data, image, ints, plain, refusal, temp
 from pillion.emitters.pte.node import scratch as bytes_for_kernel
 from pillion.emitters.pte.scratch import Window
 from pillion.ir.numerics import Arithmetic
 from pillion.ir.op import Op
 from pillion.ir.types import Pair
-from pillion.ops import Conv2d, DepthwiseConv2d, Linear, Mean
+from pillion.ops import Conv2d, DepthwiseConv2d, Linear, TransposeConv2d
 from pillion.ops.conv import Convolution
 
 LARGEST_SIDE = 65535
@@ -46,7 +43,7 @@ class Sums:
 
 def conv2d(op: Conv2d, settings: Settings) -> list[Call]:
     _want_constants(op)
-    return [_regular(op, settings, _window(op, op.groups), image(op.x), plain(op.weights), _sums(op), image(op.y))]
+    return [regular(op, settings, _window(op, op.groups), image(op.x), plain(op.weights), _sums(op), image(op.y))]
 
 
 def depthwise_conv2d(op: DepthwiseConv2d, settings: Settings) -> list[Call]:
@@ -55,7 +52,7 @@ def depthwise_conv2d(op: DepthwiseConv2d, settings: Settings) -> list[Call]:
     x, y = image(op.x), image(op.y)
     if op.x.shape[0] != 1:
         weights = data(np.moveaxis(op.weights.constant, 3, 0).reshape(op.out_channels, *op.kernel, 1))
-        return [_regular(op, settings, _window(op, op.in_channels), x, weights, _sums(op), y)]
+        return [regular(op, settings, _window(op, op.in_channels), x, weights, _sums(op), y)]
     window = _window(op, 1)
     # With one input channel, Helium runs it as a regular convolution, with that kernel's limits.
     if window.in_channels == 1 and window.row_kernel_fails:
@@ -105,41 +102,57 @@ def _pointwise(op: Linear, settings: Settings, rows: tuple[int, int, int]) -> Ca
     window = Window(1, (count, 1), inner, (count, 1), outer, (1, 1))
     sums = _sums(op)
     x, y = plain(op.x).image(1, count, 1, inner), plain(op.y).image(1, count, 1, outer)
-    return _regular(op, settings, window, x, plain(op.weights).reshaped(outer, 1, 1, inner), sums, y)
+    return regular(op, settings, window, x, plain(op.weights).reshaped(outer, 1, 1, inner), sums, y)
 
 
-def mean(op: Mean, settings: Settings) -> list[Call]:
-    """The sum over neighbouring axes is a convolution with ones, scaled by the mean's multiplier."""
-    if not op.axes or op.count == 0:
-        raise refusal(op, "a mean is over at least one element", f"axes {op.axes}")
-    calls, x, axes = _neighbouring(op, settings)
-    sizes = x.sizes
-    outer, inner = math.prod(sizes[: axes[0]]), math.prod(sizes[axes[-1] + 1 :])
-    m = op.multiplier(settings.arithmetic)
-    if m.shift < -31:
-        raise refusal(op, "the scale of a mean is at least 2^-32", op.attributes)
-    sums = Sums(ints([0]), op.x.zero_point, op.y.zero_point, [m.mantissa], [m.shift], -128, 127)
-    if inner == 1:
-        window = Window(1, (outer, 1), op.count, (outer, 1), 1, (1, 1))
-    else:
-        window = Window(outer, (op.count, inner), 1, (1, inner), 1, (op.count, 1))
-    ones = data(np.ones((1, *window.kernel, window.in_channels), np.int8))
-    images = (x.image(window.batch, *window.image, window.in_channels), plain(op.y).image(window.batch, *window.result, 1))
-    return [*calls, _regular(op, settings, window, images[0], ones, sums, images[1])]
+def transpose_conv2d(op: TransposeConv2d, settings: Settings) -> list[Call]:
+    """The kernel knows equal padding and nothing more. All else is a convolution, its weights turned round, over the
+    image with zeros (that is, zero points) between the pixels."""
+    _want_constants(op)
+    if not _is_plain(op):
+        return _over_spread_image(op, settings)
+    window = _window(op, 1)
+    first, second = (bytes_for_kernel(size) for size in scratch.transpose_conv2d(window, settings.isa))
+    sums = _sums(op)
+    geometry = (op.stride, op.padding[:2], (0, 0), (1, 1))
+    args = (image(op.x), plain(op.weights), sums.bias, *geometry, *sums.args, first, second)
+    return [Call("cortex_m::quantized_transpose_conv2d.out", args, image(op.y))]
 
 
-def _neighbouring(op: Mean, settings: Settings) -> tuple[list[Call], View, Sequence[int]]:
-    """The operand with the axes of the mean side by side, transposed if need be."""
-    x, axes = plain(op.x), sorted(op.axes)
-    between = [a for a in range(axes[0], axes[-1] + 1) if a not in axes and x.sizes[a] != 1]
-    if not between:
-        return [], x, (axes[0], axes[-1])
-    kept = [a for a in range(op.x.type.rank) if a not in axes]
-    moved = temp(tuple(x.sizes[a] for a in (*kept, *axes)))
-    return transposed(x, (*kept, *axes), moved), moved, range(len(kept), op.x.type.rank)
+def _is_plain(op: TransposeConv2d) -> bool:
+    """Whether the kernel does it. (It has gone wrong where padding is no multiple of the stride.)"""
+    (top, left, bottom, right), strides = op.padding, op.stride
+    even = (top, left) == (bottom, right) and op.output_padding == (0, 0) and op.dilation == (1, 1)
+    return even and top % strides[0] == 0 and left % strides[1] == 0
 
 
-def _regular(
+def _over_spread_image(op: TransposeConv2d, settings: Settings) -> list[Call]:
+    n, h, w, c = op.x.shape
+    reach = [d * (k - 1) - p for d, k, p in zip(op.dilation, op.kernel, op.padding[:2], strict=True)]
+    if min(reach) < 0:
+        raise refusal(op, "padding is smaller than the window", op.attributes, "write C: -o folder/")
+    calls: list[Call] = []
+    x = _spread(plain(op.x).reshaped(n * h * w, 1, c), op.stride[1], op.x.zero_point, calls)
+    x = _spread(x.reshaped(n * h, 1, w * op.stride[1] * c), op.stride[0], op.x.zero_point, calls)
+    sides = (h * op.stride[0], w * op.stride[1])
+    padding = (reach[0], reach[1])
+    result = (op.y.shape[1], op.y.shape[2])
+    window = Window(n, sides, c, result, op.out_channels, op.kernel, (1, 1), padding, op.dilation)
+    weights = data(op.weights.constant[:, ::-1, ::-1])
+    return [*calls, regular(op, settings, window, x.image(n, *sides, c), weights, _sums(op), image(op.y))]
+
+
+def _spread(x: View, stride: int, zero_point: int, calls: list[Call]) -> View:
+    """[outer, 1, inner] with stride - 1 rows of zero points behind each."""
+    if stride == 1:
+        return x
+    outer, _, inner = x.sizes
+    y = temp((outer, stride, inner))
+    calls.append(Call("cortex_m::pad.out", (x, (0, 0, 0, 0), (0, 0, stride - 1, 0), zero_point), y))
+    return y
+
+
+def regular(
     op: Op, settings: Settings, window: Window, x: View, weights: View, sums: Sums, y: View
 ) -> Call:
     """A call of the regular convolution."""

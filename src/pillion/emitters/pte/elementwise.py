@@ -84,7 +84,7 @@ def _mirrored(x: Value) -> tuple[list[Call], View]:
 
 def _sum(op: Add | Sub, a: View, a_zero: int, b: View, b_zero: int, sign: int = 1) -> list[Call]:
     first, second, out = op.rescale
-    calls, a, b, y = _over_channels(a, b, plain(op.y))
+    calls, a, b, y = over_channels(a, b, plain(op.y))
     args = (
         *(a, a_zero, first.mantissa, first.shift),
         *(b, b_zero, second.mantissa, second.shift),
@@ -97,7 +97,7 @@ def mul(op: Mul, settings: Settings) -> list[Call]:
     if table := by_table(op, settings):
         return table
     m: Multiplier = op.multiplier(settings.arithmetic)
-    calls, a, b, y = _over_channels(plain(op.a), plain(op.b), plain(op.y))
+    calls, a, b, y = over_channels(plain(op.a), plain(op.b), plain(op.y))
     args = (a, op.a.zero_point, b, op.b.zero_point, op.y.zero_point, m.mantissa, m.shift)
     return [*calls, Call("cortex_m::quantized_mul.out", args, y), *clamped(op)]
 
@@ -124,7 +124,7 @@ def by_table(op: Binary, settings: Settings) -> list[Call]:
 Operands = tuple[list[Call], View, View, View]
 
 
-def _over_channels(a: View, b: View, y: View) -> Operands:
+def over_channels(a: View, b: View, y: View) -> Operands:
     """For kernels that repeat an operand only as a vector over the channels of an image: it is the last axes of the
     other one, seen as channels. Everything else is written out first."""
     for small, big, swap in ((b, a, False), (a, b, True)):
@@ -146,7 +146,7 @@ def _over_axes(a: View, b: View, y: View, may_repeat: Callable[[View], bool] = l
     one_is_whole = a.sizes == y.sizes or b.sizes == y.sizes
     calls: list[Call] = []
     if not (one_is_whole and may_repeat(y)):
-        a, b = (_repeated(view, y.sizes, calls) for view in (a, b))
+        a, b = (repeated(view, y.sizes, calls) for view in (a, b))
         return calls, *(view.reshaped(y.elements) for view in (a, b, y))
     return calls, a, b, y
 
@@ -155,7 +155,7 @@ def _of_rank(view: View, rank: int) -> View:
     return view.reshaped(*(1,) * (rank - len(view.sizes)), *view.sizes)
 
 
-def _repeated(view: View, shape: Shape, calls: list[Call]) -> View:
+def repeated(view: View, shape: Shape, calls: list[Call]) -> View:
     if view.sizes == shape:
         return view
     whole = temp(shape, view.dtype)

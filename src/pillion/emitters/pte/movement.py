@@ -24,19 +24,24 @@ def concat(op: Concat, settings: Settings) -> list[Call]:
 
 def slice_copy(op: Slice, settings: Settings) -> list[Call]:
     """One axis after the other, those first that leave least."""
-    cut = [a for a in range(op.x.type.rank) if op.x.shape[a] != op.y.shape[a]]
-    cut.sort(key=lambda a: op.y.shape[a] / op.x.shape[a])
+    axes = [a for a in range(op.x.type.rank) if op.x.shape[a] != op.y.shape[a]]
+    axes.sort(key=lambda a: op.y.shape[a] / op.x.shape[a])
     calls: list[Call] = []
-    x, shape = plain(op.x), list(op.x.shape)
-    for axis in cut:
-        before, size, after = math.prod(shape[:axis]), shape[axis], math.prod(shape[axis + 1 :])
-        begin, step, count = op.begin[axis], op.step[axis], op.y.shape[axis]
-        shape[axis] = count
-        y = plain(op.y) if axis == cut[-1] else temp(tuple(shape), op.y.dtype)
-        args = (x.reshaped(before, size, after), 1, begin, begin + step * (count - 1) + 1, step)
-        calls.append(Call("aten::slice_copy.Tensor_out", args, y.reshaped(before, count, after)))
+    x = plain(op.x)
+    for axis in axes:
+        shape = tuple(op.y.shape[axis] if a == axis else size for a, size in enumerate(x.sizes))
+        y = plain(op.y) if axis == axes[-1] else temp(shape, op.y.dtype)
+        calls.append(cut(x, axis, op.begin[axis], op.step[axis], y))
         x = y
     return calls
+
+
+def cut(x: View, axis: int, begin: int, step: int, y: View) -> Call:
+    """From `begin`, every `step`-th along one axis, as many as y has."""
+    before, after = math.prod(x.sizes[:axis]), math.prod(x.sizes[axis + 1 :])
+    count = y.sizes[axis]
+    args = (x.reshaped(before, x.sizes[axis], after), 1, begin, begin + step * (count - 1) + 1, step)
+    return Call("aten::slice_copy.Tensor_out", args, y.reshaped(before, count, after))
 
 
 def pad(op: Pad, settings: Settings) -> list[Call]:

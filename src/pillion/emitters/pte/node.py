@@ -5,7 +5,6 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import Union
 
 import numpy as np
 
@@ -62,7 +61,7 @@ class Settings:
     """Whose operators are called: ExecuTorch `1.4`, or its `main`, where avg_pool2d has one more argument."""
 
 
-Arg = Union[View, tuple[View, ...], tuple[int, ...], bool, int, float, None]
+Arg = View | tuple[View, ...] | tuple[int, ...] | bool | int | float | None
 
 
 @dataclass(frozen=True)

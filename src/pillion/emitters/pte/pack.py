@@ -7,7 +7,7 @@ import struct
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-import flatbuffers
+from flatbuffers import Builder
 
 from pillion.pte_schema import ALIGNMENT, IDENTIFIER, NUMBERS, TABLES, UNIONS, Field
 
@@ -25,7 +25,7 @@ def pack(table: Table, kind: str = "Program") -> bytes:
 
 class _Packer:
     def __init__(self) -> None:
-        self.builder = flatbuffers.Builder(1 << 16)
+        self.builder: Any = Builder(1 << 16)
         self.known: dict[tuple[str, Any], int] = {}
 
     def table(self, kind: str, table: Table) -> int:
@@ -40,7 +40,8 @@ class _Packer:
     def reference(self, field: Field, held: Any) -> int:
         """What a field that is not a number points to."""
         if field.kind in UNIONS:
-            return self.table(*held)
+            kind, table = held
+            return self.table(kind, table)
         if field.kind == "string":
             return self.remembered("string", held, lambda: self.builder.CreateString(held))
         if not field.kind.startswith("["):
@@ -86,20 +87,20 @@ class _Packer:
             builder.PrependUint8Slot(field.slot, UNIONS[field.kind].index(held[0]) + 1, 0)
             builder.PrependUOffsetTRelativeSlot(field.slot + 1, offset, 0)
         elif field.kind in NUMBERS:
-            _PUT[field.kind](builder, field.slot, held, 0)
+            getattr(builder, _PUT[field.kind])(field.slot, held, 0)
         else:
             builder.PrependUOffsetTRelativeSlot(field.slot, offset, 0)
 
 
 _PUT = {
-    "bool": flatbuffers.Builder.PrependBoolSlot,
-    "i8": flatbuffers.Builder.PrependInt8Slot,
-    "u8": flatbuffers.Builder.PrependUint8Slot,
-    "i32": flatbuffers.Builder.PrependInt32Slot,
-    "u32": flatbuffers.Builder.PrependUint32Slot,
-    "i64": flatbuffers.Builder.PrependInt64Slot,
-    "u64": flatbuffers.Builder.PrependUint64Slot,
-    "f64": flatbuffers.Builder.PrependFloat64Slot,
+    "bool": "PrependBoolSlot",
+    "i8": "PrependInt8Slot",
+    "u8": "PrependUint8Slot",
+    "i32": "PrependInt32Slot",
+    "u32": "PrependUint32Slot",
+    "i64": "PrependInt64Slot",
+    "u64": "PrependUint64Slot",
+    "f64": "PrependFloat64Slot",
 }
 
 

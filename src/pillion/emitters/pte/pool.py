@@ -12,7 +12,6 @@ from pillion.emitters.pte.node import Call, Settings, View, bounds, image, plain
 from pillion.emitters.pte.node import scratch as bytes_for_kernel
 from pillion.ir.types import Sides
 from pillion.ops import AvgPool2d, MaxPool2d, Softmax
-from pillion.ops.conv import output_size
 from pillion.ops.pool import Pool
 
 SMALLEST = -128

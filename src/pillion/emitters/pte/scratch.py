@@ -123,3 +123,19 @@ def depthwise_conv2d(window: Window, isa: Isa) -> int:
 def avg_pool2d(channels: int, isa: Isa) -> int:
     """Of quantized_avg_pool2d."""
     return 4 * channels if isa is Isa.DSP else 0
+
+
+def batch_matmul(columns: int, isa: Isa) -> int:
+    """Of quantized_batch_matmul."""
+    return 4 * columns if isa is Isa.MVE else 0
+
+
+def transpose_conv2d(window: Window, isa: Isa) -> Pair:
+    """Of quantized_transpose_conv2d, whose window is that of the small image: scratch and output scratch."""
+    (height, width), (stride_h, stride_w) = window.kernel, window.stride
+    taps = height * width * window.in_channels
+    if window.in_channels > 16 and max(window.stride) <= 2:
+        return 4 * _aligned(taps, 16 if isa is Isa.MVE else 4), taps * window.out_channels
+    # The library uses the vertical stride where it means the horizontal one.
+    columns = (window.image[1] - 1) * stride_w + max(width, stride_h)
+    return 4 * window.out_channels * columns * max(height, stride_h), 0

@@ -9,17 +9,19 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from pillion.emitters.pte import convolve, elementwise, movement, pool
+from pillion.emitters.pte import convolve, elementwise, matmul, movement, pool, reduce, resize
 from pillion.emitters.pte.node import Call, Settings, refusal
 from pillion.ir.op import Op
 from pillion.ops import (
     Add,
     AvgPool2d,
+    BatchMatmul,
     Clamp,
     Concat,
     Conv2d,
     DepthwiseConv2d,
     Dequantize,
+    Div,
     Linear,
     Lut,
     Maximum,
@@ -28,13 +30,20 @@ from pillion.ops import (
     Minimum,
     Mul,
     Pad,
+    Prelu,
     Quantize,
+    ReduceMax,
+    ReduceMin,
+    ReduceSum,
     Requantize,
     Reshape,
+    ResizeBilinear,
+    ResizeNearest,
     Slice,
     Softmax,
     Sub,
     Transpose,
+    TransposeConv2d,
 )
 
 Row = Callable[[Any, Settings], list[Call]]
@@ -43,7 +52,17 @@ TABLE: Mapping[type[Op], Row | None] = {
     Conv2d: convolve.conv2d,
     DepthwiseConv2d: convolve.depthwise_conv2d,
     Linear: convolve.linear,
-    Mean: convolve.mean,
+    TransposeConv2d: convolve.transpose_conv2d,
+    BatchMatmul: matmul.batch_matmul,
+    Div: matmul.div,
+    Prelu: matmul.prelu,
+    Mean: reduce.mean,
+    ReduceSum: reduce.reduce_sum,
+    ReduceMax: reduce.reduce_max,
+    ReduceMin: reduce.reduce_min,
+    ResizeNearest: resize.resize_nearest,
+    # A mixture of four pixels, rounded once: no kernel of the runtime.
+    ResizeBilinear: None,
     Add: elementwise.add,
     Sub: elementwise.sub,
     Mul: elementwise.mul,

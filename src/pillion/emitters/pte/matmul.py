@@ -1,0 +1,82 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Rows for products of two tensors, quotients, and leaky relus with a slope per channel."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from pillion.emitters.pte import scratch
+from pillion.emitters.pte.elementwise import LEVELS, by_table, clamped, lookup, over_channels, repeated
+from pillion.emitters.pte.movement import transposed
+from pillion.emitters.pte.node import Call, Settings, View, data, plain, refusal, temp
+from pillion.emitters.pte.node import scratch as bytes_for_kernel
+from pillion.ir.numerics import Arithmetic, requantize, saturate
+from pillion.ir.types import Value
+from pillion.ops import BatchMatmul, Div, Prelu
+
+
+def batch_matmul(op: BatchMatmul, settings: Settings) -> list[Call]:
+    """The kernel wants b as [B, N, K]. Zero points go in with their sign turned, that of the result does not."""
+    calls: list[Call] = []
+    a = _exchanged(op.a, calls) if op.adj_x else plain(op.a)
+    b = plain(op.b) if op.adj_y else _exchanged(op.b, calls)
+    m = op.multiplier
+    need = bytes_for_kernel(scratch.batch_matmul(op.columns, settings.isa))
+    args = (a, -op.a.zero_point, b, -op.b.zero_point, op.y.zero_point, m.mantissa, m.shift, need)
+    return [*calls, Call("cortex_m::quantized_batch_matmul.out", args, plain(op.y)), *clamped(op)]
+
+
+def _exchanged(value: Value, calls: list[Call]) -> View:
+    """The last two axes exchanged; constants are so in the program."""
+    if value.is_constant:
+        return data(value.constant.swapaxes(1, 2))
+    batch, rows, columns = value.shape
+    moved = temp((batch, columns, rows), value.dtype)
+    if 1 in (rows, columns):
+        return plain(value).reshaped(batch, columns, rows)
+    calls += transposed(plain(value), (0, 2, 1), moved)
+    return moved
+
+
+def div(op: Div, settings: Settings) -> list[Call]:
+    if table := by_table(op, settings):
+        return table
+    if settings.runtime != "main" or settings.arithmetic is Arithmetic.TFLITE:
+        raise refusal(
+            op,
+            "the runtime's library divides: that of ExecuTorch's main does, 1.4 does not; `tflite` arithmetic neither",
+            f"runtime {settings.runtime}, `{settings.arithmetic.value}` arithmetic",
+            "--runtime main, or write C: -o folder/",
+        )
+    calls: list[Call] = []
+    a, b = (repeated(plain(v), op.y.shape, calls).reshaped(op.y.type.elements) for v in (op.a, op.b))
+    args = (a, op.a.zero_point, b, op.b.zero_point, op.y.zero_point, op.ratio)
+    y = plain(op.y).reshaped(op.y.type.elements)
+    return [*calls, Call("cortex_m::quantized_div.out", args, y), *clamped(op)]
+
+
+def prelu(op: Prelu, settings: Settings) -> list[Call]:
+    """One slope is a table. Several: what is not negative by a table, the rest times its slope, each zero where the
+    other is not, and their sum at one scale, which rounds nothing."""
+    if op.slope.is_constant and op.slope.type.elements == 1:
+        entries = op.reference(settings.arithmetic, LEVELS, op.slope.constant.reshape(1))
+        return [lookup(plain(op.x), entries, plain(op.y))]
+    plain_m, sloped_m = op.multipliers(settings.arithmetic)
+    positive, negative, product = (temp(op.x.shape) for _ in range(3))
+    levels = LEVELS.astype(np.int64) - op.x.zero_point
+    kept = requantize(np.maximum(levels, 0), plain_m.mantissa, plain_m.shift) + op.y.zero_point
+    calls = [
+        lookup(plain(op.x), saturate(kept, -128, 127), positive),
+        lookup(plain(op.x), np.minimum(LEVELS, op.x.zero_point), negative),
+    ]
+    first, a, b, y = over_channels(negative, plain(op.slope).reshaped(*op.slope_shape), product)
+    args = (a, op.x.zero_point, b, op.slope.zero_point, op.y.zero_point, sloped_m.mantissa, sloped_m.shift)
+    calls += [*first, Call("cortex_m::quantized_mul.out", args, y)]
+    return [*calls, _plain_sum(positive, product, op.y)]
+
+
+def _plain_sum(a: View, b: View, y: Value) -> Call:
+    """a + b of one scale: both are halved with 20 bits of headroom, and the sum brought back exactly."""
+    operand = (y.zero_point, 2**30, 0)
+    args = (a, *operand, b, *operand, y.zero_point, 2**30, -18, -128, 127)
+    return Call("cortex_m::quantized_add.out", args, plain(y))
