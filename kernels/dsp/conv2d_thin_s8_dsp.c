@@ -1,47 +1,20 @@
 /* SPDX-License-Identifier: Apache-2.0
- * Convolution of any window over any number of channels, for first layers above all. A window is first put together
- * as bytes, behind the blocks in scratch, so that what is widened begins and ends with whole words; the bytes that fill
- * the last word meet weights of zero. */
+ * Convolution of any window over any number of channels, for first layers above all. The inputs of a window come in this
+ * order: of every kernel row as many whole words as it has, then the bytes that are left at the ends of the rows, the
+ * first of all rows, the second of all rows, the third. They are widened straight from the image; a window that is not
+ * all inside the image is first copied as a whole, with zero points around it. */
 #include "window.h"
 
 #include <string.h>
 
 #if PILLION_HAS_DSP
 
-static inline uint32_t load(const int8_t *from) {
-    uint32_t word;
-    memcpy(&word, from, 4);
-    return word;
-}
-
-static inline void store(int8_t *to, uint32_t word) {
-    memcpy(to, &word, 4);
-}
-
-/* Rows of at least one byte. The last word of a row overlaps the one before. */
-static void copy_rows(int8_t *to, int32_t to_pitch, const int8_t *from, int32_t from_pitch, int32_t rows, int32_t bytes) {
-    const int32_t last = bytes - 4;
-    for (; rows > 0; rows--, to += to_pitch, from += from_pitch) {
-        int32_t i = 0;
-        if (last >= 0) {
-            for (; i < last; i += 4) {
-                store(to + i, load(from + i));
-            }
-            store(to + last, load(from + last));
-        } else {
-            do {
-                to[i] = from[i];
-            } while (++i < bytes);
-        }
-    }
-}
-
 /* The positions i with 0 <= start + i * step < size, of count: [first, end). */
 typedef struct {
     int32_t first, end;
 } range;
 
-static inline range inside(int32_t start, int32_t step, int32_t count, int32_t size) {
+static range inside(int32_t start, int32_t step, int32_t count, int32_t size) {
     range r = {0, count};
     while (r.first < count && start + r.first * step < 0) {
         r.first++;
@@ -52,36 +25,84 @@ static inline range inside(int32_t start, int32_t step, int32_t count, int32_t s
     return r;
 }
 
-static void collect(const pillion_conv2d_s8_dsp_params *p, const int8_t *image, window w, int8_t *to) {
-    const int32_t to_pitch = p->kernel_w * p->in_c;
-    const int32_t from_pitch = p->dilation_h * p->in_w * p->in_c;
-    image += (w.top * p->in_w + w.left) * p->in_c;
-    if (p->dilation_w == 1 && window_inside(p, w)) {
-        copy_rows(to, to_pitch, image, from_pitch, p->kernel_h, to_pitch);
-        return;
+/* A few bytes: the empty asm keeps the compiler from calling memcpy for them. */
+static inline void copy(int8_t *to, const int8_t *from, int32_t bytes) {
+    for (; bytes >= 4; bytes -= 4, to += 4, from += 4) {
+        uint32_t word;
+        memcpy(&word, from, 4);
+        memcpy(to, &word, 4);
     }
-    memset(to, p->in_zp, (size_t)(p->kernel_h * to_pitch));
+    for (; bytes > 0; bytes--) {
+        __asm volatile("");
+        *to++ = *from++;
+    }
+}
+
+static void copy_window(const windows *s, window w, int8_t *to) {
+    const pillion_conv2d_s8_dsp_params *const p = s->p;
+    const int32_t row_bytes = p->kernel_w * p->in_c;
+    const int32_t pitch = p->dilation_h * p->in_w * p->in_c;
     const range rows = inside(w.top, p->dilation_h, p->kernel_h, p->in_h);
     const range columns = inside(w.left, p->dilation_w, p->kernel_w, p->in_w);
     const int32_t run = p->dilation_w == 1 ? columns.end - columns.first : 1; /* taps that lie in one piece */
-    to += rows.first * to_pitch, image += rows.first * from_pitch;
-    for (int32_t kx = columns.first; kx < columns.end; kx += run) {
-        copy_rows(to + kx * p->in_c, to_pitch, image + kx * p->dilation_w * p->in_c, from_pitch, rows.end - rows.first,
-                  run * p->in_c);
+    const int8_t *from = tap(s, w.top + rows.first * p->dilation_h, w.left);
+    if (columns.end - columns.first < p->kernel_w || rows.end - rows.first < p->kernel_h) {
+        memset(to, p->in_zp, (size_t)(p->kernel_h * row_bytes));
+    }
+    to += rows.first * row_bytes;
+    for (int32_t left = rows.end - rows.first; left > 0; left--, to += row_bytes, from += pitch) {
+        for (int32_t kx = columns.first; kx < columns.end; kx += run) {
+            copy(to + kx * p->in_c, from + kx * p->dilation_w * p->in_c, run * p->in_c);
+        }
     }
 }
 
-static void widen_from_copy(const pillion_conv2d_s8_dsp_params *p, const int8_t *image, const int32_t pixels[3],
-                            void *scratch) {
-    const int32_t fours = (p->kernel_h * p->kernel_w * p->in_c + 3) / 4;
-    int8_t *const copies = (int8_t *)scratch + 4 * p->steps * PILLION_DSP_BLOCK_WORDS;
-    for (int32_t i = 0; i < 3; i++) {
-        collect(p, image, window_of(p, pixels[i]), copies + 4 * fours * i);
+/* Input k of the first pixel is a halfword of the blocks; so is the same input of the others, two and four further. */
+static inline int16_t *after(int16_t *halfword, int32_t k) {
+    static const int8_t steps[4] = {6, -5, 6, 5};
+    return halfword + steps[k & 3];
+}
+
+static void widen_ends(const int8_t *x0, const int8_t *x1, const int8_t *x2, int32_t *blocks, int32_t bytes, int32_t rows,
+                       int32_t pitch) {
+    int16_t *to = (int16_t *)blocks;
+    for (int32_t byte = 0, k = 0; byte < bytes; byte++) {
+        int32_t at = byte;
+        for (int32_t left = rows; left > 0; left--, at += pitch) {
+            to[0] = x0[at], to[2] = x1[at], to[4] = x2[at];
+            to = after(to, k++);
+        }
     }
-    pillion_dsp_widen_3(copies, copies + 4 * fours, copies + 8 * fours, scratch, fours);
+}
+
+static void widen_thin(const windows *s) {
+    const pillion_conv2d_s8_dsp_params *const p = s->p;
+    const int32_t row_bytes = p->kernel_w * p->in_c;
+    const int8_t *x[3];
+    int32_t pitch = p->dilation_h * p->in_w * p->in_c;
+    if (s->inside && p->dilation_w == 1) {
+        for (int32_t i = 0; i < 3; i++) {
+            x[i] = tap(s, s->w[i].top, s->w[i].left);
+        }
+    } else {
+        pitch = row_bytes;
+        int8_t *copy = s->dot.rest;
+        for (int32_t i = 0; i < 3; i++, copy += p->kernel_h * row_bytes) {
+            copy_window(s, s->w[i], copy);
+            x[i] = copy;
+        }
+    }
+    const int32_t whole = row_bytes & ~3;
+    int32_t *blocks = s->dot.blocks;
+    if (whole > 0) {
+        pillion_dsp_widen_3(x[0], x[1], x[2], blocks, whole >> 2, p->kernel_h, pitch - whole);
+        blocks += (whole >> 2) * p->kernel_h * PILLION_DSP_BLOCK_WORDS;
+    }
+    widen_ends(x[0] + whole, x[1] + whole, x[2] + whole, blocks, row_bytes & 3, p->kernel_h, pitch);
 }
 
 void pillion_conv2d_thin_s8_dsp(const pillion_conv2d_thin_s8_dsp_params *p, const int8_t *x, int8_t *y, void *scratch) {
-    convolve(p, x, y, scratch, widen_from_copy);
+    windows s = windows_of(p, scratch);
+    convolve(&s, x, y, widen_thin);
 }
 #endif

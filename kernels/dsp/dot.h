@@ -18,33 +18,31 @@ typedef struct {
     const uint16_t *runs;    /* {first channel, pairs}: neighbouring pairs, one after the other */
     const uint16_t *repeats; /* {from, to}: halfwords of the blocks, for the inputs wanted twice */
     int32_t run_count, repeat_count;
-    int32_t lone;  /* not 0: the last run is the last channel, with zeros for B and no place for it in y */
-    int32_t steps; /* inputs of a sum, in fours */
+    int32_t lone;      /* not 0: the last run is the last channel, with zeros for B and no place for it in y */
+    int32_t steps;     /* inputs of a sum, in fours */
     int32_t out_c;
-    int32_t rectified;        /* low >= out_zp: the sign of a sum below zero does not matter */
-    int32_t *blocks;          /* at the start of scratch */
-    int32_t second, third;    /* from the first pixel to the others in y; of one or two the last stands there again */
+    int32_t rectified; /* low >= out_zp: the sign of a sum below zero does not matter */
+    /* From here on set by pillion_dsp_dot_begin: */
+    int32_t second, third; /* from the first pixel to the others in y; of one or two the last stands there again */
+    int32_t *blocks;       /* the start of scratch */
+    uint32_t *jumps;       /* where the loop goes on after each round, see dot_dsp.c */
+    void *rest;            /* of scratch */
 } pillion_dsp_dot;
 
-#define PILLION_DSP_DOT(p, blocks, pixels)                                                                  \
-    {(p)->stream,                                                                                           \
-     (p)->runs,                                                                                             \
-     (p)->repeats,                                                                                          \
-     (p)->run_count,                                                                                        \
-     (p)->repeat_count,                                                                                     \
-     (p)->lone,                                                                                             \
-     (p)->steps,                                                                                            \
-     (p)->out_c,                                                                                            \
-     (p)->rectified,                                                                                        \
-     (blocks),                                                                                              \
-     (pixels) > 1 ? (p)->out_c : 0,                                                                         \
-     (pixels) > 2 ? 2 * (p)->out_c : (pixels) > 1 ? (p)->out_c : 0}
+#define PILLION_DSP_DOT(p)                                                                                       \
+    {.stream = (p)->stream, .runs = (p)->runs, .repeats = (p)->repeats, .run_count = (p)->run_count,             \
+     .repeat_count = (p)->repeat_count, .lone = (p)->lone, .steps = (p)->steps, .out_c = (p)->out_c,             \
+     .rectified = (p)->rectified}
 
-/* Widens 4 * steps bytes of three pixels into blocks. */
-void pillion_dsp_widen_3(const int8_t *x0, const int8_t *x1, const int8_t *x2, int32_t *blocks, int32_t steps);
+void pillion_dsp_dot_begin(pillion_dsp_dot *dot, int32_t pixels, void *scratch);
 
-/* All output channels of three pixels. */
+/* All output channels of three pixels, whose widened inputs are in the blocks. */
 void pillion_dsp_dot_3(const pillion_dsp_dot *dot, int8_t *y);
+
+/* Widens three pixels into blocks: `rows` pieces of 4 * fours bytes (not none), the next of which begin `skip` bytes
+ * after the end of those before. */
+void pillion_dsp_widen_3(const int8_t *x0, const int8_t *x1, const int8_t *x2, int32_t *blocks, int32_t fours,
+                         int32_t rows, int32_t skip);
 
 /* y = clamp(y, low, high) */
 void pillion_dsp_clamp(int8_t *y, int32_t count, int32_t low, int32_t high);

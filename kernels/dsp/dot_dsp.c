@@ -16,18 +16,17 @@
 
 /* What the inner loop keeps on its stack; the offsets are in its text. */
 typedef struct {
-    int8_t *y[3];           /*  0 */
-    const int32_t *x;       /* 12 */
-    uint32_t rounds;        /* 16: of the loop, UNROLLED steps each */
-    uint32_t skip;          /* 20: steps of its first round that are left out; then the address that does so */
-    const int32_t *end;     /* 24: of the stream */
-    uint32_t rectified;     /* 28: then the address of the requantization */
+    int8_t *y[3];          /*  0 */
+    const int32_t *x;      /* 12 */
+    const uint32_t *jumps; /* 16 */
+    const int32_t *end;    /* 20: of the stream */
 } pair_loop;
 
-#define UNROLLED 8u /* the .rept below */
+#define UNROLLED 8 /* steps to a round; the .rept below */
+#define STEP_BYTES 64
 
 /* One step: r0 x, r12 weights; r1-r3 inputs of three pixels, r4 r5 weights, r6-r8 T, r9-r11 S_A. The first step of a
- * pair adds to the constants in r8 and r11 instead. Always 64 bytes long. */
+ * pair adds to the constants in r8 and r11 instead. Always STEP_BYTES long. */
 #define PRODUCTS(w, t0, t1, t2, s0, s1, s2) \
     "smlad r6, r1, " w ", " t0 "\n"         \
     "smlad r7, r2, " w ", " t1 "\n"         \
@@ -63,38 +62,34 @@ typedef struct {
     "lsr r5, r5, #8\n"                                                                                                  \
     CHANNEL_A(requantize, "r9") CHANNEL_A(requantize, "r10") CHANNEL_A(requantize, "r11")
 
-/* Register by register because all fourteen are taken: the loop's own state lives on the stack. */
+/* Places in the loop. */
+extern const uint8_t pillion_dsp_dot_steps[], pillion_dsp_dot_requantize[], pillion_dsp_dot_rectify[];
+
+/* Register by register because all fourteen are taken: the loop's own state lives on the stack, and lr walks through
+ * the addresses at which the loop goes on: into the steps of the first round, back to them for each of the others, and
+ * at last to one of the two requantizations. */
 ASM_FUNCTION static const int32_t *pairs_of_channels(UNUSED const pair_loop *loop, UNUSED const int32_t *stream) {
     __asm volatile("push {r4-r11, lr}\n"
                    "mov r12, r1\n"
-                   "ldmia r0, {r1-r8}\n"
-                   "adr r0, 2f\n"
-                   "add r6, r0, r6, lsl #6\n"
-                   "orr r6, r6, #1\n"
-                   "adr r0, 3f\n"
-                   "cmp r8, #0\n"
-                   "it ne\n"
-                   "adrne r0, 4f\n"
-                   "orr r8, r0, #1\n"
-                   "push {r1-r8}\n"
+                   "ldmia r0, {r1-r6}\n"
+                   "push {r1-r6}\n"
                    "1:\n"
                    "ldrd r8, r11, [r12], #8\n"
-                   "ldrd r0, lr, [sp, #12]\n" /* the inputs, rounds */
-                   FIRST_STEP                 /* sets all six sums */
-                   "ldr pc, [sp, #20]\n"
+                   "ldrd r0, lr, [sp, #12]\n" FIRST_STEP /* sets all six sums */
+                   "ldr pc, [lr], #4\n"
                    ".balign 4\n"
-                   "2:\n"
+                   ".global pillion_dsp_dot_steps\n"
+                   "pillion_dsp_dot_steps:\n"
                    ".rept 8\n" NEXT_STEP ".endr\n"
-                   "subs lr, lr, #1\n"
-                   "bne.w 2b\n"
-                   "ldmia r12!, {r1-r5}\n" /* the constants */
-                   "ldr pc, [sp, #28]\n"
-                   ".balign 4\n"
-                   "4:\n" BOTH_CHANNELS(REQUANTIZE_RECTIFIED)
-                   "b 5f\n"
-                   ".balign 4\n"
-                   "3:\n" BOTH_CHANNELS(REQUANTIZE)
-                   "5:\n"
+                   "ldr pc, [lr], #4\n"
+                   ".global pillion_dsp_dot_rectify\n"
+                   "pillion_dsp_dot_rectify:\n"
+                   "ldmia r12!, {r1-r5}\n" BOTH_CHANNELS(REQUANTIZE_RECTIFIED)
+                   "b 2f\n"
+                   ".global pillion_dsp_dot_requantize\n"
+                   "pillion_dsp_dot_requantize:\n"
+                   "ldmia r12!, {r1-r5}\n" BOTH_CHANNELS(REQUANTIZE)
+                   "2:\n"
                    "ldmia sp, {r1-r3}\n" /* y */
                    "strb r6, [r1, #1]\n"
                    "strb r7, [r2, #1]\n"
@@ -103,12 +98,31 @@ ASM_FUNCTION static const int32_t *pairs_of_channels(UNUSED const pair_loop *loo
                    "strb r10, [r2], #2\n"
                    "strb r11, [r3], #2\n"
                    "stmia sp, {r1-r3}\n"
-                   "ldr r0, [sp, #24]\n"
+                   "ldr r0, [sp, #20]\n"
                    "cmp r12, r0\n"
                    "bne.w 1b\n"
                    "mov r0, r12\n"
-                   "add sp, sp, #32\n"
+                   "add sp, sp, #24\n"
                    "pop {r4-r11, pc}\n");
+}
+
+static uint32_t thumb(const uint8_t *place) {
+    return (uint32_t)(uintptr_t)place | 1u;
+}
+
+void pillion_dsp_dot_begin(pillion_dsp_dot *dot, int32_t pixels, void *scratch) {
+    dot->second = pixels > 1 ? dot->out_c : 0;
+    dot->third = dot->second + (pixels > 2 ? dot->out_c : 0);
+    dot->blocks = scratch;
+    dot->jumps = (uint32_t *)(dot->blocks + dot->steps * PILLION_DSP_BLOCK_WORDS);
+    uint32_t *jump = dot->jumps;
+    for (int32_t looped = dot->steps - 1; looped > 0;) {
+        const int32_t first = (looped - 1) % UNROLLED + 1; /* all rounds after the first are whole ones */
+        *jump++ = thumb(pillion_dsp_dot_steps + (UNROLLED - first) * STEP_BYTES);
+        looped -= first;
+    }
+    *jump++ = thumb(dot->rectified != 0 ? pillion_dsp_dot_rectify : pillion_dsp_dot_requantize);
+    dot->rest = jump;
 }
 
 /* Copies inputs of all three pixels to their second place. */
@@ -137,10 +151,7 @@ void pillion_dsp_dot_3(const pillion_dsp_dot *dot, int8_t *y) {
     if (dot->repeat_count != 0) {
         repeat_inputs(dot, (int16_t *)dot->blocks);
     }
-    const uint32_t looped = (uint32_t)dot->steps - 1;
-    const uint32_t rounds = looped == 0 ? 1 : (looped + UNROLLED - 1) / UNROLLED;
-    pair_loop loop = {
-        .x = dot->blocks, .rounds = rounds, .skip = rounds * UNROLLED - looped, .rectified = (uint32_t)dot->rectified};
+    pair_loop loop = {.x = dot->blocks, .jumps = dot->jumps};
     const int32_t pair_words = 7 + 2 * dot->steps;
     const int32_t *stream = dot->stream;
     const uint16_t *run = dot->runs;
@@ -156,30 +167,38 @@ void pillion_dsp_dot_3(const pillion_dsp_dot *dot, int8_t *y) {
     }
 }
 
-/* r0-r2 pixels, r3 blocks, r4-r9 one block: of each pixel inputs 0 and 2, then 1 and 3. Two blocks to a round; an odd
- * number of them enters in the middle. */
-#define WIDEN                                                                            \
-    "ldr r7, [r0], #4\n"                                                                 \
-    "ldr r8, [r1], #4\n"                                                                 \
-    "ldr r9, [r2], #4\n"                                                                 \
-    "sxtb16 r4, r7\n"                                                                    \
-    "sxtb16 r5, r8\n"                                                                    \
-    "sxtb16 r6, r9\n"                                                                    \
-    "sxtb16 r7, r7, ror #8\n"                                                            \
-    "sxtb16 r8, r8, ror #8\n"                                                            \
-    "sxtb16 r9, r9, ror #8\n"                                                            \
+/* r0-r2 pixels, r3 blocks, r4-r9 one block: of each pixel inputs 0 and 2, then 1 and 3; r10 fours, r11 rows, r12 skip,
+ * lr rounds of two blocks. An odd number of blocks enters in the middle. */
+#define WIDEN                      \
+    "ldr r7, [r0], #4\n"           \
+    "ldr r8, [r1], #4\n"           \
+    "ldr r9, [r2], #4\n"           \
+    "sxtb16 r4, r7\n"              \
+    "sxtb16 r5, r8\n"              \
+    "sxtb16 r6, r9\n"              \
+    "sxtb16 r7, r7, ror #8\n"      \
+    "sxtb16 r8, r8, ror #8\n"      \
+    "sxtb16 r9, r9, ror #8\n"      \
     "stmia r3!, {r4-r9}\n"
 ASM_FUNCTION void pillion_dsp_widen_3(UNUSED const int8_t *x0, UNUSED const int8_t *x1, UNUSED const int8_t *x2,
-                                      UNUSED int32_t *blocks, UNUSED int32_t steps) {
-    __asm volatile("ldr r12, [sp]\n"
-                   "push {r4-r9}\n"
-                   "add r12, r12, #1\n"
-                   "lsrs r12, r12, #1\n"
-                   "bcc 2f\n"
-                   "1:\n" WIDEN "2:\n" WIDEN
-                   "subs r12, r12, #1\n"
+                                      UNUSED int32_t *blocks, UNUSED int32_t fours, UNUSED int32_t rows,
+                                      UNUSED int32_t skip) {
+    __asm volatile("push {r4-r11, lr}\n"
+                   "ldrd r10, r11, [sp, #36]\n"
+                   "ldr r12, [sp, #44]\n"
+                   "add r10, r10, #1\n"
+                   "1:\n"
+                   "lsrs lr, r10, #1\n"
+                   "bcc 3f\n"
+                   "2:\n" WIDEN "3:\n" WIDEN
+                   "subs lr, lr, #1\n"
+                   "bne 2b\n"
+                   "subs r11, r11, #1\n"
+                   "itttt ne\n"
+                   "addne r0, r0, r12\n"
+                   "addne r1, r1, r12\n"
+                   "addne r2, r2, r12\n"
                    "bne 1b\n"
-                   "pop {r4-r9}\n"
-                   "bx lr\n");
+                   "pop {r4-r11, pc}\n");
 }
 #endif

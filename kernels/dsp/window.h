@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0
- * Where the windows of a convolution lie in the image, and the walk over them. */
+ * The walk of a convolution over its windows, three at a time. */
 #ifndef PILLION_DSP_WINDOW_H
 #define PILLION_DSP_WINDOW_H
 
@@ -10,43 +10,89 @@ typedef struct {
     int32_t top, left;
 } window;
 
-static inline window window_of(const pillion_conv2d_s8_dsp_params *p, int32_t pixel) {
-    const int32_t oy = pixel / p->out_w;
-    const window w = {oy * p->stride_h - p->pad_top, (pixel - oy * p->out_w) * p->stride_w - p->pad_left};
-    return w;
-}
+/* The windows of three output pixels, one after the other. */
+typedef struct {
+    const pillion_conv2d_s8_dsp_params *p;
+    pillion_dsp_dot dot;
+    const int8_t *image;
+    window w[3];
+    int inside; /* all their taps are in the image */
+    /* For the walk: the next window, pixels that its row of outputs has left, and where windows reach the ends. */
+    window next;
+    int32_t left_of_row, last_top, last_left;
+    int columns_inside; /* of all windows */
+} windows;
 
 static inline int is_inside(int32_t position, int32_t size) {
     return (uint32_t)position < (uint32_t)size;
 }
 
-/* All taps of the window are inside the image. */
-static inline int window_inside(const pillion_conv2d_s8_dsp_params *p, window w) {
-    return w.top >= 0 && w.left >= 0 && w.top + (p->kernel_h - 1) * p->dilation_h < p->in_h &&
-           w.left + (p->kernel_w - 1) * p->dilation_w < p->in_w;
+static inline const int8_t *tap(const windows *s, int32_t row, int32_t column) {
+    return s->image + (row * s->p->in_w + column) * s->p->in_c;
 }
 
-/* Widens the windows of output pixels `pixels[0..2]` into blocks. */
-typedef void widen_windows(const pillion_conv2d_s8_dsp_params *p, const int8_t *image, const int32_t pixels[3],
-                           void *scratch);
+static inline windows windows_of(const pillion_conv2d_s8_dsp_params *p, void *scratch) {
+    windows s = {.p = p, .dot = PILLION_DSP_DOT(p)};
+    pillion_dsp_dot_begin(&s.dot, p->out_h * p->out_w, scratch);
+    s.last_top = p->in_h - 1 - (p->kernel_h - 1) * p->dilation_h;
+    s.last_left = p->in_w - 1 - (p->kernel_w - 1) * p->dilation_w;
+    s.columns_inside = p->pad_left == 0 && (p->out_w - 1) * p->stride_w <= s.last_left;
+    return s;
+}
 
-/* Three pixels at a time: their windows, then all output channels. The blocks are at the start of scratch. */
-static inline void convolve(const pillion_conv2d_s8_dsp_params *p, const int8_t *x, int8_t *y, void *scratch,
-                            widen_windows *widen) {
-    const int32_t count = p->out_h * p->out_w;
-    const pillion_dsp_dot dot = PILLION_DSP_DOT(p, scratch, count);
-    for (int32_t n = 0; n < p->batch; n++, x += p->in_h * p->in_w * p->in_c, y += count * p->out_c) {
-        int32_t first = 0;
-        for (;;) {
-            const int32_t pixels[3] = {first, count > 1 ? first + 1 : first, count > 2 ? first + 2 : count - 1};
-            widen(p, x, pixels, scratch);
-            pillion_dsp_dot_3(&dot, y + first * p->out_c);
-            if (first + 3 >= count) {
-                break;
+static inline void start_at(windows *s, int32_t pixel) {
+    const pillion_conv2d_s8_dsp_params *const p = s->p;
+    const int32_t oy = pixel / p->out_w;
+    const int32_t ox = pixel - oy * p->out_w;
+    s->next.top = oy * p->stride_h - p->pad_top, s->next.left = ox * p->stride_w - p->pad_left;
+    s->left_of_row = p->out_w - ox;
+}
+
+/* The next three of `pixels` windows; where these are fewer, the last one again. */
+static inline void take_three(windows *s, int32_t pixels) {
+    const pillion_conv2d_s8_dsp_params *const p = s->p;
+    window next = s->next;
+    int32_t left_of_row = s->left_of_row;
+    for (int32_t i = 0; i < 3; i++) {
+        s->w[i] = next;
+        if (--pixels > 0) {
+            next.left += p->stride_w;
+            if (--left_of_row == 0) {
+                left_of_row = p->out_w, next.left = -p->pad_left, next.top += p->stride_h;
             }
-            first = first + 6 <= count ? first + 3 : count - 3; /* the last three overlap those before */
         }
     }
-    pillion_dsp_clamp(y - p->batch * count * p->out_c, p->batch * count * p->out_c, p->low, p->high);
+    s->next = next, s->left_of_row = left_of_row;
+    const int rows = s->w[0].top >= 0 && s->w[2].top <= s->last_top;
+    const int columns = s->w[0].left >= 0 && s->w[2].left <= s->last_left && s->w[0].top == s->w[2].top;
+    s->inside = rows && (columns || s->columns_inside);
+}
+
+/* Widens the three windows into the blocks. */
+typedef void widen_windows(const windows *s);
+
+/* The last three pixels overlap those before where their number is no multiple of three. */
+static inline void convolve_image(windows *s, int8_t *y, widen_windows *widen) {
+    const int32_t count = s->p->out_h * s->p->out_w;
+    start_at(s, 0);
+    for (int32_t first = 0; first < count; first += 3) {
+        if (first + 3 > count && count > 3) {
+            first = count - 3;
+            start_at(s, first);
+        }
+        take_three(s, count - first);
+        widen(s);
+        pillion_dsp_dot_3(&s->dot, y + first * s->p->out_c);
+    }
+}
+
+static inline void convolve(windows *s, const int8_t *x, int8_t *y, widen_windows *widen) {
+    const pillion_conv2d_s8_dsp_params *const p = s->p;
+    const int32_t image_bytes = p->out_h * p->out_w * p->out_c;
+    for (int32_t n = 0; n < p->batch; n++) {
+        s->image = x + n * p->in_h * p->in_w * p->in_c;
+        convolve_image(s, y + n * image_bytes, widen);
+    }
+    pillion_dsp_clamp(y, p->batch * image_bytes, p->low, p->high);
 }
 #endif

@@ -3,7 +3,10 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
+
+import numpy as np
 
 from pillion.emitters.c import dsp_pack
 from pillion.emitters.c.dsp_pack import Channels, in_fours
@@ -17,6 +20,8 @@ from pillion.ops.linear import Linear
 
 BLOCK_BYTES = 24
 """Four inputs of three pixels, widened."""
+STEPS_OF_ROUND = 8
+"""Blocks that the loop over them takes before it looks where to go on."""
 
 
 def routine(name: str, *also: str) -> Routine:
@@ -97,23 +102,36 @@ def geometry(op: Convolution) -> Params:
     return {**sizes, **window, "pad_top": op.padding[0], "pad_left": op.padding[1]}
 
 
-def calls_window(op: Conv2d, routine: Routine) -> tuple[Call, ...]:
+def calls_window(op: Conv2d, routine: Routine, channels: Channels) -> tuple[Call, ...]:
     last = {"in_zp": op.x.zero_point, "low": op.low, "high": op.high}
-    return (Call(routine, {**dsp_pack.pack_dot(channels_of(op), op.low), **geometry(op), **last}, (op.x,), op.y),)
+    return (Call(routine, {**dsp_pack.pack_dot(channels, op.low), **geometry(op), **last}, (op.x,), op.y),)
+
+
+def thin_channels(op: Conv2d) -> Channels:
+    """Inputs in the order of conv2d_thin_s8_dsp.c: whole words of every kernel row, then what is left of
+    them, byte by byte."""
+    row = op.kernel[1] * op.in_channels
+    order = np.arange(op.kernel[0] * row).reshape(op.kernel[0], row)
+    whole = row // 4 * 4
+    channels = channels_of(op)
+    inputs = np.concatenate([order[:, :whole].reshape(-1), order[:, whole:].T.reshape(-1)])
+    return replace(channels, weights=channels.weights[:, inputs])
 
 
 def scratch_1x1(op: Conv2d) -> int:
-    return BLOCK_BYTES * dsp_pack.dot_steps(channels_of(op))
+    """The blocks, and a jump for each round of the loop over them."""
+    steps = dsp_pack.dot_steps(channels_of(op))
+    return BLOCK_BYTES * steps + 4 * (1 + -(-(steps - 1) // STEPS_OF_ROUND))
 
 
 def scratch_conv(op: Conv2d) -> int:
-    """The blocks, and a pixel of zero points."""
+    """As 1x1, then a pixel of zero points."""
     return scratch_1x1(op) + op.in_channels
 
 
 def scratch_thin(op: Conv2d) -> int:
-    """The blocks, and three windows of bytes."""
-    return scratch_1x1(op) + 3 * 4 * in_fours(op.weights_per_output.shape[1])
+    """As 1x1, then three windows of bytes."""
+    return scratch_1x1(op) + 3 * op.weights_per_output.shape[1]
 
 
 def takes_depthwise(op: DepthwiseConv2d, window: Window | None) -> tuple[Verdict, ...]:
@@ -187,8 +205,8 @@ def scratch_linear(op: Linear) -> int:
 
 KERNELS: tuple[Kernel, ...] = (
     kernel("conv2d_1x1", Conv2d, calls_1x1, takes_1x1, scratch_1x1),
-    kernel("conv2d", Conv2d, lambda op, _: calls_window(op, CONV), takes_conv, scratch_conv),
-    kernel("conv2d_thin", Conv2d, lambda op, _: calls_window(op, CONV_THIN), takes_thin, scratch_thin),
+    kernel("conv2d", Conv2d, lambda op, _: calls_window(op, CONV, channels_of(op)), takes_conv, scratch_conv),
+    kernel("conv2d_thin", Conv2d, lambda op, _: calls_window(op, CONV_THIN, thin_channels(op)), takes_thin, scratch_thin),
     kernel("linear", Linear, calls_linear, takes_linear, scratch_linear),
     *(depthwise(name, window) for name, window in DEPTHWISE_WINDOWS.items()),
 )
