@@ -7,13 +7,14 @@ from __future__ import annotations
 import math
 import operator
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 import torch
 
 from pillion.errors import PillionError
 from pillion.importers.layout import NHWC, NLC, Builder, Order, Placed, plain
+from pillion.importers.views import view
 from pillion.ir.op import Op
 from pillion.ir.types import Pair, Sides, Value, constant
 from pillion.ops import (
@@ -39,12 +40,13 @@ from pillion.ops import (
 aten = torch.ops.aten
 Lowering = Callable[..., Any]
 ROWS: dict[Any, Lowering] = {}
+Row = TypeVar("Row", bound=Lowering)
 
 
-def lowers(*targets: Any) -> Callable[[Lowering], Lowering]:
+def lowers(*targets: Any) -> Callable[[Row], Row]:
     """Puts a function into the table under one or more operators."""
 
-    def put(function: Lowering) -> Lowering:
+    def put(function: Row) -> Row:
         ROWS.update((target, function) for target in targets)
         return function
 
@@ -83,7 +85,8 @@ def conv2d_padding(b: Builder, x: Placed, weight: Placed, bias: Placed | None = 
 @lowers(aten.convolution.default)
 def convolution(b: Builder, x: Placed, weight: Placed, bias: Placed | None, stride: Any, padding: Any, dilation: Any, transposed: bool, output_padding: Any, groups: int) -> Placed:
     if transposed:
-        raise refuse("transposed convolution in this form is not supported", "convolution: transposed is False", "True")
+        packet = aten.conv_transpose1d.default if x.rank == 3 else aten.conv_transpose2d.input
+        return ROWS[packet](b, x, weight, bias, stride, padding, output_padding, groups, dilation)
     if x.rank == 3:
         return conv1d(b, x, weight, bias, stride, padding, dilation, groups)
     return _conv2d(b, x, weight, bias, pair(stride), sides(padding), pair(dilation), groups)
@@ -107,11 +110,11 @@ def _conv1d(b: Builder, x: Placed, weight: Placed, bias: Placed | None, stride: 
         raise refuse("an unbatched conv1d is not supported", "conv1d: the input has rank 3", f"shape {list(x.shape)}", "add a batch axis: x.unsqueeze(0)")
     batch, channels, length = x.shape
     image = Placed(b.reshape(b.arrange(x, NLC), (batch, 1, length, channels)), NHWC)
-    out = _conv2d(b, image, _with_height(weight), bias, (1, stride), padding, (1, dilation), groups)
+    out = _conv2d(b, image, with_height(weight), bias, (1, stride), padding, (1, dilation), groups)
     return Placed(b.reshape(out.value, (batch, out.shape[3], out.shape[1])), NLC)
 
 
-def _with_height(weight: Placed) -> Placed:
+def with_height(weight: Placed) -> Placed:
     """Weights [O, I, K] as [O, I, 1, K]; they are constant and lie in logical order."""
     value = weight.value
     return plain(constant(value.name, value.constant[:, :, None, :], value.type.quant))
@@ -126,12 +129,12 @@ def _same_padding(kernel: Sequence[int], dilation: Pair) -> Sides:
 def _conv2d(b: Builder, x: Placed, weight: Placed, bias: Placed | None, stride: Pair, padding: Sides, dilation: Pair, groups: int) -> Placed:
     if x.rank != 4:
         raise refuse("an unbatched conv2d is not supported", "conv2d: the input has rank 4", f"shape {list(x.shape)}", "add a batch axis: x.unsqueeze(0)")
-    _want_constant("conv2d", "weight", weight)
+    want_constant("conv2d", "weight", weight)
     out_channels, channels = weight.shape[0], x.shape[1]
     depthwise = groups == channels and out_channels % channels == 0 and (groups > 1 or weight.shape[1] == 1)
     fields: dict[str, Any] = {
         "x": b.arrange(x, NHWC),
-        "bias": _bias(b, bias, out_channels),
+        "bias": bias_or_zeros(b, bias, out_channels),
         "stride": stride,
         "padding": padding,
         "dilation": dilation,
@@ -143,8 +146,8 @@ def _conv2d(b: Builder, x: Placed, weight: Placed, bias: Placed | None, stride: 
 
 @lowers(aten.linear.default)
 def linear(b: Builder, x: Placed, weight: Placed, bias: Placed | None = None) -> Placed:
-    _want_constant("linear", "weight", weight)
-    return plain(b.emit(Linear, x=b.plain(x), weights=b.plain(weight), bias=_bias(b, bias, weight.shape[0])))
+    want_constant("linear", "weight", weight)
+    return plain(b.emit(Linear, x=b.plain(x), weights=b.plain(weight), bias=bias_or_zeros(b, bias, weight.shape[0])))
 
 
 @lowers(aten.addmm.default)
@@ -157,22 +160,22 @@ def mm(b: Builder, x: Placed, weight: Placed) -> Placed:
     return linear(b, x, weight.permuted((1, 0)))
 
 
-def _want_constant(op: str, what: str, x: Placed) -> None:
+def want_constant(op: str, what: str, x: Placed) -> None:
     if not x.value.is_constant:
         raise refuse(f"{op} with a computed {what} is not supported", f"{op}: the {what} is constant", repr(x.value), "torch.bmm multiplies two computed tensors")
 
 
-def _bias(b: Builder, bias: Placed | None, count: int) -> Value:
+def bias_or_zeros(b: Builder, bias: Placed | None, count: int) -> Value:
     """The bias, or zeros where there is none."""
     if bias is not None:
         return b.plain(bias)
-    return b.constant(constant(f"{b.hint}_bias", np.zeros(count, np.float32)))
+    return b.constant(constant(f"{b.hint}bias_or_zeros", np.zeros(count, np.float32)))
 
 
 # --- element by element -----------------------------------------------------------------------------------------------
 
 
-def _binary(cls: type[Op]) -> Lowering:
+def broadcasting(cls: type[Op]) -> Lowering:
     def lower(b: Builder, first: Placed, second: Placed, *, alpha: float = 1) -> Placed:
         if alpha != 1:
             raise refuse(f"{cls.kind} with alpha is not supported", f"{cls.kind}: alpha is 1", alpha, "multiply the second operand beforehand")
@@ -222,7 +225,7 @@ for _target, _cls in {
     aten.minimum.default: Minimum,
     aten.maximum.default: Maximum,
 }.items():
-    ROWS[_target] = _binary(_cls)
+    ROWS[_target] = broadcasting(_cls)
 
 
 def unary(b: Builder, x: Placed, function: Function, **options: float) -> Placed:
@@ -410,8 +413,13 @@ def _adaptive(b: Builder, cls: type[Op], x: Placed, output_size: Any) -> Placed:
 
 @lowers(aten.mean.dim)
 def mean(b: Builder, x: Placed, dim: Sequence[int] | None, keepdim: bool = False) -> Placed:
-    axes = tuple(sorted(x.axis(d) for d in (range(x.rank) if not dim else dim)))
-    y = b.emit(Mean, x=x.value, axes=axes, keepdims=keepdim)
+    return reduced(b, Mean, x, dim, keepdim)
+
+
+def reduced(b: Builder, cls: type[Op], x: Placed, dim: Sequence[int] | None, keepdim: bool) -> Placed:
+    """An op over some logical axes, or all; the others stay as they lie."""
+    axes = tuple(sorted(x.axis(d) for d in (dim if dim else range(x.rank))))
+    y = b.emit(cls, x=x.value, axes=axes, keepdims=keepdim)
     if keepdim:
         return x.with_value(y)
     kept = [axis for i, axis in enumerate(x.order) if i not in axes]
@@ -525,37 +533,16 @@ def t(b: Builder, x: Placed) -> Placed:
     return x.permuted(range(x.rank)[::-1])
 
 
-def _view(b: Builder, x: Placed, shape: Sequence[int]) -> Placed:
-    """PyTorch views see elements in logical order. Axes of size 1 may come and go without touching that order."""
-    kept = [size for size in x.shape if size != 1]
-    if kept == [size for size in shape if size != 1]:
-        return _with_unit_axes(b, x, tuple(shape))
-    return plain(b.reshape(b.plain(x), tuple(shape)))
-
-
-def _with_unit_axes(b: Builder, x: Placed, shape: tuple[int, ...]) -> Placed:
-    """Drops and adds axes of size 1; the others stay as they lie."""
-    real = [axis for axis in x.order if x.shape[axis] != 1]
-    rank_of = {axis: i for i, axis in enumerate(sorted(real))}
-    targets = [axis for axis, size in enumerate(shape) if size != 1]
-    moved = [targets[rank_of[axis]] for axis in real]
-    units = [axis for axis, size in enumerate(shape) if size == 1]
-    order = (*units, *moved)
-    if len(shape) == 4 and x.order == NHWC and moved == sorted(moved, key=NHWC.index):
-        order = NHWC
-    return Placed(b.reshape(x.value, tuple(shape[axis] for axis in order)), order)
-
-
 @lowers(aten.view.default, aten.reshape.default, aten._unsafe_view.default)
-def view(b: Builder, x: Placed, size: Sequence[int]) -> Placed:
+def reshape(b: Builder, x: Placed, size: Sequence[int]) -> Placed:
     known = math.prod(s for s in size if s != -1)
-    return _view(b, x, [s if s != -1 else x.value.type.elements // max(known, 1) for s in size])
+    return view(b, x, tuple(s if s != -1 else x.value.type.elements // max(known, 1) for s in size))
 
 
 @lowers(aten.flatten.using_ints)
 def flatten(b: Builder, x: Placed, start_dim: int = 0, end_dim: int = -1) -> Placed:
     start, end = start_dim % x.rank, end_dim % x.rank
-    return _view(b, x, (*x.shape[:start], math.prod(x.shape[start : end + 1]), *x.shape[end + 1 :]))
+    return view(b, x, (*x.shape[:start], math.prod(x.shape[start : end + 1]), *x.shape[end + 1 :]))
 
 
 @lowers(aten.unflatten.int)
@@ -563,25 +550,25 @@ def unflatten(b: Builder, x: Placed, dim: int, sizes: Sequence[int]) -> Placed:
     axis = dim % x.rank
     known = math.prod(s for s in sizes if s != -1)
     filled = [s if s != -1 else x.shape[axis] // known for s in sizes]
-    return _view(b, x, (*x.shape[:axis], *filled, *x.shape[axis + 1 :]))
+    return view(b, x, (*x.shape[:axis], *filled, *x.shape[axis + 1 :]))
 
 
 @lowers(aten.squeeze.default)
 def squeeze_all(b: Builder, x: Placed) -> Placed:
-    return _view(b, x, [size for size in x.shape if size != 1])
+    return view(b, x, tuple(size for size in x.shape if size != 1))
 
 
 @lowers(aten.squeeze.dim, aten.squeeze.dims)
 def squeeze(b: Builder, x: Placed, dim: int | Sequence[int]) -> Placed:
     axes = {d % x.rank for d in ([dim] if isinstance(dim, int) else dim)}
-    return _view(b, x, [size for axis, size in enumerate(x.shape) if axis not in axes or size != 1])
+    return view(b, x, tuple(size for axis, size in enumerate(x.shape) if axis not in axes or size != 1))
 
 
 @lowers(aten.unsqueeze.default)
 def unsqueeze(b: Builder, x: Placed, dim: int) -> Placed:
     shape = list(x.shape)
     shape.insert(dim % (x.rank + 1), 1)
-    return _view(b, x, shape)
+    return view(b, x, tuple(shape))
 
 
 @lowers(aten.expand.default)
@@ -591,7 +578,7 @@ def expand(b: Builder, x: Placed, size: Sequence[int], *, implicit: bool = False
     wanted = tuple(x.shape[i - extra] if s == -1 else s for i, s in enumerate(size))
     if math.prod(wanted) != x.value.type.elements:
         raise refuse("expand that repeats elements is not supported", "expand: the number of elements stays", f"{list(x.shape)} to {list(wanted)}", "leave the broadcast to the operator that reads it")
-    return _view(b, x, wanted)
+    return view(b, x, wanted)
 
 
 @lowers(
@@ -618,6 +605,6 @@ def to(b: Builder, x: Placed, dtype: Any = torch.float32, *_: Any, **__: Any) ->
 def getitem(b: Builder, parts: Sequence[Placed] | Placed, index: int) -> Placed:
     if isinstance(parts, Placed):
         if index != 0:
-            raise refuse("the indices of max_pool2d are not supported", "max_pool2d: only the values are used", f"output {index}")
+            raise refuse("the indices of a maximum are not supported", "max_pool2d, max, min: only the values are used", f"output {index}")
         return parts
     return parts[index]

@@ -15,7 +15,7 @@ import torch
 from torch.fx import GraphModule, Node
 
 from pillion.errors import PillionError
-from pillion.importers import aten
+from pillion.importers import aten, aten_more  # noqa: F401 - the second one adds rows to the first
 from pillion.importers.layout import NHWC, Builder, Placed, plain
 from pillion.ir.graph import Graph, Names
 from pillion.ir.types import DType, PerChannel, PerTensor, Quant, TensorType, Value, constant

@@ -9,8 +9,8 @@ import numpy as np
 
 from pillion.ir import numerics
 from pillion.ir.numerics import Arithmetic, Multiplier
-from pillion.ir.op import Op, op, operand, result, want_dtype, want_rank
-from pillion.ir.types import Array, DType, Shape, TensorType, Value
+from pillion.ir.op import Op, op, operand, result, want_rank
+from pillion.ir.types import Array, Shape, TensorType, Value
 from pillion.ops import samples_more
 
 
@@ -49,15 +49,18 @@ class BatchMatmul(Op):
 
     def infer(self) -> TensorType:
         shape: Shape = (self.a.shape[0], self.rows, self.columns)
-        return TensorType(shape, self.a.dtype)
+        return TensorType(shape, (self.activations or self.operands)[0].dtype)
 
     def check(self) -> None:
+        """A constant may be quantized already while the other operand is still a real number."""
         want_rank(self, self.a, 3)
         want_rank(self, self.b, 3)
-        want_dtype(self, self.b, self.a.dtype)
+        types = {v.dtype for v in (self.a, self.b) if not (v.is_constant and v.is_quantized)}
+        if len(types) > 1:
+            raise self.refuse("both operands have one type", f"{self.a.dtype.value} and {self.b.dtype.value}")
         if self.a.shape[0] != self.b.shape[0] or self.depth != self.b.shape[2 if self.adj_y else 1]:
             raise self.refuse("[B, M, K] · [B, K, N]", f"{list(self.a.shape)} · {list(self.b.shape)}, {self.attributes}")
-        if self.a.dtype is DType.INT8 and self.largest_sum > numerics.INT32_MAX:
+        if self.a.is_quantized and self.b.is_quantized and self.largest_sum > numerics.INT32_MAX:
             raise self.refuse("sums fit 32 bits", f"up to {self.largest_sum}")
 
     @property

@@ -39,7 +39,9 @@ class Prelu(Op):
         return TensorType(self.x.shape, self.x.dtype)
 
     def check(self) -> None:
-        want_dtype(self, self.slope, self.x.dtype)
+        """A constant slope may be quantized already while x is still a real number."""
+        if not (self.slope.is_constant and self.slope.is_quantized):
+            want_dtype(self, self.slope, self.x.dtype)
         shape = self.slope_shape
         fits = len(shape) == self.x.type.rank and all(s in (1, d) for s, d in zip(shape, self.x.shape, strict=True))
         if not fits or sum(s > 1 for s in shape) > 1:

@@ -115,6 +115,7 @@ RULES: Mapping[Any, Rule] = {
     aten.clamp.default: row(Clamp),
     aten.conv1d.default: row(Conv2d, weight=1, axis=0, refusal=_not_1d),
     aten.conv2d.default: row(Conv2d, weight=1, axis=0, refusal=_not_2d),
+    aten.conv_transpose1d.default: row(TransposeConv2d, weight=1, axis=1, refusal=_not_1d),
     aten.conv_transpose2d.input: row(TransposeConv2d, weight=1, axis=1, refusal=_not_2d),
     aten.div.Tensor: row(Div, operands=BINARY),
     aten.embedding.default: Rule("gather", Quantization.SHARED),

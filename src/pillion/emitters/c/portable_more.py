@@ -18,7 +18,7 @@ from pillion.ir.verdict import Verdict
 from pillion.ops.div import Div, reciprocals
 from pillion.ops.matmul import BatchMatmul
 from pillion.ops.prelu import Prelu
-from pillion.ops.reduce import ReduceMax, ReduceMin, Reduction, ReduceSum
+from pillion.ops.reduce import ReduceMax, ReduceMin, ReduceSum, Reduction
 from pillion.ops.resize import ResizeBilinear, ResizeNearest
 from pillion.ops.transpose_conv import TransposeConv2d
 
