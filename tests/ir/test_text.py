@@ -56,6 +56,7 @@ def test_bad_text_names_its_line(line: str, complaint: str) -> None:
         ("y: int8[2] @(0.1, 0) = transpose(x=x) order=(1,)", "permutation"),
         ("y: int8[2] @(0.1, 0) = concat(xs=[x]) axis=1", "all axes but 1"),
         ("x: int8[2] @(0.1, 0) = clamp(x=x)", "two values are called"),
+        ("y: int8[2] @(0.1, 0) = clamp(x=x) low=5 high=4", "low is at most high"),
     ],
 )
 def test_the_verifier_refuses_with_the_rule(line: str, rule: str) -> None:

@@ -33,6 +33,9 @@ def _verify_op(defined: dict[str, Value], op: Op) -> None:
         if known is not value:
             raise op.refuse("one name, one value", f"two different values are called `{value.name}`")
     op.check()
+    low, high = (op.attributes.get(bound, 0) for bound in ("low", "high"))
+    if low > high:
+        raise op.refuse("low is at most high", f"low {low}, high {high}")
     inferred = op.infer()
     first = op.results[0]
     if (inferred.shape, inferred.dtype) != (first.shape, first.dtype):

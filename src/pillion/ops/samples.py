@@ -91,7 +91,7 @@ def _convolution(cls: type[Op], number: int, shape: Shape, weights: Value, optio
     x = value("x", shape, 2.0**-5 if number % 3 == 2 else 0.043, ZERO_POINTS[number % 4])
     out = len(cast(PerChannel, weights.type.quant).scales)
     y = value("y", (), (0.25, 1.7, 0.03, 2.0**-2)[number % 4], ZERO_POINTS[(number + 1) % 4])
-    bounds = ({}, {"low": y.zero_point}, {"low": max(-100, y.zero_point), "high": 120})[number % 3]
+    bounds = ({}, {"low": y.zero_point}, {"low": min(max(-100, y.zero_point), 100), "high": 120})[number % 3]
     return make(cls, y, x=x, weights=weights, bias=conv_bias(x, weights, out, number), **options, **bounds)
 
 
