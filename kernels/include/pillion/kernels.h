@@ -11,41 +11,55 @@
 
 #include <stdint.h>
 
-/* Convolution: y = clamp(requantize(bias + sum((x - in_zp) * w)) + out_zp, low, high); outside the image x is in_zp. */
+/* Convolution: y = clamp(requantize(bias + sum((x - in_zp) * w)) + out_zp, low, high); outside the image x is in_zp.
+ * The inputs of a pixel, K = kernel_h * kernel_w * in_c / groups, are numbered in this order; weights and bias are packed
+ * as dot.h wants them. `pointwise` says that windows are single pixels inside the image, of a multiple of 4 channels, in
+ * one group; otherwise scratch has K bytes, rounded up to a multiple of 4. */
 typedef struct {
     int32_t batch, in_h, in_w, in_c, out_h, out_w, out_c;
-    int32_t kernel_h, kernel_w, stride_h, stride_w, dilation_h, dilation_w, pad_top, pad_left, groups;
+    int32_t kernel_h, kernel_w, stride_h, stride_w, dilation_h, dilation_w, pad_top, pad_left, groups, pointwise;
     int32_t in_zp, out_zp, low, high;
-    const int8_t *weights;     /* [out_c][kernel_h][kernel_w][in_c / groups] */
-    const int32_t *bias;       /* [out_c] */
+    const int8_t *weights;     /* [groups][K / 4][out_c / groups][4] */
+    const int32_t *bias;       /* [out_c] - (in_zp + 128) * sum(w) */
     const int32_t *multiplier; /* [out_c] */
     const int32_t *shift;      /* [out_c]: positive is a left shift */
 } pillion_conv2d_s8_params;
 void pillion_conv2d_s8(const pillion_conv2d_s8_params *p, const int8_t *x, int8_t *y, void *scratch);
 
-/* As conv2d, each input channel on its own: output channel = input channel * (out_c / in_c) + m. */
+/* Convolution of each channel on its own. */
 typedef struct {
-    int32_t batch, in_h, in_w, in_c, out_h, out_w, out_c;
+    int32_t batch, in_h, in_w, out_h, out_w, channels;
     int32_t kernel_h, kernel_w, stride_h, stride_w, dilation_h, dilation_w, pad_top, pad_left;
     int32_t in_zp, out_zp, low, high;
-    const int8_t *weights;     /* [kernel_h][kernel_w][out_c] */
-    const int32_t *bias;       /* [out_c] */
-    const int32_t *multiplier; /* [out_c] */
-    const int32_t *shift;      /* [out_c] */
+    const int8_t *weights;     /* [kernel_h][kernel_w][channels] */
+    const int32_t *bias;       /* [channels] */
+    const int32_t *multiplier; /* [channels] */
+    const int32_t *shift;      /* [channels] */
 } pillion_depthwise_conv2d_s8_params;
 void pillion_depthwise_conv2d_s8(const pillion_depthwise_conv2d_s8_params *p, const int8_t *x, int8_t *y,
                                  void *scratch);
 
-/* y[row][n] = clamp(requantize(bias[n] + sum_k((x[row][k] - in_zp) * w[n][k])) + out_zp, low, high) */
+/* y[row][n] = clamp(requantize(bias[n] + sum_k((x[row][k] - in_zp) * w[n][k])) + out_zp, low, high), packed as dot.h wants
+ * it. If in_features is no multiple of 4, scratch has as many bytes, rounded up to one. */
 typedef struct {
     int32_t rows, in_features, out_features;
-    int32_t in_zp, out_zp, low, high;
-    const int8_t *weights;     /* [out_features][in_features] */
-    const int32_t *bias;       /* [out_features] */
+    int32_t out_zp, low, high;
+    const int8_t *weights;     /* [in_features / 4][out_features][4] */
+    const int32_t *bias;       /* [out_features] - (in_zp + 128) * sum(w) */
     const int32_t *multiplier; /* [out_features] */
     const int32_t *shift;      /* [out_features] */
 } pillion_linear_s8_params;
 void pillion_linear_s8(const pillion_linear_s8_params *p, const int8_t *x, int8_t *y, void *scratch);
+
+/* As linear_s8, but the sum is scaled in double precision and rounded once, half away from zero. */
+typedef struct {
+    int32_t rows, in_features, out_features;
+    int32_t out_zp, low, high;
+    const int8_t *weights; /* [in_features / 4][out_features][4] */
+    const int32_t *bias;   /* [out_features] - (in_zp + 128) * sum(w) */
+    const double *scale;   /* [out_features] */
+} pillion_linear_tflite_s8_params;
+void pillion_linear_tflite_s8(const pillion_linear_tflite_s8_params *p, const int8_t *x, int8_t *y, void *scratch);
 
 /* Products of matrices, for each batch: y[m][n] = clamp(requantize(sum_k((a[m][k] - a_zp) * (b[k][n] - b_zp))) + out_zp,
  * low, high). The steps say how far the next row, column or k is away. */
@@ -136,5 +150,120 @@ void pillion_reduce_sum_s8(const pillion_reduction *p, const int8_t *x, int8_t *
 void pillion_reduce_sum_tflite_s8(const pillion_reduction *p, const int8_t *x, int8_t *y, void *scratch);
 void pillion_reduce_max_s8(const pillion_reduction *p, const int8_t *x, int8_t *y, void *scratch);
 void pillion_reduce_min_s8(const pillion_reduction *p, const int8_t *x, int8_t *y, void *scratch);
+
+/* y = clamp(requantize(a ± b) + out_zp, low, high), with both operands brought to a common scale first; b_sign is 1 or
+ * -1. Operands are broadcast: the result is `rows` of `count` elements, of which an operand has as many (step 1) or one
+ * (step 0); from row to row one walks along `axes` (see walk.h). */
+typedef struct {
+    int32_t rows, count, a_step, b_step, axes;
+    const int32_t *extent, *a_row_step, *b_row_step; /* [axes] */
+    int32_t a_zp, a_multiplier, a_shift, b_zp, b_multiplier, b_shift, b_sign;
+    int32_t out_multiplier, out_shift, out_zp, low, high;
+} pillion_add_s8_params;
+void pillion_add_s8(const pillion_add_s8_params *p, const int8_t *a, const int8_t *b, int8_t *y, void *scratch);
+
+/* y = clamp(requantize((a - a_zp) * (b - b_zp)) + out_zp, low, high), broadcast as in add_s8. */
+typedef struct {
+    int32_t rows, count, a_step, b_step, axes;
+    const int32_t *extent, *a_row_step, *b_row_step; /* [axes] */
+    int32_t a_zp, b_zp, multiplier, shift, out_zp, low, high;
+} pillion_mul_s8_params;
+void pillion_mul_s8(const pillion_mul_s8_params *p, const int8_t *a, const int8_t *b, int8_t *y, void *scratch);
+
+/* The smaller of a and b, broadcast as in add_s8. */
+typedef struct {
+    int32_t rows, count, a_step, b_step, axes;
+    const int32_t *extent, *a_row_step, *b_row_step; /* [axes] */
+} pillion_minimum_s8_params;
+void pillion_minimum_s8(const pillion_minimum_s8_params *p, const int8_t *a, const int8_t *b, int8_t *y, void *scratch);
+
+/* The larger of a and b, broadcast as in add_s8. */
+typedef struct {
+    int32_t rows, count, a_step, b_step, axes;
+    const int32_t *extent, *a_row_step, *b_row_step; /* [axes] */
+} pillion_maximum_s8_params;
+void pillion_maximum_s8(const pillion_maximum_s8_params *p, const int8_t *a, const int8_t *b, int8_t *y, void *scratch);
+
+/* Any function of one int8: y = table[x + 128]. */
+typedef struct {
+    int32_t count;
+    const int8_t *table; /* [256] */
+} pillion_lut_s8_params;
+void pillion_lut_s8(const pillion_lut_s8_params *p, const int8_t *x, int8_t *y, void *scratch);
+
+/* y = clamp(x, low, high) */
+typedef struct {
+    int32_t count, low, high;
+} pillion_clamp_s8_params;
+void pillion_clamp_s8(const pillion_clamp_s8_params *p, const int8_t *x, int8_t *y, void *scratch);
+
+/* The largest value of each window; what lies outside the image is no part of it. */
+typedef struct {
+    int32_t batch, in_h, in_w, out_h, out_w, channels;
+    int32_t kernel_h, kernel_w, stride_h, stride_w, pad_top, pad_left, low, high;
+} pillion_max_pool2d_s8_params;
+void pillion_max_pool2d_s8(const pillion_max_pool2d_s8_params *p, const int8_t *x, int8_t *y, void *scratch);
+
+/* The mean of the integers of each window, rounded half away from zero; what lies outside the image is no part of it. */
+typedef struct {
+    int32_t batch, in_h, in_w, out_h, out_w, channels;
+    int32_t kernel_h, kernel_w, stride_h, stride_w, pad_top, pad_left, low, high;
+} pillion_avg_pool2d_s8_params;
+void pillion_avg_pool2d_s8(const pillion_avg_pool2d_s8_params *p, const int8_t *x, int8_t *y, void *scratch);
+
+/* y = clamp(requantize(sum(x) - offset) + out_zp, -128, 127): rows of `count` neighbouring means. The sum goes over
+ * `steps` elements, `step` from one to the next, at each of `reduced` places. From row to row and from place to place one
+ * walks along axes (see walk.h). */
+typedef struct {
+    int32_t rows, count, axes;
+    const int32_t *extent, *row_step; /* [axes] */
+    int32_t steps, step, reduced, reduced_axes;
+    const int32_t *reduced_extent, *reduced_step; /* [reduced_axes] */
+    int32_t offset, multiplier, shift, out_zp;
+} pillion_mean_s8_params;
+void pillion_mean_s8(const pillion_mean_s8_params *p, const int8_t *x, int8_t *y, void *scratch);
+
+/* Softmax along rows of `count` elements, in fixed point; the result is in steps of 1/256 from -128. */
+typedef struct {
+    int32_t rows, count, exponentials_count;
+    const int32_t *exponentials; /* [exponentials_count]: exp(-i * in_scale) in Q0.31; 0 beyond */
+} pillion_softmax_s8_params;
+void pillion_softmax_s8(const pillion_softmax_s8_params *p, const int8_t *x, int8_t *y, void *scratch);
+
+/* float32 to int8: x times the reciprocal of the scale, ties to even, saturating; not a number becomes out_zp. */
+typedef struct {
+    int32_t count, out_zp;
+    float reciprocal;
+} pillion_quantize_s8_params;
+void pillion_quantize_s8(const pillion_quantize_s8_params *p, const float *x, int8_t *y, void *scratch);
+
+/* float32 to int8: x divided by the scale, ties away from zero, saturating; not a number becomes out_zp. */
+typedef struct {
+    int32_t count, out_zp;
+    float scale;
+} pillion_quantize_tflite_s8_params;
+void pillion_quantize_tflite_s8(const pillion_quantize_tflite_s8_params *p, const float *x, int8_t *y, void *scratch);
+
+/* int8 to float32: (x - in_zp) * scale */
+typedef struct {
+    int32_t count, in_zp;
+    float scale;
+} pillion_dequantize_s8_params;
+void pillion_dequantize_s8(const pillion_dequantize_s8_params *p, const int8_t *x, float *y, void *scratch);
+
+/* Copies rows of `count` elements of 1, 2 or 4 bytes; from row to row one walks along axes (see walk.h). Steps and offsets
+ * are in bytes. What is one run on both sides comes as elements of 1 byte. */
+typedef struct {
+    int32_t rows, count, element_bytes, x_step, y_step, x_offset, y_offset, axes;
+    const int32_t *extent, *x_row_step, *y_row_step; /* [axes] */
+} pillion_strided_copy_params;
+void pillion_strided_copy(const pillion_strided_copy_params *p, const void *x, void *y, void *scratch);
+
+/* Writes the bytes of one element `count` times. */
+typedef struct {
+    int32_t count, element_bytes;
+    const uint8_t *element; /* [element_bytes] */
+} pillion_fill_params;
+void pillion_fill(const pillion_fill_params *p, void *y, void *scratch);
 
 #endif

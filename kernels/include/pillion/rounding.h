@@ -1,0 +1,44 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * From real numbers to integers of a few bits, by looking at their bits: exact on every processor, with or without
+ * floating point hardware, and out of reach of fused multiply-add. */
+#ifndef PILLION_ROUNDING_H
+#define PILLION_ROUNDING_H
+
+#include "pillion/requantize.h"
+
+/* Larger than any quantized value and zero point together: from here on only the sign matters. */
+enum { PILLION_FAR = 512 };
+
+/* The nearest integer, ties to even or away from zero; at most PILLION_FAR; 0 for what is not a number. */
+PILLION_INLINE int32_t pillion_nearest(float real, int32_t ties_to_even) {
+    const union {
+        float real;
+        uint32_t bits;
+    } pun = {real};
+    const uint32_t magnitude = pun.bits & 0x7fffffffu;
+    const uint32_t mantissa = (magnitude & 0x007fffffu) | 0x00800000u;
+    const int32_t exponent = (int32_t)(magnitude >> 23);
+    const int32_t places = pillion_clamp(150 - exponent, 1, 25); /* with 25 everything is less than a half */
+    const uint32_t is_odd = (mantissa >> places) & 1u;
+    const uint32_t up = (1u << (places - 1)) - (ties_to_even ? 1u - is_odd : 0u);
+    const int32_t near = (int32_t)((mantissa + up) >> places);
+    const int32_t level = exponent >= 127 + 9 ? PILLION_FAR : near;
+    const int32_t number = magnitude > 0x7f800000u ? 0 : level;
+    return pun.bits >> 31 ? -number : number;
+}
+
+/* The nearest integer, ties away from zero; at most PILLION_FAR. The argument is a number. */
+PILLION_INLINE int32_t pillion_nearest_to_double(double real) {
+    const union {
+        double real;
+        uint64_t bits;
+    } pun = {real};
+    const uint64_t mantissa = (pun.bits & UINT64_C(0x000fffffffffffff)) | UINT64_C(0x0010000000000000);
+    const int32_t exponent = (int32_t)(pun.bits >> 52) & 0x7ff;
+    const int32_t places = pillion_clamp(1075 - exponent, 1, 54);
+    const int32_t near = (int32_t)((mantissa + (UINT64_C(1) << (places - 1))) >> places);
+    const int32_t number = exponent >= 1023 + 9 ? PILLION_FAR : near;
+    return pun.bits >> 63 ? -number : number;
+}
+
+#endif

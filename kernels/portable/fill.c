@@ -1,0 +1,12 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "pillion/kernels.h"
+
+void pillion_fill(const pillion_fill_params *p, void *y, void *scratch) {
+    (void)scratch;
+    uint8_t *to = y;
+    for (int32_t i = 0; i < p->count; i++) {
+        for (int32_t byte = 0; byte < p->element_bytes; byte++) {
+            *to++ = p->element[byte];
+        }
+    }
+}

@@ -1,0 +1,311 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The portable kernels against the reference, byte for byte: with sanitizers, and as the vector code of this computer."""
+
+from __future__ import annotations
+
+import dataclasses
+import re
+import shutil
+import subprocess
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from kernels.portable_program import KERNELS, SANITIZED, VECTORIZED, WARNINGS, Case, Program
+
+from pillion.emitters.c import portable, portable_more
+from pillion.errors import PillionError
+from pillion.ir.numerics import Arithmetic
+from pillion.ir.op import Op
+from pillion.ir.types import Array, DType, TensorType, Value, constant
+from pillion.ir.verdict import all_ok, failures
+from pillion.ops import (
+    ALL_OPS,
+    Add,
+    AvgPool2d,
+    Concat,
+    Conv2d,
+    Dequantize,
+    DepthwiseConv2d,
+    Linear,
+    MaxPool2d,
+    Mean,
+    Mul,
+    Pad,
+    Quantize,
+    Reshape,
+    Slice,
+    Softmax,
+    Transpose,
+)
+from pillion.ops.samples import make, random_like, real, value
+
+ROWS = {kernel.op: kernel for kernel in portable.KERNELS}
+ARITHMETICS = pytest.mark.parametrize("arithmetic", Arithmetic, ids=lambda a: a.value)
+BUILDS = pytest.mark.parametrize("flags", [SANITIZED, VECTORIZED], ids=["sanitized", "vectorized"])
+MOVEMENT = (Concat, Pad, Reshape, Slice, Transpose)
+
+needs_cc = pytest.mark.skipif(shutil.which("cc") is None, reason="needs a C compiler")
+
+
+def fills(v: Value) -> Iterator[Array]:
+    """Random numbers, and every element at one end."""
+    yield random_like(v, 1)
+    if v.dtype is DType.INT8:
+        yield np.full(v.shape, -128, np.int8)
+        yield np.where(np.arange(v.type.elements).reshape(v.shape) % 3, 127, -128).astype(np.int8)
+
+
+def cases(op: Op, arithmetic: Arithmetic) -> Iterator[Case]:
+    """The op on some data, and once in the memory of each operand that it may overwrite."""
+    kernel = ROWS[type(op)]
+    for inputs in zip(*(fills(v) for v in op.activations), strict=True):
+        yield Case(op, arithmetic, kernel, inputs)
+    inputs = tuple(random_like(v, 2) for v in op.activations)
+    for operand in kernel.in_place(op):
+        yield Case(op, arithmetic, kernel, inputs, operand)
+
+
+def taken(ops: Sequence[Op], arithmetic: Arithmetic) -> list[Op]:
+    return [op for op in ops if all_ok(ROWS[type(op)].takes(op, arithmetic)) and is_defined(op, arithmetic)]
+
+
+def is_defined(op: Op, arithmetic: Arithmetic) -> bool:
+    """Some functions have no meaning in LiteRT's arithmetic."""
+    try:
+        ROWS[type(op)].calls(op, arithmetic)
+    except PillionError:
+        return False
+    return True
+
+
+def assert_same_bytes(ops: Sequence[Op], arithmetic: Arithmetic, folder: Path, flags: Sequence[str]) -> None:
+    every = [case for op in ops for case in cases(op, arithmetic)]
+    check(every, folder, flags)
+
+
+def check(every: Sequence[Case], folder: Path, flags: Sequence[str]) -> None:
+    for case, answer in zip(every, Program(every).run(folder, flags), strict=True):
+        wanted = case.wanted
+        wrong = np.flatnonzero(answer.reshape(-1).view(np.uint8) != wanted.reshape(-1).view(np.uint8))
+        assert not wrong.size, f"{case.op}: {wrong.size} bytes differ, the first at {wrong[0]}"
+
+
+# --- every example of every op ----------------------------------------------------------------------------------------
+
+
+def test_every_op_has_a_kernel() -> None:
+    assert set(ROWS) == set(ALL_OPS)
+    assert len(ROWS) == len(portable.KERNELS)
+
+
+@needs_cc
+@ARITHMETICS
+@BUILDS
+def test_examples(arithmetic: Arithmetic, flags: list[str], tmp_path: Path) -> None:
+    ops = [op for cls in ALL_OPS if cls is not Reshape for op in cls.examples()]
+    kept = taken(ops, arithmetic)
+    assert {type(op) for op in kept} == {type(op) for op in ops}
+    assert_same_bytes(kept, arithmetic, tmp_path, flags)
+
+
+def test_a_reshape_is_no_work() -> None:
+    for op in Reshape.examples():
+        assert ROWS[Reshape].calls(op, Arithmetic.CMSIS_NN) == ()
+        assert ROWS[Reshape].in_place(op) == (op.operands[0],)
+
+
+# --- channels around the number of lanes, and other edges ------------------------------------------------------------
+
+
+def convolution(cls: type[Op], shape: Sequence[int], weights: Sequence[int], seed: int, **options: Any) -> Op:
+    rng = np.random.default_rng(seed)
+    axis = 0 if cls is Conv2d else 3
+    w = constant("weights", rng.integers(-128, 127, tuple(weights), endpoint=True).astype(np.int8))
+    w = dataclasses.replace(w, type=dataclasses.replace(w.type, quant=value("w", (), 0.01).quant))
+    bias = constant("bias", rng.integers(-9999, 9999, weights[axis]).astype(np.int32))
+    x = value("x", tuple(shape), 0.02, (-128, 127, -3)[seed % 3])
+    return make(cls, value("y", (), 0.6 + 0.1 * (seed % 4), (4, -128, 127)[seed % 3]), x=x, weights=w, bias=bias, **options)
+
+
+def wide_convolutions() -> Iterator[Op]:
+    for seed, channels in enumerate((1, 2, 3, 4, 5, 7, 8, 9, 15, 16, 17, 31, 32, 33, 47, 65)):
+        yield convolution(Conv2d, (1, 3, 5, 12), (channels, 1, 1, 12), seed)
+        yield convolution(Conv2d, (1, 4, 3, 5), (channels, 3, 3, 5), seed, padding=(1, 1, 1, 1))
+        yield convolution(Conv2d, (1, 3, 3, 8), (2 * channels, 2, 1, 4), seed, groups=2)
+        yield convolution(DepthwiseConv2d, (2, 5, 4, channels), (1, 3, 3, channels), seed, padding=(1, 1, 1, 1), dilation=(1, 2))
+        yield convolution(DepthwiseConv2d, (1, 4, 3, 3), (1, 2, 3, 3 * channels), seed, padding=(0, 1, 1, 1))
+    yield convolution(Conv2d, (1, 5, 7, 16), (20, 1, 1, 16), 3, stride=(2, 3))
+    yield convolution(Conv2d, (1, 2, 2, 4), (5, 3, 3, 4), 4, padding=(4, 4, 4, 4))
+    yield convolution(Conv2d, (1, 3, 3, 4), (6, 1, 1, 4), 5, padding=(0, 0, 1, 2))
+
+
+def wide_products() -> Iterator[Op]:
+    rng = np.random.default_rng(5)
+    for number, (rows, depth, features) in enumerate(((1, 4, 3), (37, 8, 33), (17, 7, 16), (5, 1, 9), (19, 64, 100))):
+        w = constant("weights", rng.integers(-128, 127, (features, depth), endpoint=True).astype(np.int8))
+        w = dataclasses.replace(w, type=dataclasses.replace(w.type, quant=value("w", (), 2.0**-5).quant))
+        bias = constant("bias", rng.integers(-999, 999, features).astype(np.int32))
+        x = value("x", (rows, depth), 2.0**-4, (-128, 127, 0)[number % 3])
+        yield make(Linear, value("y", (), 2.0**-1, 3), x=x, weights=w, bias=bias)
+
+
+def other_edges() -> Iterator[Op]:
+    x = value("x", (2, 3, 5, 2, 3, 2), 0.04, -9)
+    yield make(Mean, value("y", (), 0.03, 7), x=x, axes=(0, 2, 4))
+    yield make(Mean, value("y", (), 0.03, 7), x=x, axes=(1, 3, 5), keepdims=True)
+    yield make(Mean, value("y", (), 0.03, 7), x=x, axes=tuple(range(6)))
+    yield make(Mean, value("y", (), 0.03, 7), x=value("x", (3, 7, 67), 0.04, 127), axes=(1,))
+    wide = value("x", (1, 7, 5, 67), 0.04, 5)
+    for cls in (AvgPool2d, MaxPool2d):
+        yield make(cls, value("y", (), 0.04, 5), x=wide, kernel=(3, 2), stride=(2, 2), padding=(1, 0, 2, 1), low=-50, high=60)
+    a, b = value("a", (2, 1, 3, 1, 5, 1), 0.05, 3), value("b", (1, 7, 1, 5, 1, 3), 0.07, -128)
+    yield make(Add, value("y", (), 0.11, 1), a=a, b=b)
+    yield make(Mul, value("y", (), 0.3, 1), a=b, b=a)
+    yield make(Add, value("y", (), 1e-6, 1), a=a, b=b)
+    whole = value("a", (5, 129), 0.05, 3)
+    yield make(Add, value("y", (), 0.11, 1), a=whole, b=whole)
+    yield make(Softmax, value("y", (), 1 / 256, -128), x=value("x", (1, 8191), 1e-4, 0))
+    yield make(Transpose, value("y", (), 0.1), x=value("x", (2, 3, 2, 3, 2, 3), 0.1), order=(5, 1, 3, 0, 4, 2))
+
+
+@needs_cc
+@ARITHMETICS
+@BUILDS
+def test_edges(arithmetic: Arithmetic, flags: list[str], tmp_path: Path) -> None:
+    ops = [*wide_convolutions(), *wide_products(), *other_edges()]
+    assert taken(ops, arithmetic) == ops
+    assert_same_bytes(ops, arithmetic, tmp_path, flags)
+
+
+@needs_cc
+@BUILDS
+def test_movement_of_real_numbers(flags: list[str], tmp_path: Path) -> None:
+    ops = [as_real(op) for cls in MOVEMENT if cls is not Reshape for op in cls.examples()]
+    assert_same_bytes(ops, Arithmetic.CMSIS_NN, tmp_path, flags)
+
+
+def as_real(op: Op) -> Op:
+    values = dict.fromkeys((*op.operands, *op.results))
+    return op.substitute({v: Value(v.name, TensorType(v.shape, DType.FLOAT32)) for v in values})
+
+
+@needs_cc
+@pytest.mark.parametrize("flags", [SANITIZED, VECTORIZED], ids=["sanitized", "vectorized"])
+def test_every_sum_and_product(flags: list[str], tmp_path: Path) -> None:
+    every = np.arange(-128, 128).astype(np.int8)
+    a, b = value("a", (256, 1), 0.05, 3), value("b", (1, 256), 0.031, -128)
+    ops = [make(cls, value("y", (), scale, 5), a=a, b=b) for cls in (Add, Mul) for scale in (0.06, 2.0**-4, 1e-9)]
+    inputs = (every.reshape(a.shape), every.reshape(b.shape))
+    check([Case(op, arithmetic, ROWS[type(op)], inputs) for op in ops for arithmetic in Arithmetic], tmp_path, flags)
+
+
+# --- real numbers at the borders --------------------------------------------------------------------------------------
+
+
+def awkward_reals(scale: float) -> Array:
+    """Ties, their neighbours on both sides, numbers that are none, and every exponent there is."""
+    ties = (np.arange(-300, 300) + 0.5).astype(np.float32) * np.float32(scale)
+    beside = [np.nextafter(ties, np.float32(side)) for side in (-np.inf, np.inf)]
+    powers = np.ldexp(np.float32(1.1), np.arange(-149, 128)).astype(np.float32)
+    odd = np.array([np.nan, -np.nan, np.inf, -np.inf, 0.0, -0.0, 1e-45, 3.4028235e38], np.float32)
+    whole = np.random.default_rng(1).integers(0, 2**32, 4000, np.uint64).astype(np.uint32).view(np.float32)
+    return np.concatenate([ties, *beside, powers, -powers, odd, -odd, whole])
+
+
+@needs_cc
+@ARITHMETICS
+@BUILDS
+def test_quantize_is_exact_for_every_kind_of_number(arithmetic: Arithmetic, flags: list[str], tmp_path: Path) -> None:
+    every = []
+    for scale, zero_point in ((1.0, 0), (0.1, -128), (0.007, 127), (2.0**-4, 5), (3e-38, 0), (1e30, 0)):
+        data = awkward_reals(float(np.float32(scale)))
+        op = make(Quantize, value("y", (), scale, zero_point), x=real("x", data.shape))
+        every += [Case(op, arithmetic, ROWS[Quantize], (data,)), Case(op, arithmetic, ROWS[Quantize], (data,), op.operands[0])]
+    check(every, tmp_path, flags)
+
+
+# --- what is refused --------------------------------------------------------------------------------------------------
+
+
+def test_real_numbers_are_refused_where_kernels_are_for_integers() -> None:
+    more = [kernel.op for kernel in portable_more.KERNELS]
+    for cls in ALL_OPS:
+        if cls in (*MOVEMENT, *more, Quantize, Dequantize):
+            continue
+        for op in cls.examples():
+            refused = failures(ROWS[cls].takes(as_real(op), Arithmetic.CMSIS_NN))
+            assert refused, f"{cls.kind} takes real numbers"
+            assert all(v.rule and v.wanted and v.got for v in refused)
+
+
+def test_computed_weights_are_refused() -> None:
+    for cls in (Conv2d, DepthwiseConv2d, Linear):
+        op = next(iter(cls.examples()))
+        computed = {v: dataclasses.replace(v, data=None) for v in op.operands if v.is_constant}
+        refused = failures(ROWS[cls].takes(op.substitute(computed), Arithmetic.CMSIS_NN))
+        assert {v.rule for v in refused} == {"weights", "bias"}
+
+
+# --- the library itself -----------------------------------------------------------------------------------------------
+
+
+SHARED = ("pillion_reduction",)
+"""Structs of several kernels, the last fields of which not all of them use."""
+
+
+def declared_fields() -> dict[str, list[str]]:
+    """Struct name → its fields, in order, as kernels.h declares them."""
+    text = re.sub(r"/\*.*?\*/", "", (KERNELS / "include" / "pillion" / "kernels.h").read_text(), flags=re.S)
+    found = {}
+    for body, name in re.findall(r"typedef struct \{(.*?)\} (\w+);", text, flags=re.S):
+        declarations = [d.strip() for d in body.split(";") if d.strip()]
+        found[name] = [f.split()[-1].lstrip("*") for d in declarations for f in d.split(",")]
+    for alias, name in re.findall(r"typedef (\w+) (\w+_params);", text):
+        found[name] = found[alias]
+    return found
+
+
+def test_params_are_the_fields_of_the_structs() -> None:
+    declared = declared_fields()
+    for arithmetic in Arithmetic:
+        for cls in ALL_OPS:
+            for op in taken(list(cls.examples()), arithmetic):
+                for call in ROWS[cls].calls(op, arithmetic):
+                    fields = declared[call.routine.params_type]
+                    is_shared = any(fields == declared[name] for name in SHARED)
+                    wanted = fields[: len(call.params)] if is_shared else fields
+                    assert list(call.params) == wanted, call.routine.name
+
+
+def compilers() -> list[list[str]]:
+    cores = ("cortex-m0plus", "cortex-m4", "cortex-m33", "cortex-m55")
+    return [["gcc"], ["clang"], *(["arm-none-eabi-gcc", f"-mcpu={core}", "-mfloat-abi=soft"] for core in cores)]
+
+
+@pytest.mark.parametrize("compiler", compilers(), ids="-".join)
+def test_compiles_without_a_warning_and_needs_little(compiler: list[str], tmp_path: Path) -> None:
+    if shutil.which(compiler[0]) is None:
+        pytest.skip(f"needs {compiler[0]}")
+    sources = [str(source) for source in sorted((KERNELS / "portable").glob("*.c"))]
+    command = [*compiler, "-O2", *WARNINGS, "-I", str(KERNELS / "include"), "-c", *sources]
+    if len(compiler) > 1:
+        command.append("-fstack-usage")
+    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    stacks = [line.split("\t") for file in tmp_path.glob("*.su") for line in file.read_text().splitlines()]
+    assert all(int(size) <= 512 and kind == "static" for _, size, kind in stacks), stacks
+
+
+@pytest.mark.skipif(shutil.which("arm-none-eabi-gcc") is None, reason="needs arm-none-eabi-gcc")
+def test_calls_nothing_but_the_compiler_s_own_helpers(tmp_path: Path) -> None:
+    sources = [str(source) for source in sorted((KERNELS / "portable").glob("*.c"))]
+    command = ["arm-none-eabi-gcc", "-mcpu=cortex-m33", "-O2", *WARNINGS, "-I", str(KERNELS / "include"), "-c", *sources]
+    subprocess.run(command, cwd=tmp_path, check=True)
+    objects = [str(path) for path in tmp_path.glob("*.o")]
+    listing = subprocess.run(["arm-none-eabi-nm", *objects], capture_output=True, text=True, check=True).stdout
+    wanted = set(re.findall(r" U (\w+)", listing))
+    assert {name for name in wanted if not name.startswith("__aeabi_")} <= {"memcpy", "memset", "memmove"}
+    assert not re.findall(r" [dDbBC] (\w+)", listing), "no variables"
