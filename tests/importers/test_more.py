@@ -11,7 +11,6 @@ import pytest
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
-from torch_oracle import compare
 
 from pillion import passes
 from pillion.errors import PillionError
@@ -24,6 +23,7 @@ from pillion.ir.types import Array, DType, TensorType, Value
 from pillion.ops import BatchMatmul, Reshape, ResizeNearest, Softmax, Transpose
 from pillion.passes.integer import float_ops
 from pillion.quantize import ptq
+from torch_oracle import compare
 
 pytestmark = pytest.mark.torch
 
@@ -154,7 +154,7 @@ def test_tokens_of_an_image_lie_where_they_are() -> None:
     assert isinstance(graph.ops[-2], Softmax)
 
 
-@pytest.mark.parametrize("batch, rows, depth, columns", [(2, 3, 5, 7), (1, 13, 11, 2), (5, 1, 7, 3)])
+@pytest.mark.parametrize(("batch", "rows", "depth", "columns"), [(2, 3, 5, 7), (1, 13, 11, 2), (5, 1, 7, 3)])
 def test_attention_of_primes_is_near_to_pytorch(batch: int, rows: int, depth: int, columns: int) -> None:
     class Attention(nn.Module):
         def forward(self, q: Tensor, k: Tensor, v: Tensor) -> Tensor:
@@ -213,7 +213,7 @@ PRODUCTS = [
 ]
 
 
-@pytest.mark.parametrize("left, right, first, second", PRODUCTS, ids=str)
+@pytest.mark.parametrize(("left", "right", "first", "second"), PRODUCTS, ids=str)
 def test_matmul_of_any_rank(left: tuple[int, ...], right: tuple[int, ...], first: object, second: object) -> None:
     inputs = (torch.randn(left), torch.randn(right))
     module = Product(first, second).eval()  # type: ignore[arg-type]
@@ -275,7 +275,7 @@ def test_refusals_say_why(module: nn.Module, shape: tuple[int, ...], what: str) 
     assert refusal.value.help
 
 
-@pytest.mark.parametrize("before, after", [((3, 5), (7, 11)), ((11, 7), (5, 3)), ((1, 9), (4, 100)), ((31, 17), (63, 64))])
+@pytest.mark.parametrize(("before", "after"), [((3, 5), (7, 11)), ((11, 7), (5, 3)), ((1, 9), (4, 100)), ((31, 17), (63, 64))])
 def test_nearest_pixels_are_those_of_pytorch(before: tuple[int, int], after: tuple[int, int]) -> None:
     x = torch.arange(before[0] * before[1]).reshape(1, 1, *before).float()
     graph = import_float(nn.Upsample(size=after), x)
