@@ -51,7 +51,7 @@ class Kind:
 
 def scalar(number: int, code: str, default: float = 0) -> Any:
     """A number; `code` is the letter of `struct`, and a field that equals `default` is not stored."""
-    return _declare(number, Kind("scalar", code), default=default)
+    return _declare(number, Kind("scalar", code), default=bool(default) if code == "?" else default)
 
 
 def numbers(number: int, code: str) -> Any:

@@ -211,6 +211,10 @@ class SplitOptions(Table):
     num_splits: int = scalar(0, "i")
 
 
+class SplitVOptions(Table):
+    num_splits: int = scalar(0, "i")
+
+
 class DivOptions(Table):
     fused_activation: int = scalar(0, "b")
 
@@ -311,6 +315,7 @@ OPTIONS: dict[int, type[Table]] = {
     74: ResizeNearestNeighborOptions,
     75: LeakyReluOptions,
     78: AbsOptions,
+    79: SplitVOptions,
     89: QuantizeOptions,
     91: HardSwishOptions,
     101: BatchMatMulOptions,

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
@@ -18,6 +19,7 @@ from pillion.schemas.flatbuffer import MalformedError, Table
 from pillion.schemas.tflite import ElementType
 
 MAX_RANK = 8
+MAX_ELEMENTS = 2**31 - 1
 EXTERNAL = 1
 """A buffer whose offset is larger lies outside of the tables."""
 DTYPES = {int(ElementType[dtype.name]): dtype for dtype in DType}
@@ -44,6 +46,13 @@ class Call:
     def refuse(self, rule: str, here: object, help: str = "") -> PillionError:
         what = f"{self.code} `{self.outputs[0].name}` cannot be read"
         return PillionError(what, rule=rule, here=f"{here}  ({self.source})", help=help)
+
+    @property
+    def result(self) -> Value:
+        """The only result."""
+        if len(self.outputs) != 1:
+            raise self.refuse("there is one result", len(self.outputs))
+        return self.outputs[0]
 
     def optional(self, number: int) -> Value | None:
         return self.inputs[number] if number < len(self.inputs) else None
@@ -141,6 +150,8 @@ class Reader:
         shape, dtype, data = tuple(tensor.shape), dtype_of(tensor), self.data(tensor)
         if len(shape) > MAX_RANK or any(size < 1 for size in shape):
             raise MalformedError(f"tensors have at most {MAX_RANK} axes of fixed sizes, found {shape[:9]}")
+        if math.prod(shape) > MAX_ELEMENTS:
+            raise MalformedError(f"tensors have at most {MAX_ELEMENTS} elements, found {shape}")
         if tensor.is_sparse or tensor.is_variable:
             raise unreadable(tensor, "tensors are neither sparse nor variables")
         if tensor.type == ElementType.INT64 and data is not None:

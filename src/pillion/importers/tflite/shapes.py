@@ -23,38 +23,40 @@ def reshaped(call: Call, x: Value, shape: Shape) -> tuple[list[Op], Value]:
 
 def shape_of(call: Call) -> list[Op]:
     """Shapes are fixed, hence constants."""
-    y, shape = call.outputs[0], call.operand(0).shape
+    y, shape = call.result, call.operand(0).shape
     call.bind(y, constant(y.name, np.array(shape, np.int32)))
     return []
 
 
 def concat(call: Call) -> list[Op]:
-    options, y = call.options_as(tflite.ConcatenationOptions), call.outputs[0]
+    options, y = call.options_as(tflite.ConcatenationOptions), call.result
     if options.fused_activation:
         raise call.refuse("a concatenation has no activation", options.fused_activation)
     xs = tuple(call.operand(number) for number in range(len(call.inputs)))
+    if {x.type.rank for x in xs} != {y.type.rank}:
+        raise call.refuse(f"operands have {y.type.rank} axes like the result", list(xs))
     return [Concat(xs=xs, y=y, axis=axis_of(call, options.axis, y.type.rank), source=call.source)]
 
 
 def reshape(call: Call) -> list[Op]:
     """The shape of the result says it all."""
-    return [Reshape(x=call.operand(0), y=call.outputs[0], source=call.source)]
+    return [Reshape(x=call.operand(0), y=call.result, source=call.source)]
 
 
 def transpose(call: Call) -> list[Op]:
     x = call.operand(0)
     order = tuple(axis_of(call, axis, x.type.rank) for axis in call.integers(1))
-    return [Transpose(x=x, y=call.outputs[0], order=order, source=call.source)]
+    return [Transpose(x=x, y=call.result, order=order, source=call.source)]
 
 
 def pad(call: Call) -> list[Op]:
-    x, y = call.operand(0), call.outputs[0]
+    x, y = call.operand(0), call.result
     zero = y.zero_point if isinstance(y.type.quant, PerTensor) else 0
     return [_padded(call, x, y, zero)]
 
 
 def padv2(call: Call) -> list[Op]:
-    x, y, fill = call.operand(0), call.outputs[0], call.constant(2)
+    x, y, fill = call.operand(0), call.result, call.constant(2)
     if fill.type.elements != 1 or (fill.dtype, fill.type.quant) != (y.dtype, y.type.quant):
         raise call.refuse("the fill is one number of the result's type and scale", repr(fill))
     return [_padded(call, x, y, fill.constant.ravel()[0].item())]
@@ -69,7 +71,7 @@ def _padded(call: Call, x: Value, y: Value, value: float) -> Op:
 
 def slice(call: Call) -> list[Op]:
     """A size of -1 is the rest; what comes out is the shape of the result."""
-    x, y, begin = call.operand(0), call.outputs[0], tuple(call.integers(1))
+    x, y, begin = call.operand(0), call.result, tuple(call.integers(1))
     sizes = call.integers(2)
     if not len(begin) == len(sizes) == x.type.rank:
         raise call.refuse(f"begin and size have {x.type.rank} numbers", f"{begin}, {sizes}")
@@ -84,7 +86,7 @@ def _cut(call: Call, x: Value, y: Value, begin: tuple[int, ...], step: tuple[int
 
 
 def strided_slice(call: Call) -> list[Op]:
-    x, y = call.operand(0), call.outputs[0]
+    x, y = call.operand(0), call.result
     taken = strides(call, x.shape, call.options_as(tflite.StridedSliceOptions))
     part = y if taken.sizes == y.shape else call.intermediate("part", taken.sizes, x)
     made = [_cut(call, x, part, taken.begin, taken.step)]
@@ -118,7 +120,7 @@ def _parts(call: Call, x: Value, axis: int) -> list[Op]:
 
 def pack(call: Call) -> list[Op]:
     """Each operand gets a new axis, along which they are put together."""
-    y = call.outputs[0]
+    y = call.result
     axis = axis_of(call, call.options_as(tflite.PackOptions).axis, y.type.rank)
     shape = tuple(1 if i == axis else size for i, size in enumerate(y.shape))
     made = [reshaped(call, call.operand(n), shape) for n in range(len(call.inputs))]

@@ -11,17 +11,16 @@ import numpy as np
 from pillion.importers.tflite import shapes
 from pillion.importers.tflite.geometry import axis_of, levels, sides
 from pillion.importers.tflite.model import Call
-from pillion.ir import numerics
-from pillion.ir.numerics import Arithmetic
+from pillion.importers.tflite.operands import bias_of, checked, int8_only, with_axes
+from pillion.importers.tflite.table_more import ROWS as MORE_ROWS
 from pillion.ir.op import Op
-from pillion.ir.types import DType, PerChannel, PerTensor, Quant, Value, constant
-from pillion.ops.conv import Conv2d, Convolution, DepthwiseConv2d
-from pillion.ops.elementwise import Add, Maximum, Minimum, Mul, Sub, Sum
+from pillion.ir.types import DType, PerTensor, Value
+from pillion.ops.conv import Conv2d, DepthwiseConv2d
+from pillion.ops.elementwise import Add, Maximum, Minimum, Mul, Sub
 from pillion.ops.formats import Dequantize, Quantize, Requantize
 from pillion.ops.linear import Linear
 from pillion.ops.lut import Clamp, Function, Lut
 from pillion.ops.lut_tflite import activation_levels
-from pillion.ops.movement import Reshape
 from pillion.ops.pool import AvgPool2d, MaxPool2d, Mean
 from pillion.ops.softmax import Softmax
 from pillion.schemas import tflite
@@ -35,67 +34,10 @@ def ops_of(call: Call) -> list[Op]:
     if row is None:
         raise call.refuse(f"operators are among {', '.join(ROWS)}", call.code)
     try:
-        ops = row(call)
-        for op in ops:
-            check_ratios(op)
-        return ops
+        with np.errstate(all="ignore"):  # scales that lead nowhere are refused by name
+            return [checked(call, op) for op in row(call)]
     except ValueError as error:
         raise call.refuse(str(error), ", ".join(map(repr, call.inputs))) from None
-
-
-def check_ratios(op: Op) -> None:
-    """Every ratio of scales has a fixed-point form: raises where there is none."""
-    match op:
-        case Convolution():
-            op.check()
-            _ = op.multipliers
-        case Linear():
-            _ = op.multipliers
-        case Sum():
-            _ = op.rescale
-        case Mul() | Mean():
-            op.multiplier(Arithmetic.TFLITE)
-        case Softmax():
-            _ = op.smallest_difference
-        case Lut():
-            op.entries(Arithmetic.TFLITE)
-        case Clamp() | Requantize():
-            numerics.encode(op.x.scale / op.y.scale)
-
-
-def int8_only(call: Call) -> None:
-    for value in (*call.inputs[:1], *call.outputs):
-        if value is None or value.dtype is not DType.INT8 or not isinstance(value.type.quant, PerTensor):
-            raise call.refuse(
-                "operators compute on int8 with one scale",
-                repr(value),
-                "convert with full integer quantization",
-            )
-
-
-def _accumulator(call: Call, x: Value, weights: Value) -> Quant:
-    """The quantization of sums; refuses weights that are not symmetric."""
-    match weights.type.quant:
-        case PerChannel(scales):
-            return PerChannel(tuple(x.scale * scale for scale in scales), 0)
-        case PerTensor(scale, 0):
-            return PerTensor(x.scale * scale)
-        case quant:
-            raise call.refuse("weights are quantized with zero point 0", quant)
-
-
-def _bias(call: Call, x: Value, weights: Value, channels: int) -> Value:
-    """The bias with the scale of the sums, zeros where there is none."""
-    quant = _accumulator(call, x, weights)
-    given = call.optional(2)
-    if given is None:
-        return constant(call.fresh(f"{call.outputs[0].name}/bias"), np.zeros(channels, np.int32), quant)
-    data, name = call.constant(2).constant, given.name
-    if given.type.quant is not None:
-        name = call.fresh(name)  # shared by operators with different scales
-    made = constant(name, data, quant)
-    call.bind(given, made)
-    return made
 
 
 def _conv(call: Call) -> list[Op]:
@@ -108,54 +50,45 @@ def _depthwise(call: Call) -> list[Op]:
     return [_convolution(call, DepthwiseConv2d, call.options_as(tflite.DepthwiseConv2DOptions), 3)]
 
 
+def _image(call: Call) -> Value:
+    return with_axes(call, call.operand(0), 4)
+
+
+def _filters(call: Call) -> Value:
+    return with_axes(call, call.constant(1), 4)
+
+
 def _convolution(call: Call, cls: Any, options: Any, channel_axis: int, **fields: object) -> Op:
     int8_only(call)
-    x, weights, y = _image(call), _filters(call), call.outputs[0]
+    x, weights, y = _image(call), _filters(call), call.result
     stride, dilation = (options.stride_h, options.stride_w), (options.dilation_h, options.dilation_w)
     kernel = (weights.shape[1], weights.shape[2])
     fields.update(stride=stride, dilation=dilation)
     fields.update(padding=sides(call, options.padding, x.shape, kernel, stride, dilation))
     fields.update(levels(call, y, options.fused_activation))
-    bias = _bias(call, x, weights, weights.shape[channel_axis])
+    bias = bias_of(call, 2, x, weights, weights.shape[channel_axis])
     made: Op = cls(x=x, weights=weights, bias=bias, y=y, source=call.source, **fields)
     return made
 
 
-def _image(call: Call) -> Value:
-    return _with_axes(call, call.operand(0), 4)
-
-
-def _filters(call: Call) -> Value:
-    return _with_axes(call, call.constant(1), 4)
-
-
-def _with_axes(call: Call, value: Value, rank: int) -> Value:
-    if value.type.rank != rank:
-        raise call.refuse(f"`{value.name}` has {rank} axes", list(value.shape))
-    return value
-
-
 def _linear(call: Call) -> list[Op]:
-    """Rows of as many features as the weights take, whatever the shapes of operand and result."""
+    """Rows of as many features as the weights take; all axes before them become one if the number of axes is not kept."""
     int8_only(call)
     options = call.options_as(tflite.FullyConnectedOptions)
-    x, weights, y = call.operand(0), _with_axes(call, call.constant(1), 2), call.outputs[0]
+    x, weights, y = call.operand(0), with_axes(call, call.constant(1), 2), call.result
     out, features = weights.shape
     if options.weights_format or x.type.elements % features:
         raise call.refuse(f"the operand is rows of {features} elements, weights are [out, in]", list(x.shape))
-    rows = (x.type.elements // features, features)
-    bias, bounds = _bias(call, x, weights, out), levels(call, y, options.fused_activation)
-    before, x = shapes.reshaped(call, x, x.shape if (*x.shape[:-1], out) == y.shape else rows)
-    shape = (*x.shape[:-1], out)
-    sums = y if shape == y.shape else call.intermediate("rows", shape, y)
-    made = Linear(x=x, weights=weights, bias=bias, y=sums, source=call.source, **bounds)
-    return [*before, made, *([] if sums is y else [Reshape(x=sums, y=y, source=call.source)])]
+    bias, bounds = bias_of(call, 2, x, weights, out), levels(call, y, options.fused_activation)
+    rows = x.shape if options.keep_num_dims else (x.type.elements // features, features)
+    before, x = shapes.reshaped(call, x, rows)
+    return [*before, Linear(x=x, weights=weights, bias=bias, y=y, source=call.source, **bounds)]
 
 
 def _arithmetic(cls: Any, options: Any) -> Row:
     def row(call: Call) -> list[Op]:
         int8_only(call)
-        y = call.outputs[0]
+        y = call.result
         bounds = levels(call, y, call.options_as(options).fused_activation)
         return [cls(a=call.operand(0), b=call.operand(1), y=y, source=call.source, **bounds)]
 
@@ -165,7 +98,7 @@ def _arithmetic(cls: Any, options: Any) -> Row:
 def _extremum(cls: Any) -> Row:
     def row(call: Call) -> list[Op]:
         int8_only(call)
-        return [cls(a=call.operand(0), b=call.operand(1), y=call.outputs[0], source=call.source)]
+        return [cls(a=call.operand(0), b=call.operand(1), y=call.result, source=call.source)]
 
     return row
 
@@ -173,7 +106,7 @@ def _extremum(cls: Any) -> Row:
 def _lut(function: Function) -> Row:
     def row(call: Call) -> list[Op]:
         int8_only(call)
-        return [Lut(x=call.operand(0), y=call.outputs[0], function=function, table=None, source=call.source)]
+        return [Lut(x=call.operand(0), y=call.result, function=function, table=None, source=call.source)]
 
     return row
 
@@ -185,13 +118,13 @@ def _gelu(call: Call) -> list[Op]:
 
 def _leaky_relu(call: Call) -> list[Op]:
     int8_only(call)
-    x, y, alpha = call.operand(0), call.outputs[0], call.options_as(tflite.LeakyReluOptions).alpha
+    x, y, alpha = call.operand(0), call.result, call.options_as(tflite.LeakyReluOptions).alpha
     return [Lut(x=x, y=y, function=Function.LEAKY_RELU, table=None, alpha=alpha, source=call.source)]
 
 
 def _clamp(call: Call) -> list[Op]:
     int8_only(call)
-    y = call.outputs[0]
+    y = call.result
     low, high = activation_levels(call.code, y.quant)
     return [Clamp(x=call.operand(0), y=y, low=low, high=high, source=call.source)]
 
@@ -200,7 +133,7 @@ def _pool(cls: Any) -> Row:
     def row(call: Call) -> list[Op]:
         int8_only(call)
         options = call.options_as(tflite.Pool2DOptions)
-        x, y = call.operand(0), call.outputs[0]
+        x, y = call.operand(0), call.result
         kernel, stride = (options.filter_h, options.filter_w), (options.stride_h, options.stride_w)
         padding = sides(call, options.padding, x.shape, kernel, stride, (1, 1))
         bounds = levels(call, y, options.fused_activation)
@@ -214,7 +147,7 @@ def _mean(call: Call) -> list[Op]:
     x = call.operand(0)
     axes = tuple(sorted({axis_of(call, axis, x.type.rank) for axis in call.integers(1)}))
     keepdims = call.options_as(tflite.ReducerOptions).keep_dims
-    return [Mean(x=x, y=call.outputs[0], axes=axes, keepdims=keepdims, source=call.source)]
+    return [Mean(x=x, y=call.result, axes=axes, keepdims=keepdims, source=call.source)]
 
 
 def _softmax(call: Call) -> list[Op]:
@@ -222,11 +155,11 @@ def _softmax(call: Call) -> list[Op]:
     beta = call.options_as(tflite.SoftmaxOptions).beta
     if beta != 1:
         raise call.refuse("beta is 1", beta)
-    return [Softmax(x=call.operand(0), y=call.outputs[0], source=call.source)]
+    return [Softmax(x=call.operand(0), y=call.result, source=call.source)]
 
 
 def _quantize(call: Call) -> list[Op]:
-    x, y = call.operand(0), call.outputs[0]
+    x, y = call.operand(0), call.result
     if y.dtype is not DType.INT8 or not isinstance(y.type.quant, PerTensor):
         raise call.refuse("the result is int8 with one scale", repr(y))
     if x.dtype is DType.FLOAT32:
@@ -239,7 +172,7 @@ def _dequantize(call: Call) -> list[Op]:
     x = call.operand(0)
     if x.dtype is not DType.INT8 or x.type.quant is None:
         raise call.refuse("the operand is quantized int8", repr(x))
-    return [Dequantize(x=x, y=call.outputs[0], source=call.source)]
+    return [Dequantize(x=x, y=call.result, source=call.source)]
 
 
 ROWS: dict[str, Row] = {
@@ -285,5 +218,6 @@ ROWS: dict[str, Row] = {
     "TRANSPOSE": shapes.transpose,
     "QUANTIZE": _quantize,
     "DEQUANTIZE": _dequantize,
+    **MORE_ROWS,
 }
 """By the operator's name in the format."""

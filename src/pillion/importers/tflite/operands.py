@@ -1,0 +1,96 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What the rows ask of the operands, and of the ops that they make."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from pillion.importers.tflite.model import Call
+from pillion.ir import numerics
+from pillion.ir.numerics import Arithmetic
+from pillion.ir.op import Op
+from pillion.ir.types import DType, PerChannel, PerTensor, Quant, Value, constant
+from pillion.ops.conv import Convolution
+from pillion.ops.div import Div
+from pillion.ops.elementwise import Mul, Sum
+from pillion.ops.formats import Requantize
+from pillion.ops.linear import Linear
+from pillion.ops.lut import Clamp, Lut
+from pillion.ops.matmul import BatchMatmul
+from pillion.ops.pool import Mean
+from pillion.ops.prelu import Prelu
+from pillion.ops.reduce import ReduceSum
+from pillion.ops.softmax import Softmax
+
+
+def int8_only(call: Call, operands: int = 1) -> None:
+    """Refuses results and the first operands that are not int8 with one scale."""
+    for value in (*call.inputs[:operands], *call.outputs):
+        if value is None or value.dtype is not DType.INT8 or not isinstance(value.type.quant, PerTensor):
+            raise call.refuse(
+                "operators compute on int8 with one scale",
+                repr(value),
+                "convert with full integer quantization",
+            )
+
+
+def with_axes(call: Call, value: Value, rank: int) -> Value:
+    if value.type.rank != rank:
+        raise call.refuse(f"`{value.name}` has {rank} axes", list(value.shape))
+    return value
+
+
+def accumulator(call: Call, x: Value, weights: Value) -> Quant:
+    """The quantization of sums; refuses weights that are not symmetric."""
+    match weights.type.quant:
+        case PerChannel(scales):
+            return PerChannel(tuple(x.scale * scale for scale in scales), 0)
+        case PerTensor(scale, 0):
+            return PerTensor(x.scale * scale)
+        case quant:
+            raise call.refuse("weights are quantized with zero point 0", quant)
+
+
+def bias_of(call: Call, number: int, x: Value, weights: Value, channels: int) -> Value:
+    """The bias with the scale of the sums, zeros where there is none."""
+    quant = accumulator(call, x, weights)
+    given = call.optional(number)
+    if given is None:
+        return constant(call.fresh(f"{call.result.name}/bias"), np.zeros(channels, np.int32), quant)
+    data, name = call.constant(number).constant, given.name
+    if given.type.quant is not None:
+        name = call.fresh(name)  # shared by operators with different scales
+    made = constant(name, data, quant)
+    call.bind(given, made)
+    return made
+
+
+def checked(call: Call, op: Op) -> Op:
+    """The op, if the file says of its result what the op makes."""
+    op.check()
+    made, declared = op.infer(), op.results[0]
+    if (made.shape, made.dtype) != (declared.shape, declared.dtype):
+        raise call.refuse(f"the result is {made.dtype.value}{list(made.shape)}", repr(declared))
+    check_ratios(op)
+    return op
+
+
+def check_ratios(op: Op) -> None:
+    """Every ratio of scales has a fixed-point form: raises where there is none."""
+    match op:
+        case Convolution() | Linear():
+            _ = op.multipliers
+        case Sum():
+            _ = op.rescale
+        case BatchMatmul() | Div() | ReduceSum():
+            _ = op.multiplier
+        case Prelu():
+            op.multipliers(Arithmetic.TFLITE)
+        case Mul() | Mean():
+            op.multiplier(Arithmetic.TFLITE)
+        case Softmax():
+            _ = op.smallest_difference
+        case Lut():
+            op.entries(Arithmetic.TFLITE)
+        case Clamp() | Requantize():
+            numerics.encode(op.x.scale / op.y.scale)

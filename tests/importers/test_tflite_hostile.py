@@ -1,0 +1,85 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Files with bytes changed, cut or invented: a graph or one PillionError, quickly and in little memory."""
+
+from __future__ import annotations
+
+import random
+import tracemalloc
+
+import pytest
+
+from pillion.emitters.tflite import emit
+from pillion.errors import PillionError
+from pillion.importers.tflite import read
+from pillion.ir.graph import Graph
+from pillion.ir.op import Op
+from pillion.ops import ALL_OPS
+
+MUTATIONS = 6000
+BYTES_PER_FILE = 2_000_000
+"""Far more than a small file needs, far less than its numbers can ask for."""
+
+
+def small_file(op: Op) -> bytes:
+    try:
+        return emit(Graph("g", op.activations, (op,), op.results))
+    except PillionError:
+        return b""
+
+
+SEEDS = [raw for cls in ALL_OPS for op in list(cls.examples())[:4] if 0 < len(raw := small_file(op)) < 8000]
+
+
+def mutated(rng: random.Random) -> bytes:
+    """A valid file with a few bytes or words replaced, a piece left out, or the end cut off."""
+    raw = bytearray(rng.choice(SEEDS))
+    if rng.random() < 0.1:
+        return bytes(raw[: rng.randrange(len(raw))])
+    for _ in range(rng.choice((1, 1, 2, 3, 8, 30))):
+        at, kind = rng.randrange(len(raw)), rng.random()
+        if kind < 0.5:
+            raw[at] = rng.randrange(256)
+        elif kind < 0.9:
+            word = rng.choice(
+                (0, 1, 2, 255, 0x7FFFFFFF, 0x80000000, 0xFFFFFFFF, len(raw), rng.randrange(2**32))
+            )
+            raw[at & ~3 : (at & ~3) + 4] = word.to_bytes(4, "little")
+        else:
+            del raw[at : at + rng.randrange(1, 9)]
+    return bytes(raw)
+
+
+@pytest.mark.parametrize("part", range(4))
+def test_mutated_files_end_in_a_graph_or_one_error(part: int) -> None:
+    rng = random.Random(part)
+    tracemalloc.start()
+    refused = 0
+    for _ in range(MUTATIONS // 4):
+        raw = mutated(rng)
+        tracemalloc.reset_peak()
+        before = tracemalloc.get_traced_memory()[0]
+        try:
+            read(raw)
+        except PillionError:
+            refused += 1
+        assert tracemalloc.get_traced_memory()[1] - before < BYTES_PER_FILE
+    tracemalloc.stop()
+    assert refused > MUTATIONS // 8
+
+
+def test_every_truncation_of_a_file_is_refused() -> None:
+    raw = max(SEEDS, key=len)
+    for length in range(0, len(raw) - 16, 3):
+        try:
+            read(raw[:length])
+        except PillionError:
+            continue
+        pytest.fail(f"{length} of {len(raw)} bytes were taken for the whole")
+
+
+def test_noise_is_refused() -> None:
+    rng = random.Random(5)
+    for size in range(0, 400, 2):
+        for head in (b"", (16).to_bytes(4, "little") + b"TFL3"):
+            with pytest.raises(PillionError):
+                read(head + rng.randbytes(size))

@@ -1,0 +1,564 @@
+# SPDX-License-Identifier: Apache-2.0
+"""TFLite files read back: the ops of the graph that was written, and the bytes that LiteRT answers."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from pillion.emitters.tflite import emit
+from pillion.errors import PillionError
+from pillion.importers.tflite import read
+from pillion.ir.graph import Graph
+from pillion.ir.numerics import Arithmetic
+from pillion.ir.op import Op
+from pillion.ir.text import to_text
+from pillion.ir.types import Array, DType
+from pillion.ops import ALL_OPS, parse
+from pillion.ops.conv import Conv2d
+from pillion.ops.linear import Linear
+from pillion.ops.lut import Function, Lut
+from pillion.ops.movement import Reshape, Slice
+from pillion.ops.pool import AvgPool2d, Pool
+from pillion.ops.samples import random_like, value
+from pillion.schemas import tflite
+from pillion.schemas.flatbuffer import Table, pack
+from pillion.schemas.tflite import Activation, ElementType, Padding
+
+
+def graph_of(op: Op) -> Graph:
+    return Graph("g", op.activations, (op,), op.results, Arithmetic.TFLITE)
+
+
+def written(op: Op) -> bytes | None:
+    try:
+        return emit(graph_of(op))
+    except PillionError:
+        return None
+
+
+WRITABLE = [
+    pytest.param(op, id=f"{cls.kind}-{number}")
+    for cls in ALL_OPS
+    for number, op in enumerate(cls.examples())
+    if written(op) is not None
+]
+
+
+@pytest.mark.parametrize("op", WRITABLE)
+def test_what_is_written_is_read_back(op: Op) -> None:
+    graph = graph_of(op)
+    again = read(emit(graph))
+    assert again.arithmetic is Arithmetic.TFLITE
+    assert [(v.name, v.type) for v in again.inputs] == [(v.name, v.type) for v in graph.inputs]
+    assert [(v.name, v.type) for v in again.outputs] == [(v.name, v.type) for v in graph.outputs]
+    inputs = [random_like(v) for v in graph.inputs]
+    for wanted, found in zip(graph.reference(*inputs), again.reference(*inputs), strict=True):
+        assert found.tolist() == wanted.tolist()
+
+
+@pytest.mark.parametrize("op", WRITABLE)
+def test_one_operator_becomes_the_op_itself(op: Op) -> None:
+    """Where one operator says the op, it comes back with its attributes."""
+    again = read(emit(graph_of(op)))
+    if len(again.ops) > 1 or type(again.ops[0]) is not type(op):
+        return
+    for name, held in op.attributes.items():
+        if name == "padding":
+            assert again.ops[0].attributes[name][:2] == held[:2]
+        elif not isinstance(held, float):
+            assert again.ops[0].attributes[name] == held
+
+
+@pytest.mark.parametrize("op", WRITABLE)
+def test_the_text_of_a_read_graph_parses(op: Op) -> None:
+    graph = read(emit(graph_of(op)))
+    assert to_text(parse(to_text(graph))) == to_text(graph)
+
+
+class File:
+    """A TFLite file of one operator, built tensor by tensor."""
+
+    def __init__(self, code: str, options: Table | None = None) -> None:
+        self.code, self.options = code, options
+        self.tensors: list[tflite.Tensor] = []
+        self.buffers = [tflite.Buffer()]
+        self.operands: list[int] = []
+        self.inputs: list[int] = []
+        self.outputs: list[int] = []
+
+    def tensor(self, shape: tuple[int, ...], scale: float = 0.1, zero: int = 3, **fields: Any) -> int:
+        quant = tflite.Quantization(scale=[scale], zero_point=[zero])
+        named: dict[str, Any] = {
+            "name": f"t{len(self.tensors)}",
+            "type": ElementType.INT8,
+            "quantization": quant,
+        }
+        self.tensors.append(tflite.Tensor(shape=list(shape), **(named | fields)))
+        return len(self.tensors) - 1
+
+    def input(self, *shape: int, **fields: Any) -> File:
+        self.inputs.append(self.tensor(shape, **fields))
+        self.operands.append(self.inputs[-1])
+        return self
+
+    def output(self, *shape: int, **fields: Any) -> File:
+        self.outputs.append(self.tensor(shape, **fields))
+        return self
+
+    def constant(
+        self, array: Array | list[Any], dtype: ElementType = ElementType.INT32, **fields: Any
+    ) -> File:
+        data = np.ascontiguousarray(array, np.dtype(dtype.name.lower()))
+        self.buffers.append(tflite.Buffer(data=data.reshape(-1).view(np.uint8)))
+        fields.setdefault("quantization", None)
+        made = self.tensor(data.shape, type=dtype, buffer=len(self.buffers) - 1, **fields)
+        self.operands.append(made)
+        return self
+
+    def absent(self) -> File:
+        self.operands.append(-1)
+        return self
+
+    def model(self) -> tflite.Model:
+        operator = tflite.Operator(inputs=self.operands, outputs=self.outputs, options=self.options)
+        if self.options is not None:
+            operator.options_type = tflite.OPTION_NUMBERS[type(self.options)]
+        number = tflite.OPERATOR_NUMBERS[self.code]
+        code = tflite.OperatorCode(builtin_code=number, deprecated_builtin_code=min(number, 127))
+        subgraph = tflite.SubGraph(
+            tensors=self.tensors, inputs=self.inputs, outputs=self.outputs, operators=[operator], name="main"
+        )
+        return tflite.Model(version=3, operator_codes=[code], subgraphs=[subgraph], buffers=self.buffers)
+
+    def bytes(self) -> bytes:
+        return pack(self.model(), tflite.IDENTIFIER)
+
+
+def per_channel(count: int, axis: int) -> tflite.Quantization:
+    scales = [0.01 * (1 + n) for n in range(count)]
+    return tflite.Quantization(scale=scales, zero_point=[0] * count, quantized_dimension=axis)
+
+
+def same_as_litert(raw: bytes) -> Graph:
+    """The graph, after it has answered like LiteRT's reference kernels."""
+    litert = pytest.importorskip("ai_edge_litert.interpreter")
+    graph = read(raw)
+    resolver = litert.OpResolverType.BUILTIN_REF
+    interpreter = litert.Interpreter(model_content=raw, experimental_op_resolver_type=resolver, num_threads=1)
+    interpreter.allocate_tensors()
+    inputs = [random_like(v) for v in graph.inputs]
+    for detail, array in zip(interpreter.get_input_details(), inputs, strict=True):
+        interpreter.set_tensor(detail["index"], array)
+    interpreter.invoke()
+    for detail, wanted in zip(interpreter.get_output_details(), graph.reference(*inputs), strict=True):
+        found = interpreter.get_tensor(detail["index"])
+        assert (found.shape, found.tolist()) == (wanted.shape, wanted.tolist())
+    return graph
+
+
+RNG = np.random.default_rng(11)
+
+
+def weights(*shape: int) -> Array:
+    return RNG.integers(-127, 128, shape).astype(np.int8)
+
+
+@pytest.mark.parametrize("stride", [(1, 1), (2, 2), (2, 3)])
+@pytest.mark.parametrize("image", [(5, 7), (6, 8), (7, 6)])
+@pytest.mark.parametrize("padding", Padding)
+@pytest.mark.parametrize("dilation", [(1, 1), (2, 1)])
+def test_padding_of_convolutions(
+    stride: tuple[int, int], image: tuple[int, int], padding: Padding, dilation: tuple[int, int]
+) -> None:
+    extents = [d * (k - 1) + 1 for d, k in zip(dilation, (3, 2), strict=True)]
+    trimmed = [0 if padding is Padding.SAME else extent - 1 for extent in extents]
+    size = [-(-(i - t) // s) for i, t, s in zip(image, trimmed, stride, strict=True)]
+    options = tflite.Conv2DOptions(
+        padding=padding, stride_h=stride[0], stride_w=stride[1], fused_activation=Activation.RELU6
+    )
+    options.dilation_h, options.dilation_w = dilation
+    file = File("CONV_2D", options).input(1, *image, 4)
+    file.constant(weights(6, 3, 2, 2), ElementType.INT8, quantization=per_channel(6, 0))
+    file.constant(RNG.integers(-999, 999, 6), quantization=per_channel(6, 0)).output(1, *size, 6)
+    conv = same_as_litert(file.bytes()).ops[0]
+    assert isinstance(conv, Conv2d)
+    assert (conv.groups, conv.stride, conv.low, conv.high) == (2, stride, 3, 63)
+
+
+def test_depthwise_convolution_without_a_bias() -> None:
+    options = tflite.DepthwiseConv2DOptions(stride_h=1, stride_w=1, depth_multiplier=2)
+    file = File("DEPTHWISE_CONV_2D", options).input(1, 5, 4, 3)
+    file.constant(weights(1, 3, 3, 6), ElementType.INT8, quantization=per_channel(6, 3))
+    assert len(same_as_litert(file.output(1, 5, 4, 6).bytes()).ops) == 1
+
+
+def test_a_bias_is_read_whatever_it_says_of_its_scale() -> None:
+    """Some writers name axis 3 of a bias with one axis; its scale follows from the others anyway."""
+    file = File("CONV_2D", tflite.Conv2DOptions(stride_h=1, stride_w=1)).input(1, 5, 5, 2)
+    file.constant(weights(6, 1, 1, 2), ElementType.INT8, quantization=per_channel(6, 0))
+    file.constant(RNG.integers(-999, 999, 6), quantization=per_channel(6, 3)).output(1, 5, 5, 6)
+    conv = read(file.bytes()).ops[0]
+    assert isinstance(conv, Conv2d)
+    assert (
+        conv.bias.channel_scales.tolist() == np.float32(conv.x.scale * conv.weights.channel_scales).tolist()
+    )
+
+
+def test_a_bias_shared_by_two_scales_becomes_two() -> None:
+    file = File("FULLY_CONNECTED").input(2, 3)
+    file.constant(weights(5, 3), ElementType.INT8, quantization=per_channel(5, 0))
+    file.constant(RNG.integers(-999, 999, 5)).output(2, 5).output(2, 3, scale=0.7)
+    model = file.model()
+    first, extra = model.subgraphs[0].operators[0], file.outputs.pop()
+    file.inputs.append(extra)
+    second = tflite.Operator(inputs=[extra, *first.inputs[1:]], outputs=[file.tensor((2, 5))])
+    first.outputs = first.outputs[:1]
+    file.outputs.append(second.outputs[0])
+    model.subgraphs[0].operators.append(second)
+    graph = same_as_litert(pack(model, tflite.IDENTIFIER))
+    assert [v.name for v in graph.constants] == ["t1", "t2", "t2_2"]
+
+
+@pytest.mark.parametrize(
+    ("x", "y", "keep", "kinds"),
+    [
+        ((2, 12), (2, 5), False, [Linear]),
+        ((2, 3, 12), (2, 3, 5), True, [Linear]),
+        ((2, 3, 12), (6, 5), False, [Reshape, Linear]),
+        ((1, 2, 2, 6), (2, 5), False, [Reshape, Linear]),
+    ],
+    ids=str,
+)
+def test_fully_connected_flattens_what_it_reads(x: Any, y: Any, keep: bool, kinds: list[type[Op]]) -> None:
+    file = File("FULLY_CONNECTED", tflite.FullyConnectedOptions(keep_num_dims=keep)).input(*x)
+    file.constant(weights(5, 12), ElementType.INT8, quantization=per_channel(5, 0))
+    file.constant(RNG.integers(-999, 999, 5), quantization=per_channel(5, 0)).output(*y)
+    assert [type(op) for op in same_as_litert(file.bytes()).ops] == kinds
+
+
+@pytest.mark.parametrize("code", ["AVERAGE_POOL_2D", "MAX_POOL_2D"])
+@pytest.mark.parametrize("activation", list(Activation)[:4])
+def test_pools(code: str, activation: Activation) -> None:
+    options = tflite.Pool2DOptions(padding=Padding.SAME, stride_w=2, stride_h=2, filter_w=3, filter_h=2)
+    options.fused_activation = activation
+    pool = same_as_litert(File(code, options).input(1, 7, 5, 3).output(1, 4, 3, 3).bytes()).ops[0]
+    assert isinstance(pool, Pool)
+    assert (pool.kernel, pool.padding) == ((2, 3), (0, 1, 1, 1))
+
+
+FUNCTIONS = (
+    "LOGISTIC",
+    "TANH",
+    "HARD_SWISH",
+    "EXP",
+    "LOG",
+    "ABS",
+    "RELU",
+    "RELU6",
+    "RELU_N1_TO_1",
+    "RELU_0_TO_1",
+)
+
+
+@pytest.mark.parametrize("code", FUNCTIONS)
+def test_functions(code: str) -> None:
+    scale, zero = {"LOGISTIC": (1 / 256, -128), "TANH": (1 / 128, 0)}.get(code, (0.07, -20))
+    same_as_litert(File(code).input(5, 51, scale=0.03).output(5, 51, scale=scale, zero=zero).bytes())
+
+
+@pytest.mark.parametrize("options", [tflite.GeluOptions(), tflite.GeluOptions(approximate=True)], ids=str)
+def test_both_forms_of_gelu(options: tflite.GeluOptions) -> None:
+    op = same_as_litert(File("GELU", options).input(256).output(256).bytes()).ops[0]
+    assert isinstance(op, Lut)
+    assert op.function is (Function.GELU_TANH if options.approximate else Function.GELU)
+
+
+def test_leaky_relu_with_its_slope() -> None:
+    file = File("LEAKY_RELU", tflite.LeakyReluOptions(alpha=0.3)).input(256).output(256, scale=0.2)
+    assert same_as_litert(file.bytes()).ops[0].attributes["alpha"] == float(np.float32(0.3))
+
+
+@pytest.mark.parametrize(
+    ("begin", "end", "stride"), [((1, 0, -3), (2, -1, 99), (1, 2, 1)), ((-1, 1, 1), (9, 6, 7), (1, 1, 2))]
+)
+@pytest.mark.parametrize("masks", [(0, 0, 0), (1, 4, 0), (4, 2, 1), (0, 0, 5)])
+def test_strided_slices(begin: Any, end: Any, stride: Any, masks: tuple[int, int, int]) -> None:
+    options = tflite.StridedSliceOptions(begin_mask=masks[0], end_mask=masks[1], shrink_axis_mask=masks[2])
+    index = tuple(
+        b % d
+        if masks[2] & 1 << i
+        else slice(None if masks[0] & 1 << i else b, None if masks[1] & 1 << i else e, s)
+        for i, (b, e, s, d) in enumerate(zip(begin, end, stride, (2, 7, 9), strict=True))
+    )
+    shape = np.zeros((2, 7, 9))[index].shape
+    file = (
+        File("STRIDED_SLICE", options)
+        .input(2, 7, 9)
+        .constant(list(begin))
+        .constant(list(end))
+        .constant(list(stride))
+    )
+    same_as_litert(file.output(*shape).bytes())
+
+
+def test_slice_to_the_end() -> None:
+    graph = same_as_litert(File("SLICE").input(5, 7).constant([1, 2]).constant([3, -1]).output(3, 5).bytes())
+    assert isinstance(graph.ops[0], Slice)
+
+
+def test_split_takes_its_axis_first() -> None:
+    file = File("SPLIT", tflite.SplitOptions(num_splits=3)).constant(-1)
+    assert len(same_as_litert(file.input(5, 9).output(5, 3).output(5, 3).output(5, 3).bytes()).ops) == 3
+
+
+def test_split_into_parts_of_different_sizes() -> None:
+    file = (
+        File("SPLIT_V", tflite.SplitVOptions(num_splits=3))
+        .input(9, 2)
+        .constant([2, 4, 3])
+        .constant(0)
+        .output(2, 2)
+        .output(4, 2)
+        .output(3, 2)
+    )
+    assert len(same_as_litert(file.bytes()).ops) == 3
+
+
+@pytest.mark.parametrize("axis", [0, 1, -1])
+def test_pack_and_unpack(axis: int) -> None:
+    stacked = tuple(np.stack([np.zeros((2, 3))] * 2, axis).shape)
+    packed = (
+        File("PACK", tflite.PackOptions(values_count=2, axis=axis)).input(2, 3).input(2, 3).output(*stacked)
+    )
+    same_as_litert(packed.bytes())
+    unpacked = (
+        File("UNPACK", tflite.UnpackOptions(num=2, axis=axis)).input(*stacked).output(2, 3).output(2, 3)
+    )
+    same_as_litert(unpacked.bytes())
+
+
+def test_squeeze_and_expand_dims_are_reshapes() -> None:
+    squeeze = File("SQUEEZE", tflite.SqueezeOptions(squeeze_dims=[1])).input(2, 1, 3).output(2, 3)
+    assert [type(op) for op in same_as_litert(squeeze.bytes()).ops] == [Reshape]
+    expand = File("EXPAND_DIMS").input(2, 3).constant(1).output(2, 1, 3)
+    assert [type(op) for op in same_as_litert(expand.bytes()).ops] == [Reshape]
+
+
+def test_mean_over_axes_from_the_end() -> None:
+    file = (
+        File("MEAN", tflite.ReducerOptions(keep_dims=True))
+        .input(2, 5, 7)
+        .constant([-1, 1])
+        .output(2, 1, 1, scale=0.05)
+    )
+    assert same_as_litert(file.bytes()).ops[0].attributes == {"axes": (1, 2), "keepdims": True}
+
+
+def test_padding_with_zero_and_with_a_level() -> None:
+    pairs = [[0, 1], [2, 0]]
+    same_as_litert(File("PAD").input(3, 2).constant(pairs).output(4, 4).bytes())
+    fill = tflite.Quantization(scale=[0.1], zero_point=[3])
+    file = File("PADV2").input(3, 2).constant(pairs).constant([-9], ElementType.INT8, quantization=fill)
+    same_as_litert(file.output(4, 4).bytes())
+
+
+def test_paddings_may_be_wide_integers() -> None:
+    same_as_litert(File("PAD").input(3, 2).constant([[0, 1], [2, 0]], ElementType.INT64).output(4, 4).bytes())
+
+
+def test_operands_may_be_constants() -> None:
+    quant = tflite.Quantization(scale=[0.3], zero_point=[-4])
+    file = File("ADD", tflite.AddOptions(pot_scale_int16=False)).input(2, 3)
+    same_as_litert(file.constant(weights(3), ElementType.INT8, quantization=quant).output(2, 3).bytes())
+
+
+def test_a_shape_is_a_constant_that_nobody_needs() -> None:
+    graph = read(File("SHAPE").input(2, 3).output(2, type=ElementType.INT32, quantization=None).bytes())
+    assert (graph.ops, graph.outputs[0].constant.tolist()) == ((), [2, 3])
+
+
+@pytest.mark.parametrize("padding", Padding)
+@pytest.mark.parametrize(
+    ("kernel", "stride", "more"), [((3, 3), (2, 2), 0), ((2, 4), (1, 3), 0), ((1, 2), (2, 3), 1)]
+)
+@pytest.mark.parametrize("has_bias", [True, False])
+def test_transposed_convolutions(
+    padding: Padding, kernel: tuple[int, int], stride: tuple[int, int], more: int, has_bias: bool
+) -> None:
+    image, same = (3, 4), padding is Padding.SAME
+    steps = zip(image, stride, kernel, strict=True)
+    size = [i * s if same else (i - 1) * s + k + more for i, s, k in steps]
+    options = tflite.TransposeConvOptions(padding=padding, stride_h=stride[0], stride_w=stride[1])
+    file = File("TRANSPOSE_CONV", options).constant([1, *size, 5])
+    file.constant(weights(5, *kernel, 2), ElementType.INT8, quantization=per_channel(5, 0)).input(
+        1, *image, 2
+    )
+    if has_bias:
+        file.constant(RNG.integers(-999, 999, 5), quantization=per_channel(5, 0))
+    assert len(same_as_litert(file.output(1, *size, 5).bytes()).ops) == 1
+
+
+@pytest.mark.parametrize("batches", [(), (3,), (2, 3)], ids=str)
+@pytest.mark.parametrize("adj", [(False, False), (True, True)], ids=str)
+def test_matrix_products_of_any_rank(batches: tuple[int, ...], adj: tuple[bool, bool]) -> None:
+    options = tflite.BatchMatMulOptions(adj_x=adj[0], adj_y=adj[1])
+    a, b = (4, 5)[:: -1 if adj[0] else 1], (5, 7)[:: -1 if adj[1] else 1]
+    file = (
+        File("BATCH_MATMUL", options)
+        .input(*batches, *a)
+        .input(*batches, *b)
+        .output(*batches, 4, 7, scale=0.9)
+    )
+    same_as_litert(file.bytes())
+
+
+def test_names_are_made_fit_for_the_text() -> None:
+    file = File("ABS").input(4, name="serving default:0").output(4, name="a;b (c)")
+    graph = read(file.bytes())
+    assert [v.name for v in graph.values.values()] == ["serving_default_0", "a;b__c_"]
+    assert to_text(parse(to_text(graph))) == to_text(graph)
+
+
+def test_names_that_are_missing_or_double_are_made_unique() -> None:
+    assert list(read(File("ABS").input(4, name="").output(4, name="unnamed").bytes()).values) == [
+        "unnamed",
+        "unnamed_2",
+    ]
+
+
+def test_files_are_named_after_themselves(tmp_path: Path) -> None:
+    path = tmp_path / "my net.tflite"
+    path.write_bytes(File("ABS").input(4).output(4).bytes())
+    graph = read(path)
+    assert graph.name == "my_net"
+    assert graph.ops[0].source == "operator 0, ABS"
+
+
+def quick(code: str, **fields: Any) -> File:
+    return File(code).input(2, 3, **fields).output(2, 3)
+
+
+def refused_files() -> dict[str, tuple[File, str]]:
+    """Valid files that Pillion does not read, and what it says of them."""
+    add = File("ADD").input(2, 3)
+    asymmetric = tflite.Quantization(scale=[0.1], zero_point=[7])
+    connected = (
+        File("FULLY_CONNECTED").input(2, 3).constant(weights(5, 3), ElementType.INT8, quantization=asymmetric)
+    )
+    blocks = tflite.Quantization(scale=[0.1], zero_point=[0], details_type=2)
+    tanh = tflite.ConcatenationOptions(fused_activation=Activation.TANH)
+    filters = File("CONV_2D", tflite.Conv2DOptions(stride_w=1, stride_h=1)).input(1, 5, 5, 2)
+    slices = File("STRIDED_SLICE").input(7).constant([6]).constant([0]).constant([-1])
+    return {
+        "unknown operator": (quick("CUMSUM"), "operators are among"),
+        "custom operator": (quick("CUSTOM"), "operators are among"),
+        "uint8": (quick("ABS", type=ElementType.UINT8), "activations and weights are int8"),
+        "int16": (quick("ABS", type=ElementType.INT16, zero=0), "activations and weights are int8"),
+        "float16": (quick("ABS", type=ElementType.FLOAT16), "activations and weights are int8"),
+        "float model": (quick("ABS", type=ElementType.FLOAT32, quantization=None), "compute on int8"),
+        "int8 without scales": (quick("ABS", quantization=None), "compute on int8"),
+        "variable": (quick("ABS", is_variable=True), "neither sparse nor variables"),
+        "blockwise quantization": (quick("ABS", quantization=blocks), "scales and zero points"),
+        "weights that are not symmetric": (connected.absent().output(2, 5), "zero point 0"),
+        "weights made at run time": (filters.input(2, 3, 3, 2).absent().output(1, 3, 3, 2), "is a constant"),
+        "softmax with another beta": (
+            File("SOFTMAX", tflite.SoftmaxOptions(beta=0.5)).input(2, 3).output(2, 3),
+            "beta is 1",
+        ),
+        "fused tanh": (File("CONCATENATION", tanh).input(2).input(2).output(4), "no activation"),
+        "concatenation of different scales": (
+            File("CONCATENATION").input(2).input(2, scale=0.7).output(4),
+            "share scale",
+        ),
+        "backwards": (slices.output(6), "steps are positive"),
+        "fully connected that keeps no axes": (
+            File("FULLY_CONNECTED")
+            .input(2, 3, 4)
+            .constant(weights(5, 4), ElementType.INT8, quantization=per_channel(5, 0))
+            .output(2, 3, 5),
+            "the result is int8\\[6, 5\\]",
+        ),
+        "division into coarse steps": (File("DIV").input(2).input(2).output(2, scale=90.0), "every quotient"),
+        "transposed convolution that is too small": (
+            File("TRANSPOSE_CONV", tflite.TransposeConvOptions(padding=Padding.VALID, stride_h=2, stride_w=2))
+            .constant([1, 5, 5, 2])
+            .constant(weights(2, 3, 3, 2), ElementType.INT8, quantization=per_channel(2, 0))
+            .input(1, 3, 3, 2)
+            .output(1, 5, 5, 2),
+            "VALID",
+        ),
+        "wrong shape": (quick("TRANSPOSE").constant([1, 0]), "the result is int8\\[3, 2\\]"),
+        "missing operand": (add.output(2, 3), "operand 1 is there"),
+        "lost ratio": (File("MUL").input(2, scale=1e30).input(2, scale=1e30).output(2), "scale ratio"),
+        "undefined exponential": (File("EXP").input(2, scale=9.0).output(2), "undefined"),
+    }
+
+
+@pytest.mark.parametrize(("file", "words"), [pytest.param(*v, id=k) for k, v in refused_files().items()])
+def test_what_is_not_read_is_named(file: File, words: str) -> None:
+    with pytest.raises(PillionError, match=words) as caught:
+        read(file.bytes())
+    assert all((caught.value.rule, caught.value.here))
+
+
+def test_control_flow_and_other_versions_are_named() -> None:
+    model = quick("ABS").model()
+    model.subgraphs *= 2
+    with pytest.raises(PillionError, match="2 subgraphs"):
+        read(pack(model, tflite.IDENTIFIER))
+    with pytest.raises(PillionError, match="schema version is 3, found 4"):
+        read(pack(tflite.Model(version=4), tflite.IDENTIFIER))
+
+
+@pytest.mark.parametrize(
+    "raw", [b"", b"TFL3", b"\x7fELF\x02\x01\x01\0", bytes(100)], ids=["empty", "short", "elf", "zeros"]
+)
+def test_other_files_are_not_taken_for_models(raw: bytes) -> None:
+    with pytest.raises(PillionError, match="not a valid TensorFlow Lite file"):
+        read(raw)
+
+
+def test_a_missing_file_is_one_clear_error(tmp_path: Path) -> None:
+    with pytest.raises(PillionError, match="cannot be read"):
+        read(tmp_path / "absent.tflite")
+
+
+def test_constants_are_not_copied() -> None:
+    raw = (
+        File("ADD")
+        .input(64)
+        .constant(weights(64), ElementType.INT8, quantization=per_channel(1, 0))
+        .output(64)
+        .bytes()
+    )
+    held = next(v for v in read(raw).values.values() if v.is_constant).constant
+    assert held.dtype == DType.INT8.numpy
+    assert np.shares_memory(held, np.frombuffer(raw, np.uint8))
+
+
+def test_reading_needs_neither_torch_nor_litert() -> None:
+    code = (
+        "import sys; from pillion.importers.tflite import read; from pillion.errors import PillionError\n"
+        "try:\n    read(b'')\nexcept PillionError:\n"
+        "    print(sorted({'torch', 'tensorflow', 'ai_edge_litert'} & set(sys.modules)))"
+    )
+    answer = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert answer.stdout.strip() == "[]"
+
+
+def test_what_a_window_counts_survives_the_round_trip() -> None:
+    pool = AvgPool2d(
+        x=value("x", (1, 6, 6, 1)),
+        y=value("y", (1, 3, 3, 1)),
+        kernel=(3, 3),
+        stride=(2, 2),
+        padding=(0, 0, 1, 1),
+    )
+    again = read(emit(graph_of(pool))).ops[0]
+    assert again.attributes == pool.attributes
