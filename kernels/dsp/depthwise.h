@@ -12,25 +12,32 @@ typedef struct {
     const int16_t *x;
     int32_t pitch;  /* bytes from a row of the plane to the next */
     int8_t *y;
-    int32_t stride; /* bytes from one output to the next */
+    int32_t stride; /* bytes from one output of a row to the next */
     /*  0 */ int32_t round, multiplier, right, bias;
-    /* 16 */ int32_t row_bytes;    /* of the plane, that the fours of a row of outputs move over */
-    /* 20 */ int32_t x_skip;       /* from the last outputs of a row to the first of the next */
-    /* 24 */ int32_t rows;
-    /* 28 */ int32_t rest;         /* outputs of a row that are no whole four */
-    /* 32 */ uint32_t rectified;   /* then the address of the requantization of fours */
-    /* 36 */ int32_t row_end;      /* the loop's own */
-    /* 40 */ uint32_t requantize;  /* the loop's own: the address in use */
-    /* 44 */ uint32_t weights[21];
+    /* 16 */ int32_t row_bytes;      /* of the plane, that the fours of a row of outputs move over */
+    /* 20 */ int32_t x_skip, y_skip; /* from behind the fours to the next row */
+    /* 28 */ int32_t rows;
+    /* 32 */ int32_t row_end;        /* the loop's own */
+    /* Addresses in the loop: */
+    /* 36 */ uint32_t sums;          /* what to do with four sums now */
+    /* 40 */ uint32_t fours;         /* ... while there are fours */
+    /* 44 */ uint32_t end_of_row;    /* what to do after the fours */
+    /* 48 */ uint32_t rest;          /* ... with the one, two or three sums that are left then */
+    /* 52 */ uint32_t weights[21];
     const pillion_depthwise_s8_dsp_params *layer;
     const int8_t *unpacked; /* the channel's weights */
+    int32_t y_step;         /* bytes from a row of outputs to the next */
 } pillion_dsp_channel;
 
-/* Computes a channel whose weights are still to be expanded. */
-typedef void pillion_dsp_channel_method(pillion_dsp_channel *channel);
+/* The loop over a channel, and the places in it that the addresses are chosen from. */
+typedef struct {
+    void (*expand)(pillion_dsp_channel *channel); /* its weights */
+    void (*rows)(const pillion_dsp_channel *channel);
+    const uint8_t *fours, *fours_rectified, *next_row, *pair, *one, *two, *three_more, *three;
+} pillion_dsp_method;
 
 void pillion_dsp_depthwise(const pillion_depthwise_s8_dsp_params *p, const int8_t *x, int8_t *y, void *scratch,
-                           pillion_dsp_channel_method *method);
+                           const pillion_dsp_method *method);
 
 /* Twice two weights, in a word. */
 static inline uint32_t pillion_dsp_twice(int8_t low, int8_t high) {
@@ -54,29 +61,67 @@ static inline void pillion_dsp_expand_5x5(pillion_dsp_channel *channel) {
     }
 }
 
-/* Text that the loops have in common. ENTER starts a row of outputs and LEAVE ends it; between them four sums are made,
- * in r7 to r10, with r0 the plane, r11 the pitch, r12 y and lr the stride. `end` is the offset in the channel of what
- * lies behind the weights, `copy` copies all words between there and `right`. */
+/* The text of a loop called `name` over the rows of a channel. `copy` copies its frame, of which `words` are taken and
+ * which ends at offset `end` of the channel; `four` makes four sums in r7 to r10, with r0 the plane, r11 the pitch, r12 y
+ * and lr the stride, and `two` the first two of them; `moved` are the bytes of the plane that four outputs pass. */
 #define PILLION_DSP_COPY(registers) "ldmdb r0!, " registers "\n" "push " registers "\n"
-#define PILLION_DSP_ENTER(end, copy)                               \
+#define PILLION_DSP_PLACE(name, place) ".global pillion_dsp_" name "_" place "\n" "pillion_dsp_" name "_" place ":\n"
+#define PILLION_DSP_ROWS(name, end, copy, bytes, four, two, moved) \
     "push {r4-r11, lr}\n"                                          \
     "add r0, r0, " end "\n" copy                                   \
-    "ldr r2, [sp, #32]\n"                                          \
-    "adr r1, 84f\n"                                                \
-    "cmp r2, #0\n"                                                 \
-    "it ne\n"                                                      \
-    "adrne r1, 83f\n"                                              \
-    "orr r1, r1, #1\n"                                             \
-    "str r1, [sp, #32]\n"                                          \
-    "str r1, [sp, #40]\n"                                          \
     "ldmdb r0, {r0, r11, r12, lr}\n"                               \
-    "81:\n" /* a row of outputs */                                 \
+    "1:\n" /* a row of outputs */                                  \
     "ldr r1, [sp, #16]\n"                                          \
     "add r1, r0, r1\n"                                             \
-    "str r1, [sp, #36]\n"                                          \
+    "str r1, [sp, #32]\n"                                          \
     "cmp r0, r1\n"                                                 \
-    "beq.w 85f\n"                                                  \
-    "82:\n" /* four outputs */
+    "beq.w 4f\n"                                                   \
+    "2:\n" four                                                    \
+    "ldmia.w sp, {r2-r4}\n"                                        \
+    "ldr pc, [sp, #36]\n"                                          \
+    PILLION_DSP_PLACE(name, "fours_rectified")                     \
+    PILLION_DSP_FOUR(PILLION_DSP_REQUANTIZE_RECTIFIED)             \
+    "b 3f\n"                                                       \
+    PILLION_DSP_PLACE(name, "fours")                               \
+    PILLION_DSP_FOUR(PILLION_DSP_REQUANTIZE)                       \
+    "3:\n"                                                         \
+    "strb r7, [r12]\n"                                             \
+    "strb r8, [r12, lr]\n"                                         \
+    "strb r9, [r12, lr, lsl #1]\n"                                 \
+    "add r12, r12, lr, lsl #1\n"                                   \
+    "strb r10, [r12, lr]\n"                                        \
+    "add r12, r12, lr, lsl #1\n"                                   \
+    "ldr r1, [sp, #32]\n"                                          \
+    "adds r0, r0, " moved "\n"                                     \
+    "cmp r0, r1\n"                                                 \
+    "bne.w 2b\n"                                                   \
+    "4:\n"                                                         \
+    "ldr pc, [sp, #44]\n"                                          \
+    PILLION_DSP_PLACE(name, "three_more")                          \
+    "ldr r1, [sp, #48]\n"                                          \
+    "str r1, [sp, #36]\n"                                          \
+    "b.w 2b\n"                                                     \
+    PILLION_DSP_PLACE(name, "pair") two                            \
+    "ldmia.w sp, {r2-r4}\n"                                        \
+    "ldr pc, [sp, #48]\n"                                          \
+    PILLION_DSP_PLACE(name, "three")                               \
+    "ldr r1, [sp, #40]\n"                                          \
+    "str r1, [sp, #36]\n" PILLION_DSP_REQUANTIZE("r9")             \
+    "strb r9, [r12, lr, lsl #1]\n"                                 \
+    PILLION_DSP_PLACE(name, "two") PILLION_DSP_REQUANTIZE("r8")    \
+    "strb r8, [r12, lr]\n"                                         \
+    PILLION_DSP_PLACE(name, "one") PILLION_DSP_REQUANTIZE("r7")    \
+    "strb r7, [r12]\n"                                             \
+    PILLION_DSP_PLACE(name, "next_row")                            \
+    "ldrd r1, r2, [sp, #20]\n"                                     \
+    "ldr r3, [sp, #28]\n"                                          \
+    "add r0, r0, r1\n"                                             \
+    "add r12, r12, r2\n"                                           \
+    "subs r3, r3, #1\n"                                            \
+    "str r3, [sp, #28]\n"                                          \
+    "bne.w 1b\n"                                                   \
+    "add sp, sp, " bytes "\n"                                      \
+    "pop {r4-r11, pc}\n"
 
 /* A sum to an output; r1 is clobbered, r2 round, r3 multiplier, r4 right. */
 #define PILLION_DSP_REQUANTIZE(s)      \
@@ -89,52 +134,15 @@ static inline void pillion_dsp_expand_5x5(pillion_dsp_channel *channel) {
     "asr " s ", " s ", r4\n"                \
     "ssat " s ", #8, " s "\n"
 #define PILLION_DSP_FOUR(one) one("r7") one("r8") one("r9") one("r10")
-#define PILLION_DSP_LAST(s) PILLION_DSP_REQUANTIZE(s) "strb " s ", [r12]\n" "add r12, r12, lr\n"
 
-/* The sums r7 to r10 of four outputs, or of the fewer that end a row. `moved` is what these pass of the plane. */
-#define PILLION_DSP_LEAVE(moved, bytes)                     \
-    "ldmia.w sp, {r2-r4}\n"                                 \
-    "ldr pc, [sp, #40]\n"                                   \
-    ".balign 4\n"                                           \
-    "83:\n" PILLION_DSP_FOUR(PILLION_DSP_REQUANTIZE_RECTIFIED) \
-    "b 1f\n"                                                \
-    ".balign 4\n"                                           \
-    "84:\n" PILLION_DSP_FOUR(PILLION_DSP_REQUANTIZE)        \
-    "1:\n"                                                  \
-    "strb r7, [r12]\n"                                      \
-    "strb r8, [r12, lr]\n"                                  \
-    "strb r9, [r12, lr, lsl #1]\n"                          \
-    "add r12, r12, lr, lsl #1\n"                            \
-    "strb r10, [r12, lr]\n"                                 \
-    "add r12, r12, lr, lsl #1\n"                            \
-    "ldr r1, [sp, #36]\n"                                   \
-    "adds r0, r0, " moved "\n"                              \
-    "cmp r0, r1\n"                                          \
-    "bne.w 82b\n"                                           \
-    "85:\n"                                                 \
-    "ldr r1, [sp, #28]\n"                                   \
-    "cbz r1, 2f\n"                                          \
-    "adr r1, 1f\n"                                          \
-    "orr r1, r1, #1\n"                                      \
-    "str r1, [sp, #40]\n"                                   \
-    "b.w 82b\n"                                             \
-    ".balign 4\n"                                           \
-    "1:\n" /* one to three outputs */                       \
-    "ldr r5, [sp, #28]\n" PILLION_DSP_LAST("r7")            \
-    "cmp r5, #2\n"                                          \
-    "blt 1f\n" PILLION_DSP_LAST("r8")                       \
-    "beq 1f\n" PILLION_DSP_LAST("r9")                       \
-    "1:\n"                                                  \
-    "adds r0, r0, " moved "\n"                              \
-    "ldr r1, [sp, #32]\n"                                   \
-    "str r1, [sp, #40]\n"                                   \
-    "2:\n"                                                  \
-    "ldrd r1, r2, [sp, #20]\n"                              \
-    "add r0, r0, r1\n"                                      \
-    "subs r2, r2, #1\n"                                     \
-    "str r2, [sp, #24]\n"                                   \
-    "bne.w 81b\n"                                          \
-    "add sp, sp, " bytes "\n"                               \
-    "pop {r4-r11, pc}\n"
+/* The places of a loop, for C. */
+#define PILLION_DSP_METHOD(name, expand)                                                                               \
+    extern const uint8_t pillion_dsp_##name##_fours[], pillion_dsp_##name##_fours_rectified[],                         \
+        pillion_dsp_##name##_next_row[], pillion_dsp_##name##_pair[], pillion_dsp_##name##_one[],                      \
+        pillion_dsp_##name##_two[], pillion_dsp_##name##_three_more[], pillion_dsp_##name##_three[];                   \
+    static const pillion_dsp_method method = {                                                                         \
+        expand, rows, pillion_dsp_##name##_fours, pillion_dsp_##name##_fours_rectified, pillion_dsp_##name##_next_row, \
+        pillion_dsp_##name##_pair, pillion_dsp_##name##_one, pillion_dsp_##name##_two,                                 \
+        pillion_dsp_##name##_three_more, pillion_dsp_##name##_three}
 
 #endif

@@ -8,36 +8,45 @@
 #if PILLION_HAS_DSP
 
 /* r0 plane, r1 other rows of it, r2-r4 inputs, r5 r6 weights, r7-r10 sums, r11 pitch, r12 y, lr stride. */
-#define PRODUCTS(row, weights, s0, s1, s2, s3) \
-    "ldmia.w " row ", {r2-r4}\n"               \
-    "ldrd r5, r6, [sp, " weights "]\n"         \
-    "smlad r7, r2, r5, " s0 "\n"               \
-    "smlad r8, r3, r5, " s1 "\n"               \
-    "smlad r9, r4, r5, " s2 "\n"               \
-    "smlabt r7, r3, r6, r7\n"                  \
-    "smlabt r8, r4, r6, r8\n"                  \
-    "ldrd r2, r3, [" row ", #12]\n"            \
-    "smlad r10, r2, r5, " s3 "\n"              \
-    "smlabt r9, r2, r6, r9\n"                  \
+#define FOUR(row, weights, s0, s1, s2, s3)  \
+    "ldmia.w " row ", {r2-r4}\n"            \
+    "ldrd r5, r6, [sp, " weights "]\n"      \
+    "smlad r7, r2, r5, " s0 "\n"            \
+    "smlad r8, r3, r5, " s1 "\n"            \
+    "smlad r9, r4, r5, " s2 "\n"            \
+    "smlabt r7, r3, r6, r7\n"               \
+    "smlabt r8, r4, r6, r8\n"               \
+    "ldrd r2, r3, [" row ", #12]\n"         \
+    "smlad r10, r2, r5, " s3 "\n"           \
+    "smlabt r9, r2, r6, r9\n"               \
     "smlabt r10, r3, r6, r10\n"
-#define NEXT_PRODUCTS(row, weights) PRODUCTS(row, weights, "r7", "r8", "r9", "r10")
+#define NEXT_FOUR(row, weights) FOUR(row, weights, "r7", "r8", "r9", "r10")
+#define TWO(row, weights, s0, s1)           \
+    "ldmia.w " row ", {r2-r4}\n"            \
+    "ldrd r5, r6, [sp, " weights "]\n"      \
+    "smlad r7, r2, r5, " s0 "\n"            \
+    "smlad r8, r3, r5, " s1 "\n"            \
+    "smlabt r7, r3, r6, r7\n"               \
+    "smlabt r8, r4, r6, r8\n"
+
+/* The bias goes where the sum is that is written last. */
+#define BIAS_OF_FOUR "ldr r10, [sp, #12]\n"
+#define BIAS_OF_TWO "ldr r8, [sp, #12]\n"
 
 ASM_FUNCTION static void rows(UNUSED const pillion_dsp_channel *channel) {
-    __asm volatile(PILLION_DSP_ENTER("#88", PILLION_DSP_COPY("{r1-r9}") PILLION_DSP_COPY("{r1-r9}"))
-                   "ldr r10, [sp, #12]\n" /* the bias, in the sum that is written last */
-                   PRODUCTS("r0", "#44", "r10", "r10", "r10", "r10")
-                   "add r1, r0, r11\n" NEXT_PRODUCTS("r1", "#52")
-                   "add r1, r1, r11\n" NEXT_PRODUCTS("r1", "#60")
-                   PILLION_DSP_LEAVE("#16", "#72"));
-}
-
-static void channel_3x3_stride2(pillion_dsp_channel *channel) {
-    pillion_dsp_expand_3x3(channel);
-    rows(channel);
+    __asm volatile(PILLION_DSP_ROWS("3x3_stride2", "#96", PILLION_DSP_COPY("{r1-r10}") PILLION_DSP_COPY("{r1-r10}"), "#80",
+                                    BIAS_OF_FOUR FOUR("r0", "#52", "r10", "r10", "r10", "r10")
+                                    "add r1, r0, r11\n" NEXT_FOUR("r1", "#60")
+                                    "add r1, r1, r11\n" NEXT_FOUR("r1", "#68"),
+                                    BIAS_OF_TWO TWO("r0", "#52", "r8", "r8")
+                                    "add r1, r0, r11\n" TWO("r1", "#60", "r7", "r8")
+                                    "add r1, r1, r11\n" TWO("r1", "#68", "r7", "r8"),
+                                    "#16"));
 }
 
 void pillion_depthwise_3x3_stride2_s8_dsp(const pillion_depthwise_3x3_stride2_s8_dsp_params *p, const int8_t *x, int8_t *y,
-                                  void *scratch) {
-    pillion_dsp_depthwise(p, x, y, scratch, channel_3x3_stride2);
+                                          void *scratch) {
+    PILLION_DSP_METHOD(3x3_stride2, pillion_dsp_expand_3x3);
+    pillion_dsp_depthwise(p, x, y, scratch, &method);
 }
 #endif

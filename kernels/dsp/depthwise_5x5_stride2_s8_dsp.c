@@ -8,9 +8,9 @@
 #if PILLION_HAS_DSP
 
 /* r0 plane, r1-r4 inputs, r5 r6 weights, r7-r10 sums, r11 pitch, r12 y, lr stride. */
-#define PRODUCTS(even, last, s0, s1, s2, s3) \
+#define FOUR(at, s0, s1, s2, s3)     \
     "ldmia.w r0, {r1-r4}\n"                  \
-    "ldrd r5, r6, [sp, " even "]\n"          \
+    "ldrd r5, r6, [sp, #" at "]\n"          \
     "smlad r7, r1, r5, " s0 "\n"             \
     "smlad r8, r2, r5, " s1 "\n"             \
     "smlad r9, r3, r5, " s2 "\n"             \
@@ -20,29 +20,43 @@
     "smlad r8, r3, r6, r8\n"                 \
     "smlad r9, r4, r6, r9\n"                 \
     "smlad r10, r1, r6, r10\n"               \
-    "ldr r5, [sp, " last "]\n"               \
+    "ldr r5, [sp, #" at " + 12]\n"               \
     "smlabt r7, r3, r5, r7\n"                \
     "smlabt r8, r4, r5, r8\n"                \
     "smlabt r9, r1, r5, r9\n"                \
     "smlabt r10, r2, r5, r10\n"
-#define NEXT_PRODUCTS(even, last) "add r0, r0, r11\n" PRODUCTS(even, last, "r7", "r8", "r9", "r10")
+#define TWO(at, s0, s1)              \
+    "ldmia.w r0, {r1-r4}\n"                  \
+    "ldrd r5, r6, [sp, #" at "]\n"          \
+    "smlad r7, r1, r5, " s0 "\n"             \
+    "smlad r8, r2, r5, " s1 "\n"             \
+    "smlad r7, r2, r6, r7\n"                 \
+    "smlad r8, r3, r6, r8\n"                 \
+    "ldr r5, [sp, #" at " + 12]\n"               \
+    "smlabt r7, r3, r5, r7\n"                \
+    "smlabt r8, r4, r5, r8\n"
+
+/* The bias goes where the sum is that is written last. */
+#define BIAS_OF_FOUR "ldr r10, [sp, #12]\n"
+#define BIAS_OF_TWO "ldr r8, [sp, #12]\n"
+
+/* The other four rows of the kernel, whose weights lie at these offsets; then back to the first. */
+#define FOUR_MORE_ROWS(sums) \
+    ".irp at, 68, 84, 100, 116\n" \
+    "add r0, r0, r11\n" sums \
+    ".endr\n" \
+    "sub r0, r0, r11, lsl #2\n"
 
 ASM_FUNCTION static void rows(UNUSED const pillion_dsp_channel *channel) {
-    __asm volatile(PILLION_DSP_ENTER("#144", PILLION_DSP_COPY("{r1-r8}") PILLION_DSP_COPY("{r1-r8}")
-                                                 PILLION_DSP_COPY("{r1-r8}") PILLION_DSP_COPY("{r1-r8}"))
-                   "ldr r10, [sp, #12]\n" /* the bias, in the sum that is written last */
-                   PRODUCTS("#44", "#56", "r10", "r10", "r10", "r10") NEXT_PRODUCTS("#60", "#72")
-                   NEXT_PRODUCTS("#76", "#88") NEXT_PRODUCTS("#92", "#104") NEXT_PRODUCTS("#108", "#120")
-                   "sub r0, r0, r11, lsl #2\n" PILLION_DSP_LEAVE("#16", "#128"));
-}
-
-static void channel_5x5_stride2(pillion_dsp_channel *channel) {
-    pillion_dsp_expand_5x5(channel);
-    rows(channel);
+    __asm volatile(PILLION_DSP_ROWS(
+        "5x5_stride2", "#148", PILLION_DSP_COPY("{r1-r11}") PILLION_DSP_COPY("{r1-r11}") PILLION_DSP_COPY("{r1-r11}"), "#132",
+        BIAS_OF_FOUR FOUR("52", "r10", "r10", "r10", "r10") FOUR_MORE_ROWS(FOUR("\\at", "r7", "r8", "r9", "r10")),
+        BIAS_OF_TWO TWO("52", "r8", "r8") FOUR_MORE_ROWS(TWO("\\at", "r7", "r8")), "#16"));
 }
 
 void pillion_depthwise_5x5_stride2_s8_dsp(const pillion_depthwise_5x5_stride2_s8_dsp_params *p, const int8_t *x, int8_t *y,
-                                  void *scratch) {
-    pillion_dsp_depthwise(p, x, y, scratch, channel_5x5_stride2);
+                                          void *scratch) {
+    PILLION_DSP_METHOD(5x5_stride2, pillion_dsp_expand_5x5);
+    pillion_dsp_depthwise(p, x, y, scratch, &method);
 }
 #endif

@@ -16,20 +16,28 @@ static int32_t window_sum(const pillion_depthwise_s8_dsp_params *p, const int16_
     return sum;
 }
 
-static void channel_any(pillion_dsp_channel *channel) {
+static void expand_nothing(pillion_dsp_channel *channel) {
+    (void)channel;
+}
+
+static void rows(const pillion_dsp_channel *channel) {
     const pillion_depthwise_s8_dsp_params *const p = channel->layer;
     const int32_t row = channel->pitch / 2;
-    for (int32_t oy = 0; oy < p->out_h; oy++, channel->x += p->stride_h * row) {
-        const int16_t *x = channel->x;
-        for (int32_t ox = 0; ox < p->out_w; ox++, x += p->stride_w, channel->y += channel->stride) {
+    const int16_t *top = channel->x;
+    int8_t *left = channel->y;
+    for (int32_t oy = 0; oy < p->out_h; oy++, top += p->stride_h * row, left += channel->y_step) {
+        const int16_t *x = top;
+        int8_t *y = left;
+        for (int32_t ox = 0; ox < p->out_w; ox++, x += p->stride_w, y += channel->stride) {
             const int32_t twice = channel->bias + 2 * window_sum(p, x, p->dilation_h * row, channel->unpacked);
-            *channel->y = (int8_t)pillion_dsp_requantize(twice, channel->round, channel->multiplier, channel->right);
+            *y = (int8_t)pillion_dsp_requantize(twice, channel->round, channel->multiplier, channel->right);
         }
     }
 }
 
 void pillion_depthwise_any_s8_dsp(const pillion_depthwise_any_s8_dsp_params *p, const int8_t *x, int8_t *y,
                                   void *scratch) {
-    pillion_dsp_depthwise(p, x, y, scratch, channel_any);
+    static const pillion_dsp_method method = {.expand = expand_nothing, .rows = rows};
+    pillion_dsp_depthwise(p, x, y, scratch, &method);
 }
 #endif

@@ -14,27 +14,30 @@ static inline int32_t least(int32_t a, int32_t b) {
 
 /* How to copy a channel: what the image has of the plane, row by row. */
 typedef struct {
-    int32_t c; /* bytes from one pixel to the next */
+    int32_t step; /* bytes from one pixel of a row to the next */
     int32_t fours, rows;
     int32_t x_skip, to_skip; /* from the end of a row to the next */
     uint32_t ends; /* 1: a number before the first whole word; 2: two after the fours; 4: one at the end */
 } channel_copy;
 
+/* Rows of the plane are columns of the image where the layer is transposed. */
 static channel_copy copy_of(const pillion_depthwise_s8_dsp_params *p, int32_t plane_rows, int32_t plane_columns) {
+    const int32_t step = p->transposed != 0 ? p->in_h * p->in_c : p->in_c;
+    const int32_t row_step = p->transposed != 0 ? p->in_c : p->in_w * p->in_c;
     const int32_t reach = least(p->in_w, plane_columns - p->pad_left);
     const int32_t columns = reach > 0 ? reach : 0;
     const int32_t before = p->pad_left % 2 != 0 && columns > 0;
     const int32_t after = columns - before;
-    const channel_copy copy = {p->in_c,
+    const channel_copy copy = {step,
                                after / 4,
                                least(p->in_h, plane_rows - p->pad_top),
-                               (p->in_w - columns) * p->in_c,
+                               row_step - columns * step,
                                2 * (plane_columns - columns),
                                (uint32_t)(before | (after & 2) | (after & 1) << 2)};
     return copy;
 }
 
-/* r0 plane, r1 x, r2 c, r3 fours, r4 rows, r5 x_skip, r6 to_skip, r7 ends, r8 3 c, r9-r12 four numbers, lr fours left. */
+/* r0 plane, r1 x, r2 step, r3 fours, r4 rows, r5 x_skip, r6 to_skip, r7 ends, r8 3 steps, r9-r12 four numbers, lr fours left. */
 ASM_FUNCTION static void copy_channel(UNUSED const channel_copy *copy, UNUSED const int8_t *x, UNUSED int16_t *to) {
     __asm volatile("push {r4-r11, lr}\n"
                    "mov r12, r0\n"
@@ -93,37 +96,62 @@ static inline int is_empty(const channel_copy *copy) {
     return copy->rows <= 0 || (copy->fours == 0 && copy->ends == 0);
 }
 
+static uint32_t thumb(const uint8_t *place) {
+    return (uint32_t)(uintptr_t)place | 1u;
+}
+
+/* Where the loop goes on: by the outputs of a row that are no whole four, and by whether negative sums matter. */
+static void choose_places(pillion_dsp_channel *channel, const pillion_dsp_method *m, int32_t rest, int32_t rectified) {
+    channel->fours = thumb(rectified != 0 ? m->fours_rectified : m->fours);
+    channel->sums = channel->fours;
+    channel->end_of_row = thumb(rest == 0 ? m->next_row : rest == 3 ? m->three_more : m->pair);
+    channel->rest = thumb(rest == 3 ? m->three : rest == 2 ? m->two : m->one);
+}
+
+static void all_channels(const pillion_depthwise_s8_dsp_params *p, pillion_dsp_channel *channel, const channel_copy *copy,
+                         int16_t *plane, const int8_t *x, int8_t *y, const pillion_dsp_method *method) {
+    int16_t *const image = plane + p->pad_top * channel->pitch / 2 + p->pad_left;
+    const int32_t *constants = p->constants;
+    int32_t copies = 0; /* output channels that the plane is still good for */
+    channel->unpacked = p->weights;
+    for (int32_t c = 0; c < p->out_c; c++, constants += 3) {
+        if (copies == 0) {
+            copies = p->out_c / p->in_c;
+            if (!is_empty(copy)) {
+                copy_channel(copy, x, image);
+            }
+            x++;
+        }
+        copies--;
+        channel->bias = constants[0], channel->round = constants[1], channel->multiplier = constants[2];
+        channel->right = __builtin_ctz((uint32_t)channel->round) + 1;
+        channel->y = y + c;
+        method->expand(channel);
+        method->rows(channel);
+        channel->unpacked += p->kernel_h * p->kernel_w;
+    }
+}
+
 void pillion_dsp_depthwise(const pillion_depthwise_s8_dsp_params *p, const int8_t *x, int8_t *y, void *scratch,
-                           pillion_dsp_channel_method *method) {
-    const int32_t fours = (p->out_w + TOGETHER - 1) / TOGETHER;
-    const int32_t columns = ((TOGETHER * fours - 1) * p->stride_w + (p->kernel_w - 1) * p->dilation_w + 2) & ~1;
+                           const pillion_dsp_method *method) {
+    const int32_t rest = p->out_w % TOGETHER;
+    const int32_t whole = p->out_w - rest;
+    const int32_t outputs = whole + (rest == 0 ? 0 : rest == 3 ? 4 : 2);
+    const int32_t columns = ((outputs - 1) * p->stride_w + (p->kernel_w - 1) * p->dilation_w + 2) & ~1;
     const int32_t rows = (p->out_h - 1) * p->stride_h + (p->kernel_h - 1) * p->dilation_h + 1;
     const channel_copy copy = copy_of(p, rows, columns);
-    int16_t *const plane = scratch;
-    int16_t *const image = plane + p->pad_top * columns + p->pad_left;
-    fill(plane, rows * columns, p->in_zp);
-    pillion_dsp_channel channel = {.pitch = 2 * columns, .stride = p->out_c, .rows = p->out_h, .layer = p};
-    channel.rest = p->out_w % TOGETHER;
-    channel.row_bytes = 2 * p->stride_w * (p->out_w - channel.rest);
-    channel.x_skip = 2 * (p->stride_h * columns - p->stride_w * TOGETHER * fours);
-    channel.rectified = (uint32_t)p->rectified;
-    const int32_t multiplier = p->out_c / p->in_c;
+    fill(scratch, rows * columns, p->in_zp);
+    pillion_dsp_channel channel = {.x = scratch, .pitch = 2 * columns, .rows = p->out_h, .layer = p};
+    channel.stride = p->transposed != 0 ? p->out_h * p->out_c : p->out_c;
+    channel.y_step = p->transposed != 0 ? p->out_c : p->out_w * p->out_c;
+    channel.row_bytes = 2 * p->stride_w * whole;
+    channel.x_skip = 2 * p->stride_h * columns - channel.row_bytes;
+    channel.y_skip = channel.y_step - whole * channel.stride;
+    choose_places(&channel, method, rest, p->rectified);
+    const int32_t image_bytes = p->out_h * p->out_w * p->out_c;
     for (int32_t n = 0; n < p->batch; n++) {
-        const int32_t *constants = p->constants;
-        const int8_t *weights = p->weights;
-        for (int32_t c = 0; c < p->out_c; c++, constants += 3, weights += p->kernel_h * p->kernel_w) {
-            if (c % multiplier == 0 && !is_empty(&copy)) {
-                copy_channel(&copy, x + c / multiplier, image);
-            }
-            channel.bias = constants[0], channel.round = constants[1], channel.multiplier = constants[2];
-            channel.right = __builtin_ctz((uint32_t)channel.round) + 1;
-            channel.x = plane, channel.y = y + c;
-            channel.unpacked = weights;
-            method(&channel);
-        }
-        x += p->in_h * p->in_w * p->in_c, y += p->out_h * p->out_w * p->out_c;
+        all_channels(p, &channel, &copy, scratch, x + n * p->in_h * p->in_w * p->in_c, y + n * image_bytes, method);
     }
-    const int32_t count = p->batch * p->out_h * p->out_w * p->out_c;
-    pillion_dsp_clamp(y - count, count, p->low, p->high);
+    pillion_dsp_clamp(y, p->batch * image_bytes, p->low, p->high);
 }
 #endif

@@ -44,11 +44,12 @@ typedef pillion_conv2d_s8_dsp_params pillion_conv2d_thin_s8_dsp_params;
 void pillion_conv2d_thin_s8_dsp(const pillion_conv2d_thin_s8_dsp_params *p, const int8_t *x, int8_t *y, void *scratch);
 
 /* Depthwise convolution, any padding; output channel = input channel * (out_c / in_c) + m. y may be x where the image is
- * the only one and y is not larger. */
+ * the only one and y is not larger. The loops take four outputs of a row together: where the height is better for that
+ * than the width, the layer is transposed, which means that whatever is called h here is the image's w, and w its h. */
 typedef struct {
     int32_t batch, in_h, in_w, in_c, out_h, out_w;
     int32_t kernel_h, kernel_w, stride_h, stride_w, dilation_h, dilation_w, pad_top, pad_left;
-    int32_t in_zp, low, high, out_c, rectified;
+    int32_t in_zp, low, high, out_c, rectified, transposed;
     const int8_t *weights;    /* [out_c][kernel_h][kernel_w], and bytes that fill the last word */
     const int32_t *constants; /* [out_c] of 2 * (bias - in_zp * sum(w)), (2 * out_zp + 1) << (right shift - 1), multiplier */
 } pillion_depthwise_s8_dsp_params;

@@ -141,21 +141,44 @@ def takes_depthwise(op: DepthwiseConv2d, window: Window | None) -> tuple[Verdict
     return (Verdict("window", window in (got, None), str(window), str(got)), constants, *numbers)
 
 
+def swapped(params: Params) -> Params:
+    """Heights and widths exchanged."""
+    other = {"_h": "_w", "_w": "_h", "_top": "_left", "_left": "_top"}
+    ends = {key: next((end for end in other if key.endswith(end)), "") for key in params}
+    return {key: params[key.removesuffix(end) + other.get(end, "")] for key, end in ends.items()}
+
+
+def outputs_computed(width: int) -> int:
+    """Of a row of outputs: fours, and then two or four more."""
+    return width // 4 * 4 + (0, 2, 2, 4)[width % 4]
+
+
+def is_transposed(op: DepthwiseConv2d) -> bool:
+    """Whether fours fit the height better than the width. A row is worth about one output of overhead."""
+    h, w = op.y.shape[1:3]
+    return (outputs_computed(h) + 1) * w < (outputs_computed(w) + 1) * h
+
+
 def calls_depthwise(op: DepthwiseConv2d, routine: Routine) -> tuple[Call, ...]:
-    sizes = geometry(op)
+    transposed = is_transposed(op)
+    channels = channels_of(op)
+    if transposed:
+        weights = channels.weights.reshape(-1, *op.kernel).swapaxes(1, 2)
+        channels = replace(channels, weights=weights.reshape(channels.weights.shape))
+    sizes = swapped(geometry(op)) if transposed else geometry(op)
     bounds = {"in_zp": op.x.zero_point, "low": op.low, "high": op.high, "out_c": op.out_channels}
-    params = {**sizes, **bounds, **dsp_pack.pack_depthwise(channels_of(op), op.low)}
+    packed = dsp_pack.pack_depthwise(channels, op.low)
+    params = {**sizes, **bounds, "rectified": packed["rectified"], "transposed": int(transposed), **packed}
     return (Call(routine, params, (op.x,), op.y),)
 
 
 def scratch_depthwise(op: DepthwiseConv2d) -> int:
-    """The plane of one channel, and the last row of outputs."""
-    out_h, out_w = op.y.shape[1], 4 * in_fours(op.y.shape[2])
-    rows, columns = (
-        (out - 1) * stride + (kernel - 1) * dilation + 1
-        for out, stride, kernel, dilation in zip((out_h, out_w), op.stride, op.kernel, op.dilation, strict=True)
-    )
-    return rows * (2 * columns + 3 & ~3) + out_w
+    """The plane of one channel."""
+    axes = list(zip(op.y.shape[1:3], op.stride, op.kernel, op.dilation, strict=True))
+    (out_h, *rows), (out_w, *columns) = axes[::-1] if is_transposed(op) else axes
+    height = (out_h - 1) * rows[0] + (rows[1] - 1) * rows[2] + 1
+    width = (outputs_computed(out_w) - 1) * columns[0] + (columns[1] - 1) * columns[2] + 1
+    return height * (2 * width + 3 & ~3)
 
 
 def in_place_depthwise(op: DepthwiseConv2d) -> tuple[Value, ...]:
