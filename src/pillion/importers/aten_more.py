@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Rows for products of tensors, transposed convolution, resizing, slopes, divisions, sums and extrema."""
+"""Rows for products of tensors, transposed convolution, resizing, slopes, divisions, sums and extrema: with them, `ROWS` is
+the whole table."""
 
 from __future__ import annotations
 
@@ -33,6 +34,8 @@ from pillion.ops.resize import ResizeBilinear, ResizeNearest
 from pillion.ops.transpose_conv import TransposeConv2d
 
 ROWS[aten.div.Tensor] = broadcasting(Div)
+
+__all__ = ["ROWS"]
 
 # --- products ---------------------------------------------------------------------------------------------------------
 

@@ -15,7 +15,7 @@ import torch
 from torch.fx import GraphModule, Node
 
 from pillion.errors import PillionError
-from pillion.importers import aten, aten_more  # noqa: F401 - the second one adds rows to the first
+from pillion.importers.aten_more import ROWS
 from pillion.importers.layout import NHWC, Builder, Placed, plain
 from pillion.ir.graph import Graph, Names
 from pillion.ir.types import DType, PerChannel, PerTensor, Quant, TensorType, Value, constant
@@ -98,10 +98,10 @@ class _Importer:
         if node.target is quantized.dequantize_per_channel.default:
             scales = tuple(_array(args[1]).astype(float).tolist())
             return self.dequantize(args[0], PerChannel(scales, int(args[3])))
-        if node.target not in aten.ROWS:
+        if node.target not in ROWS:
             raise unsupported(node)
         try:
-            return aten.ROWS[node.target](self.builder, *args, **kwargs)
+            return ROWS[node.target](self.builder, *args, **kwargs)
         except TypeError as error:
             raise PillionError(f"{node.target} is called in a way that cannot be imported", rule=str(error), here=source_line(node)) from None
         except PillionError as error:
