@@ -37,16 +37,20 @@ PILLION_INLINE void window(const pillion_taps *t, const int8_t *x, const int8_t 
     }
 #endif
     const int32_t in_zp = t->in_zp;
+    uint32_t sum[PILLION_MAX_LANES];
     for (int32_t j = 0; j < lanes; j++) {
-        sums[j] = (uint32_t)bias[j];
+        sum[j] = 0;
     }
     for (int32_t ky = 0; ky < t->rows; ky++) {
         const int8_t *xs = x + ky * t->x_row_step, *ws = w + ky * t->w_row_step;
         for (int32_t kx = 0; kx < t->columns; kx++, xs += t->x_step, ws += t->w_step) {
             for (int32_t j = 0; j < lanes; j++) {
-                sums[j] += (uint32_t)((xs[j] - in_zp) * ws[j]);
+                sum[j] += (uint32_t)((xs[j] - in_zp) * ws[j]);
             }
         }
+    }
+    for (int32_t j = 0; j < lanes; j++) {
+        sums[j] = (uint32_t)bias[j] + sum[j];
     }
 }
 

@@ -12,7 +12,7 @@
 
 #include "pillion/requantize.h"
 
-#if defined(__AVX2__)
+#if defined(__SSE2__)
 #include "pillion/dot_x86.h"
 #endif
 
@@ -64,7 +64,7 @@ PILLION_INLINE void pillion_dot(uint32_t *sums, const int32_t *bias, const int8_
         pillion_dot_4(sums, bias, x, w, fours, stride);
         return;
     }
-#elif defined(__AVX2__)
+#elif defined(__SSE2__)
     if (lanes >= 8) {
         pillion_dot_x86(sums, bias, x, w, fours, stride, lanes);
         return;

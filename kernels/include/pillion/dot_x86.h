@@ -13,9 +13,10 @@ PILLION_INLINE __m128i pillion_four(const int8_t *x) {
     return _mm_xor_si128(_mm_loadu_si32(x), _mm_set1_epi8(-128));
 }
 
+#if defined(__AVX2__)
 /* Eight channels to two registers, in which each channel has two sums: of inputs 0 and 1, of inputs 2 and 3. */
-PILLION_INLINE void pillion_dot_avx2(uint32_t *sums, const int32_t *bias, const int8_t *x, const int8_t *w,
-                                     int32_t fours, int32_t stride, int32_t lanes) {
+PILLION_INLINE void pillion_dot_16_bit(uint32_t *sums, const int32_t *bias, const int8_t *x, const int8_t *w,
+                                       int32_t fours, int32_t stride, int32_t lanes) {
     __m256i sum[4] = {_mm256_setzero_si256(), _mm256_setzero_si256(), _mm256_setzero_si256(), _mm256_setzero_si256()};
     const int32_t registers = lanes / 4;
     for (; fours > 0; fours--, x += 4, w += stride) {
@@ -32,6 +33,33 @@ PILLION_INLINE void pillion_dot_avx2(uint32_t *sums, const int32_t *bias, const 
         _mm256_storeu_si256((__m256i *)(void *)sums, _mm256_add_epi32(start, whole));
     }
 }
+#else
+/* Four channels to two registers, in which each channel has two sums: of inputs 0 and 1, of inputs 2 and 3. */
+PILLION_INLINE void pillion_dot_16_bit(uint32_t *sums, const int32_t *bias, const int8_t *x, const int8_t *w,
+                                       int32_t fours, int32_t stride, int32_t lanes) {
+    const __m128i zero = _mm_setzero_si128();
+    __m128i sum[8] = {zero, zero, zero, zero, zero, zero, zero, zero};
+    const int32_t registers = lanes / 2;
+    for (; fours > 0; fours--, x += 4, w += stride) {
+        const __m128i inputs = _mm_unpacklo_epi8(pillion_four(x), zero);
+        const __m128i four = _mm_unpacklo_epi64(inputs, inputs);
+        for (int32_t r = 0; r < registers; r += 2) {
+            const __m128i weights = _mm_loadu_si128((const __m128i *)(const void *)(w + 8 * r));
+            const __m128i first = _mm_srai_epi16(_mm_unpacklo_epi8(weights, weights), 8);
+            const __m128i second = _mm_srai_epi16(_mm_unpackhi_epi8(weights, weights), 8);
+            sum[r] = _mm_add_epi32(sum[r], _mm_madd_epi16(four, first));
+            sum[r + 1] = _mm_add_epi32(sum[r + 1], _mm_madd_epi16(four, second));
+        }
+    }
+    for (int32_t r = 0; r < registers; r += 2, sums += 4, bias += 4) {
+        const __m128 first = _mm_castsi128_ps(sum[r]), second = _mm_castsi128_ps(sum[r + 1]);
+        const __m128i lower = _mm_castps_si128(_mm_shuffle_ps(first, second, _MM_SHUFFLE(2, 0, 2, 0)));
+        const __m128i upper = _mm_castps_si128(_mm_shuffle_ps(first, second, _MM_SHUFFLE(3, 1, 3, 1)));
+        const __m128i start = _mm_loadu_si128((const __m128i *)(const void *)bias);
+        _mm_storeu_si128((__m128i *)(void *)sums, _mm_add_epi32(start, _mm_add_epi32(lower, upper)));
+    }
+}
+#endif
 
 #if defined(__AVX512VNNI__)
 /* 16 channels to a register. Even and odd fours have sums of their own, so that additions wait less for each other. */
@@ -73,10 +101,11 @@ PILLION_INLINE void pillion_dot_x86(uint32_t *sums, const int32_t *bias, const i
     }
 #endif
     for (int32_t first = 0; first < lanes; first += 16) {
-        pillion_dot_avx2(sums + first, bias + first, x, w + 4 * first, fours, stride, lanes < 16 ? lanes : 16);
+        pillion_dot_16_bit(sums + first, bias + first, x, w + 4 * first, fours, stride, lanes < 16 ? lanes : 16);
     }
 }
 
+#if defined(__AVX2__)
 /* Channels of their own, 8 to a register: sums[j] = bias[j] + sum over all taps of (x[j] - in_zp) * w[j]. */
 PILLION_INLINE void pillion_window_x86(const pillion_taps *t, const int8_t *x, const int8_t *w, const int32_t *bias,
                                        uint32_t *sums, int32_t lanes) {
@@ -101,5 +130,6 @@ PILLION_INLINE void pillion_window_x86(const pillion_taps *t, const int8_t *x, c
         _mm256_storeu_si256((__m256i *)(void *)(sums + 8 * r), sum[r]);
     }
 }
+#endif
 
 #endif

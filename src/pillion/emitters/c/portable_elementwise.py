@@ -12,7 +12,7 @@ from pillion.errors import PillionError
 from pillion.ir.numerics import Arithmetic
 from pillion.ir.op import Op
 from pillion.ir.types import Array, DType, PerTensor, Value
-from pillion.ir.verdict import Verdict
+from pillion.ir.verdict import Verdict, all_ok
 from pillion.ops.elementwise import Add, Binary, Extremum, Maximum, Minimum, Mul, Sub, Sum
 from pillion.ops.formats import Dequantize, Quantize, Requantize
 from pillion.ops.lut import Clamp, Lut
@@ -80,7 +80,8 @@ def by_table(op: Op, x: Value, entries: Array) -> Call:
 
 
 def judge_lookup(op: Lut, arithmetic: Arithmetic) -> tuple[Verdict, ...]:
-    return (*int8(x=op.x, y=op.y), judge_function(op, arithmetic))
+    types = int8(x=op.x, y=op.y)
+    return (*types, judge_function(op, arithmetic)) if all_ok(types) else types
 
 
 def judge_function(op: Lut, arithmetic: Arithmetic) -> Verdict:
