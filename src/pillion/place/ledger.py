@@ -32,7 +32,7 @@ class Entry:
     flip: str
     """The smallest change that would move the op to the other unit; empty where none is known."""
     crossing_bytes: int
-    """Bytes of its operands and results that cross between the units."""
+    """Bytes of operands that enter the segment with this op and of results that leave it; each is counted once."""
     npu_cycles: int
     cpu_cycles: int
     """Estimates, never measurements."""

@@ -20,12 +20,11 @@ from pillion.ir.numerics import Arithmetic
 from pillion.ir.op import Op
 from pillion.ir.types import Value
 from pillion.ir.verdict import Verdict, all_ok, failures
-from pillion.ops import Dequantize, Quantize, Reshape, Segment, Slice, Transpose
+from pillion.ops import Dequantize, Quantize, Segment
 from pillion.place.flip import smallest_change
+from pillion.place.idle import is_idle
 from pillion.place.ledger import Entry, Ledger, Unit
 
-MOVEMENT = (Reshape, Transpose, Slice)
-"""Ops that a segment must not consist of alone."""
 CPU_BYTES_PER_CYCLE = 4
 """What the CPU copies or flushes at a border (an estimate)."""
 
@@ -51,7 +50,7 @@ class Placement:
     ledger: Ledger
 
 
-def place(graph: Graph, npu: Device, isa: Isa, wishes: Wishes = Wishes()) -> Placement:  # noqa: B008  # frozen
+def place(graph: Graph, npu: Device, isa: Isa, wishes: Wishes = Wishes()) -> Placement:  # frozen
     """Segments for the NPU, everything else for the CPU."""
     judged = {op: _judge(op, npu, wishes) for op in graph.ops}
     refused = {op for op, verdicts in judged.items() if not all_ok(verdicts)}
@@ -67,10 +66,11 @@ def place(graph: Graph, npu: Device, isa: Isa, wishes: Wishes = Wishes()) -> Pla
                 judged.update((op, (*judged[op], verdict)) for op in segment)
     for segment, verdict in zip(segments, verdicts, strict=True):
         judged.update((op, (*judged[op], verdict)) for op in segment)
-    ledger = _ledger(graph, segments, judged, npu, isa)
+    cut = _cut(graph, segments, npu)
+    ledger = _ledger(graph, [list(op.body.ops) for op in cut.ops if isinstance(op, Segment)], judged, npu, isa)
     if wishes.only_npu:
         _want_all(ledger)
-    return Placement(_cut(graph, segments, npu), ledger)
+    return Placement(cut, ledger)
 
 
 def _judge(op: Op, npu: Device, wishes: Wishes) -> tuple[Verdict, ...]:
@@ -111,7 +111,7 @@ def _neighbours(graph: Graph, op: Op, placed: Iterable[Op]) -> list[Op]:
 
 def _worth(graph: Graph, segment: list[Op], npu: Device, isa: Isa) -> Verdict:
     """Whether a segment works at all and is estimated to be faster on the NPU."""
-    if all(isinstance(op, MOVEMENT) for op in segment):
+    if all(is_idle(op) for op in segment):
         return Verdict("segment.work", False, "an op that computes", ", ".join(sorted({op.kind for op in segment})))
     border = sum(v.type.size_bytes for v in (*_inputs(graph, segment), *_outputs(graph, segment)))
     on_npu = npu.dispatch_cycles + sum(npu.estimate(op) for op in segment) + border // CPU_BYTES_PER_CYCLE
@@ -136,7 +136,7 @@ def _outputs(graph: Graph, segment: list[Op]) -> list[Value]:
 
 def _ledger(graph: Graph, segments: list[list[Op]], judged: dict[Op, tuple[Verdict, ...]], npu: Device, isa: Isa) -> Ledger:
     number = {op: i for i, segment in enumerate(segments) for op in segment}
-    crossing = {v for segment in segments for v in (*_inputs(graph, segment), *_outputs(graph, segment))}
+    crossing = {op: _crossing_bytes(graph, segment, op) for segment in segments for op in segment}
     entries = []
     for op in graph.ops:
         verdicts = judged[op]
@@ -148,7 +148,7 @@ def _ledger(graph: Graph, segments: list[list[Op]], judged: dict[Op, tuple[Verdi
                 deciding=(failures(verdicts) or list(verdicts[-1:]))[0],
                 verdicts=verdicts,
                 flip="" if op in number else smallest_change(op, npu, verdicts),
-                crossing_bytes=sum(v.type.size_bytes for v in op.activations if v in crossing and _crosses(graph, v, op, number)),
+                crossing_bytes=crossing.get(op, 0),
                 npu_cycles=npu.estimate(op) if all_ok(npu.judge(op)) else 0,
                 cpu_cycles=cortex_m.estimate(op, isa),
             )
@@ -156,9 +156,11 @@ def _ledger(graph: Graph, segments: list[list[Op]], judged: dict[Op, tuple[Verdi
     return Ledger(tuple(entries))
 
 
-def _crosses(graph: Graph, value: Value, reader: Op, number: dict[Op, int]) -> bool:
-    maker = graph.producers.get(value)
-    return number.get(reader) != (number.get(maker) if maker else None)
+def _crossing_bytes(graph: Graph, segment: list[Op], op: Op) -> int:
+    """What enters the segment with this op, the first to read it, and what the op makes for others."""
+    entering = [v for v in _inputs(graph, segment) if next(o for o in segment if v in o.activations) is op]
+    leaving = [v for v in _outputs(graph, segment) if v in op.results]
+    return sum(v.type.size_bytes for v in (*entering, *leaving))
 
 
 def _want_all(ledger: Ledger) -> None:
