@@ -6,7 +6,7 @@
 
 #include <stdint.h>
 
-static inline void pillion_mve_copy_s8(int8_t *to, const int8_t *from, int32_t count) {
+static inline void pillion_mve_copy(int8_t *to, const int8_t *from, int32_t count) {
     __asm__ volatile(
         "wlstp.8 lr, %2, 2f\n"
         "1: vldrb.u8 q0, [%1], #16\n"
@@ -18,7 +18,7 @@ static inline void pillion_mve_copy_s8(int8_t *to, const int8_t *from, int32_t c
         : "lr", "q0", "cc", "memory");
 }
 
-static inline void pillion_mve_fill_s8(int8_t *to, int32_t value, int32_t count) {
+static inline void pillion_mve_fill(int8_t *to, int32_t value, int32_t count) {
     __asm__ volatile(
         "vdup.8 q0, %1\n"
         "wlstp.8 lr, %2, 2f\n"
@@ -31,7 +31,7 @@ static inline void pillion_mve_fill_s8(int8_t *to, int32_t value, int32_t count)
 }
 
 /* 16 bytes of each of some pixels, `step` bytes apart, side by side; at least one pixel. */
-static inline void pillion_mve_copy_plane_s8(int8_t *to, const int8_t *from, int32_t step, int32_t count) {
+static inline void pillion_mve_copy_plane(int8_t *to, const int8_t *from, int32_t step, int32_t count) {
     __asm__ volatile(
         "dls lr, %2\n"
         "1: vldrb.u8 q0, [%1]\n"
@@ -44,7 +44,7 @@ static inline void pillion_mve_copy_plane_s8(int8_t *to, const int8_t *from, int
 }
 
 /* The fused output range, afterwards and in place: the kernels saturate to int8, which is all that most models need. */
-static inline void pillion_mve_clamp_s8(int8_t *y, int32_t count, int32_t low, int32_t high) {
+static inline void pillion_mve_clamp(int8_t *y, int32_t count, int32_t low, int32_t high) {
     if (low <= -128 && high >= 127) {
         return;
     }

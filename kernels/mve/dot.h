@@ -20,12 +20,12 @@ typedef struct {
     int32_t out_zp;
     const int32_t *constants;
 } pillion_mve_dot;
-void pillion_mve_dot_s8(const pillion_mve_dot *d, const int8_t *x, int8_t *y);
+void pillion_mve_dot8(const pillion_mve_dot *d, const int8_t *x, int8_t *y);
 
 /* The same for at most 16 inputs, at least four pixels, out_c a multiple of 4, y aligned to 4; `chunks` is not used.
  * Constants, for each group of four channels, in the order 0 2 1 3:
  *     int32 bias, multiplier, shift;  int8 weights[16]
  */
-void pillion_mve_dot16_s8(const pillion_mve_dot *d, const int8_t *x, int8_t *y);
+void pillion_mve_dot16(const pillion_mve_dot *d, const int8_t *x, int8_t *y);
 
 #endif

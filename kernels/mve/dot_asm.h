@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0
- * What the loops of dot_s8.c and dot3x3_s8.c share: two pixels by eight channels.
+ * What the loops of dot_mve.c and conv2d_3x3_s8_mve.c share: two pixels by eight channels.
  *
  * VMLADAVA adds 16 products to one even core register: eight of them hold 2 pixels x 4 channels (r0 r2 r4 r6: first
  * pixel, r8 r10 r12 lr: second), the odd ones are pointers (r1 and r3: pixels, r5: constants) and counters. The sums of

@@ -7,7 +7,7 @@
 #include "pillion/mve.h"
 
 typedef void (*pillion_mve_engine)(const pillion_mve_dot *d, const int8_t *x, int8_t *y);
-void pillion_mve_im2col_s8(const pillion_conv2d_im2col_s8_mve_params *p, const int8_t *x, int8_t *y, int8_t *scratch,
+void pillion_mve_im2col(const pillion_conv2d_im2col_s8_mve_params *p, const int8_t *x, int8_t *y, int8_t *scratch,
                            pillion_mve_engine dot);
 
 #endif

@@ -43,7 +43,7 @@ typedef struct {
 
 /* A whole convolution: of each channel the strips, then the outputs. */
 typedef void (*pillion_mve_strip_outputs)(const pillion_mve_strip_channel *channel, const pillion_mve_strip_pass *passes);
-void pillion_mve_strips_s8(const pillion_depthwise_conv2d_3x3_s8_mve_params *p, const int8_t *x, int8_t *y, int8_t *scratch,
+void pillion_mve_strips(const pillion_depthwise_3x3_s8_mve_params *p, const int8_t *x, int8_t *y, int8_t *scratch,
                            pillion_mve_strip_outputs outputs);
 
 #endif

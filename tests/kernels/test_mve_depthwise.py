@@ -16,7 +16,7 @@ from pillion.emitters.c.mve_pack import Geometry
 from pillion.ir.verdict import failures
 
 STRIPS = Variant(
-    "pillion_depthwise_conv2d_3x3_s8_mve",
+    "pillion_depthwise_3x3_s8_mve",
     mve_depthwise.depthwise_3x3_verdicts,
     mve_depthwise.depthwise_3x3_params,
     mve_depthwise.depthwise_3x3_scratch,
@@ -24,15 +24,15 @@ STRIPS = Variant(
     in_place=lambda g: True,
 )
 STRIPS_2 = Variant(
-    "pillion_depthwise_conv2d_3x3_s2_s8_mve",
-    mve_depthwise.depthwise_3x3_s2_verdicts,
+    "pillion_depthwise_3x3_stride2_s8_mve",
+    mve_depthwise.depthwise_3x3_stride2_verdicts,
     mve_depthwise.depthwise_3x3_params,
     mve_depthwise.depthwise_3x3_scratch,
     depthwise=True,
     in_place=lambda g: True,
 )
 WIDE = Variant(
-    "pillion_depthwise_conv2d_s8_mve",
+    "pillion_depthwise_any_s8_mve",
     mve_depthwise.depthwise_verdicts,
     mve_depthwise.depthwise_params,
     mve_depthwise.depthwise_scratch,

@@ -72,13 +72,13 @@ typedef struct {
     const int8_t *kernels;                     /* 4 zeros; {4 zeros, 3 columns of 3 weights and a zero} x channels; 4 zeros */
     const int32_t *numbers;                    /* {bias, multiplier, shift} x channels */
     int32_t in_zp, out_zp, low, high;
-} pillion_depthwise_conv2d_3x3_s8_mve_params;
-void pillion_depthwise_conv2d_3x3_s8_mve(const pillion_depthwise_conv2d_3x3_s8_mve_params *p, const int8_t *x, int8_t *y,
+} pillion_depthwise_3x3_s8_mve_params;
+void pillion_depthwise_3x3_s8_mve(const pillion_depthwise_3x3_s8_mve_params *p, const int8_t *x, int8_t *y,
                                          void *scratch);
 
 /* The same at stride 2. */
-typedef pillion_depthwise_conv2d_3x3_s8_mve_params pillion_depthwise_conv2d_3x3_s2_s8_mve_params;
-void pillion_depthwise_conv2d_3x3_s2_s8_mve(const pillion_depthwise_conv2d_3x3_s2_s8_mve_params *p, const int8_t *x,
+typedef pillion_depthwise_3x3_s8_mve_params pillion_depthwise_3x3_stride2_s8_mve_params;
+void pillion_depthwise_3x3_stride2_s8_mve(const pillion_depthwise_3x3_stride2_s8_mve_params *p, const int8_t *x,
                                             int8_t *y, void *scratch);
 
 /* Depthwise convolution with any kernel, 16 channels at a time; out_c = in_c. Reads up to 15 bytes beyond x. y may be x
@@ -96,8 +96,18 @@ typedef struct {
     const int32_t *constants;           /* of 16 channels: bias, int8 weights[tap_count][16], multipliers, int8 shifts;
                                            of numbers those of the channels 0 4 8 12, 2 6 10 14, 1 5 9 13, 3 7 11 15 */
     int32_t in_zp, out_zp, low, high;
-} pillion_depthwise_conv2d_s8_mve_params;
-void pillion_depthwise_conv2d_s8_mve(const pillion_depthwise_conv2d_s8_mve_params *p, const int8_t *x, int8_t *y,
+} pillion_depthwise_any_s8_mve_params;
+void pillion_depthwise_any_s8_mve(const pillion_depthwise_any_s8_mve_params *p, const int8_t *x, int8_t *y,
                                      void *scratch);
+
+/* Fully connected. Reads up to 15 bytes beyond x. */
+typedef struct {
+    int32_t rows, in_features, out_features;
+    int32_t chunks;                     /* in_features in pieces of 16, rounded up */
+    int32_t out_zp, low, high;
+    const int32_t *constants;           /* of eight outputs, even ones first: bias, int8 weights[chunks][8][16],
+                                           multipliers, int8 shifts; at the end filled up with zeros */
+} pillion_linear_s8_mve_params;
+void pillion_linear_s8_mve(const pillion_linear_s8_mve_params *p, const int8_t *x, int8_t *y, void *scratch);
 
 #endif

@@ -83,12 +83,12 @@ def strips_of(g: Geometry) -> Strips:
 
 
 def depthwise_3x3_verdicts(g: Geometry, sums: Sums) -> tuple[Verdict, ...]:
-    """What pillion_depthwise_conv2d_3x3_s8_mve needs."""
+    """What pillion_depthwise_3x3_s8_mve needs."""
     return _strip_verdicts(g, sums, 1)
 
 
-def depthwise_3x3_s2_verdicts(g: Geometry, sums: Sums) -> tuple[Verdict, ...]:
-    """What pillion_depthwise_conv2d_3x3_s2_s8_mve needs."""
+def depthwise_3x3_stride2_verdicts(g: Geometry, sums: Sums) -> tuple[Verdict, ...]:
+    """What pillion_depthwise_3x3_stride2_s8_mve needs."""
     return _strip_verdicts(g, sums, 2)
 
 
@@ -228,7 +228,7 @@ WIDE_ORDER = np.arange(16).reshape(4, 4).T[[0, 2, 1, 3]].reshape(-1)
 
 
 def depthwise_verdicts(g: Geometry, sums: Sums) -> tuple[Verdict, ...]:
-    """What pillion_depthwise_conv2d_s8_mve needs: two products, or one, in 16 bits."""
+    """What pillion_depthwise_any_s8_mve needs: two products, or one, in 16 bits."""
     taps = np.abs(_odd_taps(fold_input_offset(sums)).astype(np.int64))
     pair = int((taps[:, :-1:2] + taps[:, 1::2]).max(initial=0))
     return (

@@ -124,6 +124,38 @@ def pack_dot16(sums: Sums) -> Int32Array:
     return np.hstack([numbers, weights])[order].ravel()
 
 
+def pack_linear(sums: Sums) -> Int32Array:
+    """The stream of pillion_linear_s8_mve."""
+    folded = fold_input_offset(sums)
+    missing = -len(folded.bias) % 8
+    weights = np.pad(folded.weights, ((0, missing), (0, -folded.weights.shape[1] % 16)))
+    bias, multipliers = np.pad(folded.bias, (0, missing)), np.pad(folded.multipliers, (0, missing))
+    shifts = np.pad(folded.shifts, (0, missing), constant_values=-1).astype(np.int8)
+    parts = []
+    for c in range(0, len(bias), 8):
+        order = [c + i for i in (*EVEN, *ODD)]
+        pieces = weights[order].reshape(8, -1, 16).swapaxes(0, 1)
+        parts += [bias[order], as_words(pieces), multipliers[order], as_words(shifts[order])]
+    return np.concatenate(parts)
+
+
+def linear_verdicts(sums: Sums) -> tuple[Verdict, ...]:
+    """What pillion_linear_s8_mve needs."""
+    return (right_shifts(sums),)
+
+
+def linear_params(rows: int, sums: Sums) -> Params:
+    out_features, in_features = sums.weights.shape
+    sizes = {
+        "rows": rows,
+        "in_features": in_features,
+        "out_features": out_features,
+        "chunks": chunks(in_features),
+    }
+    levels = {"out_zp": sums.out_zp, "low": sums.low, "high": sums.high}
+    return {**sizes, **levels, "constants": pack_linear(sums)}
+
+
 def conv2d_1x1_verdicts(g: Geometry, sums: Sums) -> tuple[Verdict, ...]:
     """What pillion_conv2d_1x1_s8_mve needs. Padding on the right and at the bottom would lie outside the input too."""
     reach = [(out - 1) * step < size for out, step, size in zip(g.out_size, g.stride, g.in_size, strict=True)]

@@ -1,0 +1,154 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * Convolution by a kernel of 3x3, stride 1 or 2 along rows, over a multiple of 16 channels: 2 pixels x 8 channels at a
+ * time; see dot_asm.h.
+ *
+ * The input rows of some output rows are copied into scratch as planes: [row][16 channels][column][16], padding included,
+ * so that any two kernel rows or planes are the same distance (r3) apart. Two neighbouring pixels share columns: at
+ * stride 1 four loads serve the six taps of a kernel row, at stride 2 five. The order of the weights is therefore
+ * [row][plane][column], at stride 2 with the columns 0 2 1. The loop goes over planes, three of them in a turn. */
+#include "pillion/mve.h"
+
+#if defined(__ARM_FEATURE_MVE)
+#include "bytes.h"
+#include "dot_asm.h"
+
+typedef pillion_conv2d_3x3_s8_mve_params params;
+
+#define TAPS_STRIDE_1                \
+    "vldrb.u8 q0, [r1]\n"            \
+    "vldrb.u8 q1, [r1, #16]\n"       \
+    MULTIPLY("q0", "q1")             \
+    "vldrb.u8 q0, [r1, #32]\n"       \
+    MULTIPLY("q1", "q0")             \
+    "vldrb.u8 q1, [r1, #48]\n"       \
+    MULTIPLY("q0", "q1")             \
+    "add r1, r3\n"
+
+#define TAPS_STRIDE_2                \
+    "vldrb.u8 q0, [r1]\n"            \
+    "vldrb.u8 q1, [r1, #32]\n"       \
+    MULTIPLY("q0", "q1")             \
+    "vldrb.u8 q0, [r1, #64]\n"       \
+    MULTIPLY("q1", "q0")             \
+    "vldrb.u8 q0, [r1, #16]\n"       \
+    "vldrb.u8 q1, [r1, #48]\n"       \
+    MULTIPLY("q0", "q1")             \
+    "add r1, r3\n"
+
+/* All pairs of pixels of some rows, for all groups of channels. */
+#define PAIRS(name, taps)                                                       \
+    static __attribute__((noinline)) void name(pillion_mve_pairs *s) {          \
+        register pillion_mve_pairs *r0 __asm__("r0") = s;                       \
+        __asm__ volatile(                                                       \
+            "push {r7, r11}\n"                                                  \
+            "mov r11, r0\n"                                                     \
+            "0:\n" LOAD_STATE LOAD_MULTIPLIERS                                  \
+            "1:\n" LOAD_BIAS                                                    \
+            "2:\n" taps taps taps                                               \
+            "subs r7, #1\n"                                                     \
+            "bne 2b\n" MOVE_SUMS("q4", "q5")                                    \
+            "ldr r1, [r11, #4]\n"                                               \
+            "mov r7, r9\n" LOAD_BIAS                                            \
+            "3:\n" taps taps taps                                               \
+            "subs r7, #1\n"                                                     \
+            "bne 3b\n" MOVE_SUMS("q0", "q1") REQUANTIZE_AND_STORE               \
+            "add r1, r8\n"                                                      \
+            "stm r11, {r0, r1}\n"                                               \
+            "cmp r0, r6\n"                                                      \
+            "bne 1b\n" NEXT_ROW_OR_GROUP("", "1b", "0b", "9f")                  \
+            "9:\n"                                                              \
+            "pop {r7, r11}\n"                                                   \
+            : "+r"(r0)                                                          \
+            :                                                                   \
+            : DOT_CLOBBERS);                                                    \
+    }
+
+PAIRS(pairs_stride_1, TAPS_STRIDE_1)
+PAIRS(pairs_stride_2, TAPS_STRIDE_2)
+
+/* `count` pixels, an even number, of `rows` rows from `column` on, for groups of channels from `channel` on. */
+static void columns(const params *p, const int8_t *planes, int8_t *y, int32_t rows, int32_t channel, int32_t groups,
+                    int32_t column, int32_t count) {
+    const int32_t group_words = 18 + 32 * 9 * p->planes;
+    pillion_mve_pairs s;
+    s.first_x0 = s.x0 = planes + column * p->stride_w * 16;
+    s.first_x1 = s.x1 = (const int8_t *)(intptr_t)p->plane_bytes;
+    s.first_y = s.y = y + column * p->out_c + channel;
+    s.y_step = p->out_c;
+    s.first_row_end = s.row_end = s.y + count * p->out_c;
+    s.x_step = 32 * p->stride_w;
+    s.x_skip = p->stride_h * p->planes * p->plane_bytes - (count >> 1) * s.x_step;
+    s.y_row = p->out_w * p->out_c;
+    s.y_skip = s.y_row - count * p->out_c;
+    s.rows = s.rows_left = rows;
+    s.groups_left = groups;
+    s.group_bytes = group_words * 4;
+    s.constants = p->constants + (channel + 7) / 8 * group_words + 8;
+    s.out_zp = p->out_zp;
+    s.one = 1;
+    s.loops = s.even_entry = p->planes; /* the latter for the second half */
+    if (p->stride_w == 1) {
+        pairs_stride_1(&s);
+    } else {
+        pairs_stride_2(&s);
+    }
+}
+
+static void output_rows(const params *p, const int8_t *planes, int8_t *y, int32_t rows) {
+    for (int32_t channel = 0, groups = p->out_c >> 3; groups > 0;) {
+        columns(p, planes, y, rows, channel, groups, 0, p->out_w & ~1);
+        if (p->out_w & 1) { /* the last two again */
+            columns(p, planes, y, rows, channel, groups, p->out_w - 2, 2);
+        }
+        groups = channel == 0 && (p->out_c & 7) ? 1 : 0; /* the last eight channels, some of them again */
+        channel = p->out_c - 8;
+    }
+}
+
+/* A row of the image, channels 16 at a time: two planes side by side, then what is left. */
+static void split_row(const params *p, const int8_t *x, int8_t *to) {
+    int32_t plane = 0;
+    for (; plane + 1 < p->planes; plane += 2, x += 32, to += 2 * p->plane_bytes) {
+        const int8_t *from = x;
+        int8_t *first = to, *second = to + p->plane_bytes;
+        __asm__ volatile(
+            "dls lr, %3\n"
+            "1: vldrb.u8 q0, [%0]\n"
+            "vldrb.u8 q1, [%0, #16]\n"
+            "add %0, %4\n"
+            "vstrb.8 q0, [%1], #16\n"
+            "vstrb.8 q1, [%2], #16\n"
+            "le lr, 1b\n"
+            : "+r"(from), "+r"(first), "+r"(second)
+            : "r"(p->copy_w), "r"(16 * p->planes)
+            : "lr", "q0", "q1", "memory");
+    }
+    if (plane < p->planes) {
+        pillion_mve_copy_plane(to, x, 16 * p->planes, p->copy_w);
+    }
+}
+
+void pillion_conv2d_3x3_s8_mve(const params *p, const int8_t *x, int8_t *y, void *scratch) {
+    const int32_t row_bytes = p->planes * p->plane_bytes;
+    int8_t *out = y;
+    pillion_mve_fill(scratch, p->in_zp, p->scratch_rows * row_bytes);
+    for (int32_t n = 0; n < p->images; n++, x += p->in_h * p->in_row_bytes) {
+        for (int32_t oy = 0; oy < p->out_h; oy += p->block_rows) {
+            const int32_t rows = p->out_h - oy < p->block_rows ? p->out_h - oy : p->block_rows;
+            const int32_t top = oy * p->stride_h - p->pad_top;
+            int8_t *to = scratch;
+            for (int32_t row = top; row < top + (rows - 1) * p->stride_h + 3; row++, to += row_bytes) {
+                if (row < 0 || row >= p->in_h) {
+                    pillion_mve_fill(to, p->in_zp, row_bytes);
+                } else {
+                    split_row(p, x + row * p->in_row_bytes, to + 16 * p->pad_left);
+                }
+            }
+            output_rows(p, scratch, out, rows);
+            out += rows * p->out_w * p->out_c;
+        }
+    }
+    pillion_mve_clamp(y, (int32_t)(out - y), p->low, p->high);
+}
+
+#endif

@@ -1,0 +1,112 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * Fully connected: one vector of inputs by eight outputs at a time.
+ *
+ * A piece of 16 inputs is one load of x, eight of weights and eight VMLADAVA to r0 r2 r4 r6 (even outputs of the group)
+ * and r8 r10 r12 lr (odd ones). The loop over pieces is entered in its middle (r9) where their number is no multiple of
+ * UNROLL. r3 is y; r5 runs through the constants of all groups without a step back. Requantization as in dot_asm.h. */
+#include "pillion/mve.h"
+
+#if defined(__ARM_FEATURE_MVE)
+#include "bytes.h"
+
+#define UNROLL 8
+#define PIECE_BYTES 68 /* of code */
+#define TEXT2(x) #x
+#define TEXT(x) TEXT2(x)
+
+#define TWO(q, a, b)                 \
+    "vldrw.u32 " q ", [r5], #16\n"   \
+    "vmladava.s8 " a ", q0, " q "\n" \
+    "vldrw.u32 q3, [r5], #16\n"      \
+    "vmladava.s8 " b ", q0, q3\n"
+
+typedef struct {
+    const int8_t *x;         /* r1 */
+    int32_t loops, entry;    /* r7 r9 */
+    int32_t out_zp, one;     /* 12 16 */
+    const int32_t *end;      /* 20: behind the constants */
+} state;
+
+static __attribute__((noinline)) void groups(state *s, int8_t *y, const int32_t *constants) {
+    register state *r0 __asm__("r0") = s;
+    register int8_t *r3 __asm__("r3") = y;
+    register const int32_t *r5 __asm__("r5") = constants;
+    __asm__ volatile(
+        "push {r7, r11}\n"
+        "mov r11, r0\n"
+        "ldr r2, [r11, #8]\n" /* bytes of code to skip */
+        "adr.w r0, 2f\n"
+        "add r0, r2\n"
+        "adds r0, #1\n"
+        "str r0, [r11, #8]\n"
+        "1:\n"
+        "ldm r5!, {r0, r2, r4, r6, r8, r10, r12, lr}\n"
+        "ldm r11, {r1, r7, r9}\n"
+        "bx r9\n"
+        ".p2align 2\n"
+        "2:\n"
+        ".rept " TEXT(UNROLL) "\n"
+        "vldrb.u8 q0, [r1], #16\n" TWO("q1", "r0", "r2") TWO("q1", "r4", "r6") TWO("q1", "r8", "r10")
+            TWO("q1", "r12", "lr")
+        ".endr\n"
+        "subs r7, #1\n"
+        "bne 2b\n"
+        "vmov q0[2], q0[0], r0, r4\n"
+        "vmov q0[3], q0[1], r2, r6\n"
+        "vmov q1[2], q1[0], r8, r12\n"
+        "vmov q1[3], q1[1], r10, lr\n"
+        "ldrd r0, r2, [r11, #12]\n"
+        "ldr r4, [r11, #20]\n"
+        "vldrw.u32 q2, [r5], #16\n" /* multipliers, even */
+        "vqrdmulh.s32 q0, q0, q2\n"
+        "vldrw.u32 q3, [r5], #16\n" /* odd */
+        "vqrdmulh.s32 q1, q1, q3\n"
+        "vqdmlah.s32 q0, q0, r2\n"
+        "vqdmlah.s32 q1, q1, r2\n"
+        "vldrb.s32 q2, [r5]\n" /* shifts, even */
+        "vrshl.s32 q0, q0, q2\n"
+        "vldrb.s32 q3, [r5, #4]\n"
+        "vrshl.s32 q1, q1, q3\n"
+        "vqmovnb.s32 q0, q0\n"
+        "vqmovnt.s32 q0, q1\n"
+        "vqadd.s16 q0, q0, r0\n"
+        "vqmovnb.s16 q0, q0\n"
+        "vstrb.16 q0, [r3], #8\n"
+        "adds r5, #8\n"
+        "cmp r5, r4\n"
+        "bne 1b\n"
+        "pop {r7, r11}\n"
+        : "+r"(r0), "+r"(r3), "+r"(r5)
+        :
+        : "r1", "r2", "r4", "r6", "r8", "r9", "r10", "r12", "lr", "q0", "q1", "q2", "q3", "cc", "memory");
+}
+
+static void some_groups(const pillion_linear_s8_mve_params *p, const int8_t *x, int8_t *y, const int32_t *constants,
+                        int32_t count) {
+    const int32_t loops = (p->chunks + UNROLL - 1) / UNROLL;
+    state s = {x, loops, (loops * UNROLL - p->chunks) * PIECE_BYTES, p->out_zp, 1,
+               constants + count * (18 + 32 * p->chunks)};
+    groups(&s, y, constants);
+}
+
+void pillion_linear_s8_mve(const pillion_linear_s8_mve_params *p, const int8_t *x, int8_t *y, void *scratch) {
+    (void)scratch;
+    const int32_t whole = p->out_features >> 3, rest = p->out_features & 7;
+    int8_t *out = y;
+    for (int32_t row = 0; row < p->rows; row++, x += p->in_features) {
+        if (whole > 0) {
+            some_groups(p, x, out, p->constants, whole);
+            out += 8 * whole;
+        }
+        if (rest > 0) { /* eight outputs, the surplus of which is nothing */
+            int8_t last[8];
+            some_groups(p, x, last, p->constants + whole * (18 + 32 * p->chunks), 1);
+            for (int32_t i = 0; i < rest; i++) {
+                *out++ = last[i];
+            }
+        }
+    }
+    pillion_mve_clamp(y, (int32_t)(out - y), p->low, p->high);
+}
+
+#endif

@@ -1,0 +1,85 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * Makes the strips of a channel; see strips.h.
+ *
+ * Two gathers fetch eight columns of two rows, one byte to a 16-bit lane; VMOVNT puts them together, and a two-way
+ * interleaving store merges the pair with the pair of rows above it (q0). A row outside the image is not read: its
+ * lanes are predicated off and take the zero point (q5). */
+#include "strips.h"
+
+#if defined(__ARM_FEATURE_MVE)
+#include "bytes.h"
+
+/* A pair of rows at r1 of which the predicates r0 and r2 say whether they are in the image. */
+#define EDGE(q)                        \
+    "vmsr p0, r0\n"                    \
+    "vpst\n"                           \
+    "vldrbt.u16 " q ", [r1, q7]\n"     \
+    "vpsel " q ", " q ", q5\n"         \
+    "vmsr p0, r2\n"                    \
+    "vpst\n"                           \
+    "vldrbt.u16 q2, [r1, q6]\n"        \
+    "vpsel q2, q2, q5\n"               \
+    "vmovnt.i16 " q ", q2\n"
+
+NAKED static void build_strips(UNUSED const pillion_mve_strip_build *b, UNUSED const int8_t *x,
+                               UNUSED int8_t *strips) {
+    __asm__ volatile(
+        "push {r4, r5, r6, r7, r8, r9, r10, r11, r12, lr}\n"
+        "vpush {d10, d11, d12, d13, d14, d15}\n"
+        "mov r11, r0\n"
+        "ldm r0, {r4, r5, r10, r12}\n" /* pair_step, strip_step, inner, blocks */
+        "ldrd r8, r9, [r11, #16]\n"    /* second_x, second_strip */
+        "ldrd r6, r7, [r11, #48]\n"
+        "ldr r0, [r11, #56]\n"
+        "vdup.16 q5, r0\n"
+        "add r0, r11, #60\n"
+        "vldrh.u16 q7, [r0]\n"
+        "vldrh.u16 q6, [r0, #16]\n"
+        "adds r6, r1\n" /* the block: in x and in the strips */
+        "adds r7, r2\n"
+        "1:\n"
+        "mov r1, r6\n"
+        "mov r3, r7\n"
+        "ldrd r0, r2, [r11, #32]\n" EDGE("q0")
+        "wls lr, r10, 3f\n"
+        "2:\n"
+        "add r1, r4\n"
+        "vldrb.u16 q1, [r1, q7]\n"
+        "vldrb.u16 q2, [r1, q6]\n"
+        "vmovnt.i16 q1, q2\n"
+        "vst20.16 {q0, q1}, [r3]\n"
+        "vst21.16 {q0, q1}, [r3]\n"
+        "vmov q0, q1\n"
+        "add r3, r5\n"
+        "le lr, 2b\n"
+        "3:\n"
+        "add r1, r4\n"
+        "ldrd r0, r2, [r11, #40]\n" EDGE("q1")
+        "vst20.16 {q0, q1}, [r3]\n"
+        "vst21.16 {q0, q1}, [r3]\n"
+        "add r6, r8\n"
+        "add r7, r9\n"
+        "ldrd r8, r9, [r11, #24]\n"
+        "subs r12, #1\n"
+        "bne 1b\n"
+        "vpop {d10, d11, d12, d13, d14, d15}\n"
+        "pop {r4, r5, r6, r7, r8, r9, r10, r11, r12, pc}\n");
+}
+
+void pillion_mve_strips(const pillion_depthwise_3x3_s8_mve_params *p, const int8_t *x, int8_t *y, int8_t *scratch,
+                           pillion_mve_strip_outputs outputs) {
+    const pillion_mve_strip_build *const build = (const pillion_mve_strip_build *)(const void *)p->build;
+    const pillion_mve_strip_pass *const passes = (const pillion_mve_strip_pass *)(const void *)p->passes;
+    int8_t *out = y;
+    pillion_mve_fill(scratch, p->in_zp, p->strip_bytes);
+    for (int32_t n = 0; n < p->images; n++, x += p->image_bytes, out += p->output_bytes) {
+        pillion_mve_strip_channel c = {scratch, out, p->numbers, p->kernels + 4, p->out_zp};
+        for (int32_t i = 0; i < p->channels; i++, c.y++, c.numbers += 3, c.kernel += 16) {
+            build_strips(build, x + i, scratch);
+            outputs(&c, passes);
+        }
+    }
+    pillion_mve_clamp(y, (int32_t)(out - y), p->low, p->high);
+}
+
+#endif
