@@ -32,6 +32,11 @@ from pillion.ops import (
     Sub,
     Transpose,
 )
+from pillion.ops.matmul import BatchMatmul
+from pillion.ops.prelu import Prelu
+from pillion.ops.reduce import ReduceMax, ReduceMin, ReduceSum
+from pillion.ops.resize import ResizeBilinear, ResizeNearest
+from pillion.ops.transpose_conv import TransposeConv2d
 
 IMAGE: Shape = (1, 7, 5, 3)
 Q = PerTensor(0.1, 3)
@@ -96,6 +101,30 @@ def lut(function: Function, quant: Quant = OTHER, source: Quant = Q) -> Op:
     return made(Lut, quant, x=value("x", (2, 7), source), function=function, alpha=0.1)
 
 
+def transposed(
+    image: Shape = IMAGE, kernel: tuple[int, int] = (3, 2), stride: tuple[int, int] = (2, 1), **fields: object
+) -> Op:
+    held = weights((4, *kernel, image[3]))
+    return made(TransposeConv2d, OTHER, x=value("x", image), weights=held, bias=bias(4), stride=stride, **fields)
+
+
+def product(a: Quant = PerTensor(0.1), b: Quant = PerTensor(0.2)) -> Op:
+    return made(BatchMatmul, OTHER, a=value("a", (2, 3, 7), a), b=value("b", (2, 5, 7), b), adj_y=True)
+
+
+def resize(cls: type[Op], height: int, width: int, image: Shape = IMAGE, **mode: bool) -> Op:
+    mode = mode or {"half_pixel": cls is ResizeBilinear}
+    return made(cls, x=value("x", image), size=(height, width), **mode)
+
+
+def prelu() -> Op:
+    return made(Prelu, OTHER, x=value("x", IMAGE), slope=constant("s", np.ones(3, np.int8), PerTensor(0.01)))
+
+
+def reduction(cls: type[Op]) -> Op:
+    return made(cls, x=value("x", IMAGE), axes=(1, 2), keepdims=True)
+
+
 def clamp(low: int, high: int, source: Quant = Q, quant: Quant | None = None) -> Op:
     return made(Clamp, quant or source, x=value("x", (2, 7), source), low=low, high=high)
 
@@ -116,10 +145,6 @@ def slice_(step: int) -> Op:
     return Slice(x=value("x", (7, 5)), y=value("y", (3, 5)), begin=(1, 0), step=(step, 1))
 
 
-def mean() -> Op:
-    return made(Mean, x=value("x", IMAGE), axes=(1, 2), keepdims=True)
-
-
 def concat() -> Op:
     return made(Concat, xs=(value("a", (2, 3)), value("b", (2, 5))), axis=1)
 
@@ -129,7 +154,12 @@ ACCEPTED: dict[str, Op] = {
     for op in (
         conv(),
         depthwise(),
+        transposed(),
         linear(),
+        product(),
+        prelu(),
+        resize(ResizeNearest, 14, 40),
+        resize(ResizeBilinear, 7, 20),
         pair(Add, quant=OTHER),
         pair(Sub, quant=OTHER),
         pair(Mul, quant=OTHER),
@@ -140,7 +170,7 @@ ACCEPTED: dict[str, Op] = {
         softmax(2, 7),
         pool(AvgPool2d),
         pool(MaxPool2d),
-        mean(),
+        *(reduction(cls) for cls in (Mean, ReduceSum, ReduceMax, ReduceMin)),
         concat(),
         slice_(1),
         pad(3),
@@ -154,6 +184,9 @@ SHARED = (
     "avg_pool2d",
     "max_pool2d",
     "mean",
+    "reduce_sum",
+    "reduce_max",
+    "reduce_min",
     "minimum",
     "maximum",
     "concat",
@@ -243,6 +276,34 @@ LIMITS: dict[str, Pair] = {
     "transpose.rank": (transpose(6), transpose(7)),
     "pad.rank": (pad(5), pad(6)),
     "add.scale": (pair(Add, quant=PerTensor(0.1 * 2.0**-18)), pair(Add, quant=PerTensor(0.1 * 2.0**-20))),
+    "transpose_conv2d.kernel height": (
+        transposed(kernel=(4096, 1), stride=(1, 1)),
+        transposed(kernel=(4097, 1), stride=(1, 1)),
+    ),
+    "transpose_conv2d.kernel width": (
+        transposed(kernel=(1, 4096), stride=(1, 2)),
+        transposed(kernel=(1, 4097), stride=(1, 2)),
+    ),
+    "transpose_conv2d.stride": (transposed(kernel=(3, 3), stride=(2, 2)), transposed(kernel=(3, 3), stride=(2, 3))),
+    "transpose_conv2d.stride and kernel": (transposed(kernel=(2, 1)), transposed(kernel=(1, 2))),
+    "transpose_conv2d.dilation": (transposed(), transposed(dilation=(1, 2))),
+    "transpose_conv2d.padding": (transposed(padding=(2, 1, 2, 1)), transposed(padding=(2, 1, 2, 2))),
+    "transpose_conv2d.padding top": (transposed(padding=(2, 0, 0, 0)), transposed(padding=(3, 0, 0, 0))),
+    "transpose_conv2d.dot_product": (
+        transposed((1, 1, 1, 65528), (1, 1), (1, 1)),
+        transposed((1, 1, 1, 65529), (1, 1), (1, 1)),
+    ),
+    "resize_nearest.factor": (resize(ResizeNearest, 56, 5), resize(ResizeNearest, 57, 5)),
+    "resize_nearest.factor of three": (resize(ResizeNearest, 14, 5), resize(ResizeNearest, 14, 15)),
+    "resize_bilinear.factor": (resize(ResizeBilinear, 7, 40), resize(ResizeBilinear, 7, 80)),
+    "resize_bilinear.factor of corners": (
+        resize(ResizeBilinear, 13, 33, align_corners=True),
+        resize(ResizeBilinear, 14, 10, align_corners=True),
+    ),
+    "resize_bilinear.factor of one pixel": (
+        resize(ResizeBilinear, 7, 9, align_corners=True),
+        resize(ResizeBilinear, 7, 1, (1, 7, 1, 3), align_corners=True),
+    ),
     "conv2d.groups": (conv((1, 5, 5, 6)), conv((1, 5, 5, 6), groups=2)),
     "depthwise_conv2d.multiplier": (depthwise(), depthwise(multiplier=2)),
     "slice.step": (slice_(1), slice_(2)),
@@ -252,6 +313,15 @@ LIMITS: dict[str, Pair] = {
 """Numbers: what stands behind the space only tells cases of one rule apart."""
 
 RULES: dict[str, Pair] = {
+    "batch_matmul.zero_points": (product(), product(a=PerTensor(0.1, 1))),
+    "batch_matmul.zero_points second": (product(), product(b=PerTensor(0.1, -128))),
+    "resize_nearest.mode": (resize(ResizeNearest, 7, 5), resize(ResizeNearest, 7, 5, half_pixel=True)),
+    "resize_bilinear.mode": (
+        resize(ResizeBilinear, 7, 5),
+        resize(ResizeBilinear, 7, 5, half_pixel=False),
+    ),
+    "transpose_conv2d.constants": (transposed(), computed(transposed(), "bias")),
+    "transpose_conv2d.zero_point": (transposed(), zero_point_of_weights(transposed())),
     "conv2d.constants": (conv(), computed(conv(), "weights")),
     "depthwise_conv2d.constants": (depthwise(), computed(depthwise(), "weights")),
     "linear.constants": (linear(), computed(linear(), "bias")),

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from pillion.devices.device import Device, Look, Rule, rules_for
 from pillion.errors import PillionError
 from pillion.ir.op import Op
-from pillion.ir.types import DType, PerChannel, Value
+from pillion.ir.types import DType, PerChannel, PerTensor, Value
 from pillion.ir.wishes import Wishes
 from pillion.ops import (
     Add,
@@ -38,11 +38,19 @@ from pillion.ops import (
     Transpose,
 )
 from pillion.ops.lut_tflite import ACTIVATIONS, activation_levels, tflite_entries
+from pillion.ops.matmul import BatchMatmul
+from pillion.ops.prelu import Prelu
+from pillion.ops.reduce import ReduceMax, ReduceMin, ReduceSum
+from pillion.ops.resize import Resize, ResizeBilinear, ResizeNearest
+from pillion.ops.transpose_conv import TransposeConv2d
 
 MAX_WINDOW = 4096
 """Largest kernel, stride and dilation along one axis."""
 MAX_DOT_PRODUCT = 65535
 """Largest kernel_h · kernel_w · input channels (rounded up to the MACs of a pipeline)."""
+MAX_TRANSPOSE_CONV_STRIDE = 2
+RESIZE_FACTORS = (1, 2, 4, 8)
+"""Of height and width, each on its own."""
 MAX_SOFTMAX_CHANNELS = 2040
 MAX_SOFTMAX_ROWS = 4096
 MAX_SOFTMAX_ELEMENTS = 524288
@@ -178,6 +186,41 @@ def _symmetric(value: Value) -> tuple[object, bool]:
     return zero_point, zero_point == 0
 
 
+def _both_symmetric(op: Op) -> tuple[object, bool]:
+    assert isinstance(op, BatchMatmul)
+    found = [v.type.quant for v in (op.a, op.b)]
+    zero_points = [q.zero_point if isinstance(q, PerTensor) else None for q in found]
+    return " and ".join(map(str, zero_points)), zero_points == [0, 0]
+
+
+def _short_stride(op: Op) -> tuple[object, bool]:
+    assert isinstance(op, TransposeConv2d)
+    limits = (min(MAX_TRANSPOSE_CONV_STRIDE, k) for k in op.kernel)
+    fits = all(s <= limit for s, limit in zip(op.stride, limits, strict=True))
+    return f"{op.stride} for a kernel of {op.kernel}", fits
+
+
+def _little_padding(op: Op) -> tuple[object, bool]:
+    assert isinstance(op, TransposeConv2d)
+    fits = all(p < k for p, k in zip(op.padding, (*op.kernel, *op.kernel), strict=True))
+    return f"{op.padding} for a kernel of {op.kernel}", fits
+
+
+def _resize_factor(op: Op) -> tuple[object, bool]:
+    """With aligned corners the distance between the outer pixels counts."""
+    assert isinstance(op, Resize)
+    less = int(op.align_corners)
+    axes = [(before - less, after - less) for before, after in zip(op.x.shape[1:3], op.size, strict=True)]
+    fits = all(before > 0 and after in [before * f for f in RESIZE_FACTORS] for before, after in axes)
+    return " and ".join(f"{after}/{before}" for before, after in axes), fits
+
+
+def _resize_mode(op: Op) -> tuple[object, bool]:
+    assert isinstance(op, Resize)
+    found = "align_corners" if op.align_corners else "half_pixel" if op.half_pixel else "neither"
+    return found, (found == "neither") == isinstance(op, ResizeNearest)
+
+
 def _softmax_rows(op: Op) -> tuple[object, bool]:
     rows = math.prod(op.results[0].shape[:-1])
     return rows, rows <= MAX_SOFTMAX_ROWS
@@ -186,9 +229,12 @@ def _softmax_rows(op: Op) -> tuple[object, bool]:
 # --- the rules --------------------------------------------------------------------------------------------------------
 
 CONVOLUTIONS = (Conv2d, DepthwiseConv2d)
-SHARED = (AvgPool2d, MaxPool2d, Mean, Minimum, Maximum, Concat, Slice, Pad, Reshape, Transpose)
+RESIZES = (ResizeNearest, ResizeBilinear)
+REDUCTIONS = (Mean, ReduceSum, ReduceMax, ReduceMin)
+SHARED = (AvgPool2d, MaxPool2d, *REDUCTIONS, Minimum, Maximum, Concat, Slice, Pad, Reshape, Transpose)
 PAIRS = (Add, Sub, Mul, Minimum, Maximum)
-SUPPORTED: tuple[type[Op], ...] = (*CONVOLUTIONS, Linear, Add, Sub, Mul, Lut, Clamp, Softmax, *SHARED)
+PRODUCTS = (*CONVOLUTIONS, TransposeConv2d, Linear, BatchMatmul)
+SUPPORTED: tuple[type[Op], ...] = (*PRODUCTS, Add, Sub, Mul, Lut, Prelu, Clamp, Softmax, *RESIZES, *SHARED)
 
 
 def _convolution_rules(geometry: Geometry) -> list[Rule]:
@@ -206,6 +252,30 @@ def _convolution_rules(geometry: Geometry) -> list[Rule]:
     ]
 
 
+def _transpose_convolution_rules(geometry: Geometry) -> list[Rule]:
+    size = f"kernel height · width · channels (to a multiple of {geometry.macs}) at most {MAX_DOT_PRODUCT}"
+    stride = f"height and width at most {MAX_TRANSPOSE_CONV_STRIDE} and those of the kernel"
+    kernel = f"height and width at most {MAX_WINDOW}"
+    return [
+        Rule(TransposeConv2d, "constants", "constant weights and bias", lambda o: _constants(o.weights, o.bias), CONVERTER),  # type: ignore[attr-defined]
+        Rule(TransposeConv2d, "kernel", kernel, lambda o: _at_most(MAX_WINDOW, o.kernel), CONVERTER),  # type: ignore[attr-defined]
+        Rule(TransposeConv2d, "stride", stride, _short_stride, CONVERTER),
+        Rule(TransposeConv2d, "dilation", "1", lambda o: _at_most(1, o.dilation), CONVERTER),  # type: ignore[attr-defined]
+        Rule(TransposeConv2d, "padding", "smaller than the kernel", _little_padding, CONVERTER),
+        Rule(TransposeConv2d, "dot_product", size, lambda o: _dot_product(o, geometry), CONVERTER),
+        Rule(TransposeConv2d, "zero_point", "weights with zero point 0", lambda o: _symmetric(o.weights), QUANTIZER),  # type: ignore[attr-defined]
+    ]
+
+
+def _resize_rules() -> list[Rule]:
+    factor = f"height and width times one of {', '.join(map(str, RESIZE_FACTORS))} (less one pixel, if corners are aligned)"
+    return [
+        *rules_for(RESIZES, "factor", factor, _resize_factor, CONVERTER),
+        Rule(ResizeNearest, "mode", "neither align_corners nor half_pixel", _resize_mode, IR),
+        Rule(ResizeBilinear, "mode", "align_corners or half_pixel", _resize_mode, IR),
+    ]
+
+
 def _rules(geometry: Geometry) -> tuple[Rule, ...]:
     limit = f"height and width at most {MAX_WINDOW}"
     names = ", ".join(f.value for f in FUNCTIONS)
@@ -215,6 +285,9 @@ def _rules(geometry: Geometry) -> tuple[Rule, ...]:
         *rules_for(SHARED, "parameters", "the same scale and zero point for operands and result", _same_parameters, CONVERTER),
         *rules_for(PAIRS, "broadcast", "one operand with as many elements as the result", _broadcast, CONVERTER),
         *_convolution_rules(geometry),
+        *_transpose_convolution_rules(geometry),
+        Rule(BatchMatmul, "zero_points", "zero point 0 for both operands", _both_symmetric, CONVERTER),
+        *_resize_rules(),
         Rule(Linear, "constants", "constant weights and bias", lambda o: _constants(o.weights, o.bias), CONVERTER),  # type: ignore[attr-defined]
         Rule(Linear, "weights", "one scale for all weights", lambda o: _per_tensor(o.weights), QUANTIZER),  # type: ignore[attr-defined]
         Rule(AvgPool2d, "kernel", limit, lambda o: _at_most(MAX_WINDOW, o.kernel), CONVERTER),  # type: ignore[attr-defined]
@@ -252,6 +325,12 @@ def _estimate(op: Op, geometry: Geometry) -> int:
             depth = op.macs // op.y.type.elements
             blocks = -(-op.y.shape[-1] // geometry.pipelines) * -(-depth // geometry.macs)
             return max(moved, op.y.type.elements // op.y.shape[-1] * blocks)
+        case BatchMatmul():
+            blocks = -(-op.columns // geometry.pipelines) * -(-op.depth // geometry.macs)
+            return max(moved, op.a.shape[0] * op.rows * blocks)
+        case TransposeConv2d():
+            blocks = -(-op.out_channels // geometry.pipelines) * -(-op.in_channels // geometry.macs)
+            return max(moved, op.x.type.elements // op.in_channels * math.prod(op.kernel) * blocks)
         case DepthwiseConv2d():
             return max(moved, op.macs // geometry.pipelines)
         case Reshape():
