@@ -3,13 +3,16 @@
 
 from __future__ import annotations
 
+import json
 from typing import Literal
 
 from pillion.devices.cortex_m import Core
 from pillion.ir.graph import Graph
 
+Runtime = Literal["1.4", "main"]
 
-def emit(graph: Graph, core: Core, runtime: Literal["1.4", "main"] = "1.4") -> bytes:
+
+def emit(graph: Graph, core: Core, runtime: Runtime = "1.4") -> bytes:
     """The graph as a `.pte` file for a core.
 
     What is special to the core: the sizes of scratch tensors, and the form of linear's bias. `runtime` names the
@@ -19,7 +22,8 @@ def emit(graph: Graph, core: Core, runtime: Literal["1.4", "main"] = "1.4") -> b
     from pillion.emitters.pte.writer import Writer
 
     lowered = lower(graph, Settings(graph.arithmetic, core.isa, runtime))
-    return Writer(lowered).program(b"{}")
+    record = {"core": core.name, "runtime": runtime, "model": graph.name}
+    return Writer(lowered).program(json.dumps(record).encode())
 
 
-__all__ = ["emit"]
+__all__ = ["Runtime", "emit"]

@@ -80,6 +80,11 @@ def conv2d(window: Window, isa: Isa) -> int:
         row = _row(window)
         if row is not None:
             return row
+    return _columns(window, isa)
+
+
+def _columns(window: Window, isa: Isa) -> int:
+    """Of the general kernel: what four windows see."""
     taps = window.kernel[0] * window.kernel[1] * window.in_channels
     return 4 * _aligned(taps, 16 if isa is Isa.MVE else 4)
 
@@ -115,7 +120,7 @@ def depthwise_conv2d(window: Window, isa: Isa) -> int:
         case Isa.MVE if simple:
             return 4 * MVE_DEPTHWISE_CHANNELS * height * width
         case _ if window.in_channels == 1 and window.out_channels > 1:
-            return conv2d(window, isa) + window.out_channels * height * width
+            return _columns(window, isa) + window.out_channels * height * width
         case _:
             return 0
 
@@ -133,9 +138,8 @@ def batch_matmul(columns: int, isa: Isa) -> int:
 def transpose_conv2d(window: Window, isa: Isa) -> Pair:
     """Of quantized_transpose_conv2d, whose window is that of the small image: scratch and output scratch."""
     (height, width), (stride_h, stride_w) = window.kernel, window.stride
-    taps = height * width * window.in_channels
     if window.in_channels > 16 and max(window.stride) <= 2:
-        return 4 * _aligned(taps, 16 if isa is Isa.MVE else 4), taps * window.out_channels
+        return _columns(window, isa), window.in_channels * height * width * window.out_channels
     # The library uses the vertical stride where it means the horizontal one.
     columns = (window.image[1] - 1) * stride_w + max(width, stride_h)
     return 4 * window.out_channels * columns * max(height, stride_h), 0

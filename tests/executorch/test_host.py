@@ -1,0 +1,101 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The runtime's host: what it refuses, and how it says so."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from pillion.devices.cortex_m import CORES
+from pillion.emitters.pte import emit
+from pillion.emitters.pte.lower import Lowered
+from pillion.emitters.pte.node import Call, View, image, plain
+from pillion.emitters.pte.writer import Writer
+from pillion.errors import PillionError
+from pillion.ir.graph import Graph
+from pillion.ir.types import Value
+from pillion.memory import MemoryPlan
+from pillion.ops import Add
+from pillion.ops.samples import random_like, value
+
+pytest.importorskip("executorch", reason="pip install 'pillion[executorch]'")
+
+from pillion.executorch_host import run_executorch, wheel
+from pillion.executorch_host.runtime import host
+
+
+def program_of(operator: str, args: tuple[object, ...], x: Value, y: Value, out: View) -> bytes:
+    """A program of one call that no row of the table would make."""
+    memory = MemoryPlan({x: 0, y: 4096}, {}, 8192, 8192, 8192, 0)
+    graph = Graph("one", (x,), (), (y,))
+    return Writer(Lowered(graph, (Call(operator, args, out),), memory, {})).program(b"{}")  # type: ignore[arg-type]
+
+
+def test_layouts_that_the_library_mistakes_are_refused() -> None:
+    x, y = value("x", (1, 3, 5, 2)), value("y", (1, 2, 3, 5))
+    program = program_of("cortex_m::transpose.out", (image(x), (0, 3, 1, 2)), x, y, plain(y))
+    with pytest.raises(PillionError, match="cortex_m::transpose.out") as refusal:
+        run_executorch(program, [random_like(x)])
+    assert "contiguous" in refusal.value.rule
+
+
+def test_a_contiguous_tensor_is_not_padded_as_an_image() -> None:
+    x, y = value("x", (2, 1, 3, 5)), value("y", (2, 1, 3, 6))
+    program = program_of("cortex_m::pad.out", (plain(x), (0, 0, 0, 0), (0, 0, 0, 1), 0), x, y, plain(y))
+    with pytest.raises(PillionError, match="mistaken for an image"):
+        run_executorch(program, [random_like(x)])
+
+
+def test_unknown_operators_are_named_by_error_code() -> None:
+    x, y = value("x", (3,)), value("y", (3,))
+    with pytest.raises(PillionError, match="does not run the program"):
+        run_executorch(program_of("cortex_m::nothing.out", (plain(x),), x, y, plain(y)), [random_like(x)])
+
+
+def test_wrong_arguments_do_not_end_the_process() -> None:
+    x, y = value("x", (3,)), value("y", (3,))
+    for args in ((), (plain(x), 1.5), (1, 2), (plain(x), plain(x), 7)):
+        with pytest.raises(PillionError, match="quantized_activation"):
+            run_executorch(program_of("cortex_m::quantized_activation.out", args, x, y, plain(y)), [random_like(x)])
+
+
+def test_files_that_are_no_programs() -> None:
+    for junk in (b"", b"ET12" * 20, bytes(4096)):
+        with pytest.raises(PillionError, match="does not run"):
+            run_executorch(junk, [])
+
+
+def test_operators_are_registered_once() -> None:
+    with pytest.raises(PillionError, match="already"):
+        host().register()
+
+
+def test_a_missing_wheel_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(wheel.importlib.util, "find_spec", lambda name: None)
+    with pytest.raises(PillionError, match="not installed") as refusal:
+        wheel.find_wheel()
+    assert "pip install" in refusal.value.help
+
+
+def test_another_version_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(wheel.importlib.metadata, "version", lambda name: "1.3.0")
+    with pytest.raises(PillionError, match=r"1\.3\.0"):
+        wheel.find_wheel()
+
+
+def test_a_missing_compiler_is_named(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    found = wheel.find_wheel()
+    monkeypatch.setenv("PATH", str(tmp_path))
+    with pytest.raises(PillionError, match=r"C\+\+ compiler"):
+        wheel.build_plugin(found)
+
+
+def test_a_program_runs_again_and_again() -> None:
+    a, b, y = value("a", (2, 3)), value("b", (2, 3), 0.1), value("y", (2, 3), 0.2, 3)
+    graph = Graph("sum", (a, b), (Add(a=a, b=b, y=y),), (y,))
+    program = emit(graph, CORES["cortex-m7"])
+    for seed in range(3):
+        inputs = [random_like(v, seed) for v in graph.inputs]
+        np.testing.assert_array_equal(run_executorch(program, inputs)[0], graph.reference(*inputs)[0])

@@ -1,0 +1,81 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Every example of every op: the real ExecuTorch runtime on the emitted program gives the reference's bytes."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from example_graphs import samples_of, side_by_side
+
+from pillion.devices.cortex_m import CORES
+from pillion.emitters.pte import Runtime, emit
+from pillion.emitters.pte.table import TABLE
+from pillion.errors import PillionError
+from pillion.ir.graph import Graph
+from pillion.ir.numerics import Arithmetic
+from pillion.ir.op import Op
+from pillion.ops import ALL_OPS
+
+pytest.importorskip("executorch", reason="pip install 'pillion[executorch]'")
+
+CORE_NAMES = ("cortex-m0plus", "cortex-m33", "cortex-m55")
+TFLITE_REFUSES = {"linear", "quantize", "reduce_sum", "div"}
+"""What rounds differently under `tflite` than any kernel of the runtime."""
+
+
+def accepted(cls: type[Op], arithmetic: Arithmetic, core: str, runtime: Runtime) -> Graph:
+    """All examples of an op that are not refused, side by side."""
+    kept = []
+    for example in cls.examples():
+        try:
+            emit(side_by_side([example], "one", arithmetic), CORES[core], runtime)
+            kept.append(example)
+        except PillionError as refusal:
+            assert refusal.rule
+            assert refusal.here
+    return side_by_side(kept, cls.kind, arithmetic)
+
+
+def differing_bytes(graph: Graph, core: str, runtime: Runtime = "1.4") -> list[int]:
+    """For each output and each sample."""
+    from pillion.executorch_host import run_executorch
+
+    program = emit(graph, CORES[core], runtime)
+    counts = []
+    for sample in samples_of(graph):
+        for got, want in zip(run_executorch(program, sample), graph.reference(*sample), strict=True):
+            assert (got.shape, got.dtype) == (want.shape, want.dtype)
+            counts.append(int(np.count_nonzero(got.view(np.uint8) != want.view(np.uint8))))
+    return counts
+
+
+@pytest.mark.parametrize("core", CORE_NAMES)
+@pytest.mark.parametrize("cls", [c for c in ALL_OPS if TABLE.get(c)], ids=lambda c: c.kind)
+def test_runtime_gives_the_references_bytes(cls: type[Op], core: str) -> None:
+    runtime: Runtime = "main" if cls.kind == "div" else "1.4"
+    graph = accepted(cls, Arithmetic.CMSIS_NN, core, runtime)
+    assert graph.ops
+    assert not any(differing_bytes(graph, core, runtime))
+
+
+@pytest.mark.parametrize("cls", [c for c in ALL_OPS if TABLE.get(c)], ids=lambda c: c.kind)
+def test_tflite_arithmetic_is_exact_or_refused(cls: type[Op]) -> None:
+    graph = accepted(cls, Arithmetic.TFLITE, "cortex-m55", "main")
+    assert graph.ops or cls.kind in TFLITE_REFUSES
+    if graph.ops:
+        assert not any(differing_bytes(graph, "cortex-m55", "main"))
+
+
+@pytest.mark.parametrize("kind", ["avg_pool2d"])
+def test_newer_runtimes_get_the_argument_that_they_want(kind: str) -> None:
+    cls = next(c for c in ALL_OPS if c.kind == kind)
+    graph = accepted(cls, Arithmetic.CMSIS_NN, "cortex-m33", "main")
+    assert not any(differing_bytes(graph, "cortex-m33", "main"))
+
+
+def test_most_examples_have_an_exact_form() -> None:
+    refused = {
+        cls.kind: len(list(cls.examples())) - len(accepted(cls, Arithmetic.CMSIS_NN, "cortex-m33", "1.4").ops)
+        for cls in ALL_OPS
+    }
+    assert {kind for kind, count in refused.items() if count} <= {"div", "resize_nearest", "resize_bilinear"}
