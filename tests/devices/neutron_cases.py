@@ -41,6 +41,7 @@ from pillion.ops.transpose_conv import TransposeConv2d
 IMAGE: Shape = (1, 7, 5, 3)
 Q = PerTensor(0.1, 3)
 OTHER = PerTensor(0.2, -5)
+SYMMETRIC = PerTensor(0.1)
 
 Pair = tuple[Op, Op]
 """Accepted and refused."""
@@ -108,7 +109,7 @@ def transposed(
     return made(TransposeConv2d, OTHER, x=value("x", image), weights=held, bias=bias(4), stride=stride, **fields)
 
 
-def product(a: Quant = PerTensor(0.1), b: Quant = PerTensor(0.2)) -> Op:
+def product(a: Quant = SYMMETRIC, b: Quant = SYMMETRIC) -> Op:
     return made(BatchMatmul, OTHER, a=value("a", (2, 3, 7), a), b=value("b", (2, 5, 7), b), adj_y=True)
 
 
