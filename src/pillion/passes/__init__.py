@@ -15,7 +15,10 @@ from pillion.passes.integer import integer
 from pillion.passes.merge_duplicates import merge_duplicates
 from pillion.passes.merge_movement import merge_movement
 from pillion.passes.quantize_early import quantize_early
+from pillion.passes.split_groups import split_groups
 from pillion.passes.transpose_early import transpose_early
+
+__all__ = ["PIPELINE", "Pass", "int8_io", "run", "split_groups"]
 
 Pass = Callable[[Graph], Graph]
 

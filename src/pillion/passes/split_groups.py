@@ -1,0 +1,54 @@
+# SPDX-License-Identifier: Apache-2.0
+from __future__ import annotations
+
+import dataclasses
+
+from pillion.ir.graph import Graph, Names, rewrite
+from pillion.ir.op import Op
+from pillion.ir.types import PerChannel, Value, constant
+from pillion.ops import Concat, Conv2d, Slice
+
+CHANNELS = 3
+"""The axis of images."""
+
+
+def split_groups(graph: Graph) -> Graph:
+    """A convolution in groups becomes one convolution for each group, on slices of the channels, and a concat."""
+    names = Names(list(graph.values))
+    return rewrite(graph, lambda _, op: _split(op, names))
+
+
+def _split(op: Op, names: Names) -> list[Op] | None:
+    if not isinstance(op, Conv2d) or op.groups == 1 or not (op.weights.is_constant and op.bias.is_constant):
+        return None
+    slices = [_slice(op, group, names) for group in range(op.groups)]
+    convs = [_conv(op, group, part.y, names) for group, part in enumerate(slices)]
+    joined = Concat(xs=tuple(conv.y for conv in convs), y=op.y, axis=CHANNELS, source=op.source)
+    return [*slices, *convs, joined]
+
+
+def _slice(op: Conv2d, group: int, names: Names) -> Slice:
+    count = op.in_channels // op.groups
+    part = _with_channels(op.x, count, names.fresh(f"{op.name}_in{group}"))
+    return Slice(x=op.x, y=part, begin=(0, 0, 0, group * count), step=(1, 1, 1, 1), source=op.source)
+
+
+def _conv(op: Conv2d, group: int, x: Value, names: Names) -> Conv2d:
+    count = op.out_channels // op.groups
+    y = _with_channels(op.y, count, names.fresh(f"{op.name}_out{group}"))
+    weights, bias = (
+        _rows(v, group * count, count, names.fresh(f"{v.name}_{group}")) for v in (op.weights, op.bias)
+    )
+    return dataclasses.replace(op, x=x, weights=weights, bias=bias, y=y, groups=1)
+
+
+def _with_channels(image: Value, count: int, name: str) -> Value:
+    return Value(name, dataclasses.replace(image.type, shape=(*image.shape[:CHANNELS], count)))
+
+
+def _rows(held: Value, begin: int, count: int, name: str) -> Value:
+    """Some output channels of weights or bias, with their scales."""
+    quant = held.type.quant
+    if isinstance(quant, PerChannel) and quant.axis == 0:
+        quant = PerChannel(quant.scales[begin : begin + count], 0)
+    return constant(name, held.constant[begin : begin + count], quant)
