@@ -77,7 +77,7 @@ def test_torch_agrees_within_one_step_per_op(name: str) -> None:
     quantized = ptq(module, example, zoo.random_inputs(name, 2, size))
     graph = passes.run(import_program(quantized.graph_module, name))
     comparison = compare(quantized.graph_module, graph, *zoo.random_inputs(name, 1, size, seed=5)[0])
-    assert len(comparison.largest) > len(graph.ops) // 2
+    assert len(comparison.largest) >= sum(op.macs > 0 for op in graph.ops)
     assert max(comparison.largest.values()) <= 1
     print(f"{name}: {max(comparison.share.values()):.2%} of a tensor differ by one step at most")
 

@@ -112,18 +112,25 @@ def _run_board(
 
 def _profile(manifest: Mapping[str, Any], result: QemuResult, sizes: ElfSizes) -> Profile:
     memory = manifest["memory"]
-    regions = (
+    constants = _constants(sizes, manifest["model"])
+    regions = [
         Region("arena", memory["arena_bytes"], sizes.arena),
-        Region("constants", memory["constant_bytes"], _model_constants(manifest, sizes)),
-    )
+        Region("constants", memory["constant_bytes"], constants.get(False, 0)),
+    ]
+    if memory["npu_stand_in"]["constant_bytes"]:
+        regions.append(Region("NPU stand-in's constants", memory["npu_stand_in"]["constant_bytes"], constants.get(True, 0)))
     ops = tuple(result.op_instructions or ())
-    return Profile(sum(ops), ops, result.stack_bytes or 0, sizes.code, regions)
+    return Profile(sum(ops), ops, result.stack_bytes or 0, sizes.code, tuple(regions))
 
 
-def _model_constants(manifest: Mapping[str, Any], sizes: ElfSizes) -> int:
-    """Bytes of the model's arrays in the linked file."""
-    prefix = f"{manifest['model']}_"
-    return sum(s.bytes for s in sizes.symbols.values() if s.name.startswith(prefix) and not s.is_function)
+def _constants(sizes: ElfSizes, model: str) -> dict[bool, int]:
+    """Bytes of the model's arrays in the linked file: False → its own, True → those of the NPU's stand-in."""
+    found: dict[bool, int] = {}
+    for symbol in sizes.symbols.values():
+        if symbol.name.startswith(f"{model}_") and not symbol.is_function:
+            of_npu = symbol.name.startswith(f"{model}_npu_")
+            found[of_npu] = found.get(of_npu, 0) + symbol.bytes
+    return found
 
 
 def in_temporary_project(files: Mapping[str, str | bytes]) -> tempfile.TemporaryDirectory[str]:

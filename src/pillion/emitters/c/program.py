@@ -29,6 +29,11 @@ class Constant:
     name: str
     data: NDArray[np.generic]
 
+    @property
+    def elements(self) -> int:
+        """As declared in C, which has no empty arrays."""
+        return max(self.data.size, 1)
+
 
 @dataclass(frozen=True)
 class Step:
@@ -60,7 +65,7 @@ class CProgram:
     @property
     def constant_bytes(self) -> int:
         """Bytes of all arrays in flash."""
-        return sum(c.data.nbytes for c in self.constants)
+        return sum(c.elements * c.data.itemsize for c in self.constants)
 
     @property
     def params_bytes(self) -> int:

@@ -14,7 +14,7 @@ from typing import Any
 from pillion.boards.board import firmware_files
 from pillion.devices.cortex_m import Isa
 from pillion.emitters.c import text
-from pillion.emitters.c.npu import npu_files
+from pillion.emitters.c.npu import inner_program, npu_files, segment_steps
 from pillion.emitters.c.program import CProgram, lower
 from pillion.errors import PillionError
 from pillion.ir.graph import Graph
@@ -100,10 +100,20 @@ def manifest(program: CProgram, target: str, files: list[str]) -> dict[str, Any]
             "scratch_bytes": memory.scratch_bytes,
             "constant_bytes": program.constant_bytes,
             "params_bytes": program.params_bytes,
+            "npu_stand_in": _stand_in(program),
         },
         "macs": program.graph.macs,
         "ops": [_op(program, i) for i in range(len(program.steps))],
         "files": files,
+    }
+
+
+def _stand_in(program: CProgram) -> dict[str, int]:
+    """What the segments' references take where there is no NPU: nothing of this is on the chip."""
+    inner = [inner_program(program, number, step) for number, step in segment_steps(program)]
+    return {
+        "constant_bytes": sum(p.constant_bytes for p in inner),
+        "arena_bytes": sum(p.memory.arena_bytes for p in inner),
     }
 
 

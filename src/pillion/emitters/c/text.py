@@ -84,7 +84,7 @@ def weights_c(program: CProgram) -> str:
 
 
 def _declared(constant: Constant) -> str:
-    return f"{C_TYPES[constant.data.dtype.name]} {constant.name}[{max(constant.data.size, 1)}]"
+    return f"{C_TYPES[constant.data.dtype.name]} {constant.name}[{constant.elements}]"
 
 
 def _rows(data: NDArray[np.generic]) -> str:
