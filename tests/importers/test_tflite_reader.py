@@ -350,6 +350,12 @@ def test_squeeze_and_expand_dims_are_reshapes() -> None:
     assert [type(op) for op in same_as_litert(expand.bytes()).ops] == [Reshape]
 
 
+def test_the_shape_of_a_reshape_may_be_left_out_or_open() -> None:
+    same_as_litert(File("RESHAPE").input(6).constant([3, -1]).output(3, 2).bytes())
+    options = tflite.ReshapeOptions(new_shape=[3, 2])
+    same_as_litert(File("RESHAPE", options).input(6).output(3, 2).bytes())
+
+
 def test_mean_over_axes_from_the_end() -> None:
     file = (
         File("MEAN", tflite.ReducerOptions(keep_dims=True))
@@ -492,6 +498,14 @@ def refused_files() -> dict[str, tuple[File, str]]:
             .input(1, 3, 3, 2)
             .output(1, 5, 5, 2),
             "VALID",
+        ),
+        "another size than the shape's": (
+            File("RESIZE_BILINEAR").input(1, 3, 3, 1).constant([5, 5]).output(1, 5, 6, 1),
+            "operand 1 is the shape",
+        ),
+        "reshape to two shapes": (
+            File("RESHAPE").input(6).constant([3, -1]).output(2, 3),
+            "operand 1 is the shape",
         ),
         "wrong shape": (quick("TRANSPOSE").constant([1, 0]), "the result is int8\\[3, 2\\]"),
         "missing operand": (add.output(2, 3), "operand 1 is there"),

@@ -91,9 +91,7 @@ def fused(op: Op, y: Value, low: int, high: int, build: Build) -> list[Node]:
 
 
 def bounded(op: Op, x: Value, y: Value, low: int, high: int) -> list[Node]:
-    """A minimum with the upper bound and a maximum with the lower one, as far as they bound anything. Where the bounds
-    cross, the upper one holds."""
-    low = min(low, high)
+    """A minimum with the upper bound and a maximum with the lower one, as far as they bound anything."""
     steps = [("MINIMUM", "high", high)] if high < 127 or low == -128 else []
     steps += [("MAXIMUM", "low", low)] if low > -128 else []
     made: list[Node] = []

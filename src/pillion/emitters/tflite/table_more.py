@@ -53,7 +53,9 @@ def _transpose_conv(op: TransposeConv2d) -> list[Node]:
     if op.dilation != (1, 1):
         raise refusal(op, "TRANSPOSE_CONV: the dilation is 1", op.dilation)
     shape = (op.x.shape[0], *op.whole, op.weights_out_channels)
-    whole = Value(f"{op.name}/whole", TensorType(shape, op.y.dtype, op.y.type.quant)) if any(op.padding) else op.y
+    whole = (
+        Value(f"{op.name}/whole", TensorType(shape, op.y.dtype, op.y.type.quant)) if any(op.padding) else op.y
+    )
     inputs = (integers(f"{op.name}/shape", shape), symmetric(op, op.weights), op.x, bias_of(op))
     options = tflite.TransposeConvOptions(padding=Padding.VALID, stride_h=op.stride[0], stride_w=op.stride[1])
 
@@ -67,10 +69,14 @@ def _cut(op: TransposeConv2d, whole: Value) -> list[Node]:
     if whole is op.y:
         return []
     begin = integers(f"{op.name}/begin", (0, op.padding[0], op.padding[1], 0))
-    return [Node("SLICE", (whole, begin, integers(f"{op.name}/size", op.y.shape)), (op.y,), tflite.SliceOptions())]
+    return [
+        Node("SLICE", (whole, begin, integers(f"{op.name}/size", op.y.shape)), (op.y,), tflite.SliceOptions())
+    ]
 
 
-def _resize(code: str, options: type[tflite.ResizeBilinearOptions | tflite.ResizeNearestNeighborOptions]) -> Row:
+def _resize(
+    code: str, options: type[tflite.ResizeBilinearOptions | tflite.ResizeNearestNeighborOptions]
+) -> Row:
     def row(op: Resize) -> list[Node]:
         int8_only(op)
         where = options(align_corners=op.align_corners, half_pixel_centers=op.half_pixel)

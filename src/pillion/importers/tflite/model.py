@@ -76,6 +76,16 @@ class Call:
             raise self.refuse(f"operand {number} is a short list of int32", repr(value))
         return [int(i) for i in value.constant.ravel()]
 
+    def want_shape(self, number: int, shape: Shape) -> None:
+        """A constant operand that says the result's shape, with -1 for what follows, says what the result says."""
+        value = self.optional(number)
+        if value is not None and value.is_constant:
+            said = self.integers(number)
+            if len(said) != len(shape) or any(
+                n not in (-1, size) for n, size in zip(said, shape, strict=True)
+            ):
+                raise self.refuse(f"operand {number} is the shape {list(shape)}", said)
+
     def options_as(self, cls: type[Options]) -> Options:
         """The options, or their defaults where the file has none."""
         if self.options is None:

@@ -39,7 +39,13 @@ def concat(call: Call) -> list[Op]:
 
 
 def reshape(call: Call) -> list[Op]:
-    """The shape of the result says it all."""
+    """The shape of the result says it all; the operand that says it too may be left out or computed."""
+    call.want_shape(1, call.result.shape)
+    return same_elements(call)
+
+
+def same_elements(call: Call) -> list[Op]:
+    """Axes of one element come or go."""
     return [Reshape(x=call.operand(0), y=call.result, source=call.source)]
 
 

@@ -58,6 +58,7 @@ def _transpose_conv(call: Call) -> list[Op]:
     """The shape of the result comes first, then weights, image and bias."""
     x, weights, y = with_axes(call, call.operand(2), 4), with_axes(call, call.constant(1), 4), call.result
     int8_only(call, 0)
+    call.want_shape(0, y.shape)
     options = call.options_as(tflite.TransposeConvOptions)
     stride = (options.stride_h, options.stride_w)
     padding, output_padding = _cut_and_added(call, options.padding, x, weights, stride)
@@ -100,6 +101,7 @@ def _resize(cls: Any, options: Any) -> Row:
         int8_only(call)
         y, where = with_axes(call, call.result, 4), call.options_as(options)
         size = (y.shape[1], y.shape[2])
+        call.want_shape(1, size)
         if max(size) > LARGEST_IMAGE:
             raise call.refuse(f"an image has at most {LARGEST_IMAGE} rows and columns", size)
         align_corners, half_pixel = where.align_corners, where.half_pixel_centers
