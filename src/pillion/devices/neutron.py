@@ -241,14 +241,38 @@ def _convolution_rules(geometry: Geometry) -> list[Rule]:
     limit = f"height and width at most {MAX_WINDOW}"
     size = f"kernel height · width · channels (to a multiple of {geometry.macs}) at most {MAX_DOT_PRODUCT}"
     return [
-        *rules_for(CONVOLUTIONS, "constants", "constant weights and bias", lambda o: _constants(o.weights, o.bias), CONVERTER),  # type: ignore[attr-defined]
+        *rules_for(
+            CONVOLUTIONS,
+            "constants",
+            "constant weights and bias",
+            lambda o: _constants(o.weights, o.bias),
+            CONVERTER,
+        ),  # type: ignore[attr-defined]
         *rules_for(CONVOLUTIONS, "kernel", limit, lambda o: _at_most(MAX_WINDOW, o.kernel), CONVERTER),  # type: ignore[attr-defined]
         *rules_for(CONVOLUTIONS, "stride", limit, lambda o: _at_most(MAX_WINDOW, o.stride), CONVERTER),  # type: ignore[attr-defined]
         *rules_for(CONVOLUTIONS, "dilation", limit, lambda o: _at_most(MAX_WINDOW, o.dilation), CONVERTER),  # type: ignore[attr-defined]
         *rules_for(CONVOLUTIONS, "dot_product", size, lambda o: _dot_product(o, geometry), CONVERTER),
-        *rules_for((*CONVOLUTIONS, Linear), "zero_point", "weights with zero point 0", lambda o: _symmetric(o.weights), QUANTIZER),  # type: ignore[attr-defined]
-        Rule(Conv2d, "groups", "1 (others are split beforehand)", lambda o: (o.groups, o.groups == 1), CONVERTER),  # type: ignore[attr-defined]
-        Rule(DepthwiseConv2d, "multiplier", "1", lambda o: (o.depth_multiplier, o.depth_multiplier == 1), CONVERTER),  # type: ignore[attr-defined]
+        *rules_for(
+            (*CONVOLUTIONS, Linear),
+            "zero_point",
+            "weights with zero point 0",
+            lambda o: _symmetric(o.weights),
+            QUANTIZER,
+        ),  # type: ignore[attr-defined]
+        Rule(
+            Conv2d,
+            "groups",
+            "1 (others are split beforehand)",
+            lambda o: (o.groups, o.groups == 1),
+            CONVERTER,
+        ),  # type: ignore[attr-defined]
+        Rule(
+            DepthwiseConv2d,
+            "multiplier",
+            "1",
+            lambda o: (o.depth_multiplier, o.depth_multiplier == 1),
+            CONVERTER,
+        ),  # type: ignore[attr-defined]
     ]
 
 
@@ -257,13 +281,25 @@ def _transpose_convolution_rules(geometry: Geometry) -> list[Rule]:
     stride = f"height and width at most {MAX_TRANSPOSE_CONV_STRIDE} and those of the kernel"
     kernel = f"height and width at most {MAX_WINDOW}"
     return [
-        Rule(TransposeConv2d, "constants", "constant weights and bias", lambda o: _constants(o.weights, o.bias), CONVERTER),  # type: ignore[attr-defined]
+        Rule(
+            TransposeConv2d,
+            "constants",
+            "constant weights and bias",
+            lambda o: _constants(o.weights, o.bias),
+            CONVERTER,
+        ),  # type: ignore[attr-defined]
         Rule(TransposeConv2d, "kernel", kernel, lambda o: _at_most(MAX_WINDOW, o.kernel), CONVERTER),  # type: ignore[attr-defined]
         Rule(TransposeConv2d, "stride", stride, _short_stride, CONVERTER),
         Rule(TransposeConv2d, "dilation", "1", lambda o: _at_most(1, o.dilation), CONVERTER),  # type: ignore[attr-defined]
         Rule(TransposeConv2d, "padding", "smaller than the kernel", _little_padding, CONVERTER),
         Rule(TransposeConv2d, "dot_product", size, lambda o: _dot_product(o, geometry), CONVERTER),
-        Rule(TransposeConv2d, "zero_point", "weights with zero point 0", lambda o: _symmetric(o.weights), QUANTIZER),  # type: ignore[attr-defined]
+        Rule(
+            TransposeConv2d,
+            "zero_point",
+            "weights with zero point 0",
+            lambda o: _symmetric(o.weights),
+            QUANTIZER,
+        ),  # type: ignore[attr-defined]
     ]
 
 
@@ -282,26 +318,72 @@ def _rules(geometry: Geometry) -> tuple[Rule, ...]:
     return (
         *rules_for(SUPPORTED, "dtype", "int8", _activations_int8, CONVERTER),
         *rules_for(SUPPORTED, "shape", f"tensors of at most {MAX_RANK} axes, none empty", _tensor_shapes, IR),
-        *rules_for(SHARED, "parameters", "the same scale and zero point for operands and result", _same_parameters, CONVERTER),
-        *rules_for(PAIRS, "broadcast", "one operand with as many elements as the result", _broadcast, CONVERTER),
+        *rules_for(
+            SHARED,
+            "parameters",
+            "the same scale and zero point for operands and result",
+            _same_parameters,
+            CONVERTER,
+        ),
+        *rules_for(
+            PAIRS, "broadcast", "one operand with as many elements as the result", _broadcast, CONVERTER
+        ),
         *_convolution_rules(geometry),
         *_transpose_convolution_rules(geometry),
         Rule(BatchMatmul, "zero_points", "zero point 0 for both operands", _both_symmetric, CONVERTER),
         *_resize_rules(),
-        Rule(Linear, "constants", "constant weights and bias", lambda o: _constants(o.weights, o.bias), CONVERTER),  # type: ignore[attr-defined]
+        Rule(
+            Linear,
+            "constants",
+            "constant weights and bias",
+            lambda o: _constants(o.weights, o.bias),
+            CONVERTER,
+        ),  # type: ignore[attr-defined]
         Rule(Linear, "weights", "one scale for all weights", lambda o: _per_tensor(o.weights), QUANTIZER),  # type: ignore[attr-defined]
         Rule(AvgPool2d, "kernel", limit, lambda o: _at_most(MAX_WINDOW, o.kernel), CONVERTER),  # type: ignore[attr-defined]
-        *rules_for((AvgPool2d, MaxPool2d), "stride", limit, lambda o: _at_most(MAX_WINDOW, o.stride), CONVERTER),  # type: ignore[attr-defined]
-        Rule(AvgPool2d, "padding", "none (what lies outside must not count)", lambda o: (o.padding, not any(o.padding)), CONVERTER),  # type: ignore[attr-defined]
+        *rules_for(
+            (AvgPool2d, MaxPool2d), "stride", limit, lambda o: _at_most(MAX_WINDOW, o.stride), CONVERTER
+        ),  # type: ignore[attr-defined]
+        Rule(
+            AvgPool2d,
+            "padding",
+            "none (what lies outside must not count)",
+            lambda o: (o.padding, not any(o.padding)),
+            CONVERTER,
+        ),  # type: ignore[attr-defined]
         Rule(Lut, "function", f"one of {names}", lambda o: (o.function.value, o.function in FUNCTIONS), IR),  # type: ignore[attr-defined]
         Rule(Lut, "output", "sigmoid from -128 in steps of 1/256, tanh around 0 of 1/128", _fixed_output, IR),
         Rule(Lut, "table", "values that 32 bits hold", _table_defined, IR),
         Rule(Add, "scale", "a result in steps of more than 2^-19 of the larger operand's", _sum_scale, IR),
-        Rule(Clamp, "bounds", "at least one bound strictly inside the operand's -128 to 127", _clamp_survives, CONVERTER),
-        Rule(Clamp, "form", "a relu, relu6, relu_n1_to_1 or relu_0_to_1, or bounds that keep the scale", _clamp_form, CONVERTER),
-        Rule(Softmax, "channels", f"at most {MAX_SOFTMAX_CHANNELS}", lambda o: _at_most(MAX_SOFTMAX_CHANNELS, o.results[0].shape[-1:]), CONVERTER),
+        Rule(
+            Clamp,
+            "bounds",
+            "at least one bound strictly inside the operand's -128 to 127",
+            _clamp_survives,
+            CONVERTER,
+        ),
+        Rule(
+            Clamp,
+            "form",
+            "a relu, relu6, relu_n1_to_1 or relu_0_to_1, or bounds that keep the scale",
+            _clamp_form,
+            CONVERTER,
+        ),
+        Rule(
+            Softmax,
+            "channels",
+            f"at most {MAX_SOFTMAX_CHANNELS}",
+            lambda o: _at_most(MAX_SOFTMAX_CHANNELS, o.results[0].shape[-1:]),
+            CONVERTER,
+        ),
         Rule(Softmax, "rows", f"at most {MAX_SOFTMAX_ROWS}", _softmax_rows, CONVERTER),
-        Rule(Softmax, "elements", f"at most {MAX_SOFTMAX_ELEMENTS}", lambda o: _at_most(MAX_SOFTMAX_ELEMENTS, (o.results[0].type.elements,)), CONVERTER),
+        Rule(
+            Softmax,
+            "elements",
+            f"at most {MAX_SOFTMAX_ELEMENTS}",
+            lambda o: _at_most(MAX_SOFTMAX_ELEMENTS, (o.results[0].type.elements,)),
+            CONVERTER,
+        ),
         Rule(Slice, "step", "1 along every axis", lambda o: (o.step, set(o.step) <= {1}), IR),  # type: ignore[attr-defined]
         Rule(Reshape, "rank", f"at most {MAX_RESHAPE_RANK}", _rank_at_most(MAX_RESHAPE_RANK), IR),
         Rule(Transpose, "rank", f"at most {MAX_TRANSPOSE_RANK}", _rank_at_most(MAX_TRANSPOSE_RANK), IR),
@@ -341,10 +423,11 @@ def _estimate(op: Op, geometry: Geometry) -> int:
 
 WISHES = Wishes(
     symmetric_operands=frozenset({"batch_matmul"}),
-    shared=frozenset({"mean", "reduce_sum", "reduce_max", "reduce_min"}),
+    shared=frozenset({"mean", "reduce_max", "reduce_min"}),
     per_tensor_weights=frozenset({"linear"}),
 )
-"""What the rules above need of the quantizer."""
+"""What the rules above need of the quantizer. Not for sums: in the steps of a sum nothing is left of what it sums up, so
+a sum stays on the CPU."""
 
 
 def neutron(name: str, geometry: Geometry) -> Device:
