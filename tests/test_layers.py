@@ -61,7 +61,9 @@ def test_imports_go_one_way(path: Path) -> None:
     if part not in ALLOWED:
         return
     parts = {name.split(".")[1] for name in imported(path) if name.startswith("pillion.")}
-    wrong = {p for p in parts - ALLOWED[part] - {part} if (SOURCE / p).is_dir() or (SOURCE / f"{p}.py").is_file()}
+    wrong = {
+        p for p in parts - ALLOWED[part] - {part} if (SOURCE / p).is_dir() or (SOURCE / f"{p}.py").is_file()
+    }
     assert not wrong, f"{part} must not import {sorted(wrong)}; it may import {sorted(ALLOWED[part])}"
 
 

@@ -62,7 +62,9 @@ def test_the_board_gives_the_reference_and_the_memory_that_was_predicted(name: s
         assert_same_bytes(program.run(*inputs), result.outputs)
         if result.profile:
             assert [r.found for r in result.profile.regions] == [r.predicted for r in result.profile.regions]
-            assert result.profile.instructions == sum(result.profile.op_instructions) > program.graph.macs / 40
+            assert (
+                result.profile.instructions == sum(result.profile.op_instructions) > program.graph.macs / 40
+            )
             assert 0 < result.profile.stack_bytes < 4096
 
 
@@ -106,7 +108,9 @@ def test_litert_runs_the_segments_to_the_same_bytes(name: str) -> None:
     for segment, payload in zip(segments, program.payloads.segments, strict=True):
         rng = np.random.default_rng(1)
         inputs = [rng.integers(-128, 128, v.shape).astype(np.int8) for v in segment.body.inputs]
-        assert_same_bytes(segment.body.reference(*inputs), run_litert(interpreter, payload.tflite, segment, inputs))
+        assert_same_bytes(
+            segment.body.reference(*inputs), run_litert(interpreter, payload.tflite, segment, inputs)
+        )
 
 
 def run_litert(litert: object, model: bytes, segment: Segment, inputs: list[Array]) -> tuple[Array, ...]:

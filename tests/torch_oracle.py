@@ -53,7 +53,9 @@ def in_logical_order(array: Array, shape: tuple[int, ...]) -> Array:
     """An array whose axes lie in some other order, as torch sees it: tests use sizes that tell axes apart."""
     if array.ndim != len(shape):
         return in_logical_order(array.squeeze(), tuple(d for d in shape if d != 1)).reshape(shape)
-    orders = [order for order in permutations(range(array.ndim)) if tuple(array.shape[a] for a in order) == shape]
+    orders = [
+        order for order in permutations(range(array.ndim)) if tuple(array.shape[a] for a in order) == shape
+    ]
     images = [order for order in orders if order in (CHANNELS_FIRST, tuple(range(array.ndim)))]
     return np.ascontiguousarray(array.transpose((images or orders)[-1]))
 

@@ -31,7 +31,9 @@ def main() -> None:
         part = path.relative_to(ROOT / "src" / "pillion").parts[0].removesuffix(".py")
         parts[part] += len(path.read_text("utf-8").splitlines())
     for path in (ROOT / "kernels").rglob("*.[ch]"):
-        parts[f"kernels/{path.relative_to(ROOT / 'kernels').parts[0]}"] += len(path.read_text("utf-8").splitlines())
+        parts[f"kernels/{path.relative_to(ROOT / 'kernels').parts[0]}"] += len(
+            path.read_text("utf-8").splitlines()
+        )
     for part, lines in parts.most_common():
         print(f"{lines:7,}  {part}")
     print(f"{sum(parts.values()):7,}  in all")

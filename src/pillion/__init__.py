@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """Pillion compiles PyTorch models for microcontrollers on which an NPU rides with a Cortex-M core.
 
-    program = pillion.compile(model, example_inputs, target="cortex-m55+int8", calibrate=batches)
-    program.run(x)                   # the exact reference; on="host" or a board runs the generated C
-    program.firmware("fw/")          # plain C, no interpreter
+program = pillion.compile(model, example_inputs, target="cortex-m55+int8", calibrate=batches)
+program.run(x)                   # the exact reference; on="host" or a board runs the generated C
+program.firmware("fw/")          # plain C, no interpreter
 """
 
 from __future__ import annotations

@@ -42,7 +42,11 @@ class Request:
         _one_of("--io-dtype", self.io_dtype, ("float32", "int8"))
         _one_of("--io-layout", self.io_layout, ("nchw", "nhwc"))
         if self.calibrate and not self.quantize:
-            raise PillionError("--calibrate is data for quantizing", rule="--calibrate goes with --quantize", help="add --quantize")
+            raise PillionError(
+                "--calibrate is data for quantizing",
+                rule="--calibrate goes with --quantize",
+                help="add --quantize",
+            )
 
 
 def _one_of(option: str, value: str, allowed: Sequence[str]) -> None:
@@ -56,7 +60,9 @@ def parse_size(text: str | None) -> tuple[int, int] | None:
         return None
     match = re.fullmatch(r"(\d+)(?:x(\d+))?", text)
     if match is None or "0" in (match[1], match[2]):
-        raise PillionError(f"--input-size {text} is not a size", rule="one number, or height x width: 96 or 96x128")
+        raise PillionError(
+            f"--input-size {text} is not a size", rule="one number, or height x width: 96 or 96x128"
+        )
     return int(match[1]), int(match[2] or match[1])
 
 
@@ -69,7 +75,9 @@ def build(request: Request, progress: Progress | None = None) -> Program:
         from pillion.compiler import finish
         from pillion.importers.tflite import read
 
-        return finish(read(request.model), chip, request.io_dtype, _placement(request), _watcher(request.intermediates))
+        return finish(
+            read(request.model), chip, request.io_dtype, _placement(request), _watcher(request.intermediates)
+        )
     return _from_torch(request, progress)
 
 
@@ -163,16 +171,26 @@ def _load(path: Path) -> Array:
     try:
         loaded = np.load(path, allow_pickle=False)
     except (OSError, ValueError, EOFError) as error:
-        raise PillionError(f"{path} cannot be read", rule="an input is an array in a .npy file", here=str(error).splitlines()[0]) from None
+        raise PillionError(
+            f"{path} cannot be read",
+            rule="an input is an array in a .npy file",
+            here=str(error).splitlines()[0],
+        ) from None
     if not isinstance(loaded, np.ndarray):
-        raise PillionError(f"{path} is not a single array", rule="an input is an array in a .npy file", help="save with numpy.save")
+        raise PillionError(
+            f"{path} is not a single array",
+            rule="an input is an array in a .npy file",
+            help="save with numpy.save",
+        )
     return loaded
 
 
 def write_outputs(paths: Sequence[Path], outputs: Sequence[Array]) -> None:
     """One .npy file for each output."""
     if paths and len(paths) != len(outputs):
-        raise PillionError(f"{len(paths)} output files for {len(outputs)} outputs", rule="--output once for each output")
+        raise PillionError(
+            f"{len(paths)} output files for {len(outputs)} outputs", rule="--output once for each output"
+        )
     for path, array in zip(paths, outputs, strict=False):
         with path.open("wb") as file:
             np.save(file, array)

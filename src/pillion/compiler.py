@@ -55,7 +55,9 @@ def compile(
 
     chip = find_target(target)
     quantized = ptq(model, tuple(example_inputs), calibrate, progress, chip.quantization)
-    graph = import_program(quantized.graph_module, name or type(model).__name__.lower(), nhwc=io_layout == "nhwc")
+    graph = import_program(
+        quantized.graph_module, name or type(model).__name__.lower(), nhwc=io_layout == "nhwc"
+    )
     return finish(graph, chip, io_dtype, placement, watch)
 
 
@@ -73,7 +75,7 @@ def finish(
     refuse_float(graph)
     if chip.npu is None:
         return Program(graph, chip, Ledger(()))
-    placed = place(graph, chip.npu, chip.isa, placement or PlacementWishes())
+    placed = place(passes.split_groups(graph), chip.npu, chip.isa, placement or PlacementWishes())
     if watch:
         watch("place", placed.graph)
     return Program(placed.graph, chip, placed.ledger)
@@ -83,7 +85,9 @@ def refuse_float(graph: Graph) -> None:
     """Every op between the borders must have become an integer op."""
     left = float_ops(graph)
     if left:
-        listed = "\n".join(f"{op.kind} {op.name}{f' ({op.source})' if op.source else ''}: {reason}" for op, reason in left)
+        listed = "\n".join(
+            f"{op.kind} {op.name}{f' ({op.source})' if op.source else ''}: {reason}" for op, reason in left
+        )
         raise PillionError(
             f"{len(left)} of {len(graph.ops)} ops of `{graph.name}` stay in float",
             rule="all ops between the model's inputs and outputs are int8",

@@ -52,7 +52,12 @@ class RunResult:
 
 
 def run_project(
-    folder: Path, inputs: Sequence[Array], on: str = HOST, *, profile: bool = False, timeout: float = TIMEOUT_SECONDS
+    folder: Path,
+    inputs: Sequence[Array],
+    on: str = HOST,
+    *,
+    profile: bool = False,
+    timeout: float = TIMEOUT_SECONDS,
 ) -> RunResult:
     """Runs a C project on this computer or on a board."""
     manifest = read_manifest(folder)
@@ -66,7 +71,10 @@ def check_arrays(wanted: Sequence[Mapping[str, Any]], inputs: Sequence[Array]) -
     """Raises where arrays do not fit a manifest's inputs."""
     if len(inputs) != len(wanted):
         names = ", ".join(str(w["name"]) for w in wanted)
-        raise PillionError(f"the model takes {len(wanted)} inputs ({names}), got {len(inputs)}", help="--input once for each, in this order")
+        raise PillionError(
+            f"the model takes {len(wanted)} inputs ({names}), got {len(inputs)}",
+            help="--input once for each, in this order",
+        )
     for want, array in zip(wanted, inputs, strict=True):
         if array.dtype.name != want["dtype"] or list(array.shape) != want["shape"]:
             raise PillionError(
@@ -106,8 +114,12 @@ def _run_board(
     result = qemu.run(folder, board, sample, profile=profile, timeout=timeout)
     sizes = [int(o["bytes"]) for o in manifest["outputs"]]
     ends = np.cumsum(sizes).tolist()
-    outputs = _arrays(manifest["outputs"], [result.outputs[end - size : end] for size, end in zip(sizes, ends, strict=True)])
-    return RunResult(outputs, _profile(manifest, result, read_elf(qemu.build(folder, board))) if profile else None)
+    outputs = _arrays(
+        manifest["outputs"], [result.outputs[end - size : end] for size, end in zip(sizes, ends, strict=True)]
+    )
+    return RunResult(
+        outputs, _profile(manifest, result, read_elf(qemu.build(folder, board))) if profile else None
+    )
 
 
 def _profile(manifest: Mapping[str, Any], result: QemuResult, sizes: ElfSizes) -> Profile:
@@ -118,7 +130,11 @@ def _profile(manifest: Mapping[str, Any], result: QemuResult, sizes: ElfSizes) -
         Region("constants", memory["constant_bytes"], constants.get(False, 0)),
     ]
     if memory["npu_stand_in"]["constant_bytes"]:
-        regions.append(Region("NPU stand-in's constants", memory["npu_stand_in"]["constant_bytes"], constants.get(True, 0)))
+        regions.append(
+            Region(
+                "NPU stand-in's constants", memory["npu_stand_in"]["constant_bytes"], constants.get(True, 0)
+            )
+        )
     ops = tuple(result.op_instructions or ())
     return Profile(sum(ops), ops, result.stack_bytes or 0, sizes.code, tuple(regions))
 

@@ -30,7 +30,8 @@ def progress(quiet: bool) -> Iterator[Progress | None]:
         yield None
         return
     from rich.console import Console
-    from rich.progress import BarColumn, MofNCompleteColumn, Progress as Bar, TextColumn, TimeRemainingColumn
+    from rich.progress import BarColumn, MofNCompleteColumn, TextColumn, TimeRemainingColumn
+    from rich.progress import Progress as Bar
 
     columns = (TextColumn("calibrating"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
     with Bar(*columns, console=Console(stderr=True), transient=True) as bar:
@@ -58,7 +59,20 @@ def compiled(program: Program, output: Path) -> Facts:
     }
 
 
-EXPLAIN_COLUMNS = ("op", "kind", "unit", "segment", "rule", "wanted", "got", "flip", "crossing_bytes", "npu_cycles_estimate", "cpu_cycles_estimate", "source")
+EXPLAIN_COLUMNS = (
+    "op",
+    "kind",
+    "unit",
+    "segment",
+    "rule",
+    "wanted",
+    "got",
+    "flip",
+    "crossing_bytes",
+    "npu_cycles_estimate",
+    "cpu_cycles_estimate",
+    "source",
+)
 
 
 def explained(program: Program) -> Facts:
@@ -79,7 +93,18 @@ def explained(program: Program) -> Facts:
 def _cpu_row(op: Op) -> Facts:
     """The row of an op on a chip without an NPU."""
     row: Facts = dict.fromkeys(EXPLAIN_COLUMNS)
-    return {**row, "op": op.name, "kind": op.kind, "unit": "cpu", "rule": "target.npu", "wanted": "an NPU", "got": "none", "flip": "--target imxrt700", "crossing_bytes": 0, "source": op.source}
+    return {
+        **row,
+        "op": op.name,
+        "kind": op.kind,
+        "unit": "cpu",
+        "rule": "target.npu",
+        "wanted": "an NPU",
+        "got": "none",
+        "flip": "--target imxrt700",
+        "crossing_bytes": 0,
+        "source": op.source,
+    }
 
 
 def ran(manifest: Mapping[str, Any], on: str, result: RunResult) -> Facts:
@@ -136,11 +161,15 @@ def show_rows(rows: Sequence[Mapping[str, Any]], columns: Sequence[str], as_json
 def table(rows: Sequence[Mapping[str, Any]], columns: Sequence[str]) -> str:
     """Rows in aligned columns; numbers to the right."""
     cells = [[_cell(row.get(c)) for c in columns] for row in rows]
-    widths = [max(len(c), *(len(row[i]) for row in cells), 0) if cells else len(c) for i, c in enumerate(columns)]
+    widths = [
+        max(len(c), *(len(row[i]) for row in cells), 0) if cells else len(c) for i, c in enumerate(columns)
+    ]
     numeric = [all(isinstance(row.get(c), (int, float)) for row in rows) for c in columns]
     lines = [[c.replace("_", " ") for c in columns], *cells]
     return "\n".join(
-        "  ".join(cell.rjust(w) if n else cell.ljust(w) for cell, w, n in zip(line, widths, numeric, strict=True)).rstrip()
+        "  ".join(
+            cell.rjust(w) if n else cell.ljust(w) for cell, w, n in zip(line, widths, numeric, strict=True)
+        ).rstrip()
         for line in lines
     )
 

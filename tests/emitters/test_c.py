@@ -23,7 +23,13 @@ from pillion.ops import ALL_OPS
 from pillion.program import Program
 from pillion.targets import find_target
 
-BOARDS = {"mps2-an505": "cortex-m33", "mps3-an547": "cortex-m55", "mps2-an386": "cortex-m4", "mps2-an500": "cortex-m7", "mps2-an385": "cortex-m3"}
+BOARDS = {
+    "mps2-an505": "cortex-m33",
+    "mps3-an547": "cortex-m55",
+    "mps2-an386": "cortex-m4",
+    "mps2-an500": "cortex-m7",
+    "mps2-an385": "cortex-m3",
+}
 
 
 def examples_graph(cls: type[Op], arithmetic: Arithmetic) -> Graph | None:
@@ -80,7 +86,9 @@ def test_boards_give_the_reference(cls: type[Op], board: str) -> None:
 @pytest.mark.parametrize("isa", Isa, ids=lambda i: i.value)
 @pytest.mark.parametrize("cls", ALL_OPS, ids=lambda c: c.kind)
 def test_every_op_has_a_kernel_for_every_core(cls: type[Op], isa: Isa) -> None:
-    assert any(kernel.op is cls for kernel in kernels(isa)), f"add a row for {cls.kind} to emitters/c/portable.py"
+    assert any(kernel.op is cls for kernel in kernels(isa)), (
+        f"add a row for {cls.kind} to emitters/c/portable.py"
+    )
     graph = examples_graph(cls, Arithmetic.CMSIS_NN)
     assert graph is not None
     assert len(choose(graph, isa)) == len(graph.ops)

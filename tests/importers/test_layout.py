@@ -46,7 +46,9 @@ BODIES: dict[str, Callable[..., Tensor]] = {
     "transpose": lambda m, x, y: x.transpose(1, 2),
     "view": lambda m, x, y: x.reshape(BATCH, 5, HEIGHT * WIDTH),
     "view_merging_channels": lambda m, x, y: x.reshape(BATCH * 5, HEIGHT, WIDTH),
-    "view_splitting_channels": lambda m, x, y: x[:, :4].reshape(BATCH, 2, 2, HEIGHT, WIDTH).transpose(1, 2).reshape(BATCH, 4, HEIGHT, WIDTH),
+    "view_splitting_channels": lambda m, x, y: (
+        x[:, :4].reshape(BATCH, 2, 2, HEIGHT, WIDTH).transpose(1, 2).reshape(BATCH, 4, HEIGHT, WIDTH)
+    ),
     "flatten_linear": lambda m, x, y: m.flat(x.flatten(1)),
     "flatten_relu_linear": lambda m, x, y: m.flat(F.relu(x).flatten(1)),
     "linear_on_width": lambda m, x, y: m.rows(x),
@@ -81,7 +83,9 @@ BODIES: dict[str, Callable[..., Tensor]] = {
     "avg_pool_pad_not_counted": lambda m, x, y: F.avg_pool2d(x, 3, 2, 1, count_include_pad=False),
     "avg_pool_ceil": lambda m, x, y: F.avg_pool2d(x, 2, 2, ceil_mode=True),
     "avg_pool_ceil_pad": lambda m, x, y: F.avg_pool2d(x, 3, 2, 1, ceil_mode=True),
-    "avg_pool_ceil_pad_not_counted": lambda m, x, y: F.avg_pool2d(x, 3, 2, 1, ceil_mode=True, count_include_pad=False),
+    "avg_pool_ceil_pad_not_counted": lambda m, x, y: F.avg_pool2d(
+        x, 3, 2, 1, ceil_mode=True, count_include_pad=False
+    ),
     "relu6": lambda m, x, y: F.relu6(x * 4),
     "hardswish_after_add": lambda m, x, y: F.hardswish(x + y),
     "silu": lambda m, x, y: F.silu(x),

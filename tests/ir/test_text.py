@@ -13,7 +13,9 @@ from pillion.ir.verify import verify
 from pillion.ops import ALL_OPS, parse
 from pillion.ops.samples import random_like
 
-EXAMPLES = [pytest.param(example, id=f"{cls.kind}-{i}") for cls in ALL_OPS for i, example in enumerate(cls.examples())]
+EXAMPLES = [
+    pytest.param(example, id=f"{cls.kind}-{i}") for cls in ALL_OPS for i, example in enumerate(cls.examples())
+]
 
 
 def alone(op: Op) -> Graph:
@@ -60,7 +62,9 @@ def test_bad_text_names_its_line(line: str, complaint: str) -> None:
     ],
 )
 def test_the_verifier_refuses_with_the_rule(line: str, rule: str) -> None:
-    graph = parse(f"graph g arithmetic=cmsis-nn\ninput x: int8[2] @(0.1, 0)\n{line}\noutput {line.split(':')[0]}\n")
+    graph = parse(
+        f"graph g arithmetic=cmsis-nn\ninput x: int8[2] @(0.1, 0)\n{line}\noutput {line.split(':')[0]}\n"
+    )
     with pytest.raises(PillionError) as error:
         verify(graph)
     assert rule in str(error.value)

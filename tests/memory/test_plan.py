@@ -79,7 +79,8 @@ def programs(draw: st.DrawFn) -> Graph:
 @given(programs(), st.booleans(), st.sampled_from([0, 40]))
 def test_random_programs_are_sound(graph: Graph, in_place: bool, scratch: int) -> None:
     wanted = {
-        op: OpMemory(scratch, 0, () if isinstance(op, Reshape) or not in_place else op.activations) for op in graph.ops
+        op: OpMemory(scratch, 0, () if isinstance(op, Reshape) or not in_place else op.activations)
+        for op in graph.ops
     }
     plan = plan_memory(graph, wanted)
     aliases = {v for op in graph.ops if isinstance(op, Reshape) for v in (op.x, op.y)}

@@ -72,18 +72,47 @@ def refuse(what: str, rule: str, here: object, help: str = "") -> PillionError:
 
 
 @lowers(aten.conv2d.default)
-def conv2d(b: Builder, x: Placed, weight: Placed, bias: Placed | None = None, stride: Any = 1, padding: Any = 0, dilation: Any = 1, groups: int = 1) -> Placed:
+def conv2d(
+    b: Builder,
+    x: Placed,
+    weight: Placed,
+    bias: Placed | None = None,
+    stride: Any = 1,
+    padding: Any = 0,
+    dilation: Any = 1,
+    groups: int = 1,
+) -> Placed:
     return _conv2d(b, x, weight, bias, pair(stride), sides(padding), pair(dilation), groups)
 
 
 @lowers(aten.conv2d.padding)
-def conv2d_padding(b: Builder, x: Placed, weight: Placed, bias: Placed | None = None, stride: Any = 1, padding: str = "valid", dilation: Any = 1, groups: int = 1) -> Placed:
+def conv2d_padding(
+    b: Builder,
+    x: Placed,
+    weight: Placed,
+    bias: Placed | None = None,
+    stride: Any = 1,
+    padding: str = "valid",
+    dilation: Any = 1,
+    groups: int = 1,
+) -> Placed:
     border = _same_padding(weight.shape[2:], pair(dilation)) if padding == "same" else (0, 0, 0, 0)
     return _conv2d(b, x, weight, bias, pair(stride), border, pair(dilation), groups)
 
 
 @lowers(aten.convolution.default)
-def convolution(b: Builder, x: Placed, weight: Placed, bias: Placed | None, stride: Any, padding: Any, dilation: Any, transposed: bool, output_padding: Any, groups: int) -> Placed:
+def convolution(
+    b: Builder,
+    x: Placed,
+    weight: Placed,
+    bias: Placed | None,
+    stride: Any,
+    padding: Any,
+    dilation: Any,
+    transposed: bool,
+    output_padding: Any,
+    groups: int,
+) -> Placed:
     if transposed:
         packet = aten.conv_transpose1d.default if x.rank == 3 else aten.conv_transpose2d.input
         return ROWS[packet](b, x, weight, bias, stride, padding, output_padding, groups, dilation)
@@ -93,21 +122,53 @@ def convolution(b: Builder, x: Placed, weight: Placed, bias: Placed | None, stri
 
 
 @lowers(aten.conv1d.default)
-def conv1d(b: Builder, x: Placed, weight: Placed, bias: Placed | None = None, stride: Any = 1, padding: Any = 0, dilation: Any = 1, groups: int = 1) -> Placed:
+def conv1d(
+    b: Builder,
+    x: Placed,
+    weight: Placed,
+    bias: Placed | None = None,
+    stride: Any = 1,
+    padding: Any = 0,
+    dilation: Any = 1,
+    groups: int = 1,
+) -> Placed:
     return _conv1d(b, x, weight, bias, pair(stride)[0], (0, pair(padding)[0]) * 2, pair(dilation)[0], groups)
 
 
 @lowers(aten.conv1d.padding)
-def conv1d_padding(b: Builder, x: Placed, weight: Placed, bias: Placed | None = None, stride: Any = 1, padding: str = "valid", dilation: Any = 1, groups: int = 1) -> Placed:
+def conv1d_padding(
+    b: Builder,
+    x: Placed,
+    weight: Placed,
+    bias: Placed | None = None,
+    stride: Any = 1,
+    padding: str = "valid",
+    dilation: Any = 1,
+    groups: int = 1,
+) -> Placed:
     step = pair(dilation)[0]
     border = _same_padding((1, weight.shape[2]), (1, step)) if padding == "same" else (0, 0, 0, 0)
     return _conv1d(b, x, weight, bias, pair(stride)[0], border, step, groups)
 
 
-def _conv1d(b: Builder, x: Placed, weight: Placed, bias: Placed | None, stride: int, padding: Any, dilation: int, groups: int) -> Placed:
+def _conv1d(
+    b: Builder,
+    x: Placed,
+    weight: Placed,
+    bias: Placed | None,
+    stride: int,
+    padding: Any,
+    dilation: int,
+    groups: int,
+) -> Placed:
     """A convolution over images of height 1."""
     if x.rank != 3:
-        raise refuse("an unbatched conv1d is not supported", "conv1d: the input has rank 3", f"shape {list(x.shape)}", "add a batch axis: x.unsqueeze(0)")
+        raise refuse(
+            "an unbatched conv1d is not supported",
+            "conv1d: the input has rank 3",
+            f"shape {list(x.shape)}",
+            "add a batch axis: x.unsqueeze(0)",
+        )
     batch, channels, length = x.shape
     image = Placed(b.reshape(b.arrange(x, NLC), (batch, 1, length, channels)), NHWC)
     out = _conv2d(b, image, with_height(weight), bias, (1, stride), padding, (1, dilation), groups)
@@ -126,9 +187,23 @@ def _same_padding(kernel: Sequence[int], dilation: Pair) -> Sides:
     return (vertical // 2, horizontal // 2, vertical - vertical // 2, horizontal - horizontal // 2)
 
 
-def _conv2d(b: Builder, x: Placed, weight: Placed, bias: Placed | None, stride: Pair, padding: Sides, dilation: Pair, groups: int) -> Placed:
+def _conv2d(
+    b: Builder,
+    x: Placed,
+    weight: Placed,
+    bias: Placed | None,
+    stride: Pair,
+    padding: Sides,
+    dilation: Pair,
+    groups: int,
+) -> Placed:
     if x.rank != 4:
-        raise refuse("an unbatched conv2d is not supported", "conv2d: the input has rank 4", f"shape {list(x.shape)}", "add a batch axis: x.unsqueeze(0)")
+        raise refuse(
+            "an unbatched conv2d is not supported",
+            "conv2d: the input has rank 4",
+            f"shape {list(x.shape)}",
+            "add a batch axis: x.unsqueeze(0)",
+        )
     want_constant("conv2d", "weight", weight)
     out_channels, channels = weight.shape[0], x.shape[1]
     depthwise = groups == channels and out_channels % channels == 0 and (groups > 1 or weight.shape[1] == 1)
@@ -147,7 +222,9 @@ def _conv2d(b: Builder, x: Placed, weight: Placed, bias: Placed | None, stride: 
 @lowers(aten.linear.default)
 def linear(b: Builder, x: Placed, weight: Placed, bias: Placed | None = None) -> Placed:
     want_constant("linear", "weight", weight)
-    return plain(b.emit(Linear, x=b.plain(x), weights=b.plain(weight), bias=bias_or_zeros(b, bias, weight.shape[0])))
+    return plain(
+        b.emit(Linear, x=b.plain(x), weights=b.plain(weight), bias=bias_or_zeros(b, bias, weight.shape[0]))
+    )
 
 
 @lowers(aten.addmm.default)
@@ -162,7 +239,12 @@ def mm(b: Builder, x: Placed, weight: Placed) -> Placed:
 
 def want_constant(op: str, what: str, x: Placed) -> None:
     if not x.value.is_constant:
-        raise refuse(f"{op} with a computed {what} is not supported", f"{op}: the {what} is constant", repr(x.value), "torch.bmm multiplies two computed tensors")
+        raise refuse(
+            f"{op} with a computed {what} is not supported",
+            f"{op}: the {what} is constant",
+            repr(x.value),
+            "torch.bmm multiplies two computed tensors",
+        )
 
 
 def bias_or_zeros(b: Builder, bias: Placed | None, count: int) -> Value:
@@ -178,7 +260,12 @@ def bias_or_zeros(b: Builder, bias: Placed | None, count: int) -> Value:
 def broadcasting(cls: type[Op]) -> Lowering:
     def lower(b: Builder, first: Placed, second: Placed, *, alpha: float = 1) -> Placed:
         if alpha != 1:
-            raise refuse(f"{cls.kind} with alpha is not supported", f"{cls.kind}: alpha is 1", alpha, "multiply the second operand beforehand")
+            raise refuse(
+                f"{cls.kind} with alpha is not supported",
+                f"{cls.kind}: alpha is 1",
+                alpha,
+                "multiply the second operand beforehand",
+            )
         return binary(b, cls, first, second)
 
     return lower
@@ -228,7 +315,7 @@ for _target, _cls in {
     ROWS[_target] = broadcasting(_cls)
 
 
-def unary(b: Builder, x: Placed, function: Function, **options: float) -> Placed:
+def unary(b: Builder, x: Placed, function: Function, **options: Any) -> Placed:
     return x.with_value(b.emit(Lut, x=x.value, function=function, **options))
 
 
@@ -290,7 +377,9 @@ def leaky_relu(b: Builder, x: Placed, negative_slope: float = 0.01) -> Placed:
 @lowers(aten.elu.default, aten.elu_.default)
 def elu(b: Builder, x: Placed, alpha: float = 1, scale: float = 1, input_scale: float = 1) -> Placed:
     if (scale, input_scale) != (1, 1):
-        raise refuse("elu with scales is not supported", "elu: scale and input_scale are 1", (scale, input_scale))
+        raise refuse(
+            "elu with scales is not supported", "elu: scale and input_scale are 1", (scale, input_scale)
+        )
     return unary(b, x, Function.ELU, alpha=float(alpha))
 
 
@@ -310,26 +399,67 @@ def softplus(b: Builder, x: Placed, beta: float = 1, threshold: float = 20) -> P
 
 
 @lowers(aten.max_pool2d.default, aten.max_pool2d_with_indices.default)
-def max_pool2d(b: Builder, x: Placed, kernel_size: Any, stride: Any = (), padding: Any = 0, dilation: Any = 1, ceil_mode: bool = False) -> Placed:
+def max_pool2d(
+    b: Builder,
+    x: Placed,
+    kernel_size: Any,
+    stride: Any = (),
+    padding: Any = 0,
+    dilation: Any = 1,
+    ceil_mode: bool = False,
+) -> Placed:
     if pair(dilation) != (1, 1):
         raise refuse("a dilated max_pool2d is not supported", "max_pool2d: dilation is 1", pair(dilation))
     return _pool(b, MaxPool2d, x, kernel_size, stride, sides(padding), ceil_mode)
 
 
 @lowers(aten.avg_pool2d.default)
-def avg_pool2d(b: Builder, x: Placed, kernel_size: Any, stride: Any = (), padding: Any = 0, ceil_mode: bool = False, count_include_pad: bool = True, divisor_override: int | None = None) -> Placed:
+def avg_pool2d(
+    b: Builder,
+    x: Placed,
+    kernel_size: Any,
+    stride: Any = (),
+    padding: Any = 0,
+    ceil_mode: bool = False,
+    count_include_pad: bool = True,
+    divisor_override: int | None = None,
+) -> Placed:
     if divisor_override is not None:
-        raise refuse("avg_pool2d with divisor_override is not supported", "avg_pool2d: divisor_override is None", divisor_override, "multiply the result by a constant instead")
+        raise refuse(
+            "avg_pool2d with divisor_override is not supported",
+            "avg_pool2d: divisor_override is None",
+            divisor_override,
+            "multiply the result by a constant instead",
+        )
     border = sides(padding)
     if count_include_pad and any(border):
         top, left, bottom, right = border
         image = b.arrange(x, NHWC)
-        x = Placed(b.emit(Pad, x=image, before=(0, top, left, 0), after=(0, bottom, right, 0), value=0.0, name=f"{b.hint}_padded"), NHWC)
+        x = Placed(
+            b.emit(
+                Pad,
+                x=image,
+                before=(0, top, left, 0),
+                after=(0, bottom, right, 0),
+                value=0.0,
+                name=f"{b.hint}_padded",
+            ),
+            NHWC,
+        )
         return _pool(b, AvgPool2d, x, kernel_size, stride, (0, 0, 0, 0), ceil_mode, reach=border)
     return _pool(b, AvgPool2d, x, kernel_size, stride, border, ceil_mode)
 
 
-def _pool(b: Builder, cls: type[Op], x: Placed, kernel_size: Any, stride: Any, padding: Sides, ceil_mode: bool, reach: Sides = (0, 0, 0, 0)) -> Placed:
+def _pool(
+    b: Builder,
+    cls: type[Op],
+    x: Placed,
+    kernel_size: Any,
+    stride: Any,
+    padding: Sides,
+    ceil_mode: bool,
+    reach: Sides = (0, 0, 0, 0),
+) -> Placed:
     """`reach` is padding that was already made part of the image: PyTorch's ceil rule counts it as such."""
     kernel = pair(kernel_size)
     step = pair(stride) if stride not in ((), []) else kernel
@@ -358,12 +488,25 @@ def _ceil_padding(image: Sequence[int], kernel: Pair, stride: Pair, padding: Sid
         positions = math.ceil((image[axis] + before + after - kernel[axis]) / stride[axis]) + 1
         if (positions - 1) * stride[axis] >= start_limit:
             positions -= 1
-        more.append(max((positions - 1) * stride[axis] + kernel[axis] - image[axis] - before, after if positions < 1 else 0))
+        more.append(
+            max(
+                (positions - 1) * stride[axis] + kernel[axis] - image[axis] - before,
+                after if positions < 1 else 0,
+            )
+        )
     return (padding[0], padding[1], more[0], more[1])
 
 
 @lowers(aten.max_pool1d.default)
-def max_pool1d(b: Builder, x: Placed, kernel_size: Any, stride: Any = (), padding: Any = 0, dilation: Any = 1, ceil_mode: bool = False) -> Placed:
+def max_pool1d(
+    b: Builder,
+    x: Placed,
+    kernel_size: Any,
+    stride: Any = (),
+    padding: Any = 0,
+    dilation: Any = 1,
+    ceil_mode: bool = False,
+) -> Placed:
     step = (1, pair(stride)[0]) if stride not in ((), []) else ()
     image = _sequence_as_image(b, x)
     out = max_pool2d(b, image, (1, pair(kernel_size)[0]), step, (0, pair(padding)[0]), dilation, ceil_mode)
@@ -371,10 +514,20 @@ def max_pool1d(b: Builder, x: Placed, kernel_size: Any, stride: Any = (), paddin
 
 
 @lowers(aten.avg_pool1d.default)
-def avg_pool1d(b: Builder, x: Placed, kernel_size: Any, stride: Any = (), padding: Any = 0, ceil_mode: bool = False, count_include_pad: bool = True) -> Placed:
+def avg_pool1d(
+    b: Builder,
+    x: Placed,
+    kernel_size: Any,
+    stride: Any = (),
+    padding: Any = 0,
+    ceil_mode: bool = False,
+    count_include_pad: bool = True,
+) -> Placed:
     step = (1, pair(stride)[0]) if stride not in ((), []) else ()
     image = _sequence_as_image(b, x)
-    out = avg_pool2d(b, image, (1, pair(kernel_size)[0]), step, (0, pair(padding)[0]), ceil_mode, count_include_pad)
+    out = avg_pool2d(
+        b, image, (1, pair(kernel_size)[0]), step, (0, pair(padding)[0]), ceil_mode, count_include_pad
+    )
     return _image_as_sequence(b, out)
 
 
@@ -404,9 +557,16 @@ def adaptive_max_pool2d(b: Builder, x: Placed, output_size: Any) -> Placed:
 
 
 def _adaptive(b: Builder, cls: type[Op], x: Placed, output_size: Any) -> Placed:
-    sizes = [given if given is not None else size for given, size in zip(pair(output_size), x.shape[-2:], strict=True)]
+    sizes = [
+        given if given is not None else size
+        for given, size in zip(pair(output_size), x.shape[-2:], strict=True)
+    ]
     if any(size % wanted for size, wanted in zip(x.shape[-2:], sizes, strict=True)):
-        raise refuse("an adaptive pool with windows of different sizes is not supported", "adaptive pool: output height and width divide those of the input", f"{list(x.shape[-2:])} to {sizes}")
+        raise refuse(
+            "an adaptive pool with windows of different sizes is not supported",
+            "adaptive pool: output height and width divide those of the input",
+            f"{list(x.shape[-2:])} to {sizes}",
+        )
     stride = tuple(size // wanted for size, wanted in zip(x.shape[-2:], sizes, strict=True))
     return _pool(b, cls, x, stride, stride, (0, 0, 0, 0), False)
 
@@ -457,14 +617,20 @@ def stack(b: Builder, tensors: Sequence[Placed], dim: int = 0) -> Placed:
 
 
 @lowers(aten.slice.Tensor)
-def slice_tensor(b: Builder, x: Placed, dim: int = 0, start: int | None = None, end: int | None = None, step: int = 1) -> Placed:
+def slice_tensor(
+    b: Builder, x: Placed, dim: int = 0, start: int | None = None, end: int | None = None, step: int = 1
+) -> Placed:
     size = x.shape[dim]
     begin, stop, _ = slice(start, end).indices(size)
     count = max(0, -(-(stop - begin) // step))
     if (begin, count, step) == (0, size, 1):
         return x
     if count == 0:
-        raise refuse("an empty slice is not supported", "slice: at least one element", f"{start}:{end}:{step} of {size}")
+        raise refuse(
+            "an empty slice is not supported",
+            "slice: at least one element",
+            f"{start}:{end}:{step} of {size}",
+        )
     axis = x.axis(dim)
     shape = tuple(count if i == axis else d for i, d in enumerate(x.value.shape))
     begins = tuple(begin if i == axis else 0 for i in range(x.rank))
@@ -510,7 +676,9 @@ def constant_pad_nd(b: Builder, x: Placed, pad: Sequence[int], value: float = 0)
 
 
 @lowers(aten.pad.default)
-def pad(b: Builder, x: Placed, pad: Sequence[int], mode: str = "constant", value: float | None = None) -> Placed:
+def pad(
+    b: Builder, x: Placed, pad: Sequence[int], mode: str = "constant", value: float | None = None
+) -> Placed:
     if mode != "constant":
         raise refuse(f"pad with mode {mode!r} is not supported", "pad: the mode is constant", mode)
     return constant_pad_nd(b, x, pad, value or 0)
@@ -577,7 +745,12 @@ def expand(b: Builder, x: Placed, size: Sequence[int], *, implicit: bool = False
     extra = len(size) - x.rank
     wanted = tuple(x.shape[i - extra] if s == -1 else s for i, s in enumerate(size))
     if math.prod(wanted) != x.value.type.elements:
-        raise refuse("expand that repeats elements is not supported", "expand: the number of elements stays", f"{list(x.shape)} to {list(wanted)}", "leave the broadcast to the operator that reads it")
+        raise refuse(
+            "expand that repeats elements is not supported",
+            "expand: the number of elements stays",
+            f"{list(x.shape)} to {list(wanted)}",
+            "leave the broadcast to the operator that reads it",
+        )
     return view(b, x, wanted)
 
 
@@ -605,6 +778,10 @@ def to(b: Builder, x: Placed, dtype: Any = torch.float32, *_: Any, **__: Any) ->
 def getitem(b: Builder, parts: Sequence[Placed] | Placed, index: int) -> Placed:
     if isinstance(parts, Placed):
         if index != 0:
-            raise refuse("the indices of a maximum are not supported", "max_pool2d, max, min: only the values are used", f"output {index}")
+            raise refuse(
+                "the indices of a maximum are not supported",
+                "max_pool2d, max, min: only the values are used",
+                f"output {index}",
+            )
         return parts
     return parts[index]

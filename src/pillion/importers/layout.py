@@ -71,10 +71,23 @@ class Builder:
         self.source = ""
         self.hint = "v"
 
-    def emit(self, cls: type[Op], *, dtype: DType | None = None, quant: Quant | None = None, shape: Shape | None = None, name: str = "", **fields: Any) -> Value:
+    def emit(
+        self,
+        cls: type[Op],
+        *,
+        dtype: DType | None = None,
+        quant: Quant | None = None,
+        shape: Shape | None = None,
+        name: str = "",
+        **fields: Any,
+    ) -> Value:
         """Appends an op; the result's shape is inferred unless given (reshape, slice)."""
         name = self.names.fresh(name or self.hint)
-        draft: Any = cls(y=Value(name, TensorType(shape or (), dtype or DType.FLOAT32, quant)), source=self.source, **fields)  # type: ignore[call-arg]  # every op has a result y
+        draft: Any = cls(
+            y=Value(name, TensorType(shape or (), dtype or DType.FLOAT32, quant)),
+            source=self.source,
+            **fields,
+        )  # type: ignore[call-arg]  # every op has a result y
         draft.check()
         inferred = draft.infer()
         y = Value(name, TensorType(inferred.shape, dtype or inferred.dtype, quant))
@@ -83,7 +96,9 @@ class Builder:
 
     def like(self, x: Placed, cls: type[Op], **fields: Any) -> Placed:
         """An op that keeps the shape and order of its operand x."""
-        return x.with_value(self.emit(cls, x=x.value, dtype=x.value.dtype, quant=x.value.type.quant, **fields))
+        return x.with_value(
+            self.emit(cls, x=x.value, dtype=x.value.dtype, quant=x.value.type.quant, **fields)
+        )
 
     def arrange(self, x: Placed, order: Order) -> Value:
         """The tensor with its logical axes in this order in memory."""
@@ -92,7 +107,14 @@ class Builder:
         permutation = tuple(x.order.index(axis) for axis in order)
         if x.value.is_constant:
             return self.constant(transposed(x.value, permutation))
-        return self.emit(Transpose, x=x.value, order=permutation, name=f"{x.value.name}_moved", dtype=x.value.dtype, quant=x.value.type.quant)
+        return self.emit(
+            Transpose,
+            x=x.value,
+            order=permutation,
+            name=f"{x.value.name}_moved",
+            dtype=x.value.dtype,
+            quant=x.value.type.quant,
+        )
 
     def plain(self, x: Placed) -> Value:
         """The tensor in logical order."""
@@ -103,7 +125,14 @@ class Builder:
             return value
         if value.is_constant and not isinstance(value.type.quant, PerChannel):
             return self.constant(constant(value.name, value.constant.reshape(shape), value.type.quant))
-        return self.emit(Reshape, x=value, shape=shape, name=f"{value.name}_shaped", dtype=value.dtype, quant=value.type.quant)
+        return self.emit(
+            Reshape,
+            x=value,
+            shape=shape,
+            name=f"{value.name}_shaped",
+            dtype=value.dtype,
+            quant=value.type.quant,
+        )
 
     def constant(self, value: Value) -> Value:
         """A constant under a name of its own."""

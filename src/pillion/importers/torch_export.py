@@ -7,7 +7,6 @@ int8 constants. The pass `integer` then makes integer ops of it."""
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
@@ -29,7 +28,9 @@ def import_program(module: GraphModule, name: str, *, nhwc: bool = False) -> Gra
     importer = _Importer(module, nhwc)
     for node in module.graph.nodes:
         importer.visit(node)
-    graph = Graph(_identifier(name), tuple(importer.inputs), tuple(importer.builder.ops), tuple(importer.outputs))
+    graph = Graph(
+        _identifier(name), tuple(importer.inputs), tuple(importer.builder.ops), tuple(importer.outputs)
+    )
     return graph.without_dead_ops()
 
 
@@ -55,7 +56,9 @@ class _Importer:
             case "call_function":
                 self.known[node] = self.call(node)
             case _:
-                raise PillionError(f"a node of kind {node.op} cannot be imported", here=f"{node.name} ({source_line(node)})")
+                raise PillionError(
+                    f"a node of kind {node.op} cannot be imported", here=f"{node.name} ({source_line(node)})"
+                )
 
     def input(self, node: Node) -> Placed | None:
         if not node.users:
@@ -64,7 +67,10 @@ class _Importer:
         is_image = self.nhwc and len(shape) == 4
         order = NHWC if is_image else tuple(range(len(shape)))
         dtype = _dtype(node.meta["val"].dtype, node)
-        value = Value(self.builder.names.fresh(_identifier(node.name)), TensorType(tuple(shape[a] for a in order), dtype))
+        value = Value(
+            self.builder.names.fresh(_identifier(node.name)),
+            TensorType(tuple(shape[a] for a in order), dtype),
+        )
         self.inputs.append(value)
         return Placed(value, order)
 
@@ -89,11 +95,17 @@ class _Importer:
             self.outputs.append(self.builder.arrange(placed, wanted))
 
     def call(self, node: Node) -> Any:
-        args = torch.fx.node.map_arg(node.args, self.known.__getitem__)
-        kwargs: Mapping[str, Any] = torch.fx.node.map_arg(node.kwargs, self.known.__getitem__)
-        if node.target is quantized.quantize_per_tensor.default or node.target is quantized.quantize_per_tensor.tensor:
+        args: Any = torch.fx.node.map_arg(node.args, self.known.__getitem__)
+        kwargs: Any = torch.fx.node.map_arg(node.kwargs, self.known.__getitem__)
+        if (
+            node.target is quantized.quantize_per_tensor.default
+            or node.target is quantized.quantize_per_tensor.tensor
+        ):
             return self.quantize(args[0], PerTensor(float(_number(args[1])), int(_number(args[2]))))
-        if node.target is quantized.dequantize_per_tensor.default or node.target is quantized.dequantize_per_tensor.tensor:
+        if (
+            node.target is quantized.dequantize_per_tensor.default
+            or node.target is quantized.dequantize_per_tensor.tensor
+        ):
             return self.dequantize(args[0], PerTensor(float(_number(args[1])), int(_number(args[2]))))
         if node.target is quantized.dequantize_per_channel.default:
             scales = tuple(_array(args[1]).astype(float).tolist())
@@ -103,13 +115,21 @@ class _Importer:
         try:
             return ROWS[node.target](self.builder, *args, **kwargs)
         except TypeError as error:
-            raise PillionError(f"{node.target} is called in a way that cannot be imported", rule=str(error), here=source_line(node)) from None
+            raise PillionError(
+                f"{node.target} is called in a way that cannot be imported",
+                rule=str(error),
+                here=source_line(node),
+            ) from None
         except PillionError as error:
-            raise PillionError(error.what, rule=error.rule, here=f"{error.here}  ({source_line(node)})", help=error.help) from None
+            raise PillionError(
+                error.what, rule=error.rule, here=f"{error.here}  ({source_line(node)})", help=error.help
+            ) from None
 
     def quantize(self, x: Placed, quant: PerTensor) -> Placed:
         if x.value.is_constant:
-            raise PillionError(f"constant `{x.value.name}` was left in float by the quantizer", here=self.builder.source)
+            raise PillionError(
+                f"constant `{x.value.name}` was left in float by the quantizer", here=self.builder.source
+            )
         return x.with_value(self.builder.emit(Quantize, x=x.value, dtype=DType.INT8, quant=quant))
 
     def dequantize(self, x: Placed, quant: Quant) -> Placed:
@@ -140,7 +160,11 @@ def _array(held: Any) -> np.ndarray[Any, Any]:
 def _dtype(dtype: torch.dtype, node: Node) -> DType:
     name = str(dtype).removeprefix("torch.")
     if name != "float32":
-        raise PillionError(f"input `{node.name}` has type {name}", rule="the model's inputs are float32", help="cast the input outside the model")
+        raise PillionError(
+            f"input `{node.name}` has type {name}",
+            rule="the model's inputs are float32",
+            help="cast the input outside the model",
+        )
     return DType.FLOAT32
 
 
@@ -156,7 +180,9 @@ _FRAME = re.compile(r'File "([^"]+)", line (\d+)')
 def source_line(node: Node) -> str:
     """The line of the model that a node comes from, as `file.py:41`; empty where it is not known."""
     trace = node.meta.get("stack_trace") or ""
-    frames = [(path, line) for path, line in _FRAME.findall(trace) if "/torch/" not in path and "<" not in path]
+    frames = [
+        (path, line) for path, line in _FRAME.findall(trace) if "/torch/" not in path and "<" not in path
+    ]
     if not frames:
         return ""
     path, line = frames[-1]

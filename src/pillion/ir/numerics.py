@@ -103,7 +103,13 @@ def divide_half_away(x: ArrayLike, divisor: ArrayLike) -> Int64Array:
     return np.sign(x) * ((np.abs(x) + divisor // 2) // divisor)
 
 
-def ratio(arithmetic: Arithmetic, numerators: tuple[float, ...], denominator: float, *, float32_in_tflite: bool = False) -> float:
+def ratio(
+    arithmetic: Arithmetic,
+    numerators: tuple[float, ...],
+    denominator: float,
+    *,
+    float32_in_tflite: bool = False,
+) -> float:
     """A product of scales over a scale. LiteRT forms it in float32 for some operators and in double for the others."""
     number = np.float32 if float32_in_tflite and arithmetic is Arithmetic.TFLITE else np.float64
     product = number(numerators[0])

@@ -114,7 +114,7 @@ class Op:
         """The same op with some of its tensors exchanged."""
         if not any(v in values for v in (*self.operands, *self.results)):
             return self
-        changes = {}
+        changes: dict[str, Any] = {}
         for field in dataclasses.fields(self):
             if field.metadata.get("role") in ("operand", "result"):
                 old = getattr(self, field.name)
@@ -145,7 +145,12 @@ def result_fields(op: Op | type[Op]) -> list[str]:
 OpClass = TypeVar("OpClass", bound=type[Op])
 
 
-@dataclass_transform(frozen_default=True, eq_default=False, kw_only_default=True, field_specifiers=(operand, optional_operand, result))
+@dataclass_transform(
+    frozen_default=True,
+    eq_default=False,
+    kw_only_default=True,
+    field_specifiers=(operand, optional_operand, result),
+)
 def op(kind: str, quantization: Quantization = Quantization.OWN) -> Callable[[OpClass], OpClass]:
     """Makes a class an op: a frozen dataclass with its name in the text form and its quantization rule."""
 
@@ -173,4 +178,6 @@ def want_dtype(op: Op, value: Value, dtype: DType) -> None:
 def want_same_quant(op: Op, *values: Value) -> None:
     quants = {v.type.quant for v in values}
     if len(quants) > 1:
-        raise op.refuse(f"{op.kind}: operands and result share scale and zero point", ", ".join(map(str, quants)))
+        raise op.refuse(
+            f"{op.kind}: operands and result share scale and zero point", ", ".join(map(str, quants))
+        )

@@ -1,11 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
 """The text form of a graph: readable, exact, and parsed back to an equal graph.
 
-    graph ds_cnn arithmetic=cmsis-nn
-    input x: int8[1, 5, 3, 8] @(0.05, -3)
-    const w: int8[4, 1, 1, 8] @axis0(0.1, 0.2, 0.3, 0.4) = base64:...
-    y: int8[1, 5, 3, 4] @(0.1, 0) = conv2d(x=x, weights=w, bias=b) stride=(1, 1) low=-128 # model.py:41
-    output y
+graph ds_cnn arithmetic=cmsis-nn
+input x: int8[1, 5, 3, 8] @(0.05, -3)
+const w: int8[4, 1, 1, 8] @axis0(0.1, 0.2, 0.3, 0.4) = base64:...
+y: int8[1, 5, 3, 4] @(0.1, 0) = conv2d(x=x, weights=w, bias=b) stride=(1, 1) low=-128 # model.py:41
+output y
 """
 
 from __future__ import annotations
@@ -87,8 +87,12 @@ def _attribute_text(value: Any) -> str:
     return repr(value)
 
 
-_TYPED = re.compile(r"(?P<name>[^\s:]+): (?P<dtype>\w+)\[(?P<shape>[^\]]*)\](?: @(?P<axis>axis\d+)?\((?P<quant>[^)]*)\))?")
-_OP = re.compile(r"^(?P<results>.*?) = (?P<kind>\w+)\((?P<operands>[^)]*)\)(?P<attributes>.*?)(?: # (?P<source>.*))?$")
+_TYPED = re.compile(
+    r"(?P<name>[^\s:]+): (?P<dtype>\w+)\[(?P<shape>[^\]]*)\](?: @(?P<axis>axis\d+)?\((?P<quant>[^)]*)\))?"
+)
+_OP = re.compile(
+    r"^(?P<results>.*?) = (?P<kind>\w+)\((?P<operands>[^)]*)\)(?P<attributes>.*?)(?: # (?P<source>.*))?$"
+)
 _ATTRIBUTE = re.compile(r" (\w+)=((?:\([^)]*\)|\[[^\]]*\]|'[^']*'|\S)+)")
 
 
@@ -114,7 +118,9 @@ def parse(text: str, kinds: Mapping[str, type[Op]]) -> Graph:
             else:
                 ops.append(_parse_op(line, values, kinds))
         except (ValueError, KeyError, SyntaxError, AttributeError, TypeError, zlib.error) as error:
-            raise PillionError("a graph's text does not parse", rule=str(error), here=f"line {number}: {line[:200]}") from None
+            raise PillionError(
+                "a graph's text does not parse", rule=str(error), here=f"line {number}: {line[:200]}"
+            ) from None
     return Graph(name, tuple(inputs), tuple(ops), tuple(outputs), arithmetic)
 
 
@@ -173,7 +179,12 @@ def _parse_op(line: str, values: dict[str, Value], kinds: Mapping[str, type[Op]]
 def _parse_operands(text: str, values: dict[str, Value]) -> list[tuple[str, Any]]:
     found = re.findall(r"(\w+)=(\[[^\]]*\]|[^,\s]+)", text)
     return [
-        (key, tuple(values[n.strip()] for n in held[1:-1].split(",") if n.strip()) if held.startswith("[") else values[held])
+        (
+            key,
+            tuple(values[n.strip()] for n in held[1:-1].split(",") if n.strip())
+            if held.startswith("[")
+            else values[held],
+        )
         for key, held in found
     ]
 

@@ -39,7 +39,7 @@ class DType(Enum):
     @property
     def bounds(self) -> Pair:
         """Smallest and largest value of an integer type."""
-        info = np.iinfo(self.numpy)
+        info = np.iinfo(self.value)
         return int(info.min), int(info.max)
 
 

@@ -56,5 +56,7 @@ def _define(defined: dict[str, Value], value: Value) -> None:
 def _located(error: PillionError, op: Op, after: str) -> PillionError:
     from pillion.ir.text import op_text
 
-    help = error.help or (f"found after pass `{after}`; --intermediates keeps the graph's text" if after else "")
+    help = error.help or (
+        f"found after pass `{after}`; --intermediates keeps the graph's text" if after else ""
+    )
     return PillionError(error.what, rule=error.rule, here=f"{error.here}\n{op_text(op)}", help=help)

@@ -56,7 +56,7 @@ ALL_OPS: tuple[type[Op], ...] = (
     Requantize,
 )
 
-KINDS: dict[str, type[Op]] = {op.kind: op for op in (*ALL_OPS, Segment)}
+KINDS: dict[str, type[Op]] = {Segment.kind: Segment, **{op.kind: op for op in ALL_OPS}}
 """By name in the text form. A segment is no operator of models: placement makes it."""
 
 
@@ -65,4 +65,42 @@ def parse(source: str) -> Graph:
     return text.parse(source, KINDS)
 
 
-__all__ = [*(op.__name__ for op in ALL_OPS), "ALL_OPS", "KINDS", "Function", "Op", "Segment", "parse"]
+__all__ = [
+    "ALL_OPS",
+    "KINDS",
+    "Add",
+    "AvgPool2d",
+    "BatchMatmul",
+    "Clamp",
+    "Concat",
+    "Conv2d",
+    "DepthwiseConv2d",
+    "Dequantize",
+    "Div",
+    "Function",
+    "Linear",
+    "Lut",
+    "MaxPool2d",
+    "Maximum",
+    "Mean",
+    "Minimum",
+    "Mul",
+    "Op",
+    "Pad",
+    "Prelu",
+    "Quantize",
+    "ReduceMax",
+    "ReduceMin",
+    "ReduceSum",
+    "Requantize",
+    "Reshape",
+    "ResizeBilinear",
+    "ResizeNearest",
+    "Segment",
+    "Slice",
+    "Softmax",
+    "Sub",
+    "Transpose",
+    "TransposeConv2d",
+    "parse",
+]

@@ -16,7 +16,9 @@ from pillion.ir.types import Array, DType, Pair, Shape, Sides, TensorType, Value
 from pillion.ops import samples
 
 
-def windows(x: NDArray[np.float64], kernel: Pair, stride: Pair, dilation: Pair, padding: Sides) -> NDArray[np.float64]:
+def windows(
+    x: NDArray[np.float64], kernel: Pair, stride: Pair, dilation: Pair, padding: Sides
+) -> NDArray[np.float64]:
     """[n, out_h, out_w, kernel_h, kernel_w, c]: what each output pixel sees of a zero-padded image."""
     top, left, bottom, right = padding
     padded = np.pad(x, ((0, 0), (top, bottom), (left, right), (0, 0)))
@@ -59,7 +61,14 @@ class Convolution(Op):
     @property
     def output_shape(self) -> Shape:
         top, left, bottom, right = self.padding
-        sizes = zip(self.x.shape[1:3], self.kernel, self.stride, self.dilation, (top + bottom, left + right), strict=True)
+        sizes = zip(
+            self.x.shape[1:3],
+            self.kernel,
+            self.stride,
+            self.dilation,
+            (top + bottom, left + right),
+            strict=True,
+        )
         return (self.x.shape[0], *(output_size(*axis) for axis in sizes), self.weights_out_channels)
 
     @property
@@ -79,11 +88,15 @@ class Convolution(Op):
         want_rank(self, self.x, 4)
         want_rank(self, self.weights, 4)
         if min(self.output_shape[1:3]) < 1:
-            raise self.refuse("the window fits into the padded image", f"image {self.x.shape[1:3]}, kernel {self.kernel}")
+            raise self.refuse(
+                "the window fits into the padded image", f"image {self.x.shape[1:3]}, kernel {self.kernel}"
+            )
         if min(*self.stride, *self.dilation) < 1 or min(self.padding) < 0:
             raise self.refuse("strides and dilations are positive, paddings not negative", self.attributes)
         if self.bias.shape != (self.weights_out_channels,):
-            raise self.refuse(f"one bias for each of {self.weights_out_channels} channels", list(self.bias.shape))
+            raise self.refuse(
+                f"one bias for each of {self.weights_out_channels} channels", list(self.bias.shape)
+            )
         if self.x.dtype is DType.INT8:
             self.check_integers()
 
@@ -101,7 +114,7 @@ class Convolution(Op):
     def finish(self, sums: NDArray[np.float64], bias: Array) -> Array:
         """Accumulators to int8: bias, requantization, zero point, clamp."""
         mantissa, shift = self.multipliers
-        scaled = numerics.requantize(sums.astype(np.int64) + bias, mantissa, shift)
+        scaled = numerics.requantize(sums.astype(np.int64) + bias.astype(np.int64), mantissa, shift)
         return numerics.saturate(scaled + self.y.zero_point, self.low, self.high)
 
 
@@ -109,7 +122,9 @@ def check_accumulator(op: Op, weights: Array, bias: Array) -> None:
     """Refuses sums that could leave 32 bits."""
     largest = 255 * np.abs(weights.astype(np.int64)).sum(axis=1) + np.abs(bias.astype(np.int64))
     if largest.size and largest.max() > numerics.INT32_MAX:
-        raise op.refuse("sums fit 32 bits", f"up to {int(largest.max())}", "calibrate with data that the model will see")
+        raise op.refuse(
+            "sums fit 32 bits", f"up to {int(largest.max())}", "calibrate with data that the model will see"
+        )
 
 
 @op("conv2d")
@@ -141,7 +156,11 @@ class Conv2d(Convolution):
 
     def check(self) -> None:
         super().check()
-        if self.groups < 1 or self.weights.shape[0] % self.groups or self.weights.shape[3] * self.groups != self.in_channels:
+        if (
+            self.groups < 1
+            or self.weights.shape[0] % self.groups
+            or self.weights.shape[3] * self.groups != self.in_channels
+        ):
             raise self.refuse(
                 "groups divide the output channels, and input channels are groups times those of the weights",
                 f"groups {self.groups}, weights {list(self.weights.shape)}, input channels {self.in_channels}",
@@ -149,11 +168,14 @@ class Conv2d(Convolution):
 
     def reference(self, arithmetic: Arithmetic, *operands: Array) -> Array:
         x, weights, bias = operands
-        seen = windows(x.astype(np.float64) - self.x.zero_point, self.kernel, self.stride, self.dilation, self.padding)
+        seen = windows(
+            x.astype(np.float64) - self.x.zero_point, self.kernel, self.stride, self.dilation, self.padding
+        )
         parts = np.split(seen, self.groups, axis=-1)
         filters = np.split(weights.astype(np.float64), self.groups)
         rows = [
-            part.reshape(-1, f[0].size) @ f.reshape(len(f), -1).T for part, f in zip(parts, filters, strict=True)
+            part.reshape(-1, f[0].size) @ f.reshape(len(f), -1).T
+            for part, f in zip(parts, filters, strict=True)
         ]
         return self.finish(np.concatenate(rows, axis=1).reshape(self.y.shape), bias)
 
@@ -203,7 +225,9 @@ class DepthwiseConv2d(Convolution):
 
     def reference(self, arithmetic: Arithmetic, *operands: Array) -> Array:
         x, weights, bias = operands
-        seen = windows(x.astype(np.float64) - self.x.zero_point, self.kernel, self.stride, self.dilation, self.padding)
+        seen = windows(
+            x.astype(np.float64) - self.x.zero_point, self.kernel, self.stride, self.dilation, self.padding
+        )
         seen = np.repeat(seen, self.depth_multiplier, axis=-1)
         return self.finish(np.einsum("nyxhwc,hwc->nyxc", seen, weights[0].astype(np.float64)), bias)
 

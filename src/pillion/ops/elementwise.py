@@ -26,7 +26,10 @@ class Binary(Op):
 
     def infer(self) -> TensorType:
         try:
-            return TensorType(tuple(np.broadcast_shapes(self.a.shape, self.b.shape)), (self.activations or self.operands)[0].dtype)
+            return TensorType(
+                tuple(np.broadcast_shapes(self.a.shape, self.b.shape)),
+                (self.activations or self.operands)[0].dtype,
+            )
         except ValueError:
             shapes = f"{list(self.a.shape)} and {list(self.b.shape)}"
             raise self.refuse("shapes are equal or broadcast", shapes) from None

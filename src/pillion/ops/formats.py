@@ -65,7 +65,9 @@ class Dequantize(Op):
                 shape = [-1 if i == axis else 1 for i in range(self.x.type.rank)]
                 return operands[0].astype(np.float32) * np.array(scales, np.float32).reshape(shape)
             case _:
-                return (operands[0].astype(np.int32) - self.x.zero_point).astype(np.float32) * np.float32(self.x.scale)
+                return (operands[0].astype(np.int32) - self.x.zero_point).astype(np.float32) * np.float32(
+                    self.x.scale
+                )
 
     @classmethod
     def examples(cls) -> Iterator[Op]:
@@ -86,7 +88,9 @@ class Requantize(Op):
         want_dtype(self, self.x, DType.INT8)
 
     def reference(self, arithmetic: Arithmetic, *operands: Array) -> Array:
-        scaled = numerics.scale_by(operands[0].astype(np.int64) - self.x.zero_point, self.x.scale / self.y.scale)
+        scaled = numerics.scale_by(
+            operands[0].astype(np.int64) - self.x.zero_point, self.x.scale / self.y.scale
+        )
         return numerics.saturate(scaled + self.y.zero_point, -128, 127)
 
     @classmethod

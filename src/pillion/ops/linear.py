@@ -63,7 +63,9 @@ class Linear(Op):
     def check(self) -> None:
         want_rank(self, self.weights, 2)
         if self.x.type.rank < 1 or self.x.shape[-1] != self.in_features:
-            raise self.refuse(f"the last axis of the input has {self.in_features} elements", list(self.x.shape))
+            raise self.refuse(
+                f"the last axis of the input has {self.in_features} elements", list(self.x.shape)
+            )
         if self.bias.shape != (self.out_features,):
             raise self.refuse(f"one bias for each of {self.out_features} features", list(self.bias.shape))
         if self.x.dtype is DType.INT8:

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from pillion.ir import numerics
 from pillion.ir.numerics import Arithmetic
-from pillion.ir.op import Op, Quantization, op, operand, optional_operand, result, want_same_quant
+from pillion.ir.op import Op, op, operand, optional_operand, result
 from pillion.ir.types import Array, DType, TensorType, Value
 from pillion.ops import samples
 
@@ -117,7 +117,7 @@ class Lut(Op):
         return self.double_entries()
 
     def double_entries(self) -> NDArray[np.int8]:
-        x = (np.arange(-128, 128) - self.x.zero_point) * self.x.scale
+        x: Reals = (np.arange(-128, 128) - self.x.zero_point) * np.float64(self.x.scale)
         with np.errstate(all="ignore"):
             levels = numerics.round_half_away(REAL[self.function](x, self) / self.y.scale + self.y.zero_point)
         return numerics.saturate(np.nan_to_num(levels, nan=-128, posinf=127, neginf=-128), -128, 127)

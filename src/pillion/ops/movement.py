@@ -73,7 +73,9 @@ class Slice(Movement):
             raise self.refuse(f"begin and step have {rank} numbers, steps are positive", self.attributes)
         axes = zip(self.begin, self.step, self.y.shape, self.x.shape, strict=True)
         if any(b < 0 or d < 1 or b + s * (d - 1) >= size for b, s, d, size in axes):
-            raise self.refuse(f"the slice lies inside {list(self.x.shape)}", f"{self.attributes} to {list(self.y.shape)}")
+            raise self.refuse(
+                f"the slice lies inside {list(self.x.shape)}", f"{self.attributes} to {list(self.y.shape)}"
+            )
         return TensorType(self.y.shape, self.x.dtype)
 
     def reference(self, arithmetic: Arithmetic, *operands: Array) -> Array:
@@ -92,8 +94,13 @@ class Pad(Movement):
     value: float = 0
 
     def infer(self) -> TensorType:
-        if not len(self.before) == len(self.after) == self.x.type.rank or min((*self.before, *self.after), default=0) < 0:
-            raise self.refuse(f"before and after have {self.x.type.rank} numbers, none negative", self.attributes)
+        if (
+            not len(self.before) == len(self.after) == self.x.type.rank
+            or min((*self.before, *self.after), default=0) < 0
+        ):
+            raise self.refuse(
+                f"before and after have {self.x.type.rank} numbers, none negative", self.attributes
+            )
         axes = zip(self.before, self.x.shape, self.after, strict=True)
         return TensorType(tuple(b + d + a for b, d, a in axes), self.x.dtype)
 

@@ -29,7 +29,9 @@ class Pool(Op):
     @property
     def output_shape(self) -> Shape:
         top, left, bottom, right = self.padding
-        sizes = zip(self.x.shape[1:3], self.kernel, self.stride, (1, 1), (top + bottom, left + right), strict=True)
+        sizes = zip(
+            self.x.shape[1:3], self.kernel, self.stride, (1, 1), (top + bottom, left + right), strict=True
+        )
         return (self.x.shape[0], *(output_size(*axis) for axis in sizes), self.x.shape[3])
 
     def infer(self) -> TensorType:
@@ -38,10 +40,14 @@ class Pool(Op):
     def check(self) -> None:
         want_rank(self, self.x, 4)
         if min(*self.kernel, *self.stride) < 1 or min(self.output_shape[1:3]) < 1:
-            raise self.refuse("the window fits into the padded image", f"image {self.x.shape[1:3]}, {self.attributes}")
+            raise self.refuse(
+                "the window fits into the padded image", f"image {self.x.shape[1:3]}, {self.attributes}"
+            )
         before, after = self.padding[:2], self.padding[2:]
         if any(p < 0 or p >= k for p, k in zip((*before, *after), (*self.kernel, *self.kernel), strict=True)):
-            raise self.refuse("every window sees the image: padding is smaller than the kernel", self.attributes)
+            raise self.refuse(
+                "every window sees the image: padding is smaller than the kernel", self.attributes
+            )
         if self.x.dtype is DType.INT8:
             want_same_quant(self, self.x, self.y)
 

@@ -50,9 +50,9 @@ def conv_bias(x: Value, weights: Value, count: int, seed: int) -> Value:
 
 def make(cls: type[Op], y: Value, **fields: Any) -> Op:
     """The op with the result's shape inferred."""
-    made = cast(Any, cls)(y=y, **fields)
+    made = cast("Any", cls)(y=y, **fields)
     shape = made.infer().shape
-    return cast(Any, cls)(y=Value(y.name, TensorType(shape, y.dtype, y.type.quant)), **fields)
+    return cast("Any", cls)(y=Value(y.name, TensorType(shape, y.dtype, y.type.quant)), **fields)
 
 
 CONV_CASES: tuple[tuple[Shape, int, dict[str, Any]], ...] = (
@@ -83,13 +83,15 @@ def conv2d_examples(cls: type[Op]) -> Iterator[Op]:
 def depthwise_examples(cls: type[Op]) -> Iterator[Op]:
     for number, (shape, out, options) in enumerate(CONV_CASES):
         multiplier = 3 if number == 3 else out if shape[3] == 1 else 1
-        weights = conv_weights((1, *options["kernel"], shape[3] * multiplier), 3, number, power_of_two=number % 3 == 2)
+        weights = conv_weights(
+            (1, *options["kernel"], shape[3] * multiplier), 3, number, power_of_two=number % 3 == 2
+        )
         yield _convolution(cls, number, shape, weights, {k: v for k, v in options.items() if k != "kernel"})
 
 
 def _convolution(cls: type[Op], number: int, shape: Shape, weights: Value, options: dict[str, Any]) -> Op:
     x = value("x", shape, 2.0**-5 if number % 3 == 2 else 0.043, ZERO_POINTS[number % 4])
-    out = len(cast(PerChannel, weights.type.quant).scales)
+    out = len(cast("PerChannel", weights.type.quant).scales)
     y = value("y", (), (0.25, 1.7, 0.03, 2.0**-2)[number % 4], ZERO_POINTS[(number + 1) % 4])
     bounds = ({}, {"low": y.zero_point}, {"low": min(max(-100, y.zero_point), 100), "high": 120})[number % 3]
     return make(cls, y, x=x, weights=weights, bias=conv_bias(x, weights, out, number), **options, **bounds)
@@ -122,8 +124,18 @@ def binary_examples(cls: type[Op]) -> Iterator[Op]:
         for ratio in RATIOS[number % 2 :: 2]:
             zero_point = ZERO_POINTS[number % 4]
             a = value("a", a_shape, 0.0625, zero_point)
-            b = value("b", b_shape, a.scale if shared else a.scale * ratio, zero_point if shared else ZERO_POINTS[(number + 1) % 4])
-            y = value("y", (), a.scale if shared else a.scale * 1.5 if ratio != 0.5 else 0.125, zero_point if shared else ZERO_POINTS[(number + 3) % 4])
+            b = value(
+                "b",
+                b_shape,
+                a.scale if shared else a.scale * ratio,
+                zero_point if shared else ZERO_POINTS[(number + 1) % 4],
+            )
+            y = value(
+                "y",
+                (),
+                a.scale if shared else a.scale * 1.5 if ratio != 0.5 else 0.125,
+                zero_point if shared else ZERO_POINTS[(number + 3) % 4],
+            )
             bounds = {"low": y.zero_point} if number == 1 and not shared else {}
             yield make(cls, y, a=a, b=b, **bounds)
 
@@ -165,7 +177,9 @@ def lut_examples(cls: type[Op], functions: type[Enum]) -> Iterator[Op]:
         if function.value == "clamp":
             options = {"low": -0.5, "high": 1.25}
         if function.value == "table":
-            options = {"table": constant("table", np.random.default_rng(7).integers(-128, 128, 256).astype(np.int8))}
+            options = {
+                "table": constant("table", np.random.default_rng(7).integers(-128, 128, 256).astype(np.int8))
+            }
         yield make(cls, value("y", (), *fixed), x=x, function=function, **options)
 
 
@@ -179,8 +193,14 @@ def rescale_examples(cls: type[Op]) -> Iterator[Op]:
 
 
 def softmax_examples(cls: type[Op], output: PerTensor) -> Iterator[Op]:
-    for number, (shape, scale) in enumerate((((1, 2), 0.1), ((2, 3, 7), 0.02), ((1, 33), 0.5), ((3, 1), 1.5), ((1, 1000), 0.004))):
-        yield make(cls, value("y", (), output.scale, output.zero_point), x=value("x", shape, scale, ZERO_POINTS[number % 4]))
+    for number, (shape, scale) in enumerate(
+        (((1, 2), 0.1), ((2, 3, 7), 0.02), ((1, 33), 0.5), ((3, 1), 1.5), ((1, 1000), 0.004))
+    ):
+        yield make(
+            cls,
+            value("y", (), output.scale, output.zero_point),
+            x=value("x", shape, scale, ZERO_POINTS[number % 4]),
+        )
 
 
 def border_examples(cls: type[Op]) -> Iterator[Op]:
@@ -221,6 +241,11 @@ def movement_examples(cls: type[Op]) -> Iterator[Op]:
         if cls.kind == "concat":
             axis = attributes["axis"]
             wider = tuple(d + 1 if i == axis else d for i, d in enumerate(shape))
-            yield make(cls, y, xs=(x, value("x2", wider, 0.1, zero_point), value("x3", shape, 0.1, zero_point)), **attributes)
+            yield make(
+                cls,
+                y,
+                xs=(x, value("x2", wider, 0.1, zero_point), value("x3", shape, 0.1, zero_point)),
+                **attributes,
+            )
         else:
             yield make(cls, y, x=x, **attributes)

@@ -27,7 +27,9 @@ class Segment(Op):
     def check(self) -> None:
         for outer, inner in ((self.xs, self.body.inputs), (self.ys, self.body.outputs)):
             if [v.type for v in outer] != [v.type for v in inner]:
-                raise self.refuse("operands and results are those of the inner graph", f"{list(outer)} and {list(inner)}")
+                raise self.refuse(
+                    "operands and results are those of the inner graph", f"{list(outer)} and {list(inner)}"
+                )
 
     @property
     def macs(self) -> int:

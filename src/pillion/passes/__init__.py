@@ -36,7 +36,9 @@ PIPELINE: tuple[Pass, ...] = (
 )
 
 
-def run(graph: Graph, passes: tuple[Pass, ...] = PIPELINE, watch: Callable[[str, Graph], None] | None = None) -> Graph:
+def run(
+    graph: Graph, passes: tuple[Pass, ...] = PIPELINE, watch: Callable[[str, Graph], None] | None = None
+) -> Graph:
     """Runs passes in order and verifies the graph around each; `watch` sees every state, under the name of its pass."""
     verify(graph, "import")
     for one in passes:

@@ -12,7 +12,11 @@ def fold_constants(graph: Graph) -> Graph:
     ops: list[Op] = []
     for op in graph.ops:
         op = op.substitute(known)
-        if op.operands and not op.activations and not any(isinstance(v.type.quant, PerChannel) for v in op.operands):
+        if (
+            op.operands
+            and not op.activations
+            and not any(isinstance(v.type.quant, PerChannel) for v in op.operands)
+        ):
             made = op.reference(graph.arithmetic, *(v.constant for v in op.operands))
             known[op.results[0]] = constant(op.name, made, op.results[0].type.quant)
         else:

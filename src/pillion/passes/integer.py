@@ -72,7 +72,9 @@ class _Integers:
     def shared(self, op: Op, operands: dict[Value, Value]) -> None:
         """Operands and result in the parameters of the first operand."""
         float_result = op.results[0]
-        quant = next((v for v in operands.values() if not v.is_constant), next(iter(operands.values()))).type.quant
+        quant = next(
+            (v for v in operands.values() if not v.is_constant), next(iter(operands.values()))
+        ).type.quant
         wished = self.wished_quant(float_result)
         if len({v.type.quant for v in operands.values()}) > 1 and wished is not None:
             quant = wished
@@ -101,7 +103,14 @@ class _Integers:
     def fusable_clamp(self, op: Op) -> Lut | None:
         user = self.graph.only_user(op.results[0])
         is_clamp = isinstance(user, Lut) and user.function is Function.CLAMP
-        return user if is_clamp and isinstance(user, Lut) and {"low", "high"} <= set(op.attributes) and not isinstance(op, Lut) else None
+        return (
+            user
+            if is_clamp
+            and isinstance(user, Lut)
+            and {"low", "high"} <= set(op.attributes)
+            and not isinstance(op, Lut)
+            else None
+        )
 
     def emit(self, op: Op, operands: dict[Value, Value], type: TensorType, clamp: Lut | None = None) -> Value:
         y = Value(self.names.fresh(f"{(clamp or op).results[0].name}_i8"), type)
@@ -131,7 +140,8 @@ class _Integers:
 def levels(clamp: Lut, y: Value) -> tuple[int, int]:
     """The bounds of a clamp as integers of its result."""
     low, high = (
-        int(numerics.quantize_array(bound, y.scale, y.zero_point, -128, 127)) for bound in (clamp.low, clamp.high)
+        int(numerics.quantize_array(bound, y.scale, y.zero_point, -128, 127))
+        for bound in (clamp.low, clamp.high)
     )
     return low, high
 
@@ -159,6 +169,10 @@ def _reason(graph: Graph, op: Op) -> str:
     for name in operand_fields(op):
         held = getattr(op, name)
         for value in held if isinstance(held, tuple) else (held,) if held is not None else ():
-            if value.dtype is DType.FLOAT32 and not isinstance(graph.producers.get(value), Dequantize) and name != "bias":
+            if (
+                value.dtype is DType.FLOAT32
+                and not isinstance(graph.producers.get(value), Dequantize)
+                and name != "bias"
+            ):
                 return f"its operand `{value.name}` is not quantized"
     return "its result is not quantized"

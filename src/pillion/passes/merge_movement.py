@@ -56,7 +56,9 @@ def _before_pointwise(graph: Graph, pointwise: Op, move: Transpose | Reshape) ->
     moved = Value(f"{move.y.name}_moved", dataclasses.replace(inner.type, shape=move.y.shape))
     early = dataclasses.replace(move, x=inner, y=moved)
     late = dataclasses.replace(pointwise, x=moved, y=move.y)  # type: ignore[call-arg]  # pointwise ops have x and y
-    ops = [new for op in graph.ops for new in ((early, late) if op is move else () if op is pointwise else (op,))]
+    ops = [
+        new for op in graph.ops for new in ((early, late) if op is move else () if op is pointwise else (op,))
+    ]
     return graph.replace(ops=tuple(ops))
 
 

@@ -17,7 +17,11 @@ def transpose_early(graph: Graph) -> Graph:
         if isinstance(pad, Pad) and isinstance(op, Transpose) and graph.only_user(pad.y) is op:
             instead[pad] = ()
             instead[op] = _swapped(pad, op)
-    return graph.replace(ops=tuple(new for op in graph.ops for new in instead.get(op, (op,)))) if instead else graph
+    return (
+        graph.replace(ops=tuple(new for op in graph.ops for new in instead.get(op, (op,))))
+        if instead
+        else graph
+    )
 
 
 def _swapped(pad: Pad, transpose: Transpose) -> tuple[Op, Op]:

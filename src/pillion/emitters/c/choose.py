@@ -52,7 +52,9 @@ def kernels(isa: Isa) -> tuple[Kernel, ...]:
 def choose(graph: Graph, isa: Isa) -> tuple[Choice, ...]:
     """A kernel for every op of the graph."""
     listed = (*kernels(isa), NPU)
-    return tuple(_choose_one(op, graph.arithmetic, [k for k in listed if k.op is type(op)]) for op in graph.ops)
+    return tuple(
+        _choose_one(op, graph.arithmetic, [k for k in listed if k.op is type(op)]) for op in graph.ops
+    )
 
 
 def _choose_one(op: Op, arithmetic: Arithmetic, candidates: Sequence[Kernel]) -> Choice:

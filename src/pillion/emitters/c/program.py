@@ -104,8 +104,13 @@ def lower(graph: Graph, isa: Isa = Isa.PORTABLE) -> CProgram:
         for value in call.inputs
         if value.is_constant
     }
-    needs = {c.op: OpMemory(c.kernel.scratch_bytes(c.op), c.kernel.overread_bytes, c.kernel.in_place(c.op)) for c in choices}
-    return CProgram(graph, isa, steps, tuple(constants.by_content.values()), operands, plan_memory(graph, needs))
+    needs = {
+        c.op: OpMemory(c.kernel.scratch_bytes(c.op), c.kernel.overread_bytes, c.kernel.in_place(c.op))
+        for c in choices
+    }
+    return CProgram(
+        graph, isa, steps, tuple(constants.by_content.values()), operands, plan_memory(graph, needs)
+    )
 
 
 def _step(index: int, choice: Choice, graph: Graph, constants: _Constants) -> Step:
@@ -114,5 +119,7 @@ def _step(index: int, choice: Choice, graph: Graph, constants: _Constants) -> St
     for number, call in enumerate(calls):
         suffix = f"_{number}" if len(calls) > 1 else ""
         arrays = {key: value for key, value in call.params.items() if isinstance(value, np.ndarray)}
-        pointers.append({key: constants.name(f"op{index}{suffix}_{key}", data) for key, data in arrays.items()})
+        pointers.append(
+            {key: constants.name(f"op{index}{suffix}_{key}", data) for key, data in arrays.items()}
+        )
     return Step(index, choice, calls, tuple(pointers))

@@ -17,7 +17,6 @@ from pillion.emitters.c import text
 from pillion.emitters.c.npu import inner_program, npu_files, segment_steps
 from pillion.emitters.c.program import CProgram, lower
 from pillion.errors import PillionError
-from pillion.ir.graph import Graph
 from pillion.ir.types import Value
 from pillion.ops import Segment
 
@@ -165,7 +164,11 @@ def put(path: Path, content: str | bytes) -> None:
 def write_whole(path: Path, content: bytes) -> None:
     """Writes a file under another name first: it is there whole, or not at all."""
     if path.is_dir():
-        raise PillionError(f"{path} is a folder", rule=f"{path.suffix} files are written under a name of their own", help="choose another -o")
+        raise PillionError(
+            f"{path} is a folder",
+            rule=f"{path.suffix} files are written under a name of their own",
+            help="choose another -o",
+        )
     path.parent.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(dir=path.parent, prefix=f".{path.name}-") as folder:
         temporary = Path(folder) / path.name
@@ -176,7 +179,9 @@ def write_whole(path: Path, content: bytes) -> None:
 def _refuse_foreign(folder: Path) -> None:
     """A folder that is not an earlier project of ours is not overwritten."""
     if folder.is_file():
-        raise PillionError(f"{folder} is a file", rule="a C project is written into a folder", help="choose another -o")
+        raise PillionError(
+            f"{folder} is a file", rule="a C project is written into a folder", help="choose another -o"
+        )
     if folder.exists() and any(folder.iterdir()) and not (folder / "manifest.json").is_file():
         raise PillionError(
             f"{folder} is not empty and was not written by Pillion",
@@ -196,7 +201,7 @@ def read_manifest(folder: Path) -> dict[str, Any]:
         if not isinstance(loaded, dict) or "inputs" not in loaded:
             raise ValueError("it lacks the list of inputs")
     except (OSError, ValueError) as error:
-        raise PillionError(f"{folder} is not a project of Pillion", rule="its manifest.json describes it", here=str(error)) from None
+        raise PillionError(
+            f"{folder} is not a project of Pillion", rule="its manifest.json describes it", here=str(error)
+        ) from None
     return loaded
-
-

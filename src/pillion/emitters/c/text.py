@@ -59,7 +59,9 @@ def _accessors(program: CProgram) -> str:
         for i, value in enumerate(values):
             macro = f"{program.graph.name.upper()}_{role}_{i}"
             lines.append(f"/* {describe(value)} */")
-            lines.append(f"#define {macro}(arena) (({_c_type(value)} *)(void *)((char *)(arena) + {program.memory.offsets[value]}))")
+            lines.append(
+                f"#define {macro}(arena) (({_c_type(value)} *)(void *)((char *)(arena) + {program.memory.offsets[value]}))"
+            )
     return "\n".join(lines) + "\n"
 
 
@@ -125,7 +127,10 @@ def params(program: CProgram) -> str:
 
 
 def _struct(step: Step, number: int, call: Call) -> str:
-    fields = "".join(f"    .{key} = {_field(value, step.pointers[number].get(key))},\n" for key, value in call.params.items())
+    fields = "".join(
+        f"    .{key} = {_field(value, step.pointers[number].get(key))},\n"
+        for key, value in call.params.items()
+    )
     return f"static const {call.routine.params_type} {_params_name(step, number)} = {{\n{fields}}};\n"
 
 
@@ -141,12 +146,21 @@ def run_function(program: CProgram, signature: str, after_op: bool = True) -> st
     """The calls of all ops, one after another."""
     segments = iter(range(len(program.steps)))
     steps = [
-        _segment_text(program, step, next(segments)) if isinstance(step.choice.op, Segment) else _step_text(program, step)
+        _segment_text(program, step, next(segments))
+        if isinstance(step.choice.op, Segment)
+        else _step_text(program, step)
         for step in program.steps
     ]
     if after_op:
-        steps = [f"{body}if (after_op != NULL) {{\n    after_op({step.index});\n}}\n" for body, step in zip(steps, program.steps, strict=True)]
-    base = "    uint8_t *const base = arena;\n    (void)base;\n    (void)after_op;\n" if after_op else "    (void)base;\n"
+        steps = [
+            f"{body}if (after_op != NULL) {{\n    after_op({step.index});\n}}\n"
+            for body, step in zip(steps, program.steps, strict=True)
+        ]
+    base = (
+        "    uint8_t *const base = arena;\n    (void)base;\n    (void)after_op;\n"
+        if after_op
+        else "    (void)base;\n"
+    )
     return f"\n{signature} {{\n{base}{indent(chr(10).join(steps), '    ')}}}\n"
 
 
@@ -184,7 +198,9 @@ def _call_text(program: CProgram, step: Step, number: int, call: Call) -> str:
 
 
 def _argument(program: CProgram, value: Value) -> str:
-    return program.operands[value] if value.is_constant else f"(void *)(base + {program.memory.offsets[value]})"
+    return (
+        program.operands[value] if value.is_constant else f"(void *)(base + {program.memory.offsets[value]})"
+    )
 
 
 def _descriptor(program: CProgram) -> str:
