@@ -1,0 +1,179 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The DSP kernels of everything that is done element by element, and of pooling."""
+
+from __future__ import annotations
+
+import math
+from functools import lru_cache
+
+import numpy as np
+
+from pillion.emitters.c import dsp_sum
+from pillion.emitters.c.dsp_pack import MOST_SHIFT
+from pillion.emitters.c.dsp_row import routine, row
+from pillion.emitters.c.kernel import Call, Kernel, Params
+from pillion.emitters.c.portable_elementwise import (
+    EVERY_INT8,
+    judge_dequantized,
+    judge_lookup,
+    judge_numbers,
+    judge_quantized,
+    reciprocal,
+    same_operand,
+)
+from pillion.emitters.c.portable_pool import judge_pool, pool
+from pillion.emitters.c.portable_walk import int8, overwritable
+from pillion.ir.numerics import Arithmetic
+from pillion.ir.op import Op
+from pillion.ir.types import Array, Shape, Value
+from pillion.ir.verdict import Verdict, all_ok
+from pillion.ops.elementwise import Add, Binary, Mul, Sub, Sum
+from pillion.ops.formats import Dequantize, Quantize, Requantize
+from pillion.ops.lut import Clamp, Lut
+from pillion.ops.pool import AvgPool2d, MaxPool2d
+
+SUM, MUL = routine("sum", "clamp"), routine("mul", "clamp")
+LUT, QUANTIZE, DEQUANTIZE = routine("lut"), routine("quantize"), routine("dequantize")
+AVG_POOL, MAX_POOL = routine("avg_pool2d", "clamp"), routine("max_pool2d", "clamp")
+ROUTINES = (SUM, MUL, LUT, QUANTIZE, DEQUANTIZE, AVG_POOL, MAX_POOL)
+
+# --- two operands -----------------------------------------------------------------------------------------------------
+
+
+def ends_with(shape: Shape, end: Shape) -> bool:
+    """Whether `end`, apart from leading ones, is what `shape` ends with: its elements repeat row by row."""
+    while end and end[0] == 1:
+        end = end[1:]
+    return not end or shape[-len(end) :] == end
+
+
+def whole_and_row(op: Binary) -> tuple[Value, Value] | None:
+    """The operand that has the shape of the result, and the one that is its rows, if there are such."""
+    for whole, part in ((op.a, op.b), (op.b, op.a)):
+        if math.prod(whole.shape) == op.y.type.elements and ends_with(op.y.shape, part.shape) and part.type.elements > 1:
+            return whole, part
+    return None
+
+
+def judge_shapes(op: Binary) -> tuple[Verdict, ...]:
+    got = f"{list(op.a.shape)} and {list(op.b.shape)}"
+    fits = Verdict("shapes", whole_and_row(op) is not None, "equal, or one repeats along the last axes of the other", got)
+    return (*int8(a=op.a, b=op.b, y=op.y), fits)
+
+
+def rows_of(op: Binary) -> Params:
+    _, part = whole_and_row(op) or (op.a, op.b)
+    return {"rows": op.y.type.elements // part.type.elements, "count": part.type.elements}
+
+
+def in_place_of_whole(op: Binary) -> tuple[Value, ...]:
+    """Rows that repeat must stay as they are."""
+    whole, part = whole_and_row(op) or (op.a, op.b)
+    return overwritable(op, whole, *([part] if part.type.elements == op.y.type.elements else []))
+
+
+@lru_cache(maxsize=256)
+def formula(op: Sum, arithmetic: Arithmetic) -> dsp_sum.Linear | None:
+    """For the operands in their own order, whichever of them repeats."""
+    wanted = op.reference(arithmetic, EVERY_INT8[:, None], EVERY_INT8[None, :]).astype(np.int64)
+    slopes = op.a.scale / op.y.scale, type(op).sign * op.b.scale / op.y.scale
+    return dsp_sum.find(wanted, slopes, op.low, op.high)
+
+
+def judge_sum(op: Sum, arithmetic: Arithmetic) -> tuple[Verdict, ...]:
+    shapes = judge_shapes(op)
+    if not all_ok(shapes):
+        return shapes
+    found = formula(op, arithmetic)
+    wanted = "(a x1 + b x2 + c) >> shift, right for all pairs"
+    return (*shapes, Verdict("formula", found is not None, wanted, "found" if found else "none found"))
+
+
+def calls_sum(op: Sum, arithmetic: Arithmetic) -> tuple[Call, ...]:
+    found, operands = formula(op, arithmetic), whole_and_row(op)
+    assert found is not None and operands is not None
+    a, b = (found.a, found.b) if operands[0] is op.a else (found.b, found.a)
+    last: Params = {"a": a, "b": b, "c": found.c, "shift": found.shift, "low": op.low, "high": op.high}
+    return (Call(SUM, {**rows_of(op), **last}, operands, op.y),)
+
+
+def judge_mul(op: Mul, arithmetic: Arithmetic) -> tuple[Verdict, ...]:
+    right = -op.multiplier(arithmetic).shift
+    return (*judge_shapes(op), Verdict("right_shift", 1 <= right <= MOST_SHIFT, f"1 to {MOST_SHIFT}", str(right)))
+
+
+def calls_mul(op: Mul, arithmetic: Arithmetic) -> tuple[Call, ...]:
+    operands, m = whole_and_row(op), op.multiplier(arithmetic)
+    assert operands is not None
+    params: Params = {
+        **rows_of(op),
+        **{"zp1": operands[0].zero_point, "zp2": operands[1].zero_point},
+        **{"round": (2 * op.y.zero_point + 1) << (-m.shift - 1), "multiplier": m.mantissa, "right": -m.shift},
+        **{"low": op.low, "high": op.high},
+    }
+    return (Call(MUL, params, operands, op.y),)
+
+
+# --- one operand ------------------------------------------------------------------------------------------------------
+
+
+def by_table(op: Op, x: Value, entries: Array) -> tuple[Call, ...]:
+    """The table begins with what stands for 0: inputs are read as unsigned numbers."""
+    y = op.results[0]
+    table = np.roll(np.ascontiguousarray(entries, np.int8), 128)
+    return (Call(LUT, {"count": y.type.elements, "table": table}, (x,), y),)
+
+
+def calls_lut(op: Lut, arithmetic: Arithmetic) -> tuple[Call, ...]:
+    return by_table(op, op.x, op.entries(arithmetic))
+
+
+def calls_rescaled(op: Requantize | Clamp, arithmetic: Arithmetic) -> tuple[Call, ...]:
+    return by_table(op, op.x, op.reference(arithmetic, EVERY_INT8))
+
+
+def calls_quantize(op: Quantize, arithmetic: Arithmetic) -> tuple[Call, ...]:
+    params: Params = {"count": op.y.type.elements, "out_zp": op.y.zero_point, "reciprocal": reciprocal(op)}
+    return (Call(QUANTIZE, params, (op.x,), op.y),)
+
+
+def takes_quantize(op: Quantize, arithmetic: Arithmetic) -> tuple[Verdict, ...]:
+    """LiteRT divides and rounds ties away from zero."""
+    rounding = Verdict("arithmetic", arithmetic is Arithmetic.CMSIS_NN, Arithmetic.CMSIS_NN.value, arithmetic.value)
+    return (rounding, *judge_quantized(op, arithmetic))
+
+
+def calls_dequantize(op: Dequantize, arithmetic: Arithmetic) -> tuple[Call, ...]:
+    params: Params = {"count": op.y.type.elements, "in_zp": op.x.zero_point, "scale": op.x.scale}
+    return (Call(DEQUANTIZE, params, (op.x,), op.y),)
+
+
+# --- pooling ----------------------------------------------------------------------------------------------------------
+
+MOST_PIXELS = 255
+"""Whose sum fits 16 bits."""
+
+
+def calls_pool(op: MaxPool2d | AvgPool2d, arithmetic: Arithmetic) -> tuple[Call, ...]:
+    (call,) = pool(op, arithmetic)
+    return (Call(AVG_POOL if isinstance(op, AvgPool2d) else MAX_POOL, call.params, call.inputs, call.output),)
+
+
+def takes_avg_pool(op: AvgPool2d, arithmetic: Arithmetic) -> tuple[Verdict, ...]:
+    width = op.kernel[1]
+    row_fits = Verdict("kernel_width", width <= MOST_PIXELS, f"at most {MOST_PIXELS}", str(width))
+    return (*judge_pool(op, arithmetic), row_fits)
+
+
+KERNELS: tuple[Kernel, ...] = (
+    row("sum", Add, calls_sum, judge_sum, in_place=in_place_of_whole),
+    row("sum", Sub, calls_sum, judge_sum, in_place=in_place_of_whole),
+    row("mul", Mul, calls_mul, judge_mul, in_place=in_place_of_whole),
+    row("lut", Lut, calls_lut, judge_lookup, in_place=same_operand),
+    row("lut", Requantize, calls_rescaled, judge_numbers, in_place=same_operand),
+    row("lut", Clamp, calls_rescaled, judge_numbers, in_place=same_operand),
+    row("quantize", Quantize, calls_quantize, takes_quantize, in_place=same_operand),
+    row("dequantize", Dequantize, calls_dequantize, judge_dequantized),
+    row("avg_pool2d", AvgPool2d, calls_pool, takes_avg_pool),
+    row("max_pool2d", MaxPool2d, calls_pool, judge_pool),
+)
