@@ -13,7 +13,7 @@ from torch.fx import Node
 from pillion import capture
 from pillion.ir.op import Quantization
 from pillion.quantize import DEQUANTIZE, QUANTIZE, RULES, QuantizedProgram, Wishes, normalize, ptq
-from pillion.quantize.annotate import CLAMPS, operands_of
+from pillion.quantize.annotate import CLAMPS, handles_reals, operands_of
 
 Parameters = tuple[float, int, int, int]
 
@@ -47,7 +47,9 @@ def check_graph(program: QuantizedProgram) -> None:
         assert node.op == "output" or node.meta.get("val") is not None, node
         passive = {*QUANTIZE, *DEQUANTIZE, getitem}
         if node.op == "call_function" and node.target not in passive and node.name not in floats:
-            check_call(node)
+            assert node.target in RULES or not handles_reals(node), node.format_node()
+            if handles_reals(node):
+                check_call(node)
 
 
 def check_call(node: Node) -> None:

@@ -34,7 +34,9 @@ class Call(nn.Module):
         self.conv = nn.Conv2d(8, 8, 3, padding=1)
         self.conv2 = nn.Conv2d(8, 8, 1)
         self.conv1d = nn.Conv1d(7, 5, 3)
-        self.transposed = nn.ConvTranspose2d(8, 6, 3, stride=2, groups=2)
+        self.transposed = nn.ConvTranspose2d(8, 6, 3, stride=2)
+        self.grouped = nn.ConvTranspose2d(8, 6, 3, stride=2, groups=2)
+        self.embedding = nn.Embedding(7, 5)
         self.linear = nn.Linear(7, 9)
         self.prelu = nn.PReLU(8)
         self.table = nn.Parameter(torch.randn(1, 8, 1, 1))
@@ -284,6 +286,17 @@ FLOATS: dict[str, tuple[Callable[..., object], list[str], str]] = {
         lambda m, x: F.conv2d(x, F.conv2d(x, m.conv.weight)[0, :, None, :3, :3], groups=8),
         ["conv2d"],
         "computed",
+    ),
+    "transposed_groups": (lambda m, x: m.grouped(x), ["conv_transpose2d"], "2 groups"),
+    "embedding": (
+        lambda m, x: x.mean() + m.embedding(x.argmax(1) % 7),
+        ["argmax", "embedding"],
+        "looks rows up",
+    ),
+    "index_select": (
+        lambda m, x: torch.index_select(x, 1, x[0, 0, 0].argmax().reshape(1)),
+        ["argmax", "index_select"],
+        "looks rows up",
     ),
     "infinite": (lambda m, x: m.conv(x) + torch.tensor(-math.inf), ["add"], "not finite"),
     "causal": (

@@ -86,7 +86,7 @@ class Plan:
 def plan_of(model: GraphModule, wishes: Wishes) -> Plan:
     plan = Plan()
     for node in calls(model.graph):
-        if _handles_reals(node):
+        if handles_reals(node):
             reason = _reason(node)
             if reason:
                 plan.reasons[node] = reason
@@ -99,7 +99,7 @@ def plan_of(model: GraphModule, wishes: Wishes) -> Plan:
     return plan
 
 
-def _handles_reals(node: Node) -> bool:
+def handles_reals(node: Node) -> bool:
     """Shape arithmetic and integer indices are nobody's business here."""
     return any(_is_real(n) for n in (node, *node.all_input_nodes))
 

@@ -83,6 +83,15 @@ def _max_pool(node: Node) -> Node | None:
     return _first(node, aten.max_pool2d.default, *node.args)
 
 
+def _maximum(node: Node) -> Node | None:
+    """Of a maximum along one axis only the values are wanted; without an axis, that of all elements."""
+    target = aten.amax.default if "max" in str(node.target) else aten.amin.default
+    source, *rest = node.args
+    if not str(node.target).endswith(".dim"):
+        return call(node, target, source, list(range(value_of(source).dim())))  # type: ignore[arg-type]  # a tensor
+    return _first(node, target, source, [rest[0]], bool(argument(node, 2)))
+
+
 def _batch_norm(node: Node) -> Node | None:
     x, weight, bias, mean, variance, momentum, eps = (argument(node, i) for i in range(7))
     return _first(node, aten.batch_norm.default, x, weight, bias, mean, variance, False, momentum, eps, False)
@@ -177,8 +186,12 @@ SYNONYMS: dict[Any, Rewrite] = {
     aten.conv2d.padding: _padded_convolution,
     aten.convolution.default: _convolution,
     aten.flatten.using_ints: _reshape,
+    aten.max.default: _maximum,
+    aten.max.dim: _maximum,
     aten.max_pool2d_with_indices.default: _max_pool,
     aten.mean.default: _over_all_axes,
+    aten.min.default: _maximum,
+    aten.min.dim: _maximum,
     aten.numpy_T.default: _transpose,
     aten.pow.Tensor_Scalar: _power,
     aten.squeeze.default: _reshape,

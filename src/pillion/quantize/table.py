@@ -77,6 +77,14 @@ def _not_1d(node: Node) -> str:
     return "the signal has no batch axis" if missing else _computed_weights(node)
 
 
+def _grouped(check: Refusal) -> Refusal:
+    def refusal(node: Node) -> str:
+        groups = named_argument(node, "groups")
+        return f"a transposed convolution in {groups} groups" if groups != 1 else check(node)
+
+    return refusal
+
+
 def _pad_mode(node: Node) -> str:
     mode = named_argument(node, "mode")
     return "" if mode == "constant" else f"only constants are padded with, not mode {mode!r}"
@@ -115,11 +123,9 @@ RULES: Mapping[Any, Rule] = {
     aten.clamp.default: row(Clamp),
     aten.conv1d.default: row(Conv2d, weight=1, axis=0, refusal=_not_1d),
     aten.conv2d.default: row(Conv2d, weight=1, axis=0, refusal=_not_2d),
-    aten.conv_transpose1d.default: row(TransposeConv2d, weight=1, axis=1, refusal=_not_1d),
-    aten.conv_transpose2d.input: row(TransposeConv2d, weight=1, axis=1, refusal=_not_2d),
+    aten.conv_transpose1d.default: row(TransposeConv2d, weight=1, axis=1, refusal=_grouped(_not_1d)),
+    aten.conv_transpose2d.input: row(TransposeConv2d, weight=1, axis=1, refusal=_grouped(_not_2d)),
     aten.div.Tensor: row(Div, operands=BINARY),
-    aten.embedding.default: Rule("gather", Quantization.SHARED),
-    aten.index_select.default: Rule("gather", Quantization.SHARED),
     aten.linear.default: row(Linear, weight=1, axis=0, refusal=_computed_weights),
     aten.max_pool2d.default: row(MaxPool2d),
     aten.maximum.default: row(Maximum, operands=BINARY),
@@ -184,6 +190,8 @@ RULES: Mapping[Any, Rule] = {
 
 REASONS: Mapping[Any, str] = {
     aten.adaptive_avg_pool2d.default: "its windows differ in size: the output size does not divide the input size",
+    aten.embedding.default: "no op looks rows up in a table",
+    aten.index_select.default: "no op looks rows up in a table",
     aten.native_batch_norm.default: "it has no running statistics and normalizes by those of the batch",
     aten.scaled_dot_product_attention.default: "its mask stands for minus infinity, which has no int8 form",
     aten.log_softmax.int: "no int8 form; return the logits, their order is the same",
