@@ -84,8 +84,8 @@ PILLION_INLINE void pillion_dot(uint32_t *sums, const int32_t *bias, const int8_
 
 /* y[j] = clamp(requantize(sums[j]) + out_zp, low, high). The answers wait in a block of their own, because the compiler
  * must take it that a store to y may change the multipliers. */
-PILLION_APART void pillion_finish(const pillion_channels *c, const uint32_t *sums, int32_t first, int8_t *y,
-                                  int32_t lanes) {
+PILLION_INLINE void pillion_finish_lanes(const pillion_channels *c, const uint32_t *sums, int32_t first, int8_t *y,
+                                         int32_t lanes) {
     const int32_t *const multiplier = c->multiplier + first, *const shift = c->shift + first;
     const int32_t out_zp = c->out_zp, low = c->low, high = c->high;
     int8_t block[PILLION_MAX_LANES];
@@ -95,6 +95,17 @@ PILLION_APART void pillion_finish(const pillion_channels *c, const uint32_t *sum
     for (int32_t j = 0; j < lanes; j++) {
         y[j] = block[j];
     }
+}
+
+PILLION_APART void pillion_finish(const pillion_channels *c, const uint32_t *sums, int32_t first, int8_t *y,
+                                  int32_t lanes) {
+#if !PILLION_SCALAR_CORE
+    if (lanes == PILLION_MAX_LANES) { /* a number that is known makes better vector code */
+        pillion_finish_lanes(c, sums, first, y, PILLION_MAX_LANES);
+        return;
+    }
+#endif
+    pillion_finish_lanes(c, sums, first, y, lanes);
 }
 
 typedef void pillion_finisher(const pillion_channels *c, const uint32_t *sums, int32_t first, int8_t *y, int32_t lanes);
