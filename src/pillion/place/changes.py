@@ -12,7 +12,7 @@ import numpy as np
 
 from pillion.devices import neutron
 from pillion.ir.op import Op
-from pillion.ir.types import DType, PerChannel, PerTensor, Quant, Shape, TensorType, Value
+from pillion.ir.types import DType, PerChannel, PerTensor, Shape, TensorType, Value
 from pillion.ops import (
     Clamp,
     Conv2d,
@@ -26,19 +26,8 @@ from pillion.ops import (
     Transpose,
 )
 from pillion.ops.conv import Convolution
-
-Change = tuple[str, Op]
-Changes = Callable[[Op], Iterator[Change]]
-
-
-def _retyped(value: Value, shape: Shape, quant: Quant | None = None) -> Value:
-    """The value with another shape and, if given, other parameters; constants stay constants."""
-    data = None if value.data is None else np.broadcast_to(value.data.dtype.type(0), shape)
-    return Value(value.name, TensorType(shape, value.dtype, quant or value.type.quant), data)
-
-
-def _with_quant(value: Value, quant: Quant) -> Value:
-    return dataclasses.replace(value, type=dataclasses.replace(value.type, quant=quant))
+from pillion.place import changes_more as more
+from pillion.place.retyped import Change, Changes, fitted, retyped, with_quant
 
 
 def _window(field: str) -> Changes:
@@ -46,7 +35,7 @@ def _window(field: str) -> Changes:
         if field in op.attributes:
             old = getattr(op, field)
             new = tuple(min(n, neutron.MAX_WINDOW) for n in old)
-            yield f"{field} {old} → {new}", _fitted(dataclasses.replace(op, **{field: new}))  # type: ignore[arg-type]  # any field
+            yield f"{field} {old} → {new}", fitted(dataclasses.replace(op, **{field: new}))  # type: ignore[arg-type]  # any field
 
     return change
 
@@ -57,14 +46,8 @@ def _kernel(op: Op) -> Iterator[Change]:
     if isinstance(op, Convolution):
         first, *_, last = op.weights.shape
         new = tuple(min(n, neutron.MAX_WINDOW) for n in op.kernel)
-        weights = _retyped(op.weights, (first, *new, last))
-        yield f"kernel {op.kernel} → {new}", _fitted(op.substitute({op.weights: weights}))
-
-
-def _fitted(op: Op) -> Op:
-    """With a result of the shape that now follows."""
-    y = op.results[0]
-    return op.substitute({y: _retyped(y, op.infer().shape)})
+        weights = retyped(op.weights, (first, *new, last))
+        yield f"kernel {op.kernel} → {new}", fitted(op.substitute({op.weights: weights}))
 
 
 def _fewer_channels(op: Op) -> Iterator[Change]:
@@ -78,24 +61,24 @@ def _fewer_channels(op: Op) -> Iterator[Change]:
     side = math.isqrt(neutron.MAX_DOT_PRODUCT // (-(-op.in_channels // 8) * 8))
     kernel = tuple(min(side, k) for k in op.kernel)
     if side:
-        weights = _retyped(op.weights, (op.weights.shape[0], *kernel, op.weights.shape[3]))
-        yield f"kernel {op.kernel} → {kernel}", _fitted(dataclasses.replace(op, weights=weights))
+        weights = retyped(op.weights, (op.weights.shape[0], *kernel, op.weights.shape[3]))
+        yield f"kernel {op.kernel} → {kernel}", fitted(dataclasses.replace(op, weights=weights))
 
 
 def _with_channels(op: Conv2d | DepthwiseConv2d, channels: int) -> Op:
     first, height, width, _ = op.weights.shape
-    x = _retyped(op.x, (*op.x.shape[:3], channels))
+    x = retyped(op.x, (*op.x.shape[:3], channels))
     if isinstance(op, Conv2d):
-        weights = _retyped(op.weights, (first, height, width, channels // op.groups))
+        weights = retyped(op.weights, (first, height, width, channels // op.groups))
         return dataclasses.replace(op, x=x, weights=weights)
     return _with_filters(dataclasses.replace(op, x=x), channels * op.depth_multiplier)
 
 
 def _with_filters(op: DepthwiseConv2d, count: int) -> Op:
     quant = _one_scale(op.weights)
-    weights = _retyped(op.weights, (*op.weights.shape[:3], count), quant)
-    bias = _retyped(op.bias, (count,), PerTensor(quant.scale * op.x.scale))
-    return _fitted(dataclasses.replace(op, weights=weights, bias=bias))
+    weights = retyped(op.weights, (*op.weights.shape[:3], count), quant)
+    bias = retyped(op.bias, (count,), PerTensor(quant.scale * op.x.scale))
+    return fitted(dataclasses.replace(op, weights=weights, bias=bias))
 
 
 def _one_scale(weights: Value) -> PerTensor:
@@ -104,7 +87,7 @@ def _one_scale(weights: Value) -> PerTensor:
 
 def _one_group(op: Op) -> Iterator[Change]:
     if isinstance(op, Conv2d):
-        weights = _retyped(op.weights, (*op.weights.shape[:3], op.in_channels))
+        weights = retyped(op.weights, (*op.weights.shape[:3], op.in_channels))
         yield f"groups {op.groups} → 1", dataclasses.replace(op, weights=weights, groups=1)
 
 
@@ -116,13 +99,13 @@ def _one_filter(op: Op) -> Iterator[Change]:
 
 def _per_tensor(op: Op) -> Iterator[Change]:
     if isinstance(op, Linear) and isinstance(op.weights.type.quant, PerChannel):
-        weights = _with_quant(op.weights, _one_scale(op.weights))
+        weights = with_quant(op.weights, _one_scale(op.weights))
         yield "weights with one scale (quantize for this target)", dataclasses.replace(op, weights=weights)
 
 
 def _weights_around_zero(op: Op) -> Iterator[Change]:
     if isinstance(op, (Convolution, Linear)):
-        weights = _with_quant(op.weights, _one_scale(op.weights))
+        weights = with_quant(op.weights, _one_scale(op.weights))
         yield "weights with zero point 0 (quantize them symmetrically)", op.substitute({op.weights: weights})
 
 
@@ -144,7 +127,7 @@ def _softmax(what: str, shape: Callable[[int, int], Shape]) -> Changes:
             rows = op.x.type.elements // channels
             new = shape(rows, channels)
             old, now = (rows, new[0]) if what == "rows" else (channels, new[1])
-            yield f"{what} {old} → {now}", op.substitute({v: _retyped(v, new) for v in (op.x, op.y)})
+            yield f"{what} {old} → {now}", op.substitute({v: retyped(v, new) for v in (op.x, op.y)})
 
     return change
 
@@ -155,7 +138,7 @@ def _rows(channels: int) -> int:
 
 def _unpadded(op: Op) -> Iterator[Change]:
     if "padding" in op.attributes:
-        yield "no padding (or count_include_pad=True)", _fitted(dataclasses.replace(op, padding=(0, 0, 0, 0)))  # type: ignore[call-arg]
+        yield "no padding (or count_include_pad=True)", fitted(dataclasses.replace(op, padding=(0, 0, 0, 0)))  # type: ignore[call-arg]
 
 
 def _unit_steps(op: Op) -> Iterator[Change]:
@@ -166,7 +149,7 @@ def _unit_steps(op: Op) -> Iterator[Change]:
 def _same_parameters(op: Op) -> Iterator[Change]:
     quant = op.results[0].type.quant
     if quant is not None:
-        same = {v: _with_quant(v, quant) for v in op.operands}
+        same = {v: with_quant(v, quant) for v in op.operands}
         yield (
             "one scale and zero point for operands and result (as the quantizer gives them)",
             op.substitute(same),
@@ -178,7 +161,7 @@ def _repeated(op: Op) -> Iterator[Change]:
     shape = op.results[0].shape
     operand = max(op.operands, key=lambda v: v.type.elements)
     words = f"{operand.name} {list(operand.shape)} → {list(shape)}"
-    yield words, op.substitute({operand: _retyped(operand, shape)})
+    yield words, op.substitute({operand: retyped(operand, shape)})
 
 
 def _joined_axes(op: Op) -> Iterator[Change]:
@@ -189,15 +172,15 @@ def _joined_axes(op: Op) -> Iterator[Change]:
         match op:
             case Reshape():
                 shape = (*op.y.shape[: fewer - 1], math.prod(op.y.shape[fewer - 1 :]))
-                yield words, dataclasses.replace(op, y=_retyped(op.y, shape))
+                yield words, dataclasses.replace(op, y=retyped(op.y, shape))
             case Transpose():
                 order = tuple(a for a in op.order if a < fewer)
-                x = _retyped(op.x, op.x.shape[:fewer])
-                yield words, _fitted(dataclasses.replace(op, x=x, order=order))
+                x = retyped(op.x, op.x.shape[:fewer])
+                yield words, fitted(dataclasses.replace(op, x=x, order=order))
             case Pad():
-                x = _retyped(op.x, op.x.shape[:fewer])
+                x = retyped(op.x, op.x.shape[:fewer])
                 before, after = op.before[:fewer], op.after[:fewer]
-                yield words, _fitted(dataclasses.replace(op, x=x, before=before, after=after))
+                yield words, fitted(dataclasses.replace(op, x=x, before=before, after=after))
 
 
 def _hinge_inside(op: Op) -> Iterator[Change]:
@@ -208,11 +191,11 @@ def _hinge_inside(op: Op) -> Iterator[Change]:
         if not -128 < zero_point < 127:
             continue
         quant = PerTensor(op.x.scale, zero_point)
-        changed = {op.x: _with_quant(op.x, quant)}
+        changed = {op.x: with_quant(op.x, quant)}
         words = f"an operand with values beyond the bound: its zero point {op.x.zero_point} → {zero_point}"
         yield words, op.substitute(changed)
         moved = max(-128, min(127, op.low + zero_point - op.x.zero_point))
-        same = {op.x: _with_quant(op.x, quant), op.y: _with_quant(op.y, quant)}
+        same = {op.x: with_quant(op.x, quant), op.y: with_quant(op.y, quant)}
         yield words, dataclasses.replace(op.substitute(same), low=moved)  # type: ignore[call-arg]
 
 
@@ -225,7 +208,7 @@ def _same_scale(op: Op) -> Iterator[Change]:
         low, high = (max(-128, min(127, round(level))) for level in levels)
         yield (
             "the operand's scale and zero point for the result",
-            dataclasses.replace(op, y=_with_quant(op.y, quant), low=low, high=high),
+            dataclasses.replace(op, y=with_quant(op.y, quant), low=low, high=high),
         )
 
 
@@ -244,14 +227,14 @@ def _other_function(op: Op) -> Iterator[Change]:
     if isinstance(op, Lut) and nearest:
         changed = dataclasses.replace(op, function=nearest)
         if nearest.fixed_output:
-            changed = dataclasses.replace(changed, y=_with_quant(op.y, PerTensor(*nearest.fixed_output)))
+            changed = dataclasses.replace(changed, y=with_quant(op.y, PerTensor(*nearest.fixed_output)))
         yield f"{op.function.value} → {nearest.value} in the model (trained with it)", changed
 
 
 def _fixed_output(op: Op) -> Iterator[Change]:
     if isinstance(op, Lut) and op.function.fixed_output:
         scale, zero_point = op.function.fixed_output
-        y = _with_quant(op.y, PerTensor(scale, zero_point))
+        y = with_quant(op.y, PerTensor(scale, zero_point))
         yield (
             f"a result of scale {scale:g}, zero point {zero_point} (as the quantizer gives it)",
             dataclasses.replace(op, y=y),
@@ -265,7 +248,7 @@ def _coarser_result(op: Op) -> Iterator[Change]:
         words = (
             f"a result of scale {y.scale:g} → {quant.scale:g} (calibrate with data that the model will see)"
         )
-        yield words, op.substitute({y: _with_quant(y, quant)})
+        yield words, op.substitute({y: with_quant(y, quant)})
 
 
 def _as_int8(op: Op) -> Iterator[Change]:
@@ -284,35 +267,38 @@ def _int8(value: Value) -> Value:
     return Value(value.name, TensorType(value.shape, DType.INT8, quant), data)
 
 
-CHANGES: dict[str, Changes] = {
-    "dtype": _as_int8,
-    "constants": _constant,
-    "kernel": _kernel,
-    "stride": _window("stride"),
-    "dilation": _window("dilation"),
-    "dot_product": _fewer_channels,
-    "groups": _one_group,
-    "multiplier": _one_filter,
-    "weights": _per_tensor,
-    "zero_point": _weights_around_zero,
-    "channels": _softmax("channels", lambda rows, _: (rows, neutron.MAX_SOFTMAX_CHANNELS)),
-    "rows": _softmax("rows", lambda _, channels: (_rows(channels), channels)),
-    "elements": _softmax("rows", lambda _, channels: (_rows(channels), channels)),
-    "padding": _unpadded,
-    "step": _unit_steps,
-    "parameters": _same_parameters,
-    "broadcast": _repeated,
-    "rank": _joined_axes,
-    "bounds": _hinge_inside,
-    "form": _same_scale,
-    "function": _other_function,
-    "output": _fixed_output,
-    "table": _coarser_result,
-    "scale": _coarser_result,
+CHANGES: dict[str, tuple[Changes, ...]] = {
+    "dtype": (_as_int8,),
+    "constants": (_constant,),
+    "kernel": (_kernel,),
+    "stride": (_window("stride"), more.shorter_stride),
+    "dilation": (_window("dilation"), more.no_dilation),
+    "dot_product": (_fewer_channels, more.fewer_channels),
+    "groups": (_one_group,),
+    "multiplier": (_one_filter,),
+    "weights": (_per_tensor,),
+    "zero_point": (_weights_around_zero,),
+    "channels": (_softmax("channels", lambda rows, _: (rows, neutron.MAX_SOFTMAX_CHANNELS)),),
+    "rows": (_softmax("rows", lambda _, channels: (_rows(channels), channels)),),
+    "elements": (_softmax("rows", lambda _, channels: (_rows(channels), channels)),),
+    "padding": (more.less_padding, _unpadded),
+    "step": (_unit_steps,),
+    "parameters": (_same_parameters,),
+    "broadcast": (_repeated,),
+    "rank": (_joined_axes,),
+    "bounds": (_hinge_inside,),
+    "form": (_same_scale,),
+    "function": (_other_function,),
+    "output": (_fixed_output,),
+    "table": (_coarser_result,),
+    "scale": (_coarser_result,),
+    "factor": (more.nearest_size,),
+    "mode": (more.other_mode,),
+    "zero_points": (more.symmetric_operands,),
 }
 """Name of a rule → changes that might satisfy it, smallest first."""
 
 
 def changes_for(rule: str, op: Op) -> Iterator[Change]:
     """What might satisfy one rule; nothing where only another model would."""
-    return CHANGES[rule](op) if rule in CHANGES else iter(())
+    return (change for changes in CHANGES.get(rule, ()) for change in changes(op))

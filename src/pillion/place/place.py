@@ -39,7 +39,9 @@ class Wishes:
 
     def keeps(self, op: Op) -> str | None:
         """The pattern that keeps an op on the CPU."""
-        return next((p for p in self.keep_on_cpu if fnmatch.fnmatch(op.name, p) or fnmatch.fnmatch(op.kind, p)), None)
+        return next(
+            (p for p in self.keep_on_cpu if fnmatch.fnmatch(op.name, p) or fnmatch.fnmatch(op.kind, p)), None
+        )
 
 
 @dataclass(frozen=True)
@@ -67,7 +69,9 @@ def place(graph: Graph, npu: Device, isa: Isa, wishes: Wishes = Wishes()) -> Pla
     for segment, verdict in zip(segments, verdicts, strict=True):
         judged.update((op, (*judged[op], verdict)) for op in segment)
     cut = _cut(graph, segments, npu)
-    ledger = _ledger(graph, [list(op.body.ops) for op in cut.ops if isinstance(op, Segment)], judged, npu, isa)
+    ledger = _ledger(
+        graph, [list(op.body.ops) for op in cut.ops if isinstance(op, Segment)], judged, npu, isa
+    )
     if wishes.only_npu:
         _want_all(ledger)
     return Placement(cut, ledger)
@@ -75,7 +79,11 @@ def place(graph: Graph, npu: Device, isa: Isa, wishes: Wishes = Wishes()) -> Pla
 
 def _judge(op: Op, npu: Device, wishes: Wishes) -> tuple[Verdict, ...]:
     pattern = wishes.keeps(op)
-    kept = () if pattern is None else (Verdict("user.keep_on_cpu", False, "an op that no --keep-on-cpu names", pattern),)
+    kept = (
+        ()
+        if pattern is None
+        else (Verdict("user.keep_on_cpu", False, "an op that no --keep-on-cpu names", pattern),)
+    )
     return (*kept, *npu.judge(op))
 
 
@@ -112,11 +120,18 @@ def _neighbours(graph: Graph, op: Op, placed: Iterable[Op]) -> list[Op]:
 def _worth(graph: Graph, segment: list[Op], npu: Device, isa: Isa) -> Verdict:
     """Whether a segment works at all and is estimated to be faster on the NPU."""
     if all(is_idle(op) for op in segment):
-        return Verdict("segment.work", False, "an op that computes", ", ".join(sorted({op.kind for op in segment})))
+        return Verdict(
+            "segment.work", False, "an op that computes", ", ".join(sorted({op.kind for op in segment}))
+        )
     border = sum(v.type.size_bytes for v in (*_inputs(graph, segment), *_outputs(graph, segment)))
     on_npu = npu.dispatch_cycles + sum(npu.estimate(op) for op in segment) + border // CPU_BYTES_PER_CYCLE
     on_cpu = sum(cortex_m.estimate(op, isa) for op in segment)
-    return Verdict("segment.cost", on_npu < on_cpu, f"less than {on_cpu} cycles (estimated on the CPU)", f"{on_npu} (estimated)")
+    return Verdict(
+        "segment.cost",
+        on_npu < on_cpu,
+        f"less than {on_cpu} cycles (estimated on the CPU)",
+        f"{on_npu} (estimated)",
+    )
 
 
 def _inputs(graph: Graph, segment: list[Op]) -> list[Value]:
@@ -134,7 +149,9 @@ def _outputs(graph: Graph, segment: list[Op]) -> list[Value]:
     ]
 
 
-def _ledger(graph: Graph, segments: list[list[Op]], judged: dict[Op, tuple[Verdict, ...]], npu: Device, isa: Isa) -> Ledger:
+def _ledger(
+    graph: Graph, segments: list[list[Op]], judged: dict[Op, tuple[Verdict, ...]], npu: Device, isa: Isa
+) -> Ledger:
     number = {op: i for i, segment in enumerate(segments) for op in segment}
     crossing = {op: _crossing_bytes(graph, segment, op) for segment in segments for op in segment}
     entries = []
@@ -169,7 +186,10 @@ def _want_all(ledger: Ledger) -> None:
         raise PillionError(
             f"{len(left)} of {len(ledger.entries)} ops cannot run on the NPU",
             rule="--only-npu: every op but the conversions at the model's borders runs on the NPU",
-            here="\n".join(f"{e.op.kind} {e.op.name}{f' ({e.op.source})' if e.op.source else ''}: {e.deciding}" for e in left),
+            here="\n".join(
+                f"{e.op.kind} {e.op.name}{f' ({e.op.source})' if e.op.source else ''}: {e.deciding}"
+                for e in left
+            ),
             help="leave --only-npu out: the Cortex-M runs these ops",
         )
 
@@ -184,7 +204,9 @@ def _cut(graph: Graph, segments: list[list[Op]], npu: Device) -> Graph:
 
 def _segment_op(graph: Graph, segment: list[Op], npu: Device) -> Segment:
     inputs, outputs = _inputs(graph, segment), _outputs(graph, segment)
-    body = Graph(f"{graph.name}_{segment[0].name}", tuple(inputs), tuple(segment), tuple(outputs), Arithmetic.TFLITE)
+    body = Graph(
+        f"{graph.name}_{segment[0].name}", tuple(inputs), tuple(segment), tuple(outputs), Arithmetic.TFLITE
+    )
     return Segment(xs=tuple(inputs), ys=tuple(outputs), body=body, device=npu.name, source=segment[0].source)
 
 
