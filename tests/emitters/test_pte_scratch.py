@@ -28,21 +28,35 @@ def library() -> Any:
 
 
 def backend(library: Any, isa: Isa) -> Any:
-    return {Isa.MVE: library.Backend.MVE, Isa.DSP: library.Backend.DSP, Isa.PORTABLE: library.Backend.SCALAR}[isa]
+    return {Isa.MVE: library.Backend.MVE, Isa.DSP: library.Backend.DSP, Isa.PORTABLE: library.Backend.SCALAR}[
+        isa
+    ]
 
 
 def windows(seed: int) -> Iterator[Window]:
     """Convolutions of all kinds, images of one row among them."""
     rng = random.Random(seed)
     for _ in range(CASES):
-        kernel, stride, dilation = ((rng.choice(c), rng.choice(c)) for c in ((1, 1, 2, 3, 5), (1, 1, 2, 3), (1, 1, 1, 2)))
+        kernel, stride, dilation = (
+            (rng.choice(c), rng.choice(c)) for c in ((1, 1, 2, 3, 5), (1, 1, 2, 3), (1, 1, 1, 2))
+        )
         padding = (rng.randrange(3), rng.randrange(3))
         image = (rng.choice(SIDES), rng.choice(SIDES))
         axes = zip(image, kernel, stride, dilation, padding, strict=True)
         result = [(size + 2 * p - d * (k - 1) - 1) // s + 1 for size, k, s, d, p in axes]
         if min(result) >= 1:
             channels = (rng.choice(CHANNELS), rng.choice(CHANNELS))
-            yield Window(rng.choice((1, 1, 2)), image, channels[0], (result[0], result[1]), channels[1], kernel, stride, padding, dilation)
+            yield Window(
+                rng.choice((1, 1, 2)),
+                image,
+                channels[0],
+                (result[0], result[1]),
+                channels[1],
+                kernel,
+                stride,
+                padding,
+                dilation,
+            )
 
 
 def asked(window: Window) -> dict[str, Any]:
@@ -71,7 +85,17 @@ def test_depthwise_conv2d(library: Any, isa: Isa) -> None:
     for window in windows(2):
         multiplier = rng.choice((1, 1, 2, 3, 5, 9))
         out = window.in_channels * multiplier
-        window = Window(1, window.image, window.in_channels, window.result, out, window.kernel, window.stride, window.padding, window.dilation)
+        window = Window(
+            1,
+            window.image,
+            window.in_channels,
+            window.result,
+            out,
+            window.kernel,
+            window.stride,
+            window.padding,
+            window.dilation,
+        )
         wanted = library.depthwise_conv_wrapper_buffer_size(
             backend(library, isa),
             library.DataType.A8W8,
@@ -86,21 +110,29 @@ def test_depthwise_conv2d(library: Any, isa: Isa) -> None:
 def test_transpose_conv2d(library: Any, isa: Isa) -> None:
     rng = random.Random(3)
     for _ in range(CASES):
-        image, kernel, stride = ((rng.choice(c), rng.choice(c)) for c in ((1, 3, 5, 8), (1, 2, 3, 5), (1, 2, 3)))
+        image, kernel, stride = (
+            (rng.choice(c), rng.choice(c)) for c in ((1, 3, 5, 8), (1, 2, 3, 5), (1, 2, 3))
+        )
         result = tuple((size - 1) * s + k for size, s, k in zip(image, stride, kernel, strict=True))
-        window = Window(1, image, rng.choice(CHANNELS), (result[0], result[1]), rng.choice(CHANNELS), kernel, stride)
+        window = Window(
+            1, image, rng.choice(CHANNELS), (result[0], result[1]), rng.choice(CHANNELS), kernel, stride
+        )
         weights = [window.out_channels, *kernel, window.in_channels]
         words = {**asked(window), "filter_nhwc": weights, "padding_offsets_hw": [0, 0]}
         first = library.transpose_conv_buffer_size(backend(library, isa), library.DataType.A8W8, **words)
         del words["output_nhwc"]
-        second = library.transpose_conv_reverse_conv_buffer_size(backend(library, isa), library.DataType.A8W8, **words)
+        second = library.transpose_conv_reverse_conv_buffer_size(
+            backend(library, isa), library.DataType.A8W8, **words
+        )
         assert scratch.transpose_conv2d(window, isa) == (first, second), window
 
 
 @pytest.mark.parametrize("isa", list(Isa))
 def test_pool_and_matmul(library: Any, isa: Isa) -> None:
     for channels in CHANNELS:
-        wanted = library.avgpool_buffer_size(backend(library, isa), library.DataType.A8W8, dim_dst_width=3, ch_src=channels)
+        wanted = library.avgpool_buffer_size(
+            backend(library, isa), library.DataType.A8W8, dim_dst_width=3, ch_src=channels
+        )
         assert scratch.avg_pool2d(channels, isa) == wanted
         rows = library.fully_connected_buffer_size(
             backend(library, isa), library.DataType.A8W8, filter_nhwc=[5, -1, -1, channels]

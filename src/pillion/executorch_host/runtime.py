@@ -45,7 +45,9 @@ class Host:
             )
         error = self.library.pillion_register(self.runner)
         if error:
-            raise PillionError("the ExecuTorch runtime does not take more operators", here=f"error 0x{error:x}")
+            raise PillionError(
+                "the ExecuTorch runtime does not take more operators", here=f"error 0x{error:x}"
+            )
 
     def execute(self, program: bytes, inputs: Sequence[Array]) -> tuple[Array, ...]:
         import torch
@@ -55,7 +57,7 @@ class Host:
         try:
             loaded = self.runtime.load_program(program, verification=Verification.InternalConsistency)
             outputs = loaded.load_method("forward").execute(tensors)
-            return tuple(np.array(out) for out in outputs)
+            return tuple(out.numpy().copy() for out in outputs)
         except (RuntimeError, ValueError) as error:
             raise self.refused(str(error)) from None
 

@@ -20,7 +20,9 @@ class Buffer(ctypes.Structure):
     _fields_ = [("data", ctypes.c_void_p), ("bytes", ctypes.c_size_t)]
 
 
-RUNNER = ctypes.CFUNCTYPE(ctypes.c_int, ctypes.c_void_p, ctypes.c_size_t, ctypes.POINTER(Buffer), ctypes.c_size_t)
+RUNNER = ctypes.CFUNCTYPE(
+    ctypes.c_int, ctypes.c_void_p, ctypes.c_size_t, ctypes.POINTER(Buffer), ctypes.c_size_t
+)
 
 _errors: list[str] = []
 
@@ -37,7 +39,9 @@ def run(payload: int, size: int, buffers: Sequence[Buffer], count: int) -> int:
         places = buffers[:count]
         wanted = [v.type.size_bytes for v in (*graph.inputs, *graph.outputs)]
         if [place.bytes for place in places] != wanted:
-            raise PillionError("the program hands other tensors to the segment than it takes", rule=f"bytes {wanted}")
+            raise PillionError(
+                "the program hands other tensors to the segment than it takes", rule=f"bytes {wanted}"
+            )
         outputs = graph.reference(*_inputs(graph, places))
         for place, array in zip(places[len(graph.inputs) :], outputs, strict=True):
             ctypes.memmove(place.data, np.ascontiguousarray(array).tobytes(), place.bytes)

@@ -44,7 +44,10 @@ def find_wheel() -> Wheel:
             rule=f"running a .pte on this computer takes ExecuTorch {VERSION}",
             help="pip install 'pillion[executorch]'",
         )
-    wheel = Wheel(Path(next(iter(found.submodule_search_locations))), importlib.metadata.version("executorch"))
+    # A folder of this name in the working directory is found as well, and is not it.
+    folders = [Path(location) for location in found.submodule_search_locations]
+    folder = next((f for f in folders if (f / "include").is_dir()), folders[0])
+    wheel = Wheel(folder, importlib.metadata.version("executorch"))
     _check(wheel)
     return wheel
 
@@ -70,7 +73,11 @@ def build_plugin(wheel: Wheel) -> Path:
     """The plug-in, compiled when it is first needed and kept in the cache."""
     include = wheel.folder / "include"
     paths = (include, include / "executorch" / "runtime" / "core" / "portable_type" / "c10")
-    flags = (*FLAGS, *(word for path in paths for word in ("-isystem", str(path))), f"-DWHEEL={wheel.version.split('+')[0]}")
+    flags = (
+        *FLAGS,
+        *(word for path in paths for word in ("-isystem", str(path))),
+        f"-DWHEEL={wheel.version.split('+')[0]}",
+    )
     folder = Path(__file__).parent / "plugin"
     headers = tuple(path.name for path in sorted(folder.glob("*.h")))
     compiler = (CXX.path(),)

@@ -108,9 +108,25 @@ class Table:
 # Writing
 
 
-def pack(root: Table, identifier: bytes) -> bytes:
-    """A whole file."""
-    builder: Any = Builder(1024)  # type: ignore[no-untyped-call]  # the package has no annotations
+class _Builder(Builder):
+    """Remembers where texts and vectors of numbers lie, if equal ones are to be stored once."""
+
+    def __init__(self, share: bool) -> None:
+        super().__init__(1024)  # type: ignore[no-untyped-call]  # the package has no annotations
+        self.share = share
+        self.places: dict[tuple[str, object], int] = {}
+
+    def once(self, key: tuple[str, object], make: Callable[[], int]) -> int:
+        if not self.share:
+            return make()
+        if key not in self.places:
+            self.places[key] = make()
+        return self.places[key]
+
+
+def pack(root: Table, identifier: bytes, *, share: bool = False) -> bytes:
+    """A whole file. With `share`, equal texts and vectors of numbers are stored once."""
+    builder: Any = _Builder(share)
     builder.Finish(_pack_table(builder, root), file_identifier=identifier)
     return bytes(builder.Output())
 
@@ -136,6 +152,7 @@ _WRITE_SCALAR: dict[str, Callable[[Any, int, Any, Any], None]] = {
     "q": Builder.PrependInt64Slot,
     "Q": Builder.PrependUint64Slot,
     "f": Builder.PrependFloat32Slot,
+    "d": Builder.PrependFloat64Slot,
 }
 
 
@@ -145,9 +162,10 @@ def _pack_part(builder: Any, kind: Kind, held: Any) -> int | None:
         return None
     match kind.form:
         case "text":
-            return int(builder.CreateString(held))
+            return int(builder.once(("text", held), lambda: builder.CreateString(held)))
         case "numbers":
-            return _pack_bytes(builder, np.asarray(held, f"<{kind.code}"), kind.size)
+            array = np.asarray(held, f"<{kind.code}")
+            return int(builder.once((kind.code, array.tobytes()), lambda: _pack_bytes(builder, array, kind.size)))
         case "data":
             return _pack_bytes(builder, held, 16)
         case "tables":

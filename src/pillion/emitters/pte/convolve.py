@@ -43,7 +43,9 @@ class Sums:
 
 def conv2d(op: Conv2d, settings: Settings) -> list[Call]:
     _want_constants(op)
-    return [regular(op, settings, _window(op, op.groups), image(op.x), plain(op.weights), _sums(op), image(op.y))]
+    return [
+        regular(op, settings, _window(op, op.groups), image(op.x), plain(op.weights), _sums(op), image(op.y))
+    ]
 
 
 def depthwise_conv2d(op: DepthwiseConv2d, settings: Settings) -> list[Call]:
@@ -152,19 +154,28 @@ def _spread(x: View, stride: int, zero_point: int, calls: list[Call]) -> View:
     return y
 
 
-def regular(
-    op: Op, settings: Settings, window: Window, x: View, weights: View, sums: Sums, y: View
-) -> Call:
+def regular(op: Op, settings: Settings, window: Window, x: View, weights: View, sums: Sums, y: View) -> Call:
     """A call of the regular convolution."""
     if window.row_kernel_fails:
         window = window.turned
     if window.row_kernel_fails:
         raise refusal(op, "the padding of an image of one row can be split as the library splits it", window)
     if max(*window.image, *window.result, window.in_channels, window.out_channels) > LARGEST_SIDE:
-        raise refusal(op, f"sizes are at most {LARGEST_SIDE}", [window.image, window.in_channels, window.out_channels])
+        raise refusal(
+            op, f"sizes are at most {LARGEST_SIDE}", [window.image, window.in_channels, window.out_channels]
+        )
     need = bytes_for_kernel(scratch.conv2d(window, settings.isa))
     weights = weights.reshaped(window.out_channels, *window.kernel, window.in_channels // window.groups)
-    args = (_as_image(x, window.image), weights, sums.bias, window.stride, window.padding, window.dilation, *sums.args, need)
+    args = (
+        _as_image(x, window.image),
+        weights,
+        sums.bias,
+        window.stride,
+        window.padding,
+        window.dilation,
+        *sums.args,
+        need,
+    )
     return Call("cortex_m::quantized_conv2d.out", args, _as_image(y, window.result))
 
 
@@ -177,7 +188,9 @@ def _as_image(view: View, sides: Pair) -> View:
 def _window(op: Convolution, groups: int) -> Window:
     n, h, w, c = op.x.shape
     result = (op.y.shape[1], op.y.shape[2])
-    return Window(n, (h, w), c, result, op.out_channels, op.kernel, op.stride, op.padding[:2], op.dilation, groups)
+    return Window(
+        n, (h, w), c, result, op.out_channels, op.kernel, op.stride, op.padding[:2], op.dilation, groups
+    )
 
 
 def _sums(op: Convolution | Linear) -> Sums:

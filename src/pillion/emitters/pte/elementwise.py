@@ -13,7 +13,7 @@ from pillion.ir.op import Op
 from pillion.ir.types import Array, DType, Shape, Value
 from pillion.ops import Add, Clamp, Dequantize, Lut, Maximum, Minimum, Mul, Quantize, Requantize, Sub
 from pillion.ops.elementwise import Binary
-from pillion.pte_schema import SCALAR_TYPES
+from pillion.schemas.pte import ScalarType
 
 LEVELS = np.arange(-128, 128, dtype=np.int8)
 """What the entries of a table stand for."""
@@ -23,7 +23,9 @@ def function(op: Lut | Clamp | Requantize, settings: Settings) -> list[Call]:
     """Every function from int8 to int8 is a table."""
     if isinstance(op, Lut) and op.x.dtype is not DType.INT8:
         raise refusal(op, "functions are of int8", repr(op.x), "quantize the model")
-    entries = op.entries(settings.arithmetic) if isinstance(op, Lut) else op.reference(settings.arithmetic, LEVELS)
+    entries = (
+        op.entries(settings.arithmetic) if isinstance(op, Lut) else op.reference(settings.arithmetic, LEVELS)
+    )
     return [lookup(plain(op.x), entries, plain(op.y))]
 
 
@@ -39,7 +41,12 @@ def clamped(op: Op) -> list[Call]:
 
 def quantize(op: Quantize, settings: Settings) -> list[Call]:
     if settings.arithmetic is Arithmetic.TFLITE:
-        raise refusal(op, "quantizing multiplies by the reciprocal and rounds ties to even", "`tflite` arithmetic", "--io-dtype int8")
+        raise refusal(
+            op,
+            "quantizing multiplies by the reciprocal and rounds ties to even",
+            "`tflite` arithmetic",
+            "--io-dtype int8",
+        )
     return [_border("cortex_m::quantize_per_tensor.out", op.x, op.y, op.y)]
 
 
@@ -50,7 +57,7 @@ def dequantize(op: Dequantize, settings: Settings) -> list[Call]:
 
 
 def _border(operator: str, x: Value, y: Value, levels: Value) -> Call:
-    args = (plain(x), levels.scale, levels.zero_point, -128, 127, SCALAR_TYPES[DType.INT8])
+    args = (plain(x), levels.scale, levels.zero_point, -128, 127, int(ScalarType.INT8))
     return Call(operator, args, plain(y))
 
 
@@ -71,7 +78,11 @@ def sub(op: Sub, settings: Settings) -> list[Call]:
     if mirror_b:
         return [*calls, *_sum(op, plain(op.a), op.a.zero_point, mirrored, -1 - op.b.zero_point)]
     if op.rescale[2].shift > 2:
-        raise refusal(op, "the result's scale is not far below the operands'", f"{op.a.scale}, {op.b.scale}: {op.y.scale}")
+        raise refusal(
+            op,
+            "the result's scale is not far below the operands'",
+            f"{op.a.scale}, {op.b.scale}: {op.y.scale}",
+        )
     return [*calls, *_sum(op, mirrored, -1 - op.a.zero_point, plain(op.b), op.b.zero_point, sign=-1)]
 
 
@@ -117,7 +128,13 @@ def by_table(op: Binary, settings: Settings) -> list[Call]:
         if number.is_constant and number.type.elements == 1 and other.type.elements == op.y.type.elements:
             level = number.constant.reshape(1)
             operands = (level, LEVELS) if swap else (LEVELS, level)
-            return [lookup(plain(other), op.reference(settings.arithmetic, *operands), plain(op.y).reshaped(*other.shape))]
+            return [
+                lookup(
+                    plain(other),
+                    op.reference(settings.arithmetic, *operands),
+                    plain(op.y).reshaped(*other.shape),
+                )
+            ]
     return []
 
 
@@ -137,7 +154,9 @@ def over_channels(a: View, b: View, y: View) -> Operands:
     return _over_axes(a, b, y, lambda repeats: False)
 
 
-def _over_axes(a: View, b: View, y: View, may_repeat: Callable[[View], bool] = lambda view: len(view.sizes) <= 4) -> Operands:
+def _over_axes(
+    a: View, b: View, y: View, may_repeat: Callable[[View], bool] = lambda view: len(view.sizes) <= 4
+) -> Operands:
     """Operands of one rank: as vectors where their shapes are equal, repeated by the kernel where it may, else written
     out by a call of their own."""
     if a.elements == b.elements == y.elements:
@@ -170,4 +189,3 @@ def _without_leading_ones(shape: Shape) -> Shape:
 
 def _ends_with(shape: Shape, end: Shape) -> bool:
     return len(end) <= len(shape) and shape[len(shape) - len(end) :] == end
-

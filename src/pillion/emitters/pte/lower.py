@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from pillion.emitters.pte.movement import moves_nothing
-from pillion.emitters.pte.node import Call, Settings, Temp, View
+from pillion.emitters.pte.node import Call, Delegate, Settings, Temp, View
 from pillion.emitters.pte.table import calls
 from pillion.errors import PillionError
 from pillion.ir.graph import Graph, rewrite
@@ -23,7 +23,7 @@ class Lowered:
     """All that the writer needs."""
 
     graph: Graph
-    calls: tuple[Call, ...]
+    steps: tuple[Call | Delegate, ...]
     memory: MemoryPlan
     temps: Mapping[Temp, int]
     """Offsets in the arena."""
@@ -47,7 +47,7 @@ def lower(graph: Graph, settings: Settings) -> Lowered:
         for one in found:
             offsets[one] = at if one.nbytes else 0
             at += _aligned(one.nbytes)
-    return Lowered(graph, tuple(call for made in per_op.values() for call in made), memory, offsets)
+    return Lowered(graph, tuple(step for made in per_op.values() for step in made), memory, offsets)
 
 
 def without_copies(graph: Graph) -> Graph:
@@ -66,9 +66,9 @@ def without_copies(graph: Graph) -> Graph:
     return rewrite(graph, rule)
 
 
-def _temps(made: Sequence[Call]) -> list[Temp]:
+def _temps(made: Sequence[Call | Delegate]) -> list[Temp]:
     """The temps of an op in order of their first use."""
-    views: list[View] = [view for call in made for view in call.views]
+    views: list[View] = [view for step in made for view in step.views]
     return list(dict.fromkeys(view.of for view in views if isinstance(view.of, Temp)))
 
 

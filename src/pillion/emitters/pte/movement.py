@@ -46,7 +46,10 @@ def cut(x: View, axis: int, begin: int, step: int, y: View) -> Call:
 
 def pad(op: Pad, settings: Settings) -> list[Call]:
     sizes, before, after = _merged_padding(op)
-    x, y = plain(op.x).reshaped(*sizes), plain(op.y).reshaped(*map(sum, zip(before, sizes, after, strict=True)))
+    x, y = (
+        plain(op.x).reshaped(*sizes),
+        plain(op.y).reshaped(*map(sum, zip(before, sizes, after, strict=True))),
+    )
     if op.x.dtype is not DType.INT8 or len(sizes) > MOST_AXES:
         return [_general_pad(op, x, y, before, after)]
     missing = (0,) * (MOST_AXES - len(sizes))

@@ -13,7 +13,7 @@ from pillion.errors import PillionError
 from pillion.ir.numerics import Arithmetic
 from pillion.ir.op import Op
 from pillion.ir.types import Array, DType, Shape, Value, constant
-from pillion.pte_schema import CHANNELS_LAST
+from pillion.schemas.pte import CHANNELS_LAST
 
 Order = tuple[int, ...]
 
@@ -82,6 +82,21 @@ class Call:
         return tuple(found)
 
 
+@dataclass(frozen=True)
+class Delegate:
+    """Work for another processor, by the name of its backend."""
+
+    backend: str
+    payload: bytes
+    specs: tuple[tuple[str, bytes], ...]
+    inputs: tuple[View, ...]
+    outputs: tuple[View, ...]
+
+    @property
+    def views(self) -> tuple[View, ...]:
+        return (*self.inputs, *self.outputs)
+
+
 def plain(value: Value) -> View:
     """A value as the contiguous tensor that it is in the graph."""
     return View(value, value.dtype, value.shape, tuple(range(value.type.rank)))
@@ -121,7 +136,9 @@ def ints(numbers: object) -> View:
 def refusal(op: Op, rule: str, here: object, help: str = "") -> PillionError:
     """The error of an op that no kernel of the ExecuTorch runtime computes exactly."""
     place = f"{here}" + (f"  ({op.source})" if op.source else "")
-    return PillionError(f"{op.kind} `{op.name}` has no exact ExecuTorch form", rule=rule, here=place, help=help)
+    return PillionError(
+        f"{op.kind} `{op.name}` has no exact ExecuTorch form", rule=rule, here=place, help=help
+    )
 
 
 def bounds(op: Op) -> tuple[int, int]:

@@ -33,7 +33,11 @@ def _padded(op: MaxPool2d, x: View) -> tuple[list[Call], View, tuple[int, int]]:
     top, left, bottom, right = op.padding
     shape = (n, h + top + bottom, w + left + right, c)
     padded = temp(shape).image(*shape)
-    return [Call("cortex_m::pad.out", (x, (0, top, left, 0), (0, bottom, right, 0), SMALLEST), padded)], padded, (0, 0)
+    return (
+        [Call("cortex_m::pad.out", (x, (0, top, left, 0), (0, bottom, right, 0), SMALLEST), padded)],
+        padded,
+        (0, 0),
+    )
 
 
 def avg_pool2d(op: AvgPool2d, settings: Settings) -> list[Call]:

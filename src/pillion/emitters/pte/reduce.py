@@ -36,7 +36,12 @@ def mean(op: Mean, settings: Settings) -> list[Call]:
 
 def reduce_sum(op: ReduceSum, settings: Settings) -> list[Call]:
     if settings.arithmetic is Arithmetic.TFLITE:
-        raise refusal(op, "sums are requantized with a fixed-point multiplier", "`tflite` arithmetic", "write C: -o folder/")
+        raise refusal(
+            op,
+            "sums are requantized with a fixed-point multiplier",
+            "`tflite` arithmetic",
+            "write C: -o folder/",
+        )
     return _sum(op, op.multiplier, settings)
 
 

@@ -49,13 +49,20 @@ class Window:
 
     @property
     def is_pointwise(self) -> bool:
-        return self.kernel == (1, 1) and self.padding == (0, 0) and self.dilation == (1, 1) and self.groups == 1
+        return (
+            self.kernel == (1, 1) and self.padding == (0, 0) and self.dilation == (1, 1) and self.groups == 1
+        )
 
     @property
     def is_row(self) -> bool:
         """Whether Helium takes the kernel for images of one row."""
         one_row = self.image[0] == 1 and self.kernel[0] == 1 and self.dilation[1] == 1
-        return one_row and self.groups == 1 and self.stride[1] * self.in_channels % 4 == 0 and not self.is_pointwise
+        return (
+            one_row
+            and self.groups == 1
+            and self.stride[1] * self.in_channels % 4 == 0
+            and not self.is_pointwise
+        )
 
     @property
     def row_excess(self) -> int:
@@ -91,7 +98,12 @@ def _columns(window: Window, isa: Isa) -> int:
 
 def _row(window: Window) -> int | None:
     """Of the Helium kernel for one row; None where it hands over to the general one."""
-    (_, stride), (_, pad), (_, kernel), (_, columns) = window.stride, window.padding, window.kernel, window.result
+    (_, stride), (_, pad), (_, kernel), (_, columns) = (
+        window.stride,
+        window.padding,
+        window.kernel,
+        window.result,
+    )
     channels = window.in_channels
     uneven = int(math.fmod(window.row_excess, 2))
     left = _padded_columns(pad, stride)

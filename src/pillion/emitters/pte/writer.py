@@ -3,16 +3,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable
-from typing import Any
+from collections.abc import Hashable, Mapping, Sequence
 
 import numpy as np
 
 from pillion.emitters.pte.lower import Lowered
-from pillion.emitters.pte.node import Arg, Call, Temp, View
-from pillion.emitters.pte.pack import Table, pack
+from pillion.emitters.pte.node import Arg, Call, Delegate, Temp, View
 from pillion.ir.types import Array, Value
-from pillion.pte_schema import ALIGNMENT, ARENA, HEADER, HEADER_MAGIC, RECORD_KEY, SCALAR_TYPES
+from pillion.schemas import pte as format
+from pillion.schemas.flatbuffer import pack
+from pillion.schemas.pte import ALIGNMENT, ScalarType
 
 SEGMENT_ALIGNMENT = 128
 """Of the first segment in the file: a cache line of any core."""
@@ -46,26 +46,32 @@ class Writer:
     def __init__(self, lowered: Lowered) -> None:
         self.lowered = lowered
         self.constants = Constants()
-        self.values: list[Table] = []
+        self.values: list[format.EValue] = []
         self.numbers: dict[Hashable, int] = {}
         self.operators: dict[str, int] = {}
-        self.instructions: list[Table] = []
+        self.delegates: list[Delegate] = []
+        self.instructions: list[format.Instruction] = []
 
     def program(self, record: bytes) -> bytes:
         """The whole file; `record` becomes named data."""
         graph = self.lowered.graph
         inputs = [self.whole(v) for v in graph.inputs]
-        for call in self.lowered.calls:
-            self.add(call)
+        for step in self.lowered.steps:
+            self.add(step)
         outputs = [self.whole(v) for v in graph.outputs]
-        return assemble(self.tables(inputs, outputs), bytes(self.constants.segment), record)
+        return assemble(self.plan(inputs, outputs), self.delegates, self.constants, record)
 
-    def add(self, call: Call) -> None:
-        number = self.operators.setdefault(call.operator, len(self.operators))
-        out = self.tensor(call.out)
-        # The result is on the stack twice: as the out argument and as what the operator returns.
-        args = [*(self.argument(a) for a in call.args), out, out]
-        self.instructions.append({"instr_args": ("KernelCall", {"op_index": number, "args": args})})
+    def add(self, step: Call | Delegate) -> None:
+        if isinstance(step, Delegate):
+            args = [self.tensor(view) for view in step.views]
+            call: format.Table = format.DelegateCall(len(self.delegates), args)
+            self.delegates.append(step)
+        else:
+            number = self.operators.setdefault(step.operator, len(self.operators))
+            out = self.tensor(step.out)
+            # The result is on the stack twice: as the out argument and as what the operator returns.
+            call = format.KernelCall(number, [*(self.argument(a) for a in step.args), out, out])
+        self.instructions.append(format.Instruction(_tag(format.INSTRUCTIONS, call), call))
 
     def argument(self, arg: Arg) -> int:
         """The number of a value with this content, made when it is first asked for."""
@@ -73,25 +79,25 @@ class Writer:
             case View():
                 return self.tensor(arg)
             case None:
-                return self.value("none", "Null", {})
+                return self.value("none", format.Null())
             case bool():
-                return self.value(("bool", arg), "Bool", {"bool_val": arg})
+                return self.value(("bool", arg), format.Bool(arg))
             case int():
-                return self.value(("int", arg), "Int", {"int_val": arg})
+                return self.value(("int", arg), format.Int(arg))
             case float():
-                return self.value(("float", arg), "Double", {"double_val": arg})
+                return self.value(("float", arg), format.Double(arg))
             case (View(), *_):
-                items = [self.tensor(view) for view in arg if isinstance(view, View)]
-                return self.value(("tensors", *items), "TensorList", {"items": items})
+                tensors = [self.tensor(view) for view in arg if isinstance(view, View)]
+                return self.value(("tensors", *tensors), format.TensorList(tensors))
             case _:
                 # A list of integers lists the values that hold them.
                 items = [self.argument(number) for number in arg]
-                return self.value(("ints", *items), "IntList", {"items": items})
+                return self.value(("ints", *items), format.IntList(items))
 
-    def value(self, key: Hashable, kind: str, table: Table) -> int:
+    def value(self, key: Hashable, held: format.Table) -> int:
         if key not in self.numbers:
             self.numbers[key] = len(self.values)
-            self.values.append({"val": (kind, table)})
+            self.values.append(format.EValue(_tag(format.VALUES, held), held))
         return self.numbers[key]
 
     def whole(self, value: Value) -> int:
@@ -99,57 +105,68 @@ class Writer:
         return self.tensor(View(value, value.dtype, value.shape, tuple(range(value.type.rank))))
 
     def tensor(self, view: View) -> int:
-        table: dict[str, Any] = {
-            "scalar_type": SCALAR_TYPES[view.dtype],
-            "sizes": view.sizes,
-            "dim_order": view.order,
-        }
+        made = format.Tensor(
+            scalar_type=ScalarType[view.dtype.name], sizes=list(view.sizes), dim_order=list(view.order)
+        )
         of: Hashable = view.of
         if isinstance(view.of, Value) and view.of.is_constant:
-            table["data_buffer_idx"] = of = self.constants.number(view.of.constant)
+            made.data_buffer_idx = of = self.constants.number(view.of.constant)
         else:
             offset = self.lowered.offset(view.of)
-            table["allocation_info"] = allocation(offset)
+            made.allocation_info = format.AllocationDetails(format.ARENA, offset & 0xFFFFFFFF, offset >> 32)
             of = ("scratch", offset) if isinstance(view.of, Temp) else view.of
-        return self.value((of, view.dtype, view.sizes, view.order), "Tensor", table)
+        return self.value((of, view.dtype, view.sizes, view.order), made)
 
-    def tables(self, inputs: list[int], outputs: list[int]) -> dict[str, Any]:
-        plan = {
-            "name": "forward",
-            "container_meta_type": {"encoded_inp_str": "", "encoded_out_str": ""},
-            "values": self.values,
-            "inputs": inputs,
-            "outputs": outputs,
-            "chains": [{"inputs": [], "outputs": [], "instructions": self.instructions}],
-            "operators": [_operator(name) for name in self.operators],
-            "delegates": [],
-            "non_const_buffer_sizes": [0, self.lowered.memory.arena_bytes],
-        }
-        return {
-            "execution_plan": [plan],
-            "backend_delegate_data": [],
-            "constant_segment": {"offsets": self.constants.offsets},
-        }
+    def plan(self, inputs: list[int], outputs: list[int]) -> format.ExecutionPlan:
+        return format.ExecutionPlan(
+            name="forward",
+            container_meta_type=format.ContainerMetadata(),
+            values=self.values,
+            inputs=inputs,
+            outputs=outputs,
+            chains=[format.Chain(instructions=self.instructions)],
+            operators=[_operator(name) for name in self.operators],
+            delegates=[_delegate(i, one) for i, one in enumerate(self.delegates)],
+            non_const_buffer_sizes=[0, self.lowered.memory.arena_bytes],
+        )
 
 
-def allocation(offset: int) -> Table:
-    return {"memory_id": ARENA, "memory_offset_low": offset & 0xFFFFFFFF, "memory_offset_high": offset >> 32}
+def _tag(classes: Mapping[int, type[format.Table]], held: format.Table) -> int:
+    """The format's number for the class of a table."""
+    return next(number for number, cls in classes.items() if isinstance(held, cls))
 
 
-def _operator(name: str) -> Table:
+def _operator(name: str) -> format.Operator:
     base, _, overload = name.rpartition(".")
-    return {"name": base, "overload": overload}
+    return format.Operator(base, overload)
 
 
-def assemble(tables: dict[str, Any], constants: bytes, record: bytes) -> bytes:
+def _delegate(index: int, delegate: Delegate) -> format.BackendDelegate:
+    specs = [format.CompileSpec(key, _bytes(held)) for key, held in delegate.specs]
+    return format.BackendDelegate(delegate.backend, format.DataReference(format.Location.INLINE, index), specs)
+
+
+def _bytes(raw: bytes) -> format.Bytes:
+    return np.frombuffer(raw, np.uint8)
+
+
+def assemble(plan: format.ExecutionPlan, delegates: Sequence[Delegate], constants: Constants, record: bytes) -> bytes:
     """Header, flatbuffer, then the segments: constants, and the record as named data."""
-    start = -(-len(constants) // ALIGNMENT) * ALIGNMENT
-    tables["segments"] = [{"offset": 0, "size": len(constants)}, {"offset": start, "size": len(record)}]
-    tables["named_data"] = [{"key": RECORD_KEY, "segment_index": 1}]
-    buffer = pack(tables)
+    length = len(constants.segment)
+    start = -(-length // ALIGNMENT) * ALIGNMENT
+    program = format.Program(
+        execution_plan=[plan],
+        constant_buffer=None,
+        backend_delegate_data=[format.InlineData(_bytes(one.payload)) for one in delegates],
+        segments=[format.DataSegment(0, length), format.DataSegment(start, len(record))],
+        constant_segment=format.SubsegmentOffsets(0, constants.offsets),
+        mutable_data_segments=None,
+        named_data=[format.NamedData(format.RECORD_KEY, 1)],
+    )
+    buffer = pack(program, format.IDENTIFIER, share=True)
     size = len(buffer) + HEADER_ROOM
     base = -(-size // SEGMENT_ALIGNMENT) * SEGMENT_ALIGNMENT
     root = int.from_bytes(buffer[:4], "little") + HEADER_ROOM
-    header = HEADER.pack(HEADER_MAGIC, HEADER.size, size, base, start + len(record))
-    program = root.to_bytes(4, "little") + buffer[4:8] + header.ljust(HEADER_ROOM, b"\0") + buffer[8:]
-    return program + bytes(base - size) + constants + bytes(start - len(constants)) + record
+    header = format.HEADER.pack(format.HEADER_MAGIC, format.HEADER.size, size, base, start + len(record))
+    first = root.to_bytes(4, "little") + buffer[4:8] + header.ljust(HEADER_ROOM, b"\0") + buffer[8:]
+    return first + bytes(base - size) + bytes(constants.segment) + bytes(start - length) + record

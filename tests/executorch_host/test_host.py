@@ -58,7 +58,9 @@ def test_wrong_arguments_do_not_end_the_process() -> None:
     x, y = value("x", (3,)), value("y", (3,))
     for args in ((), (plain(x), 1.5), (1, 2), (plain(x), plain(x), 7)):
         with pytest.raises(PillionError, match="quantized_activation"):
-            run_executorch(program_of("cortex_m::quantized_activation.out", args, x, y, plain(y)), [random_like(x)])
+            run_executorch(
+                program_of("cortex_m::quantized_activation.out", args, x, y, plain(y)), [random_like(x)]
+            )
 
 
 def test_files_that_are_no_programs() -> None:

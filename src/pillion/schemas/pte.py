@@ -1,0 +1,257 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The ExecuTorch program format, as version 1.4 writes and reads it. Field numbers are those of the format."""
+
+from __future__ import annotations
+
+import struct
+from enum import IntEnum
+
+from pillion.schemas.flatbuffer import (
+    Bytes,
+    Table,
+    data,
+    numbers,
+    scalar,
+    table,
+    tables,
+    text,
+    union,
+)
+
+IDENTIFIER = b"ET12"
+HEADER_MAGIC = b"eh00"
+"""At byte 8, where the program has segments."""
+HEADER = struct.Struct("<4sIQQQ")
+"""Magic, its own length, bytes of the program with this header, begin of the segments, bytes of all segments."""
+CHANNELS_LAST = (0, 2, 3, 1)
+"""The dim order of a tensor whose sizes are [n, c, h, w] and whose memory is NHWC."""
+ARENA = 1
+"""The memory id of planned tensors."""
+ALIGNMENT = 16
+"""Of planned tensors, constants and delegates' data."""
+RECORD_KEY = "pillion"
+"""Named data that a runtime never asks for: what the program was made from, and for which core."""
+
+
+class ScalarType(IntEnum):
+    """Element types by PyTorch's numbers."""
+
+    UINT8 = 0
+    INT8 = 1
+    INT16 = 2
+    INT32 = 3
+    INT64 = 4
+    FLOAT32 = 6
+    FLOAT64 = 7
+    BOOL = 11
+
+
+class Location(IntEnum):
+    """Where a delegate's data is."""
+
+    INLINE = 0
+    SEGMENT = 1
+
+
+class AllocationDetails(Table):
+    """A place in planned memory; offsets have 64 bits, in two halves."""
+
+    memory_id: int = scalar(0, "I")
+    memory_offset_low: int = scalar(1, "I")
+    memory_offset_high: int = scalar(2, "I")
+
+    @property
+    def offset(self) -> int:
+        return self.memory_offset_high << 32 | self.memory_offset_low
+
+
+class ExtraTensorInfo(Table):
+    mutable_data_segments_idx: int = scalar(0, "Q")
+    fully_qualified_name: str = text(1)
+    location: int = scalar(2, "b")
+    device_type: int = scalar(3, "b")
+    device_index: int = scalar(4, "b")
+
+
+class Null(Table):
+    """Stands for an argument that is not given."""
+
+
+class Int(Table):
+    int_val: int = scalar(0, "q")
+
+
+class Bool(Table):
+    bool_val: bool = scalar(0, "?")
+
+
+class Double(Table):
+    double_val: float = scalar(0, "d")
+
+
+class Tensor(Table):
+    """`data_buffer_idx` 0 is no constant; without `allocation_info` a tensor is not planned."""
+
+    scalar_type: int = scalar(0, "b")
+    storage_offset: int = scalar(1, "i")
+    sizes: list[int] = numbers(2, "i")
+    dim_order: list[int] = numbers(3, "B")
+    requires_grad: bool = scalar(4, "?")
+    data_buffer_idx: int = scalar(5, "I")
+    allocation_info: AllocationDetails | None = table(6, lambda: AllocationDetails)
+    memory_layout: int = scalar(7, "b")
+    shape_dynamism: int = scalar(8, "b")
+    extra_tensor_info: ExtraTensorInfo | None = table(9, lambda: ExtraTensorInfo)
+
+
+class String(Table):
+    string_val: str = text(0)
+
+
+class IntList(Table):
+    """Not integers but the numbers of the values that hold them."""
+
+    items: list[int] = numbers(0, "q")
+
+
+class DoubleList(Table):
+    items: list[float] = numbers(0, "d")
+
+
+class BoolList(Table):
+    items: list[bool] = numbers(0, "?")
+
+
+class TensorList(Table):
+    items: list[int] = numbers(0, "i")
+
+
+class OptionalTensorList(Table):
+    items: list[int] = numbers(0, "i")
+
+
+VALUES: dict[int, type[Table]] = dict(
+    enumerate(
+        (Null, Int, Bool, Double, Tensor, String, IntList, DoubleList, BoolList, TensorList, OptionalTensorList), 1
+    )
+)
+"""What a value can be, by the format's number."""
+
+
+class EValue(Table):
+    val_type: int = scalar(0, "B")
+    val: Table | None = union(1, "val_type", lambda: VALUES)
+
+
+class Operator(Table):
+    name: str = text(0)
+    overload: str = text(1)
+
+
+class KernelCall(Table):
+    """Arguments in the order of the schema, then the out argument twice."""
+
+    op_index: int = scalar(0, "i")
+    args: list[int] = numbers(1, "i")
+
+
+class DelegateCall(Table):
+    """Inputs, then outputs."""
+
+    delegate_index: int = scalar(0, "i")
+    args: list[int] = numbers(1, "i")
+
+
+class MoveCall(Table):
+    move_from: int = scalar(0, "i")
+    move_to: int = scalar(1, "i")
+
+
+class JumpFalseCall(Table):
+    cond_value_index: int = scalar(0, "i")
+    destination_instruction: int = scalar(1, "i")
+
+
+class FreeCall(Table):
+    value_index: int = scalar(0, "i")
+
+
+INSTRUCTIONS: dict[int, type[Table]] = dict(enumerate((KernelCall, DelegateCall, MoveCall, JumpFalseCall, FreeCall), 1))
+
+
+class Instruction(Table):
+    instr_args_type: int = scalar(0, "B")
+    instr_args: Table | None = union(1, "instr_args_type", lambda: INSTRUCTIONS)
+
+
+class Chain(Table):
+    inputs: list[int] = numbers(0, "i")
+    outputs: list[int] = numbers(1, "i")
+    instructions: list[Instruction] = tables(2, lambda: Instruction)
+
+
+class DataReference(Table):
+    location: int = scalar(0, "b")
+    index: int = scalar(1, "I")
+
+
+class CompileSpec(Table):
+    key: str = text(0)
+    value: Bytes | None = data(1)
+
+
+class BackendDelegate(Table):
+    id: str = text(0)
+    processed: DataReference | None = table(1, lambda: DataReference)
+    compile_specs: list[CompileSpec] = tables(2, lambda: CompileSpec)
+
+
+class ContainerMetadata(Table):
+    encoded_inp_str: str = text(0)
+    encoded_out_str: str = text(1)
+
+
+class ExecutionPlan(Table):
+    name: str = text(0)
+    container_meta_type: ContainerMetadata | None = table(1, lambda: ContainerMetadata)
+    values: list[EValue] = tables(2, lambda: EValue)
+    inputs: list[int] = numbers(3, "i")
+    outputs: list[int] = numbers(4, "i")
+    chains: list[Chain] = tables(5, lambda: Chain)
+    operators: list[Operator] = tables(6, lambda: Operator)
+    delegates: list[BackendDelegate] = tables(7, lambda: BackendDelegate)
+    non_const_buffer_sizes: list[int] = numbers(8, "q")
+
+
+class InlineData(Table):
+    data: Bytes | None = data(0)
+
+
+class DataSegment(Table):
+    """Bytes behind the flatbuffer, counted from the begin of the segments."""
+
+    offset: int = scalar(0, "Q")
+    size: int = scalar(1, "Q")
+
+
+class SubsegmentOffsets(Table):
+    """Where each constant begins in its segment; number 0 is none."""
+
+    segment_index: int = scalar(0, "I")
+    offsets: list[int] = numbers(1, "Q")
+
+
+class NamedData(Table):
+    key: str = text(0)
+    segment_index: int = scalar(1, "I")
+
+
+class Program(Table):
+    version: int = scalar(0, "I")
+    execution_plan: list[ExecutionPlan] = tables(1, lambda: ExecutionPlan)
+    constant_buffer: list[InlineData] | None = tables(2, lambda: InlineData)
+    backend_delegate_data: list[InlineData] = tables(3, lambda: InlineData)
+    segments: list[DataSegment] = tables(4, lambda: DataSegment)
+    constant_segment: SubsegmentOffsets | None = table(5, lambda: SubsegmentOffsets)
+    mutable_data_segments: list[SubsegmentOffsets] | None = tables(6, lambda: SubsegmentOffsets)
+    named_data: list[NamedData] | None = tables(7, lambda: NamedData)
