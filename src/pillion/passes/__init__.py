@@ -17,6 +17,7 @@ from pillion.passes.merge_movement import merge_movement
 from pillion.passes.quantize_early import quantize_early
 from pillion.passes.split_groups import split_groups
 from pillion.passes.transpose_early import transpose_early
+from pillion.passes.transpose_product import transpose_product
 
 __all__ = ["PIPELINE", "Pass", "int8_io", "run", "split_groups"]
 
@@ -29,6 +30,7 @@ PIPELINE: tuple[Pass, ...] = (
     fold_constants,
     transpose_early,
     merge_movement,
+    transpose_product,
     flatten_linear,
     fold_pad,
     merge_movement,
