@@ -8,6 +8,8 @@
 
 #include <stdint.h>
 
+#include "pillion/kernels.h"
+
 /* Convolution whose windows lie in one piece: kernel 1x1, any stride, no padding. K = in_c.
  * May read 15 bytes beyond x. */
 typedef struct {
@@ -109,5 +111,66 @@ typedef struct {
                                            multipliers, int8 shifts; at the end filled up with zeros */
 } pillion_linear_s8_mve_params;
 void pillion_linear_s8_mve(const pillion_linear_s8_mve_params *p, const int8_t *x, int8_t *y, void *scratch);
+
+/* float32 to int8: nearest of x * reciprocal, ties to even; y may be x. */
+typedef struct {
+    int32_t count, out_zp;
+    float reciprocal;
+} pillion_quantize_s8_mve_params;
+void pillion_quantize_s8_mve(const pillion_quantize_s8_mve_params *p, const float *x, int8_t *y, void *scratch);
+
+/* int8 to float32: (x - in_zp) * scale. */
+typedef struct {
+    int32_t count, in_zp;
+    float scale;
+} pillion_dequantize_s8_mve_params;
+void pillion_dequantize_s8_mve(const pillion_dequantize_s8_mve_params *p, const int8_t *x, float *y, void *scratch);
+
+/* y = table[x], the entries in the order 0 ... 127, -128 ... -1. y may be x. */
+typedef struct {
+    int32_t count;
+    const int8_t *table;
+} pillion_lut_s8_mve_params;
+void pillion_lut_s8_mve(const pillion_lut_s8_mve_params *p, const int8_t *x, int8_t *y, void *scratch);
+
+/* y = clamp(x, low, high). y may be x. */
+typedef struct {
+    int32_t count, low, high;
+} pillion_clamp_s8_mve_params;
+void pillion_clamp_s8_mve(const pillion_clamp_s8_mve_params *p, const int8_t *x, int8_t *y, void *scratch);
+
+/* y = clamp((a * a_factor + b * b_factor + constant) >> 21), by rows of `count` elements. y may be a or b. */
+typedef struct {
+    int32_t rows, count, a_row_step, b_row_step;
+    int32_t a_factor, b_factor, constant; /* the latter less the rounding of the kernel's two shifts */
+    int32_t low, high;
+} pillion_add_s8_mve_params;
+void pillion_add_s8_mve(const pillion_add_s8_mve_params *p, const int8_t *a, const int8_t *b, int8_t *y, void *scratch);
+
+/* y = clamp(requantize((a - a_zp) * (b - b_zp)) + out_zp), by rows of `count` elements. y may be a or b. */
+typedef struct {
+    int32_t rows, count, a_row_step, b_row_step;
+    int32_t a_zp, b_zp, multiplier, shift, out_zp;
+    int32_t one; /* 1 */
+    int32_t low, high;
+} pillion_mul_s8_mve_params;
+void pillion_mul_s8_mve(const pillion_mul_s8_mve_params *p, const int8_t *a, const int8_t *b, int8_t *y, void *scratch);
+
+/* Pooling. Windows see the image; reads up to 15 bytes beyond x. */
+typedef struct {
+    int32_t batch, in_h, in_w, out_h, out_w, channels;
+    int32_t kernel_h, kernel_w, stride_h, stride_w, pad_top, pad_left;
+    int32_t low, high;
+} pillion_pool_s8_mve_params;
+typedef pillion_pool_s8_mve_params pillion_max_pool2d_s8_mve_params;
+void pillion_max_pool2d_s8_mve(const pillion_max_pool2d_s8_mve_params *p, const int8_t *x, int8_t *y, void *scratch);
+
+/* For rows of at most 256 pixels of a window, and at most 4096 in all. */
+typedef pillion_pool_s8_mve_params pillion_avg_pool2d_s8_mve_params;
+void pillion_avg_pool2d_s8_mve(const pillion_avg_pool2d_s8_mve_params *p, const int8_t *x, int8_t *y, void *scratch);
+
+/* Copies along strides, as pillion_strided_copy. */
+typedef pillion_strided_copy_params pillion_strided_copy_mve_params;
+void pillion_strided_copy_mve(const pillion_strided_copy_mve_params *p, const void *x, void *y, void *scratch);
 
 #endif

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from pillion.emitters.c import mve_depthwise, mve_pack
+from pillion.emitters.c import mve_depthwise, mve_elementwise, mve_pack
 from pillion.emitters.c.kernel import Call, Kernel, Params, Routine
 from pillion.emitters.c.mve_pack import Geometry, Sums
 from pillion.emitters.c.portable_walk import constants, int8
@@ -66,7 +66,7 @@ class Variant:
 
     def row(self, name: str, op: type[Convolution]) -> Kernel:
         functions: Any = (self._calls, self._takes, lambda op: self.scratch(geometry(op)), self._in_place)
-        return Kernel(f"{name}_mve", op, *functions, overread_bytes=self.overread_bytes)
+        return Kernel(f"{name}_mve", op, *functions, self.overread_bytes)
 
     def _takes(self, op: Convolution, arithmetic: Arithmetic) -> tuple[Verdict, ...]:
         known = (*int8(x=op.x, y=op.y, weights=op.weights), *constants(weights=op.weights, bias=op.bias))
@@ -86,7 +86,7 @@ POINTWISE_16 = Variant(
     routine("conv2d_1x1_k16", "dot16"),
     mve_pack.conv2d_1x1_k16_verdicts,
     mve_pack.conv2d_1x1_k16_params,
-    overread_bytes=15,
+    overread_bytes=OVERREAD_BYTES,
 )
 POINTWISE = Variant(
     routine("conv2d_1x1", "dot"),
@@ -174,4 +174,5 @@ KERNELS: tuple[Kernel, ...] = (
     STRIPS_STRIDE_2.row("depthwise_3x3_stride2", DepthwiseConv2d),
     WIDE.row("depthwise_any", DepthwiseConv2d),
     kernel("linear", Linear, calls_linear, takes_linear, overread_bytes=OVERREAD_BYTES),
+    *mve_elementwise.KERNELS,
 )

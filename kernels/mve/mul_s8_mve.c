@@ -1,0 +1,43 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * The product of two numbers, at the scale of the result, four elements at a time. Requantization as in dot_asm.h: right
+ * shifts of 1 to 31. Rows of b may be the same for all rows of a. y may be either operand. */
+#include "pillion/mve.h"
+
+#if defined(__ARM_FEATURE_MVE)
+#include "bytes.h"
+
+static void row(const pillion_mul_s8_mve_params *p, const int8_t *a, const int8_t *b, int8_t *y) {
+    __asm__ volatile(
+        "ldrd r4, r5, [%3]\n" /* a_zp, b_zp */
+        "ldrd r6, r8, [%3, #8]\n" /* multiplier, shift */
+        "ldrd r9, r10, [%3, #16]\n" /* out_zp, one */
+        "wlstp.32 lr, %4, 2f\n"
+        "1: vldrb.s32 q0, [%0], #4\n"
+        "vldrb.s32 q1, [%1], #4\n"
+        "vsub.i32 q0, q0, r4\n"
+        "vsub.i32 q1, q1, r5\n"
+        "vmul.i32 q0, q0, q1\n"
+        "vqrdmulh.s32 q0, q0, r6\n"
+        "vqdmlah.s32 q0, q0, r10\n"
+        "vrshl.s32 q0, r8\n"
+        "vqmovnb.s32 q0, q0\n"
+        "vqadd.s16 q0, q0, r9\n"
+        "vqmovnb.s16 q0, q0\n"
+        "vstrb.32 q0, [%2], #4\n"
+        "letp lr, 1b\n"
+        "2:\n"
+        : "+l"(a), "+l"(b), "+l"(y)
+        : "r"(&p->a_zp), "r"(p->count)
+        : "r4", "r5", "r6", "r8", "r9", "r10", "lr", "q0", "q1", "cc", "memory");
+}
+
+void pillion_mul_s8_mve(const pillion_mul_s8_mve_params *p, const int8_t *a, const int8_t *b, int8_t *y, void *scratch) {
+    (void)scratch;
+    int8_t *out = y;
+    for (int32_t i = 0; i < p->rows; i++, a += p->a_row_step, b += p->b_row_step, out += p->count) {
+        row(p, a, b, out);
+    }
+    pillion_mve_clamp(y, p->rows * p->count, p->low, p->high);
+}
+
+#endif

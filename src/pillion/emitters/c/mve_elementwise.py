@@ -1,0 +1,197 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The Helium kernels of everything that is done element by element, of pooling, and of moving data."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from functools import lru_cache
+from typing import Any
+
+import numpy as np
+
+from pillion.emitters.c import portable_elementwise, portable_movement, portable_pool
+from pillion.emitters.c.kernel import Call, Kernel, Params, Routine
+from pillion.emitters.c.mve_pairs import LEVELS, Factors, find_factors
+from pillion.emitters.c.portable_walk import int8
+from pillion.ir.numerics import Arithmetic
+from pillion.ir.op import Op
+from pillion.ir.verdict import Verdict
+from pillion.ops.elementwise import Add, Binary, Mul, Sub, Sum
+from pillion.ops.formats import Dequantize, Quantize, Requantize
+from pillion.ops.lut import Clamp, Lut
+from pillion.ops.movement import Concat, Pad, Slice, Transpose
+from pillion.ops.pool import AvgPool2d, MaxPool2d
+
+MOST_COLUMNS, MOST_PIXELS = 256, 4096
+"""Of a window: a row of int8 values adds up to 16 bits; means of so many are right in float32."""
+OVERREAD_BYTES = 15
+
+
+def routine(name: str) -> Routine:
+    return Routine(f"pillion_{name}_mve", f"mve/{name}_mve.c", "mve.h")
+
+
+def kernel(op: type[Op], calls: Any, takes: Any, **others: Any) -> Kernel:
+    """A row whose functions take the op's own class: the emitter calls them with no other."""
+
+    def calls_for_elements(made: Op, arithmetic: Arithmetic) -> tuple[Call, ...]:
+        return calls(made, arithmetic) if made.results[0].type.elements else ()
+
+    return Kernel(f"{op.kind}_mve", op, calls_for_elements, takes, **others)
+
+
+# --- two operands -----------------------------------------------------------------------------------------------------
+
+
+def rows_verdict(op: Binary) -> Verdict:
+    """Rows of elements side by side, with one step from row to row."""
+    rows = portable_elementwise.pairs(op)
+    is_plain = rows.step == (1, 1) and len(rows.extent) <= 1
+    got = f"{list(op.a.shape)} and {list(op.b.shape)}"
+    return Verdict("broadcast", is_plain, "equal shapes, or whole rows again and again", got)
+
+
+def rows_params(op: Binary) -> Params:
+    rows = portable_elementwise.pairs(op)
+    a_step, b_step = (step[0] if step else 0 for step in rows.row_step)
+    return {"rows": rows.rows, "count": rows.count, "a_row_step": a_step, "b_row_step": b_step}
+
+
+@lru_cache(maxsize=64)
+def factors(op: Sum, arithmetic: Arithmetic) -> Factors | None:
+    grid = LEVELS.astype(np.int8)
+    whole: Any = {"low": -128, "high": 127}
+    wanted = replace(op, **whole).reference(arithmetic, grid[:, None], grid).astype(np.int64)
+    sign = type(op).sign
+    return find_factors(wanted, op.a.scale / op.y.scale, sign * op.b.scale / op.y.scale)
+
+
+def takes_sum(op: Sum, arithmetic: Arithmetic) -> tuple[Verdict, ...]:
+    known = (*int8(a=op.a, b=op.b, y=op.y), rows_verdict(op))
+    if not all(verdict.ok for verdict in known):
+        return known
+    is_found = factors(op, arithmetic) is not None
+    return (*known, Verdict("factors", is_found, "exact for all pairs", "found" if is_found else "none"))
+
+
+def sum_of(op: Sum, arithmetic: Arithmetic) -> tuple[Call, ...]:
+    found = factors(op, arithmetic)
+    assert found is not None
+    numbers: Params = {"a_factor": found.a, "b_factor": found.b, "constant": found.kernel_constant}
+    params = {**rows_params(op), **numbers, "low": op.low, "high": op.high}
+    return (Call(routine("add_s8"), params, (op.a, op.b), op.y),)
+
+
+def takes_product(op: Mul, arithmetic: Arithmetic) -> tuple[Verdict, ...]:
+    shift = op.multiplier(arithmetic).shift
+    right = Verdict("right_shift", -31 <= shift <= -1, "1 to 31", str(-shift))
+    return (*int8(a=op.a, b=op.b, y=op.y), rows_verdict(op), right)
+
+
+def product(op: Mul, arithmetic: Arithmetic) -> tuple[Call, ...]:
+    m = op.multiplier(arithmetic)
+    params: Params = {
+        **rows_params(op),
+        **{"a_zp": op.a.zero_point, "b_zp": op.b.zero_point, "multiplier": m.mantissa, "shift": m.shift},
+        **{"out_zp": op.y.zero_point, "one": 1, "low": op.low, "high": op.high},
+    }
+    return (Call(routine("mul_s8"), params, (op.a, op.b), op.y),)
+
+
+# --- one operand ------------------------------------------------------------------------------------------------------
+
+
+def with_table_for_bytes(call: Call) -> Call:
+    """The table of a look-up in the order of unsigned bytes."""
+    table = call.params["table"]
+    assert isinstance(table, np.ndarray)
+    return Call(routine("lut_s8"), {**call.params, "table": np.roll(table, 128)}, call.inputs, call.output)
+
+
+def lookup(op: Lut, arithmetic: Arithmetic) -> tuple[Call, ...]:
+    return tuple(with_table_for_bytes(call) for call in portable_elementwise.lookup(op, arithmetic))
+
+
+def rescaled(op: Requantize, arithmetic: Arithmetic) -> tuple[Call, ...]:
+    return tuple(with_table_for_bytes(call) for call in portable_elementwise.rescaled(op, arithmetic))
+
+
+def clamped(op: Clamp, arithmetic: Arithmetic) -> tuple[Call, ...]:
+    (call,) = portable_elementwise.clamped(op, arithmetic)
+    if "table" in call.params:
+        return (with_table_for_bytes(call),)
+    return (Call(routine("clamp_s8"), call.params, call.inputs, call.output),)
+
+
+def takes_quantize(op: Quantize, arithmetic: Arithmetic) -> tuple[Verdict, ...]:
+    """LiteRT rounds ties away from zero. Subnormal numbers count as zero here, and must come to nothing there too."""
+    rounding = Verdict(
+        "arithmetic", arithmetic is Arithmetic.CMSIS_NN, Arithmetic.CMSIS_NN.value, arithmetic.value
+    )
+    reciprocal = portable_elementwise.reciprocal(op)
+    return (*int8(y=op.y), rounding, Verdict("scale", reciprocal < 1e30, "above 1e-30", repr(op.y.scale)))
+
+
+def quantized(op: Quantize, arithmetic: Arithmetic) -> tuple[Call, ...]:
+    reciprocal = portable_elementwise.reciprocal(op)
+    params: Params = {"count": op.y.type.elements, "out_zp": op.y.zero_point, "reciprocal": reciprocal}
+    return (Call(routine("quantize_s8"), params, (op.x,), op.y),)
+
+
+def dequantized(op: Dequantize, arithmetic: Arithmetic) -> tuple[Call, ...]:
+    (call,) = portable_elementwise.dequantized(op, arithmetic)
+    return (Call(routine("dequantize_s8"), call.params, call.inputs, call.output),)
+
+
+# --- pooling ----------------------------------------------------------------------------------------------------------
+
+
+def pool(op: MaxPool2d | AvgPool2d, arithmetic: Arithmetic) -> tuple[Call, ...]:
+    (call,) = portable_pool.pool(op, arithmetic)
+    return (Call(routine(f"{op.kind}_s8"), call.params, call.inputs, call.output),)
+
+
+def takes_max(op: MaxPool2d, arithmetic: Arithmetic) -> tuple[Verdict, ...]:
+    return int8(x=op.x, y=op.y)
+
+
+def takes_mean(op: AvgPool2d, arithmetic: Arithmetic) -> tuple[Verdict, ...]:
+    pixels = op.kernel[0] * op.kernel[1]
+    return (
+        *int8(x=op.x, y=op.y),
+        Verdict("window", pixels <= MOST_PIXELS, f"at most {MOST_PIXELS}", str(pixels)),
+    )
+
+
+# --- movement ---------------------------------------------------------------------------------------------------------
+
+
+def moved(op: Transpose | Slice | Concat | Pad, arithmetic: Arithmetic) -> tuple[Call, ...]:
+    if isinstance(op, Pad):
+        return tuple(_copy(call) for call in portable_movement.filled_and_moved(op, arithmetic))
+    return tuple(_copy(call) for call in portable_movement.moved(op, arithmetic))
+
+
+def _copy(call: Call) -> Call:
+    is_copy = call.routine.name == "pillion_strided_copy"
+    return Call(routine("strided_copy"), call.params, call.inputs, call.output) if is_copy else call
+
+
+KERNELS: tuple[Kernel, ...] = (
+    kernel(Add, sum_of, takes_sum, in_place=portable_elementwise.either_operand),
+    kernel(Sub, sum_of, takes_sum, in_place=portable_elementwise.either_operand),
+    kernel(Mul, product, takes_product, in_place=portable_elementwise.either_operand),
+    kernel(Lut, lookup, portable_elementwise.judge_lookup, in_place=portable_elementwise.same_operand),
+    kernel(Clamp, clamped, portable_elementwise.judge_numbers, in_place=portable_elementwise.same_operand),
+    kernel(
+        Requantize, rescaled, portable_elementwise.judge_numbers, in_place=portable_elementwise.same_operand
+    ),
+    kernel(Quantize, quantized, takes_quantize, in_place=portable_elementwise.same_operand),
+    kernel(Dequantize, dequantized, portable_elementwise.judge_dequantized),
+    kernel(MaxPool2d, pool, takes_max, overread_bytes=OVERREAD_BYTES),
+    kernel(AvgPool2d, pool, takes_mean, overread_bytes=OVERREAD_BYTES),
+    kernel(Concat, moved, portable_movement.judge_movement),
+    kernel(Slice, moved, portable_movement.judge_movement),
+    kernel(Pad, moved, portable_movement.judge_movement),
+    kernel(Transpose, moved, portable_movement.judge_movement),
+)
