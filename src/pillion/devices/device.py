@@ -6,13 +6,14 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from functools import cached_property
+from typing import Any
 
 from pillion.ir.op import Op
 from pillion.ir.verdict import Verdict
 from pillion.ir.wishes import Wishes
 
-Look = Callable[[Op], tuple[object, bool]]
-"""What is there, and whether that is fine."""
+Look = Callable[[Any], tuple[object, bool]]
+"""What is there, and whether that is fine. The op is of the kind that the rule is for."""
 
 
 @dataclass(frozen=True)

@@ -247,10 +247,10 @@ def _convolution_rules(geometry: Geometry) -> list[Rule]:
             "constant weights and bias",
             lambda o: _constants(o.weights, o.bias),
             CONVERTER,
-        ),  # type: ignore[attr-defined]
-        *rules_for(CONVOLUTIONS, "kernel", limit, lambda o: _at_most(MAX_WINDOW, o.kernel), CONVERTER),  # type: ignore[attr-defined]
-        *rules_for(CONVOLUTIONS, "stride", limit, lambda o: _at_most(MAX_WINDOW, o.stride), CONVERTER),  # type: ignore[attr-defined]
-        *rules_for(CONVOLUTIONS, "dilation", limit, lambda o: _at_most(MAX_WINDOW, o.dilation), CONVERTER),  # type: ignore[attr-defined]
+        ),
+        *rules_for(CONVOLUTIONS, "kernel", limit, lambda o: _at_most(MAX_WINDOW, o.kernel), CONVERTER),
+        *rules_for(CONVOLUTIONS, "stride", limit, lambda o: _at_most(MAX_WINDOW, o.stride), CONVERTER),
+        *rules_for(CONVOLUTIONS, "dilation", limit, lambda o: _at_most(MAX_WINDOW, o.dilation), CONVERTER),
         *rules_for(CONVOLUTIONS, "dot_product", size, lambda o: _dot_product(o, geometry), CONVERTER),
         *rules_for(
             (*CONVOLUTIONS, Linear),
@@ -258,21 +258,21 @@ def _convolution_rules(geometry: Geometry) -> list[Rule]:
             "weights with zero point 0",
             lambda o: _symmetric(o.weights),
             QUANTIZER,
-        ),  # type: ignore[attr-defined]
+        ),
         Rule(
             Conv2d,
             "groups",
             "1 (others are split beforehand)",
             lambda o: (o.groups, o.groups == 1),
             CONVERTER,
-        ),  # type: ignore[attr-defined]
+        ),
         Rule(
             DepthwiseConv2d,
             "multiplier",
             "1",
             lambda o: (o.depth_multiplier, o.depth_multiplier == 1),
             CONVERTER,
-        ),  # type: ignore[attr-defined]
+        ),
     ]
 
 
@@ -287,10 +287,10 @@ def _transpose_convolution_rules(geometry: Geometry) -> list[Rule]:
             "constant weights and bias",
             lambda o: _constants(o.weights, o.bias),
             CONVERTER,
-        ),  # type: ignore[attr-defined]
-        Rule(TransposeConv2d, "kernel", kernel, lambda o: _at_most(MAX_WINDOW, o.kernel), CONVERTER),  # type: ignore[attr-defined]
+        ),
+        Rule(TransposeConv2d, "kernel", kernel, lambda o: _at_most(MAX_WINDOW, o.kernel), CONVERTER),
         Rule(TransposeConv2d, "stride", stride, _short_stride, CONVERTER),
-        Rule(TransposeConv2d, "dilation", "1", lambda o: _at_most(1, o.dilation), CONVERTER),  # type: ignore[attr-defined]
+        Rule(TransposeConv2d, "dilation", "1", lambda o: _at_most(1, o.dilation), CONVERTER),
         Rule(TransposeConv2d, "padding", "smaller than the kernel", _little_padding, CONVERTER),
         Rule(TransposeConv2d, "dot_product", size, lambda o: _dot_product(o, geometry), CONVERTER),
         Rule(
@@ -299,7 +299,7 @@ def _transpose_convolution_rules(geometry: Geometry) -> list[Rule]:
             "weights with zero point 0",
             lambda o: _symmetric(o.weights),
             QUANTIZER,
-        ),  # type: ignore[attr-defined]
+        ),
     ]
 
 
@@ -338,20 +338,20 @@ def _rules(geometry: Geometry) -> tuple[Rule, ...]:
             "constant weights and bias",
             lambda o: _constants(o.weights, o.bias),
             CONVERTER,
-        ),  # type: ignore[attr-defined]
-        Rule(Linear, "weights", "one scale for all weights", lambda o: _per_tensor(o.weights), QUANTIZER),  # type: ignore[attr-defined]
-        Rule(AvgPool2d, "kernel", limit, lambda o: _at_most(MAX_WINDOW, o.kernel), CONVERTER),  # type: ignore[attr-defined]
+        ),
+        Rule(Linear, "weights", "one scale for all weights", lambda o: _per_tensor(o.weights), QUANTIZER),
+        Rule(AvgPool2d, "kernel", limit, lambda o: _at_most(MAX_WINDOW, o.kernel), CONVERTER),
         *rules_for(
             (AvgPool2d, MaxPool2d), "stride", limit, lambda o: _at_most(MAX_WINDOW, o.stride), CONVERTER
-        ),  # type: ignore[attr-defined]
+        ),
         Rule(
             AvgPool2d,
             "padding",
             "none (what lies outside must not count)",
             lambda o: (o.padding, not any(o.padding)),
             CONVERTER,
-        ),  # type: ignore[attr-defined]
-        Rule(Lut, "function", f"one of {names}", lambda o: (o.function.value, o.function in FUNCTIONS), IR),  # type: ignore[attr-defined]
+        ),
+        Rule(Lut, "function", f"one of {names}", lambda o: (o.function.value, o.function in FUNCTIONS), IR),
         Rule(Lut, "output", "sigmoid from -128 in steps of 1/256, tanh around 0 of 1/128", _fixed_output, IR),
         Rule(Lut, "table", "values that 32 bits hold", _table_defined, IR),
         Rule(Add, "scale", "a result in steps of more than 2^-19 of the larger operand's", _sum_scale, IR),
@@ -384,7 +384,7 @@ def _rules(geometry: Geometry) -> tuple[Rule, ...]:
             lambda o: _at_most(MAX_SOFTMAX_ELEMENTS, (o.results[0].type.elements,)),
             CONVERTER,
         ),
-        Rule(Slice, "step", "1 along every axis", lambda o: (o.step, set(o.step) <= {1}), IR),  # type: ignore[attr-defined]
+        Rule(Slice, "step", "1 along every axis", lambda o: (o.step, set(o.step) <= {1}), IR),
         Rule(Reshape, "rank", f"at most {MAX_RESHAPE_RANK}", _rank_at_most(MAX_RESHAPE_RANK), IR),
         Rule(Transpose, "rank", f"at most {MAX_TRANSPOSE_RANK}", _rank_at_most(MAX_TRANSPOSE_RANK), IR),
         Rule(Pad, "rank", f"at most {MAX_PAD_RANK}", _rank_at_most(MAX_PAD_RANK), IR),
