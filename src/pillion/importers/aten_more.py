@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Rows for products of tensors, transposed convolution, resizing, slopes, divisions, sums and extrema: with them, `ROWS` is
-the whole table."""
+"""Rows for products of tensors, transposed convolution, resizing, slopes, divisions, sums and extrema: with
+them, `ROWS` is the whole table."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ ROWS[aten.div.Tensor] = broadcasting(Div)
 
 __all__ = ["ROWS"]
 
-# --- products ---------------------------------------------------------------------------------------------------------
+# --- products -----------------------------------------------------------------------------------------------
 
 SWAPPED = (0, 2, 1)
 
@@ -84,16 +84,36 @@ def _batches(first: Shape, second: Shape) -> Shape:
     return left
 
 
-# --- transposed convolution -------------------------------------------------------------------------------------------
+# --- transposed convolution ---------------------------------------------------------------------------------
 
 
 @lowers(aten.conv_transpose2d.input)
-def conv_transpose2d(b: Builder, x: Placed, weight: Placed, bias: Placed | None = None, stride: Any = 1, padding: Any = 0, output_padding: Any = 0, groups: int = 1, dilation: Any = 1) -> Placed:
+def conv_transpose2d(
+    b: Builder,
+    x: Placed,
+    weight: Placed,
+    bias: Placed | None = None,
+    stride: Any = 1,
+    padding: Any = 0,
+    output_padding: Any = 0,
+    groups: int = 1,
+    dilation: Any = 1,
+) -> Placed:
     """Weights are [in, out, height, width]."""
     if x.rank != 4:
-        raise refuse("an unbatched conv_transpose2d is not supported", "conv_transpose2d: the input has rank 4", f"shape {list(x.shape)}", "add a batch axis: x.unsqueeze(0)")
+        raise refuse(
+            "an unbatched conv_transpose2d is not supported",
+            "conv_transpose2d: the input has rank 4",
+            f"shape {list(x.shape)}",
+            "add a batch axis: x.unsqueeze(0)",
+        )
     if groups != 1:
-        raise refuse("a grouped conv_transpose2d is not supported", "conv_transpose2d: groups is 1", groups, "split the channels, and concatenate the results")
+        raise refuse(
+            "a grouped conv_transpose2d is not supported",
+            "conv_transpose2d: groups is 1",
+            groups,
+            "split the channels, and concatenate the results",
+        )
     want_constant("conv_transpose2d", "weight", weight)
     y = b.emit(
         TransposeConv2d,
@@ -109,43 +129,91 @@ def conv_transpose2d(b: Builder, x: Placed, weight: Placed, bias: Placed | None 
 
 
 @lowers(aten.conv_transpose1d.default)
-def conv_transpose1d(b: Builder, x: Placed, weight: Placed, bias: Placed | None = None, stride: Any = 1, padding: Any = 0, output_padding: Any = 0, groups: int = 1, dilation: Any = 1) -> Placed:
+def conv_transpose1d(
+    b: Builder,
+    x: Placed,
+    weight: Placed,
+    bias: Placed | None = None,
+    stride: Any = 1,
+    padding: Any = 0,
+    output_padding: Any = 0,
+    groups: int = 1,
+    dilation: Any = 1,
+) -> Placed:
     """Over images of height 1."""
     if x.rank != 3:
-        raise refuse("an unbatched conv_transpose1d is not supported", "conv_transpose1d: the input has rank 3", f"shape {list(x.shape)}", "add a batch axis: x.unsqueeze(0)")
+        raise refuse(
+            "an unbatched conv_transpose1d is not supported",
+            "conv_transpose1d: the input has rank 3",
+            f"shape {list(x.shape)}",
+            "add a batch axis: x.unsqueeze(0)",
+        )
     want_constant("conv_transpose1d", "weight", weight)
     batch, channels, length = x.shape
     image = Placed(b.reshape(b.arrange(x, NLC), (batch, 1, length, channels)), NHWC)
     step, border, more, apart = (pair(given)[0] for given in (stride, padding, output_padding, dilation))
-    out = conv_transpose2d(b, image, with_height(weight), bias, (1, step), (0, border), (0, more), groups, (1, apart))
+    out = conv_transpose2d(
+        b, image, with_height(weight), bias, (1, step), (0, border), (0, more), groups, (1, apart)
+    )
     return Placed(b.reshape(out.value, (batch, out.shape[3], out.shape[1])), NLC)
 
 
-# --- images of another size -------------------------------------------------------------------------------------------
+# --- images of another size ---------------------------------------------------------------------------------
 
 
 @lowers(aten.upsample_nearest2d.vec)
-def nearest(b: Builder, x: Placed, output_size: Sequence[int] | None, scale_factors: Sequence[float] | None = None) -> Placed:
+def nearest(
+    b: Builder, x: Placed, output_size: Sequence[int] | None, scale_factors: Sequence[float] | None = None
+) -> Placed:
     return _resized(b, ResizeNearest, x, output_size, scale_factors)
 
 
 @lowers(aten._upsample_nearest_exact2d.vec)
-def nearest_exact(b: Builder, x: Placed, output_size: Sequence[int] | None, scale_factors: Sequence[float] | None = None) -> Placed:
+def nearest_exact(
+    b: Builder, x: Placed, output_size: Sequence[int] | None, scale_factors: Sequence[float] | None = None
+) -> Placed:
     return _resized(b, ResizeNearest, x, output_size, scale_factors, half_pixel=True)
 
 
 @lowers(aten.upsample_bilinear2d.vec)
-def bilinear(b: Builder, x: Placed, output_size: Sequence[int] | None, align_corners: bool, scale_factors: Sequence[float] | None = None) -> Placed:
-    return _resized(b, ResizeBilinear, x, output_size, scale_factors, align_corners=align_corners, half_pixel=not align_corners)
+def bilinear(
+    b: Builder,
+    x: Placed,
+    output_size: Sequence[int] | None,
+    align_corners: bool,
+    scale_factors: Sequence[float] | None = None,
+) -> Placed:
+    return _resized(
+        b,
+        ResizeBilinear,
+        x,
+        output_size,
+        scale_factors,
+        align_corners=align_corners,
+        half_pixel=not align_corners,
+    )
 
 
 @lowers(aten.upsample_nearest2d.default)
-def nearest_to_size(b: Builder, x: Placed, output_size: Sequence[int], scales_h: float | None = None, scales_w: float | None = None) -> Placed:
+def nearest_to_size(
+    b: Builder,
+    x: Placed,
+    output_size: Sequence[int],
+    scales_h: float | None = None,
+    scales_w: float | None = None,
+) -> Placed:
     return nearest(b, x, output_size, _factors(scales_h, scales_w))
 
 
 @lowers(aten.upsample_bilinear2d.default)
-def bilinear_to_size(b: Builder, x: Placed, output_size: Sequence[int], align_corners: bool, scales_h: float | None = None, scales_w: float | None = None) -> Placed:
+def bilinear_to_size(
+    b: Builder,
+    x: Placed,
+    output_size: Sequence[int],
+    align_corners: bool,
+    scales_h: float | None = None,
+    scales_w: float | None = None,
+) -> Placed:
     return bilinear(b, x, output_size, align_corners, _factors(scales_h, scales_w))
 
 
@@ -153,24 +221,37 @@ def _factors(height: float | None, width: float | None) -> tuple[float, float] |
     return None if height is None or width is None else (height, width)
 
 
-def _resized(b: Builder, cls: type[Op], x: Placed, size: Sequence[int] | None, factors: Sequence[float] | None, **corners: Any) -> Placed:
+def _resized(
+    b: Builder,
+    cls: type[Op],
+    x: Placed,
+    size: Sequence[int] | None,
+    factors: Sequence[float] | None,
+    **corners: Any,
+) -> Placed:
     if x.rank != 4:
         raise refuse("this resize is not supported", "resize: images of rank 4", f"shape {list(x.shape)}")
     return Placed(b.emit(cls, x=b.arrange(x, NHWC), size=_size(x.shape[2:], size, factors), **corners), NHWC)
 
 
 def _size(before: Shape, size: Sequence[int] | None, factors: Sequence[float] | None) -> Pair:
-    """The wanted height and width. PyTorch finds positions by the factors themselves where those are given."""
+    """The wanted height and width. PyTorch finds positions by the factors themselves where those are
+    given."""
     if factors is None:
         assert size is not None, "either is given"
         return (size[0], size[1])
     exact = [d * f for d, f in zip(before, factors, strict=True)]
     if not all(math.isclose(e, round(e)) for e in exact):
-        raise refuse("resize by this factor is not supported", "resize: the factor times the size is a whole number", f"{list(before)} by {list(factors)}", "give the wanted size instead of factors")
+        raise refuse(
+            "resize by this factor is not supported",
+            "resize: the factor times the size is a whole number",
+            f"{list(before)} by {list(factors)}",
+            "give the wanted size instead of factors",
+        )
     return (round(exact[0]), round(exact[1]))
 
 
-# --- slopes and reductions --------------------------------------------------------------------------------------------
+# --- slopes and reductions ----------------------------------------------------------------------------------
 
 
 @lowers(aten.prelu.default)

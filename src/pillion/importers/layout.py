@@ -70,6 +70,8 @@ class Builder:
         self.ops: list[Op] = []
         self.source = ""
         self.hint = "v"
+        self.node: Any = None
+        """What is being imported: for rows that must ask it more than its arguments."""
 
     def emit(
         self,

@@ -14,7 +14,7 @@ import torch
 from torch.fx import GraphModule, Node
 
 from pillion.errors import PillionError
-from pillion.importers.aten_more import ROWS
+from pillion.importers.tabulated import ROWS
 from pillion.importers.layout import NHWC, Builder, Placed, plain
 from pillion.ir.graph import Graph, Names
 from pillion.ir.types import DType, PerChannel, PerTensor, Quant, TensorType, Value, constant
@@ -45,6 +45,7 @@ class _Importer:
         self.outputs: list[Value] = []
 
     def visit(self, node: Node) -> None:
+        self.builder.node = node
         self.builder.hint, self.builder.source = _identifier(node.name), source_line(node)
         match node.op:
             case "placeholder":

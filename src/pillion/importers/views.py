@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""PyTorch's views see elements in logical order. Most of them only split or join neighbouring axes; those need not move
-any data, wherever the other axes lie."""
+"""PyTorch's views see elements in logical order. Most of them only split or join neighbouring axes; those
+need not move any data, wherever the other axes lie."""
 
 from __future__ import annotations
 
@@ -48,8 +48,8 @@ def matched(before: Shape, after: Shape) -> list[Run]:
 
 
 def _is_run(order: Order, run: Run) -> bool:
-    """Whether the axes lie one after another. Axes of size 1 in between were left out by `matched`, not here, but moving
-    those is free."""
+    """Whether the axes lie one after another. Axes of size 1 in between were left out by `matched`, not here,
+    but moving those is free."""
     places = [order.index(axis) for axis in run.before]
     return places == list(range(places[0], places[0] + len(places)))
 
@@ -63,7 +63,8 @@ def _with_runs(b: Builder, x: Placed, runs: Sequence[Run]) -> Placed:
 
 
 def _order(before: Order, moved: Sequence[int], shape: Shape) -> Order:
-    """Where the axes of the result lie: those of size 1 fit anywhere, and complete an image or logical order if they can."""
+    """Where the axes of the result lie: those of size 1 fit anywhere, and complete an image or logical order
+    if they can."""
     every = tuple(range(len(shape)))
     if list(moved) == sorted(moved) and not (len(shape) == 4 and before == NHWC):
         return every

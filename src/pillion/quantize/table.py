@@ -13,6 +13,7 @@ from typing import Any
 from torch.fx import Node
 
 from pillion.ir.op import Op, Quantization
+from pillion.importers.tabulated import TABULATED
 from pillion.ops.conv import Conv2d
 from pillion.ops.div import Div
 from pillion.ops.elementwise import Add, Maximum, Minimum, Mul, Sub
@@ -27,7 +28,8 @@ from pillion.ops.resize import ResizeBilinear, ResizeNearest
 from pillion.ops.softmax import OUTPUT as SOFTMAX_OUTPUT
 from pillion.ops.softmax import Softmax
 from pillion.ops.transpose_conv import TransposeConv2d
-from pillion.quantize.graph import aten, constant_of, named_argument
+from pillion.quantize.graph import aten, is_constant, named_argument
+from pillion.quantize.simulation import batch_norm
 
 Refusal = Callable[[Node], str]
 """Why a call stays in float; empty if it does not."""
@@ -64,7 +66,7 @@ def lut(function: Function, refusal: Refusal = lambda _: "") -> Rule:
 
 
 def _computed_weights(node: Node) -> str:
-    return "" if constant_of(node.args[1]) is not None else "its weights are computed from the input"
+    return "" if is_constant(node.args[1]) else "its weights are computed from the input"
 
 
 def _not_2d(node: Node) -> str:
@@ -143,6 +145,7 @@ RULES: Mapping[Any, Rule] = {
     aten.sum.dim_IntList: row(ReduceSum, refusal=_cast),
     aten.upsample_bilinear2d.vec: row(ResizeBilinear),
     aten.upsample_nearest2d.vec: row(ResizeNearest),
+    batch_norm: row(Conv2d),  # only while it is trained: then a depthwise convolution, or in the layer before it
     # Functions of one number.
     aten.abs.default: lut(Function.ABS),
     aten.elu.default: lut(Function.ELU),
@@ -164,27 +167,7 @@ RULES: Mapping[Any, Rule] = {
     # … and those that torch fills the table for.
     **{
         target: lut(Function.TABLE)
-        for target in (
-            aten.atan.default,
-            aten.celu.default,
-            aten.cos.default,
-            aten.erf.default,
-            aten.exp2.default,
-            aten.expm1.default,
-            aten.floor.default,
-            aten.hardshrink.default,
-            aten.log1p.default,
-            aten.log2.default,
-            aten.log_sigmoid.default,
-            aten.mish.default,
-            aten.pow.Tensor_Scalar,
-            aten.round.default,
-            aten.selu.default,
-            aten.sign.default,
-            aten.sin.default,
-            aten.softshrink.default,
-            aten.threshold.default,
-        )
+        for target in TABULATED
     },
 }
 
