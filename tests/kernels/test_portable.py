@@ -284,6 +284,14 @@ def test_params_are_the_fields_of_the_structs() -> None:
                     assert list(call.params) == wanted, call.routine.name
 
 
+@needs_cc
+@pytest.mark.skipif(shutil.which("make") is None, reason="needs make")
+def test_the_library_tests_itself(tmp_path: Path) -> None:
+    done = subprocess.run(["make", "-C", str(KERNELS), "test", f"BUILD={tmp_path}"], capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.count(" 0 failures") == 2
+
+
 def compilers() -> list[list[str]]:
     cores = ("cortex-m0plus", "cortex-m4", "cortex-m33", "cortex-m55")
     return [["gcc"], ["clang"], *(["arm-none-eabi-gcc", f"-mcpu={core}", "-mfloat-abi=soft"] for core in cores)]
