@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A net of attention over pixels, transposed convolution, prelu, resizing, reductions and a division, for every kind of
-target: the same bytes on this computer as by the reference, and near to PyTorch."""
+"""A net of attention over pixels, transposed convolution, prelu, resizing, reductions and a division, for
+every kind of target: the same bytes on this computer as by the reference, and near to PyTorch."""
 
 from __future__ import annotations
 

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The portable kernels of products of tensors, transposed convolution, resizing, slopes, divisions and reductions against
-the reference, byte for byte. All examples of an op are one program, which is compiled once."""
+"""The portable kernels of products of tensors, transposed convolution, resizing, slopes, divisions and
+reductions against the reference, byte for byte. All examples of an op are one program, which is compiled
+once."""
 
 from __future__ import annotations
 
@@ -52,7 +53,11 @@ def assert_same_bytes(ops: list[Op], arithmetic: Arithmetic, folder: Path, on: s
     for inputs in zip(*(fills(v) for v in graph.inputs), strict=True):
         answers = run_project(folder, inputs, on).outputs
         for op, wanted, answer in zip(ops, graph.reference(*inputs), answers, strict=True):
-            assert np.array_equal(answer, wanted), (op, answer[answer != wanted][:5], wanted[answer != wanted][:5])
+            assert np.array_equal(answer, wanted), (
+                op,
+                answer[answer != wanted][:5],
+                wanted[answer != wanted][:5],
+            )
 
 
 @pytest.mark.parametrize("arithmetic", Arithmetic, ids=lambda a: a.value)
@@ -76,7 +81,11 @@ def every_pair(zero_points: tuple[int, int], ratio: float) -> Div:
 @pytest.mark.parametrize("arithmetic", Arithmetic, ids=lambda a: a.value)
 def test_every_quotient(arithmetic: Arithmetic, tmp_path: Path) -> None:
     points = ((0, 0), (-128, 127), (127, -128), (5, -3))
-    ops = [every_pair(zero_points, ratio) for zero_points in points for ratio in (0.01, 0.5, 1.0, 3.3, 64.0, 2.0**12)]
+    ops = [
+        every_pair(zero_points, ratio)
+        for zero_points in points
+        for ratio in (0.01, 0.5, 1.0, 3.3, 64.0, 2.0**12)
+    ]
     graph = all_in_one(ops, arithmetic)
     write_project(project_files(lower(graph), "cortex-m33"), tmp_path / "project")
     every = np.arange(-128, 128).astype(np.int8)
@@ -97,7 +106,10 @@ def test_attention_of_primes(tmp_path: Path) -> None:
 def test_reductions_that_alternate_axes(tmp_path: Path) -> None:
     x = value("x", (2, 3, 5, 2, 3, 2), 0.04, -9)
     kept = {"x": x, "axes": (0, 2, 4)}
-    ops = [make(ReduceSum, value("y", (), 0.5, 7), **kept), make(ReduceMax, value("y", (), 0.04, -9), **kept, keepdims=True)]
+    ops = [
+        make(ReduceSum, value("y", (), 0.5, 7), **kept),
+        make(ReduceMax, value("y", (), 0.04, -9), **kept, keepdims=True),
+    ]
     assert_same_bytes(ops, Arithmetic.CMSIS_NN, tmp_path / "project")
 
 
@@ -110,11 +122,17 @@ def test_slopes_of_each_axis_and_of_one_index(tmp_path: Path) -> None:
 
 def test_bilinear_at_both_ends_of_the_range(tmp_path: Path) -> None:
     x = value("x", (1, 2, 2, 1), 0.1, 0)
-    ops = [make(ResizeBilinear, value("y", (), 0.1, 0), x=x, size=(n, n + 3), half_pixel=True) for n in (1, 2, 7, 31)]
+    ops = [
+        make(ResizeBilinear, value("y", (), 0.1, 0), x=x, size=(n, n + 3), half_pixel=True)
+        for n in (1, 2, 7, 31)
+    ]
     assert_same_bytes(ops, Arithmetic.CMSIS_NN, tmp_path / "project")
 
 
 def test_nested_loops_are_joined() -> None:
     assert collapsed((2, 1, 3, 5), [(15, 15, 5, 1)]) == ((30,), [(1,)])
-    assert collapsed((2, 3, 5), [(15, 5, 1), broadcast_steps((3, 1), (2, 3, 5))]) == ((2, 3, 5), [(15, 5, 1), (0, 1, 0)])
+    assert collapsed((2, 3, 5), [(15, 5, 1), broadcast_steps((3, 1), (2, 3, 5))]) == (
+        (2, 3, 5),
+        [(15, 5, 1), (0, 1, 0)],
+    )
     assert collapsed((4, 3), [(0, 0), (3, 1)]) == ((12,), [(0,), (1,)])

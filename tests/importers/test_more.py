@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Products of tensors, transposed convolution, resizing, slopes, divisions and reductions on tensors that lie in any order:
-against PyTorch's converted model to one step per op, and views and products exactly, in float."""
+"""Products of tensors, transposed convolution, resizing, slopes, divisions and reductions on tensors that lie
+in any order: against PyTorch's converted model to one step per op, and views and products exactly, in
+float."""
 
 from __future__ import annotations
 
@@ -74,7 +75,9 @@ BODIES: dict[str, Callable[..., Tensor]] = {
     "attention_of_channels": attention_of_channels,
     "scaled_dot_product_attention": scaled_attention,
     "bmm_of_images": lambda m, x, y, z: torch.bmm(x.flatten(0, 1), y.flatten(0, 1).transpose(1, 2)),
-    "bmm_adj_both": lambda m, x, y, z: torch.bmm(x.flatten(2).transpose(1, 2), y.flatten(1, 2)[:, :5].repeat(1, 1, 2)),
+    "bmm_adj_both": lambda m, x, y, z: torch.bmm(
+        x.flatten(2).transpose(1, 2), y.flatten(1, 2)[:, :5].repeat(1, 1, 2)
+    ),
     "matmul_4d": lambda m, x, y, z: x @ y.transpose(-1, -2),
     "matmul_4d_swapped": lambda m, x, y, z: x.permute(0, 2, 1, 3) @ y.permute(0, 2, 3, 1),
     "matmul_constant": lambda m, x, y, z: x @ m.matrix,
@@ -87,7 +90,9 @@ BODIES: dict[str, Callable[..., Tensor]] = {
     "nearest_to_size": lambda m, x, y, z: F.interpolate(x, size=(5, 17)),
     "nearest_then_conv": lambda m, x, y, z: m.after(F.interpolate(x, scale_factor=(3, 2)) + 0.5),
     "bilinear": lambda m, x, y, z: F.interpolate(x, scale_factor=2, mode="bilinear"),
-    "bilinear_aligned": lambda m, x, y, z: F.interpolate(x, size=(21, 25), mode="bilinear", align_corners=True),
+    "bilinear_aligned": lambda m, x, y, z: F.interpolate(
+        x, size=(21, 25), mode="bilinear", align_corners=True
+    ),
     "bilinear_smaller": lambda m, x, y, z: F.interpolate(x, size=(4, 6), mode="bilinear"),
     "prelu": lambda m, x, y, z: F.prelu(x, m.slopes),
     "prelu_of_plain": lambda m, x, y, z: F.prelu(x.mean(3).contiguous(), m.slopes),
@@ -167,13 +172,17 @@ def test_attention_of_primes_is_near_to_pytorch(batch: int, rows: int, depth: in
     torch.manual_seed(3)
     inputs = (torch.randn(batch, rows, depth), torch.randn(batch, 7, depth), torch.randn(batch, 7, columns))
     module, graph = graph_of(Attention(), *inputs)
-    assert [op.kind for op in graph if isinstance(op, (BatchMatmul, Softmax))] == ["batch_matmul", "softmax", "batch_matmul"]
+    assert [op.kind for op in graph if isinstance(op, (BatchMatmul, Softmax))] == [
+        "batch_matmul",
+        "softmax",
+        "batch_matmul",
+    ]
     assert max(compare(module, graph, *inputs).largest.values()) <= 1
     ours = graph.reference(*(x.numpy() for x in inputs))[0]
     assert abs(ours - Attention()(*inputs).numpy()).max() < 0.1
 
 
-# --- exactly, in float ------------------------------------------------------------------------------------------------
+# --- exactly, in float --------------------------------------------------------------------------------------
 
 
 def evaluate(graph: Graph, *inputs: Array) -> Array:
@@ -183,7 +192,10 @@ def evaluate(graph: Graph, *inputs: Array) -> Array:
         operands = [values.get(v, v.data) for v in op.operands]
         match op:
             case BatchMatmul():
-                a, b = (x.swapaxes(1, 2) if adj else x for x, adj in zip(operands, (op.adj_x, op.adj_y), strict=True))
+                a, b = (
+                    x.swapaxes(1, 2) if adj else x
+                    for x, adj in zip(operands, (op.adj_x, op.adj_y), strict=True)
+                )
                 values[op.y] = a.astype(np.float64) @ b.astype(np.float64)
             case Transpose() | Reshape():
                 values[op.y] = op.reference(Arithmetic.CMSIS_NN, *operands)
@@ -218,7 +230,9 @@ PRODUCTS = [
 
 
 @pytest.mark.parametrize(("left", "right", "first", "second"), PRODUCTS, ids=str)
-def test_matmul_of_any_rank(left: tuple[int, ...], right: tuple[int, ...], first: object, second: object) -> None:
+def test_matmul_of_any_rank(
+    left: tuple[int, ...], right: tuple[int, ...], first: object, second: object
+) -> None:
     inputs = (torch.randn(left), torch.randn(right))
     module = Product(first, second).eval()  # type: ignore[arg-type]
     graph = import_program(torch.export.export(module, inputs).module(check_guards=False), "product")
@@ -234,7 +248,18 @@ def test_matmul_that_repeats_batches_is_refused() -> None:
         import_program(program, "product")
 
 
-SHAPES = [(2, 3, 5, 7), (2, 3, 1, 4), (6, 35), (2, 3, 35), (1, 6, 5, 7), (210,), (2, 1, 105), (30, 7), (2, 15, 7), (1, 1, 24)]
+SHAPES = [
+    (2, 3, 5, 7),
+    (2, 3, 1, 4),
+    (6, 35),
+    (2, 3, 35),
+    (1, 6, 5, 7),
+    (210,),
+    (2, 1, 105),
+    (30, 7),
+    (2, 15, 7),
+    (1, 1, 24),
+]
 
 
 @pytest.mark.parametrize("before", SHAPES, ids=str)
@@ -242,7 +267,10 @@ def test_views_of_every_order_see_logical_order(before: tuple[int, ...]) -> None
     rng = np.random.default_rng(0)
     for after in (shape for shape in SHAPES if np.prod(shape) == np.prod(before)):
         order = tuple(rng.permutation(len(before)).tolist())
-        builder, value = Builder(Names()), Value("x", TensorType(tuple(before[a] for a in order), DType.FLOAT32))
+        builder, value = (
+            Builder(Names()),
+            Value("x", TensorType(tuple(before[a] for a in order), DType.FLOAT32)),
+        )
         placed = view(builder, Placed(value, order), after)
         x = rng.standard_normal(before).astype(np.float32)
         found = evaluate(Graph("g", (value,), tuple(builder.ops), (placed.value,)), x.transpose(order))
@@ -255,7 +283,7 @@ def test_axes_of_views_are_matched_in_the_smallest_runs() -> None:
     assert [(run.before, run.after) for run in runs] == [((0, 2), (0,)), ((3,), (1, 2)), ((4,), (4,))]
 
 
-# --- refusals ---------------------------------------------------------------------------------------------------------
+# --- refusals -----------------------------------------------------------------------------------------------
 
 
 def import_float(module: nn.Module, x: Tensor) -> Graph:
@@ -279,7 +307,9 @@ def test_refusals_say_why(module: nn.Module, shape: tuple[int, ...], what: str) 
     assert refusal.value.help
 
 
-@pytest.mark.parametrize(("before", "after"), [((3, 5), (7, 11)), ((11, 7), (5, 3)), ((1, 9), (4, 100)), ((31, 17), (63, 64))])
+@pytest.mark.parametrize(
+    ("before", "after"), [((3, 5), (7, 11)), ((11, 7), (5, 3)), ((1, 9), (4, 100)), ((31, 17), (63, 64))]
+)
 def test_nearest_pixels_are_those_of_pytorch(before: tuple[int, int], after: tuple[int, int]) -> None:
     x = torch.arange(before[0] * before[1]).reshape(1, 1, *before).float()
     graph = import_float(nn.Upsample(size=after), x)

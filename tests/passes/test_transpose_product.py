@@ -20,10 +20,14 @@ BATCH, ROWS, DEPTH, COLUMNS = 2, 6, 7, 5
 def product(adj_x: bool, adj_y: bool) -> BatchMatmul:
     a = value("a", (BATCH, DEPTH, ROWS) if adj_x else (BATCH, ROWS, DEPTH), 0.05, -128)
     b = value("b", (BATCH, COLUMNS, DEPTH) if adj_y else (BATCH, DEPTH, COLUMNS), 0.04, 9)
-    return make(BatchMatmul, value("p", (), 1.1, 3), a=a, b=b, adj_x=adj_x, adj_y=adj_y, low=-90)  # type: ignore[return-value]
+    made = make(BatchMatmul, value("p", (), 1.1, 3), a=a, b=b, adj_x=adj_x, adj_y=adj_y, low=-90)
+    assert isinstance(made, BatchMatmul)
+    return made
 
 
-def chain(first: BatchMatmul, shape: Shape | None, order: tuple[int, ...], *, read_twice: bool = False) -> Graph:
+def chain(
+    first: BatchMatmul, shape: Shape | None, order: tuple[int, ...], *, read_twice: bool = False
+) -> Graph:
     """The product, a reshape if there is a shape, and a transpose."""
     ops: list[Op] = [first]
     if shape:

@@ -24,9 +24,9 @@ LARGEST_SHIFT = 22
 class Div(Binary):
     """a / b; where b is zero, so is the result.
 
-    `cmsis-nn` divides in float32, multiplies by the float32 ratio of the scales, and rounds half away from zero.
-    `tflite` multiplies in fixed point by the reciprocal of b. Quotients so small that LiteRT's shift exceeds 31 places,
-    which C leaves undefined, are zero here."""
+    `cmsis-nn` divides in float32, multiplies by the float32 ratio of the scales, and rounds half away from
+    zero. `tflite` multiplies in fixed point by the reciprocal of b. Quotients so small that LiteRT's shift
+    exceeds 31 places, which C leaves undefined, are zero here."""
 
     a: Value = operand()
     b: Value = operand()
@@ -41,7 +41,9 @@ class Div(Binary):
     @property
     def multiplier(self) -> Multiplier:
         """Of `tflite`: LiteRT forms the ratio in float32."""
-        return numerics.encode(float(np.float32(self.a.scale) / (np.float32(self.b.scale) * np.float32(self.y.scale))))
+        return numerics.encode(
+            float(np.float32(self.a.scale) / (np.float32(self.b.scale) * np.float32(self.y.scale)))
+        )
 
     @property
     def is_defined_in_litert(self) -> bool:

@@ -16,8 +16,8 @@ from pillion.ops import samples_more
 
 @op("batch_matmul")
 class BatchMatmul(Op):
-    """a · b for each batch: [B, M, K] · [B, K, N]. With `adj_x` the last two axes of a lie exchanged in memory, with `adj_y`
-    those of b; the two are independent."""
+    """a · b for each batch: [B, M, K] · [B, K, N]. With `adj_x` the last two axes of a lie exchanged in
+    memory, with `adj_y` those of b; the two are independent."""
 
     a: Value = operand()
     b: Value = operand()
@@ -59,7 +59,9 @@ class BatchMatmul(Op):
         if len(types) > 1:
             raise self.refuse("both operands have one type", f"{self.a.dtype.value} and {self.b.dtype.value}")
         if self.a.shape[0] != self.b.shape[0] or self.depth != self.b.shape[2 if self.adj_y else 1]:
-            raise self.refuse("[B, M, K] · [B, K, N]", f"{list(self.a.shape)} · {list(self.b.shape)}, {self.attributes}")
+            raise self.refuse(
+                "[B, M, K] · [B, K, N]", f"{list(self.a.shape)} · {list(self.b.shape)}, {self.attributes}"
+            )
         if self.a.is_quantized and self.b.is_quantized and self.largest_sum > numerics.INT32_MAX:
             raise self.refuse("sums fit 32 bits", f"up to {self.largest_sum}")
 

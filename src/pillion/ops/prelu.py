@@ -16,7 +16,8 @@ from pillion.ops import samples_more
 
 @op("prelu")
 class Prelu(Op):
-    """x where it is not negative, slope · x elsewhere. The slope is broadcast; at most one of its axes is larger than 1.
+    """x where it is not negative, slope · x elsewhere. The slope is broadcast; at most one of its axes is
+    larger than 1.
 
     Under `tflite` the ratios of the scales are formed in float32."""
 
@@ -33,7 +34,9 @@ class Prelu(Op):
         """For what is not negative, and for the product of the rest with the slope."""
         whole = numerics.ratio(arithmetic, (self.x.scale,), self.y.scale, float32_in_tflite=True)
         scales = (self.x.scale, self.slope.scale)
-        return numerics.encode(whole), numerics.encode(numerics.ratio(arithmetic, scales, self.y.scale, float32_in_tflite=True))
+        return numerics.encode(whole), numerics.encode(
+            numerics.ratio(arithmetic, scales, self.y.scale, float32_in_tflite=True)
+        )
 
     def infer(self) -> TensorType:
         return TensorType(self.x.shape, self.x.dtype)
@@ -43,7 +46,9 @@ class Prelu(Op):
         if not (self.slope.is_constant and self.slope.is_quantized):
             want_dtype(self, self.slope, self.x.dtype)
         shape = self.slope_shape
-        fits = len(shape) == self.x.type.rank and all(s in (1, d) for s, d in zip(shape, self.x.shape, strict=True))
+        fits = len(shape) == self.x.type.rank and all(
+            s in (1, d) for s, d in zip(shape, self.x.shape, strict=True)
+        )
         if not fits or sum(s > 1 for s in shape) > 1:
             here = f"{list(self.slope.shape)} for {list(self.x.shape)}"
             raise self.refuse("the slope is one number, or one for each index of one axis", here)

@@ -35,7 +35,9 @@ class Reduction(Op):
     def check(self) -> None:
         check_axes(self, self.axes, self.x.type.rank)
         if not self.axes or self.count < 1:
-            raise self.refuse("at least one axis, none of them empty", f"axes {self.axes} of {list(self.x.shape)}")
+            raise self.refuse(
+                "at least one axis, none of them empty", f"axes {self.axes} of {list(self.x.shape)}"
+            )
 
     @classmethod
     def examples(cls) -> Iterator[Op]:
@@ -46,8 +48,8 @@ class Reduction(Op):
 class ReduceSum(Reduction):
     """The sum over some axes.
 
-    `tflite` scales it in double precision and rounds once, half away from zero, as LiteRT's optimized kernel does (its
-    reference kernel takes int8 for uint8)."""
+    `tflite` scales it in double precision and rounds once, half away from zero, as LiteRT's optimized kernel
+    does (its reference kernel takes int8 for uint8)."""
 
     x: Value = operand()
     y: Value = result()
@@ -68,7 +70,10 @@ class ReduceSum(Reduction):
             raise self.refuse("sums fit 32 bits", f"{self.count} elements")
 
     def reference(self, arithmetic: Arithmetic, *operands: Array) -> Array:
-        sums = operands[0].astype(np.int64).sum(axis=self.axes, keepdims=self.keepdims) - self.count * self.x.zero_point
+        sums = (
+            operands[0].astype(np.int64).sum(axis=self.axes, keepdims=self.keepdims)
+            - self.count * self.x.zero_point
+        )
         if arithmetic is Arithmetic.TFLITE:
             scaled = numerics.round_half_away(sums * self.ratio).astype(np.int64)
         else:

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Images of another height and width. Positions are found at compile time, as LiteRT finds them, for both arithmetics;
-the nearest pixel is then also PyTorch's."""
+"""Images of another height and width. Positions are found at compile time, as LiteRT finds them, for both
+arithmetics; the nearest pixel is then also PyTorch's."""
 
 from __future__ import annotations
 
@@ -47,8 +47,8 @@ class Resize(Op):
 
 @op("resize_nearest", quantization=Quantization.SHARED)
 class ResizeNearest(Resize):
-    """The nearest pixel. The first pixels lie on each other; or, with `align_corners`, the first and the last; or, with
-    `half_pixel`, the outer edges."""
+    """The nearest pixel. The first pixels lie on each other; or, with `align_corners`, the first and the
+    last; or, with `half_pixel`, the outer edges."""
 
     x: Value = operand()
     y: Value = result()
@@ -57,10 +57,15 @@ class ResizeNearest(Resize):
     half_pixel: bool = False
 
     def sources(self, axis: int) -> Int64Array:
-        """For each row (axis 0) or column (axis 1) of the result, that of the image: positions are float32."""
+        """For each row (axis 0) or column (axis 1) of the result, that of the image: positions are
+        float32."""
         before, after = self.x.shape[1 + axis], self.size[axis]
         apart = self.align_corners and after > 1
-        scale = np.float32(before - 1) / np.float32(after - 1) if apart else np.float32(before) / np.float32(after)
+        scale = (
+            np.float32(before - 1) / np.float32(after - 1)
+            if apart
+            else np.float32(before) / np.float32(after)
+        )
         offset = np.float32(0.5 if self.half_pixel else 0)
         position = (np.arange(after, dtype=np.float32) + offset) * np.float32(scale)
         nearest = np.floor(position + np.float32(0.5)) if self.align_corners else np.floor(position)
@@ -82,8 +87,8 @@ class ResizeBilinear(Resize):
     half_pixel: bool = False
 
     def sources(self, axis: int) -> NDArray[np.int64]:
-        """[size, 3]: for each row or column of the result, two of the image, and how many of 1024 parts come from the
-        second one."""
+        """[size, 3]: for each row or column of the result, two of the image, and how many of 1024 parts come
+        from the second one."""
         before, after = self.x.shape[1 + axis], self.size[axis]
         if self.align_corners and after > 1:
             step = (((before - 1) << FRACTION_BITS) + (after - 1) // 2) // (after - 1)
@@ -97,7 +102,9 @@ class ResizeBilinear(Resize):
     def check(self) -> None:
         super().check()
         if any(int(self.sources(axis)[:, 0].max()) >= self.x.shape[1 + axis] for axis in (0, 1)):
-            raise self.refuse("10 bits are enough to stay inside the image", f"{self.x.shape[1:3]} to {self.size}")
+            raise self.refuse(
+                "10 bits are enough to stay inside the image", f"{self.x.shape[1:3]} to {self.size}"
+            )
 
     def reference(self, arithmetic: Arithmetic, *operands: Array) -> Array:
         x = operands[0].astype(np.int64)

@@ -18,8 +18,8 @@ DEVIATION = 256 / math.sqrt(12)
 
 
 def result_for(middle: float, deviation: float, number: int) -> Value:
-    """A result whose range holds most of what is expected around `middle`: some of it saturates, little is lost. Every
-    second one has a power of two as its scale."""
+    """A result whose range holds most of what is expected around `middle`: some of it saturates, little is
+    lost. Every second one has a power of two as its scale."""
     reach = abs(middle) + 2 * deviation
     scale = reach / 200
     if number % 2:
@@ -68,16 +68,28 @@ TRANSPOSE_CONV_CASES: tuple[tuple[Shape, int, tuple[int, int], dict[str, Any]], 
     ((1, 5, 3, 33), 8, (5, 3), {"padding": (4, 2, 3, 0)}),
 )
 DILATED_CASE: tuple[Shape, int, tuple[int, int], dict[str, Any]] = (
-    (1, 3, 5, 6), 7, (3, 2), {"stride": (2, 1), "dilation": (2, 3), "padding": (1, 0, 0, 2), "output_padding": (1, 2)}
-)  # fmt: skip
+    (1, 3, 5, 6),
+    7,
+    (3, 2),
+    {"stride": (2, 1), "dilation": (2, 3), "padding": (1, 0, 0, 2), "output_padding": (1, 2)},
+)
 
 
 def transpose_conv_examples(cls: type[Op]) -> Iterator[Op]:
     for number, (shape, out, kernel, options) in enumerate((*TRANSPOSE_CONV_CASES, DILATED_CASE)):
         x = value("x", shape, 2.0**-5 if number % 3 == 2 else 0.043, ZERO_POINTS[number % 4])
         weights = conv_weights((out, *kernel, shape[3]), 0, number, power_of_two=number % 3 == 2)
-        taps = math.prod(-(-k // s) for k, s in zip(kernel, options.get("stride", (1, 1)), strict=True)) * shape[3]
-        spread = math.sqrt(taps) * 73 * math.hypot(DEVIATION, center(x)) * x.scale * float(weights.channel_scales.mean())
+        taps = (
+            math.prod(-(-k // s) for k, s in zip(kernel, options.get("stride", (1, 1)), strict=True))
+            * shape[3]
+        )
+        spread = (
+            math.sqrt(taps)
+            * 73
+            * math.hypot(DEVIATION, center(x))
+            * x.scale
+            * float(weights.channel_scales.mean())
+        )
         y = result_for(0, spread, number)
         bounds = ({}, {"low": y.zero_point}, {"low": -100, "high": 90})[number % 3]
         yield make(cls, y, x=x, weights=weights, bias=conv_bias(x, weights, out, number), **options, **bounds)
@@ -98,7 +110,12 @@ def resize_examples(cls: type[Op]) -> Iterator[Op]:
         for align_corners, half_pixel in ((False, False), (True, False), (False, True)):
             x = value("x", shape, 0.1, ZERO_POINTS[number % 4])
             yield make(
-                cls, value("y", (), 0.1, x.zero_point), x=x, size=size, align_corners=align_corners, half_pixel=half_pixel
+                cls,
+                value("y", (), 0.1, x.zero_point),
+                x=x,
+                size=size,
+                align_corners=align_corners,
+                half_pixel=half_pixel,
             )
 
 
@@ -116,7 +133,9 @@ def prelu_examples(cls: type[Op]) -> Iterator[Op]:
     for number, (shape, slope_shape) in enumerate(PRELUS):
         for ratio in RATIOS[number % 2 :: 2]:
             x = value("x", shape, 0.0625, ZERO_POINTS[number % 4])
-            slope = value("slope", slope_shape, 2.0**-7 if number % 2 else 0.0071, (0, 0, 127, -128)[number % 4])
+            slope = value(
+                "slope", slope_shape, 2.0**-7 if number % 2 else 0.0071, (0, 0, 127, -128)[number % 4]
+            )
             if number != 4:
                 slope = _constant_like(slope, number)
             y = value("y", (), x.scale / ratio, (x.zero_point, 5, -31, x.zero_point)[number % 4])
@@ -147,7 +166,8 @@ def reduction_examples(cls: type[Op]) -> Iterator[Op]:
 
 
 def div_examples(cls: type[Op]) -> Iterator[Op]:
-    """Some with ratios of scales for which LiteRT is defined (a result in fine steps), constants without zeros among them."""
+    """Some with ratios of scales for which LiteRT is defined (a result in fine steps), constants without
+    zeros among them."""
     for number, (a_shape, b_shape) in enumerate(BROADCASTS):
         for ratio in (0.25, 3.7, 128.0):
             a = value("a", a_shape, 0.0625, ZERO_POINTS[number % 4])
@@ -161,5 +181,7 @@ def div_examples(cls: type[Op]) -> Iterator[Op]:
 
 def _without_zeros(v: Value) -> Value:
     held = _constant_like(v, 5).constant
-    data = np.where(held == v.zero_point, np.int8(v.zero_point - 1 if v.zero_point > 0 else v.zero_point + 1), held)
+    data = np.where(
+        held == v.zero_point, np.int8(v.zero_point - 1 if v.zero_point > 0 else v.zero_point + 1), held
+    )
     return constant(v.name, data.astype(np.int8), PerTensor(v.scale, v.zero_point))

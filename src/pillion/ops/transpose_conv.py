@@ -16,8 +16,9 @@ from pillion.ops.conv import Convolution
 
 @op("transpose_conv2d")
 class TransposeConv2d(Convolution):
-    """Every input pixel, times weights [out, kernel_h, kernel_w, in], is added to the result from its own place times the
-    stride on. `padding` is cut off the result, `output_padding` put to its bottom and right (only the bias arrives there)."""
+    """Every input pixel, times weights [out, kernel_h, kernel_w, in], is added to the result from its own
+    place times the stride on. `padding` is cut off the result, `output_padding` put to its bottom and right
+    (only the bias arrives there)."""
 
     x: Value = operand()
     weights: Value = operand()
@@ -41,14 +42,21 @@ class TransposeConv2d(Convolution):
     @property
     def whole(self) -> Pair:
         """Height and width before anything is cut off, `output_padding` among them."""
-        axes = zip(self.x.shape[1:3], self.kernel, self.stride, self.dilation, self.output_padding, strict=True)
+        axes = zip(
+            self.x.shape[1:3], self.kernel, self.stride, self.dilation, self.output_padding, strict=True
+        )
         height, width = ((size - 1) * s + d * (k - 1) + 1 + more for size, k, s, d, more in axes)
         return height, width
 
     @property
     def output_shape(self) -> Shape:
         top, left, bottom, right = self.padding
-        return (self.x.shape[0], self.whole[0] - top - bottom, self.whole[1] - left - right, self.weights_out_channels)
+        return (
+            self.x.shape[0],
+            self.whole[0] - top - bottom,
+            self.whole[1] - left - right,
+            self.weights_out_channels,
+        )
 
     @property
     def macs(self) -> int:
@@ -63,11 +71,15 @@ class TransposeConv2d(Convolution):
         if any(more >= max(s, d) for more, s, d in steps):
             raise self.refuse("output_padding is smaller than the stride or the dilation", self.attributes)
         if min(self.output_shape[1:3]) < 1:
-            raise self.refuse("padding leaves something of the result", f"{self.whole}, padding {self.padding}")
+            raise self.refuse(
+                "padding leaves something of the result", f"{self.whole}, padding {self.padding}"
+            )
         if self.weights.shape[3] != self.in_channels:
             raise self.refuse(f"weights are [out, h, w, {self.in_channels}]", list(self.weights.shape))
         if self.bias.shape != (self.weights_out_channels,):
-            raise self.refuse(f"one bias for each of {self.weights_out_channels} channels", list(self.bias.shape))
+            raise self.refuse(
+                f"one bias for each of {self.weights_out_channels} channels", list(self.bias.shape)
+            )
         if self.x.dtype is DType.INT8:
             self.check_integers()
 

@@ -14,7 +14,8 @@ from pillion.ops.matmul import BatchMatmul
 
 
 def transpose_product(graph: Graph) -> Graph:
-    """A product of matrices that is only read transposed is made transposed, by other operands: (a · b)ᵀ = bᵀ · aᵀ."""
+    """A product of matrices that is only read transposed is made transposed, by other operands: (a · b)ᵀ = bᵀ
+    · aᵀ."""
     names = Names(list(graph.values))
     return rewrite(graph, lambda g, op: _made_transposed(g, op, names))
 
@@ -29,7 +30,11 @@ def _made_transposed(graph: Graph, op: Op, names: Names) -> list[Op] | None:
         return None
     batch, rows, columns = product.y.shape
     shape = (batch, columns, rows)
-    y = op.y if op.y.shape == shape else Value(names.fresh(f"{op.y.name}_product"), dataclasses.replace(op.y.type, shape=shape))
+    y = (
+        op.y
+        if op.y.shape == shape
+        else Value(names.fresh(f"{op.y.name}_product"), dataclasses.replace(op.y.type, shape=shape))
+    )
     made = dataclasses.replace(
         product, a=product.b, b=product.a, adj_x=not product.adj_y, adj_y=not product.adj_x, y=y
     )
@@ -37,7 +42,8 @@ def _made_transposed(graph: Graph, op: Op, names: Names) -> list[Op] | None:
 
 
 def _exchanges_rows_and_columns(product: BatchMatmul, move: Transpose) -> bool:
-    """Whether the axes into which a reshape may have split rows and columns are moved past each other, and nothing else."""
+    """Whether the axes into which a reshape may have split rows and columns are moved past each other, and
+    nothing else."""
     places = np.arange(math.prod(product.y.shape), dtype=np.int64)
     wanted = places.reshape(product.y.shape).transpose(0, 2, 1)
     return np.array_equal(places.reshape(move.x.shape).transpose(move.order).ravel(), wanted.ravel())

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The portable kernels of products of tensors, transposed convolution, resizing, slopes, divisions and reductions."""
+"""The portable kernels of products of tensors, transposed convolution, resizing, slopes, divisions and
+reductions."""
 
 from __future__ import annotations
 
@@ -44,7 +45,7 @@ def scaling(m: Multiplier) -> Params:
     return {"multiplier": m.mantissa, "shift": m.shift}
 
 
-# --- products ---------------------------------------------------------------------------------------------------------
+# --- products -----------------------------------------------------------------------------------------------
 
 
 def batch_matmul(op: BatchMatmul, arithmetic: Arithmetic) -> tuple[Call, ...]:
@@ -89,20 +90,29 @@ def transpose_conv2d(op: TransposeConv2d, arithmetic: Arithmetic) -> tuple[Call,
 
 def constant_weights(op: TransposeConv2d, arithmetic: Arithmetic) -> tuple[Verdict, ...]:
     computed = ", ".join(v.name for v in (op.weights, op.bias) if not v.is_constant)
-    return (Verdict("weights", not computed, "constants", f"`{computed}` is not" if computed else "constants"),)
+    return (
+        Verdict("weights", not computed, "constants", f"`{computed}` is not" if computed else "constants"),
+    )
 
 
-# --- images -----------------------------------------------------------------------------------------------------------
+# --- images -------------------------------------------------------------------------------------------------
 
 
 def resize(op: ResizeNearest | ResizeBilinear, arithmetic: Arithmetic) -> tuple[Call, ...]:
     batch, in_h, in_w, channels = op.x.shape
-    sizes = {"batch": batch, "in_h": in_h, "in_w": in_w, "out_h": op.size[0], "out_w": op.size[1], "channels": channels}
+    sizes = {
+        "batch": batch,
+        "in_h": in_h,
+        "in_w": in_w,
+        "out_h": op.size[0],
+        "out_w": op.size[1],
+        "channels": channels,
+    }
     places = {"rows": numbers(op.sources(0)), "columns": numbers(op.sources(1))}
     return (Call(routine(op.kind), {**sizes, **places}, (op.x,), op.y),)
 
 
-# --- element by element -----------------------------------------------------------------------------------------------
+# --- element by element -------------------------------------------------------------------------------------
 
 
 def prelu(op: Prelu, arithmetic: Arithmetic) -> tuple[Call, ...]:
@@ -127,7 +137,13 @@ def div(op: Div, arithmetic: Arithmetic) -> tuple[Call, ...]:
     extent, (a_step, b_step) = quotient_axes(op)
     walk: Params = {"elements": op.y.type.elements, "axes": len(extent)}
     walk = {**walk, "extent": numbers(extent), "a_step": numbers(a_step), "b_step": numbers(b_step)}
-    levels = {"a_zp": op.a.zero_point, "b_zp": op.b.zero_point, "out_zp": op.y.zero_point, "low": op.low, "high": op.high}
+    levels = {
+        "a_zp": op.a.zero_point,
+        "b_zp": op.b.zero_point,
+        "out_zp": op.y.zero_point,
+        "low": op.low,
+        "high": op.high,
+    }
     if arithmetic is Arithmetic.TFLITE:
         fixed: Params = {**walk, "reciprocals": numbers(reciprocals()), **levels, **scaling(op.multiplier)}
         return (Call(routine("div_tflite"), fixed, (op.a, op.b), op.y),)
@@ -143,7 +159,7 @@ def div_in_place(op: Div) -> tuple[Value, ...]:
     return tuple(v for v in (op.a, op.b) if v.shape == op.y.shape)
 
 
-# --- reductions -------------------------------------------------------------------------------------------------------
+# --- reductions ---------------------------------------------------------------------------------------------
 
 
 def reduction(op: Reduction, arithmetic: Arithmetic) -> tuple[Call, ...]:
@@ -174,7 +190,7 @@ def reduction_axes(op: Reduction) -> list[tuple[Shape, list[Shape]]]:
     return [collapsed(tuple(op.x.shape[a] for a in axes), [tuple(steps[a] for a in axes)]) for axes in sides]
 
 
-# --- nested loops -----------------------------------------------------------------------------------------------------
+# --- nested loops -------------------------------------------------------------------------------------------
 
 
 def contiguous_steps(shape: Shape) -> Shape:
@@ -188,12 +204,15 @@ def broadcast_steps(shape: Shape, result: Shape) -> Shape:
 
 
 def collapsed(extent: Shape, steps: list[Shape]) -> tuple[Shape, list[Shape]]:
-    """The same walk over as few axes as possible: none of size 1, and neighbours joined where they are one run."""
+    """The same walk over as few axes as possible: none of size 1, and neighbours joined where they are one
+    run."""
     axes: list[tuple[int, ...]] = []
     for axis in zip(extent, *steps, strict=True):
         if axis[0] == 1:
             continue
-        if axes and all(outer == axis[0] * inner for outer, inner in zip(axes[-1][1:], axis[1:], strict=True)):
+        if axes and all(
+            outer == axis[0] * inner for outer, inner in zip(axes[-1][1:], axis[1:], strict=True)
+        ):
             axes[-1] = (axes[-1][0] * axis[0], *axis[1:])
         else:
             axes.append(axis)
@@ -201,18 +220,25 @@ def collapsed(extent: Shape, steps: list[Shape]) -> tuple[Shape, list[Shape]]:
 
 
 def few_axes(*counts: int) -> tuple[Verdict, ...]:
-    return (Verdict("axes", max(counts) <= MAX_AXES, f"at most {MAX_AXES} that are no runs", str(max(counts))),)
+    return (
+        Verdict("axes", max(counts) <= MAX_AXES, f"at most {MAX_AXES} that are no runs", str(max(counts))),
+    )
 
 
 KERNELS: tuple[Kernel, ...] = (
     kernel(
-        TransposeConv2d, transpose_conv2d, takes=constant_weights, scratch_bytes=lambda op: SUM_BYTES * op.out_channels
+        TransposeConv2d,
+        transpose_conv2d,
+        takes=constant_weights,
+        scratch_bytes=lambda op: SUM_BYTES * op.out_channels,
     ),
     kernel(BatchMatmul, batch_matmul),
     kernel(Div, div, takes=lambda op, _: few_axes(len(quotient_axes(op)[0])), in_place=div_in_place),
     kernel(Prelu, prelu, in_place=lambda op: (op.x,)),
     *(
-        kernel(op, reduction, takes=lambda op, _: few_axes(*(len(extent) for extent, _ in reduction_axes(op))))
+        kernel(
+            op, reduction, takes=lambda op, _: few_axes(*(len(extent) for extent, _ in reduction_axes(op)))
+        )
         for op in (ReduceSum, ReduceMax, ReduceMin)
     ),
     *(kernel(op, resize) for op in (ResizeNearest, ResizeBilinear)),

@@ -94,7 +94,7 @@ def _div(op: Div) -> list[Node]:
     """LiteRT itself stops where a computed divisor is zero."""
     int8_only(op, *op.operands, op.y)
     if not op.is_defined_in_litert:
-        rule = "DIV: the ratio of the scales is large enough for every quotient to be defined (LiteRT shifts by at most 31)"
+        rule = "DIV: the ratio of the scales lets LiteRT shift every quotient by at most 31 places"
         raise refusal(op, rule, f"{op.ratio!r}", "multiply by the reciprocal")
 
     def build(y: Value, activation: Activation) -> Node:
