@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator
 
 import numpy as np
 
-from pillion.devices import neutron
+from pillion.devices import neutron_limits as limits
 from pillion.ir.op import Op
 from pillion.ir.types import DType, PerChannel, PerTensor, Shape, TensorType, Value
 from pillion.ops import (
@@ -34,7 +34,7 @@ def _window(field: str) -> Changes:
     def change(op: Op) -> Iterator[Change]:
         if field in op.attributes:
             old = getattr(op, field)
-            new = tuple(min(n, neutron.MAX_WINDOW) for n in old)
+            new = tuple(min(n, limits.MAX_WINDOW) for n in old)
             yield f"{field} {old} → {new}", fitted(dataclasses.replace(op, **{field: new}))  # type: ignore[arg-type]  # any field
 
     return change
@@ -45,7 +45,7 @@ def _kernel(op: Op) -> Iterator[Change]:
     yield from _window("kernel")(op)
     if isinstance(op, Convolution):
         first, *_, last = op.weights.shape
-        new = tuple(min(n, neutron.MAX_WINDOW) for n in op.kernel)
+        new = tuple(min(n, limits.MAX_WINDOW) for n in op.kernel)
         weights = retyped(op.weights, (first, *new, last))
         yield f"kernel {op.kernel} → {new}", fitted(op.substitute({op.weights: weights}))
 
@@ -55,10 +55,10 @@ def _fewer_channels(op: Op) -> Iterator[Change]:
     if not isinstance(op, (Conv2d, DepthwiseConv2d)):
         return
     for block in (4, 8):
-        channels = neutron.MAX_DOT_PRODUCT // math.prod(op.kernel) // block * block
+        channels = limits.MAX_DOT_PRODUCT // math.prod(op.kernel) // block * block
         if channels:
             yield f"input channels {op.in_channels} → {channels}", _with_channels(op, channels)
-    side = math.isqrt(neutron.MAX_DOT_PRODUCT // (-(-op.in_channels // 8) * 8))
+    side = math.isqrt(limits.MAX_DOT_PRODUCT // (-(-op.in_channels // 8) * 8))
     kernel = tuple(min(side, k) for k in op.kernel)
     if side:
         weights = retyped(op.weights, (op.weights.shape[0], *kernel, op.weights.shape[3]))
@@ -133,7 +133,7 @@ def _softmax(what: str, shape: Callable[[int, int], Shape]) -> Changes:
 
 
 def _rows(channels: int) -> int:
-    return min(neutron.MAX_SOFTMAX_ROWS, neutron.MAX_SOFTMAX_ELEMENTS // channels)
+    return min(limits.MAX_SOFTMAX_ROWS, limits.MAX_SOFTMAX_ELEMENTS // channels)
 
 
 def _unpadded(op: Op) -> Iterator[Change]:
@@ -278,7 +278,7 @@ CHANGES: dict[str, tuple[Changes, ...]] = {
     "multiplier": (_one_filter,),
     "weights": (_per_tensor,),
     "zero_point": (_weights_around_zero,),
-    "channels": (_softmax("channels", lambda rows, _: (rows, neutron.MAX_SOFTMAX_CHANNELS)),),
+    "channels": (_softmax("channels", lambda rows, _: (rows, limits.MAX_SOFTMAX_CHANNELS)),),
     "rows": (_softmax("rows", lambda _, channels: (_rows(channels), channels)),),
     "elements": (_softmax("rows", lambda _, channels: (_rows(channels), channels)),),
     "padding": (more.less_padding, _unpadded),

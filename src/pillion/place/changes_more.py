@@ -7,7 +7,7 @@ import dataclasses
 import math
 from collections.abc import Iterator
 
-from pillion.devices import neutron
+from pillion.devices import neutron_limits as limits
 from pillion.ir.op import Op
 from pillion.ir.types import Pair, PerTensor
 from pillion.ops import BatchMatmul, ResizeBilinear, ResizeNearest, TransposeConv2d
@@ -16,8 +16,8 @@ from pillion.place.retyped import Change, fitted, retyped, with_quant
 
 def shorter_stride(op: Op) -> Iterator[Change]:
     if isinstance(op, TransposeConv2d):
-        limits = [min(neutron.MAX_TRANSPOSE_CONV_STRIDE, k) for k in op.kernel]
-        new = (min(op.stride[0], limits[0]), min(op.stride[1], limits[1]))
+        most = [min(limits.MAX_TRANSPOSE_CONV_STRIDE, k) for k in op.kernel]
+        new = (min(op.stride[0], most[0]), min(op.stride[1], most[1]))
         yield f"stride {op.stride} → {new}", _stepping(op, new, op.dilation)
 
 
@@ -50,7 +50,7 @@ def fewer_channels(op: Op) -> Iterator[Change]:
     """As many as fit, in blocks of a pipeline of the smaller or of the larger NPU."""
     if isinstance(op, TransposeConv2d):
         for block in (4, 8):
-            channels = neutron.MAX_DOT_PRODUCT // math.prod(op.kernel) // block * block
+            channels = limits.MAX_DOT_PRODUCT // math.prod(op.kernel) // block * block
             if channels:
                 x = retyped(op.x, (*op.x.shape[:3], channels))
                 weights = retyped(op.weights, (*op.weights.shape[:3], channels))
@@ -74,7 +74,7 @@ def nearest_size(op: Op) -> Iterator[Change]:
 
 
 def _nearest(before: int, after: int) -> int:
-    return min((before * f for f in neutron.RESIZE_FACTORS), key=lambda size: abs(size - after))
+    return min((before * f for f in limits.RESIZE_FACTORS), key=lambda size: abs(size - after))
 
 
 def other_mode(op: Op) -> Iterator[Change]:

@@ -1,0 +1,193 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The limits of NXP's eIQ Neutron, each written once, and how an op is held against them."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+from pillion.devices.device import Look
+from pillion.errors import PillionError
+from pillion.ir.op import Op
+from pillion.ir.types import DType, PerChannel, PerTensor, Value
+from pillion.ops import Add, Clamp, Function, Lut
+from pillion.ops.lut_tflite import ACTIVATIONS, activation_levels, tflite_entries
+from pillion.ops.matmul import BatchMatmul
+from pillion.ops.resize import Resize, ResizeNearest
+from pillion.ops.transpose_conv import TransposeConv2d
+
+MAX_WINDOW = 4096
+"""Largest kernel, stride and dilation along one axis."""
+MAX_DOT_PRODUCT = 65535
+"""Largest kernel_h · kernel_w · input channels (rounded up to the MACs of a pipeline)."""
+MAX_TRANSPOSE_CONV_STRIDE = 2
+RESIZE_FACTORS = (1, 2, 4, 8)
+"""Of height and width, each on its own."""
+MAX_SOFTMAX_CHANNELS = 2040
+MAX_SOFTMAX_ROWS = 4096
+MAX_SOFTMAX_ELEMENTS = 524288
+MAX_RESHAPE_RANK = 7
+MAX_TRANSPOSE_RANK = 6
+MAX_PAD_RANK = 5
+MAX_RANK = 8
+"""Of any tensor in the TFLite form."""
+
+FUNCTIONS = (
+    Function.ABS,
+    Function.EXP,
+    Function.HARDSWISH,
+    Function.LEAKY_RELU,
+    Function.LOG,
+    Function.NEG,
+    Function.RSQRT,
+    Function.SIGMOID,
+    Function.TANH,
+)
+
+
+@dataclass(frozen=True)
+class Geometry:
+    """Dot-product units side by side, and multiply-accumulates of each per cycle."""
+
+    pipelines: int
+    macs: int
+
+
+def at_most(limit: int, numbers: tuple[int, ...]) -> tuple[object, bool]:
+    return "x".join(map(str, numbers)), max(numbers) <= limit
+
+
+def activations_int8(op: Op) -> tuple[object, bool]:
+    values = (*(v for v in op.operands if v.dtype is not DType.INT32), *op.results)
+    found = sorted({v.dtype.value for v in values})
+    return ", ".join(found), found == ["int8"]
+
+
+def same_parameters(op: Op) -> tuple[object, bool]:
+    quants = list(dict.fromkeys(v.type.quant for v in (*op.operands, *op.results)))
+    return "the same" if len(quants) == 1 else f"{len(quants)} different", len(quants) == 1
+
+
+def broadcast(op: Op) -> tuple[object, bool]:
+    result = op.results[0].type.elements
+    found = [v.type.elements for v in op.operands]
+    return " and ".join(map(str, found)) + f" for {result}", result in found
+
+
+def constants(*values: Value) -> tuple[object, bool]:
+    computed = [v.name for v in values if not v.is_constant]
+    return f"computed: {', '.join(computed)}" if computed else "constant", not computed
+
+
+def per_tensor(value: Value) -> tuple[object, bool]:
+    per_channel = isinstance(value.type.quant, PerChannel) and len(set(value.type.quant.scales)) > 1
+    return "per channel" if per_channel else "per tensor", not per_channel
+
+
+def dot_product(op: Op, geometry: Geometry) -> tuple[object, bool]:
+    channels = -(-op.x.shape[3] // geometry.macs) * geometry.macs  # type: ignore[attr-defined]  # convolutions only
+    size = math.prod(op.kernel) * channels  # type: ignore[attr-defined]
+    return size, size <= MAX_DOT_PRODUCT
+
+
+def clamp_survives(op: Op) -> tuple[object, bool]:
+    """The converter removes bounds that no value of the operand can cross, and fails where nothing is left. Bounds are
+    compared before they are saturated: two that lie beyond the same end leave a constant."""
+    assert isinstance(op, Clamp)
+    low = [op.low] if op.low > -128 or op.low == op.y.zero_point else []
+    high = [op.high] if op.high < 127 else []
+    levels = [level_of(op.x, (bound - op.y.zero_point) * op.y.scale) for bound in (*low, *high)]
+    return " and ".join(map(str, levels)) or "no bound", any(-128 < level < 127 for level in levels)
+
+
+def level_of(value: Value, real: float) -> int:
+    return round(real / value.scale) + value.zero_point
+
+
+def clamp_form(op: Op) -> tuple[object, bool]:
+    """The relu family may change the scale; any other pair of bounds becomes minimum and maximum."""
+    assert isinstance(op, Clamp)
+    if op.x.type.quant == op.y.type.quant:
+        return "the same scale", True
+    family = (name for name in RELU_FAMILY if activation_levels(name, op.y.quant) == (op.low, op.high))
+    found = next(family, None)
+    return (found.lower(), True) if found else ("other bounds and another scale", False)
+
+
+RELU_FAMILY = tuple(name for name in ACTIVATIONS if name != "NONE")
+
+
+def fixed_output(op: Op) -> tuple[object, bool]:
+    assert isinstance(op, Lut)
+    found = (op.y.scale, op.y.zero_point)
+    return f"scale {found[0]:g}, zero point {found[1]}", op.function.fixed_output in (None, found)
+
+
+def table_defined(op: Op) -> tuple[object, bool]:
+    assert isinstance(op, Lut)
+    try:
+        tflite_entries(op)
+    except PillionError as error:
+        return error.here, False
+    return "defined", True
+
+
+def sum_scale(op: Op) -> tuple[object, bool]:
+    assert isinstance(op, Add)
+    largest = max(op.a.scale, op.b.scale)
+    return f"{op.y.scale:g} of {largest:g}", op.rescale[2].shift <= 0
+
+
+def rank_at_most(limit: int) -> Look:
+    return lambda op: (op.results[0].type.rank, op.results[0].type.rank <= limit)
+
+
+def tensor_shapes(op: Op) -> tuple[object, bool]:
+    shapes = [v.shape for v in (*op.operands, *op.results)]
+    wrong = [shape for shape in shapes if len(shape) > MAX_RANK or 0 in shape]
+    return list(wrong[0]) if wrong else "such shapes", not wrong
+
+
+def symmetric(value: Value) -> tuple[object, bool]:
+    zero_point = 0 if isinstance(value.type.quant, PerChannel) else value.zero_point
+    return zero_point, zero_point == 0
+
+
+def both_symmetric(op: Op) -> tuple[object, bool]:
+    assert isinstance(op, BatchMatmul)
+    found = [v.type.quant for v in (op.a, op.b)]
+    zero_points = [q.zero_point if isinstance(q, PerTensor) else None for q in found]
+    return " and ".join(map(str, zero_points)), zero_points == [0, 0]
+
+
+def short_stride(op: Op) -> tuple[object, bool]:
+    assert isinstance(op, TransposeConv2d)
+    limits = (min(MAX_TRANSPOSE_CONV_STRIDE, k) for k in op.kernel)
+    fits = all(s <= limit for s, limit in zip(op.stride, limits, strict=True))
+    return f"{op.stride} for a kernel of {op.kernel}", fits
+
+
+def little_padding(op: Op) -> tuple[object, bool]:
+    assert isinstance(op, TransposeConv2d)
+    fits = all(p < k for p, k in zip(op.padding, (*op.kernel, *op.kernel), strict=True))
+    return f"{op.padding} for a kernel of {op.kernel}", fits
+
+
+def resize_factor(op: Op) -> tuple[object, bool]:
+    """With aligned corners the distance between the outer pixels counts."""
+    assert isinstance(op, Resize)
+    less = int(op.align_corners)
+    axes = [(before - less, after - less) for before, after in zip(op.x.shape[1:3], op.size, strict=True)]
+    fits = all(before > 0 and after in [before * f for f in RESIZE_FACTORS] for before, after in axes)
+    return " and ".join(f"{after}/{before}" for before, after in axes), fits
+
+
+def resize_mode(op: Op) -> tuple[object, bool]:
+    assert isinstance(op, Resize)
+    found = "align_corners" if op.align_corners else "half_pixel" if op.half_pixel else "neither"
+    return found, (found == "neither") == isinstance(op, ResizeNearest)
+
+
+def softmax_rows(op: Op) -> tuple[object, bool]:
+    rows = math.prod(op.results[0].shape[:-1])
+    return rows, rows <= MAX_SOFTMAX_ROWS
