@@ -10,8 +10,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from example_graphs import side_by_side
 
+from example_graphs import side_by_side
 from pillion.devices.cortex_m import CORES
 from pillion.emitters.pte import emit
 from pillion.emitters.pte.table import TABLE

@@ -15,9 +15,10 @@ from pillion.emitters.pte.node import Call, View, image, plain
 from pillion.emitters.pte.writer import Writer
 from pillion.errors import PillionError
 from pillion.ir.graph import Graph
+from pillion.ir.numerics import Arithmetic
 from pillion.ir.types import Value
 from pillion.memory import MemoryPlan
-from pillion.ops import Add
+from pillion.ops import Add, Clamp, Segment
 from pillion.ops.samples import random_like, value
 
 pytest.importorskip("executorch", reason="pip install 'pillion[executorch]'")
@@ -36,7 +37,7 @@ def program_of(operator: str, args: tuple[object, ...], x: Value, y: Value, out:
 def test_layouts_that_the_library_mistakes_are_refused() -> None:
     x, y = value("x", (1, 3, 5, 2)), value("y", (1, 2, 3, 5))
     program = program_of("cortex_m::transpose.out", (image(x), (0, 3, 1, 2)), x, y, plain(y))
-    with pytest.raises(PillionError, match="cortex_m::transpose.out") as refusal:
+    with pytest.raises(PillionError, match=r"cortex_m::transpose\.out") as refusal:
         run_executorch(program, [random_like(x)])
     assert "contiguous" in refusal.value.rule
 
@@ -101,3 +102,37 @@ def test_a_program_runs_again_and_again() -> None:
     for seed in range(3):
         inputs = [random_like(v, seed) for v in graph.inputs]
         np.testing.assert_array_equal(run_executorch(program, inputs)[0], graph.reference(*inputs)[0])
+
+
+def segment_graph() -> Graph:
+    """An NPU segment of two inputs between two ops of the core."""
+    a, b, y = value("a", (1, 5, 3, 4)), value("b", (1, 5, 3, 4), 0.1, 5), value("y", (1, 5, 3, 4), 0.2, 3)
+    body = Graph("npu0", (a, b), (Add(a=a, b=b, y=y),), (y,), Arithmetic.TFLITE)
+    first, second, after, last = (
+        value("first", a.shape),
+        value("second", b.shape, 0.1, 5),
+        value("after", y.shape, 0.2, 3),
+        value("last", y.shape, 0.3, 1),
+    )
+    clamped = value("clamped", a.shape)
+    ops = (
+        Clamp(x=first, y=clamped, low=-100, high=90),
+        Segment(xs=(clamped, second), ys=(after,), body=body, device="neutron"),
+        Clamp(x=after, y=last),
+    )
+    return Graph("mixed", (first, second), ops, (last,))
+
+
+def test_segments_run_as_the_delegate() -> None:
+    graph = segment_graph()
+    program = emit(graph, CORES["cortex-m33"])
+    for seed in range(3):
+        inputs = [random_like(v, seed) for v in graph.inputs]
+        np.testing.assert_array_equal(run_executorch(program, inputs)[0], graph.reference(*inputs)[0])
+
+
+def test_code_for_the_npu_itself_does_not_run_here() -> None:
+    graph = segment_graph()
+    program = emit(graph, CORES["cortex-m33"], payloads=[bytes(64)])
+    with pytest.raises(PillionError, match="code for the NPU"):
+        run_executorch(program, [random_like(v) for v in graph.inputs])

@@ -7,6 +7,7 @@ import ctypes
 import os
 from collections.abc import Sequence
 from functools import cache
+from importlib import import_module
 from pathlib import Path
 from typing import Any
 
@@ -28,9 +29,8 @@ class Host:
     def __init__(self) -> None:
         wheel = find_wheel()
         plugin = build_plugin(wheel)
-        from executorch.runtime import Runtime
-
-        self.runtime: Any = Runtime.get()
+        self.module: Any = import_module("executorch.runtime")
+        self.runtime: Any = self.module.Runtime.get()
         self.library = load_plugin(plugin, wheel.libraries)
         # Python's own reference keeps the callback alive as long as the runtime may call it.
         self.runner = segment.RUNNER(segment.run)
@@ -51,11 +51,12 @@ class Host:
 
     def execute(self, program: bytes, inputs: Sequence[Array]) -> tuple[Array, ...]:
         import torch
-        from executorch.runtime import Verification
 
         tensors = [torch.from_numpy(np.array(x)) for x in inputs]
         try:
-            loaded = self.runtime.load_program(program, verification=Verification.InternalConsistency)
+            loaded = self.runtime.load_program(
+                program, verification=self.module.Verification.InternalConsistency
+            )
             outputs = loaded.load_method("forward").execute(tensors)
             return tuple(out.numpy().copy() for out in outputs)
         except (RuntimeError, ValueError) as error:

@@ -11,7 +11,7 @@ import numpy as np
 
 from pillion.errors import PillionError
 from pillion.ir.graph import Graph
-from pillion.ir.types import Array
+from pillion.ir.types import Array, Value
 
 
 class Buffer(ctypes.Structure):
@@ -61,7 +61,29 @@ def _inputs(graph: Graph, places: Sequence[Buffer]) -> list[Array]:
 
 @lru_cache(maxsize=64)
 def read(payload: bytes) -> Graph:
-    """The graph behind a payload: TFLite, as long as no NPU converter has been over it."""
+    """The graph behind a payload, inputs and outputs in the order of the program's arguments."""
+    from pillion.emitters.neutron.ir_payload import is_ir, parse_ir
     from pillion.importers.tflite import read as read_tflite
 
-    return read_tflite(payload)
+    if not is_ir(payload):
+        raise PillionError(
+            "a segment holds code for the NPU itself",
+            rule="on this computer a segment is TFLite under Pillion's mark",
+            help="compile without NXP's SDK to run the program here",
+        )
+    parsed = parse_ir(payload)
+    graph = read_tflite(parsed.tflite)
+    return graph.replace(
+        inputs=_in_order(graph.inputs, parsed.inputs), outputs=_in_order(graph.outputs, parsed.outputs)
+    )
+
+
+def _in_order(values: tuple[Value, ...], names: tuple[str, ...]) -> tuple[Value, ...]:
+    by_name = {v.name: v for v in values}
+    if set(by_name) != set(names):
+        raise PillionError(
+            "the names at a segment's border are not those of its graph",
+            rule=", ".join(names),
+            here=", ".join(by_name),
+        )
+    return tuple(by_name[name] for name in names)

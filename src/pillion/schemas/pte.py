@@ -132,7 +132,20 @@ class OptionalTensorList(Table):
 
 VALUES: dict[int, type[Table]] = dict(
     enumerate(
-        (Null, Int, Bool, Double, Tensor, String, IntList, DoubleList, BoolList, TensorList, OptionalTensorList), 1
+        (
+            Null,
+            Int,
+            Bool,
+            Double,
+            Tensor,
+            String,
+            IntList,
+            DoubleList,
+            BoolList,
+            TensorList,
+            OptionalTensorList,
+        ),
+        1,
     )
 )
 """What a value can be, by the format's number."""
@@ -176,7 +189,9 @@ class FreeCall(Table):
     value_index: int = scalar(0, "i")
 
 
-INSTRUCTIONS: dict[int, type[Table]] = dict(enumerate((KernelCall, DelegateCall, MoveCall, JumpFalseCall, FreeCall), 1))
+INSTRUCTIONS: dict[int, type[Table]] = dict(
+    enumerate((KernelCall, DelegateCall, MoveCall, JumpFalseCall, FreeCall), 1)
+)
 
 
 class Instruction(Table):

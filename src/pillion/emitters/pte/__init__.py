@@ -4,26 +4,43 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
 from typing import Literal
 
 from pillion.devices.cortex_m import Core
 from pillion.ir.graph import Graph
+from pillion.ops import Segment
 
 Runtime = Literal["1.4", "main"]
 
 
-def emit(graph: Graph, core: Core, runtime: Runtime = "1.4") -> bytes:
+def emit(
+    graph: Graph, core: Core, runtime: Runtime = "1.4", payloads: Sequence[bytes] | None = None
+) -> bytes:
     """The graph as a `.pte` file for a core.
 
     What is special to the core: the sizes of scratch tensors, and the form of linear's bias. `runtime` names the
-    ExecuTorch whose operators are called."""
+    ExecuTorch whose operators are called. `payloads` are for the NPU's segments, in running order; without them the
+    segments are TFLite under Pillion's mark, which only Pillion's executors run."""
     from pillion.emitters.pte.lower import lower
     from pillion.emitters.pte.node import Settings
     from pillion.emitters.pte.writer import Writer
 
-    lowered = lower(graph, Settings(graph.arithmetic, core.isa, runtime))
+    segments = [op.body for op in graph.ops if isinstance(op, Segment)]
+    raw = [_marked(body) for body in segments] if payloads is None else payloads
+    lowered = lower(
+        graph, Settings(graph.arithmetic, core.isa, runtime, dict(zip(segments, raw, strict=True)))
+    )
     record = {"core": core.name, "runtime": runtime, "model": graph.name}
     return Writer(lowered).program(json.dumps(record).encode())
+
+
+def _marked(body: Graph) -> bytes:
+    from pillion.emitters import tflite
+    from pillion.emitters.neutron import ir_payload
+
+    inputs, outputs = (tuple(v.name for v in values) for values in (body.inputs, body.outputs))
+    return ir_payload(tflite.emit(body), inputs, outputs)
 
 
 __all__ = ["Runtime", "emit"]

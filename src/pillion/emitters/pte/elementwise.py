@@ -145,12 +145,14 @@ def over_channels(a: View, b: View, y: View) -> Operands:
     """For kernels that repeat an operand only as a vector over the channels of an image: it is the last axes of the
     other one, seen as channels. Everything else is written out first."""
     for small, big, swap in ((b, a, False), (a, b, True)):
-        vector = _without_leading_ones(small.sizes)
-        if small.elements != y.elements == big.elements and _ends_with(y.sizes, vector):
+        if small.elements != y.elements == big.elements and _ends_with(
+            y.sizes, _without_leading_ones(small.sizes)
+        ):
             channels = small.elements
             rows = y.elements // channels
-            pair = (big.image(1, rows, 1, channels), small.image(1, 1, 1, channels))
-            return [], *(pair[::-1] if swap else pair), y.image(1, rows, 1, channels)
+            whole, vector = big.image(1, rows, 1, channels), small.image(1, 1, 1, channels)
+            first, second = (vector, whole) if swap else (whole, vector)
+            return [], first, second, y.image(1, rows, 1, channels)
     return _over_axes(a, b, y, lambda repeats: False)
 
 
@@ -160,14 +162,18 @@ def _over_axes(
     """Operands of one rank: as vectors where their shapes are equal, repeated by the kernel where it may, else written
     out by a call of their own."""
     if a.elements == b.elements == y.elements:
-        return [], *(view.reshaped(y.elements) for view in (a, b, y))
+        return [], flattened(a), flattened(b), flattened(y)
     a, b = (_of_rank(view, len(y.sizes)) for view in (a, b))
     one_is_whole = a.sizes == y.sizes or b.sizes == y.sizes
     calls: list[Call] = []
     if not (one_is_whole and may_repeat(y)):
         a, b = (repeated(view, y.sizes, calls) for view in (a, b))
-        return calls, *(view.reshaped(y.elements) for view in (a, b, y))
+        return calls, flattened(a), flattened(b), flattened(y)
     return calls, a, b, y
+
+
+def flattened(view: View) -> View:
+    return view.reshaped(view.elements)
 
 
 def _of_rank(view: View, rank: int) -> View:

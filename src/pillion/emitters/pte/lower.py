@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 from pillion.emitters.pte.movement import moves_nothing
 from pillion.emitters.pte.node import Call, Delegate, Settings, Temp, View
-from pillion.emitters.pte.table import calls
+from pillion.emitters.pte.table import steps
 from pillion.errors import PillionError
 from pillion.ir.graph import Graph, rewrite
 from pillion.ir.op import Op
@@ -37,7 +37,7 @@ def lower(graph: Graph, settings: Settings) -> Lowered:
     graph = without_copies(graph)
     if any(v.is_constant for v in graph.outputs):
         raise PillionError(f"an output of `{graph.name}` is a constant", rule="outputs depend on inputs")
-    per_op = {op: calls(op, settings) for op in graph.ops}
+    per_op = {op: steps(op, settings) for op in graph.ops}
     temps = {op: _temps(made) for op, made in per_op.items()}
     needs = {op: OpMemory(sum(_aligned(t.nbytes) for t in found)) for op, found in temps.items()}
     memory = plan_memory(graph, needs)

@@ -4,12 +4,14 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 
 import numpy as np
 
 from pillion.devices.cortex_m import Isa
 from pillion.errors import PillionError
+from pillion.ir.graph import Graph
 from pillion.ir.numerics import Arithmetic
 from pillion.ir.op import Op
 from pillion.ir.types import Array, DType, Shape, Value, constant
@@ -59,6 +61,8 @@ class Settings:
     isa: Isa
     runtime: str = "1.4"
     """Whose operators are called: ExecuTorch `1.4`, or its `main`, where avg_pool2d has one more argument."""
+    payloads: Mapping[Graph, bytes] = field(default_factory=dict)
+    """What the delegate is given for each segment's graph."""
 
 
 Arg = View | tuple[View, ...] | tuple[int, ...] | bool | int | float | None

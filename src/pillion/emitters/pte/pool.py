@@ -12,7 +12,6 @@ from pillion.emitters.pte.node import Call, Settings, View, bounds, image, plain
 from pillion.emitters.pte.node import scratch as bytes_for_kernel
 from pillion.ir.types import Sides
 from pillion.ops import AvgPool2d, MaxPool2d, Softmax
-from pillion.ops.pool import Pool
 
 SMALLEST = -128
 """What never is the largest of a window."""
@@ -20,7 +19,8 @@ SMALLEST = -128
 
 def max_pool2d(op: MaxPool2d, settings: Settings) -> list[Call]:
     """Padding that differs between the sides is written out first, as the smallest level."""
-    calls, x, padding = [], image(op.x), op.padding[:2]
+    calls: list[Call] = []
+    x, padding = image(op.x), op.padding[:2]
     if not _is_even(op):
         calls, x, padding = _padded(op, x)
     zero = op.x.zero_point
@@ -56,14 +56,14 @@ def avg_pool2d(op: AvgPool2d, settings: Settings) -> list[Call]:
     return [Call("cortex_m::quantized_avg_pool2d.out", args, image(op.y)), *clamped(op)]
 
 
-def _is_even(op: Pool) -> bool:
+def _is_even(op: AvgPool2d | MaxPool2d) -> bool:
     """Whether the same padding on both sides gives the same windows."""
     top, left, _, _ = op.padding
     even: Sides = (top, left, top, left)
     return dataclasses.replace(op, padding=even).output_shape == op.y.shape
 
 
-def _is_ceiled(op: Pool) -> bool:
+def _is_ceiled(op: AvgPool2d) -> bool:
     """Whether they are the windows of equal padding with the number of windows rounded up."""
     axes = zip(op.x.shape[1:3], op.kernel, op.stride, op.padding[:2], op.y.shape[1:3], strict=True)
     return all(_ceiled(*axis) == result for *axis, result in axes)

@@ -6,11 +6,11 @@ with other kernels or refuses. None is an op that is refused on purpose."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from pillion.emitters.pte import convolve, elementwise, matmul, movement, pool, reduce, resize
-from pillion.emitters.pte.node import Call, Settings, refusal
+from pillion.emitters.pte.node import Call, Delegate, Settings, plain, refusal
 from pillion.ir.op import Op
 from pillion.ops import (
     Add,
@@ -39,6 +39,7 @@ from pillion.ops import (
     Reshape,
     ResizeBilinear,
     ResizeNearest,
+    Segment,
     Slice,
     Softmax,
     Sub,
@@ -46,7 +47,18 @@ from pillion.ops import (
     TransposeConv2d,
 )
 
-Row = Callable[[Any, Settings], list[Call]]
+Step = Call | Delegate
+Row = Callable[[Any, Settings], Sequence[Step]]
+
+NPU_BACKEND = "NeutronBackend"
+"""The delegate's name in the runtime on the chip."""
+
+
+def segment(op: Segment, settings: Settings) -> list[Delegate]:
+    """What crosses the border is contiguous, as the payload says."""
+    inputs, outputs = tuple(map(plain, op.xs)), tuple(map(plain, op.ys))
+    return [Delegate(NPU_BACKEND, settings.payloads[op.body], (), inputs, outputs)]
+
 
 TABLE: Mapping[type[Op], Row | None] = {
     Conv2d: convolve.conv2d,
@@ -80,13 +92,14 @@ TABLE: Mapping[type[Op], Row | None] = {
     Slice: movement.slice_copy,
     Pad: movement.pad,
     Transpose: movement.transpose,
+    Segment: segment,
     # The result is another view of its operand's bytes.
     Reshape: lambda op, settings: [],
 }
 
 
-def calls(op: Op, settings: Settings) -> list[Call]:
-    """The kernel calls of an op, in order."""
+def steps(op: Op, settings: Settings) -> Sequence[Step]:
+    """The calls of an op, in order."""
     row = TABLE.get(type(op))
     if row is None:
         raise refusal(op, "the ExecuTorch runtime has kernels for it", op.kind, "write C: -o folder/")

@@ -11,7 +11,7 @@ from pillion.emitters.pte.lower import Lowered
 from pillion.emitters.pte.node import Arg, Call, Delegate, Temp, View
 from pillion.ir.types import Array, Value
 from pillion.schemas import pte as format
-from pillion.schemas.flatbuffer import pack
+from pillion.schemas.flatbuffer import Bytes, Table, pack
 from pillion.schemas.pte import ALIGNMENT, ScalarType
 
 SEGMENT_ALIGNMENT = 128
@@ -64,7 +64,7 @@ class Writer:
     def add(self, step: Call | Delegate) -> None:
         if isinstance(step, Delegate):
             args = [self.tensor(view) for view in step.views]
-            call: format.Table = format.DelegateCall(len(self.delegates), args)
+            call: Table = format.DelegateCall(len(self.delegates), args)
             self.delegates.append(step)
         else:
             number = self.operators.setdefault(step.operator, len(self.operators))
@@ -94,7 +94,7 @@ class Writer:
                 items = [self.argument(number) for number in arg]
                 return self.value(("ints", *items), format.IntList(items))
 
-    def value(self, key: Hashable, held: format.Table) -> int:
+    def value(self, key: Hashable, held: Table) -> int:
         if key not in self.numbers:
             self.numbers[key] = len(self.values)
             self.values.append(format.EValue(_tag(format.VALUES, held), held))
@@ -131,7 +131,7 @@ class Writer:
         )
 
 
-def _tag(classes: Mapping[int, type[format.Table]], held: format.Table) -> int:
+def _tag(classes: Mapping[int, type[Table]], held: Table) -> int:
     """The format's number for the class of a table."""
     return next(number for number, cls in classes.items() if isinstance(held, cls))
 
@@ -143,14 +143,18 @@ def _operator(name: str) -> format.Operator:
 
 def _delegate(index: int, delegate: Delegate) -> format.BackendDelegate:
     specs = [format.CompileSpec(key, _bytes(held)) for key, held in delegate.specs]
-    return format.BackendDelegate(delegate.backend, format.DataReference(format.Location.INLINE, index), specs)
+    return format.BackendDelegate(
+        delegate.backend, format.DataReference(format.Location.INLINE, index), specs
+    )
 
 
-def _bytes(raw: bytes) -> format.Bytes:
+def _bytes(raw: bytes) -> Bytes:
     return np.frombuffer(raw, np.uint8)
 
 
-def assemble(plan: format.ExecutionPlan, delegates: Sequence[Delegate], constants: Constants, record: bytes) -> bytes:
+def assemble(
+    plan: format.ExecutionPlan, delegates: Sequence[Delegate], constants: Constants, record: bytes
+) -> bytes:
     """Header, flatbuffer, then the segments: constants, and the record as named data."""
     length = len(constants.segment)
     start = -(-length // ALIGNMENT) * ALIGNMENT
