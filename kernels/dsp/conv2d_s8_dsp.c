@@ -21,15 +21,23 @@ static void widen_by_tap(const windows *s) {
     const pillion_conv2d_s8_dsp_params *const p = s->p;
     const int32_t fours = (int32_t)((uint32_t)p->in_c / 4);
     int32_t *blocks = s->dot.blocks;
-    for (int32_t ky = 0; ky < p->kernel_h * p->dilation_h; ky += p->dilation_h) {
-        for (int32_t kx = 0; kx < p->kernel_w * p->dilation_w; kx += p->dilation_w) {
-            const int8_t *x[3];
+    for (int32_t ky = 0; ky < p->kernel_h; ky++) {
+        const int8_t *x[3]; /* of the next taps */
+        int32_t column[3];
+        uint32_t columns[3]; /* of this row: none where it is outside */
+        for (int32_t i = 0; i < 3; i++) {
+            const int32_t row = s->w[i].top + ky * p->dilation_h;
+            column[i] = s->w[i].left;
+            columns[i] = is_inside(row, p->in_h) ? (uint32_t)p->in_w : 0;
+            x[i] = tap(s, row, column[i]);
+        }
+        for (int32_t kx = p->kernel_w; kx > 0; kx--) {
+            const int8_t *seen[3];
             for (int32_t i = 0; i < 3; i++) {
-                const int32_t row = s->w[i].top + ky;
-                const int32_t column = s->w[i].left + kx;
-                x[i] = is_inside(row, p->in_h) && is_inside(column, p->in_w) ? tap(s, row, column) : s->dot.rest;
+                seen[i] = (uint32_t)column[i] < columns[i] ? x[i] : s->dot.rest;
+                x[i] += p->dilation_w * p->in_c, column[i] += p->dilation_w;
             }
-            pillion_dsp_widen_3(x[0], x[1], x[2], blocks, fours, 1, 0);
+            pillion_dsp_widen_3(seen[0], seen[1], seen[2], blocks, fours, 1, 0);
             blocks += fours * PILLION_DSP_BLOCK_WORDS;
         }
     }

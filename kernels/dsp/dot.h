@@ -8,6 +8,14 @@
 /* Four inputs of three pixels as six words: of each pixel inputs 0 and 2, then of each pixel inputs 1 and 3. */
 #define PILLION_DSP_BLOCK_WORDS 6
 
+/* What the loop over the pairs keeps on its stack; the offsets are in its text. */
+typedef struct {
+    int8_t *y[3];          /*  0 */
+    const int32_t *x;      /* 12 */
+    const uint32_t *jumps; /* 16: where it goes on after each round, see dot_dsp.c */
+    const int32_t *end;    /* 20: of the stream */
+} pillion_dsp_pair_loop;
+
 /* A layer, as dot_dsp.c reads it. The output channels are computed in pairs A, B; the stream holds for each pair, with
  * c = bias - in_zp * sum(w) and round = (2 * out_zp + 1) << (right shift - 1):
  *   c_A + 256 * c_B, c_A, {256 * B + A of inputs 0 and 2, the same of inputs 1 and 3} x steps,
@@ -25,8 +33,8 @@ typedef struct {
     /* From here on set by pillion_dsp_dot_begin: */
     int32_t second, third; /* from the first pixel to the others in y; of one or two the last stands there again */
     int32_t *blocks;       /* the start of scratch */
-    uint32_t *jumps;       /* where the loop goes on after each round, see dot_dsp.c */
-    void *rest;            /* of scratch */
+    void *rest;            /* of scratch, behind the jumps */
+    pillion_dsp_pair_loop loop;
 } pillion_dsp_dot;
 
 #define PILLION_DSP_DOT(p)                                                                                       \
@@ -37,7 +45,7 @@ typedef struct {
 void pillion_dsp_dot_begin(pillion_dsp_dot *dot, int32_t pixels, void *scratch);
 
 /* All output channels of three pixels, whose widened inputs are in the blocks. */
-void pillion_dsp_dot_3(const pillion_dsp_dot *dot, int8_t *y);
+void pillion_dsp_dot_3(pillion_dsp_dot *dot, int8_t *y);
 
 /* Widens three pixels into blocks: `rows` pieces of 4 * fours bytes (not none), the next of which begin `skip` bytes
  * after the end of those before. */

@@ -14,14 +14,6 @@
 
 #if PILLION_HAS_DSP
 
-/* What the inner loop keeps on its stack; the offsets are in its text. */
-typedef struct {
-    int8_t *y[3];          /*  0 */
-    const int32_t *x;      /* 12 */
-    const uint32_t *jumps; /* 16 */
-    const int32_t *end;    /* 20: of the stream */
-} pair_loop;
-
 #define UNROLLED 8 /* steps to a round; the .rept below */
 #define STEP_BYTES 64
 
@@ -68,7 +60,7 @@ extern const uint8_t pillion_dsp_dot_steps[], pillion_dsp_dot_requantize[], pill
 /* Register by register because all fourteen are taken: the loop's own state lives on the stack, and lr walks through
  * the addresses at which the loop goes on: into the steps of the first round, back to them for each of the others, and
  * at last to one of the two requantizations. */
-ASM_FUNCTION static const int32_t *pairs_of_channels(UNUSED const pair_loop *loop, UNUSED const int32_t *stream) {
+ASM_FUNCTION static const int32_t *pairs_of_channels(UNUSED const pillion_dsp_pair_loop *loop, UNUSED const int32_t *stream) {
     __asm volatile("push {r4-r11, lr}\n"
                    "mov r12, r1\n"
                    "ldmia r0, {r1-r6}\n"
@@ -114,8 +106,8 @@ void pillion_dsp_dot_begin(pillion_dsp_dot *dot, int32_t pixels, void *scratch) 
     dot->second = pixels > 1 ? dot->out_c : 0;
     dot->third = dot->second + (pixels > 2 ? dot->out_c : 0);
     dot->blocks = scratch;
-    dot->jumps = (uint32_t *)(dot->blocks + dot->steps * PILLION_DSP_BLOCK_WORDS);
-    uint32_t *jump = dot->jumps;
+    uint32_t *jump = (uint32_t *)(dot->blocks + dot->steps * PILLION_DSP_BLOCK_WORDS);
+    dot->loop.x = dot->blocks, dot->loop.jumps = jump;
     for (int32_t looped = dot->steps - 1; looped > 0;) {
         const int32_t first = (looped - 1) % UNROLLED + 1; /* all rounds after the first are whole ones */
         *jump++ = thumb(pillion_dsp_dot_steps + (UNROLLED - first) * STEP_BYTES);
@@ -135,7 +127,7 @@ static void repeat_inputs(const pillion_dsp_dot *dot, int16_t *blocks) {
 }
 
 /* Two results of three pixels each, of which only the first has a place in y. */
-static void lone_channel(pair_loop *loop, const int32_t *stream) {
+static void lone_channel(pillion_dsp_pair_loop *loop, const int32_t *stream) {
     int8_t results[6];
     int8_t *const y[3] = {loop->y[0], loop->y[1], loop->y[2]};
     for (int32_t i = 0; i < 3; i++) {
@@ -147,28 +139,26 @@ static void lone_channel(pair_loop *loop, const int32_t *stream) {
     }
 }
 
-void pillion_dsp_dot_3(const pillion_dsp_dot *dot, int8_t *y) {
+void pillion_dsp_dot_3(pillion_dsp_dot *dot, int8_t *y) {
     if (dot->repeat_count != 0) {
         repeat_inputs(dot, (int16_t *)dot->blocks);
     }
-    pair_loop loop = {.x = dot->blocks, .jumps = dot->jumps};
-    const int32_t pair_words = 7 + 2 * dot->steps;
+    pillion_dsp_pair_loop *const loop = &dot->loop;
     const int32_t *stream = dot->stream;
     const uint16_t *run = dot->runs;
-    const uint16_t *const end = run + 2 * dot->run_count;
-    for (; run < end; run += 2) {
-        loop.y[0] = y + run[0], loop.y[1] = loop.y[0] + dot->second, loop.y[2] = loop.y[0] + dot->third;
-        loop.end = stream + run[1] * pair_words;
-        if (dot->lone != 0 && run + 2 == end) {
-            lone_channel(&loop, stream);
+    for (int32_t runs = dot->run_count; runs > 0; runs--, run += 2) {
+        loop->y[0] = y + run[0], loop->y[1] = loop->y[0] + dot->second, loop->y[2] = loop->y[0] + dot->third;
+        loop->end = stream + run[1] * (7 + 2 * dot->steps);
+        if (dot->lone != 0 && runs == 1) {
+            lone_channel(loop, stream);
         } else {
-            stream = pairs_of_channels(&loop, stream);
+            stream = pairs_of_channels(loop, stream);
         }
     }
 }
 
-/* r0-r2 pixels, r3 blocks, r4-r9 one block: of each pixel inputs 0 and 2, then 1 and 3; r10 fours, r11 rows, r12 skip,
- * lr rounds of two blocks. An odd number of blocks enters in the middle. */
+/* r0-r2 pixels, r3 blocks, r4-r9 one block: of each pixel inputs 0 and 2, then 1 and 3; r10 rounds of four blocks, r11
+ * rows, r12 skip, lr rounds left. The first round of a row enters where it must; that address is on the stack. */
 #define WIDEN                      \
     "ldr r7, [r0], #4\n"           \
     "ldr r8, [r1], #4\n"           \
@@ -186,19 +176,30 @@ ASM_FUNCTION void pillion_dsp_widen_3(UNUSED const int8_t *x0, UNUSED const int8
     __asm volatile("push {r4-r11, lr}\n"
                    "ldrd r10, r11, [sp, #36]\n"
                    "ldr r12, [sp, #44]\n"
-                   "add r10, r10, #1\n"
+                   "rsb r4, r10, #0\n"
+                   "and r4, r4, #3\n"
+                   "adr r5, 2f\n"
+                   "mov r6, #40\n" /* bytes of one WIDEN */
+                   "mla r4, r4, r6, r5\n"
+                   "orr r4, r4, #1\n"
+                   "push {r4}\n"
+                   "add r10, r10, #3\n"
+                   "lsr r10, r10, #2\n"
                    "1:\n"
-                   "lsrs lr, r10, #1\n"
-                   "bcc 3f\n"
-                   "2:\n" WIDEN "3:\n" WIDEN
+                   "mov lr, r10\n"
+                   "ldr pc, [sp]\n"
+                   ".balign 4\n"
+                   "2:\n"
+                   ".rept 4\n" WIDEN ".endr\n"
                    "subs lr, lr, #1\n"
-                   "bne 2b\n"
+                   "bne.w 2b\n"
                    "subs r11, r11, #1\n"
                    "itttt ne\n"
                    "addne r0, r0, r12\n"
                    "addne r1, r1, r12\n"
                    "addne r2, r2, r12\n"
                    "bne 1b\n"
+                   "add sp, sp, #4\n"
                    "pop {r4-r11, pc}\n");
 }
 #endif

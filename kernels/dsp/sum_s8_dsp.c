@@ -5,14 +5,14 @@
 
 #if PILLION_HAS_DSP
 
-#define ONE                       \
+#define SUM                       \
     "ldrsb %3, [%0], #1\n\t"      \
     "ldrsb %4, [%1], #1\n\t"      \
     "mla %3, %3, %5, %7\n\t"      \
-    "mla %3, %4, %6, %3\n\t"      \
-    "asr %3, %3, %8\n\t"          \
-    "ssat %3, #8, %3\n\t"         \
-    "strb %3, [%2], #1\n\t"
+    "mla %3, %4, %6, %3\n\t"
+#define STORE "strb %3, [%2], #1\n\t"
+#define ONE SUM "asr %3, %3, %8\n\tssat %3, #8, %3\n\t" STORE
+#define ONE_BY_21 SUM "ssat %3, #8, %3, asr #21\n\t" STORE /* the shift that the compiler finds nearly always */
 
 void pillion_sum_s8_dsp(const pillion_sum_s8_dsp_params *p, const int8_t *x1, const int8_t *x2, int8_t *y, void *scratch) {
     (void)scratch;
@@ -20,10 +20,10 @@ void pillion_sum_s8_dsp(const pillion_sum_s8_dsp_params *p, const int8_t *x1, co
     int32_t t, u;
     for (int32_t row = p->rows; row > 0; row--, x2 -= p->count) {
         int32_t left = p->count;
-        for (; left >= 4; left -= 4) {
-            __asm volatile(ONE ONE ONE ONE
+        for (; left >= 4 && shift == 21; left -= 4) {
+            __asm volatile(ONE_BY_21 ONE_BY_21 ONE_BY_21 ONE_BY_21
                            : "+r"(x1), "+r"(x2), "+r"(y), "=&r"(t), "=&r"(u)
-                           : "r"(a), "r"(b), "r"(c), "r"(shift)
+                           : "r"(a), "r"(b), "r"(c)
                            : "memory");
         }
         for (; left > 0; left--) {

@@ -48,23 +48,34 @@ static inline void start_at(windows *s, int32_t pixel) {
     s->left_of_row = p->out_w - ox;
 }
 
+static inline void next_window(windows *s) {
+    s->next.left += s->p->stride_w;
+    if (--s->left_of_row == 0) {
+        s->left_of_row = s->p->out_w, s->next.left = -s->p->pad_left, s->next.top += s->p->stride_h;
+    }
+}
+
 /* The next three of `pixels` windows; where these are fewer, the last one again. */
 static inline void take_three(windows *s, int32_t pixels) {
-    const pillion_conv2d_s8_dsp_params *const p = s->p;
-    window next = s->next;
-    int32_t left_of_row = s->left_of_row;
-    for (int32_t i = 0; i < 3; i++) {
-        s->w[i] = next;
-        if (--pixels > 0) {
-            next.left += p->stride_w;
-            if (--left_of_row == 0) {
-                left_of_row = p->out_w, next.left = -p->pad_left, next.top += p->stride_h;
+    window *const w = s->w;
+    w[0] = s->next;
+    if (s->left_of_row > 3) { /* nothing to look out for */
+        const int32_t step = s->p->stride_w;
+        w[1].top = w[2].top = w[0].top;
+        w[1].left = w[0].left + step, w[2].left = w[1].left + step, s->next.left = w[2].left + step;
+        s->left_of_row -= 3;
+    } else {
+        for (int32_t i = 1; i < 4; i++) {
+            if (i < pixels) {
+                next_window(s);
+            }
+            if (i < 3) {
+                w[i] = s->next;
             }
         }
     }
-    s->next = next, s->left_of_row = left_of_row;
-    const int rows = s->w[0].top >= 0 && s->w[2].top <= s->last_top;
-    const int columns = s->w[0].left >= 0 && s->w[2].left <= s->last_left && s->w[0].top == s->w[2].top;
+    const int rows = w[0].top >= 0 && w[2].top <= s->last_top;
+    const int columns = w[0].left >= 0 && w[2].left <= s->last_left && w[0].top == w[2].top;
     s->inside = rows && (columns || s->columns_inside);
 }
 

@@ -35,9 +35,13 @@ typedef struct {
     int32_t run_count, repeat_count, lone, steps, out_c, rectified;
     int32_t batch, in_h, in_w, in_c, out_h, out_w;
     int32_t kernel_h, kernel_w, stride_h, stride_w, dilation_h, dilation_w, pad_top, pad_left;
-    int32_t in_zp, low, high;
+    int32_t in_zp, low, high, ring_rows;
 } pillion_conv2d_s8_dsp_params;
 void pillion_conv2d_s8_dsp(const pillion_conv2d_s8_dsp_params *p, const int8_t *x, int8_t *y, void *scratch);
+
+/* The same, with each row of the image widened once, into a ring of so many rows; no dilation. */
+typedef pillion_conv2d_s8_dsp_params pillion_conv2d_ring_s8_dsp_params;
+void pillion_conv2d_ring_s8_dsp(const pillion_conv2d_ring_s8_dsp_params *p, const int8_t *x, int8_t *y, void *scratch);
 
 /* The same for any number of input channels: first layers, with one or three. */
 typedef pillion_conv2d_s8_dsp_params pillion_conv2d_thin_s8_dsp_params;

@@ -20,6 +20,8 @@ from pillion.ops.linear import Linear
 
 BLOCK_BYTES = 24
 """Four inputs of three pixels, widened."""
+SMALL_RING = 8192
+"""Bytes that a ring of widened rows may always take."""
 STEPS_OF_ROUND = 8
 """Blocks that the loop over them takes before it looks where to go on."""
 
@@ -36,10 +38,11 @@ DEPTHWISE_WINDOWS: dict[str, Window | None] = {
 
 CONV_1X1 = routine("conv2d_1x1", "dot", "clamp")
 CONV = routine("conv2d", "dot", "clamp")
+CONV_RING = routine("conv2d_ring", "dot", "clamp")
 CONV_THIN = routine("conv2d_thin", "dot", "clamp")
 LINEAR = routine("linear", "clamp")
 DEPTHWISE = {name: routine(name, "depthwise", "clamp") for name in DEPTHWISE_WINDOWS}
-ROUTINES = (CONV_1X1, CONV, CONV_THIN, LINEAR, *DEPTHWISE.values())
+ROUTINES = (CONV_1X1, CONV, CONV_RING, CONV_THIN, LINEAR, *DEPTHWISE.values())
 
 
 def channels_of(op: Convolution) -> Channels:
@@ -92,8 +95,29 @@ def geometry(op: Convolution) -> Params:
     return {**sizes, **window, "pad_top": op.padding[0], "pad_left": op.padding[1]}
 
 
+def ring_rows(op: Conv2d) -> int:
+    """Rows of the padded image that the windows of three neighbouring outputs touch."""
+    between = 2 if op.y.shape[2] == 1 else 1
+    return op.kernel[0] + between * op.stride[0]
+
+
+def ring_bytes(op: Conv2d) -> int:
+    columns = (op.y.shape[2] - 1) * op.stride[1] + op.kernel[1]
+    return 2 * ring_rows(op) * columns * op.in_channels
+
+
+def takes_ring(op: Conv2d, arithmetic: Arithmetic) -> tuple[Verdict, ...]:
+    """Worth it where the ring is small beside the image."""
+    most, size = max(SMALL_RING, (op.x.type.size_bytes + op.y.type.size_bytes) // 8), ring_bytes(op)
+    return (
+        Verdict("dilation", op.dilation == (1, 1), "1", str(op.dilation)),
+        Verdict("ring", size <= most, f"at most {most} bytes", str(size)),
+        *takes_conv(op, arithmetic),
+    )
+
+
 def calls_window(op: Conv2d, routine: Routine, channels: Channels) -> tuple[Call, ...]:
-    last = {"in_zp": op.x.zero_point, "low": op.low, "high": op.high}
+    last = {"in_zp": op.x.zero_point, "low": op.low, "high": op.high, "ring_rows": ring_rows(op)}
     return (Call(routine, {**dsp_pack.pack_dot(channels, op.low), **geometry(op), **last}, (op.x,), op.y),)
 
 
@@ -110,6 +134,14 @@ def thin_channels(op: Conv2d) -> Channels:
 
 def calls_conv(op: Conv2d, arithmetic: Arithmetic) -> tuple[Call, ...]:
     return calls_window(op, CONV, channels_of(op))
+
+
+def calls_ring(op: Conv2d, arithmetic: Arithmetic) -> tuple[Call, ...]:
+    return calls_window(op, CONV_RING, channels_of(op))
+
+
+def scratch_ring(op: Conv2d) -> int:
+    return scratch_1x1(op) + ring_bytes(op)
 
 
 def calls_thin(op: Conv2d, arithmetic: Arithmetic) -> tuple[Call, ...]:
@@ -226,6 +258,7 @@ def scratch_linear(op: Linear) -> int:
 
 KERNELS: tuple[Kernel, ...] = (
     row("conv2d_1x1", Conv2d, calls_1x1, takes_1x1, scratch_1x1),
+    row("conv2d_ring", Conv2d, calls_ring, takes_ring, scratch_ring),
     row("conv2d", Conv2d, calls_conv, takes_conv, scratch_conv),
     row("conv2d_thin", Conv2d, calls_thin, takes_thin, scratch_thin),
     row("linear", Linear, calls_linear, takes_linear, scratch_linear),
