@@ -129,6 +129,9 @@ def run(
         Optional[list[Path]], typer.Option("-o", "--output", help="A .npy file for each output.")
     ] = None,
     profile: Annotated[bool, typer.Option(help="Count instructions and show memory (boards only).")] = False,
+    native: Annotated[
+        bool, typer.Option("--native", help="On the host: compile for exactly this processor.")
+    ] = False,
     timeout: Annotated[float, typer.Option(help="Seconds after which a board is stopped.")] = 60.0,
     as_json: JsonOption = False,
 ) -> None:
@@ -146,7 +149,7 @@ def run(
         )
     manifest = read_manifest(program)
     arrays = build.read_inputs(input or [], manifest)
-    result = run_project(program, arrays, on, profile=profile, timeout=timeout)
+    result = run_project(program, arrays, on, profile=profile, timeout=timeout, native=native)
     build.write_outputs(output or [], result.outputs)
     report.show(report.ran(manifest, on, result), as_json)
 

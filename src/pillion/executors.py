@@ -58,12 +58,13 @@ def run_project(
     *,
     profile: bool = False,
     timeout: float = TIMEOUT_SECONDS,
+    native: bool = False,
 ) -> RunResult:
-    """Runs a C project on this computer or on a board."""
+    """Runs a C project on this computer or on a board. `native` uses all that this processor has: the same bytes, sooner."""
     manifest = read_manifest(folder)
     check_arrays(manifest["inputs"], inputs)
     if on == HOST:
-        return RunResult(_run_host(folder, manifest, inputs))
+        return RunResult(_run_host(folder, manifest, inputs, native))
     return _run_board(folder, manifest, inputs, on, profile, timeout)
 
 
@@ -84,10 +85,12 @@ def check_arrays(wanted: Sequence[Mapping[str, Any]], inputs: Sequence[Array]) -
             )
 
 
-def _run_host(folder: Path, manifest: Mapping[str, Any], inputs: Sequence[Array]) -> tuple[Array, ...]:
+def _run_host(
+    folder: Path, manifest: Mapping[str, Any], inputs: Sequence[Array], native: bool
+) -> tuple[Array, ...]:
     from pillion.boards.host import HostModel
 
-    raw = HostModel(host_folder(folder)).run([np.ascontiguousarray(x).tobytes() for x in inputs])
+    raw = HostModel(host_folder(folder), native=native).run([np.ascontiguousarray(x).tobytes() for x in inputs])
     return _arrays(manifest["outputs"], raw)
 
 

@@ -158,9 +158,13 @@ def show_rows(rows: Sequence[Mapping[str, Any]], columns: Sequence[str], as_json
     print(json.dumps(list(rows), indent=2) if as_json else table(rows, columns))
 
 
+WHOLE = frozenset({"summary", "wanted", "flip"})
+"""Columns of sentences, which are never shortened."""
+
+
 def table(rows: Sequence[Mapping[str, Any]], columns: Sequence[str]) -> str:
     """Rows in aligned columns; numbers to the right."""
-    cells = [[_cell(row.get(c)) for c in columns] for row in rows]
+    cells = [[_cell(row.get(c)) if c in WHOLE else _shortened(_cell(row.get(c))) for c in columns] for row in rows]
     widths = [
         max(len(c), *(len(row[i]) for row in cells), 0) if cells else len(c) for i, c in enumerate(columns)
     ]
@@ -174,6 +178,10 @@ def table(rows: Sequence[Mapping[str, Any]], columns: Sequence[str]) -> str:
     )
 
 
+LONGEST_NAME = 44
+"""Of a cell of text; the end of a name tells more than its beginning."""
+
+
 def _cell(value: Any) -> str:
     if value is None:
         return "–"
@@ -184,3 +192,7 @@ def _cell(value: Any) -> str:
     if isinstance(value, float):
         return f"{value:.4g}"
     return ", ".join(map(str, value)) if isinstance(value, list) else str(value)
+
+
+def _shortened(cell: str) -> str:
+    return cell if len(cell) <= LONGEST_NAME else "…" + cell[1 - LONGEST_NAME :]

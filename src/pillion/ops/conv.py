@@ -87,12 +87,12 @@ class Convolution(Op):
     def check(self) -> None:
         want_rank(self, self.x, 4)
         want_rank(self, self.weights, 4)
+        if min(*self.stride, *self.dilation) < 1 or min(self.padding) < 0:
+            raise self.refuse("strides and dilations are positive, paddings not negative", self.attributes)
         if min(self.output_shape[1:3]) < 1:
             raise self.refuse(
                 "the window fits into the padded image", f"image {self.x.shape[1:3]}, kernel {self.kernel}"
             )
-        if min(*self.stride, *self.dilation) < 1 or min(self.padding) < 0:
-            raise self.refuse("strides and dilations are positive, paddings not negative", self.attributes)
         if self.bias.shape != (self.weights_out_channels,):
             raise self.refuse(
                 f"one bias for each of {self.weights_out_channels} channels", list(self.bias.shape)

@@ -120,7 +120,7 @@ class Concat(Movement):
 
     def infer(self) -> TensorType:
         first = self.xs[0].shape if self.xs else ()
-        rests = {(v.dtype, _without(v.shape, self.axis)) for v in self.xs}
+        rests = {(v.dtype, v.type.rank, _without(v.shape, self.axis)) for v in self.xs}
         if len(rests) != 1 or not 0 <= self.axis < len(first):
             raise self.refuse(f"operands agree in type and in all axes but {self.axis}", list(self.xs))
         whole = sum(v.shape[self.axis] for v in self.xs)
