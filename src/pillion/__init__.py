@@ -16,11 +16,12 @@ from pillion.errors import PillionError
 if TYPE_CHECKING:
     from pillion.compiler import compile
     from pillion.program import Program
+    from pillion.training import prepare_qat
 
 __version__ = "0.1.0"
-__all__ = ["PillionError", "Program", "__version__", "compile"]
+__all__ = ["PillionError", "Program", "__version__", "compile", "prepare_qat"]
 
-_LAZY = {"compile": "pillion.compiler", "Program": "pillion.program"}
+_LAZY = {"compile": "pillion.compiler", "Program": "pillion.program", "prepare_qat": "pillion.training"}
 
 
 def __getattr__(name: str) -> Any:

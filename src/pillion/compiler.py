@@ -51,10 +51,11 @@ def compile(
 
     `placement` keeps ops on the CPU or demands the NPU for all; `progress` hears of every calibration sample; `watch` sees the graph after each pass."""
     from pillion.importers.torch_export import import_program
-    from pillion.quantize import ptq
+    from pillion.quantize import QatModule, finish_training, ptq
 
     chip = find_target(target)
-    quantized = ptq(model, tuple(example_inputs), calibrate, progress, chip.quantization)
+    quantize = finish_training if isinstance(model, QatModule) else ptq
+    quantized = quantize(model, tuple(example_inputs), calibrate, progress, chip.quantization)
     graph = import_program(
         quantized.graph_module, name or type(model).__name__.lower(), nhwc=io_layout == "nhwc"
     )

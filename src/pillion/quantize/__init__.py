@@ -2,12 +2,14 @@
 """From a float module to an int8 graph: everything that must happen in torch.
 
     program = ptq(model, example_inputs, calibrate=batches)
+    module = prepare_qat(model, example_inputs)               then train it, then
+    program = finish_training(module, example_inputs)
     program.graph_module    what the importer reads
     program.float_ops       what stays in float, where, and why
 
 The stages, a file each: `normalize` rewrites the exported graph so that each thing is written in one way (its imports are the
 list of passes); `annotate` plans from the rules of the ops (`table`) who has which parameters and writes torch's annotations;
-torch observes and converts (`ptq`).
+torch observes and converts (`ptq`), or simulates rounding while the model is trained (`qat`).
 
 The result is a `torch.fx.GraphModule`, not an ExportedProgram: exporting a second time would take longer than all of
 quantization, and there is nothing to learn from it. In its graph
@@ -41,6 +43,7 @@ from pillion.quantize.graph import constant_of, evaluate_unary, module_of, shape
 from pillion.quantize.normalize import normalize
 from pillion.quantize.program import DEQUANTIZE, QUANTIZE, QuantizedProgram
 from pillion.quantize.ptq import ptq
+from pillion.quantize.qat import QatModule, finish_training, prepare_qat
 from pillion.quantize.table import RULES, Rule, function_of
 
 __all__ = [
@@ -50,17 +53,20 @@ __all__ = [
     "CalibrationData",
     "FloatOp",
     "PillionQuantizer",
+    "QatModule",
     "QuantizedProgram",
     "Rule",
     "Wishes",
     "constant_of",
     "evaluate_unary",
     "export",
+    "finish_training",
     "fold_batch_norms",
     "function_of",
     "load_calibration",
     "module_of",
     "normalize",
+    "prepare_qat",
     "ptq",
     "shape_of",
     "source_line",

@@ -20,10 +20,12 @@ from torchao.quantization.pt2e.quantizer.quantizer import Q_ANNOTATION_KEY
 
 from pillion.ir.op import Quantization
 from pillion.ir.wishes import Wishes
+from pillion.quantize.functional import DROPOUTS
 from pillion.quantize.graph import (
     aten,
     calls,
     constant_of,
+    is_constant,
     is_tensor,
     module_of,
     named_argument,
@@ -31,7 +33,9 @@ from pillion.quantize.graph import (
     source_line,
     value_of,
 )
+from pillion.quantize.norm_training import simulated_layer
 from pillion.quantize.sharing import Sharing, Site
+from pillion.quantize.simulation import batch_norm
 from pillion.quantize.specs import Specs
 from pillion.quantize.table import REASONS, RULES, Rule
 
@@ -86,7 +90,7 @@ class Plan:
 def plan_of(model: GraphModule, wishes: Wishes) -> Plan:
     plan = Plan()
     for node in calls(model.graph):
-        if handles_reals(node):
+        if handles_reals(node) and not is_constant(node) and node.target not in DROPOUTS:
             reason = _reason(node)
             if reason:
                 plan.reasons[node] = reason
@@ -108,6 +112,13 @@ def _is_real(node: Node) -> bool:
     value = value_of(node)
     values = value if isinstance(value, (tuple, list)) else (value,)
     return any(isinstance(v, torch.Tensor) and v.is_floating_point() for v in values)
+
+
+def _source(operand: Node) -> Node:
+    """Where an operand comes from: dropouts, which there are only in training, do not count."""
+    while operand.target in DROPOUTS:
+        operand = operand.all_input_nodes[0]
+    return operand
 
 
 def _reason(node: Node) -> str:
@@ -159,16 +170,19 @@ def _leave_moves_between_floats(plan: Plan) -> None:
 
 
 def _gives_range_away(node: Node, plan: Plan) -> bool:
+    """To a clamp, or to the batch norm that will be folded into it."""
     user = single_user(node)
-    return plan.rules[node].takes_clamp and user in plan.rules and user.target in CLAMPS
+    if user is None or user not in plan.rules or not plan.rules[node].takes_clamp:
+        return False
+    return user.target in CLAMPS or (user.target is batch_norm and simulated_layer(user) is node)
 
 
 def _share(node: Node, plan: Plan, wishes: Wishes) -> None:
     """Enters a call's operands and result into the groups."""
     rule, sharing = plan.rules[node], plan.sharing
     operands = [n for n in operands_of(node, rule) if n not in plan.fused]
-    for operand in operands:
-        if constant_of(operand) is None:
+    for operand in map(_source, operands):
+        if not is_constant(operand):
             sharing.add(operand)
     if rule.quantization is Quantization.SHARED or rule.kind in wishes.shared:
         _share_all(node, operands, sharing)
@@ -181,28 +195,28 @@ def _share(node: Node, plan: Plan, wishes: Wishes) -> None:
 def _read_each(node: Node, operands: list[Node], sharing: Sharing, *, symmetric: bool) -> None:
     """Operands are read as they were made, unless they would have to be symmetric and are not."""
     for operand in operands:
-        edge = (operand, node)
-        made = sharing.group(operand).fixed if operand in sharing else None
+        edge, source = (operand, node), _source(operand)
+        made = sharing.group(source).fixed if source in sharing else None
         sharing.add(edge)
-        if operand in sharing and not (symmetric and made):
-            sharing.join(operand, edge)
+        if source in sharing and not (symmetric and made):
+            sharing.join(source, edge)
         sharing.group(edge).symmetric |= symmetric
 
 
 def _share_all(node: Node, operands: list[Node], sharing: Sharing) -> None:
     """Operands and result have one group; operands with other fixed parameters are requantized where they are read."""
-    fixed = {sharing.group(operand).fixed for operand in operands if operand in sharing}
+    fixed = {sharing.group(source).fixed for source in map(_source, operands) if source in sharing}
     common = fixed.pop() if len(fixed) == 1 else None
     if common is not None and not _holds(common, node, operands):
         common = None
     sharing.add(node, common)
     for operand in operands:
-        edge = (operand, node)
+        edge, source = (operand, node), _source(operand)
         if edge not in sharing:
             sharing.add(edge, common)
         sharing.join(node, edge)
-        if operand in sharing and sharing.group(operand).fixed == common:
-            sharing.join(operand, node)
+        if source in sharing and sharing.group(source).fixed == common:
+            sharing.join(source, node)
 
 
 def _holds(fixed: tuple[float, int], node: Node, operands: list[Node]) -> bool:
@@ -236,7 +250,7 @@ class Annotator:
         rule = self.plan.rules.get(node)
         if rule is not None:
             for operand in operands_of(node, rule):
-                if (operand, node) in self.plan.sharing:
+                if (operand, node) in self.plan.sharing and not self._is_dropped_out(operand, node):
                     inputs[operand] = self._spec((operand, node))
             if rule.weight is not None:
                 weight: Any = node.args[rule.weight]
@@ -244,6 +258,15 @@ class Annotator:
                 inputs[weight] = self._weight_spec(weight, node, axis)
         output = self._spec(node) if node in self.plan.sharing else None
         return QuantizationAnnotation(inputs, output, allow_implicit_sharing=False, _annotated=True)
+
+    def _is_dropped_out(self, operand: Node, node: Node) -> bool:
+        """What a dropout gives is rounded already, and its larger values are not those of the device."""
+        source, sharing = _source(operand), self.plan.sharing
+        return (
+            source is not operand
+            and source in sharing
+            and sharing.root(source) == sharing.root((operand, node))
+        )
 
     def _spec(self, site: Site) -> QuantizationSpecBase:
         root = self.plan.sharing.root(site)

@@ -14,7 +14,6 @@ from dataclasses import dataclass
 from operator import getitem
 from typing import Any
 
-import torch
 from torch import Tensor
 from torch.fx import GraphModule, Node
 
@@ -29,6 +28,7 @@ from pillion.quantize.graph import (
     replace,
     shape_of,
 )
+from pillion.quantize.simulation import batch_norm, factor, scale_weight
 
 LAYERS: dict[Any, int] = {
     aten.linear.default: 2,
@@ -43,6 +43,8 @@ LAYERS: dict[Any, int] = {
 TRANSPOSED = frozenset(
     {aten.conv_transpose1d.default, aten.conv_transpose2d.input, aten.conv_transpose3d.input}
 )
+
+NORMS = frozenset({aten.batch_norm.default, batch_norm})
 
 
 @dataclass(frozen=True)
@@ -61,7 +63,7 @@ def fold_batch_norms(module: GraphModule) -> bool:
     ]  # before the first one changes the graph
     for norm, affine, layer in plans:
         if affine is None:
-            replace(norm, _native(norm))
+            replace(norm, under_native_name(norm))
         elif layer is not None:
             replace(norm, _fold(module, layer, affine))
         else:
@@ -71,7 +73,7 @@ def fold_batch_norms(module: GraphModule) -> bool:
     return bool(norms)
 
 
-def _native(norm: Node) -> Node:
+def under_native_name(norm: Node) -> Node:
     """The same under a name that torchao's own folding, which does not ask for statistics, passes by."""
     x, weight, bias, mean, variance, training, momentum, eps = (argument(norm, i) for i in range(8))
     whole = call(
@@ -83,14 +85,13 @@ def _native(norm: Node) -> Node:
 def affine_of(norm: Node) -> Affine | None:
     """Factor and offset of a norm, None if they depend on the batch (no running statistics, or training)."""
     weight, bias, mean, variance = (constant_of(argument(norm, i)) for i in range(1, 5))
-    if mean is None or variance is None or named_argument(norm, "training"):
+    if mean is None or variance is None or argument(norm, 5):
         return None
     if any(argument(norm, i) is not None and held is None for i, held in ((1, weight), (2, bias))):
         return None
-    factor = torch.rsqrt(variance.double() + named_argument(norm, "eps"))
-    factor = factor if weight is None else factor * weight.double()
-    offset = -mean.double() * factor
-    return Affine(factor.detach(), (offset if bias is None else offset + bias.double()).detach())
+    exact = factor(None if weight is None else weight.double(), variance.double(), argument(norm, 7))
+    offset = -mean.double() * exact
+    return Affine(exact.detach(), (offset if bias is None else offset + bias.double()).detach())
 
 
 def foldable_layer(norm: Node) -> Node | None:
@@ -120,13 +121,13 @@ def is_shared(norm: Node) -> bool:
     if mean is None:
         return False
     reads = [n for n in norm.graph.find_nodes(op="get_attr") if n.target == mean.target]
-    return sum(user.target is aten.batch_norm.default for n in reads for user in n.users) > 1
+    return sum(user.target in NORMS for n in reads for user in n.users) > 1
 
 
 def _fold(module: GraphModule, layer: Node, affine: Affine) -> Node:
     weight, bias = constant_of(argument(layer, 1)), constant_of(argument(layer, 2))
     assert weight is not None
-    folded = (weight.double() * _per_output(layer, weight, affine.factor)).to(weight.dtype)
+    folded = scale_weight(weight.double(), affine.factor, transposed_groups(layer)).to(weight.dtype)
     start = affine.offset if bias is None else affine.offset + bias.double() * affine.factor
     name = getattr(argument(layer, 1), "name", layer.name)
     new_weight = constant(module, layer, folded, f"{name}_folded")
@@ -134,23 +135,23 @@ def _fold(module: GraphModule, layer: Node, affine: Affine) -> Node:
     return call(layer, layer.target, layer.args[0], new_weight, new_bias, *layer.args[3:], **layer.kwargs)  # type: ignore[arg-type]
 
 
-def _per_output(layer: Node, weight: Tensor, factor: Tensor) -> Tensor:
-    """The factors in a shape that multiplies the weights: axis 0 holds the outputs, or axis 1, group by group."""
-    if layer.target not in TRANSPOSED:
-        return factor.reshape(-1, *[1] * (weight.dim() - 1))
-    groups = int(named_argument(layer, "groups"))
-    inputs, outputs = weight.shape[0] // groups, weight.shape[1]
-    grouped = factor.reshape(groups, 1, outputs).expand(groups, inputs, outputs).reshape(-1, outputs)
-    return grouped.reshape(*grouped.shape, *[1] * (weight.dim() - 2))
+def transposed_groups(layer: Node) -> int:
+    """The groups of a transposed convolution, 0 for other layers: `scale_weight` needs to know."""
+    return int(named_argument(layer, "groups")) if layer.target in TRANSPOSED else 0
 
 
 def _as_depthwise(module: GraphModule, norm: Node, affine: Affine) -> Node:
     source: Any = norm.args[0]
     shape = shape_of(source)
-    batch, channels, *rest = shape
-    image = [batch, channels, math.prod(rest[:-1]), rest[-1]] if rest else [batch, channels, 1, 1]
-    x = source if len(shape) == 4 else call(norm, aten.reshape.default, source, image)
+    channels = shape[1]
+    x = source if len(shape) == 4 else call(norm, aten.reshape.default, source, image_shape(shape))
     weight = constant(module, norm, affine.factor.float().reshape(-1, 1, 1, 1), f"{norm.name}_factor")
     bias = constant(module, norm, affine.offset.float(), f"{norm.name}_offset")
     y = call(norm, aten.conv2d.default, x, weight, bias, [1, 1], [0, 0], [1, 1], channels)
     return y if len(shape) == 4 else call(norm, aten.reshape.default, y, list(shape))
+
+
+def image_shape(shape: tuple[int, ...]) -> list[int]:
+    """The same tensor with four axes."""
+    batch, channels, *rest = shape
+    return [batch, channels, math.prod(rest[:-1]), rest[-1]] if rest else [batch, channels, 1, 1]

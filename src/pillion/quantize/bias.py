@@ -29,8 +29,10 @@ def make_room_for_biases(prepared: GraphModule) -> None:
 
 
 def _observer(prepared: GraphModule, node: Any) -> Any:
-    is_observed = isinstance(node, Node) and node.op == "call_module"
-    return prepared.get_submodule(str(node.target)) if is_observed else None
+    if not isinstance(node, Node) or node.op != "call_module":
+        return None
+    observer = prepared.get_submodule(str(node.target))
+    return getattr(observer, "activation_post_process", observer)  # inside a fake quantization
 
 
 def _widen(weights: PerChannelMinMaxObserver | MinMaxObserver, x: Any, bias: Tensor) -> None:

@@ -8,7 +8,17 @@ from typing import Any
 
 from torch.fx import GraphModule, Node
 
-from pillion.quantize.graph import argument, aten, call, calls, constant_of, replace, shape_of, single_user
+from pillion.quantize.graph import (
+    argument,
+    aten,
+    call,
+    calls,
+    constant_of,
+    is_trainable,
+    replace,
+    shape_of,
+    single_user,
+)
 from pillion.quantize.table import RULES
 
 Bounds = tuple[float, float]
@@ -32,10 +42,10 @@ MOVES_VALUES = (
 """A clamp may come before or after these (with one operand); before, it can join what computes."""
 
 
-def normalize_clamps(module: GraphModule) -> None:
+def normalize_clamps(module: GraphModule, *, training: bool = False) -> None:
     """Every clamp in one form, two in a row made one, and moved up to the op whose output range they can be."""
     for node in calls(module.graph, CLAMPS):
-        found = _bounds(node)
+        found = None if training and any(map(is_trainable, node.args)) else _bounds(node)
         if found is not None:
             _rewrite(node, found)
     for node in calls(module.graph, (aten.relu.default, aten.clamp.default)):

@@ -6,25 +6,27 @@ from __future__ import annotations
 from typing import Any
 
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 from torch.fx import GraphModule, Node
 from torch.fx.node import map_arg
 
 from pillion.quantize.canonical import BROADCASTING
 from pillion.quantize.graph import (
+    RANDOM,
     aten,
     call,
     calls,
     constant,
     constant_of,
+    is_constant,
     is_tensor,
+    is_trainable,
     named_argument,
     replace,
     shape_of,
     value_of,
 )
 
-RANDOM = torch.Tag.nondeterministic_seeded
 SMALL = 4096
 """Elements of a result that is computed although no tensor goes into it (`arange`, `ones`)."""
 
@@ -42,13 +44,13 @@ def fold_constants(module: GraphModule, *, training: bool = False) -> None:
 def _is_constant_call(node: Node, training: bool) -> bool:
     if not isinstance(node.target, torch._ops.OpOverload) or RANDOM in node.target.tags:
         return False
-    held = [constant_of(n) for n in node.all_input_nodes]
-    if any(t is None or (training and isinstance(t, nn.Parameter) and t.requires_grad) for t in held):
+    sources = node.all_input_nodes
+    if any(constant_of(n) is None or (training and is_trainable(n)) for n in sources):
         return False
-    return bool(held) or value_of(node).numel() <= SMALL
+    return bool(sources) or value_of(node).numel() <= SMALL
 
 
-def make_scalars_constants(module: GraphModule) -> None:
+def make_scalars_constants(module: GraphModule, *, training: bool = False) -> None:
     """`x + 3` reads a constant tensor; `1 - x` is a subtraction; `x / 4` a multiplication."""
     for node in calls(module.graph, [aten.rsub.Scalar, aten.rsub.Tensor]):
         replace(node, call(node, aten.sub.Tensor, node.args[1], node.args[0], **node.kwargs))
@@ -56,7 +58,8 @@ def make_scalars_constants(module: GraphModule) -> None:
         if is_tensor(node):
             _make_operands_tensors(module, node)
             _apply_alpha(module, node)
-            _multiply_instead_of_divide(module, node)
+            if not (training and is_trainable(node.args[1])):
+                _multiply_instead_of_divide(module, node)
 
 
 _SCALAR_FORMS = {
@@ -103,7 +106,7 @@ def _multiply_instead_of_divide(module: GraphModule, node: Node) -> None:
     node.args = (node.args[0], constant(module, node, 1 / divisor, f"{node.name}_reciprocal"))
 
 
-def use_linear(module: GraphModule) -> None:
+def use_linear(module: GraphModule, *, training: bool = False) -> None:
     """Products of matrices: with a constant on the right a linear layer, otherwise a batch of one."""
     for node in calls(module.graph, [aten.addmm.default, aten.linear.default, aten.mm.default]):
         if node.target is aten.addmm.default and (
@@ -111,20 +114,26 @@ def use_linear(module: GraphModule) -> None:
             named_argument(node, "alpha"),
         ) != (1, 1):
             continue
-        new = _product(module, node)
+        new = _product(module, node, training)
         if new is not None:
             replace(node, new)
 
 
-def _product(module: GraphModule, node: Node) -> Node | None:
+def _product(module: GraphModule, node: Node, training: bool) -> Node | None:
     if node.target is aten.linear.default:
         return None
     bias, x, right = (None, *node.args) if node.target is aten.mm.default else node.args[:3]
-    held, offset = constant_of(right), constant_of(bias)
-    if held is not None and (bias is None or (offset is not None and offset.dim() == 1)):
-        weight = constant(module, node, held.t().contiguous(), f"{node.name}_weight")
-        return call(node, aten.linear.default, x, weight, bias)
+    offset = constant_of(bias)
+    if is_constant(right) and (bias is None or (offset is not None and offset.dim() == 1)):
+        return call(node, aten.linear.default, x, _transposed(module, node, right, training), bias)
     batches = [call(node, aten.reshape.default, n, [1, *shape_of(n)]) for n in (x, right)]  # type: ignore[arg-type]
     product = call(node, aten.bmm.default, *batches)
     flat = call(node, aten.reshape.default, product, list(shape_of(node)))
     return flat if bias is None else call(node, aten.add.Tensor, flat, bias)
+
+
+def _transposed(module: GraphModule, node: Node, weight: Any, training: bool) -> Node:
+    held = constant_of(weight)
+    if held is None or (training and is_trainable(weight)):
+        return call(node, aten.permute.default, weight, [1, 0])
+    return constant(module, node, held.t().contiguous(), f"{node.name}_weight")

@@ -18,6 +18,7 @@ from torch.fx.experimental.proxy_tensor import make_fx
 from torch.fx.node import map_arg
 from torch.utils import _pytree as pytree
 
+from pillion.quantize.functional import DROPOUTS
 from pillion.quantize.graph import KEPT_META, aten, calls, fake_mode, is_tensor, named_argument, value_of
 
 Result = Tensor | Sequence[Tensor]
@@ -25,6 +26,7 @@ Result = Tensor | Sequence[Tensor]
 # Composite ops that stay whole: they have a rule of their own, or are listed as float under the name that the user knows.
 KEPT = frozenset(
     {
+        *DROPOUTS,
         aten.adaptive_avg_pool2d.default,
         aten.batch_norm.default,
         aten.conv1d.default,
@@ -33,7 +35,6 @@ KEPT = frozenset(
         aten.conv_transpose1d.default,
         aten.conv_transpose2d.input,
         aten.conv_transpose3d.input,
-        aten.dropout.default,
         aten.embedding.default,
         aten.group_norm.default,
         aten.instance_norm.default,

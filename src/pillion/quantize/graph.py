@@ -9,13 +9,15 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 from torch._subclasses import FakeTensor, FakeTensorMode
 from torch.fx import Graph, GraphModule, Node
 from torch.fx.node import map_arg
 
 aten = torch.ops.aten
 Target = Callable[..., Any]
+
+RANDOM = torch.Tag.nondeterministic_seeded
 
 KEPT_META = ("stack_trace", "nn_module_stack", "source_fn_stack", "torch_fn")
 """What a new node takes over from the node that it stands for."""
@@ -47,6 +49,23 @@ def constant_of(node: object) -> Tensor | None:
     for part in str(node.target).split("."):
         held = getattr(held, part)
     return held if isinstance(held, Tensor) else None
+
+
+def is_constant(node: object) -> bool:
+    """Does the result depend on no input? While a model is trained, weights may be computed from parameters."""
+    if not isinstance(node, Node) or node.op == "get_attr":
+        return constant_of(node) is not None
+    if node.op != "call_function" or RANDOM in getattr(node.target, "tags", ()):
+        return False
+    return all(is_constant(n) for n in node.all_input_nodes)
+
+
+def is_trainable(node: object) -> bool:
+    """Is this a parameter, or computed from one, that training is to change?"""
+    held = constant_of(node)
+    if held is not None:
+        return isinstance(held, nn.Parameter) and held.requires_grad
+    return is_constant(node) and any(is_trainable(n) for n in getattr(node, "all_input_nodes", ()))
 
 
 def source_line(node: Node) -> str:

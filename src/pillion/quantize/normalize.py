@@ -11,6 +11,7 @@ from pillion.quantize.clamps import normalize_clamps
 from pillion.quantize.constants import fold_constants, make_scalars_constants, use_linear
 from pillion.quantize.decompose import decompose
 from pillion.quantize.functional import make_functional, remove_identities
+from pillion.quantize.norm_training import make_trainable
 
 
 def normalize(module: GraphModule, *, training: bool = False) -> GraphModule:
@@ -22,11 +23,13 @@ def normalize(module: GraphModule, *, training: bool = False) -> GraphModule:
     canonicalize(module)
     remove_identities(module, training=training)
     fold_constants(module, training=training)
-    make_scalars_constants(module)
-    use_linear(module)
-    if not training:
+    make_scalars_constants(module, training=training)
+    use_linear(module, training=training)
+    if training:
+        make_trainable(module)
+    else:
         fold_batch_norms(module)
-    normalize_clamps(module)
+    normalize_clamps(module, training=training)
     module.graph.eliminate_dead_code()
     _drop_unused_inputs(module)
     module.recompile()

@@ -40,6 +40,7 @@ def ptq(
     quantizer = PillionQuantizer(wishes=wishes or Wishes())
     prepared = prepare(module, quantizer)
     observe(prepared, [tuple(example_inputs)] if calibrate is None else calibrate, progress)
+    check_ranges(prepared, "calibration")
     make_room_for_biases(prepared)
     notes = (ONE_EXAMPLE,) if calibrate is None else ()
     return QuantizedProgram(convert(prepared), tuple(quantizer.float_ops), notes)
@@ -50,7 +51,7 @@ def prepare(module: GraphModule, quantizer: PillionQuantizer) -> GraphModule:
         return prepare_pt2e(module, quantizer)
 
 
-def observe(prepared: GraphModule, batches: Iterable[Inputs | Tensor], progress: Progress | None) -> None:
+def observe(prepared: nn.Module, batches: Iterable[Inputs | Tensor], progress: Progress | None) -> None:
     """Runs the batches through the observers."""
     total = len(batches) if isinstance(batches, Sized) else None
     done = 0
@@ -66,23 +67,24 @@ def observe(prepared: GraphModule, batches: Iterable[Inputs | Tensor], progress:
             here="the iterable was empty",
             help="give inputs like those that the model will see, or leave `calibrate` out",
         )
-    _check_ranges(prepared)
 
 
-def _check_ranges(prepared: GraphModule) -> None:
+def check_ranges(prepared: GraphModule, stage: str) -> None:
+    """Raises where a range is not finite."""
     for node in (n for n in prepared.graph.nodes if n.op == "call_module"):
         observer = prepared.get_submodule(str(node.target))
+        observer = getattr(observer, "activation_post_process", observer)
         extremes = [getattr(observer, name, torch.zeros(())) for name in ("min_val", "max_val")]
         if not all(bool(torch.isfinite(extreme).all()) for extreme in extremes):
-            raise _infinite(node)
+            raise _infinite(node, stage)
 
 
-def _infinite(node: Node) -> PillionError:
+def _infinite(node: Node, stage: str) -> PillionError:
     source = node.args[0]
     assert isinstance(source, Node)
     return PillionError(
-        "calibration met a value that is not finite",
-        rule="every tensor is finite on the calibration data",
+        f"{stage} met a value that is not finite",
+        rule="every tensor is finite on all data",
         here=f"{source.target}  ({source_line(source)})",
         help="look for a division by zero, a logarithm of zero, or broken weights and inputs",
     )

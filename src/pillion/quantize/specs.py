@@ -10,7 +10,6 @@ from typing import Any
 import torch
 from torchao.quantization.pt2e import (
     FakeQuantize,
-    FusedMovingAvgObsFakeQuantize,
     MinMaxObserver,
     MovingAverageMinMaxObserver,
     MovingAveragePerChannelMinMaxObserver,
@@ -18,8 +17,12 @@ from torchao.quantization.pt2e import (
 )
 from torchao.quantization.pt2e.quantizer import FixedQParamsQuantizationSpec, QuantizationSpec
 
+from pillion.quantize.ranges import RangeOverBatches
+
 SMALLEST_SCALE = 2.0**-24
 """The scale of tensors that are always zero: far below what models use, and yet a multiplier can reach it."""
+AT_ONCE = 1.0
+"""How much of a weight's present range goes into its moving average: all of it, nothing is cut off."""
 
 
 @dataclass(frozen=True)
@@ -41,7 +44,7 @@ class Specs:
     def weights(self, axis: int | None) -> QuantizationSpec:
         """[-127, 127] with zero point 0, a scale for each index of an axis."""
         if axis is None:
-            return self.symmetric
+            return _spec(self._weight_observer, torch.per_tensor_symmetric, -127)
         return _spec(self._channel_observer(axis), torch.per_channel_symmetric, -127, axis)
 
     def fixed(self, scale: float, zero_point: int) -> FixedQParamsQuantizationSpec:
@@ -61,18 +64,25 @@ class Specs:
     def _tensor_observer(self) -> Any:
         if not self.training:
             return MinMaxObserver.with_args(eps=SMALLEST_SCALE)
-        fake: Any = FusedMovingAvgObsFakeQuantize
-        return fake.with_args(observer=MovingAverageMinMaxObserver, eps=SMALLEST_SCALE)
+        return _fake(RangeOverBatches)
+
+    @cached_property
+    def _weight_observer(self) -> Any:
+        if not self.training:
+            return MinMaxObserver.with_args(eps=SMALLEST_SCALE)
+        return _fake(MovingAverageMinMaxObserver, averaging_constant=AT_ONCE)
 
     def _channel_observer(self, axis: int) -> Any:
         if not self.training:
             return PerChannelMinMaxObserver.with_args(eps=SMALLEST_SCALE)
-        fake: Any = (
-            FakeQuantize  # torchao hands the axis on only to observers with "PerChannel" in their name
-        )
-        return fake.with_args(
-            observer=MovingAveragePerChannelMinMaxObserver, eps=SMALLEST_SCALE, ch_axis=axis
-        )
+        return _fake(MovingAveragePerChannelMinMaxObserver, averaging_constant=AT_ONCE, ch_axis=axis)
+
+
+def _fake(observer: Any, **arguments: Any) -> Any:
+    """Not torch's fused form of it: that rounds scales and zero points in another way than the conversion does (in one of
+    five random tensors), and the trained module would not be the program that is compiled from it."""
+    fake: Any = FakeQuantize
+    return fake.with_args(observer=observer, eps=SMALLEST_SCALE, **arguments)
 
 
 def _spec(observer: Any, scheme: torch.qscheme, low: int, axis: int | None = None) -> QuantizationSpec:

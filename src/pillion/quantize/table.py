@@ -12,8 +12,8 @@ from typing import Any
 
 from torch.fx import Node
 
-from pillion.ir.op import Op, Quantization
 from pillion.importers.tabulated import TABULATED
+from pillion.ir.op import Op, Quantization
 from pillion.ops.conv import Conv2d
 from pillion.ops.div import Div
 from pillion.ops.elementwise import Add, Maximum, Minimum, Mul, Sub
@@ -145,7 +145,7 @@ RULES: Mapping[Any, Rule] = {
     aten.sum.dim_IntList: row(ReduceSum, refusal=_cast),
     aten.upsample_bilinear2d.vec: row(ResizeBilinear),
     aten.upsample_nearest2d.vec: row(ResizeNearest),
-    batch_norm: row(Conv2d),  # only while it is trained: then a depthwise convolution, or in the layer before it
+    batch_norm: row(Conv2d),  # only in training: it becomes a depthwise convolution, or goes into a layer
     # Functions of one number.
     aten.abs.default: lut(Function.ABS),
     aten.elu.default: lut(Function.ELU),
@@ -165,10 +165,7 @@ RULES: Mapping[Any, Rule] = {
     aten.square.default: lut(Function.SQUARE),
     aten.tanh.default: lut(Function.TANH),
     # … and those that torch fills the table for.
-    **{
-        target: lut(Function.TABLE)
-        for target in TABULATED
-    },
+    **{target: lut(Function.TABLE) for target in TABULATED},
 }
 
 REASONS: Mapping[Any, str] = {

@@ -1,0 +1,38 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The range of a tensor over many batches of training."""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor
+from torchao.quantization.pt2e import MovingAverageMinMaxObserver
+
+
+class RangeOverBatches(MovingAverageMinMaxObserver):
+    """A moving average over batches, in which a batch counts with all tensors that share the range.
+
+    torch's own average moves with every tensor. The inputs of a concatenation share their range, so that it would settle
+    between that of the widest and that of the narrowest, and cut off the widest."""
+
+    def __init__(self, *args: object, **kwargs: object) -> None:
+        super().__init__(*args, **kwargs)
+        self.begin_batch()
+
+    def begin_batch(self) -> None:
+        """From here on, tensors belong to the next batch."""
+        self.before: tuple[Tensor, Tensor] | None = None
+        self.seen: tuple[Tensor, Tensor] | None = None
+
+    def forward(self, x: Tensor) -> Tensor:
+        if x.numel() == 0:
+            return x
+        low, high = x.detach().to(self.min_val.dtype).aminmax()
+        if self.seen is None:
+            self.before = (self.min_val.clone(), self.max_val.clone())
+            self.seen = (low, high)
+        else:
+            self.seen = (torch.minimum(low, self.seen[0]), torch.maximum(high, self.seen[1]))
+        for kept, old, new in zip((self.min_val, self.max_val), self.before or (), self.seen, strict=True):
+            moved = old + self.averaging_constant * (new - old)
+            kept.copy_(torch.where(torch.isinf(old), new, moved))
+        return x
