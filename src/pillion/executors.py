@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from pillion.boards.elf import ElfSizes
     from pillion.boards.qemu import QemuResult
 
-REFERENCE, HOST = "reference", "host"
+REFERENCE, HOST, EXECUTORCH = "reference", "host", "executorch"
 TIMEOUT_SECONDS = 60.0
 
 

@@ -14,7 +14,7 @@ import numpy as np
 from pillion.emitters.c.program import CProgram, lower
 from pillion.emitters.c.project import project_files, write_project, write_whole
 from pillion.emitters.neutron.segments import Payloads, payloads
-from pillion.executors import REFERENCE, RunResult, in_temporary_project, run_project
+from pillion.executors import EXECUTORCH, REFERENCE, RunResult, in_temporary_project, run_project
 from pillion.ir.graph import Graph
 from pillion.ir.numerics import Arithmetic
 from pillion.ir.text import to_text
@@ -70,13 +70,13 @@ class Program:
         """An ExecuTorch program: kernel calls for the CPU, delegate calls for the NPU's segments."""
         from pillion.emitters.pte import emit
 
-        return emit(self.graph, self.target.core, runtime)
+        return emit(self.graph, self.target.core, runtime, [s.payload for s in self.payloads.segments])
 
-    def save(self, path: str | Path) -> Path:
+    def save(self, path: str | Path, runtime: Literal["1.4", "main"] = "1.4") -> Path:
         """Writes the program in the form that the name asks for: `.pte`, `.tflite`, or a folder for a C project."""
         path = Path(path)
         if path.suffix == ".pte":
-            write_whole(path, self.pte())
+            write_whole(path, self.pte(runtime))
         elif path.suffix == ".tflite":
             write_whole(path, self.tflite())
         else:
@@ -89,7 +89,7 @@ class Program:
         return Path(folder)
 
     def run(self, *inputs: Any, on: str = REFERENCE) -> tuple[Array, ...]:
-        """The outputs for one sample, as numpy arrays. `on` is `reference`, `host` or a board."""
+        """The outputs for one sample, as numpy arrays. `on` is `reference`, `host`, `executorch` or a board."""
         return self.measure(*inputs, on=on, profile=False).outputs
 
     def measure(self, *inputs: Any, on: str, profile: bool = True, timeout: float = 60.0) -> RunResult:
@@ -97,6 +97,10 @@ class Program:
         arrays = as_arrays(inputs)
         if on == REFERENCE:
             return RunResult(self.graph.reference(*arrays))
+        if on == EXECUTORCH:
+            from pillion.executorch_host import run_executorch
+
+            return RunResult(run_executorch(self.pte(), arrays))
         with in_temporary_project(self.files) as folder:
             return run_project(Path(folder), arrays, on, profile=profile, timeout=timeout)
 
