@@ -14,12 +14,12 @@ import numpy as np
 
 from pillion.errors import PillionError
 from pillion.ir.graph import Graph
-from pillion.ir.text import to_text
 from pillion.ir.types import Array
 from pillion.place import Wishes
 from pillion.program import Program
 
 Progress = Callable[[int, int | None], None]
+Watch = Callable[[str, Graph], None]
 
 
 @dataclass(frozen=True)
@@ -68,24 +68,34 @@ def parse_size(text: str | None) -> tuple[int, int] | None:
 
 def build(request: Request, progress: Progress | None = None) -> Program:
     """The program that was asked for."""
+    from pillion.intermediates import Intermediates
+
+    kept = Intermediates(request.intermediates) if request.intermediates else None
+    watch = kept.watch if kept else None
+    program = (
+        _from_tflite(request, watch)
+        if request.model.endswith(".tflite")
+        else _from_torch(request, progress, watch)
+    )
+    if kept:
+        kept.keep(program)
+    return program
+
+
+def _from_tflite(request: Request, watch: Watch | None) -> Program:
+    from pillion.compiler import finish
+    from pillion.importers.tflite import read
     from pillion.targets import find_target
 
     chip = find_target(request.target)
-    if request.model.endswith(".tflite"):
-        from pillion.compiler import finish
-        from pillion.importers.tflite import read
-
-        return finish(
-            read(request.model), chip, request.io_dtype, _placement(request), _watcher(request.intermediates)
-        )
-    return _from_torch(request, progress)
+    return finish(read(request.model), chip, request.io_dtype, _placement(request), watch)
 
 
 CHATTY = ("torchao", "torch.utils._pytree", "torch.export")
 """Loggers that warn of what users of this tool can do nothing about."""
 
 
-def _from_torch(request: Request, progress: Progress | None) -> Program:
+def _from_torch(request: Request, progress: Progress | None, watch: Watch | None) -> Program:
     for name in CHATTY:
         logging.getLogger(name).setLevel(logging.ERROR)
     from pillion import compiler
@@ -109,7 +119,7 @@ def _from_torch(request: Request, progress: Progress | None) -> Program:
         io_layout=request.io_layout,  # type: ignore[arg-type]  # checked by Request
         progress=progress,
         placement=_placement(request),
-        watch=_watcher(request.intermediates),
+        watch=watch,
     )
 
 
@@ -126,19 +136,6 @@ def _calibration(request: Request, example_inputs: Any) -> Iterable[Any] | None:
         return None
     batches: Iterable[Any] = load_calibration(request.calibrate, example_inputs)
     return batches
-
-
-def _watcher(folder: Path | None) -> Callable[[str, Graph], None] | None:
-    """Keeps the graph's text after each pass, numbered in order."""
-    if folder is None:
-        return None
-    folder.mkdir(parents=True, exist_ok=True)
-    count = iter(range(1000))
-
-    def watch(name: str, graph: Graph) -> None:
-        (folder / f"{next(count):02d}_{name}.txt").write_text(to_text(graph, constants=False), "utf-8")
-
-    return watch
 
 
 def write(program: Program, output: Path) -> None:

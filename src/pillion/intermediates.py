@@ -1,0 +1,57 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What `--intermediates DIR` keeps: the graph after each pass, the NPU's segments, the ledger, the memory plan."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+from pillion.ir.graph import Graph
+from pillion.ir.text import to_text
+from pillion.program import Program
+
+
+class Intermediates:
+    """A folder that fills as a compilation goes on. Files are numbered in the order in which things happen."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self.count = 0
+        folder.mkdir(parents=True, exist_ok=True)
+
+    def watch(self, name: str, graph: Graph) -> None:
+        """Keeps the graph's text after a pass."""
+        (self.folder / f"{self.count:02d}_{name}.txt").write_text(to_text(graph, constants=False), "utf-8")
+        self.count += 1
+
+    def keep(self, program: Program) -> None:
+        """Keeps what is known once the program is there."""
+        for number, segment in enumerate(program.payloads.segments):
+            (self.folder / f"npu_segment_{number}.tflite").write_bytes(segment.tflite)
+        self._json("ledger.json", [entry.as_row() for entry in program.ledger])
+        self._json("memory.json", memory_facts(program))
+
+    def _json(self, name: str, facts: object) -> None:
+        (self.folder / name).write_text(json.dumps(facts, indent=1) + "\n", "utf-8")
+
+
+def memory_facts(program: Program) -> dict[str, Any]:
+    """The memory plan: where each value lies, and how much lives during each op."""
+    plan = program.memory
+    return {
+        "arena_bytes": plan.arena_bytes,
+        "activation_bytes": plan.activation_bytes,
+        "floor_bytes": plan.floor_bytes,
+        "values": [
+            {"name": v.name, "offset": offset, "bytes": v.type.size_bytes}
+            for v, offset in plan.offsets.items()
+        ],
+        "scratch": [
+            {"op": op.name, "offset": offset, "bytes": step.choice.kernel.scratch_bytes(op)}
+            for step in program.lowered.steps
+            for op, offset in plan.scratch_offsets.items()
+            if step.choice.op is op
+        ],
+        "live_bytes": list(plan.live_bytes),
+    }
