@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""PyTorch as a judge: every quantized tensor of its converted model against ours, each op fed with our integers."""
+"""PyTorch as a judge: every quantized tensor of its converted or trained model against ours, each op fed with our integers."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ from torch.fx import GraphModule, Interpreter, Node
 
 from pillion.ir.graph import Graph
 from pillion.ir.types import Array
-from pillion.quantize import QUANTIZE
-
+from pillion.quantize import QUANTIZE, QatModule
+from pillion.quantize.simulation import batch_norm, unscale
 
 CHANNELS_FIRST = (0, 3, 1, 2)
 
@@ -64,6 +64,44 @@ def compare(module: GraphModule, graph: Graph, *inputs: torch.Tensor) -> Compari
     """Every quantized tensor, torch against the reference, op by op."""
     values = graph.reference_values(*(x.numpy() for x in inputs))
     forced = _Forced(module, {v.name: array for v, array in values.items()})
+    with torch.no_grad():
+        forced.run(*inputs)
+    return forced.comparison
+
+
+class _ForcedTraining(Interpreter):
+    """The same with a module that was prepared for training, in eval mode: fake quantization instead of quantize."""
+
+    def __init__(self, trained: QatModule, ours: dict[str, Array]) -> None:
+        super().__init__(trained.model)
+        self.submodules = dict(trained.model.named_modules())  # an Interpreter has some of its own
+        self.ours = ours
+        self.comparison = Comparison()
+
+    def run_node(self, n: Node) -> Any:
+        theirs = super().run_node(n)
+        rounding = self.submodules.get(str(n.target)) if n.op == "call_module" else None
+        mine = self.ours.get(f"{_name_on_the_device(n.args[0])}_i8") if rounding is not None else None  # type: ignore[arg-type]
+        if rounding is None or mine is None:
+            return theirs
+        mine = in_logical_order(mine, tuple(theirs.shape)).astype(int)
+        scale, zero_point = float(rounding.scale), int(rounding.zero_point)
+        difference = np.abs(mine - np.round(theirs.numpy().astype(np.float64) / scale) - zero_point)
+        self.comparison.largest[n.name] = int(difference.max())
+        self.comparison.share[n.name] = float((difference > 0).mean())
+        return torch.from_numpy((mine - zero_point).astype(np.float32) * np.float32(scale))
+
+
+def _name_on_the_device(node: Node) -> str:
+    """A batch norm that is folded has the name of its layer."""
+    source: Any = node.args[0] if node.target is batch_norm else None
+    return source.args[0].name if source is not None and source.target is unscale else node.name
+
+
+def compare_trained(trained: QatModule, graph: Graph, *inputs: torch.Tensor) -> Comparison:
+    """Every activation that a trained module rounds in eval mode, against the reference, op by op."""
+    values = graph.reference_values(*(x.numpy() for x in inputs))
+    forced = _ForcedTraining(trained, {v.name: array for v, array in values.items()})
     with torch.no_grad():
         forced.run(*inputs)
     return forced.comparison

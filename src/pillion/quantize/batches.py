@@ -13,7 +13,7 @@ from torch.fx.node import map_arg
 
 from pillion.errors import PillionError
 from pillion.quantize.export import export
-from pillion.quantize.graph import aten, constant_of, evaluate, fake_mode, shape_of
+from pillion.quantize.graph import aten, calls, constant_of, evaluate, fake_mode, shape_of
 from pillion.quantize.normalize import normalize
 
 Change = tuple[Node, list[int]]
@@ -80,27 +80,30 @@ def _free_size(node: Node, other: Node) -> list[int] | None:
     return free if free.count(-1) == 1 else None
 
 
+def check_fit(graph: GraphModule, inputs: Sequence[Tensor]) -> None:
+    """Raises where inputs have other shapes than those that the graph was recorded with, the batch apart."""
+    wanted = [shape_of(n) for n in graph.graph.find_nodes(op="placeholder")]
+    given = [tuple(x.shape) for x in inputs]
+    if [shape[1:] for shape in wanted] != [shape[1:] for shape in given]:
+        raise PillionError(
+            "the inputs do not fit the trained module",
+            rule=" and ".join(map(_any_first_size, wanted)),
+            here=" and ".join(str(list(shape)) for shape in given),
+            help="compile with inputs like those that `prepare_qat` was given",
+        )
+
+
+def _any_first_size(shape: tuple[int, ...]) -> str:
+    return f"[{', '.join(('any', *map(str, shape[1:])))}]" if shape else "[]"
+
+
 def fix_shapes(module: GraphModule, inputs: Sequence[Tensor]) -> None:
     """The graph for inputs of these sizes: all shapes known, no size free."""
     mode = fake_mode(module.graph)
-    given = iter(inputs)
-    for node in module.graph.nodes:
-        if node.op == "placeholder":
-            node.meta["val"] = mode.from_tensor(_fitting(node, next(given, None)), static_shapes=True)
-        elif node.op == "call_function":
-            node.meta["val"] = evaluate(module.graph, node.target, node.args, node.kwargs)
-            if node.target is aten.reshape.default:
-                node.args = (node.args[0], list(shape_of(node)))
+    for node, given in zip(module.graph.find_nodes(op="placeholder"), inputs, strict=True):
+        node.meta["val"] = mode.from_tensor(given.detach(), static_shapes=True)
+    for node in calls(module.graph):
+        node.meta["val"] = evaluate(module.graph, node.target, node.args, node.kwargs)  # type: ignore[arg-type]
+        if node.target is aten.reshape.default:
+            node.args = (node.args[0], list(shape_of(node)))
     module.recompile()
-
-
-def _fitting(node: Node, given: Tensor | None) -> Tensor:
-    wanted = shape_of(node)
-    if given is None or tuple(given.shape[1:]) != wanted[1:] or len(given.shape) != len(wanted):
-        raise PillionError(
-            f"input {node.name} does not fit the trained module",
-            rule=f"{list(wanted)}, with any first size",
-            here="missing" if given is None else str(list(given.shape)),
-            help="compile with inputs like those that `prepare_qat` was given",
-        )
-    return given.detach()

@@ -18,6 +18,9 @@ from torch.export import ExportedProgram
 
 from pillion.errors import PillionError
 
+CHATTY = ("torch.export", "torch.utils._pytree", "torch._subclasses.fake_tensor", "torchao")
+"""Loggers whose messages are for others, or come as an exception too."""
+
 
 def export(module: nn.Module, example_inputs: Sequence[Tensor], *, training: bool = False) -> ExportedProgram:
     """torch.export of a module in eval mode (or train mode); the module's own modes are left as they were."""
@@ -39,10 +42,10 @@ def export(module: nn.Module, example_inputs: Sequence[Tensor], *, training: boo
 @contextmanager
 def quiet() -> Iterator[None]:
     """Without what torch and torchao say about their own deprecations and missing parts."""
-    loggers = [logging.getLogger(name) for name in ("torch.export", "torch.utils._pytree", "torchao")]
+    loggers = [logging.getLogger(name) for name in CHATTY]
     levels = [logger.level for logger in loggers]
     for logger in loggers:
-        logger.setLevel(logging.ERROR)
+        logger.setLevel(logging.CRITICAL)
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")

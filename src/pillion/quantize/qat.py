@@ -21,7 +21,7 @@ from torchao.quantization.pt2e.quantize_pt2e import prepare_qat_pt2e
 from pillion.errors import PillionError
 from pillion.ir.wishes import Wishes
 from pillion.quantize.annotate import FloatOp, PillionQuantizer
-from pillion.quantize.batches import fix_shapes, trainable_graph
+from pillion.quantize.batches import check_fit, fix_shapes, trainable_graph
 from pillion.quantize.bias import make_room_for_biases
 from pillion.quantize.export import as_inputs, quiet
 from pillion.quantize.functional import DROPOUTS
@@ -92,6 +92,12 @@ class QatModule(nn.Module):
             if isinstance(getattr(part, "activation_post_process", None), RangeOverBatches):
                 part.enable_observer(follow)  # type: ignore[operator]  # a FakeQuantize
 
+    def settle(self, inputs: Inputs) -> None:
+        """Ranges of weights become those of the weights as they are, after the last step of the optimizer."""
+        self._follow_ranges(False)
+        with torch.no_grad():
+            self.model(*inputs)
+
     def ranges(self) -> list[RangeOverBatches]:
         """Of all activations."""
         return [part for part in self.model.modules() if isinstance(part, RangeOverBatches)]
@@ -150,13 +156,15 @@ def finish_training(
 ) -> QuantizedProgram:
     """The int8 graph of a trained module, which stays as it is. Without training it is calibrated instead, with a warning."""
     _check_use(trained, calibrate, wishes or Wishes())
+    inputs = tuple(x.cpu() for x in as_inputs(example_inputs, "example_inputs"))
+    check_fit(trained.model, inputs)
     with quiet():
         module = copy.deepcopy(trained).cpu().eval()
-    inputs = tuple(x.cpu() for x in as_inputs(example_inputs, "example_inputs"))
     notes = () if trained.is_trained else (NOT_TRAINED,)
     if notes:
         warnings.warn(NOT_TRAINED, stacklevel=3)
-        _calibrate(module, inputs if calibrate is None else None, calibrate, progress)
+        _calibrate(module, inputs, calibrate, progress)
+    module.settle(inputs)
     check_ranges(module.model, "training")
     _remove_dropouts(module.model)
     put_norms_away(module.model)
@@ -184,16 +192,13 @@ def _check_use(trained: QatModule, calibrate: object, wishes: Wishes) -> None:
 
 
 def _calibrate(
-    module: QatModule,
-    inputs: tuple[Tensor, ...] | None,
-    batches: Iterable[Inputs | Tensor] | None,
-    progress: Progress | None,
+    module: QatModule, inputs: Inputs, batches: Iterable[Inputs | Tensor] | None, progress: Progress | None
 ) -> None:
     """With the data given; otherwise with the example inputs, if eval mode has not collected ranges before."""
     if batches is not None:
         observe(module, batches, progress)
     elif any(bool(torch.isinf(observer.min_val)) for observer in module.ranges()):
-        observe(module, [inputs or ()], None)
+        observe(module, [inputs], None)
 
 
 def _remove_dropouts(module: GraphModule) -> None:
