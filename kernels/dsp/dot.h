@@ -30,6 +30,7 @@ typedef struct {
     int32_t steps;     /* inputs of a sum, in fours */
     int32_t out_c;
     int32_t rectified; /* low >= out_zp: the sign of a sum below zero does not matter */
+    int32_t part_rounds; /* not 0: sums are set aside after so many rounds of eight steps */
     /* From here on set by pillion_dsp_dot_begin: */
     int32_t second, third; /* from the first pixel to the others in y; of one or two the last stands there again */
     int32_t *blocks;       /* the start of scratch */
@@ -40,7 +41,7 @@ typedef struct {
 #define PILLION_DSP_DOT(p)                                                                                       \
     {.stream = (p)->stream, .runs = (p)->runs, .repeats = (p)->repeats, .run_count = (p)->run_count,             \
      .repeat_count = (p)->repeat_count, .lone = (p)->lone, .steps = (p)->steps, .out_c = (p)->out_c,             \
-     .rectified = (p)->rectified}
+     .rectified = (p)->rectified, .part_rounds = (p)->part_rounds}
 
 void pillion_dsp_dot_begin(pillion_dsp_dot *dot, int32_t pixels, void *scratch);
 

@@ -49,39 +49,62 @@
     "asr " t ", " t ", #7\n"         \
     requantize(t, "r1", "r2")
 #define CHANNEL_A(requantize, s) "add " s ", " s ", " s "\n" requantize(s, "r3", "r4")
-#define BOTH_CHANNELS(requantize)                                                                                       \
-    CHANNEL_B(requantize, "r6", "r9") CHANNEL_B(requantize, "r7", "r10") CHANNEL_B(requantize, "r8", "r11")             \
-    "lsr r5, r5, #8\n"                                                                                                  \
-    CHANNEL_A(requantize, "r9") CHANNEL_A(requantize, "r10") CHANNEL_A(requantize, "r11")
+#define CHANNELS_B(requantize) \
+    CHANNEL_B(requantize, "r6", "r9") CHANNEL_B(requantize, "r7", "r10") CHANNEL_B(requantize, "r8", "r11")
+#define CHANNELS_A(requantize) \
+    "lsr r5, r5, #8\n" CHANNEL_A(requantize, "r9") CHANNEL_A(requantize, "r10") CHANNEL_A(requantize, "r11")
 
-/* Places in the loop. */
-extern const uint8_t pillion_dsp_dot_steps[], pillion_dsp_dot_requantize[], pillion_dsp_dot_rectify[];
+/* Part sums: S_B of what came before is added to one of three places on the stack, and T starts again at S_A. */
+#define SET_ASIDE(place, t, s)              \
+    "sub " t ", " t ", " s "\n"             \
+    "add " place ", " place ", " t ", asr #8\n" \
+    "mov " t ", " s "\n"
+#define JOINED_B(offset, t, s)              \
+    "sub " t ", " t ", " s "\n"             \
+    "asr " t ", " t ", #7\n"                \
+    "ldr r0, [sp, " offset "]\n"            \
+    "add " t ", " t ", r0, lsl #1\n" REQUANTIZE(t, "r1", "r2")
+
+#define PLACE(name) ".global pillion_dsp_dot_" name "\n" "pillion_dsp_dot_" name ":\n"
+#define GO_ON "ldr pc, [lr], #4\n"
+extern const uint8_t pillion_dsp_dot_steps[], pillion_dsp_dot_requantize[], pillion_dsp_dot_rectify[],
+    pillion_dsp_dot_first_part[], pillion_dsp_dot_next_part[], pillion_dsp_dot_join[];
 
 /* Register by register because all fourteen are taken: the loop's own state lives on the stack, and lr walks through
  * the addresses at which the loop goes on: into the steps of the first round, back to them for each of the others, and
- * at last to one of the two requantizations. */
+ * at last to a requantization. Where a whole S_B could pass 2^23, the sums are set aside now and then. */
 ASM_FUNCTION static const int32_t *pairs_of_channels(UNUSED const pillion_dsp_pair_loop *loop, UNUSED const int32_t *stream) {
     __asm volatile("push {r4-r11, lr}\n"
                    "mov r12, r1\n"
                    "ldmia r0, {r1-r6}\n"
+                   "sub sp, sp, #12\n"
                    "push {r1-r6}\n"
                    "1:\n"
                    "ldrd r8, r11, [r12], #8\n"
                    "ldrd r0, lr, [sp, #12]\n" FIRST_STEP /* sets all six sums */
-                   "ldr pc, [lr], #4\n"
-                   ".balign 4\n"
-                   ".global pillion_dsp_dot_steps\n"
-                   "pillion_dsp_dot_steps:\n"
-                   ".rept 8\n" NEXT_STEP ".endr\n"
-                   "ldr pc, [lr], #4\n"
-                   ".global pillion_dsp_dot_rectify\n"
-                   "pillion_dsp_dot_rectify:\n"
-                   "ldmia r12!, {r1-r5}\n" BOTH_CHANNELS(REQUANTIZE_RECTIFIED)
+                   GO_ON
+                   ".balign 4\n" PLACE("steps")
+                   ".rept 8\n" NEXT_STEP ".endr\n" GO_ON
+                   PLACE("first_part")
+                   "mov r1, #0\n"
+                   "strd r1, r1, [sp, #24]\n"
+                   "str r1, [sp, #32]\n" GO_ON
+                   PLACE("next_part")
+                   "ldrd r1, r2, [sp, #24]\n"
+                   "ldr r3, [sp, #32]\n" SET_ASIDE("r1", "r6", "r9") SET_ASIDE("r2", "r7", "r10") SET_ASIDE("r3", "r8", "r11")
+                   "strd r1, r2, [sp, #24]\n"
+                   "str r3, [sp, #32]\n" GO_ON
+                   PLACE("join")
+                   "ldmia r12!, {r1-r5}\n" /* the constants */
+                   JOINED_B("#24", "r6", "r9") JOINED_B("#28", "r7", "r10") JOINED_B("#32", "r8", "r11")
                    "b 2f\n"
-                   ".global pillion_dsp_dot_requantize\n"
-                   "pillion_dsp_dot_requantize:\n"
-                   "ldmia r12!, {r1-r5}\n" BOTH_CHANNELS(REQUANTIZE)
-                   "2:\n"
+                   PLACE("rectify")
+                   "ldmia r12!, {r1-r5}\n" CHANNELS_B(REQUANTIZE_RECTIFIED) CHANNELS_A(REQUANTIZE_RECTIFIED)
+                   "b 3f\n"
+                   PLACE("requantize")
+                   "ldmia r12!, {r1-r5}\n" CHANNELS_B(REQUANTIZE)
+                   "2:\n" CHANNELS_A(REQUANTIZE)
+                   "3:\n"
                    "ldmia sp, {r1-r3}\n" /* y */
                    "strb r6, [r1, #1]\n"
                    "strb r7, [r2, #1]\n"
@@ -94,7 +117,7 @@ ASM_FUNCTION static const int32_t *pairs_of_channels(UNUSED const pillion_dsp_pa
                    "cmp r12, r0\n"
                    "bne.w 1b\n"
                    "mov r0, r12\n"
-                   "add sp, sp, #24\n"
+                   "add sp, sp, #36\n"
                    "pop {r4-r11, pc}\n");
 }
 
@@ -102,19 +125,30 @@ static uint32_t thumb(const uint8_t *place) {
     return (uint32_t)(uintptr_t)place | 1u;
 }
 
+static uint32_t *list_jumps(const pillion_dsp_dot *dot, uint32_t *jump) {
+    int32_t looped = dot->steps - 1;
+    int32_t first = looped > 0 ? (looped - 1) % UNROLLED + 1 : 0; /* all rounds after the first are whole ones */
+    if (dot->part_rounds > 0) {
+        *jump++ = thumb(pillion_dsp_dot_first_part);
+    }
+    for (int32_t round = 0; looped > 0; round++, looped -= first, first = UNROLLED) {
+        if (dot->part_rounds > 0 && round > 0 && round % dot->part_rounds == 0) {
+            *jump++ = thumb(pillion_dsp_dot_next_part);
+        }
+        *jump++ = thumb(pillion_dsp_dot_steps + (UNROLLED - first) * STEP_BYTES);
+    }
+    const uint8_t *const whole = dot->rectified != 0 ? pillion_dsp_dot_rectify : pillion_dsp_dot_requantize;
+    *jump++ = thumb(dot->part_rounds > 0 ? pillion_dsp_dot_join : whole);
+    return jump;
+}
+
 void pillion_dsp_dot_begin(pillion_dsp_dot *dot, int32_t pixels, void *scratch) {
     dot->second = pixels > 1 ? dot->out_c : 0;
     dot->third = dot->second + (pixels > 2 ? dot->out_c : 0);
     dot->blocks = scratch;
-    uint32_t *jump = (uint32_t *)(dot->blocks + dot->steps * PILLION_DSP_BLOCK_WORDS);
-    dot->loop.x = dot->blocks, dot->loop.jumps = jump;
-    for (int32_t looped = dot->steps - 1; looped > 0;) {
-        const int32_t first = (looped - 1) % UNROLLED + 1; /* all rounds after the first are whole ones */
-        *jump++ = thumb(pillion_dsp_dot_steps + (UNROLLED - first) * STEP_BYTES);
-        looped -= first;
-    }
-    *jump++ = thumb(dot->rectified != 0 ? pillion_dsp_dot_rectify : pillion_dsp_dot_requantize);
-    dot->rest = jump;
+    uint32_t *const jumps = (uint32_t *)(dot->blocks + dot->steps * PILLION_DSP_BLOCK_WORDS);
+    dot->loop.x = dot->blocks, dot->loop.jumps = jumps;
+    dot->rest = list_jumps(dot, jumps);
 }
 
 /* Copies inputs of all three pixels to their second place. */

@@ -14,15 +14,15 @@
 
 /* What the inner loop keeps on its stack; the offsets are in its text. */
 typedef struct {
-    const int32_t *x;   /*  0 */
-    uint32_t rounds;    /*  4: of the loop, UNROLLED steps each */
-    uint32_t skip;      /*  8: steps of its first round that are left out; then the address that does so */
-    const int32_t *end; /* 12: of the stream */
+    const int32_t *x;      /* 0 */
+    const uint32_t *jumps; /* 4: where it goes on after each round */
+    const int32_t *end;    /* 8: of the stream */
 } group_loop;
 
-#define UNROLLED 8u /* the .rept below */
+#define UNROLLED 8 /* steps to a round; the .rept below */
+#define STEP_BYTES 56
 
-/* r0 x, r12 weights; r1 r2 inputs, r3-r6 weights, r7-r10 T and S of both pairs. Always 56 bytes long. */
+/* r0 x, r12 weights; r1 r2 inputs, r3-r6 weights, r7-r10 T and S of both pairs. Always STEP_BYTES long. */
 #define STEP                     \
     "ldmia.w r0!, {r1, r2}\n"    \
     "ldmia.w r12!, {r3-r6}\n"    \
@@ -46,43 +46,76 @@ typedef struct {
     "asr " s ", " s ", r5\n"                    \
     "ssat " s ", #8, " s "\n"                   \
     "lsr r5, r5, #8\n"
+#define TWICE_B(t, s) "sub " t ", " t ", " s "\n" "asr " t ", " t ", #7\n"
 #define PAIR(t, s)                              \
-    "sub " t ", " t ", " s "\n"                 \
-    "asr " t ", " t ", #7\n"                    \
     REQUANTIZE(t, "r1", "r2")                   \
     "add " s ", " s ", " s "\n"                 \
     REQUANTIZE(s, "r3", "r4")                   \
     "strb " t ", [r11, #1]\n"                   \
     "strb " s ", [r11], #2\n"
+#define SET_ASIDE(place, t, s)                  \
+    "sub " t ", " t ", " s "\n"                 \
+    "add " place ", " place ", " t ", asr #8\n" \
+    "mov " t ", " s "\n"
 
+#define PLACE(name) ".global pillion_dsp_linear_" name "\n" "pillion_dsp_linear_" name ":\n"
+#define GO_ON "ldr pc, [lr], #4\n"
+extern const uint8_t pillion_dsp_linear_steps[], pillion_dsp_linear_requantize[], pillion_dsp_linear_first_part[],
+    pillion_dsp_linear_next_part[], pillion_dsp_linear_join[];
+
+/* As in dot_dsp.c, lr walks through the addresses at which the loop goes on. */
 ASM_FUNCTION static const int32_t *groups_of_channels(UNUSED const group_loop *loop, UNUSED const int32_t *stream,
                                                       UNUSED int8_t *y) {
     __asm volatile("push {r4-r11, lr}\n"
                    "mov r12, r1\n"
                    "mov r11, r2\n"
-                   "ldmia r0, {r1-r4}\n"
-                   "adr r0, 2f\n"
-                   "mov r5, #56\n"
-                   "mla r3, r3, r5, r0\n"
-                   "orr r3, r3, #1\n"
-                   "push {r1-r4}\n"
+                   "ldmia r0, {r1-r3}\n"
+                   "sub sp, sp, #8\n"
+                   "push {r1-r3}\n"
                    "1:\n"
                    "ldmia r12!, {r7-r10}\n"
-                   "ldrd r0, lr, [sp]\n"
-                   "ldr pc, [sp, #8]\n"
-                   ".balign 4\n"
+                   "ldrd r0, lr, [sp]\n" GO_ON
+                   ".balign 4\n" PLACE("steps")
+                   ".rept 8\n" STEP ".endr\n" GO_ON
+                   PLACE("first_part")
+                   "mov r1, #0\n"
+                   "strd r1, r1, [sp, #12]\n" GO_ON
+                   PLACE("next_part")
+                   "ldrd r1, r2, [sp, #12]\n" SET_ASIDE("r1", "r7", "r8") SET_ASIDE("r2", "r9", "r10")
+                   "strd r1, r2, [sp, #12]\n" GO_ON
+                   PLACE("join")
+                   "ldrd r1, r2, [sp, #12]\n" TWICE_B("r7", "r8") TWICE_B("r9", "r10")
+                   "add r7, r7, r1, lsl #1\n"
+                   "add r9, r9, r2, lsl #1\n"
+                   "b 2f\n"
+                   PLACE("requantize") TWICE_B("r7", "r8") TWICE_B("r9", "r10")
                    "2:\n"
-                   ".rept 8\n" STEP ".endr\n"
-                   "subs lr, lr, #1\n"
-                   "bne.w 2b\n"
                    "ldmia r12!, {r1-r5}\n" PAIR("r7", "r8")
                    "ldmia r12!, {r1-r4}\n" PAIR("r9", "r10")
-                   "ldr r0, [sp, #12]\n"
+                   "ldr r0, [sp, #8]\n"
                    "cmp r12, r0\n"
                    "bne.w 1b\n"
                    "mov r0, r12\n"
-                   "add sp, sp, #16\n"
+                   "add sp, sp, #20\n"
                    "pop {r4-r11, pc}\n");
+}
+
+static uint32_t thumb(const uint8_t *place) {
+    return (uint32_t)(uintptr_t)place | 1u;
+}
+
+static void list_jumps(const pillion_linear_s8_dsp_params *p, uint32_t *jump) {
+    int32_t steps = (p->steps - 1) % UNROLLED + 1; /* all rounds after the first are whole ones */
+    if (p->part_rounds > 0) {
+        *jump++ = thumb(pillion_dsp_linear_first_part);
+    }
+    for (int32_t round = 0, left = p->steps; left > 0; round++, left -= steps, steps = UNROLLED) {
+        if (p->part_rounds > 0 && round > 0 && round % p->part_rounds == 0) {
+            *jump++ = thumb(pillion_dsp_linear_next_part);
+        }
+        *jump++ = thumb(pillion_dsp_linear_steps + (UNROLLED - steps) * STEP_BYTES);
+    }
+    *jump = thumb(p->part_rounds > 0 ? pillion_dsp_linear_join : pillion_dsp_linear_requantize);
 }
 
 static inline void widen_four(int32_t *to, uint32_t four) {
@@ -111,12 +144,14 @@ static void widen(const pillion_linear_s8_dsp_params *p, const int8_t *x, int32_
 }
 
 void pillion_linear_s8_dsp(const pillion_linear_s8_dsp_params *p, const int8_t *x, int8_t *y, void *scratch) {
-    const uint32_t rounds = ((uint32_t)p->steps + UNROLLED - 1) / UNROLLED;
     const int32_t group_words = 13 + 4 * p->steps;
     const uint16_t *const runs_end = p->runs + 2 * p->run_count;
-    group_loop loop = {scratch, rounds, rounds * UNROLLED - (uint32_t)p->steps, 0};
-    for (int32_t row = 0; row < p->rows; row++, x += p->in_features, y += p->out_features) {
-        widen(p, x, scratch);
+    int32_t *const row = scratch;
+    uint32_t *const jumps = (uint32_t *)(row + 2 * p->steps);
+    list_jumps(p, jumps);
+    group_loop loop = {row, jumps, 0};
+    for (int32_t n = 0; n < p->rows; n++, x += p->in_features, y += p->out_features) {
+        widen(p, x, row);
         const int32_t *stream = p->stream;
         for (const uint16_t *run = p->runs; run < runs_end; run += 2) {
             loop.end = stream + run[1] * group_words;

@@ -3,6 +3,8 @@
 
 from __future__ import annotations
 
+from itertools import product
+
 import pytest
 from dsp_ops import conv2d
 from dsp_rig import M4, M7, M33, Board, available, check
@@ -58,3 +60,10 @@ def windows(channels: tuple[int, ...]) -> list[Conv2d]:
 @pytest.mark.parametrize("channels", [(4, 8, 12, 16), (1, 3), (2, 5, 6, 7, 9, 13, 33)], ids=str)
 def test_windows(channels: tuple[int, ...]) -> None:
     check(M33, windows(channels))
+
+
+def test_sums_beyond_24_bits() -> None:
+    """Of B, which carries its sums in the upper 24 bits: they are set aside on the way."""
+    pointwise = [conv2d((1, 2, 2, c), n, seed=i) for i, (c, n) in enumerate(product((1024, 1300, 4096), (1, 2, 5, 8)))]
+    windows = [conv2d((1, 3, 3, c), 5, (3, 3), seed=c, padding=(1, 1, 1, 1)) for c in (128, 131, 256, 257)]
+    check(M33, pointwise + windows)

@@ -3,6 +3,8 @@
 
 from __future__ import annotations
 
+from itertools import product
+
 import pytest
 from dsp_ops import linear
 from dsp_rig import M4, M7, M33, Board, available, check
@@ -27,3 +29,8 @@ def test_every_size() -> None:
 @pytest.mark.parametrize("board", [M4, M7], ids=lambda board: board.cpu)
 def test_other_cores(board: Board) -> None:
     check(board, ops()[::11])
+
+
+def test_sums_beyond_24_bits() -> None:
+    """Of B, which carries its sums in the upper 24 bits: they are set aside on the way."""
+    check(M33, [linear(1, features, out, seed=i) for i, (features, out) in enumerate(product((1023, 1300, 4097), (1, 4, 7, 10, 12)))])

@@ -15,13 +15,13 @@
 #define PILLION_HAS_DSP 0
 #endif
 
-/* Convolution with a kernel of 1x1, stride 1, no padding; in_c is a multiple of 4. The fields from `stream` to `rectified`
+/* Convolution with a kernel of 1x1, stride 1, no padding; in_c is a multiple of 4. The fields from `stream` to `part_rounds`
  * are those of pillion_dsp_dot, in kernels/dsp/dot.h. */
 typedef struct {
     const int32_t *stream;
     const uint16_t *runs;
     const uint16_t *repeats;
-    int32_t run_count, repeat_count, lone, steps, out_c, rectified;
+    int32_t run_count, repeat_count, lone, steps, out_c, rectified, part_rounds;
     int32_t pixels; /* of all images */
     int32_t in_c, low, high;
 } pillion_conv2d_1x1_s8_dsp_params;
@@ -32,7 +32,7 @@ typedef struct {
     const int32_t *stream;
     const uint16_t *runs;
     const uint16_t *repeats;
-    int32_t run_count, repeat_count, lone, steps, out_c, rectified;
+    int32_t run_count, repeat_count, lone, steps, out_c, rectified, part_rounds;
     int32_t batch, in_h, in_w, in_c, out_h, out_w;
     int32_t kernel_h, kernel_w, stride_h, stride_w, dilation_h, dilation_w, pad_top, pad_left;
     int32_t in_zp, low, high, ring_rows;
@@ -91,6 +91,7 @@ typedef struct {
     int32_t run_count, repeat_count;
     int32_t rest;  /* channels of one more group, the last ones; those that fill it up have no place in y */
     int32_t steps; /* inputs of a sum, in fours */
+    int32_t part_rounds; /* not 0: sums are set aside after so many rounds of eight steps */
     int32_t rows, in_features, out_features, low, high;
 } pillion_linear_s8_dsp_params;
 void pillion_linear_s8_dsp(const pillion_linear_s8_dsp_params *p, const int8_t *x, int8_t *y, void *scratch);

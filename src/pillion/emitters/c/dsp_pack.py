@@ -20,6 +20,8 @@ MOST_SHIFT = 22
 """`round` and a sum below 2^30 together stay in 32 bits."""
 B_LIMIT = 2**23
 """S_B is carried in the upper 24 bits of a sum."""
+INPUTS_OF_ROUND = 32
+"""The inner loops take eight times four inputs before they look where to go on."""
 SUM_LIMIT = 2**30
 """Twice a sum must fit 32 bits."""
 
@@ -106,6 +108,38 @@ def dot_verdicts(channels: Channels) -> tuple[Verdict, ...]:
     return right_shifts(scaled), sums_fit(scaled)
 
 
+@dataclass(frozen=True)
+class Parts:
+    """How often S_B is set aside so that it never passes its limit, and for which channels that suffices."""
+
+    rounds: int
+    """Rounds of the loop to a part; 0 where whole sums fit."""
+    fits_b: NDArray[np.bool_]
+
+
+def choose_parts(scaled: Scaled) -> Parts:
+    """The longest parts with which all channels fit, or else as many as possible."""
+    whole = scaled.reach < B_LIMIT
+    rounds = -(-scaled.weights.shape[1] // INPUTS_OF_ROUND)
+    best = Parts(0, whole)
+    while not best.fits_b.all() and rounds > 1:
+        rounds = (rounds + 1) // 2
+        fits = part_reach(scaled, rounds) < B_LIMIT
+        best = Parts(rounds, fits) if fits.sum() > best.fits_b.sum() else best
+    return best
+
+
+def part_reach(scaled: Scaled, rounds: int) -> Int64Array:
+    """A bound for the sums of any inputs that follow one another for so many rounds, with the bias and with inputs that
+    come twice."""
+    magnitudes = np.abs(scaled.weights.astype(np.int64))
+    length = rounds * INPUTS_OF_ROUND + 4
+    ends = np.pad(np.cumsum(magnitudes, axis=1), ((0, 0), (1, 0)))
+    last = np.minimum(np.arange(ends.shape[1]) + length, ends.shape[1] - 1)
+    twice = (scaled.weights == -128).sum(axis=1)
+    return np.abs(scaled.sums) + 128 * ((ends[:, last] - ends).max(axis=1) + twice)
+
+
 def pair_starts(fits_b: NDArray[np.bool_]) -> tuple[list[int], bool]:
     """The first channels of the pairs, and whether the last pair is a channel alone. A channel that does not fit B is
     computed there nevertheless, wrongly, and once more as the A of the next pair, which overwrites it."""
@@ -183,24 +217,32 @@ class Pairing:
     lone: bool
     repeats: NDArray[np.intp]
     inputs: int
+    part_rounds: int
 
     @property
     def steps(self) -> int:
         return in_fours(self.inputs + len(self.repeats))
 
+    @property
+    def jumps(self) -> int:
+        """Entries of the list by which the loop goes from round to round."""
+        return jumps(self.steps - 1, self.part_rounds)
+
 
 def pair_channels(scaled: Scaled) -> Pairing:
     """Pairs of neighbours; the B of a channel alone is the one after the last, which is nothing."""
-    starts, lone = pair_starts(scaled.reach < B_LIMIT)
+    parts = choose_parts(scaled)
+    starts, lone = pair_starts(parts.fits_b)
     a = np.array(starts)
     weights = with_nothing(scaled).weights
     repeats = inputs_wanted_twice(weights[a], weights[a + 1])
-    return Pairing(a, a + 1, lone, repeats, weights.shape[1])
+    return Pairing(a, a + 1, lone, repeats, weights.shape[1], parts.rounds)
 
 
-def dot_steps(channels: Channels) -> int:
-    """Inputs of a sum in fours, those wanted twice included."""
-    return pair_channels(scale_channels(channels)).steps
+def jumps(steps: int, part_rounds: int) -> int:
+    """One for each round and one to end; with parts, one to begin and one between two of them."""
+    rounds = -(-4 * steps // INPUTS_OF_ROUND)
+    return rounds + 1 + (1 + max(rounds - 1, 0) // part_rounds if part_rounds else 0)
 
 
 def pack_dot(channels: Channels, low: int) -> Params:
@@ -223,6 +265,7 @@ def pack_dot(channels: Channels, low: int) -> Params:
         "steps": pairing.steps,
         "out_c": len(channels.bias),
         "rectified": int(low >= channels.out_zp),
+        "part_rounds": pairing.part_rounds,
     }
 
 
@@ -255,42 +298,65 @@ def group_starts(fits_b: NDArray[np.bool_]) -> tuple[list[int], int]:
     return starts, count - channel
 
 
+@dataclass(frozen=True)
+class Grouping:
+    """Which channels are computed together by the fully connected kernel."""
+
+    a: NDArray[np.intp]
+    """The first of each group, and of the channels that are left."""
+    rest: int
+    repeats: NDArray[np.intp]
+    inputs: int
+    part_rounds: int
+
+    @property
+    def steps(self) -> int:
+        return in_fours(self.inputs + len(self.repeats))
+
+    @property
+    def row_bytes(self) -> int:
+        """The widened row, and the jumps."""
+        return 8 * self.steps + 4 * jumps(self.steps, self.part_rounds)
+
+
+def group_channels(scaled: Scaled) -> Grouping:
+    parts = choose_parts(scaled)
+    starts, rest = group_starts(parts.fits_b)
+    a = np.array([*starts, *([len(scaled.sums) - rest] if rest else [])])
+    weights = with_nothing(scaled, 4).weights
+    firsts = np.concatenate([a, a + 2])
+    repeats = inputs_wanted_twice(weights[firsts], weights[firsts + 1])
+    return Grouping(a, rest, repeats, weights.shape[1], parts.rounds)
+
+
 def pack_linear(channels: Channels) -> Params:
     """Constants of the fully connected kernel (kernels/dsp/linear_s8_dsp.c)."""
     scaled = scale_channels(channels)
-    starts, rest = group_starts(scaled.reach < B_LIMIT)
-    runs = runs_of(starts, 4)
-    a = np.array([*starts, *([len(channels.bias) - rest] if rest else [])])
-    c = a + 2
-    scaled = with_nothing(scaled, 4)
-    both_a, both_b = np.concatenate([a, c]), np.concatenate([a + 1, c + 1])
-    repeats = inputs_wanted_twice(scaled.weights[both_a], scaled.weights[both_b])
-    words = pack_pairs(*split_repeats(scaled.weights[both_a], scaled.weights[both_b], repeats))
+    group = group_channels(scaled)
+    scaled, a, c = with_nothing(scaled, 4), group.a, group.a + 2
+    weights, firsts = scaled.weights, np.concatenate([a, c])
+    words = pack_pairs(*split_repeats(weights[firsts], weights[firsts + 1], group.repeats))
     ab, cd = words.reshape(2, len(a), -1, 2)
     shifts = scaled.rights[a + 1] + (scaled.rights[a] << 8) + (scaled.rights[c + 1] << 16) + (scaled.rights[c] << 24)
     heads = starts_of_sums(scaled, a, a + 1), starts_of_sums(scaled, c, c + 1)
     tails = scales(scaled, a, a + 1), shifts[:, None], scales(scaled, c, c + 1)
+    whole = a[: len(a) - 1] if group.rest else a
     return {
         "stream": stream_of(*heads, np.concatenate([ab, cd], axis=2).reshape(len(a), -1), *tails),
-        "runs": runs if len(runs) else np.zeros(1, np.uint16),
-        "repeats": moves_of(repeats, scaled.weights.shape[1], 1),
-        "run_count": len(runs) // 2,
-        "repeat_count": len(repeats),
-        "rest": rest,
-        "steps": in_fours(scaled.weights.shape[1] + len(repeats)),
+        "runs": runs_of(whole.tolist(), 4) if len(whole) else np.zeros(1, np.uint16),
+        "repeats": moves_of(group.repeats, group.inputs, 1),
+        "run_count": len(runs_of(whole.tolist(), 4)) // 2 if len(whole) else 0,
+        "repeat_count": len(group.repeats),
+        "rest": group.rest,
+        "steps": group.steps,
+        "part_rounds": group.part_rounds,
     }
 
 
 def linear_verdicts(channels: Channels) -> tuple[Verdict, ...]:
     """What the products of one row need."""
-    fits_b = scale_channels(channels).reach < B_LIMIT
-    starts, rest = group_starts(fits_b)
+    fits_b = choose_parts(scale_channels(channels)).fits_b
+    _, rest = group_starts(fits_b)
     last = len(fits_b) - rest + 1
     ok = rest < 2 or bool(fits_b[last])
     return *dot_verdicts(channels), Verdict("last_sums", ok, f"below {B_LIMIT}", "so" if ok else f"more in channel {last}")
-
-
-def linear_steps(channels: Channels) -> int:
-    steps = pack_linear(channels)["steps"]
-    assert isinstance(steps, int)
-    return steps

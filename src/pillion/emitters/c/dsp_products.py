@@ -22,8 +22,6 @@ BLOCK_BYTES = 24
 """Four inputs of three pixels, widened."""
 SMALL_RING = 8192
 """Bytes that a ring of widened rows may always take."""
-STEPS_OF_ROUND = 8
-"""Blocks that the loop over them takes before it looks where to go on."""
 
 
 Window = tuple[Pair, Pair, Pair]
@@ -150,8 +148,8 @@ def calls_thin(op: Conv2d, arithmetic: Arithmetic) -> tuple[Call, ...]:
 
 def scratch_1x1(op: Conv2d) -> int:
     """The blocks, and a jump for each round of the loop over them."""
-    steps = dsp_pack.dot_steps(channels_of(op))
-    return BLOCK_BYTES * steps + 4 * (1 + -(-(steps - 1) // STEPS_OF_ROUND))
+    pairing = dsp_pack.pair_channels(dsp_pack.scale_channels(channels_of(op)))
+    return BLOCK_BYTES * pairing.steps + 4 * pairing.jumps
 
 
 def scratch_conv(op: Conv2d) -> int:
@@ -252,8 +250,7 @@ def calls_linear(op: Linear, arithmetic: Arithmetic) -> tuple[Call, ...]:
 
 
 def scratch_linear(op: Linear) -> int:
-    """The widened row."""
-    return 8 * dsp_pack.linear_steps(channels_of_linear(op))
+    return dsp_pack.group_channels(dsp_pack.scale_channels(channels_of_linear(op))).row_bytes
 
 
 KERNELS: tuple[Kernel, ...] = (
