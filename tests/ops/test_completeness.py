@@ -38,6 +38,6 @@ def test_every_op_can_come_from_torch(cls: type[Op]) -> None:
 
 @pytest.mark.parametrize("variants", [dsp.KERNELS, mve.KERNELS], ids=["dsp", "mve"])
 def test_variants_are_of_ops_and_names_are_unique(variants: tuple[Any, ...]) -> None:
-    names = [kernel.name for kernel in variants]
+    names = [(kernel.op, kernel.name) for kernel in variants]
     assert all(kernel.op in ALL_OPS for kernel in variants)
     assert len(set(names)) == len(names)
