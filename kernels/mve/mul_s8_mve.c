@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
- * The product of two numbers, at the scale of the result, four elements at a time. Requantization as in dot_asm.h: right
- * shifts of 1 to 31. Rows of b may be the same for all rows of a. y may be either operand. */
+ * The product of two numbers, at the scale of the result, four elements at a time. Requantization as in dot_asm.h: the
+ * number of the sign fix is 0 where there is no right shift. Rows of b may be the same for all rows of a. y may be either operand. */
 #include "pillion/mve.h"
 
 #if defined(__ARM_FEATURE_MVE)
@@ -10,7 +10,7 @@ static void row(const pillion_mul_s8_mve_params *p, const int8_t *a, const int8_
     __asm__ volatile(
         "ldrd r4, r5, [%3]\n" /* a_zp, b_zp */
         "ldrd r6, r8, [%3, #8]\n" /* multiplier, shift */
-        "ldrd r9, r10, [%3, #16]\n" /* out_zp, one */
+        "ldrd r9, r10, [%3, #16]\n" /* out_zp, fix */
         "wlstp.32 lr, %4, 2f\n"
         "1: vldrb.s32 q0, [%0], #4\n"
         "vldrb.s32 q1, [%1], #4\n"

@@ -77,15 +77,19 @@ class Image:
         scratch_bytes: int = 0,
         offset: int = 0,
         in_place: bool = False,
+        into: Call | None = None,
     ) -> Call:
         """Adds a call. Of `output` only shape and type count; `offset` moves inputs and output off their alignment.
-        In place the output takes the memory of the first input."""
+        In place the output takes the memory of the first input; `into` is an earlier call that has made some of it."""
         self.fields.setdefault(kernel, tuple(params))
         assert self.fields[kernel] == tuple(params)
         words = [self._word(value) for value in params.values()]
         arguments = [self._place(struct.pack(f"<{len(words)}I", *words))]
         arguments += [self._place(x.tobytes(), offset) for x in inputs]
-        y = arguments[1] if in_place else self._place(self.filling * output.nbytes, offset)
+        if into is not None:
+            y = into.output
+        else:
+            y = arguments[1] if in_place else self._place(self.filling * output.nbytes, offset)
         scratch = self._place(self.filling * scratch_bytes)
         record = 4 + 4 * RECORD_WORDS * len(self.calls)
         pointers = [BASE + a for a in (*arguments, y)] + [BASE + scratch if scratch_bytes else 0]
@@ -175,7 +179,8 @@ def build(kernels: tuple[tuple[str, tuple[str, ...]], ...]) -> Path:
     for name, text in firmware_files().items():
         (folder / name).write_text(text)
     (folder / "main.c").write_text(main_text(kernels))
-    sources = [*HARNESS, "main.c", *map(str, sorted((KERNELS / "mve").glob("*.c")))]
+    sources = [*HARNESS, "main.c", str(KERNELS / "portable" / "fill.c")]
+    sources += map(str, sorted((KERNELS / "mve").glob("*.c")))
     command = [
         *arm_compiler(),
         *BOARD.cflags,

@@ -147,11 +147,23 @@ typedef struct {
 } pillion_add_s8_mve_params;
 void pillion_add_s8_mve(const pillion_add_s8_mve_params *p, const int8_t *a, const int8_t *b, int8_t *y, void *scratch);
 
+/* The same as it is defined, for scales without such factors. No shift is to the left. */
+typedef struct {
+    int32_t rows, count, a_row_step, b_row_step;
+    int32_t a_multiplier, a_shift, b_multiplier, b_shift, out_multiplier, out_shift;
+    int32_t a_offset, b_offset;    /* -zero point * 2^20 */
+    int32_t a_fix, b_fix, out_fix; /* 1 where there is a right shift, else 0 */
+    int32_t out_zp, b_sign;
+    int32_t low, high;
+} pillion_add_rescaled_s8_mve_params;
+void pillion_add_rescaled_s8_mve(const pillion_add_rescaled_s8_mve_params *p, const int8_t *a, const int8_t *b, int8_t *y,
+                                 void *scratch);
+
 /* y = clamp(requantize((a - a_zp) * (b - b_zp)) + out_zp), by rows of `count` elements. y may be a or b. */
 typedef struct {
     int32_t rows, count, a_row_step, b_row_step;
     int32_t a_zp, b_zp, multiplier, shift, out_zp;
-    int32_t one; /* 1 */
+    int32_t fix; /* 1 where there is a right shift, else 0 */
     int32_t low, high;
 } pillion_mul_s8_mve_params;
 void pillion_mul_s8_mve(const pillion_mul_s8_mve_params *p, const int8_t *a, const int8_t *b, int8_t *y, void *scratch);

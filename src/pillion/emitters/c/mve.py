@@ -65,8 +65,11 @@ class Variant:
     in_place: Callable[[Geometry], bool] = lambda g: False
 
     def row(self, name: str, op: type[Convolution]) -> Kernel:
-        functions: Any = (self._calls, self._takes, lambda op: self.scratch(geometry(op)), self._in_place)
-        return Kernel(f"{name}_mve", op, *functions, self.overread_bytes)
+        calls: Any = self._calls
+        takes: Any = self._takes
+        in_place: Any = self._in_place
+        scratch: Any = self._scratch
+        return Kernel(f"{name}_mve", op, calls, takes, scratch, in_place, self.overread_bytes)
 
     def _takes(self, op: Convolution, arithmetic: Arithmetic) -> tuple[Verdict, ...]:
         known = (*int8(x=op.x, y=op.y, weights=op.weights), *constants(weights=op.weights, bias=op.bias))
@@ -76,6 +79,9 @@ class Variant:
         if not op.y.type.elements:
             return ()
         return (Call(self.routine, self.params(geometry(op), sums(op)), (op.x,), op.y),)
+
+    def _scratch(self, op: Convolution) -> int:
+        return self.scratch(geometry(op))
 
     def _in_place(self, op: Convolution) -> tuple[Value, ...]:
         fits = self.in_place(geometry(op)) and op.y.type.size_bytes <= op.x.type.size_bytes

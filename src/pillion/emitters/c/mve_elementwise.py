@@ -16,7 +16,7 @@ from pillion.emitters.c.portable_walk import int8
 from pillion.ir.numerics import Arithmetic
 from pillion.ir.op import Op
 from pillion.ir.verdict import Verdict
-from pillion.ops.elementwise import Add, Binary, Mul, Sub, Sum
+from pillion.ops.elementwise import ADD_LEFT_SHIFT, Add, Binary, Mul, Sub, Sum
 from pillion.ops.formats import Dequantize, Quantize, Requantize
 from pillion.ops.lut import Clamp, Lut
 from pillion.ops.movement import Concat, Pad, Slice, Transpose
@@ -31,13 +31,13 @@ def routine(name: str) -> Routine:
     return Routine(f"pillion_{name}_mve", f"mve/{name}_mve.c", "mve.h")
 
 
-def kernel(op: type[Op], calls: Any, takes: Any, **others: Any) -> Kernel:
+def kernel(op: type[Op], calls: Any, takes: Any, name: str = "", **others: Any) -> Kernel:
     """A row whose functions take the op's own class: the emitter calls them with no other."""
 
     def calls_for_elements(made: Op, arithmetic: Arithmetic) -> tuple[Call, ...]:
         return calls(made, arithmetic) if made.results[0].type.elements else ()
 
-    return Kernel(f"{op.kind}_mve", op, calls_for_elements, takes, **others)
+    return Kernel(f"{name or op.kind}_mve", op, calls_for_elements, takes, **others)
 
 
 # --- two operands -----------------------------------------------------------------------------------------------------
@@ -82,10 +82,41 @@ def sum_of(op: Sum, arithmetic: Arithmetic) -> tuple[Call, ...]:
     return (Call(routine("add_s8"), params, (op.a, op.b), op.y),)
 
 
+def takes_any_sum(op: Sum, arithmetic: Arithmetic) -> tuple[Verdict, ...]:
+    shifts = [m.shift for m in op.rescale]
+    return (*int8(a=op.a, b=op.b, y=op.y), rows_verdict(op), no_left_shift(*shifts))
+
+
+def no_left_shift(*shifts: int) -> Verdict:
+    return Verdict(
+        "right_shift", max(shifts) <= 0 and min(shifts) >= -31, "0 to 31", ", ".join(str(-s) for s in shifts)
+    )
+
+
+def fix(shift: int) -> int:
+    """The number of the sign fix: only what is shifted to the right is rounded a second time."""
+    return int(shift < 0)
+
+
+def rescaled_sum(op: Sum, arithmetic: Arithmetic) -> tuple[Call, ...]:
+    names, multipliers = ("a", "b", "out"), op.rescale
+    params: Params = {
+        **rows_params(op),
+        **{
+            f"{name}_{part}": getattr(m, field)
+            for name, m in zip(names, multipliers, strict=True)
+            for part, field in (("multiplier", "mantissa"), ("shift", "shift"))
+        },
+        **{"a_offset": -op.a.zero_point << ADD_LEFT_SHIFT, "b_offset": -op.b.zero_point << ADD_LEFT_SHIFT},
+        **{f"{name}_fix": fix(m.shift) for name, m in zip(names, multipliers, strict=True)},
+        **{"out_zp": op.y.zero_point, "b_sign": type(op).sign, "low": op.low, "high": op.high},
+    }
+    return (Call(routine("add_rescaled_s8"), params, (op.a, op.b), op.y),)
+
+
 def takes_product(op: Mul, arithmetic: Arithmetic) -> tuple[Verdict, ...]:
     shift = op.multiplier(arithmetic).shift
-    right = Verdict("right_shift", -31 <= shift <= -1, "1 to 31", str(-shift))
-    return (*int8(a=op.a, b=op.b, y=op.y), rows_verdict(op), right)
+    return (*int8(a=op.a, b=op.b, y=op.y), rows_verdict(op), no_left_shift(shift))
 
 
 def product(op: Mul, arithmetic: Arithmetic) -> tuple[Call, ...]:
@@ -93,7 +124,7 @@ def product(op: Mul, arithmetic: Arithmetic) -> tuple[Call, ...]:
     params: Params = {
         **rows_params(op),
         **{"a_zp": op.a.zero_point, "b_zp": op.b.zero_point, "multiplier": m.mantissa, "shift": m.shift},
-        **{"out_zp": op.y.zero_point, "one": 1, "low": op.low, "high": op.high},
+        **{"out_zp": op.y.zero_point, "fix": fix(m.shift), "low": op.low, "high": op.high},
     }
     return (Call(routine("mul_s8"), params, (op.a, op.b), op.y),)
 
@@ -156,11 +187,10 @@ def takes_max(op: MaxPool2d, arithmetic: Arithmetic) -> tuple[Verdict, ...]:
 
 
 def takes_mean(op: AvgPool2d, arithmetic: Arithmetic) -> tuple[Verdict, ...]:
-    pixels = op.kernel[0] * op.kernel[1]
-    return (
-        *int8(x=op.x, y=op.y),
-        Verdict("window", pixels <= MOST_PIXELS, f"at most {MOST_PIXELS}", str(pixels)),
-    )
+    rows, columns = op.kernel
+    fits = columns <= MOST_COLUMNS and rows * columns <= MOST_PIXELS
+    wanted = f"at most {MOST_COLUMNS} wide and {MOST_PIXELS} pixels"
+    return (*int8(x=op.x, y=op.y), Verdict("window", fits, wanted, f"{rows}x{columns}"))
 
 
 # --- movement ---------------------------------------------------------------------------------------------------------
@@ -180,6 +210,8 @@ def _copy(call: Call) -> Call:
 KERNELS: tuple[Kernel, ...] = (
     kernel(Add, sum_of, takes_sum, in_place=portable_elementwise.either_operand),
     kernel(Sub, sum_of, takes_sum, in_place=portable_elementwise.either_operand),
+    kernel(Add, rescaled_sum, takes_any_sum, "add_rescaled", in_place=portable_elementwise.either_operand),
+    kernel(Sub, rescaled_sum, takes_any_sum, "sub_rescaled", in_place=portable_elementwise.either_operand),
     kernel(Mul, product, takes_product, in_place=portable_elementwise.either_operand),
     kernel(Lut, lookup, portable_elementwise.judge_lookup, in_place=portable_elementwise.same_operand),
     kernel(Clamp, clamped, portable_elementwise.judge_numbers, in_place=portable_elementwise.same_operand),
