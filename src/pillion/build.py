@@ -12,6 +12,7 @@ from typing import Any
 
 import numpy as np
 
+from pillion.emitters.c.choose import Optimize
 from pillion.errors import PillionError
 from pillion.ir.graph import Graph
 from pillion.ir.types import Array
@@ -37,9 +38,11 @@ class Request:
     intermediates: Path | None = None
     keep_on_cpu: tuple[str, ...] = ()
     only_npu: bool = False
+    optimize: str = "speed"
 
     def __post_init__(self) -> None:
         _one_of("--io-dtype", self.io_dtype, ("float32", "int8"))
+        _one_of("--optimize", self.optimize, ("speed", "size"))
         _one_of("--io-layout", self.io_layout, ("nchw", "nhwc"))
         if self.calibrate and not self.quantize:
             raise PillionError(
@@ -88,7 +91,7 @@ def _from_tflite(request: Request, watch: Watch | None) -> Program:
     from pillion.targets import find_target
 
     chip = find_target(request.target)
-    return finish(read(request.model), chip, request.io_dtype, _placement(request), watch)
+    return finish(read(request.model), chip, request.io_dtype, _placement(request), watch, _optimize(request))
 
 
 CHATTY = ("torchao", "torch.utils._pytree", "torch.export")
@@ -119,8 +122,13 @@ def _from_torch(request: Request, progress: Progress | None, watch: Watch | None
         io_layout=request.io_layout,  # type: ignore[arg-type]  # checked by Request
         progress=progress,
         placement=_placement(request),
+        optimize=_optimize(request),
         watch=watch,
     )
+
+
+def _optimize(request: Request) -> Optimize:
+    return "size" if request.optimize == "size" else "speed"
 
 
 def _placement(request: Request) -> Wishes:

@@ -89,6 +89,9 @@ def compile(
     only_npu: Annotated[
         bool, typer.Option("--only-npu", help="Fail if any op cannot run on the NPU.")
     ] = False,
+    optimize: Annotated[
+        str, typer.Option(help="speed, or size: fewer kernels, compiled to be small.")
+    ] = "speed",
     intermediates: Annotated[
         Optional[Path],
         typer.Option("-i", "--intermediates", help="A folder for the graph's text after each pass."),
@@ -110,6 +113,7 @@ def compile(
         intermediates,
         tuple(keep_on_cpu or ()),
         only_npu,
+        optimize,
     )
     with report.progress(quiet=as_json) as progress:
         program = build.build(request, progress)

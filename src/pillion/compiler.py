@@ -17,6 +17,7 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import TYPE_CHECKING, Any, Literal
 
 from pillion import passes
+from pillion.emitters.c.choose import Optimize
 from pillion.errors import PillionError
 from pillion.ir.graph import Graph
 from pillion.passes.int8_io import int8_io
@@ -45,6 +46,7 @@ def compile(
     io_layout: Literal["nchw", "nhwc"] = "nchw",
     progress: Progress | None = None,
     placement: PlacementWishes | None = None,
+    optimize: Optimize = "speed",
     watch: Watch | None = None,
 ) -> Program:
     """Compiles a model for a target. Without `calibrate`, the example inputs alone decide the ranges.
@@ -59,7 +61,7 @@ def compile(
     graph = import_program(
         quantized.graph_module, name or type(model).__name__.lower(), nhwc=io_layout == "nhwc"
     )
-    return finish(graph, chip, io_dtype, placement, watch)
+    return finish(graph, chip, io_dtype, placement, watch, optimize)
 
 
 def finish(
@@ -68,6 +70,7 @@ def finish(
     io_dtype: str = "float32",
     placement: PlacementWishes | None = None,
     watch: Watch | None = None,
+    optimize: Optimize = "speed",
 ) -> Program:
     """From an imported graph to a program: the part that knows nothing of PyTorch."""
     if watch:
@@ -75,11 +78,11 @@ def finish(
     graph = passes.run(graph, passes.PIPELINE + ((int8_io,) if io_dtype == "int8" else ()), watch)
     refuse_float(graph)
     if chip.npu is None:
-        return Program(graph, chip, Ledger(()))
+        return Program(graph, chip, Ledger(()), optimize)
     placed = place(passes.split_groups(graph), chip.npu, chip.isa, placement or PlacementWishes())
     if watch:
         watch("place", placed.graph)
-    return Program(placed.graph, chip, placed.ledger)
+    return Program(placed.graph, chip, placed.ledger, optimize)
 
 
 def refuse_float(graph: Graph) -> None:

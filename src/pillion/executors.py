@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import tempfile
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -112,7 +113,7 @@ def _run_board(
     from pillion.boards.board import find_board
     from pillion.boards.elf import read_elf
 
-    board = find_board(on)
+    board = dataclasses.replace(find_board(on), optimize=manifest.get("optimize", "speed"))
     sample = b"".join(np.ascontiguousarray(x).tobytes() for x in inputs)
     result = qemu.run(folder, board, sample, profile=profile, timeout=timeout)
     sizes = [int(o["bytes"]) for o in manifest["outputs"]]

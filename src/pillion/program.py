@@ -11,6 +11,7 @@ from typing import Any, Literal
 
 import numpy as np
 
+from pillion.emitters.c.choose import Optimize
 from pillion.emitters.c.program import CProgram, lower
 from pillion.emitters.c.project import project_files, write_project, write_whole
 from pillion.emitters.neutron.segments import Payloads, payloads
@@ -32,11 +33,13 @@ class Program:
     target: Target
     ledger: Ledger = field(default_factory=lambda: Ledger(()))
     """Where each op runs and why; empty for chips without an NPU."""
+    optimize: Optimize = "speed"
+    """What kernels are chosen and compiled for."""
 
     @cached_property
     def lowered(self) -> CProgram:
         """Kernels, packed constants and memory for the target's core."""
-        return lower(self.graph, self.target.isa)
+        return lower(self.graph, self.target.isa, self.optimize)
 
     @property
     def memory(self) -> MemoryPlan:

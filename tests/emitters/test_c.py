@@ -7,19 +7,19 @@ import subprocess
 from pathlib import Path
 
 import pytest
-from example_graphs import samples_of, side_by_side
 from numpy.testing import assert_array_equal
 
+from example_graphs import samples_of, side_by_side
+from pillion.devices.cortex_m import Isa
 from pillion.emitters.c.choose import choose, kernels
 from pillion.emitters.c.program import lower
 from pillion.emitters.c.project import project_files
-from pillion.devices.cortex_m import Isa
 from pillion.executors import in_temporary_project, run_project
 from pillion.ir.graph import Graph
 from pillion.ir.numerics import Arithmetic
 from pillion.ir.op import Op
 from pillion.ir.types import Array
-from pillion.ops import ALL_OPS
+from pillion.ops import ALL_OPS, KINDS
 from pillion.program import Program
 from pillion.targets import find_target
 
@@ -111,3 +111,24 @@ def test_the_projects_own_makefile_builds_and_runs_it(target: str, tmp_path: Pat
     subprocess.run(["make", f"run-{target}"], cwd=folder, check=True, capture_output=True)
     wanted = b"".join(y.tobytes() for y in graph.reference(*inputs))
     assert (folder / "output.bin").read_bytes() == wanted
+
+
+@pytest.mark.parametrize("isa", [Isa.DSP, Isa.MVE], ids=lambda i: i.value)
+def test_size_gives_up_kernels_that_others_can_stand_in_for(isa: Isa) -> None:
+    graph = examples_graph(KINDS["conv2d"], Arithmetic.CMSIS_NN)
+    assert graph is not None
+    by_speed, by_size = (lower(graph, isa, optimize) for optimize in ("speed", "size"))
+    assert len({s.choice.kernel for s in by_size.steps}) < len({s.choice.kernel for s in by_speed.steps})
+    reasons = [step.choice.reason for step in by_size.steps]
+    assert any("optimize.size" in reason for reason in reasons)
+
+
+@pytest.mark.qemu
+def test_size_gives_the_same_bytes() -> None:
+    graph = examples_graph(KINDS["conv2d"], Arithmetic.CMSIS_NN)
+    assert graph is not None
+    program = Program(graph, find_target("cortex-m33"), optimize="size")
+    inputs = samples_of(graph, 1)[0]
+    with in_temporary_project(program.files) as folder:
+        assert "OPTIMIZE ?= -Os" in (Path(folder) / "Makefile").read_text()
+        assert_same(graph, inputs, run_project(Path(folder), inputs, "mps2-an505").outputs)

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Literal
 
 from pillion.devices.cortex_m import Isa
 from pillion.emitters.c import portable
@@ -15,6 +16,9 @@ from pillion.ir.numerics import Arithmetic
 from pillion.ir.op import Op
 from pillion.ir.verdict import Verdict, all_ok, failures
 from pillion.ops import Segment
+
+
+Optimize = Literal["speed", "size"]
 
 
 @dataclass(frozen=True)
@@ -49,12 +53,41 @@ def kernels(isa: Isa) -> tuple[Kernel, ...]:
     return portable.KERNELS
 
 
-def choose(graph: Graph, isa: Isa) -> tuple[Choice, ...]:
-    """A kernel for every op of the graph."""
+def choose(graph: Graph, isa: Isa, optimize: Optimize = "speed") -> tuple[Choice, ...]:
+    """A kernel for every op of the graph: the fastest that takes it, or for `size` one of few."""
     listed = (*kernels(isa), NPU)
-    return tuple(
+    choices = tuple(
         _choose_one(op, graph.arithmetic, [k for k in listed if k.op is type(op)]) for op in graph.ops
     )
+    return _fewer_kernels(choices, listed, graph.arithmetic) if optimize == "size" else choices
+
+
+def _fewer_kernels(
+    choices: Sequence[Choice], listed: Sequence[Kernel], arithmetic: Arithmetic
+) -> tuple[Choice, ...]:
+    """Gives up kernels, the least used first, whose ops others that are in use can do as well."""
+    chosen = {choice.op: choice for choice in choices}
+    work = {
+        k: sum(c.op.macs for c in choices if c.kernel is k) for k in dict.fromkeys(c.kernel for c in choices)
+    }
+    for kernel in sorted(work, key=work.__getitem__):
+        used = {c.kernel for c in chosen.values()} - {kernel}
+        movers = [op for op, c in chosen.items() if c.kernel is kernel]
+        instead = {op: _another(op, kernel, [k for k in listed if k in used], arithmetic) for op in movers}
+        if all(instead.values()):
+            small = Verdict("optimize.size", False, "few kernels", kernel.name)
+            chosen.update(
+                (op, Choice(op, other, (*chosen[op].passed_over, (kernel.name, small))))
+                for op, other in instead.items()
+                if other is not None
+            )
+    return tuple(chosen[choice.op] for choice in choices)
+
+
+def _another(op: Op, than: Kernel, used: Sequence[Kernel], arithmetic: Arithmetic) -> Kernel | None:
+    """A kernel in use that takes the op too."""
+    fitting = (k for k in used if k.op is type(op) and k is not than and all_ok(k.takes(op, arithmetic)))
+    return next(fitting, None)
 
 
 def _choose_one(op: Op, arithmetic: Arithmetic, candidates: Sequence[Kernel]) -> Choice:

@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pillion.devices.cortex_m import Isa
-from pillion.emitters.c.choose import Choice, choose
+from pillion.emitters.c.choose import Choice, Optimize, choose
 from pillion.emitters.c.kernel import Call, Routine
 from pillion.errors import PillionError
 from pillion.ir.graph import Graph
@@ -57,6 +57,7 @@ class CProgram:
     operands: Mapping[Value, str]
     """Constant operands that are passed as arguments → name of their array."""
     memory: MemoryPlan
+    optimize: Optimize = "speed"
 
     @property
     def routines(self) -> list[Routine]:
@@ -90,11 +91,11 @@ class _Constants:
         return self.by_content.setdefault(key, Constant(f"{self.prefix}_{wish}", data)).name
 
 
-def lower(graph: Graph, isa: Isa = Isa.PORTABLE) -> CProgram:
+def lower(graph: Graph, isa: Isa = Isa.PORTABLE, optimize: Optimize = "speed") -> CProgram:
     """The graph with a kernel for each op, packed constants and a memory plan."""
     if any(v.is_constant for v in graph.outputs):
         raise PillionError(f"an output of `{graph.name}` is a constant", rule="outputs depend on inputs")
-    choices = choose(graph, isa)
+    choices = choose(graph, isa, optimize)
     constants = _Constants(graph.name)
     steps = tuple(_step(i, choice, graph, constants) for i, choice in enumerate(choices))
     operands = {
@@ -109,8 +110,7 @@ def lower(graph: Graph, isa: Isa = Isa.PORTABLE) -> CProgram:
         for c in choices
     }
     return CProgram(
-        graph, isa, steps, tuple(constants.by_content.values()), operands, plan_memory(graph, needs)
-    )
+        graph, isa, steps, tuple(constants.by_content.values()), operands, plan_memory(graph, needs), optimize)
 
 
 def _step(index: int, choice: Choice, graph: Graph, constants: _Constants) -> Step:

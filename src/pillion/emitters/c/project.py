@@ -37,6 +37,8 @@ def kernel_folder() -> Path:
 def project_files(program: CProgram, target: str) -> dict[str, str]:
     """Path → text of every file of the project."""
     files = {**_program_files(program), **firmware_files()}
+    if program.optimize == "size":
+        files["Makefile"] = files["Makefile"].replace("OPTIMIZE ?= -O2", "OPTIMIZE ?= -Os")
     if program.isa is not Isa.PORTABLE:
         portable = _program_files(lower(program.graph))
         files.update({f"{HOST_FOLDER}/{path}": content for path, content in portable.items()})
@@ -90,6 +92,7 @@ def manifest(program: CProgram, target: str, files: list[str]) -> dict[str, Any]
         "model": program.graph.name,
         "target": target,
         "arithmetic": program.graph.arithmetic.value,
+        "optimize": program.optimize,
         "inputs": [_buffer(program, value) for value in program.graph.inputs],
         "outputs": [_buffer(program, value) for value in program.graph.outputs],
         "memory": {
