@@ -13,17 +13,16 @@ typedef struct {
     int8_t *y[3];          /*  0 */
     const int32_t *x;      /* 12 */
     const uint32_t *jumps; /* 16: where it goes on after each round, see dot_dsp.c */
-    const int32_t *end;    /* 20: of the stream */
 } pillion_dsp_pair_loop;
 
 /* A layer, as dot_dsp.c reads it. The output channels are computed in pairs A, B; the stream holds for each pair, with
  * c = bias - in_zp * sum(w) and round = (2 * out_zp + 1) << (right shift - 1):
  *   c_A + 256 * c_B, c_A, {256 * B + A of inputs 0 and 2, the same of inputs 1 and 3} x steps,
- *   round_B, multiplier_B, round_A, multiplier_A, right shift of B + 256 * right shift of A
+ *   round_B, multiplier_B, round_A, multiplier_A, right shift of B + 256 * right shift of A, negative if it ends a run
  * A weight of -128 may not fit into 256 * B + A; it is then packed as -127 and -1, and its input is wanted twice. */
 typedef struct {
     const int32_t *stream;
-    const uint16_t *runs;    /* {first channel, pairs}: neighbouring pairs, one after the other */
+    const uint16_t *runs;    /* first channels of runs: pairs of neighbouring channels, one pair after the other */
     const uint16_t *repeats; /* {from, to}: halfwords of the blocks, for the inputs wanted twice */
     int32_t run_count, repeat_count;
     int32_t lone;      /* not 0: the last run is the last channel, with zeros for B and no place for it in y */

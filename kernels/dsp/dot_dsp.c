@@ -51,8 +51,8 @@
 #define CHANNEL_A(requantize, s) "add " s ", " s ", " s "\n" requantize(s, "r3", "r4")
 #define CHANNELS_B(requantize) \
     CHANNEL_B(requantize, "r6", "r9") CHANNEL_B(requantize, "r7", "r10") CHANNEL_B(requantize, "r8", "r11")
-#define CHANNELS_A(requantize) \
-    "lsr r5, r5, #8\n" CHANNEL_A(requantize, "r9") CHANNEL_A(requantize, "r10") CHANNEL_A(requantize, "r11")
+#define CHANNELS_A(requantize) /* the sign of r5 ends the run; no flag changes until then */ \
+    "asrs r5, r5, #8\n" CHANNEL_A(requantize, "r9") CHANNEL_A(requantize, "r10") CHANNEL_A(requantize, "r11")
 
 /* Part sums: S_B of what came before is added to one of three places on the stack, and T starts again at S_A. */
 #define SET_ASIDE(place, t, s)              \
@@ -76,9 +76,9 @@ extern const uint8_t pillion_dsp_dot_steps[], pillion_dsp_dot_requantize[], pill
 ASM_FUNCTION static const int32_t *pairs_of_channels(UNUSED const pillion_dsp_pair_loop *loop, UNUSED const int32_t *stream) {
     __asm volatile("push {r4-r11, lr}\n"
                    "mov r12, r1\n"
-                   "ldmia r0, {r1-r6}\n"
+                   "ldmia r0, {r1-r5}\n"
                    "sub sp, sp, #12\n"
-                   "push {r1-r6}\n"
+                   "push {r1-r5}\n"
                    "1:\n"
                    "ldrd r8, r11, [r12], #8\n"
                    "ldrd r0, lr, [sp, #12]\n" FIRST_STEP /* sets all six sums */
@@ -87,23 +87,23 @@ ASM_FUNCTION static const int32_t *pairs_of_channels(UNUSED const pillion_dsp_pa
                    ".rept 8\n" NEXT_STEP ".endr\n" GO_ON
                    PLACE("first_part")
                    "mov r1, #0\n"
-                   "strd r1, r1, [sp, #24]\n"
-                   "str r1, [sp, #32]\n" GO_ON
+                   "strd r1, r1, [sp, #20]\n"
+                   "str r1, [sp, #28]\n" GO_ON
                    PLACE("next_part")
-                   "ldrd r1, r2, [sp, #24]\n"
-                   "ldr r3, [sp, #32]\n" SET_ASIDE("r1", "r6", "r9") SET_ASIDE("r2", "r7", "r10") SET_ASIDE("r3", "r8", "r11")
-                   "strd r1, r2, [sp, #24]\n"
-                   "str r3, [sp, #32]\n" GO_ON
+                   "ldrd r1, r2, [sp, #20]\n"
+                   "ldr r3, [sp, #28]\n" SET_ASIDE("r1", "r6", "r9") SET_ASIDE("r2", "r7", "r10") SET_ASIDE("r3", "r8", "r11")
+                   "strd r1, r2, [sp, #20]\n"
+                   "str r3, [sp, #28]\n" GO_ON
                    PLACE("join")
                    "ldmia r12!, {r1-r5}\n" /* the constants */
-                   JOINED_B("#24", "r6", "r9") JOINED_B("#28", "r7", "r10") JOINED_B("#32", "r8", "r11")
+                   JOINED_B("#20", "r6", "r9") JOINED_B("#24", "r7", "r10") JOINED_B("#28", "r8", "r11")
                    "b 2f\n"
-                   PLACE("rectify")
-                   "ldmia r12!, {r1-r5}\n" CHANNELS_B(REQUANTIZE_RECTIFIED) CHANNELS_A(REQUANTIZE_RECTIFIED)
-                   "b 3f\n"
                    PLACE("requantize")
                    "ldmia r12!, {r1-r5}\n" CHANNELS_B(REQUANTIZE)
                    "2:\n" CHANNELS_A(REQUANTIZE)
+                   "b 3f\n"
+                   PLACE("rectify")
+                   "ldmia r12!, {r1-r5}\n" CHANNELS_B(REQUANTIZE_RECTIFIED) CHANNELS_A(REQUANTIZE_RECTIFIED)
                    "3:\n"
                    "ldmia sp, {r1-r3}\n" /* y */
                    "strb r6, [r1, #1]\n"
@@ -113,11 +113,9 @@ ASM_FUNCTION static const int32_t *pairs_of_channels(UNUSED const pillion_dsp_pa
                    "strb r10, [r2], #2\n"
                    "strb r11, [r3], #2\n"
                    "stmia sp, {r1-r3}\n"
-                   "ldr r0, [sp, #20]\n"
-                   "cmp r12, r0\n"
-                   "bne.w 1b\n"
+                   "bpl.w 1b\n"
                    "mov r0, r12\n"
-                   "add sp, sp, #36\n"
+                   "add sp, sp, #32\n"
                    "pop {r4-r11, pc}\n");
 }
 
@@ -180,9 +178,8 @@ void pillion_dsp_dot_3(pillion_dsp_dot *dot, int8_t *y) {
     pillion_dsp_pair_loop *const loop = &dot->loop;
     const int32_t *stream = dot->stream;
     const uint16_t *run = dot->runs;
-    for (int32_t runs = dot->run_count; runs > 0; runs--, run += 2) {
-        loop->y[0] = y + run[0], loop->y[1] = loop->y[0] + dot->second, loop->y[2] = loop->y[0] + dot->third;
-        loop->end = stream + run[1] * (7 + 2 * dot->steps);
+    for (int32_t runs = dot->run_count; runs > 0; runs--, run++) {
+        loop->y[0] = y + *run, loop->y[1] = loop->y[0] + dot->second, loop->y[2] = loop->y[0] + dot->third;
         if (dot->lone != 0 && runs == 1) {
             lone_channel(loop, stream);
         } else {

@@ -4,7 +4,7 @@
  *
  * The stream holds, for the channels A, B, C, D of each group:
  *   c_A + 256 * c_B, c_A, c_C + 256 * c_D, c_C, {the words of A and B, the words of C and D} x steps,
- *   round and multiplier of B and of A, their right shifts as bytes B A D C, round and multiplier of D and of C */
+ *   round and multiplier of B and of A, their right shifts as bytes B A D C, negative if it ends a run, round and multiplier of D and of C */
 #include "asm_function.h"
 #include "dot.h"
 
@@ -16,7 +16,6 @@
 typedef struct {
     const int32_t *x;      /* 0 */
     const uint32_t *jumps; /* 4: where it goes on after each round */
-    const int32_t *end;    /* 8: of the stream */
 } group_loop;
 
 #define UNROLLED 8 /* steps to a round; the .rept below */
@@ -44,11 +43,10 @@ typedef struct {
     "add r6, " round ", " s ", asr #31\n"       \
     "smmlar " s ", " s ", " multiplier ", r6\n" \
     "asr " s ", " s ", r5\n"                    \
-    "ssat " s ", #8, " s "\n"                   \
-    "lsr r5, r5, #8\n"
+    "ssat " s ", #8, " s "\n"
 #define TWICE_B(t, s) "sub " t ", " t ", " s "\n" "asr " t ", " t ", #7\n"
-#define PAIR(t, s)                              \
-    REQUANTIZE(t, "r1", "r2")                   \
+#define PAIR(t, s, next)                        \
+    REQUANTIZE(t, "r1", "r2") next              \
     "add " s ", " s ", " s "\n"                 \
     REQUANTIZE(s, "r3", "r4")                   \
     "strb " t ", [r11, #1]\n"                   \
@@ -69,9 +67,9 @@ ASM_FUNCTION static const int32_t *groups_of_channels(UNUSED const group_loop *l
     __asm volatile("push {r4-r11, lr}\n"
                    "mov r12, r1\n"
                    "mov r11, r2\n"
-                   "ldmia r0, {r1-r3}\n"
+                   "ldmia r0, {r1, r2}\n"
                    "sub sp, sp, #8\n"
-                   "push {r1-r3}\n"
+                   "push {r1, r2}\n"
                    "1:\n"
                    "ldmia r12!, {r7-r10}\n"
                    "ldrd r0, lr, [sp]\n" GO_ON
@@ -79,24 +77,24 @@ ASM_FUNCTION static const int32_t *groups_of_channels(UNUSED const group_loop *l
                    ".rept 8\n" STEP ".endr\n" GO_ON
                    PLACE("first_part")
                    "mov r1, #0\n"
-                   "strd r1, r1, [sp, #12]\n" GO_ON
+                   "strd r1, r1, [sp, #8]\n" GO_ON
                    PLACE("next_part")
-                   "ldrd r1, r2, [sp, #12]\n" SET_ASIDE("r1", "r7", "r8") SET_ASIDE("r2", "r9", "r10")
-                   "strd r1, r2, [sp, #12]\n" GO_ON
+                   "ldrd r1, r2, [sp, #8]\n" SET_ASIDE("r1", "r7", "r8") SET_ASIDE("r2", "r9", "r10")
+                   "strd r1, r2, [sp, #8]\n" GO_ON
                    PLACE("join")
-                   "ldrd r1, r2, [sp, #12]\n" TWICE_B("r7", "r8") TWICE_B("r9", "r10")
+                   "ldrd r1, r2, [sp, #8]\n" TWICE_B("r7", "r8") TWICE_B("r9", "r10")
                    "add r7, r7, r1, lsl #1\n"
                    "add r9, r9, r2, lsl #1\n"
                    "b 2f\n"
                    PLACE("requantize") TWICE_B("r7", "r8") TWICE_B("r9", "r10")
                    "2:\n"
-                   "ldmia r12!, {r1-r5}\n" PAIR("r7", "r8")
-                   "ldmia r12!, {r1-r4}\n" PAIR("r9", "r10")
-                   "ldr r0, [sp, #8]\n"
-                   "cmp r12, r0\n"
-                   "bne.w 1b\n"
+                   "ldmia r12!, {r1-r5}\n" /* the sign of r5 ends the run; no flag changes until then */
+                   PAIR("r7", "r8", "asrs r5, r5, #8\n")
+                   "ldmia r12!, {r1-r4}\n"
+                   "lsr r5, r5, #8\n" PAIR("r9", "r10", "ubfx r5, r5, #8, #7\n")
+                   "bpl.w 1b\n"
                    "mov r0, r12\n"
-                   "add sp, sp, #20\n"
+                   "add sp, sp, #16\n"
                    "pop {r4-r11, pc}\n");
 }
 
@@ -144,22 +142,19 @@ static void widen(const pillion_linear_s8_dsp_params *p, const int8_t *x, int32_
 }
 
 void pillion_linear_s8_dsp(const pillion_linear_s8_dsp_params *p, const int8_t *x, int8_t *y, void *scratch) {
-    const int32_t group_words = 13 + 4 * p->steps;
-    const uint16_t *const runs_end = p->runs + 2 * p->run_count;
+    const uint16_t *const runs_end = p->runs + p->run_count;
     int32_t *const row = scratch;
     uint32_t *const jumps = (uint32_t *)(row + 2 * p->steps);
     list_jumps(p, jumps);
-    group_loop loop = {row, jumps, 0};
+    const group_loop loop = {row, jumps};
     for (int32_t n = 0; n < p->rows; n++, x += p->in_features, y += p->out_features) {
         widen(p, x, row);
         const int32_t *stream = p->stream;
-        for (const uint16_t *run = p->runs; run < runs_end; run += 2) {
-            loop.end = stream + run[1] * group_words;
-            stream = groups_of_channels(&loop, stream, y + run[0]);
+        for (const uint16_t *run = p->runs; run < runs_end; run++) {
+            stream = groups_of_channels(&loop, stream, y + *run);
         }
         if (p->rest > 0) {
             int8_t last[4];
-            loop.end = stream + group_words;
             groups_of_channels(&loop, stream, last);
             for (int32_t i = 0; i < p->rest; i++) {
                 y[p->out_features - p->rest + i] = last[i];

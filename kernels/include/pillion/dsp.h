@@ -86,7 +86,7 @@ void pillion_depthwise_any_s8_dsp(const pillion_depthwise_any_s8_dsp_params *p, 
 /* Fully connected; the stream is described in kernels/dsp/linear_s8_dsp.c. */
 typedef struct {
     const int32_t *stream;
-    const uint16_t *runs;    /* {first channel, groups}: groups of four channels, one after the other */
+    const uint16_t *runs;    /* first channels of runs: groups of four channels, one after the other */
     const uint16_t *repeats; /* {from, to}: halfwords of the widened row, for inputs wanted twice */
     int32_t run_count, repeat_count;
     int32_t rest;  /* channels of one more group, the last ones; those that fill it up have no place in y */

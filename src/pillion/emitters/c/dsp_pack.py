@@ -150,11 +150,17 @@ def pair_starts(fits_b: NDArray[np.bool_]) -> tuple[list[int], bool]:
     return starts, starts[-1] == len(fits_b) - 1
 
 
-def runs_of(starts: list[int], width: int) -> NDArray[np.uint16]:
-    """{first channel, groups} of each run of groups that follow one another; a group is `width` channels."""
-    cuts = [i for i, start in enumerate(starts) if i == 0 or start != starts[i - 1] + width]
-    lengths = np.diff([*cuts, len(starts)])
-    return np.array([(starts[cut], length) for cut, length in zip(cuts, lengths, strict=True)], np.uint16).reshape(-1)
+def begins_run(starts: NDArray[np.intp], width: int, alone: int = 0) -> NDArray[np.bool_]:
+    """Which groups of `width` channels do not follow the one before; the last `alone` of them never do."""
+    begins = np.diff(starts, prepend=-1) != width
+    begins[len(starts) - alone :] = True
+    begins[:1] = True
+    return begins
+
+
+def with_ends(shifts: Int64Array, begins: NDArray[np.bool_]) -> Int64Array:
+    """The sign bit of a group's shifts says that a run ends with it."""
+    return shifts | np.where(np.append(begins[1:], True), np.int64(1) << 31, 0)
 
 
 def inputs_wanted_twice(a: Int8Array, b: Int8Array) -> NDArray[np.intp]:
@@ -251,15 +257,13 @@ def pack_dot(channels: Channels, low: int) -> Params:
     pairing = pair_channels(scaled)
     a, b, scaled = pairing.a, pairing.b, with_nothing(scaled)
     words = pack_pairs(*split_repeats(scaled.weights[a], scaled.weights[b], pairing.repeats))
-    shifts = (scaled.rights[b] + 256 * scaled.rights[a])[:, None]
-    starts = a.tolist()
-    runs = runs_of(starts[:-1], 2) if pairing.lone else runs_of(starts, 2)
-    runs = np.append(runs, np.uint16([starts[-1], 1])) if pairing.lone else runs
+    begins = begins_run(a, 2, int(pairing.lone))
+    shifts = with_ends(scaled.rights[b] + 256 * scaled.rights[a], begins)
     return {
-        "stream": stream_of(starts_of_sums(scaled, a, b), words, scales(scaled, a, b), shifts),
-        "runs": runs,
+        "stream": stream_of(starts_of_sums(scaled, a, b), words, scales(scaled, a, b), shifts[:, None]),
+        "runs": a[begins].astype(np.uint16),
         "repeats": moves_of(pairing.repeats, pairing.inputs, 3),
-        "run_count": len(runs) // 2,
+        "run_count": int(begins.sum()),
         "repeat_count": len(pairing.repeats),
         "lone": int(pairing.lone),
         "steps": pairing.steps,
@@ -337,15 +341,17 @@ def pack_linear(channels: Channels) -> Params:
     weights, firsts = scaled.weights, np.concatenate([a, c])
     words = pack_pairs(*split_repeats(weights[firsts], weights[firsts + 1], group.repeats))
     ab, cd = words.reshape(2, len(a), -1, 2)
-    shifts = scaled.rights[a + 1] + (scaled.rights[a] << 8) + (scaled.rights[c + 1] << 16) + (scaled.rights[c] << 24)
+    bytes_of_shifts = zip((a + 1, a, c + 1, c), (0, 8, 16, 24), strict=True)
+    begins = begins_run(a, 4, int(group.rest > 0))
+    shifts = with_ends(sum(scaled.rights[part] << place for part, place in bytes_of_shifts), begins)
     heads = starts_of_sums(scaled, a, a + 1), starts_of_sums(scaled, c, c + 1)
     tails = scales(scaled, a, a + 1), shifts[:, None], scales(scaled, c, c + 1)
-    whole = a[: len(a) - 1] if group.rest else a
+    runs = a[begins][: -1 if group.rest else None].astype(np.uint16)
     return {
         "stream": stream_of(*heads, np.concatenate([ab, cd], axis=2).reshape(len(a), -1), *tails),
-        "runs": runs_of(whole.tolist(), 4) if len(whole) else np.zeros(1, np.uint16),
+        "runs": runs if len(runs) else np.zeros(1, np.uint16),
         "repeats": moves_of(group.repeats, group.inputs, 1),
-        "run_count": len(runs_of(whole.tolist(), 4)) // 2 if len(whole) else 0,
+        "run_count": len(runs),
         "repeat_count": len(group.repeats),
         "rest": group.rest,
         "steps": group.steps,
