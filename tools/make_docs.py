@@ -11,7 +11,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 from pillion import passes
-from pillion.compiler import describe_targets
+from pillion.targets import describe_targets
 from pillion.devices import cortex_m, neutron
 from pillion.devices.device import Device
 from pillion.ir.op import operand_fields, result_fields

@@ -189,7 +189,7 @@ def explain(
 def targets(as_json: JsonOption = False) -> None:
     """List what programs can be compiled for."""
     from pillion import report
-    from pillion.compiler import describe_targets
+    from pillion.targets import describe_targets
 
     report.show_rows(describe_targets(), ("name", "kernels", "board", "summary"), as_json)
 

@@ -14,7 +14,7 @@ Whatever a stage cannot do it refuses with the rule, the value and the way out; 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Literal
 
 from pillion import passes
 from pillion.emitters.c.choose import Optimize
@@ -51,16 +51,17 @@ def compile(
 ) -> Program:
     """Compiles a model for a target. Without `calibrate`, the example inputs alone decide the ranges.
 
-    `placement` keeps ops on the CPU or demands the NPU for all; `progress` hears of every calibration sample; `watch` sees the graph after each pass."""
+    `placement` keeps ops on the CPU or demands the NPU for all; `optimize` chooses between fast and small code; `progress`
+    hears of every calibration sample; `watch` sees the graph after each pass."""
     from pillion.importers.torch_export import import_program
     from pillion.quantize import QatModule, finish_training, ptq
 
     chip = find_target(target)
     quantize = finish_training if isinstance(model, QatModule) else ptq
     quantized = quantize(model, tuple(example_inputs), calibrate, progress, chip.quantization)
-    graph = import_program(
-        quantized.graph_module, name or type(model).__name__.lower(), nhwc=io_layout == "nhwc"
-    )
+    name = name or type(model).__name__.lower()
+    refuse_float(name, [(op.op, op.source, op.reason) for op in quantized.float_ops])
+    graph = import_program(quantized.graph_module, name, nhwc=io_layout == "nhwc")
     return finish(graph, chip, io_dtype, placement, watch, optimize)
 
 
@@ -76,7 +77,7 @@ def finish(
     if watch:
         watch("import", graph)
     graph = passes.run(graph, passes.PIPELINE + ((int8_io,) if io_dtype == "int8" else ()), watch)
-    refuse_float(graph)
+    refuse_float(graph.name, [(f"{op.kind} {op.name}", op.source, reason) for op, reason in float_ops(graph)])
     if chip.npu is None:
         return Program(graph, chip, Ledger(()), optimize)
     placed = place(passes.split_groups(graph), chip.npu, chip.isa, placement or PlacementWishes())
@@ -85,26 +86,15 @@ def finish(
     return Program(placed.graph, chip, placed.ledger, optimize)
 
 
-def refuse_float(graph: Graph) -> None:
-    """Every op between the borders must have become an integer op."""
-    left = float_ops(graph)
+def refuse_float(name: str, left: Sequence[tuple[str, str, str]]) -> None:
+    """Raises where ops (what, source line, reason) compute in float between the model's borders."""
     if left:
         listed = "\n".join(
-            f"{op.kind} {op.name}{f' ({op.source})' if op.source else ''}: {reason}" for op, reason in left
+            f"{what}{f' ({source})' if source else ''}: {reason}" for what, source, reason in left
         )
         raise PillionError(
-            f"{len(left)} of {len(graph.ops)} ops of `{graph.name}` stay in float",
+            f"{len(left)} {'op' if len(left) == 1 else 'ops'} of `{name}` would stay in float",
             rule="all ops between the model's inputs and outputs are int8",
             here=listed,
-            help="quantize the model whole (--quantize), or write these ops with supported ones: `pillion ops`",
+            help="write these ops with supported ones (`pillion ops`), or leave them outside the model",
         )
-
-
-def describe_targets() -> list[dict[str, Any]]:
-    """Every target as a row of a table."""
-    from pillion.targets import TARGETS
-
-    return [
-        {"name": t.name, "core": t.core.name, "kernels": t.isa.value, "board": t.board, "summary": t.summary}
-        for t in TARGETS.values()
-    ]

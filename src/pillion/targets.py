@@ -87,3 +87,11 @@ def find_target(name: str) -> Target:
         rule="known targets: " + ", ".join(TARGETS),
         help=f"did you mean `{close[0]}`?" if close else "`pillion targets` describes each",
     )
+
+
+def describe_targets() -> list[dict[str, str | None]]:
+    """Every target as a row of a table."""
+    return [
+        {"name": t.name, "core": t.core.name, "kernels": t.isa.value, "board": t.board, "summary": t.summary}
+        for t in TARGETS.values()
+    ]
