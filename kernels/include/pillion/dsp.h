@@ -141,4 +141,10 @@ void pillion_avg_pool2d_s8_dsp(const pillion_avg_pool2d_s8_dsp_params *p, const 
 typedef pillion_pool_s8_dsp_params pillion_max_pool2d_s8_dsp_params;
 void pillion_max_pool2d_s8_dsp(const pillion_max_pool2d_s8_dsp_params *p, const int8_t *x, int8_t *y, void *scratch);
 
+/* y[n][column][row] = x[n][row][column] */
+typedef struct {
+    int32_t batch, rows, columns;
+} pillion_transpose_s8_dsp_params;
+void pillion_transpose_s8_dsp(const pillion_transpose_s8_dsp_params *p, const int8_t *x, int8_t *y, void *scratch);
+
 #endif

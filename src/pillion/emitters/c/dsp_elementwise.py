@@ -21,6 +21,7 @@ from pillion.emitters.c.portable_elementwise import (
     reciprocal,
     same_operand,
 )
+from pillion.emitters.c.portable_more import collapsed, contiguous_steps
 from pillion.emitters.c.portable_pool import judge_pool, pool
 from pillion.emitters.c.portable_walk import int8, overwritable
 from pillion.ir.numerics import Arithmetic
@@ -30,12 +31,14 @@ from pillion.ir.verdict import Verdict, all_ok
 from pillion.ops.elementwise import Add, Binary, Mul, Sub, Sum
 from pillion.ops.formats import Dequantize, Quantize, Requantize
 from pillion.ops.lut import Clamp, Lut
+from pillion.ops.movement import Transpose
 from pillion.ops.pool import AvgPool2d, MaxPool2d
 
 SUM, MUL = routine("sum", "clamp"), routine("mul", "clamp")
 LUT, QUANTIZE, DEQUANTIZE = routine("lut"), routine("quantize"), routine("dequantize")
 AVG_POOL, MAX_POOL = routine("avg_pool2d", "clamp"), routine("max_pool2d", "clamp")
-ROUTINES = (SUM, MUL, LUT, QUANTIZE, DEQUANTIZE, AVG_POOL, MAX_POOL)
+TRANSPOSE = routine("transpose")
+ROUTINES = (TRANSPOSE, SUM, MUL, LUT, QUANTIZE, DEQUANTIZE, AVG_POOL, MAX_POOL)
 
 # --- two operands -----------------------------------------------------------------------------------------------------
 
@@ -165,6 +168,29 @@ def takes_avg_pool(op: AvgPool2d, arithmetic: Arithmetic) -> tuple[Verdict, ...]
     return (*judge_pool(op, arithmetic), row_fits)
 
 
+# --- movement ---------------------------------------------------------------------------------------------------------
+
+
+def matrices(op: Transpose) -> tuple[int, int, int] | None:
+    """Batch, rows and columns, if the op exchanges the last two of as many axes."""
+    steps = contiguous_steps(op.x.shape)
+    walk = tuple(steps[a] for a in op.order), contiguous_steps(op.y.shape)
+    extent, (x_steps, _) = collapsed(op.y.shape, list(walk))
+    batch, columns, rows = (1,) * (3 - len(extent)) + extent if len(extent) <= 3 else (0, 0, 0)
+    return (batch, rows, columns) if x_steps[-2:] == (1, columns) else None
+
+
+def judge_transpose(op: Transpose, arithmetic: Arithmetic) -> tuple[Verdict, ...]:
+    two_axes = Verdict("order", matrices(op) is not None, "two axes or groups of axes change places", str(op.order))
+    return (*int8(x=op.x), two_axes)
+
+
+def calls_transpose(op: Transpose, arithmetic: Arithmetic) -> tuple[Call, ...]:
+    sizes = matrices(op)
+    assert sizes is not None
+    return (Call(TRANSPOSE, dict(zip(("batch", "rows", "columns"), sizes, strict=True)), (op.x,), op.y),)
+
+
 KERNELS: tuple[Kernel, ...] = (
     row("sum", Add, calls_sum, judge_sum, in_place=in_place_of_whole),
     row("sum", Sub, calls_sum, judge_sum, in_place=in_place_of_whole),
@@ -175,5 +201,6 @@ KERNELS: tuple[Kernel, ...] = (
     row("quantize", Quantize, calls_quantize, takes_quantize, in_place=same_operand),
     row("dequantize", Dequantize, calls_dequantize, judge_dequantized),
     row("avg_pool2d", AvgPool2d, calls_pool, takes_avg_pool),
+    row("transpose", Transpose, calls_transpose, judge_transpose),
     row("max_pool2d", MaxPool2d, calls_pool, judge_pool),
 )
