@@ -114,4 +114,4 @@ class Program:
 
 def as_arrays(inputs: Sequence[Any]) -> list[Array]:
     """numpy arrays of arrays or torch tensors."""
-    return [np.ascontiguousarray(x.detach().cpu().numpy() if hasattr(x, "detach") else x) for x in inputs]
+    return [np.asarray(x.detach().cpu().numpy() if hasattr(x, "detach") else x, order="C") for x in inputs]

@@ -171,5 +171,5 @@ class Value:
 
 def constant(name: str, data: Array, quant: Quant | None = None) -> Value:
     """A constant value whose type follows from its data."""
-    data = np.ascontiguousarray(data)
+    data = np.asarray(data, order="C")  # ascontiguousarray would give scalars an axis
     return Value(name, TensorType(data.shape, DType(data.dtype.name), quant), data)

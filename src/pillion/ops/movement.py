@@ -55,7 +55,7 @@ class Transpose(Movement):
         return TensorType(tuple(self.x.shape[a] for a in self.order), self.x.dtype)
 
     def reference(self, arithmetic: Arithmetic, *operands: Array) -> Array:
-        return np.ascontiguousarray(operands[0].transpose(self.order))
+        return np.asarray(operands[0].transpose(self.order), order="C")
 
 
 @op("slice", quantization=Quantization.SHARED)
@@ -80,7 +80,7 @@ class Slice(Movement):
 
     def reference(self, arithmetic: Arithmetic, *operands: Array) -> Array:
         axes = zip(self.begin, self.step, self.y.shape, strict=True)
-        return np.ascontiguousarray(operands[0][tuple(slice(b, b + s * (d - 1) + 1, s) for b, s, d in axes)])
+        return np.asarray(operands[0][tuple(slice(b, b + s * (d - 1) + 1, s) for b, s, d in axes)], order="C")
 
 
 @op("pad", quantization=Quantization.SHARED)
@@ -101,6 +101,8 @@ class Pad(Movement):
             raise self.refuse(
                 f"before and after have {self.x.type.rank} numbers, none negative", self.attributes
             )
+        if not self.x.type.rank:
+            raise self.refuse("the operand has at least one axis", "a scalar")
         axes = zip(self.before, self.x.shape, self.after, strict=True)
         return TensorType(tuple(b + d + a for b, d, a in axes), self.x.dtype)
 

@@ -18,7 +18,7 @@ from pillion.emitters.c.mve_pack import (
     numbers,
     right_shifts,
 )
-from pillion.ir.verdict import Verdict
+from pillion.ir.verdict import Verdict, all_ok
 
 UINT16_MAX = 2**16 - 1
 
@@ -99,6 +99,8 @@ def _strip_verdicts(g: Geometry, sums: Sums, stride: int) -> tuple[Verdict, ...]
         Verdict("dilation", g.dilation == (1, 1), "1", "x".join(map(str, g.dilation))),
         Verdict("multiplier", g.in_c == g.out_c, "one filter for a channel", str(g.out_c // g.in_c)),
     )
+    if not all_ok(shape):
+        return shape  # strips are of stride 1 or 2
     s = strips_of(g)
     inner = s.down.before <= 2 and 2 * s.count - s.down.before <= s.down.in_size
     reach = max(s.along.x_step * 7 + s.down.x_step, max(_lanes(s, 2)))
@@ -296,7 +298,7 @@ def depthwise_params(g: Geometry, sums: Sums) -> Params:
         "tap_count": len(taps),
         "taps": taps.astype(np.int32),
         "constants": _pack_wide(sums),
-        **numbers(sums),
+        **{"in_zp": sums.in_zp, "out_zp": sums.out_zp, "low": sums.low, "high": sums.high},
     }
 
 

@@ -133,6 +133,10 @@ def prelu(op: Prelu, arithmetic: Arithmetic) -> tuple[Call, ...]:
     return (Call(routine("prelu"), params, (op.x, op.slope), op.y),)
 
 
+def prelu_in_place(op: Prelu) -> tuple[Value, ...]:
+    return () if op.x.is_constant else (op.x,)
+
+
 def div(op: Div, arithmetic: Arithmetic) -> tuple[Call, ...]:
     extent, (a_step, b_step) = quotient_axes(op)
     walk: Params = {"elements": op.y.type.elements, "axes": len(extent)}
@@ -156,7 +160,7 @@ def quotient_axes(op: Div) -> tuple[Shape, list[Shape]]:
 
 
 def div_in_place(op: Div) -> tuple[Value, ...]:
-    return tuple(v for v in (op.a, op.b) if v.shape == op.y.shape)
+    return tuple(v for v in (op.a, op.b) if not v.is_constant and v.shape == op.y.shape)
 
 
 # --- reductions ---------------------------------------------------------------------------------------------
@@ -234,7 +238,7 @@ KERNELS: tuple[Kernel, ...] = (
     ),
     kernel(BatchMatmul, batch_matmul),
     kernel(Div, div, takes=lambda op, _: few_axes(len(quotient_axes(op)[0])), in_place=div_in_place),
-    kernel(Prelu, prelu, in_place=lambda op: (op.x,)),
+    kernel(Prelu, prelu, in_place=prelu_in_place),
     *(
         kernel(
             op, reduction, takes=lambda op, _: few_axes(*(len(extent) for extent, _ in reduction_axes(op)))
