@@ -46,16 +46,15 @@ typedef pillion_conv2d_3x3_s8_mve_params params;
             "1:\n" LOAD_BIAS                                                    \
             "2:\n" taps taps taps                                               \
             "subs r7, #1\n"                                                     \
-            "bne 2b\n" MOVE_SUMS("q4", "q5")                                    \
-            "ldr r1, [r11, #4]\n"                                               \
-            "mov r7, r9\n" LOAD_BIAS                                            \
+            "bne.w 2b\n" MOVE_SUMS("q4", "q5")                                    \
+            "mov r7, r9\n" LOAD_PLACES LOAD_BIAS                                \
             "3:\n" taps taps taps                                               \
             "subs r7, #1\n"                                                     \
-            "bne 3b\n" MOVE_SUMS("q0", "q1") REQUANTIZE_AND_STORE               \
+            "bne.w 3b\n" MOVE_SUMS("q0", "q1") REQUANTIZE_AND_STORE               \
             "add r1, r8\n"                                                      \
-            "stm r11, {r0, r1}\n"                                               \
+            STORE_PLACES                                                        \
             "cmp r0, r6\n"                                                      \
-            "bne 1b\n" NEXT_ROW_OR_GROUP("", "1b", "0b", "9f")                  \
+            "bne.w 1b\n" NEXT_ROW_OR_GROUP("", "1b", "0b", "9f")                  \
             "9:\n"                                                              \
             "pop {r7, r11}\n"                                                   \
             : "+r"(r0)                                                          \
@@ -73,6 +72,7 @@ static void columns(const params *p, const int8_t *planes, int8_t *y, int32_t ro
     pillion_mve_pairs s;
     s.first_x0 = s.x0 = planes + column * p->stride_w * 16;
     s.first_x1 = s.x1 = (const int8_t *)(intptr_t)p->plane_bytes;
+    s.relu = p->relu;
     s.first_y = s.y = y + column * p->out_c + channel;
     s.y_step = p->out_c;
     s.first_row_end = s.row_end = s.y + count * p->out_c;

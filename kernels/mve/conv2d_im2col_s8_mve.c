@@ -4,8 +4,8 @@
 #if defined(__ARM_FEATURE_MVE)
 
 void pillion_conv2d_im2col_s8_mve(const pillion_conv2d_im2col_s8_mve_params *p, const int8_t *x, int8_t *y,
-                                  void *scratch) {
-    pillion_mve_im2col(p, x, y, scratch, pillion_mve_dot8);
+                       void *scratch) {
+    pillion_mve_im2col(p, x, y, scratch, pillion_mve_dot, pillion_mve_dot_any);
 }
 
 #endif

@@ -1,9 +1,39 @@
 /* SPDX-License-Identifier: Apache-2.0
- * The dot-product engine that the Helium convolutions and the fully connected kernel share. */
+ * The dot products that the Helium convolutions share. */
 #ifndef PILLION_MVE_DOT_H
 #define PILLION_MVE_DOT_H
 
 #include <stdint.h>
+
+/* What a loop is told, and keeps: pairs of pixels for groups of eight channels. Words 0 to 11 are loaded into these
+ * registers by LOAD_STATE (dot_asm.h), the others are known by their offsets. */
+typedef struct {
+    int8_t *y;                             /* r0 */
+    const int8_t *x0;                      /* r1 */
+    int32_t relu;                          /* r2: not 0 where negative results are nothing, and need no sign fix */
+    const int8_t *x1;                      /* r3 */
+    int32_t out_zp;                        /* r4 */
+    const int32_t *constants;              /* r5: of the group, behind its multipliers */
+    const int8_t *row_end;                 /* r6: y behind the row */
+    int32_t loops, x_step;                 /* r7, r8: per pair */
+    int32_t even_entry;                    /* r9 */
+    int32_t y_step, one;                   /* r10, r12 */
+    int32_t loops_again, odd_entry;        /* 48, 52 */
+    int32_t rows_left;                     /* 56 */
+    int32_t x_skip, y_skip, y_row;         /* 60 64 68: from the end of a row to the next one, and from end to end */
+    int32_t groups_left, group_bytes;      /* 72 76 */
+    int32_t rows;                          /* 80 */
+    int8_t *first_y;                       /* 84: of the group */
+    const int8_t *first_x0, *first_x1;     /* 88 92 */
+    const int8_t *first_row_end;           /* 96 */
+} pillion_mve_pairs;
+
+/* A loop over all pairs. They are given the number of pieces of 16 inputs in `loops`. */
+typedef void (*pillion_mve_loop)(pillion_mve_pairs *s);
+void pillion_mve_dot_any(pillion_mve_pairs *s);
+void pillion_mve_dot_2(pillion_mve_pairs *s);
+void pillion_mve_dot_3(pillion_mve_pairs *s);
+void pillion_mve_dot_4(pillion_mve_pairs *s);
 
 /* y[pixel][c] = saturate(requantize(bias[c] + sum_k x[pixel][k] * w[c][k]) + out_zp), the input offset being in the bias.
  * Constants, for each group of eight channels (the last group starts at out_c - 8 and may repeat channels; below eight
@@ -14,18 +44,21 @@
  *     int8 shift even[4], odd[4]           all from -31 to -1
  */
 typedef struct {
+    pillion_mve_loop loop;
     int32_t rows, row_bytes;     /* rows of pixels; from one to the next in x. In y all pixels follow each other */
     int32_t pixels, pixel_bytes; /* of a row, at least one; from one to the next in x */
     int32_t out_c, chunks;
     int32_t out_zp;
+    int32_t relu;                /* not 0 where results below out_zp will be clamped to it */
     const int32_t *constants;
-} pillion_mve_dot;
-void pillion_mve_dot8(const pillion_mve_dot *d, const int8_t *x, int8_t *y);
+} pillion_mve_dot_task;
+typedef void (*pillion_mve_products)(const pillion_mve_dot_task *d, const int8_t *x, int8_t *y);
+void pillion_mve_dot(const pillion_mve_dot_task *d, const int8_t *x, int8_t *y);
 
-/* The same for at most 16 inputs, at least four pixels, out_c a multiple of 4, y aligned to 4; `chunks` is not used.
- * Constants, for each group of four channels, in the order 0 2 1 3:
+/* The same for at most 16 inputs, at least four pixels, out_c a multiple of 4, y aligned to 4; `loop` and `chunks` are not
+ * used. Constants, for each group of four channels, in the order 0 2 1 3:
  *     int32 bias, multiplier, shift;  int8 weights[16]
  */
-void pillion_mve_dot16(const pillion_mve_dot *d, const int8_t *x, int8_t *y);
+void pillion_mve_dot_16(const pillion_mve_dot_task *d, const int8_t *x, int8_t *y);
 
 #endif

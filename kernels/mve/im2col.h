@@ -6,8 +6,7 @@
 #include "dot.h"
 #include "pillion/mve.h"
 
-typedef void (*pillion_mve_engine)(const pillion_mve_dot *d, const int8_t *x, int8_t *y);
 void pillion_mve_im2col(const pillion_conv2d_im2col_s8_mve_params *p, const int8_t *x, int8_t *y, int8_t *scratch,
-                           pillion_mve_engine dot);
+                        pillion_mve_products dot, pillion_mve_loop loop);
 
 #endif

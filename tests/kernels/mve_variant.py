@@ -11,7 +11,9 @@ import mve_image
 import numpy as np
 from mve_cases import Layer, geometry, layer
 
-from pillion.emitters.c.mve_pack import Geometry, Params, Sums
+from pillion.emitters.c import mve
+from pillion.emitters.c.kernel import Params
+from pillion.emitters.c.mve_pack import Geometry, Sums
 from pillion.ir.verdict import Verdict, all_ok
 
 CHANNELS = (*range(1, 34), 63, 64, 65)
@@ -33,6 +35,19 @@ class Variant:
 
     def takes(self, case: Layer) -> bool:
         return all_ok(self.verdicts(case.geometry, case.sums))
+
+
+def under_test(variant: mve.Variant, aligned: bool = False, depthwise: bool = False) -> Variant:
+    """The variant as the compiler knows it."""
+    return Variant(
+        variant.routine.name,
+        variant.verdicts,
+        variant.params,
+        variant.scratch,
+        aligned,
+        depthwise,
+        variant.in_place,
+    )
 
 
 def check(variant: Variant, layers: Iterable[Layer], in_place: bool = False) -> None:

@@ -8,38 +8,19 @@ from collections.abc import Sequence
 import numpy as np
 import pytest
 from mve_cases import geometry, layer, with_dead_channel
-from mve_variant import CHANNELS, Variant, check, random_layers
+from mve_variant import CHANNELS, Variant, check, random_layers, under_test
 
-from pillion.emitters.c import mve_pack
+from pillion.emitters.c import mve
 from pillion.emitters.c.mve_pack import Geometry
 from pillion.ir.verdict import failures
 
-POINTWISE = Variant("pillion_conv2d_1x1_s8_mve", mve_pack.conv2d_1x1_verdicts, mve_pack.conv2d_1x1_params)
-POINTWISE_16 = Variant(
-    "pillion_conv2d_1x1_k16_s8_mve",
-    mve_pack.conv2d_1x1_k16_verdicts,
-    mve_pack.conv2d_1x1_k16_params,
-    aligned=True,
-)
-IM2COL = Variant(
-    "pillion_conv2d_im2col_s8_mve",
-    mve_pack.conv2d_im2col_verdicts,
-    mve_pack.conv2d_im2col_params,
-    mve_pack.conv2d_im2col_scratch,
-)
-IM2COL_16 = Variant(
-    "pillion_conv2d_im2col_k16_s8_mve",
-    mve_pack.conv2d_im2col_k16_verdicts,
-    mve_pack.conv2d_im2col_k16_params,
-    mve_pack.conv2d_im2col_scratch,
-    aligned=True,
-)
-PLANES = Variant(
-    "pillion_conv2d_3x3_s8_mve",
-    mve_pack.conv2d_3x3_verdicts,
-    mve_pack.conv2d_3x3_params,
-    mve_pack.conv2d_3x3_scratch,
-)
+POINTWISE = under_test(mve.POINTWISE)
+POINTWISE_16 = under_test(mve.POINTWISE_16, aligned=True)
+POINTWISE_FEW = tuple(map(under_test, mve.POINTWISE_FEW.values()))
+IM2COL = under_test(mve.IM2COL)
+IM2COL_16 = under_test(mve.IM2COL_16, aligned=True)
+IM2COL_FEW = tuple(map(under_test, mve.IM2COL_FEW.values()))
+PLANES = under_test(mve.PLANES)
 VARIANTS = (POINTWISE, POINTWISE_16, IM2COL, IM2COL_16, PLANES)
 
 
@@ -75,6 +56,8 @@ ANY_KERNEL = ((1, 1), (1, 1), (3, 3), (3, 3), (5, 5), (2, 3), (1, 7), (7, 1), (1
         (IM2COL, ANY_KERNEL, (1, 2, 3, 4, 5, 8, 15, 16, 17, 24, 33)),
         (IM2COL_16, ((3, 3), (2, 2), (4, 4), (1, 5), (1, 1)), (1, 2, 3, 4)),
         (PLANES, ((3, 3),), (16, 32, 48, 80)),
+        *((variant, ((1, 1),), CHANNELS) for variant in POINTWISE_FEW),
+        *((variant, ANY_KERNEL, range(1, 13)) for variant in IM2COL_FEW),
     ],
     ids=lambda value: value.kernel if isinstance(value, Variant) else "",
 )
@@ -95,6 +78,13 @@ def test_every_right_shift(variant: Variant) -> None:
     rng = np.random.default_rng(5)
     g = geometry((4, 5), 16, 12, (3, 3) if variant is PLANES else (1, 1))
     check(variant, (layer(rng, g, extreme=True, shifts=(-s, -s)) for s in range(1, 32)))
+
+
+@pytest.mark.parametrize("variant", POINTWISE_FEW, ids=lambda v: v.kernel)
+def test_1x1_every_number_of_inputs(variant: Variant) -> None:
+    rng = np.random.default_rng(9)
+    layers = (layer(rng, geometry((3, 5), c, 12), extreme=c % 2 == 0) for c in range(1, 70))
+    check(variant, filter(variant.takes, layers))
 
 
 def test_1x1_many_chunks() -> None:
@@ -122,6 +112,9 @@ NO_PADDING = (0, 0, 0, 0)
         (POINTWISE_16, ["in_channels"], geometry((4, 4), 17, 8)),
         (POINTWISE_16, ["out_channels"], geometry((4, 4), 16, 7)),
         (POINTWISE_16, ["pixels"], geometry((1, 3), 16, 8)),
+        (POINTWISE_FEW[0], ["window"], geometry((4, 4), 16, 8)),
+        (POINTWISE_FEW[2], ["window"], geometry((4, 4), 65, 8)),
+        (IM2COL_FEW[1], ["window"], geometry((4, 4), 2, 8, (4, 4))),
         (IM2COL, ["groups"], geometry((4, 4), 8, 8, (3, 3), groups=2)),
         (IM2COL_16, ["window"], geometry((4, 4), 2, 8, (3, 3))),
         (PLANES, ["kernel"], geometry((4, 4), 16, 8, (3, 1))),

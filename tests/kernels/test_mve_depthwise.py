@@ -9,36 +9,15 @@ from itertools import islice
 import numpy as np
 import pytest
 from mve_cases import Layer, geometry, layer, with_dead_channel
-from mve_variant import CHANNELS, Variant, check, random_layer, random_layers
+from mve_variant import CHANNELS, Variant, check, random_layer, random_layers, under_test
 
-from pillion.emitters.c import mve_depthwise
+from pillion.emitters.c import mve, mve_depthwise
 from pillion.emitters.c.mve_pack import Geometry
 from pillion.ir.verdict import failures
 
-STRIPS = Variant(
-    "pillion_depthwise_3x3_s8_mve",
-    mve_depthwise.depthwise_3x3_verdicts,
-    mve_depthwise.depthwise_3x3_params,
-    mve_depthwise.depthwise_3x3_scratch,
-    depthwise=True,
-    in_place=lambda g: True,
-)
-STRIPS_2 = Variant(
-    "pillion_depthwise_3x3_stride2_s8_mve",
-    mve_depthwise.depthwise_3x3_stride2_verdicts,
-    mve_depthwise.depthwise_3x3_params,
-    mve_depthwise.depthwise_3x3_scratch,
-    depthwise=True,
-    in_place=lambda g: True,
-)
-WIDE = Variant(
-    "pillion_depthwise_any_s8_mve",
-    mve_depthwise.depthwise_verdicts,
-    mve_depthwise.depthwise_params,
-    mve_depthwise.depthwise_scratch,
-    depthwise=True,
-    in_place=mve_depthwise.depthwise_in_place,
-)
+STRIPS = under_test(mve.STRIPS, depthwise=True)
+STRIPS_2 = under_test(mve.STRIPS_STRIDE_2, depthwise=True)
+WIDE = under_test(mve.WIDE, depthwise=True)
 VARIANTS = (STRIPS, STRIPS_2, WIDE)
 ANY_KERNEL = ((1, 1), (3, 3), (3, 3), (5, 5), (2, 3), (1, 7), (7, 1), (2, 2))
 

@@ -18,9 +18,20 @@ typedef struct {
     int32_t pixels, pixel_bytes;     /* pixels of a row; from one to the next in x */
     int32_t out_c, chunks;           /* K in pieces of 16, rounded up */
     int32_t out_zp, low, high;
-    const int32_t *constants;        /* see pillion_mve_dot */
+    int32_t relu;                    /* not 0 where results below out_zp become out_zp */
+    const int32_t *constants;        /* see kernels/mve/dot.h */
 } pillion_conv2d_1x1_s8_mve_params;
 void pillion_conv2d_1x1_s8_mve(const pillion_conv2d_1x1_s8_mve_params *p, const int8_t *x, int8_t *y, void *scratch);
+
+/* The same for in_c <= 32, 48 and 64. */
+typedef pillion_conv2d_1x1_s8_mve_params pillion_conv2d_1x1_k32_s8_mve_params, pillion_conv2d_1x1_k48_s8_mve_params,
+    pillion_conv2d_1x1_k64_s8_mve_params;
+void pillion_conv2d_1x1_k32_s8_mve(const pillion_conv2d_1x1_k32_s8_mve_params *p, const int8_t *x, int8_t *y,
+                                   void *scratch);
+void pillion_conv2d_1x1_k48_s8_mve(const pillion_conv2d_1x1_k48_s8_mve_params *p, const int8_t *x, int8_t *y,
+                                   void *scratch);
+void pillion_conv2d_1x1_k64_s8_mve(const pillion_conv2d_1x1_k64_s8_mve_params *p, const int8_t *x, int8_t *y,
+                                   void *scratch);
 
 /* The same for in_c <= 16, out_c a multiple of 4, pixels >= 4; y is aligned to 4. */
 typedef pillion_conv2d_1x1_s8_mve_params pillion_conv2d_1x1_k16_s8_mve_params;
@@ -41,10 +52,21 @@ typedef struct {
     int32_t block, patch_bytes;          /* windows at a time; from one patch to the next */
     int32_t chunks;
     int32_t in_zp, out_zp, low, high;
-    const int32_t *constants;            /* see pillion_mve_dot */
+    int32_t relu;                        /* not 0 where results below out_zp become out_zp */
+    const int32_t *constants;            /* see kernels/mve/dot.h */
 } pillion_conv2d_im2col_s8_mve_params;
 void pillion_conv2d_im2col_s8_mve(const pillion_conv2d_im2col_s8_mve_params *p, const int8_t *x, int8_t *y,
                                   void *scratch);
+
+/* The same for windows of at most 32, 48 and 64 bytes. */
+typedef pillion_conv2d_im2col_s8_mve_params pillion_conv2d_im2col_k32_s8_mve_params,
+    pillion_conv2d_im2col_k48_s8_mve_params, pillion_conv2d_im2col_k64_s8_mve_params;
+void pillion_conv2d_im2col_k32_s8_mve(const pillion_conv2d_im2col_k32_s8_mve_params *p, const int8_t *x, int8_t *y,
+                                      void *scratch);
+void pillion_conv2d_im2col_k48_s8_mve(const pillion_conv2d_im2col_k48_s8_mve_params *p, const int8_t *x, int8_t *y,
+                                      void *scratch);
+void pillion_conv2d_im2col_k64_s8_mve(const pillion_conv2d_im2col_k64_s8_mve_params *p, const int8_t *x, int8_t *y,
+                                      void *scratch);
 
 /* The same for windows of at most 16 bytes, out_c a multiple of 4, blocks of at least four; y is aligned to 4. */
 typedef pillion_conv2d_im2col_s8_mve_params pillion_conv2d_im2col_k16_s8_mve_params;
@@ -61,7 +83,8 @@ typedef struct {
     int32_t planes, plane_bytes;       /* in_c / 16; 16 bytes of each column, with padding */
     int32_t block_rows, scratch_rows;  /* output rows at a time, and the input rows for them */
     int32_t in_zp, out_zp, low, high;
-    const int32_t *constants; /* see pillion_mve_dot; weights are [row][plane][column], at stride 2 columns 0 2 1 */
+    int32_t relu;                      /* not 0 where results below out_zp become out_zp */
+    const int32_t *constants; /* see kernels/mve/dot.h; weights are [row][plane][column], at stride 2 columns 0 2 1 */
 } pillion_conv2d_3x3_s8_mve_params;
 void pillion_conv2d_3x3_s8_mve(const pillion_conv2d_3x3_s8_mve_params *p, const int8_t *x, int8_t *y, void *scratch);
 
@@ -74,6 +97,7 @@ typedef struct {
     const int8_t *kernels;                     /* 4 zeros; {4 zeros, 3 columns of 3 weights and a zero} x channels; 4 zeros */
     const int32_t *numbers;                    /* {bias, multiplier, shift} x channels */
     int32_t in_zp, out_zp, low, high;
+    int32_t relu;                              /* not 0 where results below out_zp become out_zp */
 } pillion_depthwise_3x3_s8_mve_params;
 void pillion_depthwise_3x3_s8_mve(const pillion_depthwise_3x3_s8_mve_params *p, const int8_t *x, int8_t *y,
                                          void *scratch);

@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -89,13 +89,13 @@ class Variant:
 
 
 POINTWISE_16 = Variant(
-    routine("conv2d_1x1_k16", "dot16"),
+    routine("conv2d_1x1_k16", "pointwise", "dot_16"),
     mve_pack.conv2d_1x1_k16_verdicts,
     mve_pack.conv2d_1x1_k16_params,
     overread_bytes=OVERREAD_BYTES,
 )
 POINTWISE = Variant(
-    routine("conv2d_1x1", "dot"),
+    routine("conv2d_1x1", "pointwise", "dot", "dot_any"),
     mve_pack.conv2d_1x1_verdicts,
     mve_pack.conv2d_1x1_params,
     overread_bytes=OVERREAD_BYTES,
@@ -107,17 +107,35 @@ PLANES = Variant(
     mve_pack.conv2d_3x3_scratch,
 )
 IM2COL_16 = Variant(
-    routine("conv2d_im2col_k16", "im2col", "dot16"),
+    routine("conv2d_im2col_k16", "im2col", "dot_16"),
     mve_pack.conv2d_im2col_k16_verdicts,
     mve_pack.conv2d_im2col_k16_params,
     mve_pack.conv2d_im2col_scratch,
 )
 IM2COL = Variant(
-    routine("conv2d_im2col", "im2col", "dot"),
+    routine("conv2d_im2col", "im2col", "dot", "dot_any"),
     mve_pack.conv2d_im2col_verdicts,
     mve_pack.conv2d_im2col_params,
     mve_pack.conv2d_im2col_scratch,
 )
+
+
+def with_few_inputs(variant: Variant, name: str, *also: str) -> dict[str, Variant]:
+    """The same with loops for 2, 3 and 4 pieces of 16 inputs."""
+
+    def verdicts(pieces: int) -> Callable[[Geometry, Sums], tuple[Verdict, ...]]:
+        return lambda g, s: (*variant.verdicts(g, s), mve_pack.few_inputs(pieces, s.weights.shape[1]))
+
+    few = routine(f"{name}_few", *also, "dot", "dot_few")
+    made = {f"{name}_k{16 * pieces}": pieces for pieces in (2, 3, 4)}
+    return {
+        key: replace(variant, routine=replace(few, name=f"pillion_{key}_s8_mve"), verdicts=verdicts(pieces))
+        for key, pieces in made.items()
+    }
+
+
+POINTWISE_FEW = with_few_inputs(POINTWISE, "conv2d_1x1", "pointwise")
+IM2COL_FEW = with_few_inputs(IM2COL, "conv2d_im2col", "im2col")
 STRIPS = Variant(
     routine("depthwise_3x3", "strips"),
     mve_depthwise.depthwise_3x3_verdicts,
@@ -172,9 +190,11 @@ def kernel(name: str, op: type[Op], calls: Any, takes: Any, **others: Any) -> Ke
 
 KERNELS: tuple[Kernel, ...] = (
     POINTWISE_16.row("conv2d_1x1_k16", Conv2d),
+    *(variant.row(name, Conv2d) for name, variant in POINTWISE_FEW.items()),
     POINTWISE.row("conv2d_1x1", Conv2d),
     PLANES.row("conv2d_3x3", Conv2d),
     IM2COL_16.row("conv2d_im2col_k16", Conv2d),
+    *(variant.row(name, Conv2d) for name, variant in IM2COL_FEW.items()),
     IM2COL.row("conv2d_im2col", Conv2d),
     STRIPS.row("depthwise_3x3", DepthwiseConv2d),
     STRIPS_STRIDE_2.row("depthwise_3x3_stride2", DepthwiseConv2d),

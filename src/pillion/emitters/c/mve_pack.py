@@ -35,6 +35,11 @@ class Sums:
     low: int = -128
     high: int = 127
 
+    @property
+    def relu(self) -> bool:
+        """Negative results are clamped: they need no rounding of their own."""
+        return self.low >= self.out_zp
+
 
 @dataclass(frozen=True)
 class Geometry:
@@ -178,6 +183,13 @@ def conv2d_1x1_k16_verdicts(g: Geometry, sums: Sums) -> tuple[Verdict, ...]:
     )
 
 
+def few_inputs(pieces: int, window: int) -> Verdict:
+    """The loops for 2, 3 and 4 pieces of 16 inputs take just as many."""
+    return Verdict(
+        "window", chunks(window) == pieces, f"{16 * pieces - 15} to {16 * pieces} inputs", str(window)
+    )
+
+
 def _runs(g: Geometry) -> tuple[int, int, int]:
     """Images, rows of an image and pixels of a row, where pixels follow each other in equal steps."""
     if g.stride == (1, 1):
@@ -208,6 +220,7 @@ def _pointwise(g: Geometry, sums: Sums, pack: Callable[[Sums], Int32Array]) -> P
         "out_zp": sums.out_zp,
         "low": sums.low,
         "high": sums.high,
+        "relu": int(sums.relu),
         "constants": pack(sums),
     }
 
@@ -241,7 +254,13 @@ def conv2d_im2col_k16_params(g: Geometry, sums: Sums) -> Params:
 
 
 def numbers(sums: Sums) -> dict[str, int]:
-    return {"in_zp": sums.in_zp, "out_zp": sums.out_zp, "low": sums.low, "high": sums.high}
+    return {
+        "in_zp": sums.in_zp,
+        "out_zp": sums.out_zp,
+        "low": sums.low,
+        "high": sums.high,
+        "relu": int(sums.relu),
+    }
 
 
 def _windows(g: Geometry) -> dict[str, int]:
