@@ -6,6 +6,8 @@
 
 #include "pillion/dsp.h"
 
+#include <string.h>
+
 /* What a loop over the rows of a channel is given. From `round` on it copies this to its stack; the offsets there are
  * in its text. The weights make sums that are twice what they should be. */
 typedef struct {
@@ -39,16 +41,31 @@ typedef struct {
 void pillion_dsp_depthwise(const pillion_depthwise_s8_dsp_params *p, const int8_t *x, int8_t *y, void *scratch,
                            const pillion_dsp_method *method);
 
-/* Twice two weights, in a word. */
-static inline uint32_t pillion_dsp_twice(int8_t low, int8_t high) {
-    return ((uint32_t)(2 * low) & 0xffffu) | (uint32_t)(2 * high) << 16;
+#if PILLION_HAS_DSP
+/* Two words of weights w0 w1 w2 w3: (w0 w1) and (w2 w3), doubled. */
+static inline void pillion_dsp_expand_four(const int8_t *w, uint32_t *pairs) {
+    uint32_t four, even, odd;
+    memcpy(&four, w, 4);
+    __asm("sxtb16 %0, %1" : "=r"(even) : "r"(four));
+    __asm("sxtb16 %0, %1, ror #8" : "=r"(odd) : "r"(four));
+    __asm("sadd16 %0, %1, %1" : "=r"(even) : "r"(even));
+    __asm("sadd16 %0, %1, %1" : "=r"(odd) : "r"(odd));
+    __asm("pkhbt %0, %1, %2, lsl #16" : "=r"(pairs[0]) : "r"(even), "r"(odd));
+    __asm("pkhtb %0, %1, %2, asr #16" : "=r"(pairs[1]) : "r"(odd), "r"(even));
 }
 
 /* Kernels of three columns: (w0 w1) (w1 w2) of each row. */
 static inline void pillion_dsp_expand_3x3(pillion_dsp_channel *channel) {
     const int8_t *w = channel->unpacked;
     for (int32_t i = 0; i < 6; i += 2, w += 3) {
-        channel->weights[i] = pillion_dsp_twice(w[0], w[1]), channel->weights[i + 1] = pillion_dsp_twice(w[1], w[2]);
+        uint32_t four, even, odd;
+        memcpy(&four, w, 4);
+        __asm("sxtb16 %0, %1" : "=r"(even) : "r"(four));
+        __asm("sxtb16 %0, %1, ror #8" : "=r"(odd) : "r"(four));
+        __asm("sadd16 %0, %1, %1" : "=r"(even) : "r"(even));
+        __asm("sadd16 %0, %1, %1" : "=r"(odd) : "r"(odd));
+        __asm("pkhbt %0, %1, %2, lsl #16" : "=r"(channel->weights[i]) : "r"(even), "r"(odd));
+        __asm("pkhtb %0, %1, %2" : "=r"(channel->weights[i + 1]) : "r"(even), "r"(odd));
     }
 }
 
@@ -56,10 +73,12 @@ static inline void pillion_dsp_expand_3x3(pillion_dsp_channel *channel) {
 static inline void pillion_dsp_expand_5x5(pillion_dsp_channel *channel) {
     const int8_t *w = channel->unpacked;
     for (int32_t i = 0; i < 20; i += 4, w += 5) {
-        channel->weights[i] = pillion_dsp_twice(w[0], w[1]), channel->weights[i + 1] = pillion_dsp_twice(w[2], w[3]);
-        channel->weights[i + 2] = pillion_dsp_twice(w[1], w[2]), channel->weights[i + 3] = pillion_dsp_twice(w[3], w[4]);
+        pillion_dsp_expand_four(w, channel->weights + i);
+        pillion_dsp_expand_four(w + 1, channel->weights + i + 2);
     }
 }
+
+#endif
 
 /* The text of a loop called `name` over the rows of a channel. `copy` copies its frame, of which `words` are taken and
  * which ends at offset `end` of the channel; `four` makes four sums in r7 to r10, with r0 the plane, r11 the pitch, r12 y

@@ -16,44 +16,67 @@ static inline int32_t least(int32_t a, int32_t b) {
 typedef struct {
     int32_t step; /* bytes from one pixel of a row to the next */
     int32_t fours, rows;
-    int32_t x_skip, to_skip; /* from the end of a row to the next */
-    uint32_t ends; /* 1: a number before the first whole word; 2: two after the fours; 4: one at the end */
+    int32_t x_skip, to_skip;   /* from the end of a row to the next */
+    uint32_t start, rest;      /* where copy_channel begins a row, and goes on after its fours */
 } channel_copy;
+
+#define PLACE(name) ".global pillion_dsp_copy_" name "\n" "pillion_dsp_copy_" name ":\n"
+extern const uint8_t pillion_dsp_copy_head_alone[], pillion_dsp_copy_head[], pillion_dsp_copy_fours[],
+    pillion_dsp_copy_pair[], pillion_dsp_copy_three[], pillion_dsp_copy_one[], pillion_dsp_copy_end[];
+
+static uint32_t thumb(const uint8_t *place) {
+    return (uint32_t)(uintptr_t)place | 1u;
+}
 
 /* Rows of the plane are columns of the image where the layer is transposed. */
 static channel_copy copy_of(const pillion_depthwise_s8_dsp_params *p, int32_t plane_rows, int32_t plane_columns) {
+    static const uint8_t *const rests[4] = {pillion_dsp_copy_end, pillion_dsp_copy_one, pillion_dsp_copy_pair,
+                                            pillion_dsp_copy_three};
     const int32_t step = p->transposed != 0 ? p->in_h * p->in_c : p->in_c;
     const int32_t row_step = p->transposed != 0 ? p->in_c : p->in_w * p->in_c;
     const int32_t reach = least(p->in_w, plane_columns - p->pad_left);
     const int32_t columns = reach > 0 ? reach : 0;
-    const int32_t before = p->pad_left % 2 != 0 && columns > 0;
-    const int32_t after = columns - before;
+    const int32_t head = p->pad_left % 2 != 0 && columns > 0; /* a number before the first whole word */
+    const int32_t fours = (columns - head) / 4;
+    const uint8_t *const rest = rests[(columns - head) % 4];
+    const uint8_t *const start = fours > 0 ? (head ? pillion_dsp_copy_head : pillion_dsp_copy_fours)
+                                           : (head ? pillion_dsp_copy_head_alone : rest);
     const channel_copy copy = {step,
-                               after / 4,
-                               least(p->in_h, plane_rows - p->pad_top),
+                               fours,
+                               columns > 0 ? least(p->in_h, plane_rows - p->pad_top) : 0,
                                row_step - columns * step,
                                2 * (plane_columns - columns),
-                               (uint32_t)(before | (after & 2) | (after & 1) << 2)};
+                               thumb(start),
+                               thumb(rest)};
     return copy;
 }
 
-/* r0 plane, r1 x, r2 step, r3 fours, r4 rows, r5 x_skip, r6 to_skip, r7 ends, r8 3 steps, r9-r12 four numbers, lr fours left. */
+#define ONE                   \
+    "ldrsb r9, [r1]\n"        \
+    "strh r9, [r0], #2\n"     \
+    "add r1, r1, r2\n"
+#define TWO                           \
+    "ldrsb r9, [r1]\n"                \
+    "ldrsb r10, [r1, r2]\n"           \
+    "add r1, r1, r2, lsl #1\n"        \
+    "pkhbt r9, r9, r10, lsl #16\n"    \
+    "str r9, [r0], #4\n"
+/* r0 plane, r1 x, r2 step, r3 fours, r4 rows, r5 x_skip, r6 to_skip, r8 3 steps, r9-r12 four numbers, lr fours left. */
 ASM_FUNCTION static void copy_channel(UNUSED const channel_copy *copy, UNUSED const int8_t *x, UNUSED int16_t *to) {
     __asm volatile("push {r4-r11, lr}\n"
                    "mov r12, r0\n"
                    "mov r0, r2\n"
-                   "ldmia r12, {r2-r7}\n"
+                   "ldmia r12, {r2-r8}\n"
+                   "push {r7, r8}\n"
                    "add r8, r2, r2, lsl #1\n"
                    "1:\n"
-                   "lsls r9, r7, #31\n"
-                   "beq 2f\n"
-                   "ldrsb r9, [r1]\n"
-                   "strh r9, [r0], #2\n"
-                   "add r1, r1, r2\n"
+                   "ldr pc, [sp]\n"
+                   PLACE("head_alone") ONE
+                   "ldr pc, [sp, #4]\n"
+                   PLACE("head") ONE
+                   PLACE("fours")
+                   "mov lr, r3\n"
                    "2:\n"
-                   "movs lr, r3\n"
-                   "beq 4f\n"
-                   "3:\n"
                    "ldrsb r9, [r1]\n"
                    "ldrsb r10, [r1, r2]\n"
                    "ldrsb r11, [r1, r2, lsl #1]\n"
@@ -63,25 +86,19 @@ ASM_FUNCTION static void copy_channel(UNUSED const channel_copy *copy, UNUSED co
                    "pkhbt r11, r11, r12, lsl #16\n"
                    "strd r9, r11, [r0], #8\n"
                    "subs lr, lr, #1\n"
-                   "bne 3b\n"
-                   "4:\n"
-                   "lsls r9, r7, #30\n" /* negative: two more; carry: one more */
-                   "bpl 5f\n"
-                   "ldrsb r9, [r1]\n"
-                   "ldrsb r10, [r1, r2]\n"
-                   "add r1, r1, r2, lsl #1\n"
-                   "pkhbt r9, r9, r10, lsl #16\n"
-                   "str r9, [r0], #4\n"
-                   "5:\n"
-                   "bcc 6f\n"
-                   "ldrsb r9, [r1]\n"
-                   "strh r9, [r0], #2\n"
-                   "add r1, r1, r2\n"
-                   "6:\n"
+                   "bne 2b\n"
+                   "ldr pc, [sp, #4]\n"
+                   PLACE("pair") TWO
+                   "b 3f\n"
+                   PLACE("three") TWO
+                   PLACE("one") ONE
+                   PLACE("end")
+                   "3:\n"
                    "add r1, r1, r5\n"
                    "add r0, r0, r6\n"
                    "subs r4, r4, #1\n"
                    "bgt 1b\n"
+                   "add sp, sp, #8\n"
                    "pop {r4-r11, pc}\n");
 }
 
@@ -89,15 +106,6 @@ static void fill(int16_t *to, int32_t count, int32_t value) {
     for (int32_t i = 0; i < count; i++) {
         to[i] = (int16_t)value;
     }
-}
-
-/* An image without rows or columns in reach of the windows leaves the plane as it is. */
-static inline int is_empty(const channel_copy *copy) {
-    return copy->rows <= 0 || (copy->fours == 0 && copy->ends == 0);
-}
-
-static uint32_t thumb(const uint8_t *place) {
-    return (uint32_t)(uintptr_t)place | 1u;
 }
 
 /* Where the loop goes on: by the outputs of a row that are no whole four, and by whether negative sums matter. */
@@ -117,14 +125,15 @@ static void all_channels(const pillion_depthwise_s8_dsp_params *p, pillion_dsp_c
     for (int32_t c = 0; c < p->out_c; c++, constants += 3) {
         if (copies == 0) {
             copies = p->out_c / p->in_c;
-            if (!is_empty(copy)) {
+            if (copy->rows > 0) {
                 copy_channel(copy, x, image);
             }
             x++;
         }
         copies--;
-        channel->bias = constants[0], channel->round = constants[1], channel->multiplier = constants[2];
-        channel->right = __builtin_ctz((uint32_t)channel->round) + 1;
+        const int32_t round = constants[1];
+        channel->bias = constants[0], channel->round = round, channel->multiplier = constants[2];
+        channel->right = __builtin_ctz((uint32_t)round) + 1;
         channel->y = y + c;
         method->expand(channel);
         method->rows(channel);

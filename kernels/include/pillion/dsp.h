@@ -54,7 +54,7 @@ typedef struct {
     int32_t batch, in_h, in_w, in_c, out_h, out_w;
     int32_t kernel_h, kernel_w, stride_h, stride_w, dilation_h, dilation_w, pad_top, pad_left;
     int32_t in_zp, low, high, out_c, rectified, transposed;
-    const int8_t *weights;    /* [out_c][kernel_h][kernel_w], and bytes that fill the last word */
+    const int8_t *weights;    /* [out_c][kernel_h][kernel_w], and some bytes that are read but do not matter */
     const int32_t *constants; /* [out_c] of 2 * (bias - in_zp * sum(w)), (2 * out_zp + 1) << (right shift - 1), multiplier */
 } pillion_depthwise_s8_dsp_params;
 

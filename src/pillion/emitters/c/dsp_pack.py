@@ -287,7 +287,7 @@ def pack_depthwise(channels: Channels, low: int) -> Params:
     weights = scaled.weights.reshape(-1)
     return {
         "rectified": int(low >= channels.out_zp),
-        "weights": np.append(weights, np.zeros(-weights.size % 4, np.int8)),
+        "weights": np.append(weights, np.zeros(-weights.size % 4 or 4, np.int8)),
         "constants": numerics.wrap32(constants).astype(np.int32).reshape(-1),
     }
 
