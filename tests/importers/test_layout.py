@@ -10,7 +10,6 @@ import pytest
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
-from torch_oracle import compare
 
 from pillion import passes
 from pillion.importers.torch_export import import_program
@@ -18,6 +17,7 @@ from pillion.ir.graph import Graph
 from pillion.ops import Transpose
 from pillion.passes.integer import float_ops
 from pillion.quantize import ptq
+from torch_oracle import compare
 
 BATCH, CHANNELS, HEIGHT, WIDTH = 2, 3, 11, 7
 

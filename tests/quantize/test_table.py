@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from pillion.importers.tabulated import ROWS
+from pillion.importers.aten import ROWS
 from pillion.ir.op import Quantization
 from pillion.ops import KINDS
 from pillion.quantize import RULES

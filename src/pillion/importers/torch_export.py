@@ -14,7 +14,7 @@ import torch
 from torch.fx import GraphModule, Node
 
 from pillion.errors import PillionError
-from pillion.importers.tabulated import ROWS
+from pillion.importers.aten import ROWS
 from pillion.importers.layout import NHWC, Builder, Placed, plain
 from pillion.ir.graph import Graph, Names
 from pillion.ir.types import DType, PerChannel, PerTensor, Quant, TensorType, Value, constant

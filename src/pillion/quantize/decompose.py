@@ -183,6 +183,14 @@ def _channel_shuffle(x: Tensor, groups: int) -> Tensor:
     return x.reshape(n, groups, c // groups, *image).transpose(1, 2).reshape(x.shape)
 
 
+def _product(a: Tensor, b: Tensor) -> Tensor:
+    """A vector is a matrix of one row or one column."""
+    left, right = a.dim() == 1, b.dim() == 1
+    y = torch.matmul(a.unsqueeze(0) if left else a, b.unsqueeze(1) if right else b)
+    shape = (*y.shape[: y.dim() - 2], *(() if left else (y.shape[-2],)), *(() if right else (y.shape[-1],)))
+    return y.reshape(shape)
+
+
 def _attention(
     q: Tensor,
     k: Tensor,
@@ -214,7 +222,10 @@ def _is_plain_attention(node: Node) -> bool:
 
 FORMS: dict[Any, Callable[..., Any]] = {
     aten.channel_shuffle.default: _channel_shuffle,
+    aten.dot.default: _product,
     aten.expand.default: _expand,
+    aten.matmul.default: _product,
+    aten.mv.default: _product,
     aten.pixel_shuffle.default: _pixel_shuffle,
     aten.pixel_unshuffle.default: _pixel_unshuffle,
     aten.repeat.default: _repeat,

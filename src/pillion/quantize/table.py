@@ -12,7 +12,7 @@ from typing import Any
 
 from torch.fx import Node
 
-from pillion.importers.tabulated import TABULATED
+from pillion.importers.aten import TABULATED
 from pillion.ir.op import Op, Quantization
 from pillion.ops.conv import Conv2d
 from pillion.ops.div import Div

@@ -37,7 +37,12 @@ def _content(path: Path) -> bytes:
     try:
         return path.read_bytes()
     except OSError as error:
-        raise PillionError(f"`{path}` cannot be read", rule=error.strerror or str(error)) from None
+        raise PillionError(
+            f"`{path}` cannot be read",
+            rule="the path of a .tflite file",
+            here=f"{error.strerror or error}, in {Path.cwd()}",
+            help="look at the path, and whether you may read the file",
+        ) from None
 
 
 def _graph(model: tflite.Model, name: str) -> Graph:
@@ -47,7 +52,8 @@ def _graph(model: tflite.Model, name: str) -> Graph:
         raise PillionError(
             f"`{name}` has {len(model.subgraphs)} subgraphs",
             rule="a model is one subgraph, without control flow",
-            here=", ".join(s.name or "(no name)" for s in model.subgraphs[:8]),
+            here=", ".join(s.name or "(no name)" for s in model.subgraphs[:8]) or "none",
+            help="convert the model without while, if and call",
         )
     reader = Reader(model, model.subgraphs[0])
     inputs = tuple(reader.value(number) for number in reader.subgraph.inputs)
