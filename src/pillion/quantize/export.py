@@ -100,5 +100,18 @@ def as_inputs(inputs: Any, place: str) -> tuple[Tensor, ...]:
             "example inputs are not tensors",
             rule="a tensor, or a tuple of tensors, one for each argument of forward",
             here=f"{place} gives {type(inputs).__name__}",
+            help="(torch.randn(1, 3, 32, 32),)",
         )
+    for index, tensor in enumerate(inputs):
+        _check_input(tensor, index)
     return tuple(inputs)
+
+
+def _check_input(tensor: Tensor, index: int) -> None:
+    if not tensor.numel() or (tensor.is_floating_point() and tensor.dtype != torch.float32):
+        raise PillionError(
+            f"example input {index} cannot be an input of a program",
+            rule="float32, with at least one element",
+            here=f"{str(tensor.dtype).removeprefix('torch.')}{list(tensor.shape)}",
+            help="give inputs of the size that the device will see; .float() makes them, and the model, float32",
+        )

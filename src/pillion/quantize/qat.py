@@ -52,8 +52,10 @@ class QatModule(nn.Module):
         wishes: Wishes | None = None,
         float_ops: Sequence[FloatOp] = (),
         any_batch: bool = True,
+        name: str = "model",
     ) -> None:
         super().__init__()
+        self.name = name
         self.model = model
         self.wishes = wishes or Wishes()
         self.float_ops = tuple(float_ops)
@@ -125,7 +127,7 @@ def prepare_qat(model: nn.Module, example_inputs: Inputs, wishes: Wishes | None 
         prepared.__dict__.pop(method, None)
     simulate_folding(prepared)
     _warn(quantizer.float_ops, any_batch, inputs)
-    return QatModule(prepared, quantizer.wishes, quantizer.float_ops, any_batch)
+    return QatModule(prepared, quantizer.wishes, quantizer.float_ops, any_batch, type(model).__name__.lower())
 
 
 def _average_without_momentum(graph: GraphModule, model: nn.Module) -> None:
