@@ -8,7 +8,7 @@ from dataclasses import replace
 import numpy as np
 
 from pillion.emitters.c import dsp_pack
-from pillion.emitters.c.dsp_pack import Channels, in_fours
+from pillion.emitters.c.dsp_pack import Channels
 from pillion.emitters.c.dsp_row import routine, row
 from pillion.emitters.c.kernel import Call, Kernel, Params, Routine
 from pillion.emitters.c.portable_walk import constants, int8
@@ -20,6 +20,7 @@ from pillion.ops.linear import Linear
 
 BLOCK_BYTES = 24
 """Four inputs of three pixels, widened."""
+FEW_PIXELS = 2
 SMALL_RING = 8192
 """Bytes that a ring of widened rows may always take."""
 
@@ -87,7 +88,14 @@ def calls_1x1(op: Conv2d, arithmetic: Arithmetic) -> tuple[Call, ...]:
 def geometry(op: Convolution) -> Params:
     """The image and the window, in the order of the params structs."""
     batch, in_h, in_w, in_c = op.x.shape
-    sizes = {"batch": batch, "in_h": in_h, "in_w": in_w, "in_c": in_c, "out_h": op.y.shape[1], "out_w": op.y.shape[2]}
+    sizes = {
+        "batch": batch,
+        "in_h": in_h,
+        "in_w": in_w,
+        "in_c": in_c,
+        "out_h": op.y.shape[1],
+        "out_w": op.y.shape[2],
+    }
     pairs = {"kernel": op.kernel, "stride": op.stride, "dilation": op.dilation}
     window = {f"{name}_{axis}": pair[i] for name, pair in pairs.items() for i, axis in enumerate("hw")}
     return {**sizes, **window, "pad_top": op.padding[0], "pad_left": op.padding[1]}
@@ -234,9 +242,39 @@ def channels_of_linear(op: Linear) -> Channels:
 
 def takes_linear(op: Linear, arithmetic: Arithmetic) -> tuple[Verdict, ...]:
     """LiteRT scales the sums of a fully connected layer in double precision."""
-    rounding = Verdict("arithmetic", arithmetic is Arithmetic.CMSIS_NN, Arithmetic.CMSIS_NN.value, arithmetic.value)
+    rounding = Verdict(
+        "arithmetic", arithmetic is Arithmetic.CMSIS_NN, Arithmetic.CMSIS_NN.value, arithmetic.value
+    )
     operands = judge_operands(op)
-    return (rounding, *operands, *(dsp_pack.linear_verdicts(channels_of_linear(op)) if all_ok(operands) else ()))
+    return (
+        rounding,
+        *operands,
+        *(dsp_pack.linear_verdicts(channels_of_linear(op)) if all_ok(operands) else ()),
+    )
+
+
+def takes_whole(op: Conv2d, arithmetic: Arithmetic) -> tuple[Verdict, ...]:
+    """Pixels that each are one row of a fully connected layer; where there are three, 1x1 is faster."""
+    n, h, w, _ = op.y.shape
+    pointwise = (op.kernel, op.stride, op.padding) == ((1, 1), (1, 1), (0, 0, 0, 0))
+    everything = (op.kernel, (h, w), op.padding) == (op.x.shape[1:3], (1, 1), (0, 0, 0, 0))
+    got = f"{op.kernel} of {op.x.shape[1:3]}, padding {op.padding}"
+    numbers = takes_dot(op)
+    return (
+        Verdict("window", pointwise or everything, "1x1 or the whole image", got),
+        Verdict("pixels", n * h * w <= FEW_PIXELS, f"at most {FEW_PIXELS}", str(n * h * w)),
+        *numbers,
+        *(dsp_pack.linear_verdicts(channels_of(op)) if all_ok(numbers) else ()),
+    )
+
+
+def calls_whole(op: Conv2d, arithmetic: Arithmetic) -> tuple[Call, ...]:
+    n, h, w, _ = op.y.shape
+    return (Call(LINEAR, linear_params(channels_of(op), n * h * w, op.low, op.high), (op.x,), op.y),)
+
+
+def scratch_whole(op: Conv2d) -> int:
+    return dsp_pack.group_channels(dsp_pack.scale_channels(channels_of(op))).row_bytes
 
 
 def linear_params(channels: Channels, rows: int, low: int, high: int) -> Params:
@@ -254,6 +292,7 @@ def scratch_linear(op: Linear) -> int:
 
 
 KERNELS: tuple[Kernel, ...] = (
+    row("conv2d_whole", Conv2d, calls_whole, takes_whole, scratch_whole),
     row("conv2d_1x1", Conv2d, calls_1x1, takes_1x1, scratch_1x1),
     row("conv2d_ring", Conv2d, calls_ring, takes_ring, scratch_ring),
     row("conv2d", Conv2d, calls_conv, takes_conv, scratch_conv),
