@@ -3,6 +3,8 @@
 
 from __future__ import annotations
 
+import difflib
+import io
 import logging
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -14,6 +16,7 @@ import numpy as np
 
 from pillion.emitters.c.choose import Optimize
 from pillion.errors import PillionError
+from pillion.files import write_whole
 from pillion.ir.graph import Graph
 from pillion.ir.types import Array
 from pillion.place import Wishes
@@ -48,13 +51,19 @@ class Request:
             raise PillionError(
                 "--calibrate is data for quantizing",
                 rule="--calibrate goes with --quantize",
+                here=f"--calibrate {self.calibrate}",
                 help="add --quantize",
             )
 
 
 def _one_of(option: str, value: str, allowed: Sequence[str]) -> None:
     if value not in allowed:
-        raise PillionError(f"{option} {value} is not known", rule=f"{option} is one of {', '.join(allowed)}")
+        raise PillionError(
+            f"{option} {value} is not known",
+            rule=f"{option} is one of {', '.join(allowed)}",
+            here=value,
+            help=f"{option} {(difflib.get_close_matches(value, allowed, n=1) or allowed)[0]}",
+        )
 
 
 def parse_size(text: str | None) -> tuple[int, int] | None:
@@ -64,7 +73,10 @@ def parse_size(text: str | None) -> tuple[int, int] | None:
     match = re.fullmatch(r"(\d+)(?:x(\d+))?", text)
     if match is None or "0" in (match[1], match[2]):
         raise PillionError(
-            f"--input-size {text} is not a size", rule="one number, or height x width: 96 or 96x128"
+            f"--input-size {text} is not a size",
+            rule="one number, or height x width, in pixels",
+            here=text,
+            help="--input-size 96 or --input-size 96x128",
         )
     return int(match[1]), int(match[2] or match[1])
 
@@ -180,12 +192,14 @@ def _load(path: Path) -> Array:
             f"{path} cannot be read",
             rule="an input is an array in a .npy file",
             here=str(error).splitlines()[0],
+            help="numpy.save('x.npy', array)",
         ) from None
     if not isinstance(loaded, np.ndarray):
         raise PillionError(
             f"{path} is not a single array",
             rule="an input is an array in a .npy file",
-            help="save with numpy.save",
+            here="an archive of arrays",
+            help="save with numpy.save, not numpy.savez",
         )
     return loaded
 
@@ -194,8 +208,12 @@ def write_outputs(paths: Sequence[Path], outputs: Sequence[Array]) -> None:
     """One .npy file for each output."""
     if paths and len(paths) != len(outputs):
         raise PillionError(
-            f"{len(paths)} output files for {len(outputs)} outputs", rule="--output once for each output"
+            f"{len(paths)} output files for {len(outputs)} outputs",
+            rule="--output once for each output, in the model's order",
+            here=", ".join(map(str, paths)),
+            help="leave --output out to see the outputs in short",
         )
     for path, array in zip(paths, outputs, strict=False):
-        with path.open("wb") as file:
-            np.save(file, array)
+        stream = io.BytesIO()
+        np.save(stream, array)
+        write_whole(path, stream.getvalue())

@@ -3,9 +3,11 @@
 
 from __future__ import annotations
 
+import difflib
 import importlib.util
 import re
 import sys
+import traceback
 from dataclasses import dataclass
 from pathlib import Path
 from types import ModuleType
@@ -27,6 +29,11 @@ EXAMPLE_INPUTS_HELP = """beside {factory} write
 or let {factory} return a pair: (module, inputs)"""
 
 
+HERE = str(Path(__file__).parent)
+MOST_NAMES = 12
+"""Of a file's classes and functions, in an error."""
+
+
 @dataclass(frozen=True)
 class CapturedSource:
     """A model as it was found. `module` is None for a .pt2, which holds no Python module."""
@@ -42,7 +49,7 @@ def load(spec: str, *, input_size: InputSize = None, weights: str | Path | None 
     if spec.endswith(".pt2"):
         return _load_pt2(Path(spec), input_size, weights)
     file, colon, factory = spec.rpartition(":")
-    if colon and file.endswith(".py"):
+    if factory and colon and file.endswith(".py"):
         module, inputs = _load_file(Path(file), factory, input_size)
         name = factory.lower()
     elif zoo.find(spec) is not None or not _looks_like_path(spec):
@@ -60,12 +67,14 @@ def _looks_like_path(spec: str) -> bool:
 
 
 def _no_model(spec: str) -> PillionError:
-    is_file = spec.endswith(".py")
+    is_file = spec.rstrip(":").endswith(".py")
     return PillionError(
         f"{spec} does not name a model",
-        rule="a name that `pillion models` lists, file.py:factory, or a .pt2 file",
+        rule="a name that `pillion models` lists, file.py:factory, a .pt2 or a .tflite file",
         here="a file without a factory" if is_file else spec,
-        help=f"name the class or function that makes the model: {spec}:Net" if is_file else "",
+        help=f"name the class or function that makes the model: {Path(spec.rstrip(':')).name}:Net"
+        if is_file
+        else "write a function that loads it: file.py:factory",
     )
 
 
@@ -73,7 +82,9 @@ def _load_pt2(path: Path, input_size: InputSize, weights: str | Path | None) -> 
     if input_size is not None or weights is not None:
         raise PillionError(
             f"{path} has its input size and weights inside",
-            rule="--input-size and --weights go with models of the zoo and with file.py:factory",
+            rule="--input-size goes with models of the zoo, --weights with them and with file.py:factory",
+            here=f"{'--weights' if weights is not None else '--input-size'} with a .pt2",
+            help="export the module with these weights and inputs of this size",
         )
     _want_file(path)
     try:
@@ -104,7 +115,12 @@ def _inputs_of(exported: ExportedProgram) -> tuple[Tensor, ...]:
 
 def _want_file(path: Path) -> None:
     if not path.is_file():
-        raise PillionError(f"no file {path}", rule="the path of a file", here=f"in {Path.cwd()}")
+        raise PillionError(
+            f"no file {path}",
+            rule="the path of a file",
+            here="a folder" if path.is_dir() else f"in {Path.cwd()}",
+            help="look at the path; `pillion models` lists what needs no file",
+        )
 
 
 def _load_file(path: Path, factory: str, input_size: InputSize) -> tuple[nn.Module, tuple[Tensor, ...]]:
@@ -120,7 +136,7 @@ def _load_file(path: Path, factory: str, input_size: InputSize) -> tuple[nn.Modu
     make = getattr(file, factory, None)
     if make is None:
         raise _no_factory(path, factory, file)
-    made = make if isinstance(make, nn.Module) else _run(make, f"{path}:{factory}")
+    made = _run(make, f"{path}:{factory}") if callable(make) and not isinstance(make, nn.Module) else make
     inputs = None
     if isinstance(made, tuple) and len(made) == 2 and isinstance(made[0], nn.Module):
         made, inputs = made
@@ -130,7 +146,8 @@ def _load_file(path: Path, factory: str, input_size: InputSize) -> tuple[nn.Modu
         raise PillionError(
             f"{factory} of {path} gives no module",
             rule="a class or function that gives a torch.nn.Module, or a pair (module, inputs)",
-            here=type(made).__name__,
+            here=f"{factory} gives {type(made).__name__}",
+            help=f"def {factory}(): return Net()",
         )
     if inputs is None:
         raise PillionError(
@@ -147,7 +164,8 @@ def _no_factory(path: Path, factory: str, file: ModuleType) -> PillionError:
     return PillionError(
         f"{path} has no {factory}",
         rule="file.py:factory names a class or function of the file",
-        here=f"it has {', '.join(own)}" if own else "it defines neither classes nor functions",
+        here=f"it has {', '.join(own[:MOST_NAMES])}" if own else "it defines neither classes nor functions",
+        help=f"-m {path}:{(difflib.get_close_matches(factory, own, n=1) or own or ['Net'])[0]}",
     )
 
 
@@ -162,7 +180,7 @@ def _import(path: Path) -> ModuleType:
     sys.path.insert(0, str(path.resolve().parent))
     try:
         spec.loader.exec_module(module)
-    except Exception as error:
+    except (Exception, SystemExit) as error:
         raise _user_code_failed(f"{path}", error) from error
     finally:
         sys.path.remove(str(path.resolve().parent))
@@ -172,17 +190,23 @@ def _import(path: Path) -> ModuleType:
 def _run(function: Any, place: str) -> Any:
     try:
         return function()
-    except Exception as error:
+    except (Exception, SystemExit) as error:
         raise _user_code_failed(place, error) from error
 
 
-def _user_code_failed(place: str, error: Exception) -> PillionError:
-    trace = error.__traceback__
-    while trace is not None and trace.tb_next is not None:
-        trace = trace.tb_next
-    line = f"{Path(trace.tb_frame.f_code.co_filename).name}:{trace.tb_lineno}" if trace is not None else place
+def _user_code_failed(place: str, error: BaseException) -> PillionError:
+    words = str(error).splitlines()[0] if str(error) else "no message"
     return PillionError(
         f"{place} raised {type(error).__name__}",
         rule="the file can be imported, and the factory called without arguments",
-        here=f"{str(error).splitlines()[0] if str(error) else ''}  ({line})",
+        here=f"{words}  ({_line_of(error) or place})",
+        help="python -i FILE shows the whole story; a function without arguments can give what a class needs",
     )
+
+
+def _line_of(error: BaseException) -> str:
+    """Where the user's code is at fault: the line of a syntax error, or the innermost line outside this package."""
+    if isinstance(error, SyntaxError):
+        return f"{Path(error.filename or '').name}:{error.lineno}"
+    frames = [f for f in traceback.extract_tb(error.__traceback__) if not f.filename.startswith((HERE, "<"))]
+    return f"{Path(frames[-1].filename).name}:{frames[-1].lineno}" if frames else ""

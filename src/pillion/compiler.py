@@ -57,8 +57,12 @@ def compile(
     from pillion.quantize import QatModule, finish_training, ptq
 
     chip = find_target(target)
-    quantize = finish_training if isinstance(model, QatModule) else ptq
-    quantized = quantize(model, tuple(example_inputs), calibrate, progress, chip.quantization)
+    inputs, wishes = tuple(example_inputs), chip.quantization
+    if isinstance(model, QatModule):
+        name = name or model.name
+        quantized = finish_training(model, inputs, calibrate, progress, wishes)
+    else:
+        quantized = ptq(model, inputs, calibrate, progress, wishes)
     name = name or type(model).__name__.lower()
     refuse_float(name, [(op.op, op.source, op.reason) for op in quantized.float_ops])
     graph = import_program(quantized.graph_module, name, nhwc=io_layout == "nhwc")

@@ -12,8 +12,9 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from pillion.emitters.c.project import HOST_FOLDER, put, read_manifest
+from pillion.emitters.c.project import HOST_FOLDER, read_manifest
 from pillion.errors import PillionError
+from pillion.files import put
 from pillion.ir.types import Array
 
 if TYPE_CHECKING:
@@ -74,8 +75,10 @@ def check_arrays(wanted: Sequence[Mapping[str, Any]], inputs: Sequence[Array]) -
     if len(inputs) != len(wanted):
         names = ", ".join(str(w["name"]) for w in wanted)
         raise PillionError(
-            f"the model takes {len(wanted)} inputs ({names}), got {len(inputs)}",
-            help="--input once for each, in this order",
+            f"the model takes {len(wanted)} inputs",
+            rule=f"--input once for each of {names}, in this order",
+            here=f"{len(inputs)} arrays",
+            help="leave --input out to run on random data",
         )
     for want, array in zip(wanted, inputs, strict=True):
         if array.dtype.name != want["dtype"] or list(array.shape) != want["shape"]:
@@ -83,7 +86,14 @@ def check_arrays(wanted: Sequence[Mapping[str, Any]], inputs: Sequence[Array]) -
                 f"input `{want['name']}` does not fit",
                 rule=f"{want['dtype']}{want['shape']}",
                 here=f"{array.dtype}{list(array.shape)}",
+                help=_way_to_fit(want, array),
             )
+
+
+def _way_to_fit(want: Mapping[str, Any], array: Array) -> str:
+    if list(array.shape) != want["shape"]:
+        return f"the model was compiled for {want['shape']}: reshape the array, or compile the model for its size"
+    return f"array.astype(numpy.{want['dtype']})"
 
 
 def _run_host(
@@ -91,7 +101,9 @@ def _run_host(
 ) -> tuple[Array, ...]:
     from pillion.boards.host import HostModel
 
-    raw = HostModel(host_folder(folder), native=native).run([np.ascontiguousarray(x).tobytes() for x in inputs])
+    raw = HostModel(host_folder(folder), native=native).run(
+        [np.ascontiguousarray(x).tobytes() for x in inputs]
+    )
     return _arrays(manifest["outputs"], raw)
 
 

@@ -7,6 +7,7 @@ import json
 from pathlib import Path
 from typing import Any
 
+from pillion.files import writing
 from pillion.ir.graph import Graph
 from pillion.ir.text import to_text
 from pillion.program import Program
@@ -18,7 +19,8 @@ class Intermediates:
     def __init__(self, folder: Path) -> None:
         self.folder = folder
         self.count = 0
-        folder.mkdir(parents=True, exist_ok=True)
+        with writing(folder):
+            folder.mkdir(parents=True, exist_ok=True)
 
     def watch(self, name: str, graph: Graph) -> None:
         """Keeps the graph's text after a pass."""

@@ -13,9 +13,10 @@ import numpy as np
 
 from pillion.emitters.c.choose import Optimize
 from pillion.emitters.c.program import CProgram, lower
-from pillion.emitters.c.project import project_files, write_project, write_whole
+from pillion.emitters.c.project import project_files, write_project
 from pillion.emitters.neutron.segments import Payloads, payloads
 from pillion.executors import EXECUTORCH, REFERENCE, RunResult, in_temporary_project, run_project
+from pillion.files import write_whole
 from pillion.ir.graph import Graph
 from pillion.ir.numerics import Arithmetic
 from pillion.ir.text import to_text

@@ -85,6 +85,7 @@ def find_target(name: str) -> Target:
     raise PillionError(
         f"there is no target `{name}`",
         rule="known targets: " + ", ".join(TARGETS),
+        here=f"--target {name}",
         help=f"did you mean `{close[0]}`?" if close else "`pillion targets` describes each",
     )
 

@@ -124,7 +124,12 @@ def _check(status: int, console: str, facts: list[Mapping[str, object]], image: 
             raise fault_error(fact, image, board.name)
         if "error" in fact:
             here = ", ".join(f"{name} = {value}" for name, value in fact.items() if name != "error")
-            raise PillionError(str(fact["error"]), rule="reported by main.c of the firmware", here=here)
+            raise PillionError(
+                str(fact["error"]),
+                rule="reported by main.c of the firmware",
+                here=here or str(image),
+                help="compile the model again: the files of this project may not belong together",
+            )
     if status:
         raise PillionError(
             f"the emulation of {board.name} broke off",

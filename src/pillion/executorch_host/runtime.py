@@ -41,12 +41,16 @@ class Host:
             raise PillionError(
                 f"`{SENTINEL}` is already in this process's ExecuTorch runtime",
                 rule="operators are registered once in a process",
+                here="another library has registered them",
                 help="run in a process that loads no other library of cortex_m operators",
             )
         error = self.library.pillion_register(self.runner)
         if error:
             raise PillionError(
-                "the ExecuTorch runtime does not take more operators", here=f"error 0x{error:x}"
+                "the ExecuTorch runtime does not take more operators",
+                rule="its table of operators has a fixed size",
+                here=f"error 0x{error:x}",
+                help="run in a process that loads no other library of operators",
             )
 
     def execute(self, program: bytes, inputs: Sequence[Array]) -> tuple[Array, ...]:
@@ -70,6 +74,7 @@ class Host:
             "the ExecuTorch runtime does not run the program",
             rule=reason or "an error code of ExecuTorch (runtime/core/error.h)",
             here=words.splitlines()[0] if words else "no reason given",
+            help="was the file written by this version of Pillion, for this runtime (--runtime)?",
         )
 
 

@@ -40,7 +40,10 @@ def run(payload: int, size: int, buffers: Sequence[Buffer], count: int) -> int:
         wanted = [v.type.size_bytes for v in (*graph.inputs, *graph.outputs)]
         if [place.bytes for place in places] != wanted:
             raise PillionError(
-                "the program hands other tensors to the segment than it takes", rule=f"bytes {wanted}"
+                "the program hands other tensors to the segment than it takes",
+                rule=f"bytes {wanted}",
+                here=f"bytes {[place.bytes for place in places]}",
+                help="the file has been changed: compile the model again",
             )
         outputs = graph.reference(*_inputs(graph, places))
         for place, array in zip(places[len(graph.inputs) :], outputs, strict=True):
@@ -69,6 +72,7 @@ def read(payload: bytes) -> Graph:
         raise PillionError(
             "a segment holds code for the NPU itself",
             rule="on this computer a segment is TFLite under Pillion's mark",
+            here=f"a payload of {len(payload)} bytes without the mark",
             help="compile without NXP's SDK to run the program here",
         )
     parsed = parse_ir(payload)
@@ -85,5 +89,6 @@ def _in_order(values: tuple[Value, ...], names: tuple[str, ...]) -> tuple[Value,
             "the names at a segment's border are not those of its graph",
             rule=", ".join(names),
             here=", ".join(by_name),
+            help="the file has been changed: compile the model again",
         )
     return tuple(by_name[name] for name in names)

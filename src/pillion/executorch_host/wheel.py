@@ -42,6 +42,7 @@ def find_wheel() -> Wheel:
         raise PillionError(
             "ExecuTorch is not installed",
             rule=f"running a .pte on this computer takes ExecuTorch {VERSION}",
+            here="no package `executorch` in this environment",
             help="pip install 'pillion[executorch]'",
         )
     # A folder of this name in the working directory is found as well, and is not it.

@@ -110,8 +110,10 @@ def check_inputs(graph: Graph, inputs: Sequence[Array]) -> None:
     """Raises where arrays do not fit the graph's inputs."""
     if len(inputs) != len(graph.inputs):
         raise PillionError(
-            f"`{graph.name}` takes {len(graph.inputs)} inputs, got {len(inputs)}",
-            here=", ".join(map(repr, graph.inputs)),
+            f"`{graph.name}` takes {len(graph.inputs)} inputs",
+            rule=", ".join(map(repr, graph.inputs)),
+            here=f"{len(inputs)} arrays",
+            help="give one array for each input, in this order",
         )
     for value, array in zip(graph.inputs, inputs, strict=True):
         if array.shape != value.shape or array.dtype != value.dtype.numpy:

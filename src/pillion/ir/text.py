@@ -119,7 +119,10 @@ def parse(text: str, kinds: Mapping[str, type[Op]]) -> Graph:
                 ops.append(_parse_op(line, values, kinds))
         except (ValueError, KeyError, SyntaxError, AttributeError, TypeError, zlib.error) as error:
             raise PillionError(
-                "a graph's text does not parse", rule=str(error), here=f"line {number}: {line[:200]}"
+                "a graph's text does not parse",
+                rule=str(error),
+                here=f"line {number}: {line[:200]}",
+                help="docs/reference/ops.md lists the attributes of each op",
             ) from None
     return Graph(name, tuple(inputs), tuple(ops), tuple(outputs), arithmetic)
 

@@ -21,7 +21,12 @@ def verify(graph: Graph, after: str = "") -> Graph:
             raise _located(error, op, after) from None
     for value in graph.outputs:
         if not value.is_constant and defined.get(value.name) is not value:
-            raise PillionError(f"output `{value.name}` of `{graph.name}` is made by no op")
+            raise PillionError(
+                f"output `{value.name}` of `{graph.name}` is made by no op",
+                rule="outputs are results of ops, inputs or constants",
+                here=f"after {after}" if after else f"graph `{graph.name}`",
+                help="--intermediates keeps the graph's text",
+            )
     return graph
 
 
@@ -49,7 +54,12 @@ def _verify_op(defined: dict[str, Value], op: Op) -> None:
 
 def _define(defined: dict[str, Value], value: Value) -> None:
     if value.name in defined:
-        raise PillionError(f"two values are called `{value.name}`")
+        raise PillionError(
+            f"two values are called `{value.name}`",
+            rule="one name, one value",
+            here=repr(value),
+            help="",  # what found it says where
+        )
     defined[value.name] = value
 
 

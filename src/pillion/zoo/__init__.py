@@ -7,6 +7,7 @@ import difflib
 import importlib
 import math
 from dataclasses import dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from pillion.errors import PillionError
@@ -22,6 +23,9 @@ __all__ = ["MODELS", "ZooModel", "build", "find", "load_weights", "random_inputs
 STATISTICS_NUMBERS = 3 * 3 * 224 * 224
 STATISTICS_SAMPLES = 32
 STATISTICS_SIDE = 256
+
+MAX_SIDE = 4096
+"""Of an input, in pixels."""
 
 
 @dataclass(frozen=True)
@@ -40,9 +44,12 @@ class ZooModel:
         if input_size is None:
             return self.input_shape
         size = (input_size, input_size) if isinstance(input_size, int) else tuple(input_size)
-        if len(size) != 2 or any(pixels < 1 for pixels in size):
+        if len(size) != 2 or not all(1 <= pixels <= MAX_SIDE for pixels in size):
             raise PillionError(
-                f"{input_size} is not a size of a picture", rule="one number, or height and width, from 1 up"
+                f"{input_size} is not a size of a picture",
+                rule=f"one number, or height and width, from 1 to {MAX_SIDE}",
+                here=f"for {self.name}",
+                help=f"{self.name} is made for {self.input_shape[-2]}x{self.input_shape[-1]}",
             )
         shape = (*self.input_shape[:2], *size)
         if shape != self.input_shape and not self.resizable:
@@ -161,8 +168,9 @@ def _known(name: str) -> ZooModel:
         close = difflib.get_close_matches(name, _BY_ANY_NAME, n=1)
         raise PillionError(
             f"no model is called {name}",
-            rule=f"one of {', '.join(MODELS)}",
-            help=f"did you mean {close[0]}?" if close else "`pillion models` lists them",
+            rule=f"one of {', '.join(MODELS)}; or file.py:factory, a .pt2 or a .tflite file",
+            here="a folder" if Path(name).is_dir() else "neither a name of the zoo nor of a file",
+            help=f"did you mean {close[0]}?" if close else "`pillion models` lists the zoo",
         )
     return entry
 

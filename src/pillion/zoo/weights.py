@@ -74,7 +74,12 @@ def _read(path: Path) -> dict[str, Array]:
                 raise ValueError("it holds a single array")
             return {key: _array(archive[key], key) for key in archive.files}
     except FileNotFoundError:
-        raise PillionError(f"no weights at {path}", rule="the path of an .npz file") from None
+        raise PillionError(
+            f"no weights at {path}",
+            rule="the path of an .npz file",
+            here=f"no such file, in {Path.cwd()}",
+            help="write one with pillion.zoo.save_weights(module, path)",
+        ) from None
     except UNREADABLE as error:
         raise PillionError(
             f"{path} is not a file of weights",

@@ -1,0 +1,86 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Outputs are there whole or not at all: they are written beside their place and then moved to it."""
+
+from __future__ import annotations
+
+import os
+import tempfile
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+
+from pillion.errors import PillionError
+
+
+def put(path: Path, content: str | bytes) -> None:
+    """Writes a file and the folders that it lies in."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_bytes(content.encode() if isinstance(content, str) else content)
+
+
+def write_whole(path: Path, content: bytes) -> None:
+    """A file."""
+    if path.is_dir():
+        raise PillionError(
+            f"{path} is a folder",
+            rule="the name of a file",
+            here=f"a folder with {len(list(path.iterdir()))} entries",
+            help="choose another name",
+        )
+    path = path.resolve()
+    with writing(path), tempfile.TemporaryDirectory(dir=made(path.parent), prefix=f".{path.name}-") as folder:
+        fresh = Path(folder) / path.name
+        fresh.write_bytes(content)
+        os.replace(fresh, path)
+
+
+def write_folder(folder: Path, files: Mapping[str, str | bytes], is_ours: Callable[[Path], bool]) -> None:
+    """A folder. What was there before is replaced if it was empty or is ours."""
+    folder = folder.resolve()
+    with writing(folder):
+        refuse_foreign(folder, is_ours)
+        with tempfile.TemporaryDirectory(dir=made(folder.parent), prefix=f".{folder.name}-") as temporary:
+            fresh = Path(temporary) / "new"
+            for path, content in files.items():
+                put(fresh / path, content)
+            if folder.exists():
+                os.replace(folder, Path(temporary) / "old")
+            os.replace(fresh, folder)
+
+
+def made(folder: Path) -> Path:
+    """The folder, which is made where it is missing."""
+    folder.mkdir(parents=True, exist_ok=True)
+    return folder
+
+
+def refuse_foreign(folder: Path, is_ours: Callable[[Path], bool]) -> None:
+    """Raises where something else would be overwritten."""
+    if folder.exists() and not folder.is_dir():
+        raise PillionError(
+            f"{folder} is a file",
+            rule="-o is a .pte or .tflite file, or a folder for a C project",
+            here="this name belongs to a file",
+            help="choose another -o",
+        )
+    if folder.exists() and any(folder.iterdir()) and not is_ours(folder):
+        raise PillionError(
+            f"{folder} is not empty and was not written by Pillion",
+            rule="only an empty folder or an earlier project (its manifest.json says so) is replaced",
+            here=f"it holds {', '.join(sorted(entry.name for entry in folder.iterdir())[:5])}",
+            help="choose another -o, or empty the folder",
+        )
+
+
+@contextmanager
+def writing(path: Path) -> Iterator[None]:
+    """Turns what the system refuses into an error that names the path."""
+    try:
+        yield
+    except OSError as error:
+        raise PillionError(
+            f"{path} cannot be written",
+            rule="a place where you may write, on a disk with room",
+            here=f"{error.strerror or error}: {error.filename or path}",
+            help="choose another place",
+        ) from None
