@@ -1,0 +1,42 @@
+# SPDX-License-Identifier: Apache-2.0
+"""`pillion explain`."""
+
+from __future__ import annotations
+
+from pillion.cli.app import app
+from pillion.cli.options import (
+    CalibrateOption,
+    JsonOption,
+    KeepOption,
+    ModelOption,
+    SizeOption,
+    TargetOption,
+    WeightsOption,
+)
+
+
+@app.command()
+def explain(
+    model: ModelOption,
+    target: TargetOption,
+    calibrate: CalibrateOption = None,
+    weights: WeightsOption = None,
+    input_size: SizeOption = None,
+    keep_on_cpu: KeepOption = None,
+    as_json: JsonOption = False,
+) -> None:
+    """Say for every op which unit runs it, which rule decided, and what would change that."""
+    from pillion import build, report
+
+    request = build.Request(
+        model,
+        target,
+        True,
+        calibrate,
+        weights,
+        build.parse_size(input_size),
+        keep_on_cpu=tuple(keep_on_cpu or ()),
+    )
+    with report.progress(quiet=as_json) as progress:
+        program = build.build(request, progress)
+    report.show(report.explained(program), as_json)

@@ -1,0 +1,44 @@
+# SPDX-License-Identifier: Apache-2.0
+"""`pillion targets`, `models` and `ops`: what there is."""
+
+from __future__ import annotations
+
+from pillion.cli.app import app
+from pillion.cli.options import (
+    JsonOption,
+)
+
+
+@app.command()
+def targets(as_json: JsonOption = False) -> None:
+    """List what programs can be compiled for."""
+    from pillion import report
+    from pillion.targets import describe_targets
+
+    report.show_rows(describe_targets(), ("name", "kernels", "board", "summary"), as_json)
+
+
+@app.command()
+def models(as_json: JsonOption = False) -> None:
+    """List the models of the zoo."""
+    from pillion import report, zoo
+
+    rows = [
+        {
+            "name": m.name,
+            "aliases": ", ".join(m.aliases),
+            "input": "x".join(map(str, m.input_shape)),
+            "summary": m.summary,
+        }
+        for m in zoo.MODELS.values()
+    ]
+    report.show_rows(rows, ("name", "aliases", "input", "summary"), as_json)
+
+
+@app.command()
+def ops(as_json: JsonOption = False) -> None:
+    """List the operators."""
+    from pillion import report
+    from pillion.ops.describe import describe_ops
+
+    report.show_rows(describe_ops(), ("op", "summary", "quantization"), as_json)
