@@ -8,7 +8,6 @@ from functools import lru_cache
 
 import numpy as np
 import pytest
-from torch_oracle import compare
 
 import pillion
 from pillion import zoo
@@ -16,6 +15,7 @@ from pillion.ir.types import Array
 from pillion.memory import MemoryPlan
 from pillion.ops import Segment
 from pillion.program import Program
+from torch_oracle import compare
 
 pytestmark = [pytest.mark.slow, pytest.mark.torch]
 

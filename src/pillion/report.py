@@ -164,7 +164,9 @@ WHOLE = frozenset({"summary", "wanted", "flip"})
 
 def table(rows: Sequence[Mapping[str, Any]], columns: Sequence[str]) -> str:
     """Rows in aligned columns; numbers to the right."""
-    cells = [[_cell(row.get(c)) if c in WHOLE else _shortened(_cell(row.get(c))) for c in columns] for row in rows]
+    cells = [
+        [_cell(row.get(c)) if c in WHOLE else _shortened(_cell(row.get(c))) for c in columns] for row in rows
+    ]
     widths = [
         max(len(c), *(len(row[i]) for row in cells), 0) if cells else len(c) for i, c in enumerate(columns)
     ]

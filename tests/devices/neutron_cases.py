@@ -106,7 +106,9 @@ def transposed(
     image: Shape = IMAGE, kernel: tuple[int, int] = (3, 2), stride: tuple[int, int] = (2, 1), **fields: object
 ) -> Op:
     held = weights((4, *kernel, image[3]))
-    return made(TransposeConv2d, OTHER, x=value("x", image), weights=held, bias=bias(4), stride=stride, **fields)
+    return made(
+        TransposeConv2d, OTHER, x=value("x", image), weights=held, bias=bias(4), stride=stride, **fields
+    )
 
 
 def product(a: Quant = SYMMETRIC, b: Quant = SYMMETRIC) -> Op:
@@ -285,7 +287,10 @@ LIMITS: dict[str, Pair] = {
         transposed(kernel=(1, 4096), stride=(1, 2)),
         transposed(kernel=(1, 4097), stride=(1, 2)),
     ),
-    "transpose_conv2d.stride": (transposed(kernel=(3, 3), stride=(2, 2)), transposed(kernel=(3, 3), stride=(2, 3))),
+    "transpose_conv2d.stride": (
+        transposed(kernel=(3, 3), stride=(2, 2)),
+        transposed(kernel=(3, 3), stride=(2, 3)),
+    ),
     "transpose_conv2d.stride and kernel": (transposed(kernel=(2, 1)), transposed(kernel=(1, 2))),
     "transpose_conv2d.dilation": (transposed(), transposed(dilation=(1, 2))),
     "transpose_conv2d.padding": (transposed(padding=(2, 1, 2, 1)), transposed(padding=(2, 1, 2, 2))),

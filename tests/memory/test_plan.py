@@ -3,6 +3,8 @@
 
 from __future__ import annotations
 
+import itertools
+
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -20,7 +22,7 @@ def value(name: str, size: int) -> Value:
 def chain(sizes: list[int]) -> Graph:
     """Ops that each read one value and make the next; the planner looks at sizes and order only."""
     values = [value(f"v{i}", size) for i, size in enumerate(sizes)]
-    ops = tuple(Clamp(x=a, y=b) for a, b in zip(values, values[1:], strict=False))
+    ops = tuple(Clamp(x=a, y=b) for a, b in itertools.pairwise(values))
     return Graph("chain", (values[0],), ops, (values[-1],))
 
 
@@ -40,7 +42,8 @@ def assert_sound(graph: Graph, plan: MemoryPlan, needs: dict[Op, OpMemory]) -> N
             written.append((start, start + needs[op].scratch_bytes, None))
         may_go = set(needs[op].in_place) | ({op.x} if isinstance(op, Reshape) else set())
         for start, end, made in written:
-            assert 0 <= start and end <= plan.arena_bytes
+            assert start >= 0
+            assert end <= plan.arena_bytes
             for v in live - (may_go if made is not None else set()):
                 inside = plan.offsets[v], plan.offsets[v] + v.type.size_bytes
                 assert end <= inside[0] or inside[1] <= start, f"{op.name} overwrites {v.name}"
@@ -54,7 +57,7 @@ def test_a_chain_reaches_its_floor(sizes: list[int], scratch: int) -> None:
     assert_sound(graph, plan, needs(graph, scratch_bytes=scratch))
     assert plan.activation_bytes == plan.floor_bytes
     aligned = [-(-s // ALIGNMENT) * ALIGNMENT for s in sizes]
-    assert plan.floor_bytes == max(a + b for a, b in zip(aligned, aligned[1:], strict=False))
+    assert plan.floor_bytes == max(a + b for a, b in itertools.pairwise(aligned))
 
 
 @st.composite

@@ -15,7 +15,7 @@ OPS = [pytest.param(cls, id=cls.kind) for cls in ALL_OPS]
 
 @pytest.mark.parametrize("cls", OPS)
 def test_every_op_is_documented(cls: type[Op]) -> None:
-    assert cls.__doc__ and cls.__doc__ == inspect.getdoc(cls) or inspect.getdoc(cls)
+    assert (cls.__doc__ and cls.__doc__ == inspect.getdoc(cls)) or inspect.getdoc(cls)
 
 
 @pytest.mark.parametrize("cls", OPS)

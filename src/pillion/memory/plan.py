@@ -113,14 +113,9 @@ def _allow_in_place(graph: Graph, needs: Mapping[Op, OpMemory], blocks: Mapping[
     for i, op in enumerate(graph.ops):
         for value in needs[op].in_place:
             block = blocks[op.results[0]]
-            if (
-                block.over is None
-                and block is not blocks[value]
-                and blocks[value].last == i
-                and block.first == i
-            ):
-                if block.size <= blocks[value].size:
-                    block.over = blocks[value]
+            meets = blocks[value].last == i and block.first == i and block is not blocks[value]
+            if meets and block.over is None and block.size <= blocks[value].size:
+                block.over = blocks[value]
         for value in op.activations:
             blocks[value].tail = max(blocks[value].tail, needs[op].overread_bytes)
 
