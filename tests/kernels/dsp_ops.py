@@ -30,7 +30,9 @@ def weights_of(shape: Shape, axis: int, rng: np.random.Generator, seed: int) -> 
     data = rng.integers(-128 if seed % 3 == 0 else -127, 127, shape, endpoint=True).astype(np.int8)
     if seed % 5 == 0:
         data = rng.choice(np.array([-128, -127, 127], np.int8), shape)
-    return constant("weights", data, PerChannel(tuple((rng.uniform(0.4, 1.6, shape[axis]) * WEIGHT_SCALE).tolist()), axis))
+    return constant(
+        "weights", data, PerChannel(tuple((rng.uniform(0.4, 1.6, shape[axis]) * WEIGHT_SCALE).tolist()), axis)
+    )
 
 
 def infer(cls: type[Op], y: Value, **fields: Any) -> Any:
@@ -43,7 +45,9 @@ def bias_of(count: int, taps: int, rng: np.random.Generator) -> Value:
     return constant("bias", rng.integers(-reach, reach, count, endpoint=True).astype(np.int32))
 
 
-def products(cls: type[Op], shape: Shape, weights_shape: Shape, axis: int, seed: int, out_zp: int | None, **fields: Any) -> Any:
+def products(
+    cls: type[Op], shape: Shape, weights_shape: Shape, axis: int, seed: int, out_zp: int | None, **fields: Any
+) -> Any:
     rng = np.random.default_rng([seed, *shape, *weights_shape])
     out = weights_shape[axis]
     taps = math.prod(weights_shape) // out
@@ -56,17 +60,27 @@ def products(cls: type[Op], shape: Shape, weights_shape: Shape, axis: int, seed:
     return infer(cls, y, x=x, weights=weights, bias=bias_of(out, taps, rng), **fields)
 
 
-def conv2d(shape: Shape, out: int, kernel: Pair = (1, 1), *, seed: int = 0, out_zp: int | None = None, **fields: Any) -> Conv2d:
+def conv2d(
+    shape: Shape, out: int, kernel: Pair = (1, 1), *, seed: int = 0, out_zp: int | None = None, **fields: Any
+) -> Conv2d:
     weights_shape = (out, *kernel, shape[3] // fields.get("groups", 1))
     return cast("Conv2d", products(Conv2d, shape, weights_shape, 0, seed, out_zp, **fields))
 
 
 def depthwise(
-    shape: Shape, kernel: Pair, *, multiplier: int = 1, seed: int = 0, out_zp: int | None = None, **fields: Any
+    shape: Shape,
+    kernel: Pair,
+    *,
+    multiplier: int = 1,
+    seed: int = 0,
+    out_zp: int | None = None,
+    **fields: Any,
 ) -> DepthwiseConv2d:
     weights_shape = (1, *kernel, shape[3] * multiplier)
     return cast("DepthwiseConv2d", products(DepthwiseConv2d, shape, weights_shape, 3, seed, out_zp, **fields))
 
 
-def linear(rows: int, features: int, out: int, *, seed: int = 0, out_zp: int | None = None, **fields: Any) -> Linear:
+def linear(
+    rows: int, features: int, out: int, *, seed: int = 0, out_zp: int | None = None, **fields: Any
+) -> Linear:
     return cast("Linear", products(Linear, (rows, features), (out, features), 0, seed, out_zp, **fields))

@@ -80,13 +80,29 @@ def image(board: Board) -> Path:
     (folder / "rig_table.h").write_text(_table().replace("(void *)", ""))
     own = [HERE / "dsp_rig.c", *sorted((KERNELS / "dsp").glob("*.c"))]
     board_files = [BOARD_FILES / name for name in ("startup.c", "semihosting.c", "cortex_m.c", "memory.c")]
-    flags = [f"-mcpu={board.cpu}", "-mthumb", f"-mfloat-abi={board.float_abi}", "-O2", "-ffunction-sections", "-Wno-cast-function-type"]
+    flags = [
+        f"-mcpu={board.cpu}",
+        "-mthumb",
+        f"-mfloat-abi={board.float_abi}",
+        "-O2",
+        "-ffunction-sections",
+        "-Wno-cast-function-type",
+    ]
     defines = ["-DPILLION_RIG_BYTES=4128768", f"-DPILLION_TICK_NS={board.tick_ns}"]
     includes = [f"-I{path}" for path in (folder, KERNELS / "include", BOARD_FILES)]
-    link = ["-nostartfiles", "-nostdlib", f"-L{BOARD_FILES}", "-T", str(BOARD_FILES / f"{board.machine}.ld"), "-lgcc"]
+    link = [
+        "-nostartfiles",
+        "-nostdlib",
+        f"-L{BOARD_FILES}",
+        "-T",
+        str(BOARD_FILES / f"{board.machine}.ld"),
+        "-lgcc",
+    ]
     out = folder / "rig.elf"
     sources = [str(path) for path in (*own, *board_files)]
-    subprocess.run([COMPILER, *WARNINGS, *flags, *defines, *includes, *sources, "-o", str(out), *link], check=True)
+    subprocess.run(
+        [COMPILER, *WARNINGS, *flags, *defines, *includes, *sources, "-o", str(out), *link], check=True
+    )
     return out
 
 
@@ -115,7 +131,9 @@ def _serialize(case: Case) -> bytes:
         ROUTINES.index(case.call.routine), len(operands), *lengths, case.call.output.type.size_bytes, case.scratch_bytes,
         case.misalign, case.in_place, len(params), len(constants), len(relocations),
     )  # fmt: skip
-    return b"".join([header, _words(*params), _padded(constants), _words(*relocations), *map(_padded, operands)])
+    return b"".join(
+        [header, _words(*params), _padded(constants), _words(*relocations), *map(_padded, operands)]
+    )
 
 
 def run(board: Board, cases: Sequence[Case]) -> list[Result]:
@@ -153,7 +171,9 @@ def random_operands(op: Op, rng: np.random.Generator, extreme: bool = False) -> 
     return tuple(_random(v.shape, v.dtype.numpy, rng, extreme) for v in op.activations)
 
 
-def _random(shape: tuple[int, ...], dtype: np.dtype[np.generic], rng: np.random.Generator, extreme: bool) -> Array:
+def _random(
+    shape: tuple[int, ...], dtype: np.dtype[np.generic], rng: np.random.Generator, extreme: bool
+) -> Array:
     if dtype == np.float32:
         return (rng.standard_normal(shape) * (100 if extreme else 3)).astype(np.float32)
     if extreme:
@@ -166,7 +186,9 @@ def reference(op: Op, arithmetic: Arithmetic, activations: tuple[Array, ...]) ->
     return op.reference(arithmetic, *(v.constant if v.is_constant else next(given) for v in op.operands))
 
 
-def check(board: Board, ops: Sequence[Op], seed: int = 0, arithmetic: Arithmetic = Arithmetic.CMSIS_NN) -> list[int]:
+def check(
+    board: Board, ops: Sequence[Op], seed: int = 0, arithmetic: Arithmetic = Arithmetic.CMSIS_NN
+) -> list[int]:
     """Every op with random and with extreme data: the answer and the guards. Gives the instructions of the last data."""
     rng = np.random.default_rng(seed)
     cases: list[Case] = []
@@ -185,6 +207,8 @@ def check(board: Board, ops: Sequence[Op], seed: int = 0, arithmetic: Arithmetic
     results = run(board, cases)
     for (op, want), result in zip(expected, results, strict=True):
         wrong = np.flatnonzero(result.y.reshape(-1) != want.reshape(-1))
-        assert not len(wrong), f"{len(wrong)} of {want.size} differ, first at {np.unravel_index(wrong[0], want.shape)}: {op}"
+        assert not len(wrong), (
+            f"{len(wrong)} of {want.size} differ, first at {np.unravel_index(wrong[0], want.shape)}: {op}"
+        )
         assert result.stayed_inside, f"wrote outside its memory: {op}"
     return [result.instructions for result in results[1::2]]

@@ -33,14 +33,18 @@ def test_pointwise_on_other_cores(board: Board) -> None:
     check(board, pointwise_ops()[::7])
 
 
-@pytest.mark.parametrize("low, high", [(-128, 127), (-5, 127), (-5, 60), (-128, 60)])
+@pytest.mark.parametrize(("low", "high"), [(-128, 127), (-5, 127), (-5, 60), (-128, 60)])
 def test_bounds(low: int, high: int) -> None:
     check(M33, [conv2d((1, 3, w, 8), 7, out_zp=-5, low=low, high=high, seed=w) for w in range(1, 7)])
 
 
 def windows(channels: tuple[int, ...]) -> list[Conv2d]:
     """Every kernel, stride, dilation and padding of a few, over images down to one pixel."""
-    kernels, strides, images = ((1, 1), (3, 3), (2, 3), (5, 1), (1, 4)), (1, 2, 3), ((1, 1), (3, 2), (5, 7), (6, 4), (1, 9))
+    kernels, strides, images = (
+        ((1, 1), (3, 3), (2, 3), (5, 1), (1, 4)),
+        (1, 2, 3),
+        ((1, 1), (3, 2), (5, 7), (6, 4), (1, 9)),
+    )
     ops = []
     for kernel in kernels:
         for stride in strides:
@@ -64,6 +68,8 @@ def test_windows(channels: tuple[int, ...]) -> None:
 
 def test_sums_beyond_24_bits() -> None:
     """Of B, which carries its sums in the upper 24 bits: they are set aside on the way."""
-    pointwise = [conv2d((1, 2, 2, c), n, seed=i) for i, (c, n) in enumerate(product((1024, 1300, 4096), (1, 2, 5, 8)))]
+    pointwise = [
+        conv2d((1, 2, 2, c), n, seed=i) for i, (c, n) in enumerate(product((1024, 1300, 4096), (1, 2, 5, 8)))
+    ]
     windows = [conv2d((1, 3, 3, c), 5, (3, 3), seed=c, padding=(1, 1, 1, 1)) for c in (128, 131, 256, 257)]
     check(M33, pointwise + windows)

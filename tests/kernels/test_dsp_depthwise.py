@@ -38,7 +38,7 @@ def test_every_size(kernel: tuple[int, int], stride: int) -> None:
 
 @pytest.mark.parametrize(("kernel", "stride"), OTHERS, ids=str)
 def test_other_windows(kernel: tuple[int, int], stride: int) -> None:
-    check(M33, ops(kernel, stride)[:: 3])
+    check(M33, ops(kernel, stride)[::3])
 
 
 @pytest.mark.parametrize("board", [M4, M7], ids=lambda board: board.cpu)
@@ -47,6 +47,13 @@ def test_other_cores(board: Board) -> None:
 
 
 def test_dilation_and_multiplier() -> None:
-    dilated = [depthwise((1, 7, w, 3), (3, 3), seed=w, dilation=(2, 1 + w % 3), padding=(2, 3, 1, 3)) for w in range(1, 9)]
-    multiplied = [depthwise((2, 3, w, 2), (3, 3), multiplier=m, seed=w, padding=(1, 1, 1, 1)) for w in range(1, 6) for m in (2, 3, 8)]
+    dilated = [
+        depthwise((1, 7, w, 3), (3, 3), seed=w, dilation=(2, 1 + w % 3), padding=(2, 3, 1, 3))
+        for w in range(1, 9)
+    ]
+    multiplied = [
+        depthwise((2, 3, w, 2), (3, 3), multiplier=m, seed=w, padding=(1, 1, 1, 1))
+        for w in range(1, 6)
+        for m in (2, 3, 8)
+    ]
     check(M33, dilated + multiplied)

@@ -33,4 +33,10 @@ def test_other_cores(board: Board) -> None:
 
 def test_sums_beyond_24_bits() -> None:
     """Of B, which carries its sums in the upper 24 bits: they are set aside on the way."""
-    check(M33, [linear(1, features, out, seed=i) for i, (features, out) in enumerate(product((1023, 1300, 4097), (1, 4, 7, 10, 12)))])
+    check(
+        M33,
+        [
+            linear(1, features, out, seed=i)
+            for i, (features, out) in enumerate(product((1023, 1300, 4097), (1, 4, 7, 10, 12)))
+        ],
+    )

@@ -127,7 +127,14 @@ def convolution(cls: type[Op], shape: Sequence[int], weights: Sequence[int], see
     w = dataclasses.replace(w, type=dataclasses.replace(w.type, quant=value("w", (), 0.01).quant))
     bias = constant("bias", rng.integers(-9999, 9999, weights[axis]).astype(np.int32))
     x = value("x", tuple(shape), 0.02, (-128, 127, -3)[seed % 3])
-    return make(cls, value("y", (), 0.6 + 0.1 * (seed % 4), (4, -128, 127)[seed % 3]), x=x, weights=w, bias=bias, **options)
+    return make(
+        cls,
+        value("y", (), 0.6 + 0.1 * (seed % 4), (4, -128, 127)[seed % 3]),
+        x=x,
+        weights=w,
+        bias=bias,
+        **options,
+    )
 
 
 def wide_convolutions() -> Iterator[Op]:
@@ -135,7 +142,14 @@ def wide_convolutions() -> Iterator[Op]:
         yield convolution(Conv2d, (1, 3, 5, 12), (channels, 1, 1, 12), seed)
         yield convolution(Conv2d, (1, 4, 3, 5), (channels, 3, 3, 5), seed, padding=(1, 1, 1, 1))
         yield convolution(Conv2d, (1, 3, 3, 8), (2 * channels, 2, 1, 4), seed, groups=2)
-        yield convolution(DepthwiseConv2d, (2, 5, 4, channels), (1, 3, 3, channels), seed, padding=(1, 1, 1, 1), dilation=(1, 2))
+        yield convolution(
+            DepthwiseConv2d,
+            (2, 5, 4, channels),
+            (1, 3, 3, channels),
+            seed,
+            padding=(1, 1, 1, 1),
+            dilation=(1, 2),
+        )
         yield convolution(DepthwiseConv2d, (1, 4, 3, 3), (1, 2, 3, 3 * channels), seed, padding=(0, 1, 1, 1))
     yield convolution(Conv2d, (1, 5, 7, 16), (20, 1, 1, 16), 3, stride=(2, 3))
     yield convolution(Conv2d, (1, 2, 2, 4), (5, 3, 3, 4), 4, padding=(4, 4, 4, 4))
@@ -144,7 +158,9 @@ def wide_convolutions() -> Iterator[Op]:
 
 def wide_products() -> Iterator[Op]:
     rng = np.random.default_rng(5)
-    for number, (rows, depth, features) in enumerate(((1, 4, 3), (37, 8, 33), (17, 7, 16), (5, 1, 9), (19, 64, 100))):
+    for number, (rows, depth, features) in enumerate(
+        ((1, 4, 3), (37, 8, 33), (17, 7, 16), (5, 1, 9), (19, 64, 100))
+    ):
         w = constant("weights", rng.integers(-128, 127, (features, depth), endpoint=True).astype(np.int8))
         w = dataclasses.replace(w, type=dataclasses.replace(w.type, quant=value("w", (), 2.0**-5).quant))
         bias = constant("bias", rng.integers(-999, 999, features).astype(np.int32))
@@ -160,7 +176,16 @@ def other_edges() -> Iterator[Op]:
     yield make(Mean, value("y", (), 0.03, 7), x=value("x", (3, 7, 67), 0.04, 127), axes=(1,))
     wide = value("x", (1, 7, 5, 67), 0.04, 5)
     for cls in (AvgPool2d, MaxPool2d):
-        yield make(cls, value("y", (), 0.04, 5), x=wide, kernel=(3, 2), stride=(2, 2), padding=(1, 0, 2, 1), low=-50, high=60)
+        yield make(
+            cls,
+            value("y", (), 0.04, 5),
+            x=wide,
+            kernel=(3, 2),
+            stride=(2, 2),
+            padding=(1, 0, 2, 1),
+            low=-50,
+            high=60,
+        )
     a, b = value("a", (2, 1, 3, 1, 5, 1), 0.05, 3), value("b", (1, 7, 1, 5, 1, 3), 0.07, -128)
     yield make(Add, value("y", (), 0.11, 1), a=a, b=b)
     yield make(Mul, value("y", (), 0.3, 1), a=b, b=a)
@@ -168,7 +193,9 @@ def other_edges() -> Iterator[Op]:
     whole = value("a", (5, 129), 0.05, 3)
     yield make(Add, value("y", (), 0.11, 1), a=whole, b=whole)
     yield make(Softmax, value("y", (), 1 / 256, -128), x=value("x", (1, 8191), 1e-4, 0))
-    yield make(Transpose, value("y", (), 0.1), x=value("x", (2, 3, 2, 3, 2, 3), 0.1), order=(5, 1, 3, 0, 4, 2))
+    yield make(
+        Transpose, value("y", (), 0.1), x=value("x", (2, 3, 2, 3, 2, 3), 0.1), order=(5, 1, 3, 0, 4, 2)
+    )
 
 
 @needs_cc
@@ -201,9 +228,15 @@ def as_real(op: Op) -> Op:
 def test_every_sum_and_product(tmp_path: Path) -> None:
     every = np.arange(-128, 128).astype(np.int8)
     a, b = value("a", (256, 1), 0.05, 3), value("b", (1, 256), 0.031, -128)
-    ops = [make(cls, value("y", (), scale, 5), a=a, b=b) for cls in (Add, Mul) for scale in (0.06, 2.0**-4, 1e-9)]
+    ops = [
+        make(cls, value("y", (), scale, 5), a=a, b=b) for cls in (Add, Mul) for scale in (0.06, 2.0**-4, 1e-9)
+    ]
     inputs = (every.reshape(a.shape), every.reshape(b.shape))
-    check([Case(op, arithmetic, ROWS[type(op)], inputs) for op in ops for arithmetic in Arithmetic], tmp_path, VECTORIZED)
+    check(
+        [Case(op, arithmetic, ROWS[type(op)], inputs) for op in ops for arithmetic in Arithmetic],
+        tmp_path,
+        VECTORIZED,
+    )
 
 
 # --- real numbers at the borders --------------------------------------------------------------------------------------
@@ -287,14 +320,20 @@ def test_params_are_the_fields_of_the_structs() -> None:
 @needs_cc
 @pytest.mark.skipif(shutil.which("make") is None, reason="needs make")
 def test_the_library_tests_itself(tmp_path: Path) -> None:
-    done = subprocess.run(["make", "-C", str(KERNELS), "test", f"BUILD={tmp_path}"], capture_output=True, text=True)
+    done = subprocess.run(
+        ["make", "-C", str(KERNELS), "test", f"BUILD={tmp_path}"], capture_output=True, text=True
+    )
     assert done.returncode == 0, done.stderr
     assert done.stdout.count(" 0 failures") == 2
 
 
 def compilers() -> list[list[str]]:
     cores = ("cortex-m0plus", "cortex-m4", "cortex-m33", "cortex-m55")
-    return [["gcc"], ["clang"], *(["arm-none-eabi-gcc", f"-mcpu={core}", "-mfloat-abi=soft"] for core in cores)]
+    return [
+        ["gcc"],
+        ["clang"],
+        *(["arm-none-eabi-gcc", f"-mcpu={core}", "-mfloat-abi=soft"] for core in cores),
+    ]
 
 
 @pytest.mark.parametrize("compiler", compilers(), ids="-".join)
@@ -314,10 +353,21 @@ def test_compiles_without_a_warning_and_needs_little(compiler: list[str], tmp_pa
 @pytest.mark.skipif(shutil.which("arm-none-eabi-gcc") is None, reason="needs arm-none-eabi-gcc")
 def test_calls_nothing_but_the_compiler_s_own_helpers(tmp_path: Path) -> None:
     sources = [str(source) for source in sorted((KERNELS / "portable").glob("*.c"))]
-    command = ["arm-none-eabi-gcc", "-mcpu=cortex-m33", "-O2", *WARNINGS, "-I", str(KERNELS / "include"), "-c", *sources]
+    command = [
+        "arm-none-eabi-gcc",
+        "-mcpu=cortex-m33",
+        "-O2",
+        *WARNINGS,
+        "-I",
+        str(KERNELS / "include"),
+        "-c",
+        *sources,
+    ]
     subprocess.run(command, cwd=tmp_path, check=True)
     objects = [str(path) for path in tmp_path.glob("*.o")]
-    listing = subprocess.run(["arm-none-eabi-nm", *objects], capture_output=True, text=True, check=True).stdout
+    listing = subprocess.run(
+        ["arm-none-eabi-nm", *objects], capture_output=True, text=True, check=True
+    ).stdout
     wanted = set(re.findall(r" U (\w+)", listing))
     assert {name for name in wanted if not name.startswith("__aeabi_")} <= {"memcpy", "memset", "memmove"}
     assert not re.findall(r" [dDbBC] (\w+)", listing), "no variables"

@@ -17,7 +17,6 @@ from pillion.ir.op import Op
 from pillion.ir.verdict import Verdict, all_ok, failures
 from pillion.ops import Segment
 
-
 Optimize = Literal["speed", "size"]
 
 

@@ -53,14 +53,20 @@ def ends_with(shape: Shape, end: Shape) -> bool:
 def whole_and_row(op: Binary) -> tuple[Value, Value] | None:
     """The operand that has the shape of the result, and the one that is its rows, if there are such."""
     for whole, part in ((op.a, op.b), (op.b, op.a)):
-        if math.prod(whole.shape) == op.y.type.elements and ends_with(op.y.shape, part.shape) and part.type.elements > 1:
+        if (
+            math.prod(whole.shape) == op.y.type.elements
+            and ends_with(op.y.shape, part.shape)
+            and part.type.elements > 1
+        ):
             return whole, part
     return None
 
 
 def judge_shapes(op: Binary) -> tuple[Verdict, ...]:
     got = f"{list(op.a.shape)} and {list(op.b.shape)}"
-    fits = Verdict("shapes", whole_and_row(op) is not None, "equal, or one repeats along the last axes of the other", got)
+    fits = Verdict(
+        "shapes", whole_and_row(op) is not None, "equal, or one repeats along the last axes of the other", got
+    )
     return (*int8(a=op.a, b=op.b, y=op.y), fits)
 
 
@@ -94,7 +100,8 @@ def judge_sum(op: Sum, arithmetic: Arithmetic) -> tuple[Verdict, ...]:
 
 def calls_sum(op: Sum, arithmetic: Arithmetic) -> tuple[Call, ...]:
     found, operands = formula(op, arithmetic), whole_and_row(op)
-    assert found is not None and operands is not None
+    assert found is not None
+    assert operands is not None
     a, b = (found.a, found.b) if operands[0] is op.a else (found.b, found.a)
     last: Params = {"a": a, "b": b, "c": found.c, "shift": found.shift, "low": op.low, "high": op.high}
     return (Call(SUM, {**rows_of(op), **last}, operands, op.y),)
@@ -102,7 +109,10 @@ def calls_sum(op: Sum, arithmetic: Arithmetic) -> tuple[Call, ...]:
 
 def judge_mul(op: Mul, arithmetic: Arithmetic) -> tuple[Verdict, ...]:
     right = -op.multiplier(arithmetic).shift
-    return (*judge_shapes(op), Verdict("right_shift", 1 <= right <= MOST_SHIFT, f"1 to {MOST_SHIFT}", str(right)))
+    return (
+        *judge_shapes(op),
+        Verdict("right_shift", 1 <= right <= MOST_SHIFT, f"1 to {MOST_SHIFT}", str(right)),
+    )
 
 
 def calls_mul(op: Mul, arithmetic: Arithmetic) -> tuple[Call, ...]:
@@ -142,7 +152,9 @@ def calls_quantize(op: Quantize, arithmetic: Arithmetic) -> tuple[Call, ...]:
 
 def takes_quantize(op: Quantize, arithmetic: Arithmetic) -> tuple[Verdict, ...]:
     """LiteRT divides and rounds ties away from zero."""
-    rounding = Verdict("arithmetic", arithmetic is Arithmetic.CMSIS_NN, Arithmetic.CMSIS_NN.value, arithmetic.value)
+    rounding = Verdict(
+        "arithmetic", arithmetic is Arithmetic.CMSIS_NN, Arithmetic.CMSIS_NN.value, arithmetic.value
+    )
     return (rounding, *judge_quantized(op, arithmetic))
 
 
@@ -181,7 +193,9 @@ def matrices(op: Transpose) -> tuple[int, int, int] | None:
 
 
 def judge_transpose(op: Transpose, arithmetic: Arithmetic) -> tuple[Verdict, ...]:
-    two_axes = Verdict("order", matrices(op) is not None, "two axes or groups of axes change places", str(op.order))
+    two_axes = Verdict(
+        "order", matrices(op) is not None, "two axes or groups of axes change places", str(op.order)
+    )
     return (*int8(x=op.x), two_axes)
 
 

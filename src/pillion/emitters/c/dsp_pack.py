@@ -75,7 +75,10 @@ def scale_channels(channels: Channels) -> Scaled:
     """Folds the zero points in. A channel whose result never changes becomes a sum of nothing: pruned channels have
     scales that no fast formula holds."""
     least, largest = channels.bounds()
-    ends = [numerics.requantize(end, channels.multipliers, channels.shifts) + channels.out_zp for end in (least, largest)]
+    ends = [
+        numerics.requantize(end, channels.multipliers, channels.shifts) + channels.out_zp
+        for end in (least, largest)
+    ]
     ends = [np.clip(end, -128, 127) for end in ends]
     same = (ends[0] == ends[1]) & (np.maximum(np.abs(least), np.abs(largest)) < SUM_LIMIT)
     rights = np.where(same, 1, -channels.shifts.astype(np.int64))
@@ -94,7 +97,9 @@ def scale_channels(channels: Channels) -> Scaled:
 
 def right_shifts(scaled: Scaled) -> Verdict:
     least, most = int(scaled.rights.min()), int(scaled.rights.max())
-    return Verdict("right_shift", 1 <= least and most <= MOST_SHIFT, f"1 to {MOST_SHIFT}", f"{least} to {most}")
+    return Verdict(
+        "right_shift", least >= 1 and most <= MOST_SHIFT, f"1 to {MOST_SHIFT}", f"{least} to {most}"
+    )
 
 
 def sums_fit(scaled: Scaled) -> Verdict:
@@ -207,7 +212,9 @@ def starts_of_sums(scaled: Scaled, a: NDArray[np.intp], b: NDArray[np.intp]) -> 
 
 def scales(scaled: Scaled, a: NDArray[np.intp], b: NDArray[np.intp]) -> Int64Array:
     """[pairs, 4]: `round` and multiplier of B and of A."""
-    return np.stack([scaled.rounds[b], scaled.multipliers[b], scaled.rounds[a], scaled.multipliers[a]], axis=1)
+    return np.stack(
+        [scaled.rounds[b], scaled.multipliers[b], scaled.rounds[a], scaled.multipliers[a]], axis=1
+    )
 
 
 def stream_of(*parts: Int64Array | Int32Array) -> Int32Array:
@@ -365,4 +372,6 @@ def linear_verdicts(channels: Channels) -> tuple[Verdict, ...]:
     _, rest = group_starts(fits_b)
     last = len(fits_b) - rest + 1
     ok = rest < 2 or bool(fits_b[last])
-    return *dot_verdicts(channels), Verdict("last_sums", ok, f"below {B_LIMIT}", "so" if ok else f"more in channel {last}")
+    return *dot_verdicts(channels), Verdict(
+        "last_sums", ok, f"below {B_LIMIT}", "so" if ok else f"more in channel {last}"
+    )

@@ -69,7 +69,15 @@ def convolution(op: Convolution, weights: Array, groups: int) -> Call:
     batch, in_h, in_w, in_c = op.x.shape
     _, out_h, out_w, out_c = op.y.shape
     params: Params = {
-        **{"batch": batch, "in_h": in_h, "in_w": in_w, "in_c": in_c, "out_h": out_h, "out_w": out_w, "out_c": out_c},
+        **{
+            "batch": batch,
+            "in_h": in_h,
+            "in_w": in_w,
+            "in_c": in_c,
+            "out_h": out_h,
+            "out_w": out_w,
+            "out_c": out_c,
+        },
         **window(op),
         "groups": groups,
         "pointwise": int(is_pointwise(op, groups)),

@@ -76,7 +76,12 @@ def lookup(op: Lut, arithmetic: Arithmetic) -> tuple[Call, ...]:
 
 def by_table(op: Op, x: Value, entries: Array) -> Call:
     y = op.results[0]
-    return Call(routine("lut_s8"), {"count": y.type.elements, "table": np.ascontiguousarray(entries, np.int8)}, (x,), y)
+    return Call(
+        routine("lut_s8"),
+        {"count": y.type.elements, "table": np.ascontiguousarray(entries, np.int8)},
+        (x,),
+        y,
+    )
 
 
 def judge_lookup(op: Lut, arithmetic: Arithmetic) -> tuple[Verdict, ...]:

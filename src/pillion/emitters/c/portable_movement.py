@@ -58,7 +58,9 @@ class Copy:
 def _best_inner_axis(extent: Shape, steps: list[Shape]) -> int:
     """The longest axis, with a preference for runs."""
     is_run = [all(s[axis] == 1 for s in steps) for axis in range(len(extent))]
-    return max(range(len(extent)), key=lambda axis: (extent[axis] * (LOOP_PER_RUN if is_run[axis] else 1), axis))
+    return max(
+        range(len(extent)), key=lambda axis: (extent[axis] * (LOOP_PER_RUN if is_run[axis] else 1), axis)
+    )
 
 
 def transposed(op: Transpose) -> tuple[Copy, ...]:
@@ -77,7 +79,9 @@ def joined(op: Concat) -> tuple[Copy, ...]:
     steps = contiguous_steps(op.y.shape)
     copies, begin = [], 0
     for x in op.xs:
-        copies.append(Copy(x, op.y, x.shape, contiguous_steps(x.shape), steps, y_offset=begin * steps[op.axis]))
+        copies.append(
+            Copy(x, op.y, x.shape, contiguous_steps(x.shape), steps, y_offset=begin * steps[op.axis])
+        )
         begin += x.shape[op.axis]
     return tuple(c for c in copies if c.x.type.elements)
 

@@ -27,7 +27,12 @@ def pool(op: MaxPool2d | AvgPool2d, arithmetic: Arithmetic) -> tuple[Call, ...]:
     _, out_h, out_w, _ = op.y.shape
     params: Params = {
         **{"batch": batch, "in_h": in_h, "in_w": in_w, "out_h": out_h, "out_w": out_w, "channels": channels},
-        **{"kernel_h": op.kernel[0], "kernel_w": op.kernel[1], "stride_h": op.stride[0], "stride_w": op.stride[1]},
+        **{
+            "kernel_h": op.kernel[0],
+            "kernel_w": op.kernel[1],
+            "stride_h": op.stride[0],
+            "stride_w": op.stride[1],
+        },
         **{"pad_top": op.padding[0], "pad_left": op.padding[1], "low": op.low, "high": op.high},
     }
     return (Call(routine(f"{op.kind}_s8"), params, (op.x,), op.y),)
@@ -44,7 +49,9 @@ def kept_and_reduced(op: Mean) -> tuple[Rows, Rows]:
     """Axes that stay, with the last one along the rows if neighbours have means of their own; axes that go."""
     steps = contiguous_steps(op.x.shape)
     sides = ([a for a in range(op.x.type.rank) if (a in op.axes) == gone] for gone in (False, True))
-    kept, gone = (rows_of(tuple(op.x.shape[a] for a in axes), [tuple(steps[a] for a in axes)]) for axes in sides)
+    kept, gone = (
+        rows_of(tuple(op.x.shape[a] for a in axes), [tuple(steps[a] for a in axes)]) for axes in sides
+    )
     if kept.step != (1,):
         kept = Rows(1, (1,), (*kept.extent, kept.count), ((*kept.row_step[0], *kept.step),))
     return kept, gone
@@ -60,14 +67,21 @@ def mean(op: Mean, arithmetic: Arithmetic) -> tuple[Call, ...]:
         **{"steps": gone.count, "step": gone.step[0], "reduced": gone.rows, "reduced_axes": len(gone.extent)},
         "reduced_extent": numbers(gone.extent),
         "reduced_step": numbers(gone.row_step[0]),
-        **{"offset": op.count * op.x.zero_point, "multiplier": m.mantissa, "shift": m.shift, "out_zp": op.y.zero_point},
+        **{
+            "offset": op.count * op.x.zero_point,
+            "multiplier": m.mantissa,
+            "shift": m.shift,
+            "out_zp": op.y.zero_point,
+        },
     }
     return (Call(routine("mean_s8"), params, (op.x,), op.y),)
 
 
 def judge_mean(op: Mean, arithmetic: Arithmetic) -> tuple[Verdict, ...]:
     largest = 255 * op.count
-    fits = Verdict("sums", 0 < largest <= numerics.INT32_MAX, "between 1 and 2^31 - 1 at most", f"up to {largest}")
+    fits = Verdict(
+        "sums", 0 < largest <= numerics.INT32_MAX, "between 1 and 2^31 - 1 at most", f"up to {largest}"
+    )
     kept, gone = kept_and_reduced(op)
     return (*int8(x=op.x, y=op.y), fits, *kept.few_axes, *gone.few_axes)
 
@@ -90,7 +104,10 @@ def softmax(op: Softmax, arithmetic: Arithmetic) -> tuple[Call, ...]:
 
 def judge_softmax(op: Softmax, arithmetic: Arithmetic) -> tuple[Verdict, ...]:
     count = op.x.shape[-1]
-    return (*int8(x=op.x, y=op.y), Verdict("elements", count <= LONGEST_SOFTMAX, f"at most {LONGEST_SOFTMAX}", str(count)))
+    return (
+        *int8(x=op.x, y=op.y),
+        Verdict("elements", count <= LONGEST_SOFTMAX, f"at most {LONGEST_SOFTMAX}", str(count)),
+    )
 
 
 def softmax_in_place(op: Softmax) -> tuple[Value, ...]:

@@ -94,7 +94,12 @@ class _Constants:
 def lower(graph: Graph, isa: Isa = Isa.PORTABLE, optimize: Optimize = "speed") -> CProgram:
     """The graph with a kernel for each op, packed constants and a memory plan."""
     if any(v.is_constant for v in graph.outputs):
-        raise PillionError(f"an output of `{graph.name}` is a constant", rule="outputs depend on inputs")
+        raise PillionError(
+            f"an output of `{graph.name}` is a constant",
+            rule="outputs depend on inputs",
+            here=", ".join(repr(v) for v in graph.outputs if v.is_constant),
+            help="leave this output out of the model: it is the same for all inputs",
+        )
     choices = choose(graph, isa, optimize)
     constants = _Constants(graph.name)
     steps = tuple(_step(i, choice, graph, constants) for i, choice in enumerate(choices))
@@ -110,7 +115,8 @@ def lower(graph: Graph, isa: Isa = Isa.PORTABLE, optimize: Optimize = "speed") -
         for c in choices
     }
     return CProgram(
-        graph, isa, steps, tuple(constants.by_content.values()), operands, plan_memory(graph, needs), optimize)
+        graph, isa, steps, tuple(constants.by_content.values()), operands, plan_memory(graph, needs), optimize
+    )
 
 
 def _step(index: int, choice: Choice, graph: Graph, constants: _Constants) -> Step:

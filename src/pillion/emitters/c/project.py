@@ -4,9 +4,7 @@
 from __future__ import annotations
 
 import json
-import os
 import re
-import tempfile
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -17,12 +15,16 @@ from pillion.emitters.c import text
 from pillion.emitters.c.npu import inner_program, npu_files, segment_steps
 from pillion.emitters.c.program import CProgram, lower
 from pillion.errors import PillionError
+from pillion.files import write_folder
 from pillion.ir.types import Value
 from pillion.ops import Segment
 
 HOST_FOLDER = "host"
 """Where model.c and weights.c for other processors lie, if the core's kernels are special to it."""
 
+
+MANIFEST_KEYS = frozenset({"model", "target", "inputs", "outputs", "memory", "ops"})
+"""What every manifest has."""
 
 _INCLUDE = re.compile(r'^\s*#\s*include "([^"/]+)"', re.MULTILINE)
 
@@ -146,65 +148,32 @@ def _op(program: CProgram, index: int) -> dict[str, Any]:
 
 
 def write_project(files: Mapping[str, str | bytes], folder: Path) -> None:
-    """All files or none: they are written beside the folder and then take its place."""
-    _refuse_foreign(folder)
-    folder.parent.mkdir(parents=True, exist_ok=True)
-    with tempfile.TemporaryDirectory(dir=folder.parent, prefix=f".{folder.name}-") as temporary:
-        fresh = Path(temporary) / "new"
-        for path, content in files.items():
-            put(fresh / path, content)
-        if folder.exists():
-            os.replace(folder, Path(temporary) / "old")
-        os.replace(fresh, folder)
-
-
-def put(path: Path, content: str | bytes) -> None:
-    """Writes a file and the folders that it lies in."""
-    path.parent.mkdir(parents=True, exist_ok=True)
-    path.write_bytes(content.encode() if isinstance(content, str) else content)
-
-
-def write_whole(path: Path, content: bytes) -> None:
-    """Writes a file under another name first: it is there whole, or not at all."""
-    if path.is_dir():
-        raise PillionError(
-            f"{path} is a folder",
-            rule=f"{path.suffix} files are written under a name of their own",
-            help="choose another -o",
-        )
-    path.parent.mkdir(parents=True, exist_ok=True)
-    with tempfile.TemporaryDirectory(dir=path.parent, prefix=f".{path.name}-") as folder:
-        temporary = Path(folder) / path.name
-        temporary.write_bytes(content)
-        os.replace(temporary, path)
-
-
-def _refuse_foreign(folder: Path) -> None:
-    """A folder that is not an earlier project of ours is not overwritten."""
-    if folder.is_file():
-        raise PillionError(
-            f"{folder} is a file", rule="a C project is written into a folder", help="choose another -o"
-        )
-    if folder.exists() and any(folder.iterdir()) and not (folder / "manifest.json").is_file():
-        raise PillionError(
-            f"{folder} is not empty and was not written by Pillion",
-            rule="only an empty folder or an earlier project (with manifest.json) is replaced",
-            help="choose another -o, or empty the folder",
-        )
+    """All files or none; an earlier project gives way to them."""
+    write_folder(folder, files, is_project)
 
 
 def is_project(path: Path) -> bool:
-    return (path / "manifest.json").is_file()
+    """Whether a folder holds a project of ours; other programs have files of the name manifest.json, too."""
+    try:
+        read_manifest(path)
+    except PillionError:
+        return False
+    return True
 
 
 def read_manifest(folder: Path) -> dict[str, Any]:
     """The manifest of a project that was written earlier."""
     try:
         loaded = json.loads((folder / "manifest.json").read_text("utf-8"))
-        if not isinstance(loaded, dict) or "inputs" not in loaded:
-            raise ValueError("it lacks the list of inputs")
+        missing = MANIFEST_KEYS - set(loaded) if isinstance(loaded, dict) else MANIFEST_KEYS
+        if missing:
+            raise ValueError(f"it lacks {', '.join(sorted(missing))}")
     except (OSError, ValueError) as error:
+        reason = error.strerror if isinstance(error, OSError) else str(error)
         raise PillionError(
-            f"{folder} is not a project of Pillion", rule="its manifest.json describes it", here=str(error)
+            f"{folder} is not a project of Pillion",
+            rule="a folder that `pillion compile` wrote, whose manifest.json describes it",
+            here=f"{folder / 'manifest.json'}: {reason}",
+            help=f"pillion compile -m MODEL -t TARGET --quantize -o {folder}",
         ) from None
     return loaded
