@@ -111,10 +111,17 @@ class Convolution(Op):
         """[out_channels, taps]"""
         raise NotImplementedError
 
-    def finish(self, sums: NDArray[np.float64], bias: Array) -> Array:
-        """Accumulators to int8: bias, requantization, zero point, clamp."""
-        mantissa, shift = self.multipliers
-        scaled = numerics.requantize(sums.astype(np.int64) + bias.astype(np.int64), mantissa, shift)
+    def sums(self, x: Array, weights: Array) -> NDArray[np.float64]:
+        """Of all products of an output element, without the bias."""
+        raise NotImplementedError
+
+    def accumulators(self, x: Array, weights: Array, bias: Array) -> NDArray[np.int64]:
+        """What is requantized, for each output element."""
+        return self.sums(x, weights).astype(np.int64) + bias.astype(np.int64)
+
+    def reference(self, arithmetic: Arithmetic, *operands: Array) -> Array:
+        """Accumulators to int8: requantization, zero point, clamp."""
+        scaled = numerics.requantize(self.accumulators(*operands), *self.multipliers)
         return numerics.saturate(scaled + self.y.zero_point, self.low, self.high)
 
 
@@ -166,8 +173,7 @@ class Conv2d(Convolution):
                 f"groups {self.groups}, weights {list(self.weights.shape)}, input channels {self.in_channels}",
             )
 
-    def reference(self, arithmetic: Arithmetic, *operands: Array) -> Array:
-        x, weights, bias = operands
+    def sums(self, x: Array, weights: Array) -> NDArray[np.float64]:
         seen = windows(
             x.astype(np.float64) - self.x.zero_point, self.kernel, self.stride, self.dilation, self.padding
         )
@@ -177,7 +183,7 @@ class Conv2d(Convolution):
             part.reshape(-1, f[0].size) @ f.reshape(len(f), -1).T
             for part, f in zip(parts, filters, strict=True)
         ]
-        return self.finish(np.concatenate(rows, axis=1).reshape(self.y.shape), bias)
+        return np.concatenate(rows, axis=1).reshape(self.y.shape)
 
     @classmethod
     def examples(cls) -> Iterator[Op]:
@@ -223,13 +229,12 @@ class DepthwiseConv2d(Convolution):
                 f"weights {list(self.weights.shape)}, input channels {self.in_channels}",
             )
 
-    def reference(self, arithmetic: Arithmetic, *operands: Array) -> Array:
-        x, weights, bias = operands
+    def sums(self, x: Array, weights: Array) -> NDArray[np.float64]:
         seen = windows(
             x.astype(np.float64) - self.x.zero_point, self.kernel, self.stride, self.dilation, self.padding
         )
         seen = np.repeat(seen, self.depth_multiplier, axis=-1)
-        return self.finish(np.einsum("nyxhwc,hwc->nyxc", seen, weights[0].astype(np.float64)), bias)
+        return np.asarray(np.einsum("nyxhwc,hwc->nyxc", seen, weights[0].astype(np.float64)))
 
     @classmethod
     def examples(cls) -> Iterator[Op]:

@@ -74,15 +74,19 @@ class Linear(Op):
             if self.weights.is_constant and self.bias.is_constant:
                 check_accumulator(self, self.weights.constant, self.bias.constant)
 
-    def reference(self, arithmetic: Arithmetic, *operands: Array) -> Array:
-        x, weights, bias = operands
+    def accumulators(self, x: Array, weights: Array, bias: Array) -> NDArray[np.int64]:
+        """What is scaled, for each output element."""
         rows = x.reshape(-1, self.in_features).astype(np.float64) - self.x.zero_point
-        sums = (rows @ weights.astype(np.float64).T).astype(np.int64) + bias
+        sums = (rows @ weights.astype(np.float64).T).astype(np.int64) + bias.astype(np.int64)
+        return sums.reshape(self.y.shape)
+
+    def reference(self, arithmetic: Arithmetic, *operands: Array) -> Array:
+        sums = self.accumulators(*operands)
         if arithmetic is Arithmetic.TFLITE:
             scaled = numerics.round_half_away(sums * self.ratios).astype(np.int64)
         else:
             scaled = numerics.requantize(sums, *self.multipliers)
-        return numerics.saturate(scaled + self.y.zero_point, self.low, self.high).reshape(self.y.shape)
+        return numerics.saturate(scaled + self.y.zero_point, self.low, self.high)
 
     @classmethod
     def examples(cls) -> Iterator[Op]:

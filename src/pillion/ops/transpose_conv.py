@@ -6,8 +6,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 import numpy as np
+from numpy.typing import NDArray
 
-from pillion.ir.numerics import Arithmetic
 from pillion.ir.op import Op, op, operand, result, want_rank
 from pillion.ir.types import Array, DType, Pair, Shape, Sides, Value
 from pillion.ops import samples_more
@@ -83,8 +83,7 @@ class TransposeConv2d(Convolution):
         if self.x.dtype is DType.INT8:
             self.check_integers()
 
-    def reference(self, arithmetic: Arithmetic, *operands: Array) -> Array:
-        x, weights, bias = operands
+    def sums(self, x: Array, weights: Array) -> NDArray[np.float64]:
         pixels, filters = x.astype(np.float64) - self.x.zero_point, weights.astype(np.float64)
         sums = np.zeros((x.shape[0], *self.whole, self.weights_out_channels))
         rows, columns = (size * s for size, s in zip(x.shape[1:3], self.stride, strict=True))
@@ -94,7 +93,7 @@ class TransposeConv2d(Convolution):
             sums[reached] += pixels @ filters[:, tap[0], tap[1]].T
         _, height, width, _ = self.output_shape
         top, left = self.padding[:2]
-        return self.finish(sums[:, top : top + height, left : left + width], bias)
+        return sums[:, top : top + height, left : left + width]
 
     @classmethod
     def examples(cls) -> Iterator[Op]:
