@@ -76,7 +76,9 @@ def trained_model(folder: Path, name: str) -> nn.Module:
     if len(slots) != len(layers):
         raise PillionError(
             f"{SOURCES[name]}_float.json is not a {name}",
-            here=f"{len(layers)} layers with weights, not {len(slots)}",
+            rule=f"{len(slots)} layers with weights",
+            here=f"{len(layers)} layers with weights",
+            help="take the file that belongs to this model",
         )
     with torch.no_grad():
         for slot, layer in zip(slots, layers, strict=True):
@@ -124,7 +126,9 @@ def _fill(slot: Slot, trained: Trained) -> None:
     if tuple(slot.layer.weight.shape) != trained.weight.shape:
         raise PillionError(
             f"{trained.name} does not fit {slot.name}",
-            here=f"shape {trained.weight.shape}, not {tuple(slot.layer.weight.shape)}",
+            rule=f"weights of shape {tuple(slot.layer.weight.shape)}",
+            here=f"shape {trained.weight.shape}",
+            help="take the file that belongs to this model",
         )
     slot.layer.weight.copy_(torch.from_numpy(trained.weight.copy()))
     bias = torch.from_numpy(trained.bias.copy())

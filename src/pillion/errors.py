@@ -7,7 +7,7 @@ from __future__ import annotations
 class PillionError(Exception):
     """Something a user can act on: what happened, by which rule, what was found where, and the way out."""
 
-    def __init__(self, what: str, *, rule: str = "", here: str = "", help: str = "") -> None:
+    def __init__(self, what: str, *, rule: str, here: str, help: str) -> None:
         self.what, self.rule, self.here, self.help = what, rule, here, help
         super().__init__(str(self))
 

@@ -20,7 +20,14 @@ from pillion.ir.graph import Graph, Names
 from pillion.ir.types import DType, PerChannel, PerTensor, Quant, TensorType, Value, constant
 from pillion.ops import Dequantize, Quantize
 
-quantized = torch.ops.quantized_decomposed
+_library = torch.ops.quantized_decomposed
+PER_CHANNEL = _library.dequantize_per_channel.default
+QUANTIZE = {_library.quantize_per_tensor.default, _library.quantize_per_tensor.tensor}
+DEQUANTIZE = {
+    _library.dequantize_per_tensor.default,
+    _library.dequantize_per_tensor.tensor,
+    PER_CHANNEL,
+}
 
 
 def import_program(module: GraphModule, name: str, *, nhwc: bool = False) -> Graph:
@@ -46,7 +53,7 @@ class _Importer:
 
     def visit(self, node: Node) -> None:
         self.builder.node = node
-        self.builder.hint, self.builder.source = _identifier(node.name), source_line(node)
+        self.builder.hint, self.builder.source = _identifier(_name(node)), source_line(node)
         match node.op:
             case "placeholder":
                 self.known[node] = self.input(node)
@@ -58,12 +65,13 @@ class _Importer:
                 self.known[node] = self.call(node)
             case _:
                 raise PillionError(
-                    f"a node of kind {node.op} cannot be imported", here=f"{node.name} ({source_line(node)})"
+                    f"a node of kind {node.op} cannot be imported",
+                    rule="a program is calls of operators, without modules inside",
+                    here=f"{node.name} ({source_line(node)})",
+                    help="export the module with torch.export",
                 )
 
     def input(self, node: Node) -> Placed | None:
-        if not node.users:
-            pass  # it stays part of the program's signature
         shape = tuple(int(d) for d in node.meta["val"].shape)
         is_image = self.nhwc and len(shape) == 4
         order = NHWC if is_image else tuple(range(len(shape)))
@@ -98,19 +106,13 @@ class _Importer:
     def call(self, node: Node) -> Any:
         args: Any = torch.fx.node.map_arg(node.args, self.known.__getitem__)
         kwargs: Any = torch.fx.node.map_arg(node.kwargs, self.known.__getitem__)
-        if (
-            node.target is quantized.quantize_per_tensor.default
-            or node.target is quantized.quantize_per_tensor.tensor
-        ):
+        if node.target in QUANTIZE:
             return self.quantize(args[0], PerTensor(float(_number(args[1])), int(_number(args[2]))))
-        if (
-            node.target is quantized.dequantize_per_tensor.default
-            or node.target is quantized.dequantize_per_tensor.tensor
-        ):
-            return self.dequantize(args[0], PerTensor(float(_number(args[1])), int(_number(args[2]))))
-        if node.target is quantized.dequantize_per_channel.default:
+        if node.target is PER_CHANNEL:
             scales = tuple(_array(args[1]).astype(float).tolist())
             return self.dequantize(args[0], PerChannel(scales, int(args[3])))
+        if node.target in DEQUANTIZE:
+            return self.dequantize(args[0], PerTensor(float(_number(args[1])), int(_number(args[2]))))
         if node.target not in ROWS:
             raise unsupported(node)
         try:
@@ -120,6 +122,7 @@ class _Importer:
                 f"{node.target} is called in a way that cannot be imported",
                 rule=str(error),
                 here=source_line(node),
+                help="call the operator with plain tensors and numbers, or open an issue with this line",
             ) from None
         except PillionError as error:
             raise PillionError(
@@ -129,7 +132,10 @@ class _Importer:
     def quantize(self, x: Placed, quant: PerTensor) -> Placed:
         if x.value.is_constant:
             raise PillionError(
-                f"constant `{x.value.name}` was left in float by the quantizer", here=self.builder.source
+                f"constant `{x.value.name}` was left in float by the quantizer",
+                rule="constants are integers before anything is quantized that they make",
+                here=self.builder.source,
+                help="this is a defect of Pillion: please open an issue with the model's source line",
             )
         return x.with_value(self.builder.emit(Quantize, x=x.value, dtype=DType.INT8, quant=quant))
 
@@ -164,9 +170,18 @@ def _dtype(dtype: torch.dtype, node: Node) -> DType:
         raise PillionError(
             f"input `{node.name}` has type {name}",
             rule="the model's inputs are float32",
+            here=f"{node.name}: {name}",
             help="cast the input outside the model",
         )
     return DType.FLOAT32
+
+
+def _name(node: Node) -> str:
+    """The node's own; what a conversion makes is called after what it converts."""
+    suffix = "_q" if node.target in QUANTIZE else "_f" if node.target in DEQUANTIZE else ""
+    while node.target in QUANTIZE | DEQUANTIZE and isinstance(node.args[0], Node):
+        node = node.args[0]
+    return node.name + suffix
 
 
 def _identifier(name: str) -> str:
