@@ -22,8 +22,8 @@ from pillion.errors import PillionError
 from pillion.ir.graph import Graph
 from pillion.passes.int8_io import int8_io
 from pillion.passes.integer import float_ops
-from pillion.place import Ledger, place
 from pillion.place import Wishes as PlacementWishes
+from pillion.place import all_on_cpu, place
 from pillion.program import Program
 from pillion.targets import Target, find_target
 
@@ -83,7 +83,7 @@ def finish(
     graph = passes.run(graph, passes.PIPELINE + ((int8_io,) if io_dtype == "int8" else ()), watch)
     refuse_float(graph.name, [(f"{op.kind} {op.name}", op.source, reason) for op, reason in float_ops(graph)])
     if chip.npu is None:
-        return Program(graph, chip, Ledger(()), optimize)
+        return Program(graph, chip, all_on_cpu(graph, chip.isa), optimize)
     placed = place(passes.split_groups(graph), chip.npu, chip.isa, placement or PlacementWishes())
     if watch:
         watch("place", placed.graph)

@@ -22,6 +22,7 @@ from pillion.ir.numerics import Arithmetic
 from pillion.ir.text import to_text
 from pillion.ir.types import Array
 from pillion.memory import MemoryPlan
+from pillion.ops import Segment
 from pillion.place import Ledger, inline_segments
 from pillion.targets import Target
 
@@ -33,7 +34,7 @@ class Program:
     graph: Graph
     target: Target
     ledger: Ledger = field(default_factory=lambda: Ledger(()))
-    """Where each op runs and why; empty for chips without an NPU."""
+    """Where each op runs and why."""
     optimize: Optimize = "speed"
     """What kernels are chosen and compiled for."""
 
@@ -46,6 +47,17 @@ class Program:
     def memory(self) -> MemoryPlan:
         """Where activations lie, how large the arena is, and how small it could be."""
         return self.lowered.memory
+
+    @property
+    def npu_constant_bytes(self) -> int:
+        """Weights of the NPU's segments. The NPU reads no flash: they are copied to SRAM before it runs."""
+        bodies = [op.body for op in self.graph.ops if isinstance(op, Segment)]
+        return sum(v.type.size_bytes for body in bodies for v in body.constants)
+
+    @property
+    def sram_bytes(self) -> int:
+        """What the program holds in RAM while it runs: the arena and the NPU's weights. The stack comes on top."""
+        return self.memory.arena_bytes + self.npu_constant_bytes
 
     @cached_property
     def payloads(self) -> Payloads:

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from pillion.executors import RunResult
-from pillion.ir.op import Op
+from pillion.place import Entry
 from pillion.program import Program
 
 Progress = Callable[[int, int | None], None]
@@ -56,54 +56,72 @@ def compiled(program: Program, output: Path) -> Facts:
         "scratch_bytes": memory.scratch_bytes,
         "constant_bytes": lowered.constant_bytes,
         "params_bytes": lowered.params_bytes,
+        **(_npu(program) if program.target.npu else {}),
     }
 
 
-EXPLAIN_COLUMNS = (
-    "op",
-    "kind",
-    "unit",
-    "segment",
-    "rule",
-    "wanted",
-    "got",
-    "flip",
-    "crossing_bytes",
-    "npu_cycles_estimate",
-    "cpu_cycles_estimate",
-    "source",
-)
+def _npu(program: Program) -> Facts:
+    """What the NPU runs, and what of it must lie in RAM."""
+    on_npu = len(program.ledger.on_npu)
+    return {
+        "ops_on_npu": on_npu,
+        "ops_on_cpu": len(program.ledger.entries) - on_npu,
+        "npu": program.payloads.summary,
+        "npu_constant_bytes_copied_to_sram": program.npu_constant_bytes,
+        "sram_bytes_needed": program.sram_bytes,
+        "sram_bytes_of_chip": program.target.sram_bytes,
+    }
+
+
+def warn_of_memory(program: Program) -> None:
+    """Says so where a chip has too little RAM for a program."""
+    there = program.target.sram_bytes
+    if there is not None and program.sram_bytes > there:
+        warn(
+            f"`{program.graph.name}` needs {program.sram_bytes:,} bytes of SRAM, {program.target.name} has {there:,}: "
+            f"arena {program.memory.arena_bytes:,}, weights of the NPU {program.npu_constant_bytes:,}; smaller inputs "
+            "make the arena smaller, --keep-on-cpu leaves weights in flash"
+        )
+
+
+def explain_columns(program: Program) -> dict[str, Sequence[str]]:
+    """What of `explained` fits on a screen; `--json` has the rest."""
+    if program.target.npu is None:
+        return {"ops": ("op", "kind", "kernel", "cpu_cycles_estimate", "source", "why_this_kernel")}
+    return {"ops": ("op", "kind", "unit", "kernel", "because", "flip", "crossing_bytes", "source")}
 
 
 def explained(program: Program) -> Facts:
     """Where each op runs, and why."""
-    rows = [entry.as_row() for entry in program.ledger] or [_cpu_row(op) for op in program.graph.ops]
-    on_npu = sum(row["unit"] == "npu" for row in rows)
+    ledger = program.ledger
+    kernels = {step.choice.op.name: step.choice for step in program.lowered.steps}
+    rows = [
+        {
+            **entry.as_row(),
+            "kernel": "npu" if entry.segment is not None else kernels[entry.op.name].kernel.name,
+            "why_this_kernel": "" if entry.segment is not None else kernels[entry.op.name].short_reason,
+        }
+        for entry in ledger
+    ]
     return {
         "model": program.graph.name,
         "target": program.target.name,
-        "ops_on_npu": on_npu,
-        "ops_on_cpu": len(rows) - on_npu,
-        "segments": len({row["segment"] for row in rows if row["segment"] is not None}),
-        "crossing_bytes": sum(row["crossing_bytes"] for row in rows),
+        "ops_on_npu": len(ledger.on_npu),
+        "ops_on_cpu": len(rows) - len(ledger.on_npu),
+        "crossing_bytes": ledger.crossing_bytes,
+        "segments": [_segment_row(number, entries) for number, entries in ledger.segments.items()],
         "ops": rows,
     }
 
 
-def _cpu_row(op: Op) -> Facts:
-    """The row of an op on a chip without an NPU."""
-    row: Facts = dict.fromkeys(EXPLAIN_COLUMNS)
+def _segment_row(number: int, entries: Sequence[Entry]) -> Facts:
+    cost = entries[0].deciding
     return {
-        **row,
-        "op": op.name,
-        "kind": op.kind,
-        "unit": "cpu",
-        "rule": "target.npu",
-        "wanted": "an NPU",
-        "got": "none",
-        "flip": "--target imxrt700",
-        "crossing_bytes": 0,
-        "source": op.source,
+        "segment": number,
+        "ops": len(entries),
+        "macs": sum(entry.op.macs for entry in entries),
+        "crossing_bytes": sum(entry.crossing_bytes for entry in entries),
+        "cycles": f"{cost.got}, wanted {cost.wanted}",
     }
 
 
@@ -114,7 +132,7 @@ def ran(manifest: Mapping[str, Any], on: str, result: RunResult) -> Facts:
         return facts
     profile = result.profile
     ops = [
-        {**{k: op[k] for k in ("kind", "name", "kernel", "macs", "why")}, "instructions": count}
+        {**{k: op[k] for k in ("kind", "name", "kernel", "macs")}, "instructions": count, "why": op["why"]}
         for op, count in zip(manifest["ops"], profile.op_instructions, strict=True)
     ]
     regions = [{"region": r.name, "predicted": r.predicted, "found": r.found} for r in profile.regions]
@@ -139,8 +157,8 @@ def _summary(array: Any) -> Facts:
     }
 
 
-def show(facts: Facts, as_json: bool) -> None:
-    """Facts as JSON, or as lines with tables for lists of rows."""
+def show(facts: Facts, as_json: bool, columns: Mapping[str, Sequence[str]] = {}) -> None:  # never changed
+    """Facts as JSON, or as lines with tables for lists of rows, of which `columns` may name the columns."""
     if as_json:
         print(json.dumps(facts, indent=2))
         return
@@ -148,7 +166,7 @@ def show(facts: Facts, as_json: bool) -> None:
     for key, value in facts.items():
         if isinstance(value, list) and value and isinstance(value[0], dict):
             print(f"{key}:")
-            print(table(value, [k for k in value[0] if k != "why"]))
+            print(table(value, columns.get(key) or list(value[0])))
         else:
             print(f"{key.replace('_', ' '):{width}}  {_cell(value)}")
 
@@ -158,7 +176,7 @@ def show_rows(rows: Sequence[Mapping[str, Any]], columns: Sequence[str], as_json
     print(json.dumps(list(rows), indent=2) if as_json else table(rows, columns))
 
 
-WHOLE = frozenset({"summary", "wanted", "flip"})
+WHOLE = frozenset({"summary", "because", "flip", "cycles", "why_this_kernel", "why"})
 """Columns of sentences, which are never shortened."""
 
 

@@ -71,4 +71,5 @@ def compile(
     with report.progress(quiet=as_json) as progress:
         program = build.build(request, progress)
     build.write(program, output)
+    report.warn_of_memory(program)
     report.show(report.compiled(program, output), as_json)

@@ -39,4 +39,4 @@ def explain(
     )
     with report.progress(quiet=as_json) as progress:
         program = build.build(request, progress)
-    report.show(report.explained(program), as_json)
+    report.show(report.explained(program), as_json, report.explain_columns(program))

@@ -26,6 +26,7 @@ from pillion.ops import (
     Transpose,
 )
 from pillion.ops.conv import Convolution
+from pillion.ops.pool import Pool
 from pillion.place import changes_more as more
 from pillion.place.retyped import Change, Changes, fitted, retyped, with_quant
 
@@ -137,8 +138,11 @@ def _rows(channels: int) -> int:
 
 
 def _unpadded(op: Op) -> Iterator[Change]:
-    if "padding" in op.attributes:
-        yield "no padding (or count_include_pad=True)", fitted(dataclasses.replace(op, padding=(0, 0, 0, 0)))  # type: ignore[call-arg]
+    """Where the window fits into the image itself."""
+    if isinstance(op, (Convolution, Pool)):
+        bare = dataclasses.replace(op, padding=(0, 0, 0, 0))
+        if min(bare.output_shape) > 0:
+            yield "no padding (or count_include_pad=True)", fitted(bare)
 
 
 def _unit_steps(op: Op) -> Iterator[Change]:

@@ -37,6 +37,13 @@ class Entry:
     cpu_cycles: int
     """Estimates, never measurements."""
 
+    @property
+    def because(self) -> str:
+        """The decision in a few words."""
+        if self.unit is Unit.NPU:
+            return f"{len(self.verdicts) - 1} rules hold, and segment {self.segment} is faster there"
+        return f"{self.deciding.rule}: wanted {self.deciding.wanted}, got {self.deciding.got}"
+
     def as_row(self) -> dict[str, Any]:
         """The entry as plain data."""
         return {
@@ -44,6 +51,7 @@ class Entry:
             "kind": self.op.kind,
             "unit": self.unit.value,
             "segment": self.segment,
+            "because": self.because,
             "rule": self.deciding.rule,
             "wanted": self.deciding.wanted,
             "got": self.deciding.got,
@@ -67,6 +75,15 @@ class Ledger:
     @property
     def on_npu(self) -> list[Entry]:
         return [e for e in self.entries if e.unit is Unit.NPU]
+
+    @property
+    def segments(self) -> dict[int, list[Entry]]:
+        """The entries of each segment."""
+        found: dict[int, list[Entry]] = {}
+        for entry in self.entries:
+            if entry.segment is not None:
+                found.setdefault(entry.segment, []).append(entry)
+        return found
 
     @property
     def crossing_bytes(self) -> int:

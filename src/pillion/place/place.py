@@ -77,6 +77,17 @@ def place(graph: Graph, npu: Device, isa: Isa, wishes: Wishes = Wishes()) -> Pla
     return Placement(cut, ledger)
 
 
+def all_on_cpu(graph: Graph, isa: Isa) -> Ledger:
+    """The record of a program for a chip without an NPU."""
+    why = Verdict("target.npu", False, "a chip with an NPU", "none")
+    return Ledger(
+        tuple(
+            Entry(op, Unit.CPU, None, why, (why,), "--target imxrt700", 0, 0, cortex_m.estimate(op, isa))
+            for op in graph.ops
+        )
+    )
+
+
 def _judge(op: Op, npu: Device, wishes: Wishes) -> tuple[Verdict, ...]:
     pattern = wishes.keeps(op)
     kept = (
@@ -129,8 +140,8 @@ def _worth(graph: Graph, segment: list[Op], npu: Device, isa: Isa) -> Verdict:
     return Verdict(
         "segment.cost",
         on_npu < on_cpu,
-        f"less than {on_cpu} cycles (estimated on the CPU)",
-        f"{on_npu} (estimated)",
+        f"less than {on_cpu:,} cycles (estimated on the CPU)",
+        f"{on_npu:,} (estimated)",
     )
 
 

@@ -34,6 +34,14 @@ class Choice:
             return "first choice"
         return "; ".join(f"not {name}: {verdict}" for name, verdict in self.passed_over)
 
+    @property
+    def short_reason(self) -> str:
+        """The kernels before this one, with the conditions that they did not find."""
+        missed: dict[str, list[str]] = {}
+        for name, verdict in self.passed_over:
+            missed.setdefault(name, []).append(verdict.rule)
+        return "; ".join(f"not {name} ({', '.join(rules)})" for name, rules in missed.items()) or "first choice"
+
 
 NPU = Kernel("npu", Segment, calls=lambda op, arithmetic: ())
 """A segment is a call of its own form: see npu.py."""

@@ -36,9 +36,10 @@ class Payloads:
     @property
     def summary(self) -> str:
         """Which of the two was written, in one line."""
+        count = f"{len(self.segments)} segment{'' if len(self.segments) == 1 else 's'}"
         if self.sdk_version:
-            return f"{len(self.segments)} NPU segments converted by eiq_neutron_sdk {self.sdk_version}"
-        return f"{len(self.segments)} NPU segments as TFLite: eiq_neutron_sdk is not installed, a device will refuse them"
+            return f"{count}, converted by eiq_neutron_sdk {self.sdk_version}"
+        return f"{count}, as TFLite: eiq_neutron_sdk is not installed, and a device will refuse it"
 
 
 def payloads(graph: Graph, converter_target: str) -> Payloads:
