@@ -1,0 +1,101 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Random values for the attributes that ops declare, by the name of the field."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable
+from typing import Any
+
+from fuzz.choices import Choices
+from pillion.ir.op import Op
+from pillion.ir.types import Shape
+from pillion.ops import Function, Lut
+
+
+def attributes(cls: type[Op], choices: Choices, x: Shape) -> dict[str, Any]:
+    """A value for every attribute of an op whose first operand has the shape `x`; they need not fit together."""
+    if cls is Lut:
+        return _function(choices)
+    found = {
+        field.name: ATTRIBUTES[field.name](choices, x)
+        for field in dataclasses.fields(cls)
+        if not field.metadata.get("role") and field.name not in ("low", "high")
+    }
+    if any(field.name == "low" for field in dataclasses.fields(cls)):
+        found["low"], found["high"] = _bounds(choices)
+    return found
+
+
+def _bounds(choices: Choices) -> tuple[int, int]:
+    if not choices.one_in(4):
+        return -128, 127
+    low, high = sorted((choices.integer(-128, 127), choices.integer(-128, 127)))
+    return (low, high) if choices.one_in(2) else (min(low, 0), 127)
+
+
+def _function(choices: Choices) -> dict[str, Any]:
+    """`table` comes from elsewhere: it has an operand."""
+    function = choices.pick([f for f in Function if f is not Function.TABLE])
+    found: dict[str, Any] = {"function": function}
+    if function in (Function.LEAKY_RELU, Function.ELU):
+        found["alpha"] = choices.pick((0.1, 0.01, 1.0, 0.5, 0.3))
+    if function is Function.CLAMP:
+        found |= {"low": choices.pick((0.0, -1.0, -0.5)), "high": choices.pick((6.0, 1.0, 1.25))}
+    return found
+
+
+def _pair(*values: int) -> Callable[[Choices, Shape], tuple[int, int]]:
+    return lambda choices, x: (choices.pick(values), choices.pick(values))
+
+
+def _sides(choices: Choices, x: Shape) -> tuple[int, ...]:
+    if choices.one_in(2):
+        return (choices.integer(0, 2),) * 4
+    return tuple(choices.pick((0, 1, 0, 2, 3)) for _ in range(4)) if choices.one_in(2) else (0, 0, 0, 0)
+
+
+def _axes(choices: Choices, x: Shape) -> tuple[int, ...]:
+    """At least one, in any order."""
+    left = list(range(len(x)))
+    count = choices.integer(1, max(len(x), 1))
+    return tuple(left.pop(choices.integer(0, len(left) - 1)) for _ in range(min(count, len(x))))
+
+
+def _order(choices: Choices, x: Shape) -> tuple[int, ...]:
+    if len(x) == 4 and choices.one_in(2):
+        return choices.pick(((0, 3, 1, 2), (0, 2, 3, 1)))
+    left = list(range(len(x)))
+    return tuple(left.pop(choices.integer(0, len(left) - 1)) for _ in x)
+
+
+def _each(*values: int) -> Callable[[Choices, Shape], Shape]:
+    return lambda choices, x: tuple(choices.pick(values) for _ in x)
+
+
+def _flag(choices: Choices, x: Shape) -> bool:
+    return choices.one_in(2)
+
+
+ATTRIBUTES: dict[str, Callable[[Choices, Shape], Any]] = {
+    "stride": _pair(1, 1, 2, 1, 3),
+    "dilation": _pair(1, 1, 1, 1, 2, 3),
+    "padding": _sides,
+    "output_padding": _pair(0, 0, 1, 2),
+    "groups": lambda choices, x: choices.pick([g for g in (1, 1, 1, 2, 3, 4, 8) if x[-1] % g == 0]),
+    "kernel": _pair(1, 2, 3, 3, 5, 4, 7),
+    "axes": _axes,
+    "keepdims": _flag,
+    "order": _order,
+    "begin": lambda choices, x: tuple(choices.integer(0, d - 1) if choices.one_in(2) else 0 for d in x),
+    "step": _each(1, 1, 1, 2, 3),
+    "before": _each(0, 0, 1, 2),
+    "after": _each(0, 0, 1, 3),
+    "value": lambda choices, x: choices.integer(-128, 127),
+    "axis": lambda choices, x: choices.integer(0, len(x) - 1),
+    "adj_x": _flag,
+    "adj_y": _flag,
+    "size": _pair(1, 2, 3, 5, 7, 8, 11, 13),
+    "align_corners": _flag,
+    "half_pixel": _flag,
+}

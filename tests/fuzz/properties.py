@@ -1,0 +1,193 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What holds for every program. Each property takes a graph and raises where it does not hold."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+import numpy as np
+
+from example_graphs import boundary_like
+from fuzz.memory_walk import check_plan
+from pillion import passes
+from pillion.devices.cortex_m import CORES, Isa
+from pillion.devices.neutron import N3_64
+from pillion.emitters.c.program import lower
+from pillion.emitters.c.project import project_files
+from pillion.emitters.pte import emit as emit_pte
+from pillion.emitters.tflite import emit as emit_tflite
+from pillion.errors import PillionError
+from pillion.executors import in_temporary_project, run_project
+from pillion.ir.graph import Graph
+from pillion.ir.numerics import Arithmetic
+from pillion.ir.op import Op
+from pillion.ir.text import to_text
+from pillion.ir.types import Array, Value
+from pillion.ir.verify import verify
+from pillion.ops import Dequantize, Div, Function, Lut, Quantize, ReduceSum, Softmax, parse
+from pillion.ops.samples import random_like
+from pillion.passes.int8_io import int8_io
+from pillion.passes.split_groups import split_groups
+from pillion.place import Wishes, place
+from pillion.program import Program
+from pillion.targets import find_target
+from place.graphs import EAGER
+
+Property = Callable[[Graph], None]
+
+
+def samples(graph: Graph, count: int = 2) -> list[list[Array]]:
+    random = [[random_like(v, seed) for v in graph.inputs] for seed in range(1, count + 1)]
+    return [*random, [boundary_like(v) for v in graph.inputs]]
+
+
+def want_same(graph: Graph, wanted: Sequence[Array], got: Sequence[Array], where: str) -> None:
+    """The same bytes, shapes and types."""
+    assert len(wanted) == len(got) == len(graph.outputs), where
+    for value, ours, theirs in zip(graph.outputs, wanted, got, strict=True):
+        same = ours.shape == theirs.shape and ours.dtype == theirs.dtype
+        assert same, f"{where}: {value} is {theirs.dtype}{theirs.shape}"
+        wrong = (
+            int(np.count_nonzero(ours.view(np.uint8) != theirs.view(np.uint8)))
+            if ours.ndim
+            else int(ours != theirs)
+        )
+        assert not wrong, f"{where}: {wrong} of {ours.size} of {value} differ"
+
+
+def text_round_trip(graph: Graph) -> None:
+    again = verify(parse(to_text(graph)))
+    assert to_text(again) == to_text(graph)
+    for inputs in samples(graph, 1):
+        want_same(graph, graph.reference(*inputs), again.reference(*inputs), "parsed")
+
+
+def passes_keep_the_bytes(graph: Graph) -> None:
+    wanted = [graph.reference(*inputs) for inputs in samples(graph, 1)]
+
+    def compare(after: str, changed: Graph) -> None:
+        assert [v.type for v in changed.inputs] == [v.type for v in graph.inputs], after
+        assert [v.name for v in changed.outputs] == [v.name for v in graph.outputs], after
+        for inputs, outputs in zip(samples(graph, 1), wanted, strict=True):
+            want_same(graph, outputs, changed.reference(*inputs), after)
+
+    passes.run(graph, (*passes.PIPELINE, split_groups), compare)
+
+
+def int8_borders_keep_the_bytes(graph: Graph) -> None:
+    """What is quantized outside answers what is quantized inside, and outputs lose only their dequantize."""
+    real = passes.run(graph)
+    integer = passes.run(int8_io(real))
+    for inputs in samples(graph, 1):
+        pairs = zip(real.inputs, integer.inputs, inputs, strict=True)
+        got = integer.reference(*(_quantized(real, v, w, array) for v, w, array in pairs))
+        borders = zip(real.outputs, integer.outputs, got, strict=True)
+        again = [_dequantized(real, v, w, array) for v, w, array in borders]
+        want_same(graph, graph.reference(*inputs), again, "int8 borders")
+
+
+def _quantized(graph: Graph, real: Value, integer: Value, array: Array) -> Array:
+    if real.type == integer.type:
+        return array
+    user = graph.only_user(real)
+    assert isinstance(user, Quantize)
+    assert user.y.type == integer.type
+    return user.reference(graph.arithmetic, array)
+
+
+def _dequantized(graph: Graph, real: Value, integer: Value, array: Array) -> Array:
+    if real.type == integer.type:
+        return array
+    maker = graph.producers[real]
+    assert isinstance(maker, Dequantize)
+    assert maker.x.type == integer.type
+    return maker.reference(graph.arithmetic, array)
+
+
+def memory_is_sound(graph: Graph) -> None:
+    for isa in Isa:
+        check_plan(lower(graph, isa))
+        check_plan(lower(passes.run(graph), isa))
+
+
+def host_is_the_reference(graph: Graph) -> None:
+    with in_temporary_project(dict(project_files(lower(graph), "host"))) as folder:
+        for inputs in samples(graph):
+            want_same(graph, graph.reference(*inputs), run_project(Path(folder), inputs).outputs, "host C")
+
+
+def placed_is_the_reference(graph: Graph, eager: bool = True) -> None:
+    placed = split_groups(passes.run(graph))
+    try:
+        placed = place(placed, EAGER if eager else N3_64, Isa.DSP, Wishes()).graph
+    except PillionError as refusal:
+        raise AssertionError(f"placement refuses: {refusal}") from None
+    verify(placed)
+    host_is_the_reference(parse(to_text(placed)))
+
+
+# --- other people's executors
+
+
+def in_litert(op: Op) -> bool:
+    """Whether LiteRT has the op, computes it with its reference kernel as meant, and does not stop the process."""
+    if isinstance(op, Lut) and op.function in (Function.SQRT, Function.RSQRT):
+        return False  # refuses negative numbers at run time
+    if isinstance(op, Softmax) and op.x.shape[-1] > 512:
+        return False  # aborts where sums exceed what it expects
+    if isinstance(op, ReduceSum) or (isinstance(op, Div) and not op.b.is_constant):
+        return False
+    return _emits(op, Arithmetic.TFLITE, lambda graph: emit_tflite(graph))
+
+
+def in_executorch(op: Op) -> bool:
+    return _emits(op, Arithmetic.CMSIS_NN, lambda graph: emit_pte(graph, CORES["cortex-m33"]))
+
+
+def _emits(op: Op, arithmetic: Arithmetic, emit: Callable[[Graph], bytes]) -> bool:
+    try:
+        emit(Graph("one", op.activations, (op,), op.results, arithmetic))
+    except PillionError:
+        return False
+    return True
+
+
+def finite(array: Array) -> Array:
+    """LiteRT's conversion to integers is undefined outside of their range."""
+    return array if array.dtype == np.int8 else np.clip(np.nan_to_num(array), -1e6, 1e6).astype(np.float32)
+
+
+def litert_is_the_reference(graph: Graph) -> None:
+    from ai_edge_litert import interpreter as litert
+
+    interpreter = litert.Interpreter(
+        model_content=emit_tflite(graph),
+        experimental_op_resolver_type=litert.OpResolverType.BUILTIN_REF,
+        num_threads=1,
+    )
+    interpreter.allocate_tensors()
+    for inputs in samples(graph, 1):
+        inputs = [finite(array) for array in inputs]
+        for detail, array in zip(interpreter.get_input_details(), inputs, strict=True):
+            interpreter.set_tensor(detail["index"], array)
+        interpreter.invoke()
+        outputs = [interpreter.get_tensor(d["index"]) for d in interpreter.get_output_details()]
+        want_same(graph, graph.reference(*inputs), outputs, "LiteRT")
+
+
+def executorch_is_the_reference(graph: Graph) -> None:
+    from pillion.executorch_host import run_executorch
+
+    program = emit_pte(graph, CORES["cortex-m33"])
+    for inputs in samples(graph, 1):
+        want_same(graph, graph.reference(*inputs), run_executorch(program, inputs), "ExecuTorch")
+
+
+def board_is_the_reference(graph: Graph, target: str) -> None:
+    """On the target's emulated board, with the kernels of its core."""
+    chip = find_target(target)
+    with in_temporary_project(Program(graph, chip).files) as folder:
+        for inputs in samples(graph, 1):
+            got = run_project(Path(folder), inputs, chip.board).outputs
+            want_same(graph, graph.reference(*inputs), got, chip.board)

@@ -1,0 +1,26 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Programs that once went wrong, as the hunt printed them. A file is called `HUNT.what-it-shows.txt`."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from fuzz.hunt import HUNTS
+from pillion.ir.verify import verify
+from pillion.ops import parse
+
+FOUND = sorted((Path(__file__).parent / "findings").glob("*.txt"))
+
+
+def marked(path: Path) -> object:
+    return pytest.param(
+        path, id=path.stem, marks=[pytest.mark.qemu] if path.stem.startswith("cortex") else []
+    )
+
+
+@pytest.mark.parametrize("path", [marked(path) for path in FOUND])
+def test_what_was_found_stays_right(path: Path) -> None:
+    hunt = HUNTS[path.name.split(".")[0]]
+    hunt.holds(verify(parse(path.read_text("utf-8"))))
