@@ -140,7 +140,7 @@ def _rows(channels: int) -> int:
 def _unpadded(op: Op) -> Iterator[Change]:
     """Where the window fits into the image itself."""
     if isinstance(op, (Convolution, Pool)):
-        bare = dataclasses.replace(op, padding=(0, 0, 0, 0))
+        bare: Convolution | Pool = dataclasses.replace(op, padding=(0, 0, 0, 0))  # type: ignore[call-arg]  # of both
         if min(bare.output_shape) > 0:
             yield "no padding (or count_include_pad=True)", fitted(bare)
 
