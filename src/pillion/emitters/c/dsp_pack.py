@@ -73,14 +73,16 @@ class Scaled:
 
 def scale_channels(channels: Channels) -> Scaled:
     """Folds the zero points in. A channel whose result never changes becomes a sum of nothing: pruned channels have
-    scales that no fast formula holds."""
+    scales that no fast formula holds. (Where a left shift wraps, equal ends say nothing of what lies between.)"""
     least, largest = channels.bounds()
+    reach = np.maximum(np.abs(least), np.abs(largest))
+    wraps = reach << np.maximum(channels.shifts, 0).astype(np.int64) > numerics.INT32_MAX
     ends = [
         numerics.requantize(end, channels.multipliers, channels.shifts) + channels.out_zp
         for end in (least, largest)
     ]
     ends = [np.clip(end, -128, 127) for end in ends]
-    same = (ends[0] == ends[1]) & (np.maximum(np.abs(least), np.abs(largest)) < SUM_LIMIT)
+    same = (ends[0] == ends[1]) & (reach < SUM_LIMIT) & ~wraps
     rights = np.where(same, 1, -channels.shifts.astype(np.int64))
     zp = np.where(same, ends[0], channels.out_zp)
     zero = np.int64(0)
