@@ -299,11 +299,20 @@ def test_refusals(trained: QatModule) -> None:
         pillion.prepare_qat(Net(), EXAMPLE, "imxrt7000")
 
 
-def test_diverged_training_is_reported() -> None:
-    module = prepare_qat(nn.Linear(3, 4), random_inputs((2, 3)))
-    module(torch.full((2, 3), float("nan")))
+@pytest.mark.parametrize("where", ["data", "weights"])
+def test_diverged_training_is_reported(where: str) -> None:
+    """The loop goes on with losses of NaN, as without quantization; compiling says what happened."""
+    inputs = random_inputs((2, 3, 5, 7))
+    module = prepare_qat(nn.Sequential(nn.Conv2d(3, 4, 3), nn.BatchNorm2d(4), nn.ReLU()), inputs)
+    train(module, batches(inputs, 1))
+    if where == "weights":
+        nn.init.constant_(next(module.parameters()).data[1], float("nan"))
+        losses = train(module, batches(inputs, 2))
+    else:
+        losses = train(module, [(torch.full((2, 3, 5, 7), float("nan")),), *batches(inputs, 1)])
+    assert torch.tensor(losses).isnan().all()
     with pytest.raises(PillionError, match="training met a value that is not finite"):
-        finish_training(module.eval(), random_inputs((2, 3)))
+        finish_training(module.eval(), inputs)
 
 
 def test_what_compile_will_refuse_is_said_before_training() -> None:

@@ -1,11 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The range of a tensor over many batches of training."""
+"""The range of a tensor over many batches of training, and rounding with it."""
 
 from __future__ import annotations
 
+from typing import Any
+
 import torch
 from torch import Tensor
-from torchao.quantization.pt2e import MovingAverageMinMaxObserver
+from torchao.quantization.pt2e import FakeQuantize, MovingAverageMinMaxObserver
 
 
 class RangeOverBatches(MovingAverageMinMaxObserver):
@@ -36,3 +38,15 @@ class RangeOverBatches(MovingAverageMinMaxObserver):
             moved = old + self.averaging_constant * (new - old)
             kept.copy_(torch.where(torch.isinf(old), new, moved))
         return x
+
+
+class Rounding(FakeQuantize):
+    """Fake quantization that lets a training loop go on after it has diverged, as without quantization: losses are NaN."""
+
+    def calculate_qparams(self, **options: Any) -> Any:
+        """Scales and zero points; a range that holds a NaN has the scale NaN, where torchao ends the loop with an assertion."""
+        observer = self.activation_post_process
+        broken = torch.isnan(observer.min_val) | torch.isnan(observer.max_val)
+        if not bool(broken.any()):
+            return super().calculate_qparams(**options)
+        return torch.where(broken, torch.nan, self.scale), torch.where(broken, 0, self.zero_point)

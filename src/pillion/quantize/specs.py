@@ -9,7 +9,6 @@ from typing import Any
 
 import torch
 from torchao.quantization.pt2e import (
-    FakeQuantize,
     MinMaxObserver,
     MovingAverageMinMaxObserver,
     MovingAveragePerChannelMinMaxObserver,
@@ -17,7 +16,7 @@ from torchao.quantization.pt2e import (
 )
 from torchao.quantization.pt2e.quantizer import FixedQParamsQuantizationSpec, QuantizationSpec
 
-from pillion.quantize.ranges import RangeOverBatches
+from pillion.quantize.ranges import RangeOverBatches, Rounding
 
 SMALLEST_SCALE = 2.0**-24
 """The scale of tensors that are always zero: far below what models use, and yet a multiplier can reach it."""
@@ -81,8 +80,8 @@ class Specs:
 def _fake(observer: Any, **arguments: Any) -> Any:
     """Not torch's fused form of it: that rounds scales and zero points in another way than the conversion does (in one of
     five random tensors), and the trained module would not be the program that is compiled from it."""
-    fake: Any = FakeQuantize
-    return fake.with_args(observer=observer, eps=SMALLEST_SCALE, **arguments)
+    rounding: Any = Rounding
+    return rounding.with_args(observer=observer, eps=SMALLEST_SCALE, **arguments)
 
 
 def _spec(observer: Any, scheme: torch.qscheme, low: int, axis: int | None = None) -> QuantizationSpec:
