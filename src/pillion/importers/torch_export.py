@@ -20,14 +20,8 @@ from pillion.ir.graph import Graph, Names
 from pillion.ir.types import DType, PerChannel, PerTensor, Quant, TensorType, Value, constant
 from pillion.ops import Dequantize, Quantize
 
-_library = torch.ops.quantized_decomposed
-PER_CHANNEL = _library.dequantize_per_channel.default
-QUANTIZE = {_library.quantize_per_tensor.default, _library.quantize_per_tensor.tensor}
-DEQUANTIZE = {
-    _library.dequantize_per_tensor.default,
-    _library.dequantize_per_tensor.tensor,
-    PER_CHANNEL,
-}
+LIBRARY = "quantized_decomposed"
+"""Of torch's conversions; torch knows it once torchao is imported."""
 
 
 def import_program(module: GraphModule, name: str, *, nhwc: bool = False) -> Graph:
@@ -106,13 +100,14 @@ class _Importer:
     def call(self, node: Node) -> Any:
         args: Any = torch.fx.node.map_arg(node.args, self.known.__getitem__)
         kwargs: Any = torch.fx.node.map_arg(node.kwargs, self.known.__getitem__)
-        if node.target in QUANTIZE:
-            return self.quantize(args[0], PerTensor(float(_number(args[1])), int(_number(args[2]))))
-        if node.target is PER_CHANNEL:
-            scales = tuple(_array(args[1]).astype(float).tolist())
-            return self.dequantize(args[0], PerChannel(scales, int(args[3])))
-        if node.target in DEQUANTIZE:
-            return self.dequantize(args[0], PerTensor(float(_number(args[1])), int(_number(args[2]))))
+        match _conversion(node):
+            case "quantize_per_tensor":
+                return self.quantize(args[0], PerTensor(float(_number(args[1])), int(_number(args[2]))))
+            case "dequantize_per_tensor":
+                return self.dequantize(args[0], PerTensor(float(_number(args[1])), int(_number(args[2]))))
+            case "dequantize_per_channel":
+                scales = tuple(_array(args[1]).astype(float).tolist())
+                return self.dequantize(args[0], PerChannel(scales, int(args[3])))
         if node.target not in ROWS:
             raise unsupported(node)
         try:
@@ -176,10 +171,17 @@ def _dtype(dtype: torch.dtype, node: Node) -> DType:
     return DType.FLOAT32
 
 
+def _conversion(node: Node) -> str:
+    """What a node does between real numbers and integers, if it does."""
+    target = node.target
+    is_one = isinstance(target, torch._ops.OpOverload) and target.namespace == LIBRARY
+    return target.overloadpacket.__name__ if is_one else ""  # type: ignore[union-attr]
+
+
 def _name(node: Node) -> str:
     """The node's own; what a conversion makes is called after what it converts."""
-    suffix = "_q" if node.target in QUANTIZE else "_f" if node.target in DEQUANTIZE else ""
-    while node.target in QUANTIZE | DEQUANTIZE and isinstance(node.args[0], Node):
+    suffix = {"": "", "quantize_per_tensor": "_q"}.get(_conversion(node), "_f")
+    while _conversion(node) and isinstance(node.args[0], Node):
         node = node.args[0]
     return node.name + suffix
 
