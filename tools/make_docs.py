@@ -14,6 +14,7 @@ from pillion import passes
 from pillion.devices import cortex_m, neutron
 from pillion.devices.device import Device
 from pillion.ir.op import operand_fields, result_fields
+from pillion.listings import RULE_COLUMNS, kernels_of, rules
 from pillion.ops import ALL_OPS
 from pillion.targets import describe_targets
 
@@ -57,17 +58,21 @@ def passes_page() -> str:
 
 
 def device_section(device: Device) -> str:
-    kinds = sorted(op.kind for op in device.ops)
+    kinds = ", ".join(sorted(op.kind for op in device.ops))
+    rows = [[str(row[column]) for column in RULE_COLUMNS] for row in rules(device)]
+    intro = f"{device.summary}. Ops: {kinds}. Everything else runs on the CPU."
+    return f"## {device.name}\n\n{intro}\n\n{table(list(RULE_COLUMNS), rows)}"
+
+
+def kernels_section(isa: str, core: str) -> str:
     rows = [
-        [rule.op.kind, rule.name, rule.wants, rule.source]
-        for kind in kinds
-        for rule in device.rules
-        if rule.op.kind == kind
+        [row["op"], ", ".join(f"`{k}`" for k in row["kernels"])] for row in kernels_of(cortex_m.CORES[core])
     ]
-    return (
-        f"## {device.name}\n\n{device.summary}. Ops: {', '.join(kinds)}. Everything else runs on the CPU.\n\n"
-        + table(["op", "rule", "wants", "source"], rows)
-    )
+    return f"### Kernels: {isa}\n\n{table(['op', 'kernels, the first choice first'], rows)}"
+
+
+EXAMPLE_CORES = {"Helium": "cortex-m55", "DSP": "cortex-m33", "portable": "cortex-m3"}
+"""One core of each instruction set."""
 
 
 def devices_page() -> str:
@@ -82,7 +87,9 @@ def devices_page() -> str:
             table(["target", "core", "kernels", "emulated board", "what it is"], targets),
             "## Cortex-M cores\n",
             table(["core", "kernels", "emulated board"], cores),
-            "The CPU takes every op that has a kernel; `pillion ops` lists them.\n",
+            "The CPU takes every op. The kernel of an op is the first of its row whose conditions hold; `pillion explain` and\n"
+            "`pillion run --profile` say which one that is, and which conditions the ones before it did not find.\n",
+            *(kernels_section(isa, core) for isa, core in EXAMPLE_CORES.items()),
             device_section(neutron.N3_64),
             device_section(neutron.N1_16),
         ]

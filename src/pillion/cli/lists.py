@@ -3,10 +3,12 @@
 
 from __future__ import annotations
 
+from typing import Annotated, Optional
+
+import typer
+
 from pillion.cli.app import app
-from pillion.cli.options import (
-    JsonOption,
-)
+from pillion.cli.options import JsonOption
 
 
 @app.command()
@@ -36,9 +38,22 @@ def models(as_json: JsonOption = False) -> None:
 
 
 @app.command()
-def ops(as_json: JsonOption = False) -> None:
-    """List the operators."""
+def ops(
+    device: Annotated[
+        Optional[str],
+        typer.Option(
+            help="An NPU: its rules, op by op. A core: its kernels. A target: those of its NPU or core."
+        ),
+    ] = None,
+    as_json: JsonOption = False,
+) -> None:
+    """List the operators, or what a device makes of them."""
     from pillion import report
     from pillion.ops.describe import describe_ops
 
-    report.show_rows(describe_ops(), ("op", "summary", "quantization"), as_json)
+    if device is None:
+        report.show_rows(describe_ops(), ("op", "summary", "quantization"), as_json)
+    else:
+        from pillion.listings import describe_device
+
+        report.show_rows(*describe_device(device), as_json)

@@ -1,0 +1,61 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What there is, as rows of tables: for the command line, for programs that read its JSON, and for the docs."""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Mapping
+from typing import Any
+
+from pillion.devices.cortex_m import CORES, Core
+from pillion.devices.device import Device
+from pillion.emitters.c.choose import kernels
+from pillion.errors import PillionError
+from pillion.ops import ALL_OPS
+from pillion.targets import TARGETS
+
+Row = Mapping[str, Any]
+
+NPUS: dict[str, Device] = {t.npu.name: t.npu for t in TARGETS.values() if t.npu is not None}
+FIRST_NPU = "neutron-n3-64"
+NICKNAMES = {"neutron": FIRST_NPU, "npu": FIRST_NPU}
+
+RULE_COLUMNS = ("op", "rule", "wants", "source")
+KERNEL_COLUMNS = ("op", "kernels")
+
+
+def rules(npu: Device) -> list[Row]:
+    """Every rule of an NPU, op by op."""
+    kinds = sorted(npu.ops, key=lambda op: op.kind)
+    return [
+        {"op": op.kind, "rule": rule.name, "wants": rule.wants, "source": rule.source}
+        for op in kinds
+        for rule in npu.rules_of(op)
+    ]
+
+
+def kernels_of(core: Core) -> list[Row]:
+    """The kernels that a core has for each op, the first choice first."""
+    table = kernels(core.isa)
+    return [{"op": op.kind, "kernels": [k.name for k in table if k.op is op]} for op in ALL_OPS]
+
+
+def describe_device(name: str) -> tuple[list[Row], tuple[str, ...]]:
+    """Rows and columns for an NPU or a core; a target stands for its NPU, or for its core where it has none."""
+    wanted = name.lower()
+    wanted = NICKNAMES.get(wanted, wanted)
+    for target in TARGETS.values():
+        if wanted in (target.name, *target.aliases):
+            wanted = target.npu.name if target.npu else target.core.name
+    if wanted in NPUS:
+        return rules(NPUS[wanted]), RULE_COLUMNS
+    if wanted in CORES:
+        return kernels_of(CORES[wanted]), KERNEL_COLUMNS
+    known = [*NPUS, *CORES, *TARGETS, *NICKNAMES]
+    close = difflib.get_close_matches(wanted, known, n=1)
+    raise PillionError(
+        f"there is no device `{name}`",
+        rule=f"an NPU ({', '.join(NPUS)}), a core ({', '.join(CORES)}) or a target",
+        here=f"--device {name}",
+        help=f"--device {(close or [FIRST_NPU])[0]}",
+    )
