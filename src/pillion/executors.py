@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 
 REFERENCE, HOST, EXECUTORCH = "reference", "host", "executorch"
 TIMEOUT_SECONDS = 60.0
+Outputs = tuple[Array, ...]
 
 
 @dataclass(frozen=True)

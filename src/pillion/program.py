@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
@@ -25,6 +25,9 @@ from pillion.memory import MemoryPlan
 from pillion.ops import Segment
 from pillion.place import Ledger, inline_segments
 from pillion.targets import Target
+
+if TYPE_CHECKING:
+    from pillion.verifying import Verification
 
 
 @dataclass(frozen=True)
@@ -119,6 +122,21 @@ class Program:
             return RunResult(run_executorch(self.pte(), arrays))
         with in_temporary_project(self.files) as folder:
             return run_project(Path(folder), arrays, on, profile=profile, timeout=timeout)
+
+    def verify(
+        self,
+        samples: int = 3,
+        *,
+        seed: int = 0,
+        inputs: Sequence[Any] | None = None,
+        pte: bytes | None = None,
+    ) -> Verification:
+        """Runs the program on all executors that are installed, and compares all bytes. Without `inputs`, on random samples.
+
+        `pte` is the file that the program was read from, if it was."""
+        from pillion.verifying import verify
+
+        return verify(self, samples, seed=seed, inputs=as_arrays(inputs) if inputs else None, pte=pte)
 
     def text(self) -> str:
         """The graph in words, long constants left out."""

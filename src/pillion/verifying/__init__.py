@@ -1,0 +1,166 @@
+# SPDX-License-Identifier: Apache-2.0
+"""All executors against each other, byte for byte; where they differ, the op and the element in which it begins."""
+
+from __future__ import annotations
+
+import itertools
+import time
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from pillion.emitters.c.project import read_manifest
+from pillion.errors import PillionError
+from pillion.executors import HOST, REFERENCE, Outputs, run_project
+from pillion.ir.graph import Graph, check_inputs
+from pillion.ir.types import Array
+from pillion.program import Program
+from pillion.targets import find_target
+from pillion.verifying.difference import Difference, bytes_different, first_difference
+from pillion.verifying.executors import Executor, executors_of
+from pillion.verifying.samples import random_samples, samples_of_manifest
+
+__all__ = ["Difference", "Pair", "Run", "Verification", "verify", "verify_project"]
+
+SAMPLES = 3
+
+
+@dataclass(frozen=True)
+class Run:
+    """What became of one executor: outputs for each sample, or the reason why there are none."""
+
+    executor: str
+    outputs: tuple[Outputs, ...] = ()
+    seconds: float = 0.0
+    skipped: PillionError | None = None
+    """Why this executor did not take part."""
+    failed: PillionError | None = None
+    """Why it took part and did not finish."""
+
+    @property
+    def has_run(self) -> bool:
+        return not (self.skipped or self.failed)
+
+
+@dataclass(frozen=True)
+class Pair:
+    """Two executors, and in how many bytes of all outputs they differ."""
+
+    first: str
+    second: str
+    bytes_different: int
+
+
+@dataclass(frozen=True)
+class Verification:
+    """What `pillion verify` found."""
+
+    model: str
+    target: str
+    samples: int
+    runs: tuple[Run, ...]
+    pairs: tuple[Pair, ...]
+    differences: tuple[Difference, ...]
+
+    @property
+    def ok(self) -> bool:
+        """Whether two executors at least have run, none failed, and all bytes are equal."""
+        failed = any(run.failed for run in self.runs)
+        return bool(self.pairs) and not failed and not any(pair.bytes_different for pair in self.pairs)
+
+
+def verify(
+    program: Program,
+    samples: int = SAMPLES,
+    *,
+    seed: int = 0,
+    inputs: Sequence[Array] | None = None,
+    executors: Sequence[Executor] | None = None,
+    pte: bytes | None = None,
+) -> Verification:
+    """Runs a program on everything that can run it. Without `inputs`, on random samples.
+
+    `pte` is the file that the program was read from: the ExecuTorch runtime is given that one, byte for byte."""
+    data = [list(inputs)] if inputs else random_samples(program.graph, samples, seed)
+    for sample in data:
+        check_inputs(program.graph, sample)
+    taking_part = executors_of(program, pte) if executors is None else executors
+    runs = tuple(_run(executor, program, data) for executor in taking_part)
+    differences = tuple(_differences(program, taking_part, runs, data))
+    return Verification(program.graph.name, program.target.name, len(data), runs, _pairs(runs), differences)
+
+
+def verify_project(
+    folder: Path, samples: int = SAMPLES, *, seed: int = 0, inputs: Sequence[Array] | None = None
+) -> Verification:
+    """A C project: its C on this computer and on the board of its target. No reference is in it, and no graph."""
+    manifest = read_manifest(folder)
+    data = [list(inputs)] if inputs else samples_of_manifest(manifest["inputs"], samples, seed)
+    board = find_target(manifest["target"]).board
+    names = (HOST, *((board,) if board else ()))
+    runs = tuple(_run_folder(folder, name, data) for name in names)
+    return Verification(manifest["model"], manifest["target"], len(data), runs, _pairs(runs), ())
+
+
+def _run(executor: Executor, program: Program, data: Sequence[Sequence[Array]]) -> Run:
+    try:
+        executor.check(program)
+    except PillionError as reason:
+        return Run(executor.name, skipped=reason)
+    start = time.perf_counter()
+    try:
+        outputs = tuple(executor.run(program, data))
+        for sample in outputs:
+            _check_types(executor.name, program.graph, sample)
+    except PillionError as error:
+        return Run(executor.name, failed=error)
+    return Run(executor.name, outputs, time.perf_counter() - start)
+
+
+def _check_types(executor: str, graph: Graph, outputs: Outputs) -> None:
+    wanted = [f"{v.dtype.value}{list(v.shape)}" for v in graph.outputs]
+    got = [f"{array.dtype}{list(array.shape)}" for array in outputs]
+    if got != wanted:
+        raise PillionError(
+            f"{executor} gives other outputs than `{graph.name}` has",
+            rule=", ".join(wanted),
+            here=", ".join(got),
+            help="was the program changed after it was written? compile the model again",
+        )
+
+
+def _run_folder(folder: Path, on: str, data: Sequence[Sequence[Array]]) -> Run:
+    start = time.perf_counter()
+    try:
+        outputs = tuple(run_project(folder, sample, on).outputs for sample in data)
+    except PillionError as error:
+        return Run(on, failed=error)
+    return Run(on, outputs, time.perf_counter() - start)
+
+
+def _differences(
+    program: Program,
+    executors: Sequence[Executor],
+    runs: Sequence[Run],
+    data: Sequence[Sequence[Array]],
+) -> Iterator[Difference]:
+    """For each executor that differs from the reference, where that begins."""
+    reference = next((run for run in runs if run.executor == REFERENCE and run.has_run), None)
+    for executor, run in zip(executors, runs, strict=True):
+        if reference is None or not run.has_run:
+            continue
+        pairs = zip(reference.outputs, run.outputs, strict=True)
+        number = next((i for i, (wanted, got) in enumerate(pairs) if bytes_different(wanted, got)), None)
+        if number is not None:
+            yield first_difference(program, executor, data[number], number, run.outputs[number])
+
+
+def _pairs(runs: Sequence[Run]) -> tuple[Pair, ...]:
+    return tuple(
+        Pair(
+            a.executor,
+            b.executor,
+            sum(bytes_different(x, y) for x, y in zip(a.outputs, b.outputs, strict=True)),
+        )
+        for a, b in itertools.combinations([run for run in runs if run.has_run], 2)
+    )

@@ -1,0 +1,174 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Where an executor leaves the reference: the op whose operands are still right and whose result is not.
+
+The graph is cut behind an op, and all that is alive there becomes output; halving the distance between a cut that is right
+and one that is not ends at one op. Inside an NPU segment the same is done with the segment's own graph."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from pillion.executors import Outputs
+from pillion.ir.graph import Graph
+from pillion.ir.op import Op
+from pillion.ir.types import Array, Value
+from pillion.ops import Segment
+from pillion.program import Program
+from pillion.verifying.executors import Executor
+from pillion.verifying.rounding import Index, Step, rounding_steps
+
+Number = int | float
+
+
+@dataclass(frozen=True)
+class Difference:
+    """The first difference of an executor from the reference."""
+
+    executor: str
+    sample: int
+    op: Op | None
+    """None where every cut of the program is right when it is written anew: then the file is not what it says it is."""
+    value: Value
+    """The result of the op that differs. If it is none of its results, the op has overwritten it."""
+    index: Index
+    wanted: Number
+    got: Number
+    elements: int
+    """How many elements of the value differ."""
+    steps: tuple[Step, ...] = ()
+    """How the reference comes to the element, where the op is a product."""
+
+
+@dataclass(frozen=True)
+class Found:
+    """A value that differs: what it should be, and what it is."""
+
+    value: Value
+    wanted: Array
+    got: Array
+
+    @property
+    def places(self) -> Array:
+        """The elements that differ, counted in memory order."""
+        return np.flatnonzero((_bytes(self.wanted) != _bytes(self.got)).any(axis=1))
+
+
+def bytes_different(some: Outputs, others: Outputs) -> int:
+    """How many bytes of two executors' outputs differ."""
+    return sum(int(np.count_nonzero(_bytes(a) != _bytes(b))) for a, b in zip(some, others, strict=True))
+
+
+def _bytes(array: Array) -> Array:
+    """[elements, bytes of one]"""
+    return np.frombuffer(array.tobytes(), np.uint8).reshape(array.size, array.itemsize)
+
+
+def first_difference(
+    program: Program, executor: Executor, sample: Sequence[Array], number: int, outputs: Outputs
+) -> Difference:
+    """Of a program whose outputs for a sample, the one of this number, are not those of the reference."""
+    graph = program.graph
+    search = Search(program, executor, tuple(sample))
+    whole = differing(graph.outputs, graph.reference(*sample), outputs)
+    assert whole is not None, "asked for a difference where there is none"
+    found, place = search.bisect(whole, lambda count: prefix(graph, count), len(graph.ops))
+    if place == len(graph.ops) - 1 and search.compare(prefix(graph, len(graph.ops))) is None:
+        return _describe(executor.name, number, None, found)
+    op = graph.ops[place]
+    if isinstance(op, Segment):
+        inside = _inside(program, executor, op, _operands(graph, op, sample))
+        if inside is not None:
+            return dataclasses.replace(inside, sample=number)
+    steps = _steps(graph, op, found, sample)
+    return _describe(executor.name, number, op, found, steps)
+
+
+def _inside(program: Program, executor: Executor, op: Segment, inputs: Sequence[Array]) -> Difference | None:
+    """The same for a segment on its own; None where it is right on its own."""
+    body = op.body
+    search = Search(program, executor, tuple(inputs))
+    whole = search.compare(segment_prefix(op, len(body.ops)))
+    if whole is None:
+        return None
+    found, place = search.bisect(whole, lambda count: segment_prefix(op, count), len(body.ops))
+    inner = body.ops[place]
+    return _describe(executor.name, 0, inner, found, _steps(body, inner, found, inputs))
+
+
+@dataclass(frozen=True)
+class Search:
+    """Runs cuts of a program."""
+
+    program: Program
+    executor: Executor
+    inputs: tuple[Array, ...]
+
+    def compare(self, graph: Graph) -> Found | None:
+        """The first output of a graph, run in the place of the program's, that is not the reference's."""
+        outputs = self.executor.run(dataclasses.replace(self.program, graph=graph), [self.inputs])[0]
+        return differing(graph.outputs, graph.reference(*self.inputs), outputs)
+
+    def bisect(self, whole: Found, cut: Callable[[int], Graph], count: int) -> tuple[Found, int]:
+        """What differs behind the first wrong op, and the number of this op. All `count` ops together are wrong."""
+        right, wrong, found = 0, count, whole
+        while wrong - right > 1:
+            middle = (right + wrong) // 2
+            different = self.compare(cut(middle))
+            if different is None:
+                right = middle
+            else:
+                wrong, found = middle, different
+        return found, wrong - 1
+
+
+def differing(values: Sequence[Value], wanted: Outputs, got: Outputs) -> Found | None:
+    """The first value whose bytes are not as wanted."""
+    for value, right, other in zip(values, wanted, got, strict=True):
+        if right.tobytes() != other.tobytes():
+            return Found(value, right, other)
+    return None
+
+
+def prefix(graph: Graph, count: int) -> Graph:
+    """The first ops of a graph. Outputs are the results of the last of them, then all else that is needed later."""
+    ops = graph.ops[:count]
+    needed = {v for op in graph.ops[count:] for v in op.operands} | set(graph.outputs)
+    alive = [v for op in ops for v in op.results if v in needed]
+    return graph.replace(ops=ops, outputs=tuple(dict.fromkeys((*ops[-1].results, *alive))))
+
+
+def segment_prefix(segment: Segment, count: int) -> Graph:
+    """A program of the first ops of a segment: nothing but this part of it."""
+    body = prefix(segment.body, count)
+    results = tuple(dataclasses.replace(v) for v in body.outputs)
+    whole = dataclasses.replace(segment, ys=results, body=body)
+    return Graph(body.name, segment.xs, (whole,), results)
+
+
+def _operands(graph: Graph, op: Op, sample: Sequence[Array]) -> list[Array]:
+    """What the reference hands to an op."""
+    values = graph.reference_values(*sample)
+    return [v.constant if v.is_constant else values[v] for v in op.operands]
+
+
+def _steps(graph: Graph, op: Op, found: Found, sample: Sequence[Array]) -> tuple[Step, ...]:
+    """How the reference comes to the first element that differs."""
+    if found.value.name not in [v.name for v in op.results]:
+        return ()
+    return rounding_steps(op, graph.arithmetic, _operands(graph, op, sample), _first_index(found))
+
+
+def _first_index(found: Found) -> Index:
+    return tuple(int(i) for i in np.unravel_index(int(found.places[0]), found.wanted.shape))
+
+
+def _describe(
+    executor: str, sample: int, op: Op | None, found: Found, steps: tuple[Step, ...] = ()
+) -> Difference:
+    index = _first_index(found)
+    wanted, got = found.wanted[index].item(), found.got[index].item()
+    return Difference(executor, sample, op, found.value, index, wanted, got, len(found.places), steps)

@@ -1,0 +1,193 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Who takes part in `pillion verify`. Each executor says what it lacks, or runs a program on samples."""
+
+from __future__ import annotations
+
+import functools
+import importlib.util
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Protocol
+
+from pillion.boards.toolchain import ARM_COMPILER, QEMU, host_compiler
+from pillion.emitters import tflite
+from pillion.emitters.c.project import project_files
+from pillion.emitters.pte import emit
+from pillion.errors import PillionError
+from pillion.executors import EXECUTORCH, HOST, REFERENCE, Outputs, in_temporary_project, run_project
+from pillion.ir.graph import Graph
+from pillion.ir.op import Op
+from pillion.ir.types import Array
+from pillion.ops import Segment
+from pillion.program import Program
+
+Samples = Sequence[Sequence[Array]]
+LITERT = "litert"
+TIMEOUT_SECONDS = 600.0
+"""For one sample on a board: MobileNetV2 at 224 x 224 takes some seconds."""
+
+
+class Executor(Protocol):
+    """Something that runs programs."""
+
+    @property
+    def name(self) -> str: ...
+
+    def check(self, program: Program) -> None:
+        """Raises where this executor cannot take part; the error's help says what would let it."""
+
+    def run(self, program: Program, samples: Samples) -> list[Outputs]:
+        """The outputs for each sample."""
+
+
+class Reference:
+    """The definition: every op's exact integers, in numpy."""
+
+    name = REFERENCE
+
+    def check(self, program: Program) -> None:
+        """It needs nothing."""
+
+    def run(self, program: Program, samples: Samples) -> list[Outputs]:
+        return [program.graph.reference(*sample) for sample in samples]
+
+
+class Host:
+    """The generated C, compiled for this computer."""
+
+    name = HOST
+
+    def check(self, program: Program) -> None:
+        host_compiler()
+
+    def run(self, program: Program, samples: Samples) -> list[Outputs]:
+        with _project(program) as folder:
+            return [run_project(folder, sample, HOST).outputs for sample in samples]
+
+
+@dataclass(frozen=True)
+class EmulatedBoard:
+    """The same C with the core's own kernels, on the board that has the target's core."""
+
+    board: str | None
+
+    @property
+    def name(self) -> str:
+        return self.board or "board"
+
+    def check(self, program: Program) -> None:
+        if self.board is None:
+            raise PillionError(
+                f"no emulated board has a {program.target.core.name}",
+                rule="QEMU emulates the processor",
+                here=f"--target {program.target.name}",
+                help="a target whose row in `pillion targets` names a board",
+            )
+        ARM_COMPILER.path()
+        QEMU.path()
+
+    def run(self, program: Program, samples: Samples) -> list[Outputs]:
+        with _project(program) as folder:
+            return [
+                run_project(folder, sample, self.name, timeout=TIMEOUT_SECONDS).outputs for sample in samples
+            ]
+
+
+@contextmanager
+def _project(program: Program) -> Iterator[Path]:
+    with in_temporary_project(project_files(program.lowered, program.target.name)) as folder:
+        yield Path(folder)
+
+
+@dataclass
+class ExecuTorch:
+    """The real runtime: of `graph`, the file that it was read from; of any other graph, the program that Pillion writes."""
+
+    graph: Graph | None = None
+    file: bytes | None = None
+    name: str = field(default=EXECUTORCH, init=False)
+
+    def check(self, program: Program) -> None:
+        from pillion.executorch_host.wheel import CXX, find_wheel
+
+        find_wheel()
+        CXX.path()
+        self._program(program)
+
+    def run(self, program: Program, samples: Samples) -> list[Outputs]:
+        from pillion.executorch_host import run_executorch
+
+        written = self._program(program)
+        return [run_executorch(written, sample) for sample in samples]
+
+    def _program(self, program: Program) -> bytes:
+        """NPU segments are always TFLite here: code for the NPU itself runs nowhere else."""
+        if self.file is not None and program.graph is self.graph:
+            return self.file
+        return emit(program.graph, program.target.core)
+
+
+class LiteRt:
+    """LiteRT's reference kernels for what the NPU runs, and for graphs that come from TFLite; the reference for the rest."""
+
+    name = LITERT
+
+    def check(self, program: Program) -> None:
+        if importlib.util.find_spec("ai_edge_litert") is None:
+            raise PillionError(
+                "LiteRT is not installed",
+                rule="it runs the segments that go to the NPU",
+                here="no package `ai_edge_litert` in this environment",
+                help="pip install 'pillion[litert]'",
+            )
+        if not any(isinstance(op, Segment) for op in program.graph.ops):
+            raise PillionError(
+                "no op runs on an NPU",
+                rule="LiteRT runs the segments that go to the NPU",
+                here=f"--target {program.target.name}",
+                help="a target with an NPU, for instance --target imxrt700",
+            )
+
+    def run(self, program: Program, samples: Samples) -> list[Outputs]:
+        segments = [op for op in program.graph.ops if isinstance(op, Segment)]
+        instead: dict[Op, Callable[..., object]] = {
+            op: functools.partial(_in_litert, _interpreter(op.body), op.body) for op in segments
+        }
+        outputs = []
+        for sample in samples:
+            values = program.graph.reference_values(*sample, instead=instead)
+            outputs.append(tuple(values[v] for v in program.graph.outputs))
+        return outputs
+
+
+def _interpreter(body: Graph) -> Any:
+    litert: Any = importlib.import_module("ai_edge_litert.interpreter")
+    made: Any = litert.Interpreter(
+        model_content=tflite.emit(body),
+        experimental_op_resolver_type=litert.OpResolverType.BUILTIN_REF,
+        num_threads=1,
+    )
+    made.allocate_tensors()
+    return made
+
+
+def _in_litert(interpreter: Any, body: Graph, *operands: Array) -> Outputs:
+    details = (*interpreter.get_input_details(), *interpreter.get_output_details())
+    places = {detail["name"]: detail["index"] for detail in details}
+    for value, data in zip(body.inputs, operands, strict=True):
+        interpreter.set_tensor(places[value.name], data)
+    interpreter.invoke()
+    return tuple(interpreter.get_tensor(places[value.name]) for value in body.outputs)
+
+
+def executors_of(program: Program, pte: bytes | None = None) -> list[Executor]:
+    """All of them, the reference first."""
+    return [
+        Reference(),
+        Host(),
+        EmulatedBoard(program.target.board),
+        ExecuTorch(program.graph, pte),
+        LiteRt(),
+    ]

@@ -1,0 +1,54 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Random inputs that reach all values of a program's input, and beyond where they are clamped."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from pillion.ir.graph import Graph
+from pillion.ir.types import Array, DType, Value
+from pillion.ops import Quantize
+
+BEYOND = 1.1
+"""Float inputs are drawn from the range that int8 covers, times this: a twentieth of them saturates on either side."""
+
+
+def random_samples(graph: Graph, count: int, seed: int) -> list[list[Array]]:
+    """Inputs for a graph; a seed gives the same ones, and more of them start with the same."""
+    rng = np.random.default_rng(seed)
+    return [[_random(graph, value, rng) for value in graph.inputs] for _ in range(count)]
+
+
+def samples_of_manifest(buffers: Sequence[Mapping[str, Any]], count: int, seed: int) -> list[list[Array]]:
+    """The same for a C project, of whose inputs only the types are known."""
+    rng = np.random.default_rng(seed)
+    return [[_of_type(tuple(b["shape"]), DType(b["dtype"]), rng) for b in buffers] for _ in range(count)]
+
+
+def _random(graph: Graph, value: Value, rng: np.random.Generator) -> Array:
+    covered = _covered(graph, value)
+    if covered is None:
+        return _of_type(value.shape, value.dtype, rng)
+    middle, half = sum(covered) / 2, (covered[1] - covered[0]) / 2 * BEYOND
+    return rng.uniform(middle - half, middle + half, value.shape).astype(np.float32)
+
+
+def _covered(graph: Graph, value: Value) -> tuple[float, float] | None:
+    """The smallest and the largest number that a float input keeps when it is quantized."""
+    for op in graph.users.get(value, []):
+        if isinstance(op, Quantize):
+            low, high = op.y.dtype.bounds
+            return (low - op.y.zero_point) * op.y.scale, (high - op.y.zero_point) * op.y.scale
+    return None
+
+
+def _of_type(shape: tuple[int, ...], dtype: DType, rng: np.random.Generator) -> Array:
+    if dtype is DType.FLOAT32:
+        return rng.standard_normal(shape).astype(np.float32)
+    if dtype is DType.BOOL:
+        return rng.integers(0, 2, shape).astype(np.bool_)
+    low, high = dtype.bounds
+    return rng.integers(low, high + 1, shape).astype(dtype.numpy)
