@@ -17,11 +17,17 @@ if TYPE_CHECKING:
     from pillion.compiler import compile
     from pillion.program import Program
     from pillion.training import prepare_qat
+    from pillion.verifying import verify
 
 __version__ = "0.1.0"
-__all__ = ["PillionError", "Program", "__version__", "compile", "prepare_qat"]
+__all__ = ["PillionError", "Program", "__version__", "compile", "prepare_qat", "verify"]
 
-_LAZY = {"compile": "pillion.compiler", "Program": "pillion.program", "prepare_qat": "pillion.training"}
+_LAZY = {
+    "compile": "pillion.compiler",
+    "Program": "pillion.program",
+    "prepare_qat": "pillion.training",
+    "verify": "pillion.verifying",
+}
 
 
 def __getattr__(name: str) -> Any:

@@ -176,7 +176,7 @@ def show_rows(rows: Sequence[Mapping[str, Any]], columns: Sequence[str], as_json
     print(json.dumps(list(rows), indent=2) if as_json else table(rows, columns))
 
 
-WHOLE = frozenset({"summary", "because", "flip", "cycles", "why_this_kernel", "why", "note", "wants", "kernels"})
+WHOLE = frozenset({"summary", "because", "flip", "cycles", "why_this_kernel", "why", "note", "note", "wants", "kernels"})
 """Columns of sentences, which are never shortened."""
 
 

@@ -4,6 +4,7 @@
 # ruff: noqa: F401, I001  # the help shows the commands in this order
 from pillion.cli import compile
 from pillion.cli import run
+from pillion.cli import verify
 from pillion.cli import explain
 from pillion.cli import lists
 from pillion.cli.app import app, main
