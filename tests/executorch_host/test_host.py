@@ -20,6 +20,7 @@ from pillion.ir.types import Value
 from pillion.memory import MemoryPlan
 from pillion.ops import Add, Clamp, Segment
 from pillion.ops.samples import random_like, value
+from pillion.schemas.pte_record import Record
 
 pytest.importorskip("executorch", reason="pip install 'pillion[executorch]'")
 
@@ -31,7 +32,9 @@ def program_of(operator: str, args: tuple[object, ...], x: Value, y: Value, out:
     """A program of one call that no row of the table would make."""
     memory = MemoryPlan({x: 0, y: 4096}, {}, 8192, 8192, 8192, 0)
     graph = Graph("one", (x,), (), (y,))
-    return Writer(Lowered(graph, (Call(operator, args, out),), memory, {})).program(b"{}")  # type: ignore[arg-type]
+    return Writer(Lowered(graph, (Call(operator, args, out),), memory, {})).program(
+        lambda: Record(b"{}", b"")
+    )  # type: ignore[arg-type]
 
 
 def test_layouts_that_the_library_mistakes_are_refused() -> None:

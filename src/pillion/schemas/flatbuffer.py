@@ -165,7 +165,9 @@ def _pack_part(builder: Any, kind: Kind, held: Any) -> int | None:
             return int(builder.once(("text", held), lambda: builder.CreateString(held)))
         case "numbers":
             array = np.asarray(held, f"<{kind.code}")
-            return int(builder.once((kind.code, array.tobytes()), lambda: _pack_bytes(builder, array, kind.size)))
+            return int(
+                builder.once((kind.code, array.tobytes()), lambda: _pack_bytes(builder, array, kind.size))
+            )
         case "data":
             return _pack_bytes(builder, held, 16)
         case "tables":

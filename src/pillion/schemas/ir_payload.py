@@ -17,7 +17,7 @@ import struct
 import zlib
 from dataclasses import dataclass
 
-from pillion.emitters.neutron.microcode import damaged
+from pillion.errors import PillionError
 
 MARK = b"\0\0\0\xff" + b"pillion:ir\0\0"
 VERSION = 1
@@ -40,6 +40,11 @@ class IrPayload:
         names = _pack_names(self.inputs, self.outputs)
         behind = to_block(self.tflite) + to_block(names)
         return HEAD.pack(MARK, VERSION, len(self.tflite), len(names), zlib.crc32(behind)) + behind
+
+
+def damaged(rule: str, here: str) -> PillionError:
+    """The error of bytes that are no payload."""
+    return PillionError("the NPU's payload is damaged", rule=rule, here=here, help="compile the model again")
 
 
 def to_block(raw: bytes) -> bytes:

@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from pillion.emitters.neutron.ir_payload import IrPayload, ir_payload
 from pillion.emitters.neutron.payload import DevicePayload, Payload, Port, compose, parse
+from pillion.schemas.ir_payload import IrPayload, ir_payload
 
 __all__ = ["DevicePayload", "IrPayload", "Payload", "Port", "compose", "ir_payload", "parse"]

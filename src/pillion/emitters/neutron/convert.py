@@ -95,6 +95,7 @@ def _check_target(target: str, result: Mapping[str, Any]) -> None:
             f"`{target}` is a chip whose NPU has a controller of its own",
             rule="payloads are for NPUs that the Cortex-M drives",
             here=target,
+            help="choose a chip whose NPU has none: `pillion targets`",
         )
 
 

@@ -7,6 +7,7 @@ import struct
 from dataclasses import dataclass
 
 from pillion.errors import PillionError
+from pillion.schemas.ir_payload import damaged
 
 MAGIC = 0x64434D6E
 VERSIONS = (0, 1)
@@ -45,8 +46,3 @@ def read_microcode(block: bytes, version: int) -> Microcode:
     return Microcode(
         words[MICROCODE_BYTES_WORD], words[WEIGHTS_BYTES_WORD], words[count - 2], words[count - 1]
     )
-
-
-def damaged(rule: str, here: str) -> PillionError:
-    """The error of bytes that are no payload."""
-    return PillionError("the NPU's payload is damaged", rule=rule, here=here, help="compile the model again")

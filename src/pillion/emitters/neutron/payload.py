@@ -16,9 +16,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from pillion.emitters.neutron.ir_payload import IrPayload, is_ir, parse_ir, to_block
-from pillion.emitters.neutron.microcode import damaged, read_microcode
+from pillion.emitters.neutron.microcode import read_microcode
 from pillion.errors import PillionError
+from pillion.schemas.ir_payload import IrPayload, damaged, is_ir, parse_ir, to_block
 
 MAX_PORTS = 255
 """The head counts in single bytes."""

@@ -3,13 +3,17 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Sequence
 from typing import Literal
 
+import numpy as np
+
 from pillion.devices.cortex_m import Core
 from pillion.ir.graph import Graph
-from pillion.ops import Segment
+from pillion.ir.types import Array
+from pillion.ops import Segment, skeleton
+from pillion.schemas import pte_record as record
+from pillion.schemas.ir_payload import ir_payload, is_ir
 
 Runtime = Literal["1.4", "main"]
 
@@ -31,16 +35,31 @@ def emit(
     lowered = lower(
         graph, Settings(graph.arithmetic, core.isa, runtime, dict(zip(segments, raw, strict=True)))
     )
-    record = {"core": core.name, "runtime": runtime, "model": graph.name}
-    return Writer(lowered).program(json.dumps(record).encode())
+    writer = Writer(lowered)
+    head = {"core": core.name, "runtime": runtime, "model": graph.name}
+
+    def sealed() -> record.Record:
+        bodies = [find_in(payload) if is_ir(payload) else None for payload in raw]
+        return record.compose(head, skeleton.pack(graph, writer.constants.find, bodies))
+
+    return writer.program(sealed)
 
 
 def _marked(body: Graph) -> bytes:
     from pillion.emitters import tflite
-    from pillion.emitters.neutron import ir_payload
 
     inputs, outputs = (tuple(v.name for v in values) for values in (body.inputs, body.outputs))
     return ir_payload(tflite.emit(body), inputs, outputs)
+
+
+def find_in(payload: bytes) -> skeleton.NumberOf:
+    """Finds constants in a segment's payload: their number is where they begin."""
+
+    def find(array: Array) -> int | None:
+        at = payload.find(np.ascontiguousarray(array, array.dtype.newbyteorder("<")).tobytes())
+        return None if at < 0 else at
+
+    return find
 
 
 __all__ = ["Runtime", "emit"]

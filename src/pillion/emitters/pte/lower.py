@@ -36,7 +36,12 @@ def lower(graph: Graph, settings: Settings) -> Lowered:
     """Calls and memory of a graph."""
     graph = without_copies(graph)
     if any(v.is_constant for v in graph.outputs):
-        raise PillionError(f"an output of `{graph.name}` is a constant", rule="outputs depend on inputs")
+        raise PillionError(
+            f"an output of `{graph.name}` is a constant",
+            rule="outputs depend on inputs",
+            here=", ".join(repr(v) for v in graph.outputs if v.is_constant),
+            help="leave this output out of the model: it is the same for all inputs",
+        )
     per_op = {op: steps(op, settings) for op in graph.ops}
     temps = {op: _temps(made) for op, made in per_op.items()}
     needs = {op: OpMemory(sum(_aligned(t.nbytes) for t in found)) for op, found in temps.items()}

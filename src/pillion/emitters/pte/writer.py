@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Mapping, Sequence
 
 import numpy as np
 
@@ -13,6 +13,7 @@ from pillion.ir.types import Array, Value
 from pillion.schemas import pte as format
 from pillion.schemas.flatbuffer import Bytes, Table, pack
 from pillion.schemas.pte import ALIGNMENT, ScalarType
+from pillion.schemas.pte_record import Record
 
 SEGMENT_ALIGNMENT = 128
 """Of the first segment in the file: a cache line of any core."""
@@ -30,14 +31,22 @@ class Constants:
         self.offsets = [0]
         self.segment = bytearray()
 
+    def find(self, array: Array) -> int | None:
+        """The number of these bytes, if they are stored."""
+        return self.numbers.get(_little_endian(array))
+
     def number(self, array: Array) -> int:
-        raw = np.ascontiguousarray(array, array.dtype.newbyteorder("<")).tobytes()
+        raw = _little_endian(array)
         if raw not in self.numbers:
             self.segment += bytes(-len(self.segment) % ALIGNMENT)
             self.numbers[raw] = len(self.offsets)
             self.offsets.append(len(self.segment))
             self.segment += raw
         return self.numbers[raw]
+
+
+def _little_endian(array: Array) -> bytes:
+    return np.ascontiguousarray(array, array.dtype.newbyteorder("<")).tobytes()
 
 
 class Writer:
@@ -52,14 +61,14 @@ class Writer:
         self.delegates: list[Delegate] = []
         self.instructions: list[format.Instruction] = []
 
-    def program(self, record: bytes) -> bytes:
-        """The whole file; `record` becomes named data."""
+    def program(self, record: Callable[[], Record]) -> bytes:
+        """The whole file; `record` is asked for when all constants have their numbers, and becomes named data."""
         graph = self.lowered.graph
         inputs = [self.whole(v) for v in graph.inputs]
         for step in self.lowered.steps:
             self.add(step)
         outputs = [self.whole(v) for v in graph.outputs]
-        return assemble(self.plan(inputs, outputs), self.delegates, self.constants, record)
+        return assemble(self.plan(inputs, outputs), self.delegates, self.constants, record())
 
     def add(self, step: Call | Delegate) -> None:
         if isinstance(step, Delegate):
@@ -153,7 +162,7 @@ def _bytes(raw: bytes) -> Bytes:
 
 
 def assemble(
-    plan: format.ExecutionPlan, delegates: Sequence[Delegate], constants: Constants, record: bytes
+    plan: format.ExecutionPlan, delegates: Sequence[Delegate], constants: Constants, record: Record
 ) -> bytes:
     """Header, flatbuffer, then the segments: constants, and the record as named data."""
     length = len(constants.segment)
@@ -162,7 +171,7 @@ def assemble(
         execution_plan=[plan],
         constant_buffer=None,
         backend_delegate_data=[format.InlineData(_bytes(one.payload)) for one in delegates],
-        segments=[format.DataSegment(0, length), format.DataSegment(start, len(record))],
+        segments=[format.DataSegment(0, length), format.DataSegment(start, record.size)],
         constant_segment=format.SubsegmentOffsets(0, constants.offsets),
         mutable_data_segments=None,
         named_data=[format.NamedData(format.RECORD_KEY, 1)],
@@ -171,6 +180,7 @@ def assemble(
     size = len(buffer) + HEADER_ROOM
     base = -(-size // SEGMENT_ALIGNMENT) * SEGMENT_ALIGNMENT
     root = int.from_bytes(buffer[:4], "little") + HEADER_ROOM
-    header = format.HEADER.pack(format.HEADER_MAGIC, format.HEADER.size, size, base, start + len(record))
+    header = format.HEADER.pack(format.HEADER_MAGIC, format.HEADER.size, size, base, start + record.size)
     first = root.to_bytes(4, "little") + buffer[4:8] + header.ljust(HEADER_ROOM, b"\0") + buffer[8:]
-    return first + bytes(base - size) + bytes(constants.segment) + bytes(start - length) + record
+    body = first + bytes(base - size) + bytes(constants.segment) + bytes(start - length)
+    return body + record.sealed(body)

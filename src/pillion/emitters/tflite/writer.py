@@ -63,7 +63,12 @@ class _Writer:
     def make_tensor(self, value: Value) -> tflite.Tensor:
         if 0 in value.shape or value.type.rank > MAX_RANK:
             rule = f"tensors have at most {MAX_RANK} axes, none of them empty"
-            raise PillionError(f"`{value.name}` cannot be a TFLite tensor", rule=rule, here=repr(value))
+            raise PillionError(
+                f"`{value.name}` cannot be a TFLite tensor",
+                rule=rule,
+                here=repr(value),
+                help="reshape it in the model, or write a C project instead: -o FOLDER",
+            )
         return tflite.Tensor(
             shape=list(value.shape),
             type=TYPES[value.dtype],

@@ -1,0 +1,117 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The file itself: header, tables, segments, constants, delegates' data. Nothing in it is believed before it is checked."""
+
+from __future__ import annotations
+
+from functools import cached_property
+
+import numpy as np
+
+from pillion.errors import PillionError
+from pillion.schemas import pte
+from pillion.schemas.flatbuffer import Bytes, MalformedError, unpack
+from pillion.schemas.pte import Location
+from pillion.schemas.pte_record import Opened, open_record
+
+HEADER_PLACE = 8
+OLDEST_HEADER = 24
+"""Bytes of a header that says nothing of the segments' size."""
+
+
+class Container:
+    """One method's plan, and access to the data that it refers to."""
+
+    def __init__(self, raw: bytes, name: str) -> None:
+        self.raw, self.name = raw, name
+        self.tables, self.base = self.split()
+        self.program = unpack(pte.Program, self.tables, pte.IDENTIFIER)
+        self.plan = self.only_plan()
+
+    def split(self) -> tuple[bytes, int]:
+        """The flatbuffer, and where the segments begin."""
+        if self.raw[HEADER_PLACE : HEADER_PLACE + 4] != pte.HEADER_MAGIC:
+            return self.raw, len(self.raw)
+        if len(self.raw) < HEADER_PLACE + pte.HEADER.size:
+            raise MalformedError("its header is cut off")
+        _, length, size, base, rest = pte.HEADER.unpack_from(self.raw, HEADER_PLACE)
+        if length < OLDEST_HEADER or not HEADER_PLACE < size <= len(self.raw):
+            raise MalformedError(
+                f"its header speaks of {size} bytes of program, the file has {len(self.raw)}"
+            )
+        if length >= pte.HEADER.size and base + rest > len(self.raw):
+            raise MalformedError(f"its header speaks of {base + rest} bytes, the file has {len(self.raw)}")
+        return self.raw[:size], base
+
+    def only_plan(self) -> pte.ExecutionPlan:
+        plans = self.program.execution_plan
+        if len(plans) != 1 or len(plans[0].chains) != 1:
+            raise PillionError(
+                f"`{self.name}` is not one straight program",
+                rule="one method, one chain of instructions",
+                here=", ".join(f"{p.name}: {len(p.chains)} chains" for p in plans[:8]) or "no method",
+                help="export the method `forward` alone",
+            )
+        return plans[0]
+
+    def segment(self, number: int) -> Bytes:
+        """The bytes of a segment."""
+        if not 0 <= number < len(self.program.segments):
+            raise MalformedError(f"segment {number} of {len(self.program.segments)}")
+        place = self.program.segments[number]
+        begin = self.base + place.offset
+        if begin + place.size > len(self.raw):
+            raise MalformedError(f"segment {number} ends at byte {begin + place.size} of {len(self.raw)}")
+        return np.frombuffer(self.raw, np.uint8, place.size, begin)
+
+    @cached_property
+    def constants(self) -> Bytes | None:
+        """The segment of all constants, where there is one."""
+        places = self.program.constant_segment
+        return None if places is None or not places.offsets else self.segment(places.segment_index)
+
+    def constant(self, number: int, size: int) -> Bytes:
+        """That many bytes of a constant."""
+        found = self.from_constant(number)
+        if size > found.size:
+            raise MalformedError(f"constant {number} has {found.size} bytes at most, {size} are wanted")
+        return found[:size]
+
+    def from_constant(self, number: int) -> Bytes:
+        """All from the begin of a constant on: the file does not say where it ends."""
+        if self.constants is not None and self.program.constant_segment is not None:
+            offsets = self.program.constant_segment.offsets
+            if not 0 < number < len(offsets) or offsets[number] > self.constants.size:
+                raise MalformedError(f"constant {number} of {len(offsets)} is not there")
+            return self.constants[offsets[number] :]
+        buffers = self.program.constant_buffer or []
+        held = buffers[number].data if 0 < number < len(buffers) else None
+        if held is None:
+            raise MalformedError(f"constant {number} of {len(buffers)} is not there")
+        return held
+
+    def delegate(self, number: int) -> pte.BackendDelegate:
+        if not 0 <= number < len(self.plan.delegates):
+            raise MalformedError(f"delegate {number} of {len(self.plan.delegates)}")
+        return self.plan.delegates[number]
+
+    def payload(self, delegate: pte.BackendDelegate) -> bytes:
+        """What a delegate is given."""
+        where = delegate.processed
+        if where is None:
+            raise MalformedError(f"delegate `{delegate.id}` has no data")
+        if where.location == Location.SEGMENT:
+            return self.segment(where.index).tobytes()
+        if where.index >= len(self.program.backend_delegate_data):
+            raise MalformedError(f"delegate data {where.index} of {len(self.program.backend_delegate_data)}")
+        held = self.program.backend_delegate_data[where.index].data
+        return b"" if held is None else held.tobytes()
+
+    @cached_property
+    def record(self) -> Opened | None:
+        """What Pillion wrote of its own, if it wrote the file."""
+        for entry in self.program.named_data or []:
+            if entry.key == pte.RECORD_KEY:
+                held = self.segment(entry.segment_index)
+                before = self.base + self.program.segments[entry.segment_index].offset
+                return open_record(held.tobytes(), memoryview(self.raw)[:before])
+        return None

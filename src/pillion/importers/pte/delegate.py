@@ -1,0 +1,38 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What a delegate is given: the graph of an NPU segment, where it is in a form that can be read."""
+
+from __future__ import annotations
+
+from pillion.errors import PillionError
+from pillion.importers.tflite import read as read_tflite
+from pillion.ir.graph import Graph
+from pillion.ir.types import Value
+from pillion.schemas.ir_payload import is_ir, parse_ir
+
+
+def read_payload(payload: bytes) -> Graph:
+    """The graph behind a payload, inputs and outputs in the order of the program's arguments."""
+    if not is_ir(payload):
+        raise PillionError(
+            "a segment holds code for the NPU itself",
+            rule="on this computer a segment is TFLite under Pillion's mark",
+            here=f"a payload of {len(payload)} bytes without the mark",
+            help="compile without NXP's SDK to run the program here",
+        )
+    parsed = parse_ir(payload)
+    graph = read_tflite(parsed.tflite)
+    return graph.replace(
+        inputs=_in_order(graph.inputs, parsed.inputs), outputs=_in_order(graph.outputs, parsed.outputs)
+    )
+
+
+def _in_order(values: tuple[Value, ...], names: tuple[str, ...]) -> tuple[Value, ...]:
+    by_name = {v.name: v for v in values}
+    if set(by_name) != set(names):
+        raise PillionError(
+            "the names at a segment's border are not those of its graph",
+            rule=", ".join(names),
+            here=", ".join(by_name),
+            help="the file has been changed: compile the model again",
+        )
+    return tuple(by_name[name] for name in names)

@@ -1,0 +1,304 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A graph without its data, as JSON: for files that hold the constants already, in a form of their own.
+
+Whatever follows from the rest is left out: the scales of weights follow from the multipliers that the kernels are
+given, those of biases from the scales of operand and weights. What follows from nothing is spelled out."""
+
+from __future__ import annotations
+
+import base64
+import json
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from enum import Enum
+from typing import Any, get_type_hints
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from pillion.errors import PillionError
+from pillion.ir.graph import Graph
+from pillion.ir.numerics import Arithmetic
+from pillion.ir.op import Op, operand_fields, result_fields
+from pillion.ir.types import Array, DType, PerChannel, PerTensor, Quant, Shape, TensorType, Value
+from pillion.ir.verify import verify
+
+Json = Any
+NumberOf = Callable[[Array], "int | None"]
+"""The number of a constant in the file that holds the data, if it is there."""
+BytesOf = Callable[[int, int], NDArray[np.uint8]]
+"""As many bytes of the constant with that number."""
+WEIGHTS, MULTIPLIERS = "weights", "multipliers"
+"""Of ops whose accumulators are requantized channel by channel."""
+
+
+def channel_scales(mantissas: ArrayLike, shifts: ArrayLike, x: float, y: float) -> tuple[float, ...]:
+    """The scales of weights by the multipliers that were made from them. A mantissa has 31 bits, a scale 24: nothing is
+    lost."""
+    ratios = np.ldexp(np.asarray(mantissas, np.float64), np.asarray(shifts, np.int64) - 31)
+    return tuple((ratios * y / x).astype(np.float32).astype(np.float64).tolist())
+
+
+def sum_scales(x: float, weights: Quant) -> Quant | None:
+    """The scales of accumulators."""
+    match weights:
+        case PerChannel(scales):
+            return _valid(lambda: PerChannel(tuple(x * scale for scale in scales), 0))
+        case PerTensor(scale):
+            return _valid(lambda: PerTensor(x * scale))
+
+
+def _valid(make: Callable[[], Quant]) -> Quant | None:
+    try:
+        return make()
+    except ValueError:
+        return None
+
+
+# Writing
+
+
+def pack(graph: Graph, number_of: NumberOf, bodies: Sequence[NumberOf | None] = ()) -> bytes:
+    """The skeleton of a graph. `bodies` find the constants of its segments, in running order; None stands for one whose
+    graph is not kept."""
+    return json.dumps(_Packer(graph, number_of, bodies).whole(), separators=(",", ":")).encode()
+
+
+class _Packer:
+    def __init__(self, graph: Graph, number_of: NumberOf, bodies: Sequence[NumberOf | None] = ()) -> None:
+        self.graph, self.number_of, self.bodies = graph, number_of, bodies
+        self.values = list(graph.values.values())
+        self.index = {value: i for i, value in enumerate(self.values)}
+        self.rules = self.derived()
+
+    def whole(self) -> Json:
+        graph = self.graph
+        return {
+            "name": graph.name,
+            "arithmetic": graph.arithmetic.value,
+            "values": [self.value(v) for v in self.values],
+            "inputs": [self.index[v] for v in graph.inputs],
+            "ops": [self.op(op) for op in graph.ops],
+            "outputs": [self.index[v] for v in graph.outputs],
+            "bodies": [
+                find and _Packer(body, find).whole()
+                for body, find in zip(_bodies(graph), self.bodies, strict=True)
+            ],
+        }
+
+    def derived(self) -> dict[Value, Json]:
+        """For weights and biases whose quantization follows from the rest: how."""
+        rules: dict[Value, Json] = {}
+        for op in self.graph.ops:
+            weights, bias = (getattr(op, name, None) for name in (WEIGHTS, "bias"))
+            if not isinstance(weights, Value) or not isinstance(bias, Value) or not weights.is_quantized:
+                continue
+            x, y = op.operands[0], op.results[0]
+            if isinstance(weights.type.quant, PerChannel) and weights not in rules:
+                rules.update(self.weights_rule(op, x, weights, y))
+            if weights.type.quant and bias.is_quantized and bias not in rules:
+                follows = sum_scales(x.scale, weights.type.quant) == bias.type.quant
+                rules.update({bias: {"sums": [self.index[x], self.index[weights]]}} if follows else {})
+        return rules
+
+    def weights_rule(self, op: Op, x: Value, weights: Value, y: Value) -> dict[Value, Json]:
+        quant = weights.type.quant
+        assert isinstance(quant, PerChannel)
+        mantissas, shifts = getattr(op, MULTIPLIERS)
+        numbers = [self.number_of(mantissas), self.number_of(shifts)]
+        if None in numbers or channel_scales(mantissas, shifts, x.scale, y.scale) != quant.scales:
+            return {}
+        return {weights: {"axis": quant.axis, "multipliers": [*numbers, self.index[x], self.index[y]]}}
+
+    def value(self, value: Value) -> Json:
+        made = [value.name, value.dtype.value, list(value.shape), self.quant(value)]
+        return [*made, self.data(value.constant)] if value.is_constant else made
+
+    def quant(self, value: Value) -> Json:
+        if value in self.rules:
+            return self.rules[value]
+        match value.type.quant:
+            case PerTensor(scale, zero_point):
+                return [scale, zero_point]
+            case PerChannel(scales, axis):
+                return {"axis": axis, "scales": self.data(np.array(scales, np.float32))}
+            case _:
+                return None
+
+    def data(self, array: Array) -> Json:
+        number = self.number_of(array) if array.size else None
+        return _spelled(array) if number is None else number
+
+    def op(self, op: Op) -> Json:
+        operands = {name: self.refer(getattr(op, name)) for name in operand_fields(op)}
+        results = {name: self.refer(getattr(op, name)) for name in result_fields(op)}
+        attributes = {
+            name: _plain(held) for name, held in op.attributes.items() if not isinstance(held, Graph)
+        }
+        return [op.kind, operands, results, attributes, op.source]
+
+    def refer(self, held: Value | tuple[Value, ...] | None) -> Json:
+        if isinstance(held, tuple):
+            return [self.index[v] for v in held]
+        return None if held is None else self.index[held]
+
+
+def _bodies(graph: Graph) -> list[Graph]:
+    """The graphs inside of ops, in running order."""
+    return [held for op in graph.ops for held in op.attributes.values() if isinstance(held, Graph)]
+
+
+def _spelled(array: Array) -> str:
+    return base64.b64encode(np.ascontiguousarray(array, array.dtype.newbyteorder("<")).tobytes()).decode()
+
+
+def _plain(held: Any) -> Json:
+    return held.value if isinstance(held, Enum) else held
+
+
+# Reading
+
+
+@dataclass(frozen=True)
+class Source:
+    """What a skeleton refers to."""
+
+    bytes_of: BytesOf
+    kinds: Mapping[str, type[Op]]
+    bodies: Sequence[BytesOf] = field(default=())
+    """For the constants of segments, in running order."""
+
+
+def unpack(raw: bytes, source: Source) -> Graph:
+    """The graph of a skeleton that nobody has checked; a PillionError where it makes no sense."""
+    try:
+        return _Unpacker(json.loads(raw), source).graph()
+    except (LookupError, TypeError, ValueError, AttributeError, ArithmeticError, RecursionError) as error:
+        raise PillionError(
+            "a graph's record does not make sense",
+            rule="it is what Pillion wrote into the file",
+            here=f"{type(error).__name__}: {error}"[:200],
+            help="compile the model again",
+        ) from None
+
+
+class _Unpacker:
+    def __init__(self, held: Json, source: Source) -> None:
+        self.held, self.source = held, source
+        self.values: dict[int, Value] = {}
+        self.bodies = [
+            _Unpacker(body, Source(bytes_of, source.kinds)).graph() if body else None
+            for body, bytes_of in zip(held["bodies"], source.bodies, strict=True)
+        ]
+
+    def graph(self) -> Graph:
+        held = self.held
+        inputs, outputs = held["inputs"], held["outputs"]
+        if len({name for name, *_ in held["values"]}) != len(held["values"]):
+            raise ValueError("two values have one name")
+        graph = Graph(
+            _text(held["name"]),
+            tuple(map(self.value, inputs)),
+            tuple(map(self.op, held["ops"])),
+            tuple(map(self.value, outputs)),
+            Arithmetic(held["arithmetic"]),
+        )
+        if self.bodies:
+            raise ValueError("there are more segments than ops for them")
+        return verify(graph)
+
+    def value(self, index: int) -> Value:
+        if index not in self.values:
+            name, dtype, shape, quant, *data = self.held["values"][_natural(index)]
+            sizes = tuple(map(_natural, shape))
+            made = TensorType(sizes, DType(dtype), self.quant(quant, sizes))
+            self.values[index] = Value(_text(name), made, self.data(data[0], made) if data else None)
+        return self.values[index]
+
+    def data(self, held: Json, made: TensorType) -> Array:
+        return self.array(held, made.dtype.numpy, made.elements).reshape(made.shape)
+
+    def array(self, held: Json, dtype: np.dtype[Any], count: int) -> Array:
+        """So many elements: a constant by its number, or spelled out."""
+        is_number = isinstance(held, int)
+        raw = self.source.bytes_of(held, count * dtype.itemsize).tobytes() if is_number else _bytes(held)
+        return _array(raw, dtype)
+
+    def quant(self, held: Json, shape: Shape) -> Quant | None:
+        match held:
+            case None:
+                return None
+            case [scale, zero_point]:
+                return PerTensor(scale, zero_point)
+            case {"sums": [x, weights]}:
+                of_weights = self.value(weights).type.quant
+                return sum_scales(self.value(x).scale, of_weights) if of_weights else None
+            case {"axis": axis, "multipliers": [*numbers, x, y]}:
+                count = shape[_natural(axis)]
+                mantissas, shifts = (self.array(n, np.dtype(np.int32), count) for n in numbers)
+                scales = channel_scales(mantissas, shifts, self.value(x).scale, self.value(y).scale)
+                return PerChannel(scales, axis)
+            case {"axis": axis, "scales": scales}:
+                count = shape[_natural(axis)]
+                return PerChannel(tuple(self.array(scales, np.dtype(np.float32), count).tolist()), axis)
+            case _:
+                raise ValueError(f"no quantization: {held!r}")
+
+    def op(self, held: Json) -> Op:
+        kind, operands, results, attributes, source = held
+        cls = self.source.kinds[kind]
+        hints = get_type_hints(cls)
+        if {*operands, *results} != {*operand_fields(cls), *result_fields(cls)}:
+            raise ValueError(f"operands of {kind}: {sorted(operands)}")
+        fields: dict[str, Any] = {n: self.refer(v) for n, v in (*operands.items(), *results.items())}
+        fields |= {name: _attribute(spelled, hints[name]) for name, spelled in attributes.items()}
+        fields |= {name: self.body() for name, hint in hints.items() if hint is Graph}
+        return cls(**fields, source=_text(source))
+
+    def body(self) -> Graph:
+        """Of the next segment."""
+        made = self.bodies.pop(0)
+        if made is None:
+            raise PillionError(
+                "a segment holds code for the NPU itself",
+                rule="the graph of a segment is kept where it is TFLite under Pillion's mark",
+                here="a segment that NXP's converter has made",
+                help="compile the model without NXP's SDK",
+            )
+        return made
+
+    def refer(self, held: Json) -> Value | tuple[Value, ...] | None:
+        if isinstance(held, list):
+            return tuple(map(self.value, held))
+        return None if held is None else self.value(held)
+
+
+def _bytes(spelled: str) -> bytes:
+    return base64.b64decode(spelled, validate=True)
+
+
+def _array(raw: bytes, dtype: np.dtype[Any]) -> Array:
+    return np.frombuffer(raw, dtype.newbyteorder("<")).astype(dtype, copy=False)
+
+
+def _text(held: Json) -> str:
+    if not isinstance(held, str):
+        raise TypeError(f"no text: {held!r}")
+    return held
+
+
+def _natural(held: Json) -> int:
+    if not isinstance(held, int) or held < 0:
+        raise ValueError(f"no size or number: {held!r}")
+    return held
+
+
+def _attribute(spelled: Json, hint: Any) -> Any:
+    """As the op's class declares it."""
+    if isinstance(hint, type) and issubclass(hint, Enum):
+        return hint(spelled)
+    if isinstance(spelled, list):
+        return tuple(_natural(item) for item in spelled)
+    if hint in (int, float, bool, str) and isinstance(spelled, (int, float) if hint is float else hint):
+        return spelled
+    raise TypeError(f"no {hint}: {spelled!r}")

@@ -1,0 +1,92 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What Pillion keeps in a program for itself, as named data that a runtime never asks for, at the end of the file:
+
+0   8 bytes   mark and version
+8   u32       CRC-32 of the file before the record
+12  u32       CRC-32 of what follows
+16  u32       bytes of the head
+20            the head: JSON, for anyone to read; then the graph's skeleton, compressed
+"""
+
+from __future__ import annotations
+
+import json
+import struct
+import zlib
+from dataclasses import dataclass
+
+from pillion.schemas.flatbuffer import MalformedError
+
+MARK = b"pillion\1"
+_HEAD = struct.Struct("<8s3I")
+_LARGEST_RATIO, _ALWAYS_ALLOWED = 64, 1 << 16
+"""Of a skeleton and its compressed bytes: ours shrink by a factor of 5 to 15, hostile ones by 1000."""
+
+
+@dataclass(frozen=True)
+class Record:
+    """The record, but for what depends on the file that it lies in."""
+
+    head: bytes
+    skeleton: bytes
+    """Compressed."""
+
+    @property
+    def size(self) -> int:
+        return _HEAD.size + len(self.head) + len(self.skeleton)
+
+    def sealed(self, before: bytes) -> bytes:
+        """The bytes, for the end of a file that begins with `before`."""
+        behind = self.head + self.skeleton
+        return _HEAD.pack(MARK, zlib.crc32(before), zlib.crc32(behind), len(self.head)) + behind
+
+
+@dataclass(frozen=True)
+class Opened:
+    """A record as it was read."""
+
+    core: str
+    runtime: str
+    model: str
+    skeleton: bytes
+    is_whole: bool
+    """Whether the file before the record is the one that it was written for."""
+
+
+def compose(head: dict[str, str], skeleton: bytes) -> Record:
+    """A record of some facts and a graph."""
+    return Record(json.dumps(head).encode(), zlib.compress(skeleton, 9))
+
+
+def open_record(raw: bytes, before: memoryview) -> Opened | None:
+    """The record in these bytes; None where they are not one of this version."""
+    if not raw.startswith(MARK):
+        return None
+    if len(raw) < _HEAD.size:
+        raise MalformedError("its record is cut off")
+    _, of_file, of_record, length = _HEAD.unpack_from(raw)
+    behind = raw[_HEAD.size :]
+    if zlib.crc32(behind) != of_record or length > len(behind):
+        raise MalformedError("its record is damaged")
+    core, runtime, model = _facts(behind[:length])
+    return Opened(core, runtime, model, _unpacked(behind[length:]), zlib.crc32(before) == of_file)
+
+
+def _facts(raw: bytes) -> tuple[str, ...]:
+    try:
+        head = json.loads(raw)
+        return tuple(str(head[key]) for key in ("core", "runtime", "model"))
+    except (ValueError, LookupError, TypeError, RecursionError) as error:
+        raise MalformedError(f"its record is damaged: {error}") from None
+
+
+def _unpacked(raw: bytes) -> bytes:
+    most = _ALWAYS_ALLOWED + _LARGEST_RATIO * len(raw)
+    unpacker = zlib.decompressobj()
+    try:
+        skeleton = unpacker.decompress(raw, most)
+    except zlib.error as error:
+        raise MalformedError(f"its record is damaged: {error}") from None
+    if not unpacker.eof:
+        raise MalformedError(f"its record is cut off, or holds more than {most} bytes")
+    return skeleton
