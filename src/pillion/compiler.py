@@ -83,11 +83,23 @@ def finish(
     graph = passes.run(graph, passes.PIPELINE + ((int8_io,) if io_dtype == "int8" else ()), watch)
     refuse_float(graph.name, [(f"{op.kind} {op.name}", op.source, reason) for op, reason in float_ops(graph)])
     if chip.npu is None:
+        refuse_npu_wishes(chip, placement)
         return Program(graph, chip, all_on_cpu(graph, chip.isa), optimize)
     placed = place(passes.split_groups(graph), chip.npu, chip.isa, placement or PlacementWishes())
     if watch:
         watch("place", placed.graph)
     return Program(placed.graph, chip, placed.ledger, optimize)
+
+
+def refuse_npu_wishes(chip: Target, placement: PlacementWishes | None) -> None:
+    """Raises where a chip without an NPU is asked to run all on it."""
+    if placement is not None and placement.only_npu:
+        raise PillionError(
+            f"`{chip.name}` has no NPU",
+            rule="--only-npu goes with chips that have one",
+            here=f"--target {chip.name}",
+            help="--target imxrt700, or leave --only-npu out",
+        )
 
 
 def refuse_float(name: str, left: Sequence[tuple[str, str, str]]) -> None:

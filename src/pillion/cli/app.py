@@ -24,7 +24,7 @@ app = typer.Typer(
 def main() -> None:
     """Runs the command line; what users can act on ends in one message and exit code 2."""
     try:
-        app()
+        app(prog_name="pillion")
     except PillionError as error:
         print(f"error: {error}", file=sys.stderr)
         sys.exit(2)

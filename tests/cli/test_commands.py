@@ -1,0 +1,166 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The commands as a newcomer types them."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+from shell import Call
+
+from pillion.ops import ALL_OPS
+from pillion.targets import TARGETS
+
+NET = Path(__file__).with_name("small_net.py")
+
+
+@pytest.fixture
+def project(tmp_path: Path, pillion: Call) -> Path:
+    folder = tmp_path / "project"
+    assert pillion("compile", "-m", f"{NET}:Net", "-t", "cortex-m33", "-q", "-o", folder).code == 0
+    return folder
+
+
+@pytest.mark.parametrize(
+    "command", ["", "compile", "run", "explain", "verify", "train", "targets", "models", "ops"]
+)
+def test_every_command_explains_itself(command: str, pillion: Call) -> None:
+    answer = pillion(*([command] if command else []), "--help")
+    assert answer.code == 0
+    assert "Usage: pillion" in answer.out
+
+
+def test_help_comes_without_torch() -> None:
+    program = "import sys; from pillion.cli import main\nsys.argv[1:] = ['--help']\ntry: main()\nexcept SystemExit: pass\n"
+    check = program + "assert not {'torch', 'numpy', 'rich.live'} & set(sys.modules), 'slow imports'"
+    subprocess.run([sys.executable, "-c", check], check=True, stdout=subprocess.DEVNULL)
+
+
+def test_compile_and_run(project: Path, tmp_path: Path, pillion: Call) -> None:
+    x, y = tmp_path / "x.npy", tmp_path / "y.npy"
+    np.save(x, np.random.default_rng(1).standard_normal((1, 3, 9, 7)).astype(np.float32))
+    facts = pillion("run", project, "--input", x, "--output", y, "--json").facts
+    assert facts["on"] == "host"
+    assert facts["outputs"][0]["shape"] == list(np.load(y).shape) == [1, 5]
+
+
+@pytest.mark.qemu
+def test_the_board_gives_the_bytes_of_this_computer(project: Path, tmp_path: Path, pillion: Call) -> None:
+    x, here, there = (tmp_path / name for name in ("x.npy", "here.npy", "there.npy"))
+    np.save(x, np.random.default_rng(1).standard_normal((1, 3, 9, 7)).astype(np.float32))
+    assert pillion("run", project, "-i", x, "-o", here).code == 0
+    board = pillion("run", project, "-i", x, "-o", there, "--on", "mps2-an505", "--profile", "--json").facts
+    assert here.read_bytes() == there.read_bytes()
+    assert all(region["predicted"] == region["found"] for region in board["regions"])
+    assert board["instructions"] == sum(op["instructions"] for op in board["ops"])
+    assert all(op["why"] for op in board["ops"])
+    text = pillion("run", project, "-i", x, "--on", "mps2-an505", "--profile").out
+    assert "instructions" in text
+    assert "conv2d" in text
+
+
+def test_a_wrong_input_is_refused(project: Path, tmp_path: Path, pillion: Call) -> None:
+    np.save(tmp_path / "x.npy", np.zeros((1, 3, 9, 8), np.float32))
+    answer = pillion("run", project, "--input", tmp_path / "x.npy")
+    assert answer.code == 2
+    assert "float32[1, 3, 9, 7]" in answer.err
+
+
+def test_int8_in_and_out_channels_last(tmp_path: Path, pillion: Call) -> None:
+    facts = pillion(
+        *("compile", "-m", f"{NET}:Net", "-t", "cortex-m55+int8", "-q", "-o", tmp_path / "out"),
+        *("--io-dtype", "int8", "--io-layout", "nhwc", "--json"),
+    ).facts
+    assert "int8[1, 9, 7, 3]" in facts["inputs"][0]
+    assert "int8[1, 5]" in facts["outputs"][0]
+    assert facts["ops"] > 3
+
+
+def test_two_compilations_give_the_same_bytes(tmp_path: Path, pillion: Call) -> None:
+    folders = [tmp_path / name for name in ("a", "b")]
+    for folder in folders:
+        assert pillion("compile", "-m", f"{NET}:Net", "-t", "imxrt700", "-q", "-o", folder).code == 0
+    first, second = ({p.relative_to(f): p.read_bytes() for p in f.rglob("*") if p.is_file()} for f in folders)
+    assert first == second
+    assert len(first) > 10
+
+
+def test_explain_has_a_row_for_every_op(pillion: Call) -> None:
+    facts = pillion(
+        "explain", "-m", f"{NET}:Net", "-t", "imxrt700", "--keep-on-cpu", "softmax", "--json"
+    ).facts
+    units = {row["kind"]: row["unit"] for row in facts["ops"]}
+    assert units["conv2d"] == "npu"
+    assert units["softmax"] == "cpu"
+    assert facts["ops_on_npu"] + facts["ops_on_cpu"] == len(facts["ops"])
+    softmax = next(row for row in facts["ops"] if row["kind"] == "softmax")
+    assert (softmax["rule"], softmax["got"]) == ("user.keep_on_cpu", "softmax")
+    assert all(row["because"] for row in facts["ops"])
+
+
+def test_explain_on_a_chip_without_an_npu_names_the_kernels(pillion: Call) -> None:
+    text = pillion("explain", "-m", f"{NET}:Net", "-t", "cortex-m55").out
+    assert "conv2d" in text
+    assert "_mve" in text
+
+
+def test_only_npu_lists_what_cannot(pillion: Call, tmp_path: Path) -> None:
+    kept = ("--only-npu", "--keep-on-cpu", "conv2d")
+    answer = pillion("compile", "-m", f"{NET}:Net", "-t", "imxrt700", "-q", *kept, "-o", tmp_path / "out")
+    assert answer.code == 2
+    assert "user.keep_on_cpu" in answer.err
+    assert not (tmp_path / "out").exists()
+
+
+def test_intermediates(tmp_path: Path, pillion: Call) -> None:
+    kept = tmp_path / "kept"
+    for name in ("net.pte", "net.tflite"):
+        out = tmp_path / name
+        assert pillion("compile", "-m", f"{NET}:Net", "-t", "imxrt700", "-q", "-o", out, "-i", kept).code == 0
+        assert out.stat().st_size > 1000
+    names = {p.name for p in kept.iterdir()}
+    assert any(name.endswith(".tflite") for name in names)
+    assert {"ledger.json", "memory.json"} <= names
+    assert len(json.loads((kept / "ledger.json").read_text())) > 4
+
+
+def test_the_chip_with_too_little_memory_is_named(tmp_path: Path, pillion: Call) -> None:
+    answer = pillion("compile", "-m", f"{NET}:wide", "-t", "mcxn947", "-q", "-o", tmp_path / "out", "--json")
+    assert answer.facts["sram_bytes_needed"] > answer.facts["sram_bytes_of_chip"] == 524_288
+    assert "--keep-on-cpu leaves weights in flash" in answer.err
+
+
+def test_lists(pillion: Call) -> None:
+    assert {row["name"] for row in pillion("targets", "--json").facts} == set(TARGETS)
+    assert len(pillion("models", "--json").facts) == 9
+    assert [row["op"] for row in pillion("ops", "--json").facts] == [op.kind for op in ALL_OPS]
+
+
+@pytest.mark.parametrize("device", ["neutron", "neutron-n1-16", "mcxn947"])
+def test_rules_of_an_npu(device: str, pillion: Call) -> None:
+    rows = pillion("ops", "--device", device, "--json").facts
+    assert any(row["op"] == "conv2d" and row["rule"] == "kernel" for row in rows)
+    assert all(row["wants"] and row["source"] for row in rows)
+
+
+@pytest.mark.parametrize("device", ["cortex-m0plus", "cortex-m33+int8", "cortex-m55"])
+def test_kernels_of_a_core(device: str, pillion: Call) -> None:
+    rows = pillion("ops", "--device", device, "--json").facts
+    assert [row["op"] for row in rows] == [op.kind for op in ALL_OPS]
+    assert all(row["kernels"] for row in rows)
+
+
+def test_a_reader_who_stops_reading_is_no_error() -> None:
+    done = subprocess.run(
+        f"{sys.executable} -m pillion ops --device neutron | head -1",
+        shell=True,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.stdout.startswith("op")
+    assert "Traceback" not in done.stderr

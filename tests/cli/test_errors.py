@@ -1,0 +1,119 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What users get wrong ends in one message with the rule, the value and the way out, in exit code 2, and in no output."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+from shell import Call
+
+NET = """
+import torch
+from torch import nn
+
+class Net(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.conv = nn.Conv2d(3, 4, 3)
+    def forward(self, x):
+        return self.conv(x).relu()
+
+def example_inputs():
+    return (torch.randn(1, 3, 8, 8),)
+
+class Sorts(Net):
+    def forward(self, x):
+        return torch.sort(self.conv(x))[0]
+
+def number():
+    return 3
+
+def fails():
+    raise RuntimeError("no weights here")
+"""
+
+
+@pytest.fixture
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "net.py").write_text(NET)
+    (tmp_path / "broken.py").write_text("def Net(:\n")
+    (tmp_path / "empty.py").write_text("")
+    (tmp_path / "no_inputs.py").write_text(NET.replace("example_inputs", "other"))
+    (tmp_path / "cut.tflite").write_bytes(b"\x1c\0\0\0TFL3")
+    (tmp_path / "text.pt2").write_text("not an archive")
+    (tmp_path / "samples").mkdir()
+    np.savez(tmp_path / "other_shape.npz", x=np.zeros((2, 3, 9, 9), np.float32))
+    np.savez(tmp_path / "other_names.npz", y=np.zeros((2, 3, 8, 8), np.float32))
+    np.savez(tmp_path / "weights.npz", foreign=np.zeros(3, np.float32))
+    (tmp_path / "taken").write_text("a file")
+    return tmp_path
+
+
+BOTH = ("-t", "cortex-m33", "-q", "-o", "out")
+WRONG = {
+    "unknown_model": (("compile", "-m", "ds_cn", *BOTH), "did you mean ds_cnn"),
+    "no_such_file": (("compile", "-m", "gone.py:Net", *BOTH), "no file gone.py"),
+    "file_without_factory": (("compile", "-m", "net.py", *BOTH), "file.py:factory"),
+    "unknown_factory": (("compile", "-m", "net.py:Nett", *BOTH), "Net"),
+    "empty_file": (("compile", "-m", "empty.py:Net", *BOTH), "neither classes nor functions"),
+    "syntax_error": (("compile", "-m", "broken.py:Net", *BOTH), "broken.py:1"),
+    "factory_gives_no_module": (("compile", "-m", "net.py:number", *BOTH), "number gives int"),
+    "factory_fails": (("compile", "-m", "net.py:fails", *BOTH), "no weights here"),
+    "no_example_inputs": (("compile", "-m", "no_inputs.py:Net", *BOTH), "example_inputs"),
+    "operator_without_integer_form": (("compile", "-m", "net.py:Sorts", *BOTH), "sort"),
+    "unknown_target": (("compile", "-m", "ds_cnn", "-t", "cortex-m56", "-q", "-o", "out"), "cortex-m55"),
+    "forgotten_quantize": (("compile", "-m", "ds_cnn", "-t", "cortex-m33", "-o", "out"), "--quantize"),
+    "calibration_without_quantize": (
+        ("compile", "-m", "ds_cnn", "-t", "cortex-m33", "--calibrate", "x.npz", "-o", "out"),
+        "--quantize",
+    ),
+    "calibration_missing": (("compile", "-m", "ds_cnn", *BOTH, "--calibrate", "gone"), "gone"),
+    "calibration_empty": (("compile", "-m", "ds_cnn", *BOTH, "--calibrate", "samples"), "samples"),
+    "calibration_of_other_shape": (
+        ("compile", "-m", "net.py:Net", *BOTH, "--calibrate", "other_shape.npz"),
+        "8, 8",
+    ),
+    "foreign_weights": (("compile", "-m", "net.py:Net", *BOTH, "--weights", "weights.npz"), "foreign"),
+    "input_size_of_fixed_model": (("compile", "-m", "ds_cnn", *BOTH, "--input-size", "96"), "ds_cnn"),
+    "input_size_no_number": (("compile", "-m", "mv2", *BOTH, "--input-size", "big"), "--input-size 96"),
+    "input_size_zero": (("compile", "-m", "mv2", *BOTH, "--input-size", "0"), "--input-size 96"),
+    "unknown_io_dtype": (("compile", "-m", "ds_cnn", *BOTH, "--io-dtype", "int4"), "float32, int8"),
+    "unknown_io_layout": (("compile", "-m", "ds_cnn", *BOTH, "--io-layout", "nhcw"), "nhwc"),
+    "unknown_optimize": (("compile", "-m", "ds_cnn", *BOTH, "--optimize", "fast"), "speed, size"),
+    "output_of_unknown_kind": (
+        ("compile", "-m", "net.py:Net", "-t", "cortex-m33", "-q", "-o", "out.onnx"),
+        ".pte",
+    ),
+    "output_is_a_file": (("compile", "-m", "net.py:Net", "-t", "cortex-m33", "-q", "-o", "taken"), "taken"),
+    "cut_tflite": (("compile", "-m", "cut.tflite", "-t", "cortex-m33", "-o", "out"), "cut.tflite"),
+    "no_pt2": (("compile", "-m", "text.pt2", *BOTH), "text.pt2"),
+    "only_npu_without_one": (("compile", "-m", "net.py:Net", *BOTH, "--only-npu"), "--only-npu"),
+    "run_nothing": (("run", "gone"), "gone"),
+    "run_a_folder_without_a_project": (("run", "samples"), "samples"),
+    "explain_unknown_model": (("explain", "-m", "gone", "-t", "imxrt700"), "pillion models"),
+    "unknown_device": (("ops", "--device", "neutron-n9"), "neutron-n3-64"),
+}
+
+
+@pytest.mark.parametrize("name", WRONG)
+def test_a_mistake_is_answered_in_four_parts(name: str, pillion: Call, folder: Path) -> None:
+    arguments, expected = WRONG[name]
+    before = sorted(folder.rglob("*"))
+    answer = pillion(*arguments)
+    lines = [line for line in answer.err.splitlines() if not line.startswith("warning:")]
+    assert answer.code == 2, answer.err
+    assert lines[0].startswith("error: ")
+    assert [line.split()[0] for line in lines[1:] if not line.startswith("   ")] == ["rule", "here", "help"]
+    assert expected in answer.err
+    assert "Traceback" not in answer.err
+    assert answer.out == ""
+    assert [p for p in sorted(folder.rglob("*")) if "__pycache__" not in str(p)] == before
+
+
+def test_a_missing_option_names_itself(pillion: Call) -> None:
+    answer = pillion("compile", "-m", "ds_cnn", "-o", "out")
+    assert answer.code == 2
+    assert "--target" in answer.err
