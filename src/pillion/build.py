@@ -15,8 +15,9 @@ from typing import Any
 import numpy as np
 
 from pillion.emitters.c.choose import Optimize
+from pillion.emitters.c.project import is_project
 from pillion.errors import PillionError
-from pillion.files import write_whole
+from pillion.files import refuse_foreign, write_whole
 from pillion.ir.graph import Graph
 from pillion.ir.types import Array
 from pillion.place import Wishes
@@ -110,10 +111,14 @@ CHATTY = ("torchao", "torch.utils._pytree", "torch.export")
 """Loggers that warn of what users of this tool can do nothing about."""
 
 
-def _from_torch(request: Request, progress: Progress | None, watch: Watch | None) -> Program:
+def hush() -> None:
+    """Silences the loggers that are `CHATTY`."""
     for name in CHATTY:
         logging.getLogger(name).setLevel(logging.ERROR)
-    from pillion import compiler
+
+
+def _from_torch(request: Request, progress: Progress | None, watch: Watch | None) -> Program:
+    hush()
     from pillion.capture import load
 
     if not request.quantize:
@@ -124,12 +129,36 @@ def _from_torch(request: Request, progress: Progress | None, watch: Watch | None
             help="add --quantize (and --calibrate with real data for real accuracy)",
         )
     source = load(request.model, input_size=request.input_size, weights=request.weights)
-    return compiler.compile(
+    return compile_for(
+        request,
         source.module if source.module is not None else source.exported,
         source.example_inputs,
-        target=request.target,
+        source.name,
         calibrate=_calibration(request, source.example_inputs),
-        name=source.name,
+        progress=progress,
+        watch=watch,
+    )
+
+
+def compile_for(
+    request: Request,
+    model: Any,
+    example_inputs: Any,
+    name: str,
+    *,
+    calibrate: Iterable[Any] | None = None,
+    progress: Progress | None = None,
+    watch: Watch | None = None,
+) -> Program:
+    """Compiles a model that is at hand as the request says."""
+    from pillion import compiler
+
+    return compiler.compile(
+        model,
+        example_inputs,
+        target=request.target,
+        calibrate=calibrate,
+        name=name,
         io_dtype=request.io_dtype,  # type: ignore[arg-type]  # checked by Request
         io_layout=request.io_layout,  # type: ignore[arg-type]  # checked by Request
         progress=progress,
@@ -160,6 +189,12 @@ def _calibration(request: Request, example_inputs: Any) -> Iterable[Any] | None:
 
 def write(program: Program, output: Path) -> None:
     """Writes the program in the form that the output's name asks for."""
+    check_output(output)
+    program.save(output)
+
+
+def check_output(output: Path) -> None:
+    """Raises where a name asks for a form that there is not, or for a place that is taken."""
     if output.suffix in (".c", ".bin", ".elf", ".hex", ".pt2", ".onnx"):
         raise PillionError(
             f"{output} cannot be written",
@@ -167,7 +202,8 @@ def write(program: Program, output: Path) -> None:
             here=f"suffix {output.suffix}",
             help=f"-o {output.stem}/ or -o {output.stem}.pte",
         )
-    program.save(output)
+    if output.suffix not in (".pte", ".tflite"):
+        refuse_foreign(output, is_project)
 
 
 def read_inputs(paths: Sequence[Path], manifest: Mapping[str, Any]) -> list[Array]:

@@ -8,6 +8,8 @@ import importlib.util
 import re
 import sys
 import traceback
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from types import ModuleType
@@ -44,13 +46,34 @@ class CapturedSource:
     name: str
 
 
+@dataclass(frozen=True)
+class UserFile:
+    """A Python file of the user, run as a module of its own."""
+
+    path: Path
+    module: ModuleType
+
+
 def load(spec: str, *, input_size: InputSize = None, weights: str | Path | None = None) -> CapturedSource:
     """The model that `-m` names: a name of the zoo, `file.py:factory`, or a `.pt2`; with weights from an .npz."""
     if spec.endswith(".pt2"):
         return _load_pt2(Path(spec), input_size, weights)
-    file, colon, factory = spec.rpartition(":")
-    if factory and colon and file.endswith(".py"):
-        module, inputs = _load_file(Path(file), factory, input_size)
+    module, inputs, name = build(spec, input_size=input_size, weights=weights)
+    return CapturedSource(module, export(module, inputs), inputs, name)
+
+
+def build(
+    spec: str,
+    *,
+    input_size: InputSize = None,
+    weights: str | Path | None = None,
+    opened: UserFile | None = None,
+) -> tuple[nn.Module, tuple[Tensor, ...], str]:
+    """The module that `-m` names, example inputs, and its name. A file that is open already is not run again."""
+    file, factory = split_spec(spec)
+    if factory:
+        source = opened if opened is not None and opened.path == file else open_file(file)
+        module, inputs = _from_file(source, factory, input_size)
         name = factory.lower()
     elif zoo.find(spec) is not None or not _looks_like_path(spec):
         module, inputs = zoo.build(spec, input_size)
@@ -59,7 +82,13 @@ def load(spec: str, *, input_size: InputSize = None, weights: str | Path | None 
         raise _no_model(spec)
     if weights is not None:
         zoo.load_weights(module, str(weights))
-    return CapturedSource(module, export(module, inputs), inputs, name)
+    return module, inputs, name
+
+
+def split_spec(spec: str) -> tuple[Path, str]:
+    """`file.py:name` in its two parts; no name if it is something else."""
+    file, _, name = spec.rpartition(":")
+    return (Path(file), name) if file.endswith(".py") else (Path(spec), "")
 
 
 def _looks_like_path(spec: str) -> bool:
@@ -123,8 +152,8 @@ def _want_file(path: Path) -> None:
         )
 
 
-def _load_file(path: Path, factory: str, input_size: InputSize) -> tuple[nn.Module, tuple[Tensor, ...]]:
-    _want_file(path)
+def _from_file(file: UserFile, factory: str, input_size: InputSize) -> tuple[nn.Module, tuple[Tensor, ...]]:
+    path = file.path
     if input_size is not None:
         raise PillionError(
             "--input-size goes with models of the zoo",
@@ -132,16 +161,15 @@ def _load_file(path: Path, factory: str, input_size: InputSize) -> tuple[nn.Modu
             here=f"{path}:{factory}",
             help="change example_inputs() in the file",
         )
-    file = _import(path)
-    make = getattr(file, factory, None)
+    make = getattr(file.module, factory, None)
     if make is None:
-        raise _no_factory(path, factory, file)
+        raise _no_factory(path, factory, file.module)
     made = _run(make, f"{path}:{factory}") if callable(make) and not isinstance(make, nn.Module) else make
     inputs = None
     if isinstance(made, tuple) and len(made) == 2 and isinstance(made[0], nn.Module):
         made, inputs = made
-    elif hasattr(file, "example_inputs"):
-        inputs = _run(file.example_inputs, f"{path}:example_inputs")
+    elif hasattr(file.module, "example_inputs"):
+        inputs = _run(file.module.example_inputs, f"{path}:example_inputs")
     if not isinstance(made, nn.Module):
         raise PillionError(
             f"{factory} of {path} gives no module",
@@ -160,7 +188,7 @@ def _load_file(path: Path, factory: str, input_size: InputSize) -> tuple[nn.Modu
 
 
 def _no_factory(path: Path, factory: str, file: ModuleType) -> PillionError:
-    own = [n for n, v in vars(file).items() if getattr(v, "__module__", "") == file.__name__ and callable(v)]
+    own = names_of(file)
     return PillionError(
         f"{path} has no {factory}",
         rule="file.py:factory names a class or function of the file",
@@ -169,22 +197,38 @@ def _no_factory(path: Path, factory: str, file: ModuleType) -> PillionError:
     )
 
 
-def _import(path: Path) -> ModuleType:
+def names_of(file: ModuleType) -> list[str]:
+    """The classes and functions that a file defines."""
+    return [n for n, v in vars(file).items() if getattr(v, "__module__", "") == file.__name__ and callable(v)]
+
+
+def open_file(path: Path) -> UserFile:
     """Runs a file as a module of its own; files beside it can be imported by it."""
+    _want_file(path)
     name = "pillion_model_" + re.sub(r"\W", "_", path.stem)
     spec = importlib.util.spec_from_file_location(name, path)
     assert spec is not None
     assert spec.loader is not None
     module = importlib.util.module_from_spec(spec)
     sys.modules[name] = module
-    sys.path.insert(0, str(path.resolve().parent))
     try:
-        spec.loader.exec_module(module)
+        with beside(path):
+            spec.loader.exec_module(module)
     except (Exception, SystemExit) as error:
         raise _user_code_failed(f"{path}", error) from error
+    return UserFile(path, module)
+
+
+@contextmanager
+def beside(path: Path) -> Iterator[None]:
+    """Files in the folder of this one can be imported, as when Python runs it."""
+    folder = str(path.resolve().parent)
+    sys.path.insert(0, folder)
+    try:
+        yield
     finally:
-        sys.path.remove(str(path.resolve().parent))
-    return module
+        if folder in sys.path:
+            sys.path.remove(folder)
 
 
 def _run(function: Any, place: str) -> Any:

@@ -3,6 +3,7 @@
 
 # ruff: noqa: F401, I001  # the help shows the commands in this order
 from pillion.cli import compile
+from pillion.cli import train
 from pillion.cli import run
 from pillion.cli import verify
 from pillion.cli import explain

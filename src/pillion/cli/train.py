@@ -1,0 +1,70 @@
+# SPDX-License-Identifier: Apache-2.0
+"""`pillion train`."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from pillion.cli.app import app
+from pillion.cli.options import (
+    JsonOption,
+    KeepOption,
+    SizeOption,
+    TargetOption,
+    WeightsOption,
+)
+
+
+@app.command()
+def train(
+    function: Annotated[
+        str,
+        typer.Argument(
+            metavar="FILE.py:FUNCTION", help="Your training: FUNCTION(model) trains it and returns it."
+        ),
+    ],
+    output: Annotated[
+        Path,
+        typer.Option(
+            "-o", "--output", help="What to write: a folder for a C project, or a .pte or .tflite file."
+        ),
+    ],
+    target: TargetOption,
+    model: Annotated[
+        str,
+        typer.Option("-m", "--model", help="A zoo name or file.py:factory; if left out, FILE.py:model."),
+    ] = "",
+    weights: WeightsOption = None,
+    input_size: SizeOption = None,
+    io_dtype: Annotated[str, typer.Option(help="float32 or int8: what goes in and comes out.")] = "float32",
+    io_layout: Annotated[str, typer.Option(help="nchw or nhwc: how images go in and come out.")] = "nchw",
+    keep_on_cpu: KeepOption = None,
+    only_npu: Annotated[
+        bool, typer.Option("--only-npu", help="Fail if any op cannot run on the NPU.")
+    ] = False,
+    optimize: Annotated[
+        str, typer.Option(help="speed, or size: fewer kernels, compiled to be small.")
+    ] = "speed",
+    as_json: JsonOption = False,
+) -> None:
+    """Train a model that rounds as the target does, with your own loop, and compile it.
+
+    What your loop prints is left alone; with --json it goes to standard error."""
+    from pillion import build, report, training_run
+
+    request = build.Request(
+        model,
+        target,
+        weights=weights,
+        input_size=build.parse_size(input_size),
+        io_dtype=io_dtype,
+        io_layout=io_layout,
+        keep_on_cpu=tuple(keep_on_cpu or ()),
+        only_npu=only_npu,
+        optimize=optimize,
+    )
+    program, batches = training_run.train(function, request, output, prints_to_stderr=as_json)
+    report.show({**report.compiled(program, output), "batches": batches}, as_json)
