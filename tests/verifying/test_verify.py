@@ -1,0 +1,239 @@
+# SPDX-License-Identifier: Apache-2.0
+"""All executors agree on good programs; a planted fault is found at the op and the element where it lies."""
+
+from __future__ import annotations
+
+import importlib.util
+import re
+from collections.abc import Sequence
+from pathlib import Path
+
+import numpy as np
+import pytest
+from planted import Faulty, net, program, tampered, with_segment
+
+import pillion
+from pillion.emitters.pte import emit
+from pillion.errors import PillionError
+from pillion.executors import Outputs
+from pillion.ir.graph import Graph
+from pillion.ir.numerics import Arithmetic
+from pillion.ir.types import Array
+from pillion.program import Program
+from pillion.verifying import Difference, Verification, verify, verify_project
+from pillion.verifying import executors as taking_part
+from pillion.verifying.executors import EmulatedBoard, ExecuTorch, Host, LiteRt, Reference, Samples
+from pillion.verifying.facts import facts_of, words_of
+from pillion.verifying.rounding import rounding_steps
+
+has_executorch = pytest.mark.skipif(
+    importlib.util.find_spec("executorch") is None, reason="pip install 'pillion[executorch]'"
+)
+has_litert = pytest.mark.skipif(
+    importlib.util.find_spec("ai_edge_litert") is None, reason="pip install 'pillion[litert]'"
+)
+
+
+def only_difference(found: Verification) -> Difference:
+    assert not found.ok
+    (difference,) = found.differences
+    return difference
+
+
+@pytest.mark.parametrize(
+    ("constant", "op"), [("first_bias", "first"), ("second_bias", "second"), ("last_bias", "last")]
+)
+def test_a_tampered_constant_is_found_where_it_is_used(constant: str, op: str) -> None:
+    executor = Faulty(lambda graph: tampered(graph, constant, 20_000))
+    found = only_difference(verify(program(net()), executors=[Reference(), executor]))
+    assert found.op is not None
+    assert (found.op.name, found.value.name, found.index[-1]) == (op, op, 0)
+    assert found.steps[0].name.startswith("accumulator")
+    assert found.steps[-1].value == found.wanted != found.got
+
+
+def test_the_element_and_its_values_are_those_of_the_tensors() -> None:
+    graph, bad = net(), tampered(net(), "second_bias", 20_000)
+    result = verify(
+        program(graph),
+        samples=1,
+        executors=[Reference(), Faulty(lambda g: tampered(g, "second_bias", 20_000))],
+    )
+    found, sample = only_difference(result), pillion.verifying.random_samples(graph, 1, 0)[0]
+    wanted, got = (
+        next(array for value, array in g.reference_values(*sample).items() if value.name == "second")
+        for g in (graph, bad)
+    )
+    assert found.index == tuple(int(i) for i in np.argwhere(wanted != got)[0])
+    assert (found.wanted, found.got) == (wanted[found.index], got[found.index])
+    assert found.elements == np.count_nonzero(wanted != got)
+
+
+def test_inside_a_segment_the_op_is_one_of_the_segment() -> None:
+    executor = Faulty(lambda graph: tampered(graph, "second_bias", 20_000))
+    found = only_difference(verify(program(with_segment()), executors=[Reference(), executor]))
+    assert found.op is not None
+    assert (found.op.name, found.op.kind) == ("second", "depthwise_conv2d")
+    assert found.steps[-1].value == found.wanted
+
+
+def test_steps_are_those_of_either_arithmetic() -> None:
+    graph = net()
+    op = graph.ops[5]
+    operands = [v.constant if v.is_constant else np.zeros(v.shape, np.int8) for v in op.operands]
+    for arithmetic in Arithmetic:
+        result = op.reference(arithmetic, *operands)
+        for index in np.ndindex(*result.shape):
+            assert rounding_steps(op, arithmetic, operands, index)[-1].value == result[index]
+    assert "double precision" in rounding_steps(op, Arithmetic.TFLITE, operands, (0, 0))[1].name
+    assert not rounding_steps(graph.ops[0], Arithmetic.CMSIS_NN, [], (0,))
+
+
+def tamper_with_c(monkeypatch: pytest.MonkeyPatch, array: str) -> None:
+    """From now on the generated C has another first number in this array."""
+    true_files = taking_part.project_files
+
+    def files(*arguments: object) -> dict[str, str]:
+        made = true_files(*arguments)  # type: ignore[arg-type]
+        made["weights.c"] = re.sub(rf"({array}\[\d+\] = {{\s*)-?\d+", r"\g<1>7777", made["weights.c"])
+        return made
+
+    monkeypatch.setattr(taking_part, "project_files", files)
+
+
+def test_a_fault_in_the_generated_c_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
+    tamper_with_c(monkeypatch, "net_op2_bias")
+    found = only_difference(verify(program(net()), executors=[Reference(), Host()]))
+    assert found.op is not None
+    assert (found.executor, found.op.name, found.index[-1]) == ("host", "second", 0)
+    assert "host differs first at depthwise_conv2d `second`" in words_of(found)
+
+
+def test_all_that_is_installed_agrees() -> None:
+    for graph, target in ((net(), "cortex-m0plus"), (with_segment(), "imxrt700")):
+        found = pillion.verify(
+            program(graph, target), 2, executors=[Reference(), Host(), ExecuTorch(), LiteRt()]
+        )
+        ran = [run for run in found.runs if run.has_run]
+        assert found.ok
+        assert len(found.pairs) == len(ran) * (len(ran) - 1) / 2
+        assert not any(pair.bytes_different for pair in found.pairs)
+
+
+@pytest.mark.qemu
+@pytest.mark.parametrize("target", ["cortex-m33", "cortex-m55", "imxrt700"])
+def test_the_board_agrees(target: str) -> None:
+    graph = with_segment() if target == "imxrt700" else net()
+    assert verify(
+        program(graph, target), 2, executors=[Reference(), EmulatedBoard(program(graph, target).target.board)]
+    ).ok
+
+
+@has_executorch
+def test_a_file_that_was_changed_is_named_as_a_whole() -> None:
+    sound = program(net())
+    written = emit(sound.graph, sound.target.core)
+    bias = next(v for v in sound.graph.constants if v.name == "last_bias").constant.tobytes()
+    changed = written.replace(bias[:4], (123456).to_bytes(4, "little"), 1)
+    assert changed != written
+    found = only_difference(verify(sound, executors=[Reference(), ExecuTorch(sound.graph, changed)]))
+    assert found.op is None
+    assert "file has been changed" in words_of(found)
+
+
+class Overwriting:
+    """Destroys the shortcut while the depthwise convolution runs, as a wrong memory plan would."""
+
+    name = "overwriting"
+
+    def check(self, program: Program) -> None:
+        """Nothing is missing."""
+
+    def run(self, program: Program, samples: Samples) -> list[Outputs]:
+        return [self.one(program.graph, sample) for sample in samples]
+
+    def one(self, graph: Graph, sample: Sequence[Array]) -> Outputs:
+        values = {v.name: v for v in graph.values.values()}
+        if "second" not in values:
+            return graph.reference(*sample)
+        made = graph.reference_values(*sample)
+        ruined = {values["first"]: made[values["first"]] ^ np.int8(64)}
+        if "total" in values:
+            add = graph.producers[values["total"]]
+            rest = graph.reference_values(
+                *sample,
+                instead={add: lambda a, b: add.reference(graph.arithmetic, ruined[values["first"]], b)},
+            )
+            return tuple(rest[v] for v in graph.outputs)
+        return tuple(ruined.get(v, made[v]) for v in graph.outputs)
+
+
+def test_a_value_that_is_overwritten_is_told_from_a_wrong_result() -> None:
+    found = only_difference(verify(program(net()), executors=[Reference(), Overwriting()]))
+    assert found.op is not None
+    assert (found.op.name, found.value.name) == ("second", "first")
+    assert "overwritten" in words_of(found)
+
+
+def test_who_does_not_take_part_says_why_and_what_would_help(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(importlib.util, "find_spec", lambda name: None)
+    monkeypatch.setenv("PATH", "")
+    found = program(net(), "cortex-m0plus").verify(1)
+    rows = {row["executor"]: row for row in facts_of(found)["executors"]}
+    assert set(rows) == {"reference", "host", "board", "executorch", "litert"}
+    assert "apt-get install" in rows["host"]["note"]
+    assert "cortex-m0plus" in rows["board"]["note"]
+    assert "pip install 'pillion[executorch]'" in rows["executorch"]["note"]
+    assert "pip install 'pillion[litert]'" in rows["litert"]["note"]
+    assert not found.ok
+    assert "nothing to compare" in facts_of(found)["verdict"]
+
+
+class Failing(Faulty):
+    def run(self, program: Program, samples: Samples) -> list[Outputs]:
+        raise PillionError(
+            "the model did not finish", rule="a run ends", here="no end", help="give more time"
+        )
+
+
+def test_who_does_not_finish_fails_the_verification() -> None:
+    found = verify(program(net()), executors=[Reference(), Failing(lambda g: g), Faulty(lambda g: g, "good")])
+    assert not found.ok
+    assert [run.executor for run in found.runs if run.failed] == ["faulty"]
+    assert "did not finish" in facts_of(found)["verdict"]
+
+
+def test_other_shapes_are_a_failure() -> None:
+    def longer(graph: Graph) -> Graph:
+        return graph.replace(outputs=(graph.ops[0].results[0],))
+
+    found = verify(program(net()), executors=[Reference(), Faulty(longer)])
+    assert "other outputs" in str(found.runs[1].failed)
+
+
+def test_inputs_take_the_place_of_random_ones() -> None:
+    x = np.zeros((1, 5, 4, 3), np.float32)
+    executors = [Reference(), Faulty(lambda graph: graph, "same")]
+    assert verify(program(net()), inputs=[x], executors=executors).samples == 1
+    with pytest.raises(PillionError, match="does not fit"):
+        verify(program(net()), inputs=[x[0]], executors=executors)
+
+
+def test_random_samples_reach_beyond_the_range_of_int8() -> None:
+    graph = net()
+    (x,) = pillion.verifying.random_samples(graph, 1, 0)[0]
+    quantized = graph.ops[0].reference(graph.arithmetic, x)
+    assert 0 < np.mean((quantized == -128) | (quantized == 127)) < 0.3
+
+
+def test_a_project_is_its_c_on_this_computer(tmp_path: Path) -> None:
+    folder = program(net()).firmware(tmp_path / "fw")
+    found = verify_project(folder, 2)
+    assert [run.executor for run in found.runs] == ["host"]
+    assert found.runs[0].has_run
+    assert not found.ok
+
+
+@pytest.mark.qemu
+def test_a_project_is_the_same_on_the_board(tmp_path: Path) -> None:
+    assert verify_project(program(net(), "cortex-m33").firmware(tmp_path / "fw"), 2).ok
