@@ -138,6 +138,10 @@ class Program:
 
         return verify(self, samples, seed=seed, inputs=as_arrays(inputs) if inputs else None, pte=pte)
 
+    def explain(self) -> str:
+        """Each op, who runs it, and why: the ledger as text."""
+        return "\n".join(f"{e.op.kind} {e.op.name}: {e.unit.value}, {e.because}" for e in self.ledger)
+
     def text(self) -> str:
         """The graph in words, long constants left out."""
         return to_text(self.graph, constants=False)

@@ -1,0 +1,50 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The docs are true as far as a program can tell: links lead somewhere, commands and options exist, Python parses."""
+
+from __future__ import annotations
+
+import ast
+import re
+import shlex
+from pathlib import Path
+
+import pytest
+import typer.main
+
+from pillion.cli import app
+
+ROOT = Path(__file__).resolve().parents[1]
+PAGES = [*ROOT.glob("*.md"), *(ROOT / "docs").rglob("*.md"), *(ROOT / "examples").rglob("*.md")]
+LINK = re.compile(r"\]\((?!https?:|#)([^)#\s]+)")
+BLOCK = re.compile(r"^```(\w*)\n(.*?)^```", re.MULTILINE | re.DOTALL)
+
+
+def blocks(page: Path, language: str) -> list[str]:
+    return [text for found, text in BLOCK.findall(page.read_text("utf-8")) if found == language]
+
+
+def name(page: Path) -> str:
+    return str(page.relative_to(ROOT))
+
+
+@pytest.mark.parametrize("page", PAGES, ids=name)
+def test_links_lead_somewhere(page: Path) -> None:
+    assert [link for link in LINK.findall(page.read_text("utf-8")) if not (page.parent / link).exists()] == []
+
+
+@pytest.mark.parametrize("page", PAGES, ids=name)
+def test_commands_can_be_typed(page: Path) -> None:
+    commands = typer.main.get_command(app).commands  # type: ignore[attr-defined]  # a group
+    for line in "\n".join(blocks(page, "") + blocks(page, "sh")).splitlines():
+        typed = line.removeprefix("$ ")
+        words = shlex.split(typed, comments=True) if typed.startswith("pillion ") else []
+        if words and "|" not in words:
+            command = commands[words[1]]
+            with command.make_context(words[1], words[2:]):  # raises where an option is not there
+                pass
+
+
+@pytest.mark.parametrize("page", PAGES, ids=name)
+def test_python_can_be_parsed(page: Path) -> None:
+    for text in blocks(page, "python"):
+        ast.parse(text)
