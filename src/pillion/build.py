@@ -43,10 +43,12 @@ class Request:
     keep_on_cpu: tuple[str, ...] = ()
     only_npu: bool = False
     optimize: str = "speed"
+    runtime: str = "1.4"
 
     def __post_init__(self) -> None:
         _one_of("--io-dtype", self.io_dtype, ("float32", "int8"))
         _one_of("--optimize", self.optimize, ("speed", "size"))
+        _one_of("--runtime", self.runtime, ("1.4", "main"))
         _one_of("--io-layout", self.io_layout, ("nchw", "nhwc"))
         if self.calibrate and not self.quantize:
             raise PillionError(
@@ -187,10 +189,10 @@ def _calibration(request: Request, example_inputs: Any) -> Iterable[Any] | None:
     return batches
 
 
-def write(program: Program, output: Path) -> None:
+def write(program: Program, output: Path, runtime: str = "1.4") -> None:
     """Writes the program in the form that the output's name asks for."""
     check_output(output)
-    program.save(output)
+    program.save(output, "main" if runtime == "main" else "1.4")
 
 
 def check_output(output: Path) -> None:

@@ -39,9 +39,8 @@ def progress(quiet: bool) -> Iterator[Progress | None]:
         yield lambda done, total: bar.update(task, completed=done, total=total)
 
 
-def compiled(program: Program, output: Path) -> Facts:
+def compiled(program: Program, output: Path, runtime: str = "1.4") -> Facts:
     """What there is to say about a program that was written."""
-    memory, lowered = program.memory, program.lowered
     return {
         "model": program.graph.name,
         "target": program.target.name,
@@ -50,13 +49,45 @@ def compiled(program: Program, output: Path) -> Facts:
         "macs": program.graph.macs,
         "inputs": [repr(v) for v in program.graph.inputs],
         "outputs": [repr(v) for v in program.graph.outputs],
+        **_form(program, output, runtime),
+        **(_npu(program) if program.target.npu else {}),
+    }
+
+
+def _form(program: Program, output: Path, runtime: str) -> Facts:
+    """What is special to the form of the output."""
+    match output.suffix:
+        case ".pte":
+            return _pte(output.read_bytes(), runtime)
+        case ".tflite":
+            return {"file_bytes": output.stat().st_size}
+        case _:
+            return _c_project(program)
+
+
+def _pte(file: bytes, runtime: str) -> Facts:
+    from pillion.emitters.pte.facts import facts_of
+
+    facts = facts_of(file)
+    return {
+        "runtime": f"ExecuTorch {runtime}",
+        "file_bytes": facts.file_bytes,
+        "arena_bytes": facts.arena_bytes,
+        "kernel_calls": facts.kernel_calls,
+        "delegate_calls": facts.delegate_calls,
+        "operators": list(facts.operators),
+    }
+
+
+def _c_project(program: Program) -> Facts:
+    memory, lowered = program.memory, program.lowered
+    return {
         "arena_bytes": memory.arena_bytes,
         "activation_bytes": memory.activation_bytes,
         "floor_bytes": memory.floor_bytes,
         "scratch_bytes": memory.scratch_bytes,
         "constant_bytes": lowered.constant_bytes,
         "params_bytes": lowered.params_bytes,
-        **(_npu(program) if program.target.npu else {}),
     }
 
 
@@ -176,7 +207,9 @@ def show_rows(rows: Sequence[Mapping[str, Any]], columns: Sequence[str], as_json
     print(json.dumps(list(rows), indent=2) if as_json else table(rows, columns))
 
 
-WHOLE = frozenset({"summary", "because", "flip", "cycles", "why_this_kernel", "why", "note", "note", "wants", "kernels"})
+WHOLE = frozenset(
+    {"summary", "because", "flip", "cycles", "why_this_kernel", "why", "note", "wants", "kernels"}
+)
 """Columns of sentences, which are never shortened."""
 
 

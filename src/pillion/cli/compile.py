@@ -45,6 +45,9 @@ def compile(
     optimize: Annotated[
         str, typer.Option(help="speed, or size: fewer kernels, compiled to be small.")
     ] = "speed",
+    runtime: Annotated[
+        str, typer.Option(help="Of a .pte: 1.4, or main, where some operators have other arguments.")
+    ] = "1.4",
     intermediates: Annotated[
         Optional[Path],
         typer.Option("-i", "--intermediates", help="A folder for the graph's text after each pass."),
@@ -67,9 +70,10 @@ def compile(
         tuple(keep_on_cpu or ()),
         only_npu,
         optimize,
+        runtime,
     )
     with report.progress(quiet=as_json) as progress:
         program = build.build(request, progress)
-    build.write(program, output)
+    build.write(program, output, runtime)
     report.warn_of_memory(program)
-    report.show(report.compiled(program, output), as_json)
+    report.show(report.compiled(program, output, runtime), as_json)
