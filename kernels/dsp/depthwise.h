@@ -15,16 +15,16 @@ typedef struct {
     int32_t pitch;  /* bytes from a row of the plane to the next */
     int8_t *y;
     int32_t stride; /* bytes from one output of a row to the next */
-    /*  0 */ int32_t round, multiplier, right, bias;
+    /*  0 */ int32_t round, multiplier, right;
+    /* 12 */ uint32_t sums;          /* address in the loop: what to do with four sums now */
     /* 16 */ int32_t row_bytes;      /* of the plane, that the fours of a row of outputs move over */
     /* 20 */ int32_t x_skip, y_skip; /* from behind the fours to the next row */
     /* 28 */ int32_t rows;
     /* 32 */ int32_t row_end;        /* the loop's own */
-    /* Addresses in the loop: */
-    /* 36 */ uint32_t sums;          /* what to do with four sums now */
-    /* 40 */ uint32_t fours;         /* ... while there are fours */
-    /* 44 */ uint32_t end_of_row;    /* what to do after the fours */
-    /* 48 */ uint32_t rest;          /* ... with the one, two or three sums that are left then */
+    /* 36 */ int32_t bias;
+    /* 40 */ uint32_t fours;         /* `sums` while there are fours */
+    /* 44 */ uint32_t end_of_row;    /* address: what to do after the fours */
+    /* 48 */ uint32_t rest;          /* address: ... with the one, two or three sums that are left then */
     /* 52 */ uint32_t weights[21];
     const pillion_depthwise_s8_dsp_params *layer;
     const int8_t *unpacked; /* the channel's weights */
@@ -96,13 +96,12 @@ static inline void pillion_dsp_expand_5x5(pillion_dsp_channel *channel) {
     "cmp r0, r1\n"                                                 \
     "beq.w 4f\n"                                                   \
     "2:\n" four                                                    \
-    "ldmia.w sp, {r2-r4}\n"                                        \
-    "ldr pc, [sp, #36]\n"                                          \
-    PILLION_DSP_PLACE(name, "fours_rectified")                     \
-    PILLION_DSP_FOUR(PILLION_DSP_REQUANTIZE_RECTIFIED)             \
-    "b 3f\n"                                                       \
+    "ldmia.w sp, {r2-r4, pc}\n" /* to `sums` */                    \
     PILLION_DSP_PLACE(name, "fours")                               \
     PILLION_DSP_FOUR(PILLION_DSP_REQUANTIZE)                       \
+    "b 3f\n"                                                       \
+    PILLION_DSP_PLACE(name, "fours_rectified")                     \
+    PILLION_DSP_FOUR(PILLION_DSP_REQUANTIZE_RECTIFIED)             \
     "3:\n"                                                         \
     "strb r7, [r12]\n"                                             \
     "strb r8, [r12, lr]\n"                                         \
@@ -118,14 +117,14 @@ static inline void pillion_dsp_expand_5x5(pillion_dsp_channel *channel) {
     "ldr pc, [sp, #44]\n"                                          \
     PILLION_DSP_PLACE(name, "three_more")                          \
     "ldr r1, [sp, #48]\n"                                          \
-    "str r1, [sp, #36]\n"                                          \
+    "str r1, [sp, #12]\n"                                          \
     "b.w 2b\n"                                                     \
     PILLION_DSP_PLACE(name, "pair") two                            \
     "ldmia.w sp, {r2-r4}\n"                                        \
     "ldr pc, [sp, #48]\n"                                          \
     PILLION_DSP_PLACE(name, "three")                               \
     "ldr r1, [sp, #40]\n"                                          \
-    "str r1, [sp, #36]\n" PILLION_DSP_REQUANTIZE("r9")             \
+    "str r1, [sp, #12]\n" PILLION_DSP_REQUANTIZE("r9")             \
     "strb r9, [r12, lr, lsl #1]\n"                                 \
     PILLION_DSP_PLACE(name, "two") PILLION_DSP_REQUANTIZE("r8")    \
     "strb r8, [r12, lr]\n"                                         \

@@ -29,8 +29,8 @@
     "smlad r8, r3, r6, r8\n"
 
 /* The bias goes where the sum is that is written last. */
-#define BIAS_OF_FOUR "ldr r10, [sp, #12]\n"
-#define BIAS_OF_TWO "ldr r8, [sp, #12]\n"
+#define BIAS_OF_FOUR "ldr r10, [sp, #36]\n"
+#define BIAS_OF_TWO "ldr r8, [sp, #36]\n"
 
 ASM_FUNCTION static void rows(UNUSED const pillion_dsp_channel *channel) {
     __asm volatile(PILLION_DSP_ROWS("3x3", "#96", PILLION_DSP_COPY("{r1-r10}") PILLION_DSP_COPY("{r1-r10}"), "#80",

@@ -37,8 +37,8 @@
     "smlabt r8, r4, r5, r8\n"
 
 /* The bias goes where the sum is that is written last. */
-#define BIAS_OF_FOUR "ldr r10, [sp, #12]\n"
-#define BIAS_OF_TWO "ldr r8, [sp, #12]\n"
+#define BIAS_OF_FOUR "ldr r10, [sp, #36]\n"
+#define BIAS_OF_TWO "ldr r8, [sp, #36]\n"
 
 /* The other four rows of the kernel, whose weights lie at these offsets; then back to the first. */
 #define FOUR_MORE_ROWS(sums) \

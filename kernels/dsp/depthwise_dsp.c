@@ -7,6 +7,8 @@
 #if PILLION_HAS_DSP
 
 #define TOGETHER 4 /* outputs of a row */
+#define FOURS_OF_ROUND 4 /* in copy_channel: the .rept there */
+#define FOUR_BYTES 32    /* of code */
 
 static inline int32_t least(int32_t a, int32_t b) {
     return a < b ? a : b;
@@ -15,14 +17,14 @@ static inline int32_t least(int32_t a, int32_t b) {
 /* How to copy a channel: what the image has of the plane, row by row. */
 typedef struct {
     int32_t step; /* bytes from one pixel of a row to the next */
-    int32_t fours, rows;
+    int32_t rounds, rows;      /* of FOURS_OF_ROUND fours each, the first of which may be short */
     int32_t x_skip, to_skip;   /* from the end of a row to the next */
-    uint32_t start, rest;      /* where copy_channel begins a row, and goes on after its fours */
+    uint32_t start, whole, rest; /* where copy_channel begins a row, its fours, and what is left then */
 } channel_copy;
 
 #define PLACE(name) ".global pillion_dsp_copy_" name "\n" "pillion_dsp_copy_" name ":\n"
-extern const uint8_t pillion_dsp_copy_head_alone[], pillion_dsp_copy_head[], pillion_dsp_copy_fours[],
-    pillion_dsp_copy_pair[], pillion_dsp_copy_three[], pillion_dsp_copy_one[], pillion_dsp_copy_end[];
+extern const uint8_t pillion_dsp_copy_head[], pillion_dsp_copy_fours[], pillion_dsp_copy_pair[],
+    pillion_dsp_copy_three[], pillion_dsp_copy_one[], pillion_dsp_copy_end[];
 
 static uint32_t thumb(const uint8_t *place) {
     return (uint32_t)(uintptr_t)place | 1u;
@@ -39,14 +41,14 @@ static channel_copy copy_of(const pillion_depthwise_s8_dsp_params *p, int32_t pl
     const int32_t head = p->pad_left % 2 != 0 && columns > 0; /* a number before the first whole word */
     const int32_t fours = (columns - head) / 4;
     const uint8_t *const rest = rests[(columns - head) % 4];
-    const uint8_t *const start = fours > 0 ? (head ? pillion_dsp_copy_head : pillion_dsp_copy_fours)
-                                           : (head ? pillion_dsp_copy_head_alone : rest);
+    const uint8_t *const whole = fours > 0 ? pillion_dsp_copy_fours + (-fours & (FOURS_OF_ROUND - 1)) * FOUR_BYTES : rest;
     const channel_copy copy = {step,
-                               fours,
+                               (fours + FOURS_OF_ROUND - 1) / FOURS_OF_ROUND,
                                columns > 0 ? least(p->in_h, plane_rows - p->pad_top) : 0,
                                row_step - columns * step,
                                2 * (plane_columns - columns),
-                               thumb(start),
+                               thumb(head ? pillion_dsp_copy_head : whole),
+                               thumb(whole),
                                thumb(rest)};
     return copy;
 }
@@ -61,33 +63,35 @@ static channel_copy copy_of(const pillion_depthwise_s8_dsp_params *p, int32_t pl
     "add r1, r1, r2, lsl #1\n"        \
     "pkhbt r9, r9, r10, lsl #16\n"    \
     "str r9, [r0], #4\n"
-/* r0 plane, r1 x, r2 step, r3 fours, r4 rows, r5 x_skip, r6 to_skip, r8 3 steps, r9-r12 four numbers, lr fours left. */
+/* Always FOUR_BYTES long. */
+#define FOUR                            \
+    "ldrsb.w r9, [r1]\n"                \
+    "ldrsb.w r10, [r1, r2]\n"           \
+    "ldrsb.w r11, [r1, r2, lsl #1]\n"   \
+    "ldrsb.w r12, [r1, r8]\n"           \
+    "add.w r1, r1, r2, lsl #2\n"        \
+    "pkhbt r9, r9, r10, lsl #16\n"      \
+    "pkhbt r11, r11, r12, lsl #16\n"    \
+    "strd r9, r11, [r0], #8\n"
+/* r0 plane, r1 x, r2 step, r3 rounds, r4 rows, r5 x_skip, r6 to_skip, r8 3 steps, r9-r12 four numbers, lr rounds left. */
 ASM_FUNCTION static void copy_channel(UNUSED const channel_copy *copy, UNUSED const int8_t *x, UNUSED int16_t *to) {
     __asm volatile("push {r4-r11, lr}\n"
                    "mov r12, r0\n"
                    "mov r0, r2\n"
-                   "ldmia r12, {r2-r8}\n"
-                   "push {r7, r8}\n"
+                   "ldmia r12, {r2-r9}\n"
+                   "push {r7-r9}\n"
                    "add r8, r2, r2, lsl #1\n"
                    "1:\n"
-                   "ldr pc, [sp]\n"
-                   PLACE("head_alone") ONE
-                   "ldr pc, [sp, #4]\n"
-                   PLACE("head") ONE
-                   PLACE("fours")
                    "mov lr, r3\n"
-                   "2:\n"
-                   "ldrsb r9, [r1]\n"
-                   "ldrsb r10, [r1, r2]\n"
-                   "ldrsb r11, [r1, r2, lsl #1]\n"
-                   "ldrsb r12, [r1, r8]\n"
-                   "add r1, r1, r2, lsl #2\n"
-                   "pkhbt r9, r9, r10, lsl #16\n"
-                   "pkhbt r11, r11, r12, lsl #16\n"
-                   "strd r9, r11, [r0], #8\n"
-                   "subs lr, lr, #1\n"
-                   "bne 2b\n"
+                   "ldr pc, [sp]\n"
+                   PLACE("head") ONE
                    "ldr pc, [sp, #4]\n"
+                   PLACE("fours")
+                   "2:\n"
+                   ".rept 4\n" FOUR ".endr\n"
+                   "subs lr, lr, #1\n"
+                   "bne.w 2b\n"
+                   "ldr pc, [sp, #8]\n"
                    PLACE("pair") TWO
                    "b 3f\n"
                    PLACE("three") TWO
@@ -98,7 +102,7 @@ ASM_FUNCTION static void copy_channel(UNUSED const channel_copy *copy, UNUSED co
                    "add r0, r0, r6\n"
                    "subs r4, r4, #1\n"
                    "bgt 1b\n"
-                   "add sp, sp, #8\n"
+                   "add sp, sp, #12\n"
                    "pop {r4-r11, pc}\n");
 }
 

@@ -47,6 +47,9 @@ void pillion_dsp_dot_begin(pillion_dsp_dot *dot, int32_t pixels, void *scratch);
 /* All output channels of three pixels, whose widened inputs are in the blocks. */
 void pillion_dsp_dot_3(pillion_dsp_dot *dot, int8_t *y);
 
+/* All output channels of one pixel, the first of the blocks; neither part_rounds nor repeat_count may be set. */
+void pillion_dsp_dot_1(const pillion_dsp_dot *dot, int8_t *y);
+
 /* Widens three pixels into blocks: `rows` pieces of 4 * fours bytes (not none), the next of which begin `skip` bytes
  * after the end of those before. */
 void pillion_dsp_widen_3(const int8_t *x0, const int8_t *x1, const int8_t *x2, int32_t *blocks, int32_t fours,

@@ -4,13 +4,9 @@
  * A word of weights holds 256 * B + A for two inputs, A and B being the channels of a pair. SMLAD with the word as it
  * is adds to T = S_A + 256 * S_B; SXTB16 leaves A in its place, and a second SMLAD adds to S_A. At the end
  * S_B = (T - S_A) / 256, exact in 32 bits while |S_B| < 2^23. So four weights cost one unpacking, and stay bytes in
- * flash. Four inputs take 17 instructions for 24 products.
- *
- * Requantize, from twice the sum (S_B comes doubled, by a shift of 7): SMMLAR gives round(sum * multiplier / 2^31) on
- * top of `round`, which carries the half of the second rounding and the zero point; one less for a negative sum makes
- * that rounding half away from zero. The shift to the right must be 1 or more. */
+ * flash. Four inputs take 17 instructions for 24 products. */
 #include "asm_function.h"
-#include "dot.h"
+#include "dot_asm.h"
 
 #if PILLION_HAS_DSP
 
@@ -34,21 +30,10 @@
 #define FIRST_STEP STEP(PRODUCTS("r4", "r8", "r8", "r8", "r11", "r11", "r11"))
 #define NEXT_STEP STEP(PRODUCTS("r4", "r6", "r7", "r8", "r9", "r10", "r11"))
 
-/* r1 round_B, r2 multiplier_B, r3 round_A, r4 multiplier_A, r5 shift. REQUANTIZE takes twice a sum. */
-#define REQUANTIZE(s, round, multiplier)             \
-    "add r0, " round ", " s ", asr #31\n"            \
-    "smmlar " s ", " s ", " multiplier ", r0\n"      \
-    "asr " s ", " s ", r5\n"                         \
-    "ssat " s ", #8, " s "\n"
 #define REQUANTIZE_RECTIFIED(s, round, multiplier)        \
     "smmlar " s ", " s ", " multiplier ", " round "\n"    \
     "asr " s ", " s ", r5\n"                              \
     "ssat " s ", #8, " s "\n"
-#define CHANNEL_B(requantize, t, s)  \
-    "sub " t ", " t ", " s "\n"      \
-    "asr " t ", " t ", #7\n"         \
-    requantize(t, "r1", "r2")
-#define CHANNEL_A(requantize, s) "add " s ", " s ", " s "\n" requantize(s, "r3", "r4")
 #define CHANNELS_B(requantize) \
     CHANNEL_B(requantize, "r6", "r9") CHANNEL_B(requantize, "r7", "r10") CHANNEL_B(requantize, "r8", "r11")
 #define CHANNELS_A(requantize) /* the sign of r5 ends the run; no flag changes until then */ \
@@ -65,7 +50,6 @@
     "ldr r0, [sp, " offset "]\n"            \
     "add " t ", " t ", r0, lsl #1\n" REQUANTIZE(t, "r1", "r2")
 
-#define PLACE(name) ".global pillion_dsp_dot_" name "\n" "pillion_dsp_dot_" name ":\n"
 #define GO_ON "ldr pc, [lr], #4\n"
 extern const uint8_t pillion_dsp_dot_steps[], pillion_dsp_dot_requantize[], pillion_dsp_dot_rectify[],
     pillion_dsp_dot_first_part[], pillion_dsp_dot_next_part[], pillion_dsp_dot_join[];
@@ -119,24 +103,20 @@ ASM_FUNCTION static const int32_t *pairs_of_channels(UNUSED const pillion_dsp_pa
                    "pop {r4-r11, pc}\n");
 }
 
-static uint32_t thumb(const uint8_t *place) {
-    return (uint32_t)(uintptr_t)place | 1u;
-}
-
 static uint32_t *list_jumps(const pillion_dsp_dot *dot, uint32_t *jump) {
     int32_t looped = dot->steps - 1;
     int32_t first = looped > 0 ? (looped - 1) % UNROLLED + 1 : 0; /* all rounds after the first are whole ones */
     if (dot->part_rounds > 0) {
-        *jump++ = thumb(pillion_dsp_dot_first_part);
+        *jump++ = pillion_dsp_thumb(pillion_dsp_dot_first_part);
     }
     for (int32_t round = 0; looped > 0; round++, looped -= first, first = UNROLLED) {
         if (dot->part_rounds > 0 && round > 0 && round % dot->part_rounds == 0) {
-            *jump++ = thumb(pillion_dsp_dot_next_part);
+            *jump++ = pillion_dsp_thumb(pillion_dsp_dot_next_part);
         }
-        *jump++ = thumb(pillion_dsp_dot_steps + (UNROLLED - first) * STEP_BYTES);
+        *jump++ = pillion_dsp_thumb(pillion_dsp_dot_steps + (UNROLLED - first) * STEP_BYTES);
     }
     const uint8_t *const whole = dot->rectified != 0 ? pillion_dsp_dot_rectify : pillion_dsp_dot_requantize;
-    *jump++ = thumb(dot->part_rounds > 0 ? pillion_dsp_dot_join : whole);
+    *jump++ = pillion_dsp_thumb(dot->part_rounds > 0 ? pillion_dsp_dot_join : whole);
     return jump;
 }
 

@@ -36,6 +36,17 @@ def test_every_size(kernel: tuple[int, int], stride: int) -> None:
     check(M33, ops(kernel, stride))
 
 
+def test_long_rows() -> None:
+    """Of more than one round of the copy into the plane."""
+    made = [
+        depthwise((1, 3, w, 2), (3, 3), seed=w, stride=(stride, stride), padding=(1, left, 1, 1))
+        for w in (16, 17, 18, 19, 20, 22, 33, 39)
+        for stride in (1, 2)
+        for left in (0, 1)
+    ]
+    check(M33, made)
+
+
 @pytest.mark.parametrize(("kernel", "stride"), OTHERS, ids=str)
 def test_other_windows(kernel: tuple[int, int], stride: int) -> None:
     check(M33, ops(kernel, stride)[::3])

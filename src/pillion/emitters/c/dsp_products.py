@@ -35,7 +35,7 @@ DEPTHWISE_WINDOWS: dict[str, Window | None] = {
 }
 """Kernel, stride and dilation that a variant is made for."""
 
-CONV_1X1 = routine("conv2d_1x1", "dot", "clamp")
+CONV_1X1 = routine("conv2d_1x1", "dot", "dot_1", "clamp")
 CONV = routine("conv2d", "dot", "clamp")
 CONV_RING = routine("conv2d_ring", "dot", "clamp")
 CONV_THIN = routine("conv2d_thin", "dot", "clamp")
