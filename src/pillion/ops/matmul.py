@@ -39,9 +39,12 @@ class BatchMatmul(Op):
     def columns(self) -> int:
         return self.b.shape[1 if self.adj_y else 2]
 
-    @property
-    def multiplier(self) -> Multiplier:
-        return numerics.encode(self.a.scale * self.b.scale / self.y.scale)
+    def multiplier(self, arithmetic: Arithmetic) -> Multiplier:
+        """LiteRT forms the product of the scales in float32, the ratio in double."""
+        product = self.a.scale * self.b.scale
+        if arithmetic is Arithmetic.TFLITE:
+            product = float(np.float32(product))
+        return numerics.encode(product / self.y.scale)
 
     @property
     def macs(self) -> int:
@@ -74,7 +77,7 @@ class BatchMatmul(Op):
     def reference(self, arithmetic: Arithmetic, *operands: Array) -> Array:
         a, b = (x.astype(np.float64) - v.zero_point for x, v in zip(operands, (self.a, self.b), strict=True))
         sums = (a.swapaxes(1, 2) if self.adj_x else a) @ (b.swapaxes(1, 2) if self.adj_y else b)
-        m = self.multiplier
+        m = self.multiplier(arithmetic)
         scaled = numerics.requantize(sums.astype(np.int64), m.mantissa, m.shift)
         return numerics.saturate(scaled + self.y.zero_point, self.low, self.high)
 

@@ -64,7 +64,7 @@ def batch_matmul(op: BatchMatmul, arithmetic: Arithmetic) -> tuple[Call, ...]:
         "out_zp": op.y.zero_point,
         "low": op.low,
         "high": op.high,
-        **scaling(op.multiplier),
+        **scaling(op.multiplier(arithmetic)),
     }
     return (Call(routine("batch_matmul"), params, (op.a, op.b), op.y),)
 

@@ -20,7 +20,7 @@ def batch_matmul(op: BatchMatmul, settings: Settings) -> list[Call]:
     calls: list[Call] = []
     a = _exchanged(op.a, calls) if op.adj_x else plain(op.a)
     b = plain(op.b) if op.adj_y else _exchanged(op.b, calls)
-    m = op.multiplier
+    m = op.multiplier(settings.arithmetic)
     need = bytes_for_kernel(scratch.batch_matmul(op.columns, settings.isa))
     args = (a, -op.a.zero_point, b, -op.b.zero_point, op.y.zero_point, m.mantissa, m.shift, need)
     return [*calls, Call("cortex_m::quantized_batch_matmul.out", args, plain(op.y)), *clamped(op)]

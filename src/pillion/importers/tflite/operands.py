@@ -82,11 +82,11 @@ def check_ratios(op: Op) -> None:
             _ = op.multipliers
         case Sum():
             _ = op.rescale
-        case BatchMatmul() | Div() | ReduceSum():
+        case Div() | ReduceSum():
             _ = op.multiplier
         case Prelu():
             op.multipliers(Arithmetic.TFLITE)
-        case Mul() | Mean():
+        case BatchMatmul() | Mul() | Mean():
             op.multiplier(Arithmetic.TFLITE)
         case Softmax():
             _ = op.smallest_difference
