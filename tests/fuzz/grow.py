@@ -25,6 +25,8 @@ SIZES = (3, 1, 5, 7, 2, 4, 8, 9, 11, 13)
 CHANNELS = (8, 1, 3, 5, 7, 16, 9, 4, 2, 12, 15, 17, 24, 31, 32, 33, 48, 64)
 ZERO_POINTS = (0, -128, 127, 5, -31, -1, 100)
 MOST_MACS = 600_000
+FINEST, COARSEST = 2.0**-16, 2.0**10
+"""Scales: quantizers make none beyond these from the ranges that nets have."""
 FINER = 4
 """How often a scale is divided for a result that shows no differences: some never do, as x - x."""
 
@@ -158,7 +160,7 @@ class Grower:
             smaller += factor < 1
             if factor == 1 or smaller > FINER or not isinstance(op.y.type.quant, PerTensor):
                 break
-            quant = PerTensor(op.y.scale * factor, op.y.zero_point)
+            quant = PerTensor(bounded(op.y.scale * factor), op.y.zero_point)
             op, made = self.tried(cls, TensorType(shape, dtype, quant), fields)
         self.ops.append(op)
         self.samples[op.y] = made
@@ -195,7 +197,7 @@ class Grower:
         base = math.prod(v.scale for v in operands)
         ratio = self.choices.pick((1.0, 2.0, 0.5, 0.999, 1.001, 4.0, 0.25, 1.5, 0.37))
         scale = self.quant().scale if self.choices.one_in(4) else base * ratio
-        return PerTensor(scale, self.choices.pick(ZERO_POINTS))
+        return PerTensor(bounded(scale), self.choices.pick(ZERO_POINTS))
 
     def result_quant(self, cls: type[Op], x: Value, *others: Value) -> PerTensor:
         """By what the op declares of its quantization."""
@@ -229,6 +231,10 @@ class Grower:
         if len(real.shape) == 4 and self.choices.one_in(2):
             return self.put(Transpose, DType.FLOAT32, None, x=real, order=(0, 3, 1, 2))
         return real
+
+
+def bounded(scale: float) -> float:
+    return min(max(scale, FINEST), COARSEST)
 
 
 def too_small_or_large(made: Array) -> float:

@@ -97,7 +97,8 @@ def bounded(op: Op, x: Value, y: Value, low: int, high: int) -> list[Node]:
     made: list[Node] = []
     for number, (code, side, level) in enumerate(steps):
         result = y if number == len(steps) - 1 else Value(f"{op.name}/{side}", y.type)
-        bound = constant(f"{op.name}/{side}_bound", np.full(1, level, np.int8), y.quant)
+        # A bound of one axis would give a scalar result one, too.
+        bound = constant(f"{op.name}/{side}_bound", np.full(y.shape and (1,), level, np.int8), y.quant)
         made.append(Node(code, (x, bound), (result,), MaximumMinimumOptions()))
         x = result
     return made
