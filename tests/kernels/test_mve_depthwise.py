@@ -18,7 +18,8 @@ from pillion.ir.verdict import failures
 STRIPS = under_test(mve.STRIPS, depthwise=True)
 STRIPS_2 = under_test(mve.STRIPS_STRIDE_2, depthwise=True)
 WIDE = under_test(mve.WIDE, depthwise=True)
-VARIANTS = (STRIPS, STRIPS_2, WIDE)
+WIDE_3X3 = under_test(mve.WIDE_3X3, depthwise=True)
+VARIANTS = (STRIPS, STRIPS_2, WIDE, WIDE_3X3)
 ANY_KERNEL = ((1, 1), (3, 3), (3, 3), (5, 5), (2, 3), (1, 7), (7, 1), (2, 2))
 
 
@@ -69,12 +70,18 @@ def test_any_kernel(seed: int) -> None:
     check(WIDE, random_layers(WIDE, seed, ANY_KERNEL, CHANNELS))
 
 
-def test_every_number_of_channels() -> None:
+@pytest.mark.parametrize("seed", range(4))
+def test_3x3_wide(seed: int) -> None:
+    check(WIDE_3X3, filter(WIDE_3X3.takes, random_layers(WIDE_3X3, seed, ((3, 3),), CHANNELS)))
+
+
+@pytest.mark.parametrize("variant", [WIDE, WIDE_3X3], ids=lambda v: v.kernel)
+def test_every_number_of_channels(variant: Variant) -> None:
     rng = np.random.default_rng(3)
     layers = [
         layer(rng, geometry((3, 4), c, c, (3, 3)), depthwise=True, extreme=c % 2 == 0) for c in CHANNELS
     ]
-    check(WIDE, filter(WIDE.takes, layers))
+    check(variant, filter(variant.takes, layers))
 
 
 @pytest.mark.parametrize("variant", VARIANTS, ids=lambda v: v.kernel)
@@ -130,6 +137,8 @@ def depthwise(size: tuple[int, int], **geometry_of: tuple[int, int]) -> Geometry
         (STRIPS, ["row"], geometry((8, 5000), 16, 16, (3, 3))),
         (STRIPS_2, ["stride"], depthwise((16, 16))),
         (STRIPS_2, ["image"], depthwise((13, 13), stride=(2, 2))),
+        (WIDE_3X3, ["kernel"], depthwise((8, 8), kernel=(3, 2))),
+        (WIDE_3X3, ["dilation"], depthwise((8, 8), dilation=(2, 2))),
         (WIDE, ["multiplier"], geometry((16, 16), 4, 8, (3, 3))),
     ],
 )

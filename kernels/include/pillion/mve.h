@@ -126,6 +126,11 @@ typedef struct {
 void pillion_depthwise_any_s8_mve(const pillion_depthwise_any_s8_mve_params *p, const int8_t *x, int8_t *y,
                                      void *scratch);
 
+/* The same for a kernel of 3x3 without dilation; tap_count is 9. */
+typedef pillion_depthwise_any_s8_mve_params pillion_depthwise_3x3_wide_s8_mve_params;
+void pillion_depthwise_3x3_wide_s8_mve(const pillion_depthwise_3x3_wide_s8_mve_params *p, const int8_t *x, int8_t *y,
+                                       void *scratch);
+
 /* Fully connected. Reads up to 15 bytes beyond x. */
 typedef struct {
     int32_t rows, in_features, out_features;

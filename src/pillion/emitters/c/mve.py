@@ -151,12 +151,17 @@ STRIPS_STRIDE_2 = Variant(
     in_place=lambda g: True,
 )
 WIDE = Variant(
-    routine("depthwise_any"),
+    routine("depthwise_any", "wide"),
     mve_depthwise.depthwise_verdicts,
     mve_depthwise.depthwise_params,
     mve_depthwise.depthwise_scratch,
     overread_bytes=OVERREAD_BYTES,
     in_place=mve_depthwise.depthwise_in_place,
+)
+WIDE_3X3 = replace(
+    WIDE,
+    routine=routine("depthwise_3x3_wide", "wide"),
+    verdicts=mve_depthwise.depthwise_3x3_wide_verdicts,
 )
 
 LINEAR = routine("linear")
@@ -198,6 +203,7 @@ KERNELS: tuple[Kernel, ...] = (
     IM2COL.row("conv2d_im2col", Conv2d),
     STRIPS.row("depthwise_3x3", DepthwiseConv2d),
     STRIPS_STRIDE_2.row("depthwise_3x3_stride2", DepthwiseConv2d),
+    WIDE_3X3.row("depthwise_3x3_wide", DepthwiseConv2d),
     WIDE.row("depthwise_any", DepthwiseConv2d),
     kernel("linear", Linear, calls_linear, takes_linear, overread_bytes=OVERREAD_BYTES),
     *mve_elementwise.KERNELS,

@@ -240,6 +240,15 @@ def depthwise_verdicts(g: Geometry, sums: Sums) -> tuple[Verdict, ...]:
     )
 
 
+def depthwise_3x3_wide_verdicts(g: Geometry, sums: Sums) -> tuple[Verdict, ...]:
+    """What pillion_depthwise_3x3_wide_s8_mve needs."""
+    return (
+        Verdict("kernel", g.kernel == (3, 3), "3x3", "x".join(map(str, g.kernel))),
+        Verdict("dilation", g.dilation == (1, 1), "1", "x".join(map(str, g.dilation))),
+        *depthwise_verdicts(g, sums),
+    )
+
+
 def _odd_taps(sums: Sums) -> NDArray[np.int8]:
     """The weights, with one more of nothing where their number is even."""
     return np.pad(sums.weights, ((0, 0), (0, 1 - sums.weights.shape[1] % 2)))

@@ -1,0 +1,61 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * Depthwise convolution, 16 channels at a time, with any stride and padding.
+ *
+ * The input rows of some output rows are copied into scratch, padding included, 16 bytes to a pixel. Two taps are
+ * multiplied at a time: VMULLB and VMULLT widen to 16 bits, in which two products may be added (|w0| + |w1| <= 255), then
+ * to 32. The four vectors of sums are those of the channels {0 4 8 12}, {2 6 10 14}, {1 5 9 13}, {3 7 11 15}, so that
+ * narrowing into bottom and top halves restores the order. Where x has but one block of rows, y may be x. */
+#ifndef PILLION_MVE_WIDE_H
+#define PILLION_MVE_WIDE_H
+
+#include <stdint.h>
+
+#include "naked.h"
+#include "pillion/mve.h"
+
+/* 16 channels of some rows of outputs, as the loops read it. */
+typedef struct {
+    const int32_t *taps;          /* r2 */
+    const int32_t *constants;     /* r5 */
+    const int8_t *x;              /* r3 */
+    int32_t pairs;                /* r4 */
+    int8_t *y;                    /* r6 */
+    int32_t pixels, out_zp;       /* r7 r8 */
+    int32_t x_step, y_step;       /* r9 r10 */
+    int32_t lanes;                /* predicate of the channels that there are */
+    int32_t x_skip, rows;
+    int32_t relu, row_bytes;      /* not 0 where results below out_zp become out_zp; of a row of the plane */
+} pillion_mve_wide_state;
+
+/* All outputs of a state. */
+typedef void (*pillion_mve_wide_outputs)(const pillion_mve_wide_state *s);
+void pillion_mve_wide(const pillion_depthwise_any_s8_mve_params *p, const int8_t *x, int8_t *y, int8_t *scratch,
+                      pillion_mve_wide_outputs outputs);
+
+/* The products of a tap: bottom halves of q0 times q1 to q2, top halves to q3. */
+#define WIDEN_AND_ADD                \
+    "vmovlb.s16 q0, q2\n"            \
+    "vmovlt.s16 q2, q2\n"            \
+    "vmovlb.s16 q1, q3\n"            \
+    "vmovlt.s16 q3, q3\n"            \
+    "vadd.i32 q4, q4, q0\n"          \
+    "vadd.i32 q5, q5, q2\n"          \
+    "vadd.i32 q6, q6, q1\n"          \
+    "vadd.i32 q7, q7, q3\n"
+
+/* Results in q4 to q7, with the zero point r8, to the 16 channels at r6, as far as there are. */
+#define NARROW_AND_STORE             \
+    "vqmovnb.s32 q4, q4\n"           \
+    "vqmovnt.s32 q4, q5\n"           \
+    "vqmovnb.s32 q6, q6\n"           \
+    "vqmovnt.s32 q6, q7\n"           \
+    "vqadd.s16 q4, q4, r8\n"         \
+    "vqadd.s16 q6, q6, r8\n"         \
+    "vqmovnb.s16 q4, q4\n"           \
+    "vqmovnt.s16 q4, q6\n"           \
+    "vpst\n"                         \
+    "vstrbt.8 q4, [r6]\n"            \
+    "add r6, r10\n"                  \
+    "add r3, r9\n"
+
+#endif
