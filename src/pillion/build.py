@@ -122,6 +122,7 @@ def hush() -> None:
 def _from_torch(request: Request, progress: Progress | None, watch: Watch | None) -> Program:
     hush()
     from pillion.capture import load
+    from pillion.quantize import QatModule
 
     if not request.quantize:
         raise PillionError(
@@ -133,7 +134,7 @@ def _from_torch(request: Request, progress: Progress | None, watch: Watch | None
     source = load(request.model, input_size=request.input_size, weights=request.weights)
     return compile_for(
         request,
-        source.module if source.module is not None else source.exported,
+        source.module if isinstance(source.module, QatModule) else source.exported,
         source.example_inputs,
         source.name,
         calibrate=_calibration(request, source.example_inputs),
