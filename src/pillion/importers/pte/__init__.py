@@ -48,12 +48,9 @@ def _program(container: Container) -> ReadProgram:
     if record and record.is_whole:
         graph = recorded_graph(container, record.skeleton)
         return ReadProgram(graph, container.raw, record.core, True)
-    raise PillionError(
-        f"`{container.name}` is not as Pillion wrote it",
-        rule="the file carries the record of its graph, and is unchanged",
-        here="a changed file" if record else "a program of another compiler",
-        help="compile the model again",
-    )
+    from pillion.importers.pte.program import graph_of
+
+    return ReadProgram(graph_of(container), container.raw, record.core if record else None, False)
 
 
 def _content(path: Path) -> bytes:

@@ -1,0 +1,269 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The instructions of a program: arguments checked as they are read, and which tensor lies where in memory by then."""
+
+from __future__ import annotations
+
+import math
+from bisect import bisect_left, insort
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, TypeVar
+
+import numpy as np
+
+from pillion.errors import PillionError
+from pillion.importers.pte.tensor import Label, Tensor, View
+from pillion.ir.types import Array, DType, Pair, Shape
+from pillion.schemas import pte
+from pillion.schemas.flatbuffer import MalformedError
+from pillion.schemas.pte import ScalarType
+
+if TYPE_CHECKING:
+    from pillion.importers.pte.program import Reader
+
+MAX_RANK = 8
+MAX_ELEMENTS = 2**31 - 1
+DTYPES = {int(ScalarType[dtype.name]): dtype for dtype in DType}
+LONGEST_LIST = 64
+T = TypeVar("T")
+
+Place = tuple[int, int]
+"""Memory and offset; memory -1 is that of tensors which are not planned, by their numbers."""
+
+
+class Memory:
+    """The tensors that lie in memory. What is written over is gone."""
+
+    def __init__(self) -> None:
+        self.held: dict[Place, Tensor] = {}
+        self.begins: list[Place] = []
+
+    def write(self, place: Place, tensor: Tensor) -> None:
+        memory, begin = place
+        at = bisect_left(self.begins, place)
+        if at and self.end(self.begins[at - 1]) > begin and self.begins[at - 1][0] == memory:
+            at -= 1
+        end = (memory, begin + tensor.nbytes)
+        last = bisect_left(self.begins, end)
+        for gone in self.begins[at:last]:
+            del self.held[gone]
+        del self.begins[at:last]
+        insort(self.begins, place)
+        self.held[place] = tensor
+
+    def end(self, place: Place) -> int:
+        return place[1] + self.held[place].nbytes
+
+
+@dataclass(frozen=True)
+class Argument:
+    """A tensor of the program, as its table describes it."""
+
+    number: int
+    sizes: Shape
+    order: tuple[int, ...]
+    dtype: DType
+    held: pte.Tensor
+
+    @property
+    def nbytes(self) -> int:
+        return math.prod(self.sizes) * self.dtype.size_bytes
+
+    @property
+    def memory_shape(self) -> Shape:
+        return tuple(self.sizes[axis] for axis in self.order)
+
+    @property
+    def place(self) -> Place:
+        planned = self.held.allocation_info
+        return (-1, self.number) if planned is None else (planned.memory_id, planned.offset)
+
+
+def described(number: int, held: pte.Tensor) -> Argument:
+    """The table's entry, if it makes sense."""
+    sizes, order = tuple(held.sizes), tuple(held.dim_order)
+    if len(sizes) > MAX_RANK or any(size < 1 for size in sizes) or math.prod(sizes) > MAX_ELEMENTS:
+        raise MalformedError(
+            f"value {number}: sizes {sizes[:MAX_RANK]}; axes are at most {MAX_RANK}, none empty"
+        )
+    if sorted(order) != list(range(len(sizes))):
+        raise MalformedError(f"value {number}: {order[:MAX_RANK]} is no order of {len(sizes)} axes")
+    if held.scalar_type not in DTYPES:
+        kind = held.scalar_type
+        name = ScalarType(kind).name.lower() if kind in ScalarType._value2member_map_ else f"number {kind}"
+        raise PillionError(
+            f"value {number} of the program is of type {name}",
+            rule="tensors are int8, int32, uint8, int16, bool or float32",
+            here=f"sizes {list(sizes)}",
+            help="compile the model with Pillion, from PyTorch or .tflite",
+        )
+    return Argument(number, sizes, order, DTYPES[held.scalar_type], held)
+
+
+class Call:
+    """One kernel call. The last two arguments are both the result."""
+
+    def __init__(self, reader: Reader, operator: str, source: str, numbers: Sequence[int]) -> None:
+        self.reader, self.operator, self.source = reader, operator, source
+        self.numbers = numbers[:-2]
+        if len(numbers) < 2 or numbers[-1] != numbers[-2]:
+            raise MalformedError(f"{source}: the last two arguments are the result")
+        self.out = self.argument(numbers[-1])
+
+    def refuse(self, rule: str, here: object) -> PillionError:
+        return PillionError(
+            f"{self.operator} cannot be read",
+            rule=rule,
+            here=f"{here}  ({self.source})"[:400],
+            help="compile the model with Pillion, from PyTorch or .tflite",
+        )
+
+    # Arguments by their place in the operator's schema
+
+    def held(self, place: int, kind: type[T]) -> T:
+        if not 0 <= place < len(self.numbers):
+            raise self.refuse(f"there is an argument {place}", f"{len(self.numbers)} arguments")
+        held = self.reader.entry(self.numbers[place])
+        if not isinstance(held, kind):
+            raise self.refuse(f"argument {place} is of kind {kind.__name__}", type(held).__name__)
+        return held
+
+    def is_null(self, place: int) -> bool:
+        return isinstance(self.held(place, object), pte.Null)
+
+    def number(self, place: int) -> int:
+        return self.held(place, pte.Int).int_val
+
+    def level(self, place: int, sign: int = 1) -> int:
+        """A zero point or another int8 number."""
+        number = sign * self.number(place)
+        if not -128 <= number <= 127:
+            raise self.refuse(f"argument {place} stands for an int8 number", number)
+        return number
+
+    def bounds(self, low: int, high: int) -> dict[str, int]:
+        """The range of the result; where its ends cross, the upper one holds."""
+        least, most = (min(max(self.number(place), -128), 127) for place in (low, high))
+        return {"low": min(least, most), "high": most}
+
+    def real(self, place: int) -> float:
+        return self.held(place, pte.Double).double_val
+
+    def flag(self, place: int) -> bool:
+        return self.held(place, pte.Bool).bool_val
+
+    def integers(self, place: int, count: int | None = None) -> tuple[int, ...]:
+        """A list of numbers, which the program keeps as a list of values."""
+        items = self.held(place, pte.IntList).items
+        if len(items) > LONGEST_LIST or (count is not None and len(items) != count):
+            raise self.refuse(
+                f"argument {place} has {count or f'at most {LONGEST_LIST}'} numbers", len(items)
+            )
+        found = [self.reader.entry(item) for item in items]
+        if not all(isinstance(one, pte.Int) for one in found):
+            raise self.refuse(f"argument {place} is a list of integers", found[:4])
+        return tuple(one.int_val for one in found if isinstance(one, pte.Int))
+
+    def pair(self, place: int, least: int = 0) -> Pair:
+        first, second = self.integers(place, 2)
+        if not least <= min(first, second) <= max(first, second) < 2**16:
+            raise self.refuse(f"argument {place} is two numbers of at least {least}", (first, second))
+        return first, second
+
+    def multiplier(self, mantissa: int, shift: int) -> Pair:
+        m, s = self.number(mantissa), self.number(shift)
+        if not (-(2**31) <= m < 2**31 and -31 <= s <= 30):
+            raise self.refuse("multipliers have 32 bits, shifts are from -31 to 30", (m, s))
+        return m, s
+
+    # Tensors
+
+    def argument(self, number: int) -> Argument:
+        held = self.reader.entry(number)
+        if not isinstance(held, pte.Tensor):
+            raise self.refuse("operands and results are tensors", type(held).__name__)
+        return described(number, held)
+
+    def view(self, place: int) -> View:
+        self.held(place, pte.Tensor)
+        return self.seen(self.numbers[place])
+
+    def seen(self, number: int) -> View:
+        argument = self.argument(number)
+        return View(self.reader.read(argument, self.source), argument.sizes, argument.order)
+
+    def views(self, place: int) -> list[View]:
+        items = self.held(place, pte.TensorList).items
+        if not 0 < len(items) <= 1024:
+            raise self.refuse("a list of tensors has 1 to 1024", len(items))
+        return [self.seen(number) for number in items]
+
+    def shaped(self, tensor: Tensor, shape: Shape) -> Tensor:
+        return self.reader.shaped(tensor, shape, self.source)
+
+    def image(self, place: int) -> Tensor:
+        """An operand as an NHWC image."""
+        view = self.view(place)
+        if not view.is_image:
+            raise self.refuse(
+                f"argument {place} is an image whose channels lie last", (view.sizes, view.order)
+            )
+        return self.int8(self.shaped(view.tensor, view.image_shape))
+
+    def plain(self, place: int) -> Tensor:
+        """An operand that lies in memory as its sizes say."""
+        view = self.view(place)
+        if not view.is_contiguous:
+            raise self.refuse(
+                f"argument {place} is contiguous: the kernel takes it for that", (view.sizes, view.order)
+            )
+        return self.shaped(view.tensor, view.sizes)
+
+    def int8(self, tensor: Tensor) -> Tensor:
+        if tensor.dtype is not DType.INT8:
+            raise self.refuse("operands are int8", tensor.dtype.value)
+        return tensor
+
+    def constant(self, place: int, dtype: DType) -> Array:
+        """The data of a constant operand, by its sizes."""
+        tensor = self.plain(place)
+        if tensor.data is None or tensor.dtype is not dtype:
+            raise self.refuse(
+                f"argument {place} is a constant of {dtype.value}", (tensor.dtype.value, tensor.shape)
+            )
+        return tensor.data
+
+    def vector(self, place: int, count: int) -> Array:
+        """A constant vector of int32; zeros where the argument is left out."""
+        if self.is_null(place):
+            return np.zeros(count, np.int32)
+        data = self.constant(place, DType.INT32)
+        if data.size != count:
+            raise self.refuse(f"argument {place} has {count} elements", data.shape)
+        return data.reshape(count)
+
+    # Results
+
+    @property
+    def out_image(self) -> Shape:
+        out = View(Tensor("", (), self.out.dtype, Label()), self.out.sizes, self.out.order)
+        if not out.is_image:
+            raise self.refuse("the result is an image whose channels lie last", (out.sizes, out.order))
+        return out.image_shape
+
+    @property
+    def out_plain(self) -> Shape:
+        out = View(Tensor("", (), self.out.dtype, Label()), self.out.sizes, self.out.order)
+        if not out.is_contiguous:
+            raise self.refuse("the result is contiguous", (out.sizes, out.order))
+        return out.sizes
+
+    def make(self, shape: Shape, dtype: DType, label: Label | None = None) -> Tensor:
+        """The result, from now on in its place."""
+        if math.prod(shape) * dtype.size_bytes != self.out.nbytes or dtype is not self.out.dtype:
+            raise self.refuse(
+                f"the result is {dtype.value}{list(shape)}", f"{self.out.dtype.value}{list(self.out.sizes)}"
+            )
+        made = Tensor(f"t{self.out.number}", shape, dtype, label or Label())
+        self.reader.write(self.out, made)
+        return made

@@ -1,0 +1,207 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Kernels that only move elements."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+
+from pillion.importers.pte.calls import Call
+from pillion.importers.pte.steps import Same
+from pillion.importers.pte.tensor import Tensor
+from pillion.ir.types import DType, Shape
+from pillion.ops import Concat, Pad, Slice, Transpose
+
+MOST_AXES = 4
+"""Of the library's pad."""
+
+
+def _moved(call: Call, make: Any, x: Tensor, shape: Shape, **fields: Any) -> Tensor:
+    """A copy of a part of a tensor, or of all of it in another order."""
+    if x.is_constant:
+        raise call.refuse("what is moved is no constant", x.shape)
+    y = call.make(shape, x.dtype, x.label)
+    call.reader.add(Same(call.source, make, ("x",), (x,), y, fields))
+    return y
+
+
+def _axis(call: Call, place: int, rank: int) -> int:
+    axis = call.number(place)
+    if not -rank <= axis < rank:
+        raise call.refuse(f"argument {place} is an axis", f"{axis} of {rank}")
+    return axis % rank
+
+
+def same_bytes(call: Call) -> None:
+    """The kernel copies memory as it is."""
+    x = call.view(0).tensor
+    if x.is_constant:
+        raise call.refuse("what is copied is no constant", x.shape)
+    y = call.make(call.out.memory_shape, x.dtype, x.label)
+    call.reader.copy(x, y, call.source)
+
+
+def in_order(call: Call) -> None:
+    """The same tensor with its axes in another order in memory."""
+    view, out = call.view(0), call.out
+    if view.tensor.dtype is not out.dtype or view.sizes != out.sizes:
+        raise call.refuse(
+            "type and sizes stay", (view.tensor.dtype.value, out.dtype.value, view.sizes, out.sizes)
+        )
+    order = tuple(view.order.index(axis) for axis in out.order)
+    _moved(call, Transpose, view.tensor, out.memory_shape, order=order)
+
+
+def transpose(call: Call) -> None:
+    """The kernels take tensors for contiguous; that of the library always exchanges two axes."""
+    x, order = call.plain(0), call.integers(1)
+    rank = len(x.shape)
+    if not all(-rank <= axis < rank for axis in order):
+        raise call.refuse(f"an order of {rank} axes", order)
+    _transposed(call, x, tuple(axis % rank for axis in order))
+
+
+def transpose_two(call: Call) -> None:
+    x = call.plain(0)
+    order = list(range(len(x.shape)))
+    first, second = _axis(call, 1, len(order)), _axis(call, 2, len(order))
+    order[first], order[second] = second, first
+    _transposed(call, x, tuple(order))
+
+
+def _transposed(call: Call, x: Tensor, order: tuple[int, ...]) -> None:
+    if sorted(order) != list(range(len(x.shape))):
+        raise call.refuse(f"an order of {len(x.shape)} axes", order)
+    if order == (0, 1) and call.operator.startswith("cortex_m"):
+        raise call.refuse("two axes are always exchanged by this kernel", order)
+    shape = tuple(x.shape[axis] for axis in order)
+    if call.out_plain != shape:
+        raise call.refuse(f"the result has sizes {shape}", call.out_plain)
+    _moved(call, Transpose, x, shape, order=order)
+
+
+def pad(call: Call) -> None:
+    """Paddings are four, in the order of memory; a tensor of fewer axes has the last of them. A contiguous tensor with
+    sizes of 1 in the right places is taken for an image by the kernel, which then pads other axes."""
+    view = call.view(0)
+    rank = len(view.sizes)
+    mistaken = rank == MOST_AXES and view.order != (0, 2, 3, 1) and view.is_image
+    if not 1 <= rank <= MOST_AXES or mistaken or not (view.is_contiguous or view.is_image):
+        raise call.refuse(
+            "an image, or a contiguous tensor that is not mistaken for one", (view.sizes, view.order)
+        )
+    x = view.tensor
+    before, after = call.integers(1, MOST_AXES), call.integers(2, MOST_AXES)
+    if min(*before, *after) < 0 or any(before[:-rank]) or any(after[:-rank]):
+        raise call.refuse(f"paddings are of {rank} axes, none negative", (before, after))
+    _padded(call, call.int8(x), before[-rank:], after[-rank:], call.level(3))
+
+
+def constant_pad(call: Call) -> None:
+    """ATen's list begins with the last axis."""
+    x, listed = call.plain(0), call.integers(1)
+    rank = len(x.shape)
+    if len(listed) % 2 or len(listed) > 2 * rank or min(listed, default=0) < 0:
+        raise call.refuse(f"paddings of at most {rank} axes, none negative", listed)
+    before, after = [0] * rank, [0] * rank
+    for number in range(len(listed) // 2):
+        before[rank - 1 - number], after[rank - 1 - number] = listed[2 * number : 2 * number + 2]
+    is_real = x.dtype is DType.FLOAT32
+    _padded(call, x, tuple(before), tuple(after), call.real(2) if is_real else call.level(2))
+
+
+def _padded(call: Call, x: Tensor, before: tuple[int, ...], after: tuple[int, ...], value: float) -> None:
+    shape = tuple(b + size + a for b, size, a in zip(before, x.shape, after, strict=True))
+    _moved(call, Pad, x, shape, before=before, after=after, value=value)
+
+
+def cat(call: Call) -> None:
+    """The kernel takes all tensors for contiguous."""
+    views = call.views(0)
+    rank = len(call.out_plain)
+    if not all(view.is_contiguous and len(view.sizes) == rank for view in views) or not rank:
+        raise call.refuse(
+            f"all tensors are contiguous, of {rank} axes", [(v.sizes, v.order) for v in views[:4]]
+        )
+    xs = tuple(call.shaped(view.tensor, view.sizes) for view in views)
+    active = next((x for x in xs if not x.is_constant), None)
+    if active is None or len({x.dtype for x in xs}) > 1:
+        raise call.refuse("tensors of one type, not all constant", [x.dtype.value for x in xs[:4]])
+    for x in xs:
+        if not x.is_constant:
+            x.label.join(active.label)
+    axis = _axis(call, 1, rank)
+    y = call.make(call.out_plain, active.dtype, active.label)
+    call.reader.add(Same(call.source, Concat, ("xs",), xs, y, {"axis": axis}))
+
+
+def slice_copy(call: Call) -> None:
+    x = call.plain(0)
+    axis = _axis(call, 1, len(x.shape))
+    size, step = x.shape[axis], call.number(4)
+    begin = 0 if call.is_null(2) else call.number(2)
+    end = size if call.is_null(3) else call.number(3)
+    if step < 1:
+        raise call.refuse("steps are positive", step)
+    chosen = range(*slice(begin, end, step).indices(size))
+    if not chosen:
+        raise call.refuse("something is left", (begin, end, step))
+    _sliced(call, x, axis, chosen)
+
+
+def select(call: Call) -> None:
+    x = call.plain(0)
+    axis = _axis(call, 1, len(x.shape))
+    index = call.number(2)
+    if not -x.shape[axis] <= index < x.shape[axis]:
+        raise call.refuse("the index is inside the axis", (index, x.shape))
+    begin = index % x.shape[axis]
+    _sliced(call, x, axis, range(begin, begin + 1))
+
+
+def _sliced(call: Call, x: Tensor, axis: int, chosen: range) -> None:
+    shape = tuple(len(chosen) if a == axis else size for a, size in enumerate(x.shape))
+    begin = tuple(chosen.start if a == axis else 0 for a in range(len(shape)))
+    step = tuple(chosen.step if a == axis else 1 for a in range(len(shape)))
+    if math.prod(shape) != math.prod(call.out_plain):
+        raise call.refuse(f"the result has sizes {shape}", call.out_plain)
+    _moved(call, Slice, x, shape, begin=begin, step=step)
+
+
+def expand(call: Call) -> None:
+    """Repeated along axes of size 1: one after the other, as concatenations of the same."""
+    sizes, x = call.out_plain, call.plain(0)
+    shape = (1,) * (len(sizes) - len(x.shape)) + x.shape
+    if len(shape) != len(sizes) or any(s not in (1, d) for s, d in zip(shape, sizes, strict=True)):
+        raise call.refuse(f"sizes are 1 or those of the result, {sizes}", x.shape)
+    x = call.shaped(x, shape)
+    if x.data is not None:
+        _expanded_constant(call, x, sizes)
+        return
+    for axis in range(len(sizes)):
+        if x.shape[axis] != sizes[axis]:
+            x = _repeated(call, x, axis, sizes[axis])
+    y = call.make(sizes, x.dtype, x.label)
+    call.reader.copy(x, y, call.source)
+
+
+def _expanded_constant(call: Call, x: Tensor, sizes: Shape) -> None:
+    if math.prod(sizes) > MOST_CONSTANTS:
+        raise call.refuse(f"constants are repeated to at most {MOST_CONSTANTS} elements", sizes)
+    y = call.make(sizes, x.dtype)
+    y.data = np.ascontiguousarray(np.broadcast_to(x.data, sizes)) if x.data is not None else None
+
+
+MOST_CONSTANTS = 1 << 20
+MOST_REPEATS = 1024
+
+
+def _repeated(call: Call, x: Tensor, axis: int, count: int) -> Tensor:
+    if count > MOST_REPEATS:
+        raise call.refuse(f"an axis is repeated at most {MOST_REPEATS} times", count)
+    shape = tuple(count if a == axis else size for a, size in enumerate(x.shape))
+    y = Tensor(f"{x.name}_repeated", shape, x.dtype, x.label)
+    call.reader.add(Same(call.source, Concat, ("xs",), (x,) * count, y, {"axis": axis}))
+    return y

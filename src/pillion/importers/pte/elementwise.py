@@ -1,0 +1,252 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Kernels that go from element to element. What depends on one int8 tensor alone, however many calls it takes, becomes one
+table: hard-swish in ExecuTorch's form is a minimum and a product."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from pillion.importers.pte.calls import Call
+from pillion.importers.pte.scales import Ratios, SumRatios
+from pillion.importers.pte.steps import LEVELS, Lookup, Product, Same, Sum, ToInt8, ToReal
+from pillion.importers.pte.tensor import Table, Tensor, View
+from pillion.ir import numerics
+from pillion.ir.numerics import Arithmetic, Int64Array, Multiplier
+from pillion.ir.types import DType, PerTensor, Shape, TensorType, Value
+from pillion.ops import Dequantize, Maximum, Minimum, Mul, Quantize
+from pillion.ops.elementwise import ADD_LEFT_SHIFT
+from pillion.schemas.pte import ScalarType
+
+Numbers = Callable[[Int64Array, Int64Array], Any]
+
+
+def quantize(call: Call) -> None:
+    view = call.view(0)
+    quant = _border(call)
+    if view.tensor.dtype is not DType.FLOAT32:
+        raise call.refuse("what is quantized is float32", view.tensor.dtype.value)
+    real_of = view.tensor.real_of
+    if real_of is not None:
+        _function(call, real_of[0], _requantized(real_of[1], quant), quant)
+        return
+    y = _like(call, view.tensor, DType.INT8)
+    y.label.learn(quant.scale, quant.zero_point)
+    call.reader.add(ToInt8(call.source, view.tensor, y, quant))
+
+
+def dequantize(call: Call) -> None:
+    x, quant = call.int8(call.view(0).tensor), _border(call)
+    x.label.learn(quant.scale, quant.zero_point)
+    y = _like(call, x, DType.FLOAT32)
+    y.real_of = (x, quant)
+    call.reader.add(ToReal(call.source, x, y, quant))
+
+
+def _border(call: Call) -> PerTensor:
+    scale, bounds = float(np.float32(call.real(1))), (call.number(3), call.number(4))
+    if not 0 < scale < math.inf or bounds != (-128, 127) or call.number(5) != ScalarType.INT8:
+        raise call.refuse("int8 from -128 to 127, the scale is positive", (scale, *bounds, call.number(5)))
+    return PerTensor(scale, call.level(2))
+
+
+def _requantized(before: PerTensor, after: PerTensor) -> Table:
+    """Through float and back, for all levels."""
+    shape: Shape = (256,)
+    x, y = (Value("", TensorType(shape, DType.INT8, quant)) for quant in (before, after))
+    real = Value("", TensorType(shape, DType.FLOAT32))
+    floats = Dequantize(x=x, y=real).reference(Arithmetic.CMSIS_NN, LEVELS)
+    return Quantize(x=real, y=y).reference(Arithmetic.CMSIS_NN, floats).astype(np.int8)
+
+
+def _like(call: Call, x: Tensor, dtype: DType) -> Tensor:
+    """A result whose elements lie as those of the operand."""
+    return call.make(x.shape, dtype)
+
+
+# Functions of one tensor
+
+
+def _root(tensor: Tensor) -> tuple[Tensor, Table]:
+    """The tensor that another one is a function of: itself, if of none."""
+    if tensor.of is not None and tensor.table is not None:
+        return tensor.of, tensor.table
+    return tensor, LEVELS
+
+
+def _function(call: Call, x: Tensor, table: Table, quant: PerTensor | None = None) -> Tensor:
+    root, inner = _root(x)
+    if root.is_constant:
+        raise call.refuse("the operand is no constant", x.shape)
+    table = table[inner.astype(np.int64) + 128]
+    y = call.make(x.shape, DType.INT8)
+    y.of, y.table = root, table
+    if quant is not None:
+        y.label.learn(quant.scale, quant.zero_point)
+    call.reader.add(Lookup(call.source, call.shaped(root, x.shape), y, table))
+    return y
+
+
+def _as_function(call: Call, a: Tensor, b: Tensor, numbers: Numbers) -> Tensor | None:
+    """The result of an op of two operands that depends on one tensor alone; None if it does not."""
+    (first, first_table), (second, second_table) = _root(a), _root(b)
+    if a.data is not None and a.elements == 1 and b.data is None:
+        root, tables, shape = second, (np.full(256, a.data.ravel()[0]), second_table), b.shape
+    elif b.data is not None and b.elements == 1 and a.data is None:
+        root, tables, shape = first, (first_table, np.full(256, b.data.ravel()[0])), a.shape
+    elif first is second and a.shape == b.shape and a.data is None:
+        root, tables, shape = first, (first_table, second_table), a.shape
+    else:
+        return None
+    table = np.asarray(numbers(tables[0].astype(np.int64), tables[1].astype(np.int64))).astype(np.int8)
+    y = call.make(shape, DType.INT8)
+    y.of, y.table = root, table
+    call.reader.add(Lookup(call.source, call.shaped(root, shape), y, table))
+    return y
+
+
+def activation(call: Call) -> None:
+    x, table = call.int8(call.view(0).tensor), call.constant(1, DType.INT8)
+    if table.size != 256:
+        raise call.refuse("a table has 256 entries", table.shape)
+    _function(call, x, table.reshape(256).astype(np.int8))
+
+
+def clamp(call: Call) -> None:
+    bounds = (-128 if call.is_null(1) else call.number(1), 127 if call.is_null(2) else call.number(2))
+    _clamped(call, *bounds)
+
+
+def hardtanh(call: Call) -> None:
+    """On integers, the kernel takes the bounds for levels."""
+    low, high = call.real(1), call.real(2)
+    if not (math.isfinite(low) and math.isfinite(high)):
+        raise call.refuse("bounds are numbers", (low, high))
+    _clamped(call, math.trunc(low), math.trunc(high))
+
+
+def relu(call: Call) -> None:
+    _clamped(call, 0, 127)
+
+
+def _clamped(call: Call, low: int, high: int) -> None:
+    x = call.int8(call.view(0).tensor)
+    table = np.minimum(np.maximum(LEVELS, max(low, -128)), min(high, 127)).astype(np.int8)
+    _function(call, x, table).label.join(x.label)
+
+
+# Two operands
+
+
+def _pair(call: Call, first: int, second: int) -> tuple[Tensor, Tensor, Shape]:
+    """Equal shapes, or one operand has only the channels of the other, an image."""
+    a, b = call.view(first), call.view(second)
+    if a.sizes == b.sizes:
+        return a.tensor, call.shaped(b.tensor, a.tensor.shape), a.tensor.shape
+    for small, big in ((b, a), (a, b)):
+        if small.is_image and big.is_image and small.tensor.elements == small.sizes[1] == big.sizes[1]:
+            whole, channels = (
+                call.shaped(big.tensor, big.image_shape),
+                call.shaped(small.tensor, (small.sizes[1],)),
+            )
+            return (whole, channels, whole.shape) if big is a else (channels, whole, whole.shape)
+    scalar = next((v for v in (a, b) if v.tensor.is_constant and v.tensor.elements == 1), None)
+    if scalar is not None:
+        other = b if scalar is a else a
+        return a.tensor, b.tensor, other.tensor.shape
+    raise call.refuse(
+        "shapes are equal, or one operand has only the channels of the other", (a.sizes, b.sizes)
+    )
+
+
+def add(call: Call) -> None:
+    a, b, shape = _pair(call, 0, 4)
+    call.int8(a), call.int8(b)
+    zeros = (call.level(1), call.level(5), call.level(8))
+    first, second, out = (Multiplier(*call.multiplier(i, i + 1)) for i in (2, 6, 9))
+    bounds = call.bounds(11, 12)
+
+    def numbers(x: Int64Array, y: Int64Array) -> Any:
+        parts = (
+            numerics.requantize((q - zero) << ADD_LEFT_SHIFT, m.mantissa, m.shift)
+            for q, zero, m in ((x, zeros[0], first), (y, zeros[1], second))
+        )
+        total = numerics.requantize(sum(parts), out.mantissa, out.shift)
+        return numerics.saturate(total + zeros[2], bounds["low"], bounds["high"])
+
+    made = _as_function(call, a, b, numbers)
+    y = made or call.make(shape, DType.INT8)
+    for tensor, zero in zip((a, b, y), zeros, strict=True):
+        tensor.label.learn(zero_point=zero)
+    if made is None:
+        call.reader.add(Sum(call.source, a, b, y, zeros, SumRatios(first, second, out), bounds))
+
+
+def mul(call: Call) -> None:
+    a, b, shape = _pair(call, 0, 2)
+    call.int8(a), call.int8(b)
+    plain = (call.number(1), call.number(3))
+    m = call.multiplier(5, 6)
+    out_zero = call.level(4)
+
+    def numbers(x: Int64Array, y: Int64Array) -> Any:
+        product = numerics.requantize((x - plain[0]) * (y - plain[1]), *m)
+        return numerics.saturate(product + out_zero, -128, 127)
+
+    made = _as_function(call, a, b, numbers) if max(map(abs, plain)) < 2**15 else None
+    if made is not None:
+        made.label.learn(zero_point=out_zero)
+        return
+    zeros = (call.level(1), call.level(3))
+    y = call.make(shape, DType.INT8)
+    for tensor, zero in zip((a, b, y), (*zeros, out_zero), strict=True):
+        tensor.label.learn(zero_point=zero)
+    call.reader.add(
+        Product(
+            call.source,
+            a,
+            y,
+            (zeros[0], out_zero),
+            Ratios(*m),
+            make=Mul,
+            other=b,
+            other_zero_point=zeros[1],
+        )
+    )
+
+
+def minimum(call: Call) -> None:
+    _extremum(call, Minimum, np.minimum)
+
+
+def maximum(call: Call) -> None:
+    _extremum(call, Maximum, np.maximum)
+
+
+def _extremum(call: Call, make: Any, numbers: Numbers) -> None:
+    first, second = call.view(0), call.view(1)
+    a, b, shape = _extremum_operands(call, first, second)
+    call.int8(a), call.int8(b)
+    made = _as_function(call, a, b, numbers)
+    for tensor in (b, *((made,) if made else ())):
+        if not tensor.is_constant:
+            tensor.label.join(a.label if not a.is_constant else tensor.label)
+    if made is None:
+        if a.is_constant and b.is_constant:
+            raise call.refuse("an operand is no constant", (a.shape, b.shape))
+        y = call.make(shape, DType.INT8, b.label if a.is_constant else a.label)
+        call.reader.add(Same(call.source, make, ("a", "b"), (a, b), y))
+
+
+def _extremum_operands(call: Call, first: View, second: View) -> tuple[Tensor, Tensor, Shape]:
+    """The kernel repeats operands by their logical sizes, as if they were contiguous."""
+    if first.sizes == second.sizes or 1 in (first.tensor.elements, second.tensor.elements):
+        a, b = first.tensor, second.tensor
+        if a.elements == b.elements:
+            return a, call.shaped(b, a.shape), a.shape
+        return a, b, (a if a.elements > b.elements else b).shape
+    a, b = call.plain(0), call.plain(1)
+    return a, b, call.out_plain

@@ -1,0 +1,243 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Any program of known kernel calls: what each call means for the bytes in memory is what the graph computes.
+
+The program says where bytes lie, and hands multipliers to kernels; names and scales it does not have. Names are made up,
+scales are found such that the graph has exactly these multipliers."""
+
+from __future__ import annotations
+
+from collections import Counter, deque
+from collections.abc import Sequence
+
+from pillion.errors import PillionError
+from pillion.importers.pte.calls import Argument, Call, Memory, described
+from pillion.importers.pte.container import Container
+from pillion.importers.pte.delegate import read_payload
+from pillion.importers.pte.steps import Delegated, Output, Same, Step
+from pillion.importers.pte.table import TABLE
+from pillion.importers.pte.tensor import Label, Tensor
+from pillion.ir.graph import Graph
+from pillion.ir.types import DType, Shape
+from pillion.ir.verify import verify
+from pillion.ops import Reshape
+from pillion.schemas import pte
+from pillion.schemas.flatbuffer import MalformedError, Table
+
+NPU_BACKEND = "NeutronBackend"
+MOST_STEPS = 20_000
+"""Far more than any model for these chips has."""
+
+
+def graph_of(container: Container) -> Graph:
+    """The graph of a program, by its kernel calls."""
+    refuse_unknown(container)
+    reader = Reader(container)
+    inputs = [reader.input(number, i) for i, number in enumerate(container.plan.inputs)]
+    for number, instruction in enumerate(container.plan.chains[0].instructions):
+        reader.run(number, instruction.instr_args)
+    outputs = [reader.output(number) for number in container.plan.outputs]
+    try:
+        return reader.graph(inputs, outputs)
+    except (ValueError, LookupError, ArithmeticError) as error:
+        raise MalformedError(f"its calls make no sense together: {error}") from None
+
+
+def refuse_unknown(container: Container) -> None:
+    """All that has no reading, at once."""
+    plan = container.plan
+    unknown: Counter[str] = Counter()
+    for instruction in plan.chains[0].instructions:
+        match instruction.instr_args:
+            case pte.KernelCall(op_index=index):
+                name = operator_name(container, index)
+                unknown[name] += name not in TABLE
+            case pte.DelegateCall(delegate_index=index):
+                name = container.delegate(index).id
+                unknown[f"delegate {name}"] += name != NPU_BACKEND
+            case other:
+                unknown[type(other).__name__ if other else "an instruction of no known kind"] += 1
+    found = [f"{name[:100]}, {count} times" for name, count in unknown.items() if count]
+    if found:
+        more = f"\nand {len(found) - 40} more" if len(found) > 40 else ""
+        raise PillionError(
+            f"`{container.name}` has {len(found)} kind{'s' * (len(found) > 1)} of instruction that cannot be read",
+            rule="int8 kernels of the cortex_m library, and copies of ATen's, one after the other",
+            here="\n".join(found[:40]) + more,
+            help="compile the model with Pillion, from PyTorch or .tflite; it says what keeps an op in float",
+        )
+
+
+def operator_name(container: Container, index: int) -> str:
+    operators = container.plan.operators
+    if not 0 <= index < len(operators):
+        raise MalformedError(f"operator {index} of {len(operators)}")
+    return f"{operators[index].name}.{operators[index].overload}"
+
+
+class Reader:
+    """Runs through the instructions and notes what each does."""
+
+    def __init__(self, container: Container) -> None:
+        self.container = container
+        self.values = container.plan.values
+        self.memory = Memory()
+        self.constants: dict[int, Tensor] = {}
+        self.reshaped: dict[tuple[Tensor, Shape], Tensor] = {}
+        self.steps: list[Step] = []
+
+    # What the program holds
+
+    def entry(self, number: int) -> Table:
+        if not 0 <= number < len(self.values):
+            raise MalformedError(f"value {number} of {len(self.values)}")
+        held = self.values[number].val
+        if held is None:
+            raise MalformedError(f"value {number} is of no known kind")
+        return held
+
+    def border(self, number: int) -> Argument:
+        held = self.entry(number)
+        if not isinstance(held, pte.Tensor):
+            raise MalformedError("inputs and outputs are tensors")
+        return described(number, held)
+
+    def input(self, number: int, index: int) -> Tensor:
+        argument = self.border(number)
+        if argument.held.data_buffer_idx or argument.dtype not in (DType.FLOAT32, DType.INT8):
+            raise MalformedError(
+                f"input {index} is a {argument.dtype.value} constant, or neither float32 nor int8"
+            )
+        made = Tensor(f"input{index}", argument.memory_shape, argument.dtype, Label())
+        self.write(argument, made)
+        return made
+
+    def output(self, number: int) -> Tensor:
+        argument = self.border(number)
+        found = self.read(argument, "an output")
+        if found.is_constant:
+            raise MalformedError("an output is a constant")
+        return self.shaped(found, argument.memory_shape, "output")
+
+    # Memory
+
+    def write(self, argument: Argument, tensor: Tensor) -> None:
+        if argument.held.data_buffer_idx:
+            raise MalformedError(f"value {argument.number} is written, and a constant")
+        self.memory.write(argument.place, tensor)
+
+    def read(self, argument: Argument, source: str) -> Tensor:
+        """What lies where a tensor of the program is, in the shape that it has in memory."""
+        if argument.held.data_buffer_idx:
+            return self.constant(argument)
+        found = self.memory.held.get(argument.place)
+        if found is None or found.nbytes != argument.nbytes or found.dtype is not argument.dtype:
+            raise PillionError(
+                f"value {argument.number} of `{self.container.name}` is read before it is made",
+                rule="what a call reads is a whole tensor that an earlier call has written",
+                here=f"{source}: {argument.dtype.value}{list(argument.sizes)}, memory {argument.place[0]}, "
+                f"offset {argument.place[1]}",
+                help="export the model again; programs that keep state between runs cannot be read",
+            )
+        return self.shaped(found, argument.memory_shape, source)
+
+    def constant(self, argument: Argument) -> Tensor:
+        if argument.number not in self.constants:
+            if argument.held.allocation_info is not None:
+                raise MalformedError(f"value {argument.number} is a constant, and planned")
+            raw = self.container.constant(argument.held.data_buffer_idx, argument.nbytes)
+            dtype = argument.dtype.numpy
+            data = raw.view(dtype.newbyteorder("<")).astype(dtype, copy=False).reshape(argument.memory_shape)
+            name = f"c{argument.held.data_buffer_idx}"
+            self.constants[argument.number] = Tensor(name, data.shape, argument.dtype, Label(), data)
+        return self.constants[argument.number]
+
+    def shaped(self, tensor: Tensor, shape: Shape, source: str) -> Tensor:
+        """The same bytes under another shape."""
+        if tensor.shape == shape:
+            return tensor
+        key = (tensor, shape)
+        if key not in self.reshaped:
+            data = None if tensor.data is None else tensor.data.reshape(shape)
+            made = Tensor(tensor.name, shape, tensor.dtype, tensor.label, data)
+            if data is None:
+                self.add(Same(source, Reshape, ("x",), (tensor,), made))
+            self.reshaped[key] = made
+        return self.reshaped[key]
+
+    def copy(self, x: Tensor, y: Tensor, source: str) -> None:
+        """A tensor that has the bytes of another one, as a reshape, which costs nothing."""
+        self.add(Same(source, Reshape, ("x",), (x,), y))
+
+    def add(self, step: Step) -> None:
+        if len(self.steps) >= MOST_STEPS:
+            raise MalformedError(f"it has more than {MOST_STEPS} steps")
+        if isinstance(step, Same) and all(x.is_constant for x in step.xs):
+            raise MalformedError(f"{step.source} has only constant operands")
+        self.steps.append(step)
+
+    # Instructions
+
+    def run(self, number: int, instruction: Table | None) -> None:
+        if isinstance(instruction, pte.DelegateCall):
+            self.delegate(f"instruction {number}, delegate", instruction)
+        elif isinstance(instruction, pte.KernelCall):
+            name = operator_name(self.container, instruction.op_index)
+            call = Call(self, name, f"instruction {number}, {name}", instruction.args)
+            TABLE[name](call)
+
+    def delegate(self, source: str, call: pte.DelegateCall) -> None:
+        """An NPU segment: inputs, then outputs, all contiguous."""
+        body = read_payload(self.container.payload(self.container.delegate(call.delegate_index)))
+        wanted = (*body.inputs, *body.outputs)
+        arguments = [self.border(number) for number in call.args]
+        if [(a.nbytes, a.dtype) for a in arguments] != [(v.type.size_bytes, v.dtype) for v in wanted]:
+            raise MalformedError(f"{source}: it is handed {len(arguments)} tensors, not those of the segment")
+        count = len(body.inputs)
+        xs = [
+            self.shaped(self.read(argument, source), value.shape, source)
+            for argument, value in zip(arguments[:count], body.inputs, strict=True)
+        ]
+        ys = [
+            Tensor(f"t{a.number}", v.shape, v.dtype, Label())
+            for a, v in zip(arguments[count:], body.outputs, strict=True)
+        ]
+        for tensor, value in zip((*xs, *ys), wanted, strict=True):
+            if value.is_quantized:
+                tensor.label.learn(value.scale, value.zero_point)
+        for argument, tensor in zip(arguments[count:], ys, strict=True):
+            self.write(argument, tensor)
+        self.add(Delegated(source, tuple(xs), tuple(ys), body))
+
+    # The graph
+
+    def graph(self, inputs: Sequence[Tensor], outputs: Sequence[Tensor]) -> Graph:
+        self.solve()
+        out = Output()
+        taken = tuple(out.new(x, x.quant if x.dtype is DType.INT8 else None) for x in inputs)
+        for step in self.steps:
+            step.emit(out)
+        made = Graph(self.container.name, taken, tuple(out.ops), tuple(out.values[y] for y in outputs))
+        return verify(made.without_dead_ops())
+
+    def solve(self) -> None:
+        """What is known is passed on first; what is left open is chosen in running order."""
+        users: dict[Label, list[Step]] = {}
+        for step in self.steps:
+            for label in step.labels:
+                users.setdefault(label.root, []).append(step)
+        spread(self.steps, users)
+        for step in self.steps:
+            step.solve()
+            spread([user for label in step.labels for user in users.get(label.root, [])], users)
+
+
+def spread(begin: Sequence[Step], users: dict[Label, list[Step]]) -> None:
+    """Lets steps learn from one another until none has anything new."""
+    waiting = deque(dict.fromkeys(begin))
+    while waiting:
+        step = waiting.popleft()
+        if step.learn():
+            waiting.extend(user for label in step.labels for user in users.get(label.root, []))
+
+
+__all__ = ["graph_of"]

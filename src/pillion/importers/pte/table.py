@@ -1,0 +1,48 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Every kernel of a program that Pillion reads."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+
+from pillion.importers.pte import copies, elementwise, windows
+from pillion.importers.pte.calls import Call
+
+Row = Callable[[Call], None]
+
+TABLE: Mapping[str, Row] = {
+    "cortex_m::quantize_per_tensor.out": elementwise.quantize,
+    "cortex_m::dequantize_per_tensor.out": elementwise.dequantize,
+    "cortex_m::quantized_add.out": elementwise.add,
+    "cortex_m::quantized_mul.out": elementwise.mul,
+    "cortex_m::quantized_activation.out": elementwise.activation,
+    "cortex_m::minimum.out": elementwise.minimum,
+    "cortex_m::maximum.out": elementwise.maximum,
+    "aten::clamp.out": elementwise.clamp,
+    "aten::hardtanh.out": elementwise.hardtanh,
+    "aten::relu.out": elementwise.relu,
+    "cortex_m::quantized_conv2d.out": windows.conv2d,
+    "cortex_m::quantized_depthwise_conv2d.out": windows.depthwise_conv2d,
+    "cortex_m::quantized_transpose_conv2d.out": windows.transpose_conv2d,
+    "cortex_m::quantized_linear.out": windows.linear,
+    "cortex_m::quantized_batch_matmul.out": windows.batch_matmul,
+    "cortex_m::quantized_avg_pool2d.out": windows.avg_pool2d,
+    "cortex_m::quantized_max_pool2d.out": windows.max_pool2d,
+    "cortex_m::softmax.out": windows.softmax,
+    "cortex_m::transpose.out": copies.transpose,
+    "cortex_m::pad.out": copies.pad,
+    "aten::permute_copy.out": copies.transpose,
+    "aten::transpose_copy.int_out": copies.transpose_two,
+    "aten::constant_pad_nd.out": copies.constant_pad,
+    "aten::cat.out": copies.cat,
+    "aten::slice_copy.Tensor_out": copies.slice_copy,
+    "aten::select_copy.int_out": copies.select,
+    "aten::expand_copy.out": copies.expand,
+    "aten::view_copy.out": copies.same_bytes,
+    "aten::clone.out": copies.same_bytes,
+    "aten::squeeze_copy.dims_out": copies.same_bytes,
+    "aten::unsqueeze_copy.out": copies.same_bytes,
+    "dim_order_ops::_clone_dim_order.out": copies.in_order,
+    "dim_order_ops::_to_dim_order_copy.out": copies.in_order,
+}
+"""By name and overload."""

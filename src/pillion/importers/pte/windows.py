@@ -1,0 +1,231 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Kernels over windows, and products: convolutions, linear, pools, softmax."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from pillion.importers.pte.calls import Call
+from pillion.importers.pte.scales import Ratios
+from pillion.importers.pte.steps import Probabilities, Product, Same, Weighted
+from pillion.importers.pte.tensor import Tensor
+from pillion.ir.numerics import INT32_MAX
+from pillion.ir.types import Array, DType, Pair, PerTensor, Shape, Sides
+from pillion.ops import (
+    AvgPool2d,
+    BatchMatmul,
+    Conv2d,
+    DepthwiseConv2d,
+    Linear,
+    MaxPool2d,
+    TransposeConv2d,
+)
+from pillion.ops.conv import output_size
+from pillion.ops.softmax import INPUT_BITS, OUTPUT
+
+
+def sides(call: Call, before: Pair, x: Shape, y: Shape, kernel: Pair, stride: Pair, dilation: Pair) -> Sides:
+    """Padding on all sides: the kernels are told that above and to the left, the size of the result says the rest."""
+    after: list[int] = []
+    for axis in (0, 1):
+        size, wanted = x[1 + axis], y[1 + axis]
+        window = (kernel[axis], stride[axis], dilation[axis])
+        if output_size(size, *window, 2 * before[axis]) == wanted:
+            after.append(before[axis])
+            continue
+        extent = dilation[axis] * (kernel[axis] - 1) + 1
+        after.append((wanted - 1) * stride[axis] + extent - size - before[axis])
+    if min(after) < 0 or max(after) > 2**16:
+        raise call.refuse("windows reach the end of the image", f"image {x}, window {kernel}, result {y}")
+    return (*before, after[0], after[1])
+
+
+def four_axes(call: Call, place: int) -> Array:
+    """Weights."""
+    data = call.constant(place, DType.INT8)
+    if data.ndim != 4:
+        raise call.refuse(f"argument {place} has four axes", data.shape)
+    return data
+
+
+def conv2d(call: Call) -> None:
+    x, weights = call.image(0), four_axes(call, 1)
+    if x.shape[3] % weights.shape[3]:
+        raise call.refuse("weights are [out, h, w, in / groups]", (weights.shape, x.shape))
+    groups = x.shape[3] // weights.shape[3]
+    _convolution(call, Conv2d, x, weights, 0, 0, {"groups": groups})
+
+
+def depthwise_conv2d(call: Call) -> None:
+    x, weights = call.image(0), four_axes(call, 1)
+    if x.shape[0] != 1 or weights.shape[3] != x.shape[3] * call.number(6):
+        raise call.refuse("one image; weights are [1, h, w, in * multiplier]", (x.shape, weights.shape))
+    _convolution(call, DepthwiseConv2d, x, weights, 3, 1, {})
+
+
+def _convolution(
+    call: Call, make: Any, x: Tensor, weights: Array, axis: int, more: int, fields: dict[str, Any]
+) -> None:
+    """`more` arguments stand before the input offset than for a regular convolution."""
+    stride, before, dilation = call.pair(3, 1), call.pair(4), call.pair(5, 1)
+    kernel, shape = (weights.shape[1], weights.shape[2]), call.out_image
+    padding = sides(call, before, x.shape, shape, kernel, stride, dilation)
+    fields = {**fields, "stride": stride, "dilation": dilation, "padding": padding}
+    _weighted(call, make, x, weights, axis, 6 + more, fields)
+
+
+def transpose_conv2d(call: Call) -> None:
+    x, weights = call.image(0), four_axes(call, 1)
+    stride, (top, left), dilation = call.pair(3, 1), call.pair(4), call.pair(6, 1)
+    if call.pair(5) != (0, 0) or dilation != (1, 1):
+        raise call.refuse("no output padding, no dilation", (call.pair(5), dilation))
+    fields = {"stride": stride, "padding": (top, left, top, left)}
+    _weighted(call, TransposeConv2d, x, weights, 0, 7, fields)
+
+
+def _weighted(
+    call: Call, make: Any, x: Tensor, weights: Array, axis: int, first: int, fields: dict[str, Any]
+) -> None:
+    """Offsets, multipliers and bounds stand from argument `first` on."""
+    count = weights.shape[axis]
+    zeros = (call.level(first, -1), call.level(first + 1))
+    ratios = Ratios(call.vector(first + 2, count), call.vector(first + 3, count))
+    bias, bounds = call.vector(2, count), call.bounds(first + 4, first + 5)
+    y = _made(call, x, call.out_image, zeros)
+    call.reader.add(
+        Weighted(
+            call.source,
+            x,
+            y,
+            zeros,
+            ratios,
+            make=make,
+            weights=weights,
+            bias=bias,
+            axis=axis,
+            fields={**fields, **bounds},
+        )
+    )
+
+
+def _made(call: Call, x: Tensor, shape: Shape, zeros: Pair) -> Tensor:
+    """The result of an op with zero points of its own."""
+    x.label.learn(zero_point=zeros[0])
+    y = call.make(shape, DType.INT8)
+    y.label.learn(zero_point=zeros[1])
+    return y
+
+
+def linear(call: Call) -> None:
+    weights = call.constant(1, DType.INT8)
+    x = call.int8(call.plain(0))
+    if weights.ndim != 2 or x.elements % weights.shape[1] or call.number(5):
+        raise call.refuse("weights are [out, in] with zero point 0", (weights.shape, x.shape, call.number(5)))
+    out, features = weights.shape
+    x = call.shaped(x, (*x.shape[:-1], features) if x.shape and x.shape[-1] == features else (-1, features))
+    zeros = (call.level(4, -1), call.level(6))
+    ratios = Ratios(call.integers(7)[:1], call.integers(8)[:1])
+    bias, bounds = _linear_bias(call, weights, zeros[0]), call.bounds(10, 9)
+    y = _made(call, x, (*x.shape[:-1], out), zeros)
+    call.reader.add(
+        Weighted(
+            call.source,
+            x,
+            y,
+            zeros,
+            ratios,
+            make=Linear,
+            weights=weights,
+            bias=bias,
+            axis=None,
+            fields=bounds,
+        )
+    )
+
+
+def _linear_bias(call: Call, weights: Array, zero_point: int) -> Array:
+    """Some cores are given the bias, others the bias with the zero point's share added."""
+    count = len(weights)
+    if call.is_null(3):
+        return call.vector(2, count)
+    if not call.is_null(2):
+        raise call.refuse("bias or kernel_sum, not both", "both")
+    sums = call.vector(3, count).astype(np.int64) + zero_point * weights.astype(np.int64).sum(axis=1)
+    if np.abs(sums).max(initial=0) > INT32_MAX:
+        raise call.refuse("biases have 32 bits", int(np.abs(sums).max()))
+    return sums.astype(np.int32)
+
+
+def batch_matmul(call: Call) -> None:
+    a, b = call.int8(call.plain(0)), call.int8(call.plain(2))
+    zeros = (call.level(1, -1), call.level(3, -1), call.level(4))
+    ratios = Ratios(*call.multiplier(5, 6))
+    b.label.learn(zero_point=zeros[1])
+    y = _made(call, a, call.out_plain, (zeros[0], zeros[2]))
+    call.reader.add(
+        Product(
+            call.source,
+            a,
+            y,
+            (zeros[0], zeros[2]),
+            ratios,
+            make=BatchMatmul,
+            other=b,
+            other_zero_point=zeros[1],
+            fields={"adj_x": False, "adj_y": True},
+        )
+    )
+
+
+def avg_pool2d(call: Call) -> None:
+    """Newer runtimes have one argument more. The kernel looks at neither zero point nor multiplier; ExecuTorch's own flow
+    writes the scale there."""
+    modes = len(call.numbers) - 8
+    zero_point, (mantissa, shift) = call.level(4 + modes), call.multiplier(5 + modes, 6 + modes)
+    if (mantissa, shift) != (2**30, 1) and mantissa > 0:
+        scale = float(np.ldexp(float(mantissa), shift - 31))
+        if scale == float(np.float32(scale)):
+            call.image(0).label.learn(scale, zero_point)
+    _pool(call, AvgPool2d, {})
+
+
+def max_pool2d(call: Call) -> None:
+    if call.pair(4, 1) != (1, 1) or call.flag(5) or call.level(6) != call.level(7):
+        raise call.refuse("no dilation, no ceil mode, one zero point", call.integers(4))
+    call.image(0).label.learn(zero_point=call.level(6))
+    _pool(call, MaxPool2d, call.bounds(8, 9))
+
+
+def _pool(call: Call, make: Any, fields: dict[str, Any]) -> None:
+    x, shape = call.image(0), call.out_image
+    kernel, stride, before = call.pair(1, 1), call.pair(2, 1), call.pair(3)
+    padding = sides(call, before, x.shape, shape, kernel, stride, (1, 1))
+    y = call.make(shape, DType.INT8, x.label)
+    geometry = {"kernel": kernel, "stride": stride, "padding": padding}
+    call.reader.add(Same(call.source, make, ("x",), (x,), y, {**geometry, **fields}))
+
+
+def softmax(call: Call) -> None:
+    x = call.int8(call.plain(0))
+    mantissa, shift = call.multiplier(4, 5)
+    if not x.shape or call.number(1) not in (-1, len(x.shape) - 1) or call.number(3) != OUTPUT.zero_point:
+        raise call.refuse(
+            "softmax is over the last axis, its zero point -128", (call.number(1), call.number(3))
+        )
+    scale = (
+        float(np.ldexp(float(mantissa), shift - 62 + INPUT_BITS)) if mantissa < INT32_MAX else 2.0**INPUT_BITS
+    )
+    if not 0 < scale < np.inf:
+        raise call.refuse("multipliers are positive", (mantissa, shift))
+    quant = PerTensor(scale, call.level(2))
+    x.label.learn(quant.scale, quant.zero_point)
+    y = call.make(call.out_plain, DType.INT8)
+    y.label.learn(OUTPUT.scale, OUTPUT.zero_point)
+    step = Probabilities(call.source, x, y, quant, OUTPUT)
+    if step.numbers != (mantissa, shift, call.number(6)):
+        raise call.refuse(
+            f"multiplier, shift and smallest difference are {step.numbers}", (mantissa, shift, call.number(6))
+        )
+    call.reader.add(step)
