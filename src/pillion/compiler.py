@@ -30,6 +30,8 @@ from pillion.targets import Target, find_target
 if TYPE_CHECKING:
     import torch
 
+    from pillion.quantize import FloatOp
+
 Inputs = Sequence["torch.Tensor"]
 Watch = Callable[[str, Graph], None]
 Progress = Callable[[int, int | None], None]
@@ -58,13 +60,16 @@ def compile(
 
     chip = find_target(target)
     inputs, wishes = tuple(example_inputs), chip.quantization
+    name = name or (model.name if isinstance(model, QatModule) else type(model).__name__.lower())
+
+    def refuse(ops: Sequence[FloatOp]) -> None:
+        refuse_float(name, [(op.op, op.source, op.reason) for op in ops])
+
     if isinstance(model, QatModule):
-        name = name or model.name
         quantized = finish_training(model, inputs, calibrate, progress, wishes)
+        refuse(quantized.float_ops)
     else:
-        quantized = ptq(model, inputs, calibrate, progress, wishes)
-    name = name or type(model).__name__.lower()
-    refuse_float(name, [(op.op, op.source, op.reason) for op in quantized.float_ops])
+        quantized = ptq(model, inputs, calibrate, progress, wishes, refuse)
     graph = import_program(quantized.graph_module, name, nhwc=io_layout == "nhwc")
     return finish(graph, chip, io_dtype, placement, watch, optimize)
 

@@ -27,6 +27,14 @@ class Sorts(Net):
     def forward(self, x):
         return torch.sort(self.conv(x))[0]
 
+class Depends(Net):
+    def forward(self, x):
+        return x if x.sum() > 0 else -x
+
+class Nothing(Net):
+    def forward(self, x):
+        return self.conv(x), None
+
 def number():
     return 3
 
@@ -64,6 +72,8 @@ WRONG = {
     "factory_fails": (("compile", "-m", "net.py:fails", *BOTH), "no weights here"),
     "no_example_inputs": (("compile", "-m", "no_inputs.py:Net", *BOTH), "example_inputs"),
     "operator_without_integer_form": (("compile", "-m", "net.py:Sorts", *BOTH), "sort"),
+    "control_flow_on_values": (("compile", "-m", "net.py:Depends", *BOTH), "net.py:21"),
+    "result_that_is_no_tensor": (("compile", "-m", "net.py:Nothing", *BOTH), "result 1"),
     "unknown_target": (("compile", "-m", "ds_cnn", "-t", "cortex-m56", "-q", "-o", "out"), "cortex-m55"),
     "forgotten_quantize": (("compile", "-m", "ds_cnn", "-t", "cortex-m33", "-o", "out"), "--quantize"),
     "calibration_without_quantize": (

@@ -3,15 +3,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 
 import numpy as np
 import pytest
 import torch
-from torch import nn
+from torch import Tensor, nn
 
 from pillion.errors import PillionError
-from pillion.quantize import load_calibration, ptq
+from pillion.quantize import FloatOp, load_calibration, ptq
 
 EXAMPLE = (torch.zeros(1, 3, 5, 7),)
 
@@ -81,6 +82,28 @@ def test_empty_and_infinite_data() -> None:
         ptq(model, EXAMPLE, calibrate=[])
     with pytest.raises(PillionError, match="not finite"):
         ptq(model, EXAMPLE, calibrate=[(torch.full((1, 3, 5, 7), float("nan")),)])
+
+
+def test_a_batch_that_the_model_cannot_compute_is_named() -> None:
+    model, batches = nn.Conv2d(3, 2, 1), [(torch.zeros(1, 3, 5, 7),), (torch.zeros(1, 4, 5, 7),)]
+    with pytest.raises(PillionError, match="fails on batch 2 of"):
+        ptq(model, EXAMPLE, calibrate=batches)
+
+
+def test_what_stays_in_float_is_refused_before_calibration() -> None:
+    seen: list[int] = []
+
+    def refuse(ops: Sequence[FloatOp]) -> None:
+        assert [op.op for op in ops] == ["aten.sort.default"]
+        raise KeyError
+
+    class Sorts(nn.Module):
+        def forward(self, x: Tensor) -> Tensor:
+            return torch.sort(x.relu())[0]
+
+    with pytest.raises(KeyError):
+        ptq(Sorts(), EXAMPLE, EXAMPLE, lambda done, total: seen.append(done), refuse=refuse)
+    assert seen == []
 
 
 def test_progress_and_ranges() -> None:

@@ -112,6 +112,7 @@ CASES: dict[str, tuple[Callable[..., object], tuple[tuple[int, ...], ...]]] = {
         ((2, 3, 7),),
     ),
     "attention_op": (lambda m, x: F.scaled_dot_product_attention(x, x * 2, m.linear(x)), ((1, 2, 5, 7),)),
+    "glu": (lambda m, x: F.glu(m.conv(x), 1), (IMAGE,)),
     "einsum": (lambda m, x, y: torch.einsum("bij,bkj->bik", x, y), ((2, 3, 7), (2, 5, 7))),
     "matmul_2d": (lambda m, x, y: x @ y, ((3, 7), (7, 5))),
     "scalars": (lambda m, x: 2 - (m.conv(x) * 3 + 1) / 4, (IMAGE,)),

@@ -183,6 +183,11 @@ def _channel_shuffle(x: Tensor, groups: int) -> Tensor:
     return x.reshape(n, groups, c // groups, *image).transpose(1, 2).reshape(x.shape)
 
 
+def _gated(x: Tensor, dim: int = -1) -> Tensor:
+    half = x.shape[dim] // 2
+    return x.narrow(dim, 0, half) * torch.sigmoid(x.narrow(dim, half, half))
+
+
 def _product(a: Tensor, b: Tensor) -> Tensor:
     """A vector is a matrix of one row or one column."""
     left, right = a.dim() == 1, b.dim() == 1
@@ -224,6 +229,7 @@ FORMS: dict[Any, Callable[..., Any]] = {
     aten.channel_shuffle.default: _channel_shuffle,
     aten.dot.default: _product,
     aten.expand.default: _expand,
+    aten.glu.default: _gated,
     aten.matmul.default: _product,
     aten.mv.default: _product,
     aten.pixel_shuffle.default: _pixel_shuffle,

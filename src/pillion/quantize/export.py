@@ -4,21 +4,24 @@
 from __future__ import annotations
 
 import inspect
+import io
 import logging
 import re
+import sys
 import warnings
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, redirect_stderr
 from pathlib import Path
 from typing import Any
 
 import torch
 from torch import Tensor, nn
 from torch.export import ExportedProgram
+from torch.export.graph_signature import TensorArgument
 
 from pillion.errors import PillionError
 
-CHATTY = ("torch.export", "torch.utils._pytree", "torch._subclasses.fake_tensor", "torchao")
+CHATTY = ("torch.export", "torch.utils._pytree", "torch._subclasses.fake_tensor", "torch.fx", "torchao")
 """Loggers whose messages are for others, or come as an exception too."""
 
 
@@ -27,15 +30,18 @@ def export(module: nn.Module, example_inputs: Sequence[Tensor], *, training: boo
     inputs = as_inputs(example_inputs, "example_inputs")
     modes = {part: part.training for part in module.modules()}
     module.train(training)
+    said = io.StringIO()
     try:
-        with quiet():
+        with quiet(), redirect_stderr(said):  # torch prints whole graphs when it fails
             exported = torch.export.export(module, inputs, strict=False)
     except Exception as error:
         raise _export_failure(module, error) from error
     finally:
         for part, mode in modes.items():
             part.training = mode
+    sys.stderr.write(said.getvalue())
     check_static(exported)
+    check_outputs(exported)
     return exported
 
 
@@ -90,6 +96,19 @@ def check_static(exported: ExportedProgram) -> None:
                 rule="all shapes are fixed: memory is planned before the program runs",
                 here=f"shape {list(value.shape)}",
                 help="export without dynamic_shapes, with inputs of the size that the device will see",
+            )
+
+
+def check_outputs(exported: ExportedProgram) -> None:
+    """Raises where a result is no tensor: `None`, or a number."""
+    results = exported.graph_signature.output_specs
+    for index, spec in enumerate(results):
+        if not isinstance(spec.arg, TensorArgument):
+            raise PillionError(
+                f"result {index} of the model is not a tensor",
+                rule="forward returns a tensor, or a tuple, list or dict of tensors",
+                here=f"{getattr(spec.arg, 'value', None)!r}, {index + 1} of {len(results)} results",
+                help="return the tensors alone",
             )
 
 

@@ -13,7 +13,7 @@ from torchao.quantization.pt2e.quantize_pt2e import convert_pt2e, prepare_pt2e
 
 from pillion.errors import PillionError
 from pillion.ir.wishes import Wishes
-from pillion.quantize.annotate import PillionQuantizer
+from pillion.quantize.annotate import FloatOp, PillionQuantizer
 from pillion.quantize.bias import make_room_for_biases
 from pillion.quantize.export import export, quiet
 from pillion.quantize.graph import source_line
@@ -33,12 +33,17 @@ def ptq(
     calibrate: Iterable[Inputs | Tensor] | None = None,
     progress: Progress | None = None,
     wishes: Wishes | None = None,
+    refuse: Callable[[Sequence[FloatOp]], None] | None = None,
 ) -> QuantizedProgram:
-    """Quantizes a trained model to int8. Without calibration data the example inputs stand in, with a warning."""
+    """Quantizes a trained model to int8. Without calibration data the example inputs stand in, with a warning.
+
+    `refuse` hears what would stay in float before any calibration, which may take long."""
     exported = model if isinstance(model, ExportedProgram) else export(model, tuple(example_inputs))
     module = normalize(exported.module(check_guards=False))
     quantizer = PillionQuantizer(wishes=wishes or Wishes())
     prepared = prepare(module, quantizer)
+    if refuse is not None:
+        refuse(quantizer.float_ops)
     observe(prepared, [tuple(example_inputs)] if calibrate is None else calibrate, progress)
     check_ranges(prepared, "calibration")
     make_room_for_biases(prepared)
@@ -57,7 +62,7 @@ def observe(prepared: nn.Module, batches: Iterable[Inputs | Tensor], progress: P
     done = 0
     with torch.no_grad():
         for done, batch in enumerate(batches, start=1):
-            prepared(*((batch,) if isinstance(batch, Tensor) else batch))
+            _observe_one(prepared, (batch,) if isinstance(batch, Tensor) else tuple(batch), done)
             if progress is not None:
                 progress(done, total)
     if not done:
@@ -67,6 +72,19 @@ def observe(prepared: nn.Module, batches: Iterable[Inputs | Tensor], progress: P
             here="the iterable was empty",
             help="give inputs like those that the model will see, or leave `calibrate` out",
         )
+
+
+def _observe_one(prepared: nn.Module, batch: tuple[Tensor, ...], number: int) -> None:
+    try:
+        prepared(*batch)
+    except (RuntimeError, IndexError, TypeError, ValueError) as error:
+        shapes = ", ".join(str(list(getattr(x, "shape", ()))) for x in batch)
+        raise PillionError(
+            f"the model fails on batch {number} of the calibration data",
+            rule="the model computes every batch, as it computes the example inputs",
+            here=f"{str(error).splitlines()[0]}  (shapes {shapes})",
+            help="run the model on this batch in PyTorch; the shapes of batches are those of the example inputs",
+        ) from error
 
 
 def check_ranges(prepared: GraphModule, stage: str) -> None:
