@@ -108,9 +108,12 @@ def calls_sum(op: Sum, arithmetic: Arithmetic) -> tuple[Call, ...]:
 
 
 def judge_mul(op: Mul, arithmetic: Arithmetic) -> tuple[Verdict, ...]:
+    shapes = judge_shapes(op)
+    if not all_ok(shapes):
+        return shapes
     right = -op.multiplier(arithmetic).shift
     return (
-        *judge_shapes(op),
+        *shapes,
         Verdict("right_shift", 1 <= right <= MOST_SHIFT, f"1 to {MOST_SHIFT}", str(right)),
     )
 

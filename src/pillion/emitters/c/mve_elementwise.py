@@ -15,7 +15,7 @@ from pillion.emitters.c.mve_pairs import LEVELS, Factors, find_factors
 from pillion.emitters.c.portable_walk import int8
 from pillion.ir.numerics import Arithmetic
 from pillion.ir.op import Op
-from pillion.ir.verdict import Verdict
+from pillion.ir.verdict import Verdict, all_ok
 from pillion.ops.elementwise import ADD_LEFT_SHIFT, Add, Binary, Mul, Sub, Sum
 from pillion.ops.formats import Dequantize, Quantize, Requantize
 from pillion.ops.lut import Clamp, Lut
@@ -68,7 +68,7 @@ def factors(op: Sum, arithmetic: Arithmetic) -> Factors | None:
 
 def takes_sum(op: Sum, arithmetic: Arithmetic) -> tuple[Verdict, ...]:
     known = (*int8(a=op.a, b=op.b, y=op.y), rows_verdict(op))
-    if not all(verdict.ok for verdict in known):
+    if not all_ok(known):
         return known
     is_found = factors(op, arithmetic) is not None
     return (*known, Verdict("factors", is_found, "exact for all pairs", "found" if is_found else "none"))
@@ -83,8 +83,8 @@ def sum_of(op: Sum, arithmetic: Arithmetic) -> tuple[Call, ...]:
 
 
 def takes_any_sum(op: Sum, arithmetic: Arithmetic) -> tuple[Verdict, ...]:
-    shifts = [m.shift for m in op.rescale]
-    return (*int8(a=op.a, b=op.b, y=op.y), rows_verdict(op), no_left_shift(*shifts))
+    known = (*int8(a=op.a, b=op.b, y=op.y), rows_verdict(op))
+    return (*known, no_left_shift(*(m.shift for m in op.rescale))) if all_ok(known) else known
 
 
 def no_left_shift(*shifts: int) -> Verdict:
@@ -115,8 +115,8 @@ def rescaled_sum(op: Sum, arithmetic: Arithmetic) -> tuple[Call, ...]:
 
 
 def takes_product(op: Mul, arithmetic: Arithmetic) -> tuple[Verdict, ...]:
-    shift = op.multiplier(arithmetic).shift
-    return (*int8(a=op.a, b=op.b, y=op.y), rows_verdict(op), no_left_shift(shift))
+    known = (*int8(a=op.a, b=op.b, y=op.y), rows_verdict(op))
+    return (*known, no_left_shift(op.multiplier(arithmetic).shift)) if all_ok(known) else known
 
 
 def product(op: Mul, arithmetic: Arithmetic) -> tuple[Call, ...]:

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from pillion.emitters.c.kernel import Call, Kernel, Params, Routine
 from pillion.ir.numerics import Arithmetic, Multiplier
 from pillion.ir.op import Op
-from pillion.ir.types import Shape, Value
+from pillion.ir.types import DType, Shape, Value
 from pillion.ir.verdict import Verdict
 from pillion.ops.div import Div, reciprocals
 from pillion.ops.matmul import BatchMatmul
@@ -91,6 +91,7 @@ def transpose_conv2d(op: TransposeConv2d, arithmetic: Arithmetic) -> tuple[Call,
 def constant_weights(op: TransposeConv2d, arithmetic: Arithmetic) -> tuple[Verdict, ...]:
     computed = ", ".join(v.name for v in (op.weights, op.bias) if not v.is_constant)
     return (
+        *all_int8(op),
         Verdict("weights", not computed, "constants", f"`{computed}` is not" if computed else "constants"),
     )
 
@@ -229,6 +230,12 @@ def few_axes(*counts: int) -> tuple[Verdict, ...]:
     )
 
 
+def all_int8(op: Op, arithmetic: Arithmetic | None = None) -> tuple[Verdict, ...]:
+    """No kernel of this file computes in float."""
+    values = dict.fromkeys((*op.activations, *op.results))
+    return tuple(Verdict(v.name, v.dtype is DType.INT8, "int8", v.dtype.value) for v in values)
+
+
 KERNELS: tuple[Kernel, ...] = (
     kernel(
         TransposeConv2d,
@@ -236,14 +243,24 @@ KERNELS: tuple[Kernel, ...] = (
         takes=constant_weights,
         scratch_bytes=lambda op: SUM_BYTES * op.out_channels,
     ),
-    kernel(BatchMatmul, batch_matmul),
-    kernel(Div, div, takes=lambda op, _: few_axes(len(quotient_axes(op)[0])), in_place=div_in_place),
-    kernel(Prelu, prelu, in_place=prelu_in_place),
+    kernel(BatchMatmul, batch_matmul, takes=all_int8),
+    kernel(
+        Div,
+        div,
+        takes=lambda op, _: (*all_int8(op), *few_axes(len(quotient_axes(op)[0]))),
+        in_place=div_in_place,
+    ),
+    kernel(Prelu, prelu, takes=all_int8, in_place=prelu_in_place),
     *(
         kernel(
-            op, reduction, takes=lambda op, _: few_axes(*(len(extent) for extent, _ in reduction_axes(op)))
+            op,
+            reduction,
+            takes=lambda op, _: (
+                *all_int8(op),
+                *few_axes(*(len(extent) for extent, _ in reduction_axes(op))),
+            ),
         )
         for op in (ReduceSum, ReduceMax, ReduceMin)
     ),
-    *(kernel(op, resize) for op in (ResizeNearest, ResizeBilinear)),
+    *(kernel(op, resize, takes=all_int8) for op in (ResizeNearest, ResizeBilinear)),
 )

@@ -1,0 +1,31 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Kernels of int8 do not take real numbers: only movement, which looks at no numbers, and what converts them do."""
+
+from __future__ import annotations
+
+import dataclasses
+
+import pytest
+
+from pillion.devices.cortex_m import Isa
+from pillion.emitters.c.choose import choose
+from pillion.errors import PillionError
+from pillion.ir.graph import Graph
+from pillion.ir.op import Op
+from pillion.ir.types import DType, TensorType, Value
+from pillion.ops import ALL_OPS, Concat, Dequantize, Pad, Quantize, Reshape, Slice, Transpose
+
+TAKE_FLOAT = (Quantize, Dequantize, Transpose, Reshape, Pad, Concat, Slice)
+
+
+def in_float(value: Value) -> Value:
+    return dataclasses.replace(value, type=TensorType(value.shape, DType.FLOAT32))
+
+
+@pytest.mark.parametrize("isa", Isa)
+@pytest.mark.parametrize("cls", [c for c in ALL_OPS if c not in TAKE_FLOAT], ids=lambda c: c.kind)
+def test_real_numbers_have_no_kernel(cls: type[Op], isa: Isa) -> None:
+    op = next(cls.examples())
+    op = op.substitute({v: in_float(v) for v in (*op.activations, *op.results)})
+    with pytest.raises(PillionError):
+        choose(Graph("g", op.activations, (op,), op.results), isa)
