@@ -4,7 +4,7 @@ arithmetics; the nearest pixel is then also PyTorch's."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 import numpy as np
 from numpy.typing import NDArray
@@ -89,19 +89,24 @@ class ResizeBilinear(Resize):
     def sources(self, axis: int) -> NDArray[np.int64]:
         """[size, 3]: for each row or column of the result, two of the image, and how many of 1024 parts come
         from the second one."""
+        return self.sources_of(range(self.size[axis]), axis)
+
+    def sources_of(self, pixels: Sequence[int], axis: int) -> NDArray[np.int64]:
+        """`sources` of some rows or columns only. The last one lies furthest in the image."""
         before, after = self.x.shape[1 + axis], self.size[axis]
         if self.align_corners and after > 1:
             step = (((before - 1) << FRACTION_BITS) + (after - 1) // 2) // (after - 1)
         else:
             step = ((before << FRACTION_BITS) + after // 2) // after
-        position = np.arange(after, dtype=np.int64) * step + (step // 2 - ONE // 2 if self.half_pixel else 0)
+        position = np.asarray(pixels, np.int64) * step + (step // 2 - ONE // 2 if self.half_pixel else 0)
         first = np.maximum(position // ONE, 0)
         second = np.minimum(-(-position // ONE), before - 1)
         return np.stack([first, second, position - ONE * first], axis=1)
 
     def check(self) -> None:
         super().check()
-        if any(int(self.sources(axis)[:, 0].max()) >= self.x.shape[1 + axis] for axis in (0, 1)):
+        last = [self.sources_of([self.size[axis] - 1], axis)[0, 0] for axis in (0, 1)]
+        if any(source >= side for source, side in zip(last, self.x.shape[1:3], strict=True)):
             raise self.refuse(
                 "10 bits are enough to stay inside the image", f"{self.x.shape[1:3]} to {self.size}"
             )
