@@ -10,7 +10,7 @@ from pillion.devices.device import Look
 from pillion.errors import PillionError
 from pillion.ir.op import Op
 from pillion.ir.types import DType, PerChannel, PerTensor, Value
-from pillion.ops import Add, Clamp, Function, Lut
+from pillion.ops import Add, AvgPool2d, Clamp, Conv2d, DepthwiseConv2d, Function, Linear, Lut, Slice
 from pillion.ops.lut_tflite import ACTIVATIONS, activation_levels, tflite_entries
 from pillion.ops.matmul import BatchMatmul
 from pillion.ops.resize import Resize, ResizeNearest
@@ -53,8 +53,18 @@ class Geometry:
     macs: int
 
 
-def at_most(limit: int, numbers: tuple[int, ...]) -> tuple[object, bool]:
-    return "x".join(map(str, numbers)), max(numbers) <= limit
+def at_most(limit: int, attribute: str) -> Look:
+    """Every number of an attribute of the op."""
+
+    def look(op: Op) -> tuple[object, bool]:
+        numbers = getattr(op, attribute)
+        return "x".join(map(str, numbers)), max(numbers) <= limit
+
+    return look
+
+
+def equal(wanted: int, attribute: str) -> Look:
+    return lambda op: (getattr(op, attribute), getattr(op, attribute) == wanted)
 
 
 def activations_int8(op: Op) -> tuple[object, bool]:
@@ -74,20 +84,45 @@ def broadcast(op: Op) -> tuple[object, bool]:
     return " and ".join(map(str, found)) + f" for {result}", result in found
 
 
-def constants(*values: Value) -> tuple[object, bool]:
-    computed = [v.name for v in values if not v.is_constant]
+def constants(op: Op) -> tuple[object, bool]:
+    computed = [v.name for v in weights_and_bias(op) if not v.is_constant]
     return f"computed: {', '.join(computed)}" if computed else "constant", not computed
 
 
-def per_tensor(value: Value) -> tuple[object, bool]:
-    per_channel = isinstance(value.type.quant, PerChannel) and len(set(value.type.quant.scales)) > 1
+def weights_and_bias(op: Op) -> tuple[Value, Value]:
+    assert isinstance(op, (Conv2d, DepthwiseConv2d, TransposeConv2d, Linear))
+    return op.weights, op.bias
+
+
+def per_tensor_weights(op: Op) -> tuple[object, bool]:
+    quant = weights_and_bias(op)[0].type.quant
+    per_channel = isinstance(quant, PerChannel) and len(set(quant.scales)) > 1
     return "per channel" if per_channel else "per tensor", not per_channel
 
 
-def dot_product(op: Op, geometry: Geometry) -> tuple[object, bool]:
-    channels = -(-op.x.shape[3] // geometry.macs) * geometry.macs  # type: ignore[attr-defined]  # convolutions only
-    size = math.prod(op.kernel) * channels  # type: ignore[attr-defined]
-    return size, size <= MAX_DOT_PRODUCT
+def dot_product(geometry: Geometry) -> Look:
+    def look(op: Op) -> tuple[object, bool]:
+        assert isinstance(op, (Conv2d, DepthwiseConv2d, TransposeConv2d))
+        channels = -(-op.x.shape[3] // geometry.macs) * geometry.macs
+        size = math.prod(op.kernel) * channels
+        return size, size <= MAX_DOT_PRODUCT
+
+    return look
+
+
+def no_padding(op: Op) -> tuple[object, bool]:
+    assert isinstance(op, AvgPool2d)
+    return op.padding, not any(op.padding)
+
+
+def known_function(op: Op) -> tuple[object, bool]:
+    assert isinstance(op, Lut)
+    return op.function.value, op.function in FUNCTIONS
+
+
+def unit_steps(op: Op) -> tuple[object, bool]:
+    assert isinstance(op, Slice)
+    return op.step, set(op.step) <= {1}
 
 
 def clamp_survives(op: Op) -> tuple[object, bool]:
@@ -148,8 +183,9 @@ def tensor_shapes(op: Op) -> tuple[object, bool]:
     return list(wrong[0]) if wrong else "such shapes", not wrong
 
 
-def symmetric(value: Value) -> tuple[object, bool]:
-    zero_point = 0 if isinstance(value.type.quant, PerChannel) else value.zero_point
+def symmetric_weights(op: Op) -> tuple[object, bool]:
+    weights, _ = weights_and_bias(op)
+    zero_point = 0 if isinstance(weights.type.quant, PerChannel) else weights.zero_point
     return zero_point, zero_point == 0
 
 
@@ -186,6 +222,16 @@ def resize_mode(op: Op) -> tuple[object, bool]:
     assert isinstance(op, Resize)
     found = "align_corners" if op.align_corners else "half_pixel" if op.half_pixel else "neither"
     return found, (found == "neither") == isinstance(op, ResizeNearest)
+
+
+def softmax_channels(op: Op) -> tuple[object, bool]:
+    channels = op.results[0].shape[-1]
+    return channels, channels <= MAX_SOFTMAX_CHANNELS
+
+
+def softmax_elements(op: Op) -> tuple[object, bool]:
+    elements = op.results[0].type.elements
+    return elements, elements <= MAX_SOFTMAX_ELEMENTS
 
 
 def softmax_rows(op: Op) -> tuple[object, bool]:
