@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import itertools
+import time
 
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -120,3 +121,17 @@ def test_overreads_stay_inside_the_arena() -> None:
     plan = plan_memory(graph, needs(graph, overread_bytes=15))
     end = max(plan.offsets[graph.inputs[0]] + 64 + 15, 128)
     assert plan.arena_bytes >= end
+
+
+def test_hundreds_of_live_inputs_are_planned_in_seconds() -> None:
+    """They go one by one and results of other sizes come: the floor is not reached, so all tries are made."""
+    sizes = [16 * (1 + number * 7 % 23) for number in range(250)]
+    inputs = [value(f"x{number}", size) for number, size in enumerate(sizes)]
+    results = [value(f"y{number}", size + 16) for number, size in enumerate(reversed(sizes))]
+    ops = tuple(Clamp(x=x, y=y) for x, y in zip(inputs, results, strict=True))
+    graph = Graph("wide", tuple(inputs), ops, tuple(results))
+    start = time.process_time()
+    plan = plan_memory(graph, needs(graph, scratch_bytes=48))
+    assert time.process_time() - start < 10
+    assert_sound(graph, plan, needs(graph, scratch_bytes=48))
+    assert plan.floor_bytes < plan.activation_bytes < 1.2 * plan.floor_bytes

@@ -2,13 +2,15 @@
 """Offsets for every activation and every kernel's scratch, in one arena.
 
 The *floor* is the largest sum of bytes that are live at once: no plan without in-place results can be smaller. Blocks are
-placed first fit in several orders and then in shuffled ones, until the floor is reached or the tries are used up."""
+placed first fit in several orders and then in shuffled ones, until the floor is reached or the tries are used up. Graphs
+of hundreds of values that are live at once get fewer tries."""
 
 from __future__ import annotations
 
 import random
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from operator import attrgetter
 
 from pillion.ir.graph import Graph
 from pillion.ir.op import Op
@@ -17,7 +19,9 @@ from pillion.ops import Reshape
 
 ALIGNMENT = 16
 SHUFFLES = 300
-"""Tries after the fixed orders."""
+"""Tries after the fixed orders, at most."""
+MOST_MEETINGS = 4_000_000
+"""Pairs of blocks that are compared in all shuffled tries together: some seconds."""
 
 
 @dataclass(frozen=True)
@@ -39,6 +43,8 @@ class _Block:
     over: _Block | None = None
     tail: int = 0
     offset: int = -1
+    rivals: Sequence[_Block] = ()
+    """The blocks that are live at some time when this one is."""
 
     def meets(self, other: _Block) -> bool:
         return self.first <= other.last and other.first <= self.last
@@ -137,22 +143,26 @@ def _place(blocks: Sequence[_Block], floor: int) -> int:
         lambda b: (-b.size * (b.last - b.first + 1), b.first),
         lambda b: (-b.last, -b.size),
     )
-    best, best_offsets = -1, []
+    for block in blocks:
+        block.rivals = [b for b in blocks if b is not block and b.meets(block)]
+    best: int | None = None
+    best_offsets: list[int] = []
     for order in _orders(blocks, [sorted(blocks, key=key) for key in orders]):
-        size = _first_fit(order)
-        if best < 0 or size < best:
+        size = _first_fit(order, best)
+        if size is not None:
             best, best_offsets = size, [b.offset for b in blocks]
-        if best <= floor:
+        if best is not None and best <= floor:
             break
     for block, offset in zip(blocks, best_offsets, strict=True):
         block.offset = offset
-    return max(best, 0)
+    return best or 0
 
 
 def _orders(blocks: Sequence[_Block], fixed: list[list[_Block]]) -> Iterable[list[_Block]]:
     yield from fixed
     shuffler = random.Random(0)
-    for _ in range(SHUFFLES):
+    meetings = sum(len(block.rivals) for block in blocks) + 1
+    for _ in range(min(SHUFFLES, MOST_MEETINGS // meetings)):
         order = list(fixed[0])
         for _ in range(3):
             i, j = shuffler.randrange(len(order)), shuffler.randrange(len(order))
@@ -160,15 +170,19 @@ def _orders(blocks: Sequence[_Block], fixed: list[list[_Block]]) -> Iterable[lis
         yield order
 
 
-def _first_fit(order: Sequence[_Block]) -> int:
-    placed: list[_Block] = []
+def _first_fit(order: Sequence[_Block], best: int | None) -> int | None:
+    """Places the blocks one after another; the size of the plan, or None as soon as it is not smaller than the best one."""
     for block in order:
-        rivals = sorted((b for b in placed if b.meets(block)), key=lambda b: b.offset)
-        block.offset = _overlaid(block, rivals)
-        if block.offset < 0:
-            block.offset = _lowest_gap(block.size, rivals)
-        placed.append(block)
-    return max((b.offset + b.size for b in placed), default=0)
+        block.offset = -1
+    size = 0
+    for block in order:
+        rivals = sorted((b for b in block.rivals if b.offset >= 0), key=_offset)
+        at = _overlaid(block, rivals)
+        block.offset = at if at >= 0 else _lowest_gap(block.size, rivals)
+        size = max(size, block.offset + block.size)
+        if best is not None and size >= best:
+            return None
+    return size
 
 
 def _overlaid(block: _Block, rivals: Sequence[_Block]) -> int:
@@ -180,6 +194,9 @@ def _overlaid(block: _Block, rivals: Sequence[_Block]) -> int:
             if all(b.offset + b.size <= at or at + block.size <= b.offset for b in others):
                 return at
     return -1
+
+
+_offset = attrgetter("offset")
 
 
 def _lowest_gap(size: int, rivals: Sequence[_Block]) -> int:
