@@ -51,6 +51,16 @@ def test_host_c_is_the_reference(name: str, target: str) -> None:
         assert_same_bytes(program.run(*inputs), program.run(*inputs, on="host"))
 
 
+def test_another_chip_is_other_data() -> None:
+    """A smaller NPU beside the same core: the same stages, the same bytes, other estimates."""
+    small, large = compiled("ds_cnn", "mcxn947"), compiled("ds_cnn", "imxrt700")
+    (inputs,) = inputs_of("ds_cnn", 1)
+    assert_same_bytes(small.run(*inputs), small.run(*inputs, on="host"))
+    assert_same_bytes(small.run(*inputs), large.run(*inputs))
+    pairs = zip(small.ledger.on_npu, large.ledger.on_npu, strict=True)
+    assert any(a.npu_cycles > b.npu_cycles for a, b in pairs)
+
+
 @pytest.mark.qemu
 @pytest.mark.parametrize("target", TARGETS)
 @pytest.mark.parametrize("name", MODELS)
