@@ -19,6 +19,7 @@ from pillion.cli.options import (
 from pillion.errors import PillionError
 
 if TYPE_CHECKING:
+    from pillion.ir.types import Array
     from pillion.verifying import Verification
 
 
@@ -31,7 +32,10 @@ def verify(
         Optional[str], typer.Option("-m", "--model", help="Or a model, as for `pillion compile`.")
     ] = None,
     target: Annotated[
-        Optional[str], typer.Option("-t", "--target", help="What to compile the model for.")
+        Optional[str],
+        typer.Option(
+            "-t", "--target", help="What to compile the model for; of a .pte, another core than its own."
+        ),
     ] = None,
     quantize: Annotated[
         bool, typer.Option("-q", "--quantize", help="Quantize to int8 after training (PTQ).")
@@ -51,15 +55,14 @@ def verify(
 ) -> None:
     """Run a program on everything that can run it, and compare all bytes."""
     from pillion import build, report
-    from pillion.verifying import verify_project
 
-    _one_of_both(program, model, target)
+    _check_request(program, model, target)
     arrays = build.read_inputs(input, {"inputs": []}) if input else None
-    if program is not None and program.suffix != ".pte":
-        _show(verify_project(program, samples, seed=seed, inputs=arrays), as_json)
+    if program is not None:
+        _show(_verify_file(program, target, samples, seed, arrays), as_json)
         return
     request = build.Request(
-        str(program) if program else model or "",
+        model or "",
         target or "",
         quantize,
         calibrate,
@@ -71,12 +74,10 @@ def verify(
     )
     with report.progress(quiet=as_json) as progress:
         built = build.build(request, progress)
-    pte = program.read_bytes() if program else None
-    _show(built.verify(samples, seed=seed, inputs=arrays, pte=pte), as_json)
+    _show(built.verify(samples, seed=seed, inputs=arrays), as_json)
 
 
-def _one_of_both(program: Path | None, model: str | None, target: str | None) -> None:
-    """A file says for what it was compiled; a model does not."""
+def _check_request(program: Path | None, model: str | None, target: str | None) -> None:
     if (program is None) == (model is None):
         raise PillionError(
             "one program is verified",
@@ -84,13 +85,40 @@ def _one_of_both(program: Path | None, model: str | None, target: str | None) ->
             here="neither" if model is None else f"{program} and --model {model}",
             help="pillion verify ds_cnn.pte, or pillion verify -m ds_cnn --target imxrt700 --quantize",
         )
-    if (target is None) != (program is not None):
+    if model is not None and target is None:
         raise PillionError(
-            "a program has a target, a model is given one",
+            f"`{model}` is compiled for nothing",
             rule="--target goes with --model",
-            here=f"--model {model}, no --target" if program is None else f"{program} and --target {target}",
-            help="add --target" if program is None else "leave --target out",
+            here="no --target",
+            help="--target cortex-m55+int8 (`pillion targets` lists all)",
         )
+
+
+def _verify_file(
+    path: Path, target: str | None, samples: int, seed: int, arrays: list[Array] | None
+) -> Verification:
+    """A program that was written before: a .pte, or the folder of a C project."""
+    from pillion import report
+    from pillion.importers.pte import read
+    from pillion.program import Program
+    from pillion.targets import find_target
+    from pillion.verifying import verify_project
+
+    if path.suffix != ".pte":
+        return verify_project(path, samples, seed=seed, inputs=arrays)
+    found = read(path)
+    if found.core and not found.is_recorded:
+        report.warn(f"{path} was changed after Pillion wrote it: what its calls compute now is verified")
+    core = target or found.core
+    if core is None:
+        raise PillionError(
+            f"{path} does not say for which core it was made",
+            rule="a program that Pillion has not written has no record of its core",
+            here="no --target",
+            help="--target cortex-m55 (`pillion targets` lists all)",
+        )
+    program = Program(found.graph, find_target(core))
+    return program.verify(samples, seed=seed, inputs=arrays, pte=found.raw)
 
 
 def _show(verification: Verification, as_json: bool) -> None:
