@@ -82,7 +82,7 @@ def scale_channels(channels: Channels) -> Scaled:
         for end in (least, largest)
     ]
     ends = [np.clip(end, -128, 127) for end in ends]
-    same = (ends[0] == ends[1]) & (reach < SUM_LIMIT) & ~wraps
+    same = (ends[0] == ends[1]) & ~wraps
     rights = np.where(same, 1, -channels.shifts.astype(np.int64))
     zp = np.where(same, ends[0], channels.out_zp)
     zero = np.int64(0)
