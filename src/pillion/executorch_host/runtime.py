@@ -18,6 +18,8 @@ from pillion.executorch_host import segment
 from pillion.executorch_host.wheel import build_plugin, find_wheel
 from pillion.ir.types import Array
 
+MODULE = "executorch.extension.pybindings._portable_lib"
+"""The runtime itself. `executorch.runtime` would import the whole of ExecuTorch's compiler first: seconds."""
 SENTINEL = "cortex_m::quantized_add.out"
 """An operator that only a plug-in brings."""
 _MOST_WORDS = 1024
@@ -29,15 +31,15 @@ class Host:
     def __init__(self) -> None:
         wheel = find_wheel()
         plugin = build_plugin(wheel)
-        self.module: Any = import_module("executorch.runtime")
-        self.runtime: Any = self.module.Runtime.get()
+        import_module("torch")  # brings the libraries that the runtime is linked with
+        self.module: Any = import_module(MODULE)
         self.library = load_plugin(plugin, wheel.libraries)
         # Python's own reference keeps the callback alive as long as the runtime may call it.
         self.runner = segment.RUNNER(segment.run)
         self.register()
 
     def register(self) -> None:
-        if SENTINEL in self.runtime.operator_registry.operator_names:
+        if SENTINEL in self.module._get_operator_names():
             raise PillionError(
                 f"`{SENTINEL}` is already in this process's ExecuTorch runtime",
                 rule="operators are registered once in a process",
@@ -58,10 +60,10 @@ class Host:
 
         tensors = [torch.from_numpy(np.array(x)) for x in inputs]
         try:
-            loaded = self.runtime.load_program(
-                program, verification=self.module.Verification.InternalConsistency
+            loaded = self.module._load_program_from_buffer(
+                program, program_verification=self.module.Verification.InternalConsistency
             )
-            outputs = loaded.load_method("forward").execute(tensors)
+            outputs = loaded.load_method("forward")(tensors)
             return tuple(out.numpy().copy() for out in outputs)
         except (RuntimeError, ValueError) as error:
             raise self.refused(str(error)) from None
