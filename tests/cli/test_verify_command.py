@@ -1,0 +1,117 @@
+# SPDX-License-Identifier: Apache-2.0
+"""`pillion verify` on files and folders: what it prints, and how it ends."""
+
+from __future__ import annotations
+
+import importlib.util
+import json
+import re
+from pathlib import Path
+
+import numpy as np
+import pytest
+from shell import Call
+
+from pillion.emitters.pte import emit
+from pillion.verifying import executors as taking_part
+from planted import net, program, with_segment
+
+
+@pytest.fixture
+def pte(tmp_path: Path) -> Path:
+    """A small program for a core that no board has."""
+    path = tmp_path / "net.pte"
+    sound = program(net(), "cortex-m0plus")
+    path.write_bytes(emit(sound.graph, sound.target.core))
+    return path
+
+
+def rows(facts: dict[str, list[dict[str, object]]]) -> dict[object, dict[str, object]]:
+    return {row["executor"]: row for row in facts["executors"]}
+
+
+def test_a_file_is_verified_for_its_own_core(pte: Path, pillion: Call) -> None:
+    facts = pillion("verify", pte, "--json", "--samples", 2).facts
+    assert facts["target"] == "cortex-m0plus+int8"
+    found = rows(facts)
+    assert found["reference"]["ran"]
+    assert found["host"]["ran"]
+    assert "cortex-m0plus" in str(found["board"]["note"])
+    assert found["executorch"]["ran"] == (importlib.util.find_spec("executorch") is not None)
+    assert {pair["bytes_different"] for pair in facts["pairs"]} == {0}
+
+
+def test_the_table_names_who_was_left_out(pte: Path, pillion: Call) -> None:
+    answer = pillion("verify", pte, "--samples", 1)
+    assert answer.code == 0
+    assert re.search(r"^litert +– +– +– +skipped: .*--target imxrt700", answer.out, re.MULTILINE)
+    assert "give the same bytes" in answer.out
+
+
+def test_inputs_may_be_given(pte: Path, tmp_path: Path, pillion: Call) -> None:
+    np.save(tmp_path / "x.npy", np.zeros((1, 5, 4, 3), np.float32))
+    assert pillion("verify", pte, "--input", tmp_path / "x.npy", "--json").facts["samples"] == 1
+    np.save(tmp_path / "x.npy", np.zeros(7, np.float32))
+    refused = pillion("verify", pte, "--input", tmp_path / "x.npy")
+    assert refused.code == 2
+    assert "does not fit" in refused.err
+
+
+def test_a_difference_is_explained_and_ends_in_exit_code_1(
+    pte: Path, monkeypatch: pytest.MonkeyPatch, pillion: Call
+) -> None:
+    true_files = taking_part.project_files
+
+    def files(*arguments: object) -> dict[str, str]:
+        made = true_files(*arguments)  # type: ignore[arg-type]
+        made["weights.c"] = re.sub(r"(_op2_bias\[\d+\] = {\s*)-?\d+", r"\g<1>7777", made["weights.c"])
+        return made
+
+    monkeypatch.setattr(taking_part, "project_files", files)
+    answer = pillion("verify", pte, "--samples", 1)
+    assert answer.code == 1
+    assert re.search(r"host differs first at depthwise_conv2d `.*second", answer.out)
+    assert "accumulator" in answer.out
+    assert "rounded half up" in answer.out
+    facts = json.loads(pillion("verify", pte, "--samples", 1, "--json").out)
+    (found,) = facts["differences"]
+    assert found["steps"][-1]["value"] == found["reference"] != found["got"]
+
+
+def test_a_file_that_was_changed_is_verified_by_its_calls(pte: Path, pillion: Call) -> None:
+    bias = next(v for v in net().constants if v.name == "last_bias").constant.tobytes()
+    pte.write_bytes(pte.read_bytes().replace(bias[:4], (123456).to_bytes(4, "little"), 1))
+    answer = pillion("verify", pte, "--samples", 1)
+    assert answer.code == 0
+    assert "was changed after Pillion wrote it" in answer.err
+
+
+@pytest.mark.qemu
+def test_another_core_may_be_asked_for(tmp_path: Path, pillion: Call) -> None:
+    sound, path = program(with_segment(), "imxrt700"), tmp_path / "net.pte"
+    path.write_bytes(emit(sound.graph, sound.target.core))
+    assert rows(pillion("verify", path, "--json").facts)["mps2-an505"]["ran"]
+    assert rows(pillion("verify", path, "--json", "-t", "cortex-m55").facts)["mps3-an547"]["ran"]
+
+
+@pytest.mark.qemu
+def test_a_project_is_verified_on_its_board(tmp_path: Path, pillion: Call) -> None:
+    folder = program(net(), "cortex-m33").firmware(tmp_path / "fw")
+    assert set(rows(pillion("verify", folder, "--json", "--samples", 1).facts)) == {"host", "mps2-an505"}
+
+
+@pytest.mark.parametrize(
+    ("arguments", "what"),
+    [
+        ([], "one program is verified"),
+        (["x.pte", "-m", "ds_cnn"], "one program is verified"),
+        (["-m", "ds_cnn"], "compiled for nothing"),
+        (["missing.pte"], "cannot be read"),
+        (["missing"], "missing"),
+    ],
+)
+def test_what_cannot_be_verified_is_refused(arguments: list[str], what: str, pillion: Call) -> None:
+    answer = pillion("verify", *arguments)
+    assert answer.code == 2
+    assert what in answer.err
+    assert "help" in answer.err
