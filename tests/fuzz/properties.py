@@ -48,12 +48,12 @@ def want_same(graph: Graph, wanted: Sequence[Array], got: Sequence[Array], where
     for value, ours, theirs in zip(graph.outputs, wanted, got, strict=True):
         same = ours.shape == theirs.shape and ours.dtype == theirs.dtype
         assert same, f"{where}: {value} is {theirs.dtype}{theirs.shape}"
-        wrong = (
-            int(np.count_nonzero(ours.view(np.uint8) != theirs.view(np.uint8)))
-            if ours.ndim
-            else int(ours != theirs)
-        )
-        assert not wrong, f"{where}: {wrong} of {ours.size} of {value} differ"
+        wrong = np.count_nonzero(_bytes(ours) != _bytes(theirs))
+        assert not wrong, f"{where}: {wrong} bytes of {value} differ"
+
+
+def _bytes(array: Array) -> Array:
+    return np.asarray(array.reshape(-1).view(np.uint8))
 
 
 def text_round_trip(graph: Graph) -> None:
