@@ -38,20 +38,23 @@ test-fast: setup ## what takes less than a minute
 	$(PYTEST) -m "not slow and not qemu"
 
 check: setup ## format, lint, types, generated docs
-	$(BIN)/ruff format --check src tests tools benchmarks
-	$(BIN)/ruff check src tests tools benchmarks
+	$(BIN)/ruff format --check src tests tools benchmarks examples
+	$(BIN)/ruff check src tests tools benchmarks examples
 	$(BIN)/mypy
 	$(BIN)/python tools/make_docs.py --check
 
 format: setup ## put all Python into form
-	$(BIN)/ruff format src tests tools benchmarks
-	$(BIN)/ruff check --fix src tests tools benchmarks
+	$(BIN)/ruff format src tests tools benchmarks examples
+	$(BIN)/ruff check --fix src tests tools benchmarks examples
 
 docs: setup ## write the generated pages of docs/reference
 	$(BIN)/python tools/make_docs.py
 
 bench: setup tools ## measure every model and write benchmarks/results.json
 	$(BIN)/python benchmarks/bench.py
+
+example-digits: setup tools ## train on real digits, quantize both ways, compile, compare (two minutes)
+	$(BIN)/python examples/digits/digits.py
 
 golden: setup ## renew the recorded texts that tests compare with
 	$(BIN)/python -m pytest -q tests --update-golden
