@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Literal
 from pillion import passes
 from pillion.emitters.c.choose import Optimize
 from pillion.errors import PillionError
-from pillion.ir.graph import Graph
+from pillion.ir.graph import Graph, identifier
 from pillion.passes.int8_io import int8_io
 from pillion.passes.integer import float_ops
 from pillion.place import Wishes as PlacementWishes
@@ -83,6 +83,7 @@ def finish(
     optimize: Optimize = "speed",
 ) -> Program:
     """From an imported graph to a program: the part that knows nothing of PyTorch."""
+    graph = graph.replace(name=identifier(graph.name))
     if watch:
         watch("import", graph)
     graph = passes.run(graph, passes.PIPELINE + ((int8_io,) if io_dtype == "int8" else ()), watch)

@@ -89,6 +89,15 @@ def test_two_compilations_give_the_same_bytes(tmp_path: Path, pillion: Call) -> 
     assert len(first) > 10
 
 
+@pytest.mark.parametrize("name", ["9 my-net v1", "pillion", "Größe", "int", "main"])
+def test_any_name_is_good_for_a_model(name: str, tmp_path: Path, pillion: Call) -> None:
+    """C wants identifiers, and has some of its own."""
+    model, folder = tmp_path / f"{name}.tflite", tmp_path / "project"
+    assert pillion("compile", "-m", f"{NET}:Net", "-t", "imxrt700", "-q", "-o", model).code == 0
+    assert pillion("compile", "-m", model, "-t", "imxrt700", "-o", folder).code == 0
+    assert pillion("run", folder).code == 0
+
+
 def test_explain_has_a_row_for_every_op(pillion: Call) -> None:
     facts = pillion(
         "explain", "-m", f"{NET}:Net", "-t", "imxrt700", "--keep-on-cpu", "softmax", "--json"

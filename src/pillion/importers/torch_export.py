@@ -16,7 +16,7 @@ from torch.fx import GraphModule, Node
 from pillion.errors import PillionError
 from pillion.importers.aten import ROWS
 from pillion.importers.layout import NHWC, Builder, Placed, plain
-from pillion.ir.graph import Graph, Names
+from pillion.ir.graph import Graph, Names, identifier
 from pillion.ir.types import DType, PerChannel, PerTensor, Quant, TensorType, Value, constant
 from pillion.ops import Dequantize, Quantize
 
@@ -30,7 +30,7 @@ def import_program(module: GraphModule, name: str, *, nhwc: bool = False) -> Gra
     for node in module.graph.nodes:
         importer.visit(node)
     graph = Graph(
-        _identifier(name), tuple(importer.inputs), tuple(importer.builder.ops), tuple(importer.outputs)
+        identifier(name), tuple(importer.inputs), tuple(importer.builder.ops), tuple(importer.outputs)
     )
     return graph.without_dead_ops()
 
@@ -47,7 +47,7 @@ class _Importer:
 
     def visit(self, node: Node) -> None:
         self.builder.node = node
-        self.builder.hint, self.builder.source = _identifier(_name(node)), source_line(node)
+        self.builder.hint, self.builder.source = identifier(_name(node)), source_line(node)
         match node.op:
             case "placeholder":
                 self.known[node] = self.input(node)
@@ -71,7 +71,7 @@ class _Importer:
         order = NHWC if is_image else tuple(range(len(shape)))
         dtype = _dtype(node.meta["val"].dtype, node)
         value = Value(
-            self.builder.names.fresh(_identifier(node.name)),
+            self.builder.names.fresh(identifier(node.name)),
             TensorType(tuple(shape[a] for a in order), dtype),
         )
         self.inputs.append(value)
@@ -88,7 +88,7 @@ class _Importer:
             array = array.astype(np.float32)
         if array.dtype.name not in {d.value for d in DType}:
             return held
-        return plain(constant(self.builder.names.fresh(_identifier(node.name)), array))
+        return plain(constant(self.builder.names.fresh(identifier(node.name)), array))
 
     def output(self, node: Node) -> None:
         results = node.args[0]
@@ -184,12 +184,6 @@ def _name(node: Node) -> str:
     while _conversion(node) and isinstance(node.args[0], Node):
         node = node.args[0]
     return node.name + suffix
-
-
-def _identifier(name: str) -> str:
-    """A name that the text form and C can hold."""
-    cleaned = re.sub(r"\W+", "_", name).strip("_") or "v"
-    return f"v{cleaned}" if cleaned[0].isdigit() else cleaned
 
 
 _FRAME = re.compile(r'File "([^"]+)", line (\d+)')

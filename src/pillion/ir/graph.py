@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import dataclasses
+import re
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -126,6 +127,14 @@ def check_inputs(graph: Graph, inputs: Sequence[Array]) -> None:
                 here=f"{array.dtype}{list(array.shape)}",
                 help="--io-dtype and --io-layout of `pillion compile` choose what a program takes",
             )
+
+
+def identifier(name: str) -> str:
+    """The name as C can hold it, with ours kept apart from that of the library."""
+    cleaned = re.sub(r"\W+", "_", name, flags=re.ASCII).strip("_") or "v"
+    if cleaned[0].isdigit():
+        cleaned = f"v{cleaned}"
+    return f"{cleaned}_model" if cleaned.lower() == "pillion" else cleaned
 
 
 class Names:
