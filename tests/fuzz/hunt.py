@@ -14,9 +14,10 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from fuzz import properties
-from fuzz.choices import from_seed
-from fuzz.recipes import grown
+from fuzz.choices import Choices, from_seed
+from fuzz.recipes import NETS, OFTEN, grown
 from fuzz.together import smallest, together
+from pillion.emitters.c.choose import Optimize
 from pillion.errors import PillionError
 from pillion.ir.graph import Graph
 from pillion.ir.numerics import Arithmetic
@@ -38,8 +39,8 @@ class Hunt:
     batch: int = 1
 
 
-def on_board(target: str) -> Hunt:
-    return Hunt(lambda graph: properties.board_is_the_reference(graph, target), batch=12)
+def on_board(target: str, optimize: Optimize = "speed") -> Hunt:
+    return Hunt(lambda graph: properties.board_is_the_reference(graph, target, optimize), batch=12)
 
 
 HUNTS = {
@@ -56,7 +57,19 @@ HUNTS = {
     ),
     "cortex-m33": on_board("cortex-m33"),
     "cortex-m55": on_board("cortex-m55"),
+    "cortex-m33-size": on_board("cortex-m33", "size"),
+    "cortex-m55-size": on_board("cortex-m55", "size"),
 }
+
+
+def kinds(choices: Choices) -> Sequence[type[Op]]:
+    """All, only those of usual nets, or a handful, which then meet more often."""
+    match choices.integer(0, 2):
+        case 0:
+            return OFTEN
+        case 1:
+            return NETS
+    return [choices.pick(OFTEN) for _ in range(4)]
 
 
 def programs(hunt: Hunt, seed: int) -> list[Graph]:
@@ -67,7 +80,8 @@ def programs(hunt: Hunt, seed: int) -> list[Graph]:
         choices = from_seed(1000 * seed + number)
         largest = 20_000 if choices.one_in(12) else 3000
         ops = choices.integer(2, 10)
-        grown_ones.append(grown(choices, ops, arithmetic, largest=largest, accepts=hunt.accepts))
+        made = grown(choices, ops, arithmetic, largest=largest, kinds=kinds(choices), accepts=hunt.accepts)
+        grown_ones.append(made)
     return grown_ones
 
 

@@ -13,6 +13,7 @@ from fuzz.memory_walk import check_plan
 from pillion import passes
 from pillion.devices.cortex_m import CORES, Isa
 from pillion.devices.neutron import N3_64
+from pillion.emitters.c.choose import Optimize
 from pillion.emitters.c.program import lower
 from pillion.emitters.c.project import project_files
 from pillion.emitters.pte import emit as emit_pte
@@ -32,7 +33,7 @@ from pillion.passes.split_groups import split_groups
 from pillion.place import Wishes, place
 from pillion.program import Program
 from pillion.targets import find_target
-from place.graphs import EAGER
+from place.graphs import EAGER, one_by_one
 
 Property = Callable[[Graph], None]
 
@@ -118,12 +119,15 @@ def host_is_the_reference(graph: Graph) -> None:
 
 
 def placed_is_the_reference(graph: Graph, eager: bool = True) -> None:
-    placed = split_groups(passes.run(graph))
+    """Each op in the arithmetic of its unit, whatever segments they form; then the C of the whole."""
+    graph = split_groups(passes.run(graph))
     try:
-        placed = place(placed, EAGER if eager else N3_64, Isa.DSP, Wishes()).graph
+        placement = place(graph, EAGER if eager else N3_64, Isa.DSP, Wishes())
     except PillionError as refusal:
         raise AssertionError(f"placement refuses: {refusal}") from None
-    verify(placed)
+    placed = verify(placement.graph)
+    for inputs in samples(graph, 1):
+        want_same(graph, one_by_one(graph, placement, inputs), placed.reference(*inputs), "placed")
     host_is_the_reference(parse(to_text(placed)))
 
 
@@ -192,10 +196,11 @@ def executorch_is_the_reference(graph: Graph) -> None:
         want_same(graph, graph.reference(*inputs), run_executorch(program, inputs), "ExecuTorch")
 
 
-def board_is_the_reference(graph: Graph, target: str) -> None:
+def board_is_the_reference(graph: Graph, target: str, optimize: Optimize = "speed") -> None:
     """On the target's emulated board, with the kernels of its core."""
     chip = find_target(target)
-    with in_temporary_project(Program(graph, chip).files) as folder:
+    program = Program(graph, chip, optimize=optimize)
+    with in_temporary_project(program.files) as folder:
         for inputs in samples(graph, 1):
             got = run_project(Path(folder), inputs, chip.board).outputs
             want_same(graph, graph.reference(*inputs), got, chip.board)

@@ -244,6 +244,7 @@ SPECIAL: dict[type[Op], Recipe] = {
 }
 OFTEN = (*ALL_OPS, Conv2d, DepthwiseConv2d, Conv2d, DepthwiseConv2d, AvgPool2d, MaxPool2d, Linear, Add, Lut)
 """Kinds by how often they are tried: convolutions and pools are often refused."""
+NETS = (Conv2d, DepthwiseConv2d, Conv2d, DepthwiseConv2d, Linear, Add, AvgPool2d, MaxPool2d, Concat)
 IMAGES = ("avg_pool2d", "max_pool2d", "resize_nearest", "resize_bilinear")
 
 

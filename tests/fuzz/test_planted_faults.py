@@ -96,7 +96,9 @@ def grown_from(seed: int, name: str, arithmetic: Any) -> Graph:
 def before(monkeypatch: pytest.MonkeyPatch, function: str, fault: Fault) -> None:
     """The executor's way in gets the faulty program, the reference the right one."""
     real = getattr(properties, function)
-    monkeypatch.setattr(properties, function, lambda graph, *others: real(planted(graph, fault), *others))
+    monkeypatch.setattr(
+        properties, function, lambda graph, *others, **named: real(planted(graph, fault), *others, **named)
+    )
 
 
 def between_passes(monkeypatch: pytest.MonkeyPatch, fault: Fault) -> None:
