@@ -1,10 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Measures every model on emulated Cortex-M55 and -M33 and on this computer, beside the peer's recorded figures.
+"""Measures every model and every kernel shape on emulated Cortex-M55 and -M33, and speed on this computer.
 
     python benchmarks/bench.py              measure, print, fail where a recorded figure got worse by more than 1 %
     python benchmarks/bench.py --update     measure, print, record in benchmarks/results.json
+    python benchmarks/bench.py ds_cnn       only some models
 
-Instructions are counted in the emulator: they are the same on every computer, and they are not cycles."""
+Instructions are counted in the emulator: they are the same on every computer, and they are not cycles. peers.json has
+the figures of others; docs/performance.md is made from both files (make docs)."""
 
 from __future__ import annotations
 
@@ -12,15 +14,18 @@ import argparse
 import json
 import subprocess
 import sys
-import tempfile
 import time
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import host
+import micro
+
 import pillion
 from pillion import zoo
-from pillion.boards.host import HostModel
-from pillion.executors import host_folder
+from pillion.boards.toolchain import QEMU, arm_compiler
+from pillion.emitters.c.choose import Optimize
 from pillion.program import Program
 
 HERE = Path(__file__).resolve().parent
@@ -39,24 +44,29 @@ MODELS: dict[str, tuple[str, int | None]] = {
     "mobilenet_v3_small": ("mobilenet_v3_small", 224),
     "mobilenet_v2@96": ("mobilenet_v2", 96),
 }
+FOR_SIZE = ("ds_cnn", "mobilenet_v2@96")
+"""Models that are measured with --optimize size too."""
+ON_HOST = "mobilenet_v2"
+"""The model that is timed on this computer."""
+ANY_CORE = "cortex-m55"
 
 Figures = dict[str, Any]
 
 
-def compiled(label: str, core: str) -> tuple[Program, float]:
-    """The program, and the seconds that the compilation took in this process."""
+def compiled(label: str, core: str, optimize: Optimize = "speed") -> tuple[Program, float]:
+    """The program, and the processor seconds that the compilation took."""
     name, size = MODELS[label]
     module, example = zoo.build(name, size)
-    start = time.perf_counter()
-    program = pillion.compile(
-        module, example, target=core, calibrate=zoo.random_inputs(name, 1, size), name=name
-    )
+    calibrate = zoo.random_inputs(name, 1, size)
+    start = time.process_time()
+    program = pillion.compile(module, example, target=core, calibrate=calibrate, name=name, optimize=optimize)
     program.files  # noqa: B018  # writing the text is part of compiling
-    return program, time.perf_counter() - start
+    return program, time.process_time() - start
 
 
-def measured(label: str, core: str) -> Figures:
-    program, seconds = compiled(label, core)
+def measured(label: str, core: str, optimize: Optimize = "speed") -> Figures:
+    """All figures of a model on the emulated board of a core."""
+    program, seconds = compiled(label, core, optimize)
     name, size = MODELS[label]
     inputs = [x.numpy() for x in zoo.random_inputs(name, 1, size, seed=3)[0]]
     profile = program.measure(*inputs, on=BOARDS[core], timeout=300).profile
@@ -80,51 +90,87 @@ def measured(label: str, core: str) -> Figures:
         "floor_bytes": program.memory.floor_bytes,
         "stack_bytes": profile.stack_bytes,
         "compile_seconds": round(seconds, 2),
-        "host_microseconds": round(host_microseconds(program)),
         "ops": ops,
     }
 
 
-def host_microseconds(program: Program) -> float:
-    """Median of some runs of the portable C on this computer."""
-    with tempfile.TemporaryDirectory() as folder:
-        project = program.firmware(Path(folder) / "fw")
-        return HostModel(host_folder(project), native=True).microseconds(9)
-
-
-def command_line_seconds() -> float:
-    """`pillion --help`, as a process: the best of three."""
-    program = str(Path(sys.executable).with_name("pillion"))
-    times = []
-    for _ in range(3):
-        start = time.perf_counter()
-        subprocess.run([program, "--help"], capture_output=True, check=True)
-        times.append(time.perf_counter() - start)
-    return round(min(times), 3)
+def tools() -> str:
+    """Compiler and emulator: the figures hold for these."""
+    commands = [[*arm_compiler(), "--version"], [QEMU.path(), "--version"]]
+    done = [subprocess.run(c, capture_output=True, text=True, check=True) for c in commands]
+    return "; ".join(d.stdout.splitlines()[0] for d in done)
 
 
 def row(label: str, core: str, ours: Figures, peers: Figures) -> str:
+    """One line of what is printed."""
     peer = peers["executorch"].get(label, {}).get(core, {})
     ratio = ours["instructions"] / peer["instructions"] if peer else float("nan")
     return (
         f"{label:20} {core:10} {ours['instructions']:>12,} {ratio:>6.3f} {ours['macs_per_instruction']:>6.2f} "
         f"{ours['code_bytes']:>7,} {ours['constant_bytes']:>10,} {ours['arena_bytes']:>10,} {ours['floor_bytes']:>10,} "
-        f"{ours['stack_bytes']:>6,} {ours['compile_seconds']:>6.1f} {ours['host_microseconds']:>9,}"
+        f"{ours['stack_bytes']:>6,} {ours['compile_seconds']:>6.1f}"
     )
+
+
+def micro_rows(figures: Figures, peers: Figures) -> Iterator[str]:
+    for core, shapes in figures.items():
+        for name, ours in shapes.items():
+            peer = peers["cmsis_nn"].get(name, {}).get(core)
+            ratio = f"{ours['instructions'] / peer:6.3f}" if peer else "     -"
+            rate = f"{ours['macs'] / ours['instructions']:6.2f}" if ours["macs"] else "     -"
+            yield f"{name:26} {core:10} {ours['instructions']:>12,} {ratio} {rate}  {ours['kernel']}"
 
 
 def worse(before: Figures, now: Figures) -> list[str]:
     """Recorded figures that grew by more than one percent."""
     found = []
-    for label, cores in now["models"].items():
-        for core, figures in cores.items():
-            old = before.get("models", {}).get(label, {}).get(core, {})
-            found += [
-                f"{label} on {core}: {key} {old[key]:,} → {figures[key]:,}"
-                for key in GUARDED
-                if key in old and figures[key] > old[key] * WORSE
-            ]
+    for part in ("models", "size", "micro"):
+        old_figures = dict(_leaves(before.get(part, {})))
+        for place, value in _leaves(now.get(part, {})):
+            old = old_figures.get(place)
+            if old is not None and value > old * WORSE:
+                found.append(f"{part}: {' '.join(place)} {old:,} → {value:,}")
     return found
+
+
+def _leaves(figures: Figures, place: tuple[str, ...] = ()) -> Iterator[tuple[tuple[str, ...], float]]:
+    """The guarded numbers of a tree of figures."""
+    for key, value in figures.items():
+        if isinstance(value, dict):
+            yield from _leaves(value, (*place, key))
+        elif key in GUARDED:
+            yield (*place, key), value
+
+
+def measure_models(labels: list[str], peers: Figures) -> Figures:
+    print(
+        f"{'model':20} {'core':10} {'instructions':>12} {'/peer':>6} {'MAC/i':>6} {'code':>7} {'constants':>10} {'arena':>10} "
+        f"{'floor':>10} {'stack':>6} {'comp s':>6}"
+    )
+    models: Figures = {}
+    for label in labels:
+        for core in BOARDS:
+            figures = measured(label, core)
+            models.setdefault(label, {})[core] = figures
+            print(row(label, core, figures, peers), flush=True)
+    return models
+
+
+def measure_the_rest(peers: Figures) -> Figures:
+    """What is not asked for by a model's name."""
+    sizes: Figures = {}
+    print("--optimize size:")
+    for label in FOR_SIZE:
+        for core in BOARDS:
+            figures = measured(label, core, "size")
+            print(row(label, core, figures, peers), flush=True)
+            sizes.setdefault(label, {})[core] = {key: figures[key] for key in GUARDED}
+    micros = {core: micro.measured(core, board) for core, board in BOARDS.items()}
+    print("\n".join(micro_rows(micros, peers)))
+    speeds = {"model": ON_HOST, **host.speeds(compiled(ON_HOST, ANY_CORE)[0])}
+    seconds = host.commands()
+    print(speeds, seconds, sep="\n")
+    return {"size": sizes, "micro": micros, "host": speeds, "seconds": seconds}
 
 
 def main() -> None:
@@ -135,23 +181,15 @@ def main() -> None:
     parser.add_argument("models", nargs="*", metavar="MODEL", help=f"some of {', '.join(MODELS)}")
     arguments = parser.parse_args()
     peers = json.loads(PEERS.read_text("utf-8"))
-    print(
-        f"{'model':20} {'core':10} {'instructions':>12} {'/peer':>6} {'MAC/i':>6} {'code':>7} {'constants':>10} {'arena':>10} "
-        f"{'floor':>10} {'stack':>6} {'comp s':>6} {'host us':>9}"
-    )
-    results: Figures = {"help_seconds": command_line_seconds(), "models": {}}
-    for label in arguments.models or MODELS:
-        for core in BOARDS:
-            figures = measured(label, core)
-            results["models"].setdefault(label, {})[core] = figures
-            print(row(label, core, figures, peers), flush=True)
     before = json.loads(RESULTS.read_text("utf-8")) if RESULTS.exists() else {}
-    if arguments.update or not before:
-        merged = {**before.get("models", {}), **results["models"]}
-        RESULTS.write_text(json.dumps({**results, "models": merged}, indent=1) + "\n", "utf-8")
-        return
+    results: Figures = {"tools": tools(), "models": measure_models(arguments.models or list(MODELS), peers)}
+    if not arguments.models:
+        results |= measure_the_rest(peers)
     grown = worse(before, results)
-    if grown:
+    if arguments.update:
+        merged = {**before, **results, "models": {**before.get("models", {}), **results["models"]}}
+        RESULTS.write_text(json.dumps(merged, indent=1) + "\n", "utf-8")
+    elif grown:
         sys.exit("worse than recorded (--update records the new figures):\n" + "\n".join(grown))
 
 

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Writes docs/reference from the code: ops, passes, devices, targets, the command line. `--check` only compares."""
+"""Writes docs/reference from the code (ops, passes, devices, targets, the command line) and docs/performance.md from the
+recorded figures. `--check` only compares."""
 
 from __future__ import annotations
 
@@ -9,6 +10,8 @@ import subprocess
 import sys
 from collections.abc import Callable
 from pathlib import Path
+
+from performance_page import performance_page
 
 from pillion import passes
 from pillion.devices import cortex_m, neutron
@@ -118,10 +121,11 @@ def cli_page() -> str:
 
 
 PAGES: dict[str, Callable[[], str]] = {
-    "ops.md": ops_page,
-    "passes.md": passes_page,
-    "devices.md": devices_page,
-    "cli.md": cli_page,
+    "reference/ops.md": ops_page,
+    "reference/passes.md": passes_page,
+    "reference/devices.md": devices_page,
+    "reference/cli.md": cli_page,
+    "performance.md": lambda: performance_page(table),
 }
 
 
@@ -131,14 +135,14 @@ def main() -> None:
     check = parser.parse_args().check
     stale = []
     for name, make in PAGES.items():
-        path, text = ROOT / "docs" / "reference" / name, HEAD + make().rstrip() + "\n"
+        path, text = ROOT / "docs" / name, HEAD + make().rstrip() + "\n"
         if check and (not path.exists() or path.read_text("utf-8") != text):
             stale.append(name)
         elif not check:
             path.parent.mkdir(parents=True, exist_ok=True)
             path.write_text(text, "utf-8")
     if stale:
-        sys.exit(f"docs/reference: {', '.join(stale)} is not what the code says: make docs")
+        sys.exit(f"docs: {', '.join(stale)} is not what the code says: make docs")
 
 
 if __name__ == "__main__":

@@ -1,0 +1,193 @@
+# SPDX-License-Identifier: Apache-2.0
+"""docs/performance.md, from the recorded figures: benchmarks/results.json (ours) and benchmarks/peers.json (others')."""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+BENCHMARKS = Path(__file__).resolve().parents[1] / "benchmarks"
+CORES = {"cortex-m55": "M55", "cortex-m33": "M33"}
+SHOWN_IN_FULL = "mobilenet_v2"
+"""The model whose instructions are listed by kernel."""
+
+Figures = dict[str, Any]
+Table = Callable[[list[str], list[list[str]]], str]
+
+INTRO = """# Performance
+
+**Instructions, not cycles.** The figures are instructions that one inference executes, counted exactly on emulated boards
+(QEMU `mps3-an547`, Cortex-M55 with Helium; `mps2-an505`, Cortex-M33 with DSP extension). They are the same on every computer
+and in every run, which makes them good for comparing programs on one core, and they are no prediction of time: memory, caches
+and instructions of several cycles are not in them.
+
+Reproduce: `make bench` measures everything on this page again and fails where a recorded figure got worse by more than 1 %;
+`.venv/bin/python benchmarks/bench.py --update` records. Profile of your own model: `pillion run fw/ --on mps3-an547 --profile`.
+
+The peer is ExecuTorch with its `cortex_m` operators and CMSIS-NN on the same compiler and emulator; TFLM is TensorFlow Lite
+Micro with CMSIS-NN. Their figures are recorded in `benchmarks/peers.json`, with how they were measured. The answers of ours are
+equal, byte for byte, to the reference of every op.
+"""
+
+MEMORY = """Code is the kernels in use, the generated calls, and what of the compiler's library they need; the harness that measures is
+left out. Constants are weights, biases, scales and tables as the kernels read them. The arena holds all activations, inputs and
+outputs and the kernels' scratch; the floor is the largest sum of bytes that are live at once if no result takes the place of
+its operand. The peer's code and arena are those of its smallest build, which has a loader and run-time tables beside.
+"""
+
+MICRO = """One op each, with random data and int8 bounds, beside a call of CMSIS-NN for the same shape. Counts include all that happens
+inside the call: padding, copies, borders.
+"""
+
+
+def number(value: float | None) -> str:
+    return "–" if value is None else f"{value:,}"
+
+
+def ratio(ours: int, theirs: int | None) -> str:
+    return "–" if theirs is None else f"{ours / theirs:.3f}"
+
+
+def of_peer(peers: Figures, peer: str, label: str, core: str, key: str) -> int | None:
+    found: int | None = peers[peer].get(label, {}).get(core, {}).get(key)
+    return found
+
+
+def models_table(results: Figures, peers: Figures, table: Table) -> str:
+    rows = []
+    for label, cores in results["models"].items():
+        for core, figures in cores.items():
+            ours = figures["instructions"]
+            theirs = [of_peer(peers, peer, label, core, "instructions") for peer in ("executorch", "tflm")]
+            ratios = [cell for their in theirs for cell in (number(their), ratio(ours, their))]
+            rate = f"{figures['macs_per_instruction']:.2f}"
+            rows.append([label, CORES[core], number(figures["macs"]), number(ours), rate, *ratios])
+    head = ["model", "core", "MACs", "instructions", "MAC/instr.", "ExecuTorch", "ratio", "TFLM", "ratio"]
+    return table(head, rows)
+
+
+def kernels_table(figures: Figures, table: Table) -> str:
+    """Instructions of a model by kernel, most first."""
+    count: Counter[str] = Counter()
+    macs: Counter[str] = Counter()
+    calls: Counter[str] = Counter()
+    for op in figures["ops"]:
+        count[op["kernel"]] += op["instructions"]
+        macs[op["kernel"]] += op["macs"]
+        calls[op["kernel"]] += 1
+    rows = [
+        [
+            f"`{kernel}`",
+            str(calls[kernel]),
+            number(n),
+            f"{100 * n / figures['instructions']:.1f} %",
+            f"{macs[kernel] / n:.2f}" if macs[kernel] else "–",
+        ]
+        for kernel, n in count.most_common()
+        if n > 0
+    ]
+    return table(["kernel", "ops", "instructions", "share", "MAC/instr."], rows)
+
+
+def micro_table(results: Figures, peers: Figures, table: Table) -> str:
+    head = ["op"] + [
+        f"{core} {what}" for core in CORES.values() for what in ("instr.", "MAC/instr.", "ratio")
+    ]
+    rows = []
+    for name in results["micro"]["cortex-m55"]:
+        cells = [name]
+        for core in CORES:
+            ours = results["micro"][core][name]
+            rate = f"{ours['macs'] / ours['instructions']:.2f}" if ours["macs"] else "–"
+            their = peers["cmsis_nn"].get(name, {}).get(core)
+            cells += [number(ours["instructions"]), rate, ratio(ours["instructions"], their)]
+        rows.append(cells)
+    return table(head, rows)
+
+
+def memory_table(results: Figures, peers: Figures, table: Table) -> str:
+    keys = ("code_bytes", "constant_bytes", "arena_bytes", "floor_bytes", "stack_bytes")
+    head = ["model", "core", "code", "constants", "arena", "floor", "stack", "ExecuTorch code", "its arena"]
+    rows = [
+        [
+            *(label, CORES[core], *(number(figures[key]) for key in keys)),
+            number(of_peer(peers, "executorch", label, core, "code_bytes")),
+            number(of_peer(peers, "executorch", label, core, "arena_bytes")),
+        ]
+        for label, cores in results["models"].items()
+        for core, figures in cores.items()
+    ]
+    return table(head, rows)
+
+
+def size_table(results: Figures, table: Table) -> str:
+    rows = []
+    for label, cores in results["size"].items():
+        for core, small in cores.items():
+            fast = results["models"][label][core]
+            cells = [number(f[key]) for key in ("instructions", "code_bytes") for f in (fast, small)]
+            rows.append([label, CORES[core], *cells])
+    return table(
+        ["model", "core", "instructions: speed", "instructions: size", "code: speed", "code: size"], rows
+    )
+
+
+def host_table(results: Figures, table: Table) -> str:
+    host = results["host"]
+    names = {
+        "generic_ms": "Pillion's C, compiled for any processor of the kind",
+        "native_ms": "Pillion's C, `--native`",
+        "litert_default_ms": "LiteRT, its default kernels (XNNPACK), one thread",
+        "litert_reference_ms": "LiteRT, reference kernels",
+    }
+    native = host["native_ms"]
+    rows = [[names[key], number(host[key]), f"{host[key] / native:.2f}"] for key in names if key in host]
+    return table(["", "ms", "× `--native`"], rows)
+
+
+def seconds_table(results: Figures, peers: Figures, table: Table) -> str:
+    names = {
+        "help": "`pillion --help`",
+        "mobilenet_v2_pte": "`pillion compile -m mobilenet_v2 -t cortex-m55 --quantize -o model.pte`",
+    }
+    commands = [
+        [names[key], f"{seconds['clock']:.2f}", f"{seconds['processors']:.2f}", "–"]
+        for key, seconds in results["seconds"].items()
+    ]
+    commands[-1][-1] = number(peers["pte_seconds"]["mobilenet_v2"])
+    models = [
+        [f"`pillion.compile`, {label}", "–", f"{cores['cortex-m55']['compile_seconds']:.2f}", "–"]
+        for label, cores in results["models"].items()
+    ]
+    return table(["", "seconds", "processor seconds", "ExecuTorch, seconds"], commands + models)
+
+
+def performance_page(table: Table) -> str:
+    """The whole page; `table` makes a table of a head and rows."""
+    results = json.loads((BENCHMARKS / "results.json").read_text("utf-8"))
+    peers = json.loads((BENCHMARKS / "peers.json").read_text("utf-8"))
+    by_kernel = [
+        f"### {SHOWN_IN_FULL} on {short}\n\n{kernels_table(results['models'][SHOWN_IN_FULL][core], table)}"
+        for core, short in CORES.items()
+    ]
+    parts = [
+        INTRO,
+        f"Measured with {results['tools']}.\n",
+        "## Models\n\n" + models_table(results, peers, table),
+        *by_kernel,
+        "## Single ops\n\n" + MICRO + "\n" + micro_table(results, peers, table),
+        "## Memory, in bytes\n\n" + MEMORY + "\n" + memory_table(results, peers, table),
+        "## `--optimize size`\n\n" + size_table(results, table),
+        f"## On a computer\n\n{results['host']['model']}, 224x224, float inputs and outputs, one inference, median, side by side "
+        f"in one run on: {results['host']['computer']}.\n\n" + host_table(results, table),
+        "## Time to compile\n\nOn the same computer, commands from process start to end. Seconds by the clock depend on what else the "
+        "computer does; processor seconds do not. The peer's figure: "
+        + peers["pte_seconds"]["what"]
+        + ".\n\n"
+        + seconds_table(results, peers, table),
+        "## Others\n\n- " + "\n- ".join(peers[key]["what"] for key in ("executorch", "tflm", "cmsis_nn")),
+    ]
+    return "\n".join(parts)
