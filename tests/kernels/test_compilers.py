@@ -1,0 +1,43 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Clang takes all kernels that GCC takes: those for hosts are in test_portable.py, those for Cortex-M here."""
+
+from __future__ import annotations
+
+import re
+import shutil
+import subprocess
+from pathlib import Path
+
+import pytest
+
+KERNELS = Path(__file__).parents[2] / "kernels"
+GCC, CLANG = "arm-none-eabi-gcc", "clang"
+WARNINGS = ("-std=c99", "-Wall", "-Wextra", "-Wconversion", "-Werror", "-ffp-contract=off")
+CORES = {
+    "dsp": (("cortex-m4", "soft"), ("cortex-m7", "hard"), ("cortex-m33", "soft")),
+    "mve": (("cortex-m55", "hard"),),
+    "portable": (("cortex-m0plus", "soft"),),
+}
+BUILDS = [(folder, *core) for folder, cores in CORES.items() for core in cores]
+
+
+def c_library() -> str:
+    """Where the headers of the C library for Arm lie: the cross compiler knows."""
+    command = [GCC, "-M", "-x", "c", "-"]
+    done = subprocess.run(command, input="#include <string.h>\n", capture_output=True, text=True, check=True)
+    found = re.search(r"(\S+)/string\.h", done.stdout)
+    assert found is not None, done.stdout
+    return found[1]
+
+
+@pytest.mark.skipif(not (shutil.which(GCC) and shutil.which(CLANG)), reason=f"needs {CLANG} and {GCC}")
+@pytest.mark.parametrize(("folder", "core", "floats"), BUILDS)
+def test_clang_compiles_without_a_warning(folder: str, core: str, floats: str, tmp_path: Path) -> None:
+    sources = sorted((KERNELS / folder).glob("*.c"))
+    command = [
+        *(CLANG, "--target=arm-none-eabi", f"-mcpu={core}", "-mthumb", f"-mfloat-abi={floats}", "-O2"),
+        *(*WARNINGS, "-isystem", c_library(), "-I", str(KERNELS / "include"), "-c", *map(str, sources)),
+    ]
+    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    assert len(list(tmp_path.glob("*.o"))) == len(sources)
