@@ -90,11 +90,12 @@ def build(request: Request, progress: Progress | None = None) -> Program:
 
     kept = Intermediates(request.intermediates) if request.intermediates else None
     watch = kept.watch if kept else None
-    program = (
-        _from_tflite(request, watch)
-        if request.model.endswith(".tflite")
-        else _from_torch(request, progress, watch)
-    )
+    if request.model.endswith(".tflite"):
+        program = _from_tflite(request, watch)
+    elif request.model.endswith(".pte"):
+        program = _from_pte(request, watch)
+    else:
+        program = _from_torch(request, progress, watch)
     if kept:
         kept.keep(program)
     return program
@@ -107,6 +108,17 @@ def _from_tflite(request: Request, watch: Watch | None) -> Program:
 
     chip = find_target(request.target)
     return finish(read(request.model), chip, request.io_dtype, _placement(request), watch, _optimize(request))
+
+
+def _from_pte(request: Request, watch: Watch | None) -> Program:
+    """Placed anew: the NPU's segments are ops again."""
+    from pillion.compiler import finish
+    from pillion.importers.pte import read
+    from pillion.place import inline_segments
+    from pillion.targets import find_target
+
+    chip, graph = find_target(request.target), inline_segments(read(request.model).graph)
+    return finish(graph, chip, request.io_dtype, _placement(request), watch, _optimize(request))
 
 
 CHATTY = ("torchao", "torch.utils._pytree", "torch.export")

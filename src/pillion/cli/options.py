@@ -11,7 +11,7 @@ import typer
 ModelOption = Annotated[
     str,
     typer.Option(
-        "-m", "--model", help="A zoo name (`pillion models`), file.py:factory, a .pt2 or a .tflite file."
+        "-m", "--model", help="A zoo name (`pillion models`), file.py:factory, a .pt2, .tflite or .pte file."
     ),
 ]
 TargetOption = Annotated[str, typer.Option("-t", "--target", help="What to compile for (`pillion targets`).")]

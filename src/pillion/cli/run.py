@@ -3,8 +3,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from pathlib import Path
-from typing import Annotated, Optional
+from typing import TYPE_CHECKING, Annotated, Any, Optional
 
 import typer
 
@@ -14,11 +15,24 @@ from pillion.cli.options import (
 )
 from pillion.errors import PillionError
 
+if TYPE_CHECKING:
+    from pillion.executors import RunResult
+
+    Ran = tuple[Mapping[str, Any], RunResult]
+    """The manifest of what ran, and what came out."""
+
 
 @app.command()
 def run(
-    program: Annotated[Path, typer.Argument(help="A C project that `pillion compile` wrote.")],
-    on: Annotated[str, typer.Option(help="host, or a board: mps2-an505, mps3-an547, …")] = "host",
+    program: Annotated[
+        Path, typer.Argument(help="What `pillion compile` wrote: a .pte file, or the folder of a C project.")
+    ],
+    on: Annotated[
+        str,
+        typer.Option(
+            help="host, or a board: mps2-an505, mps3-an547, …; for a .pte also reference, executorch."
+        ),
+    ] = "host",
     input: Annotated[
         Optional[list[Path]],
         typer.Option("-i", "--input", help="A .npy file for each input; random data if none is given."),
@@ -35,18 +49,34 @@ def run(
 ) -> None:
     """Run a compiled model on this computer or on an emulated board."""
     from pillion import build, report
-    from pillion.emitters.c.project import read_manifest
-    from pillion.executors import HOST, run_project
+    from pillion.executors import EXECUTORCH, HOST, REFERENCE
 
-    if profile and on == HOST:
+    if profile and on in (HOST, REFERENCE, EXECUTORCH):
         raise PillionError(
             "--profile counts instructions on a board",
             rule="--on names a board",
             here=f"--on {on}",
             help="add --on mps2-an505 or --on mps3-an547",
         )
-    manifest = read_manifest(program)
-    arrays = build.read_inputs(input or [], manifest)
-    result = run_project(program, arrays, on, profile=profile, timeout=timeout, native=native)
+    options = {"profile": profile, "timeout": timeout, "native": native}
+    run_one = _run_file if program.suffix == ".pte" else _run_project
+    manifest, result = run_one(program, on, input or [], options)
     build.write_outputs(output or [], result.outputs)
     report.show(report.ran(manifest, on, result), as_json)
+
+
+def _run_project(program: Path, on: str, inputs: list[Path], options: dict[str, Any]) -> Ran:
+    from pillion import build
+    from pillion.emitters.c.project import read_manifest
+    from pillion.executors import run_project
+
+    manifest = read_manifest(program)
+    return manifest, run_project(program, build.read_inputs(inputs, manifest), on, **options)
+
+
+def _run_file(program: Path, on: str, inputs: list[Path], options: dict[str, Any]) -> Ran:
+    from pillion import build
+    from pillion.loaded import load
+
+    loaded = load(program, on)
+    return loaded.run(build.read_inputs(inputs, loaded.manifest), on, **options)

@@ -12,5 +12,11 @@ def inline_segments(graph: Graph) -> Graph:
     """The ops of segments in the place of the segments. Whose arithmetic they had is lost: the caller names one."""
     ops: list[Op] = []
     for op in graph.ops:
-        ops.extend(op.body.ops if isinstance(op, Segment) else (op,))
+        ops.extend(_inside(op) if isinstance(op, Segment) else (op,))
     return graph.replace(ops=tuple(ops))
+
+
+def _inside(op: Segment) -> tuple[Op, ...]:
+    """The ops of a segment, over the values outside where it begins and ends."""
+    borders = zip((*op.body.inputs, *op.body.outputs), (*op.xs, *op.ys), strict=True)
+    return op.body.substitute(dict(borders)).ops

@@ -128,9 +128,11 @@ void extremum(Call& call, Choose choose) {
   Tensor& y = call.out();
   const int8_t *first = int8(a), *second = int8(b);
   int8_t* to = int8_out(y);
-  if (same_sizes(a, b) && same_sizes(a, y)) {
+  /* A single number is repeated rightly whatever the layout. */
+  const bool repeats_a = a.numel() == 1, repeats_b = b.numel() == 1;
+  if ((repeats_a || same_sizes(a, y)) && (repeats_b || same_sizes(b, y))) {
     for (ssize_t i = 0; i < y.numel(); i++) {
-      to[i] = choose(first[i], second[i]);
+      to[i] = choose(first[repeats_a ? 0 : i], second[repeats_b ? 0 : i]);
     }
     return;
   }

@@ -12,7 +12,9 @@ from pillion.errors import PillionError
 from pillion.importers.pte.container import Container
 from pillion.importers.pte.recorded import recorded_graph
 from pillion.ir.graph import Graph
+from pillion.ir.types import Value
 from pillion.schemas.flatbuffer import MalformedError
+from pillion.schemas.pte import Tensor
 
 
 @dataclass(frozen=True)
@@ -25,6 +27,9 @@ class ReadProgram:
     """The core that it was compiled for, where the file says so."""
     is_recorded: bool
     """Whether the graph is the very one that Pillion wrote the file from; else it was made from the kernel calls."""
+    input_orders: tuple[tuple[int, ...], ...]
+    """For each input and axis in memory, which is the graph's: the logical axis of the program's tensor."""
+    output_orders: tuple[tuple[int, ...], ...]
 
 
 def read(source: str | os.PathLike[str] | bytes) -> ReadProgram:
@@ -45,12 +50,30 @@ def read(source: str | os.PathLike[str] | bytes) -> ReadProgram:
 
 def _program(container: Container) -> ReadProgram:
     record = container.record
-    if record and record.is_whole:
+    is_recorded = record is not None and record.is_whole
+    if record is not None and is_recorded:
         graph = recorded_graph(container, record.skeleton)
-        return ReadProgram(graph, container.raw, record.core, True)
-    from pillion.importers.pte.program import graph_of
+    else:
+        from pillion.importers.pte.program import graph_of
 
-    return ReadProgram(graph_of(container), container.raw, record.core if record else None, False)
+        graph = graph_of(container)
+    orders = tuple(
+        tuple(_order(container, number, value) for number, value in zip(numbers, values, strict=True))
+        for numbers, values in (
+            (container.plan.inputs, graph.inputs),
+            (container.plan.outputs, graph.outputs),
+        )
+    )
+    return ReadProgram(graph, container.raw, record.core if record else None, is_recorded, *orders)
+
+
+def _order(container: Container, number: int, value: Value) -> tuple[int, ...]:
+    """Of the axes of an input or output, which is the graph's value."""
+    held = container.plan.values[number].val if 0 <= number < len(container.plan.values) else None
+    order = tuple(held.dim_order) if isinstance(held, Tensor) else ()
+    if sorted(order) != list(range(value.type.rank)):
+        raise MalformedError(f"value {number} is no tensor of {value.type.rank} axes")
+    return order
 
 
 def _content(path: Path) -> bytes:

@@ -219,6 +219,14 @@ class Call:
             )
         return self.shaped(view.tensor, view.sizes)
 
+    def want_alike(self, *views: View) -> None:
+        """The kernel goes through memory from end to end, whatever the layouts."""
+        out = self.out_view
+        for view in views:
+            if not view.lies_as(out):
+                here = f"{view.sizes} in order {view.order}, {out.sizes} in order {out.order}"
+                raise self.refuse("operands and result lie alike in memory", here)
+
     def int8(self, tensor: Tensor) -> Tensor:
         if tensor.dtype is not DType.INT8:
             raise self.refuse("operands are int8", tensor.dtype.value)
@@ -245,15 +253,20 @@ class Call:
     # Results
 
     @property
+    def out_view(self) -> View:
+        """The result's sizes and order."""
+        return View(Tensor("", (), self.out.dtype, Label()), self.out.sizes, self.out.order)
+
+    @property
     def out_image(self) -> Shape:
-        out = View(Tensor("", (), self.out.dtype, Label()), self.out.sizes, self.out.order)
+        out = self.out_view
         if not out.is_image:
             raise self.refuse("the result is an image whose channels lie last", (out.sizes, out.order))
         return out.image_shape
 
     @property
     def out_plain(self) -> Shape:
-        out = View(Tensor("", (), self.out.dtype, Label()), self.out.sizes, self.out.order)
+        out = self.out_view
         if not out.is_contiguous:
             raise self.refuse("the result is contiguous", (out.sizes, out.order))
         return out.sizes

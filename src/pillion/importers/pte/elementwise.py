@@ -21,11 +21,14 @@ from pillion.ops import Dequantize, Maximum, Minimum, Mul, Quantize
 from pillion.ops.elementwise import ADD_LEFT_SHIFT
 from pillion.schemas.pte import ScalarType
 
+SMALLEST_SCALE = 2.0**-120
+"""Its reciprocal is a float32, too."""
 Numbers = Callable[[Int64Array, Int64Array], Any]
 
 
 def quantize(call: Call) -> None:
     view = call.view(0)
+    call.want_alike(view)
     quant = _border(call)
     if view.tensor.dtype is not DType.FLOAT32:
         raise call.refuse("what is quantized is float32", view.tensor.dtype.value)
@@ -39,6 +42,7 @@ def quantize(call: Call) -> None:
 
 
 def dequantize(call: Call) -> None:
+    call.want_alike(call.view(0))
     x, quant = call.int8(call.view(0).tensor), _border(call)
     x.label.learn(quant.scale, quant.zero_point)
     y = _like(call, x, DType.FLOAT32)
@@ -47,8 +51,12 @@ def dequantize(call: Call) -> None:
 
 
 def _border(call: Call) -> PerTensor:
-    scale, bounds = float(np.float32(call.real(1))), (call.number(3), call.number(4))
-    if not 0 < scale < math.inf or bounds != (-128, 127) or call.number(5) != ScalarType.INT8:
+    scale, bounds = call.real(1), (call.number(3), call.number(4))
+    if (
+        not SMALLEST_SCALE <= scale <= 1 / SMALLEST_SCALE
+        or bounds != (-128, 127)
+        or call.number(5) != ScalarType.INT8
+    ):
         raise call.refuse("int8 from -128 to 127, the scale is positive", (scale, *bounds, call.number(5)))
     return PerTensor(scale, call.level(2))
 
@@ -109,6 +117,7 @@ def _as_function(call: Call, a: Tensor, b: Tensor, numbers: Numbers) -> Tensor |
 
 
 def activation(call: Call) -> None:
+    call.want_alike(call.view(0))
     x, table = call.int8(call.view(0).tensor), call.constant(1, DType.INT8)
     if table.size != 256:
         raise call.refuse("a table has 256 entries", table.shape)
@@ -133,8 +142,10 @@ def relu(call: Call) -> None:
 
 
 def _clamped(call: Call, low: int, high: int) -> None:
+    call.want_alike(call.view(0))
     x = call.int8(call.view(0).tensor)
-    table = np.minimum(np.maximum(LEVELS, max(low, -128)), min(high, 127)).astype(np.int8)
+    low, high = (min(max(bound, -128), 127) for bound in (low, high))
+    table = np.minimum(np.maximum(LEVELS, low), high).astype(np.int8)
     _function(call, x, table).label.join(x.label)
 
 
@@ -145,6 +156,7 @@ def _pair(call: Call, first: int, second: int) -> tuple[Tensor, Tensor, Shape]:
     """Equal shapes, or one operand has only the channels of the other, an image."""
     a, b = call.view(first), call.view(second)
     if a.sizes == b.sizes:
+        call.want_alike(a, b)
         return a.tensor, call.shaped(b.tensor, a.tensor.shape), a.tensor.shape
     for small, big in ((b, a), (a, b)):
         if small.is_image and big.is_image and small.tensor.elements == small.sizes[1] == big.sizes[1]:
@@ -156,6 +168,7 @@ def _pair(call: Call, first: int, second: int) -> tuple[Tensor, Tensor, Shape]:
     scalar = next((v for v in (a, b) if v.tensor.is_constant and v.tensor.elements == 1), None)
     if scalar is not None:
         other = b if scalar is a else a
+        call.want_alike(other)
         return a.tensor, b.tensor, other.tensor.shape
     raise call.refuse(
         "shapes are equal, or one operand has only the channels of the other", (a.sizes, b.sizes)
@@ -243,10 +256,13 @@ def _extremum(call: Call, make: Any, numbers: Numbers) -> None:
 
 def _extremum_operands(call: Call, first: View, second: View) -> tuple[Tensor, Tensor, Shape]:
     """The kernel repeats operands by their logical sizes, as if they were contiguous."""
-    if first.sizes == second.sizes or 1 in (first.tensor.elements, second.tensor.elements):
-        a, b = first.tensor, second.tensor
-        if a.elements == b.elements:
-            return a, call.shaped(b, a.shape), a.shape
-        return a, b, (a if a.elements > b.elements else b).shape
+    a, b = first.tensor, second.tensor
+    if 1 in (a.elements, b.elements) and a.elements != b.elements:
+        whole = first if b.elements == 1 else second
+        call.want_alike(whole)
+        return a, b, whole.tensor.shape
+    if first.sizes == second.sizes:
+        call.want_alike(first, second)
+        return a, call.shaped(b, a.shape), a.shape
     a, b = call.plain(0), call.plain(1)
     return a, b, call.out_plain

@@ -6,6 +6,7 @@ scales are found such that the graph has exactly these multipliers."""
 
 from __future__ import annotations
 
+import dataclasses
 from collections import Counter, deque
 from collections.abc import Sequence
 
@@ -13,6 +14,7 @@ from pillion.errors import PillionError
 from pillion.importers.pte.calls import Argument, Call, Memory, described
 from pillion.importers.pte.container import Container
 from pillion.importers.pte.delegate import read_payload
+from pillion.importers.pte.scales import Search
 from pillion.importers.pte.steps import Delegated, Output, Same, Step
 from pillion.importers.pte.table import TABLE
 from pillion.importers.pte.tensor import Label, Tensor
@@ -31,15 +33,21 @@ MOST_STEPS = 20_000
 def graph_of(container: Container) -> Graph:
     """The graph of a program, by its kernel calls."""
     refuse_unknown(container)
+    try:
+        return _read(container)
+    except MalformedError:
+        raise
+    except (ValueError, LookupError, ArithmeticError) as error:
+        raise MalformedError(f"its calls make no sense together: {error}") from None
+
+
+def _read(container: Container) -> Graph:
     reader = Reader(container)
     inputs = [reader.input(number, i) for i, number in enumerate(container.plan.inputs)]
     for number, instruction in enumerate(container.plan.chains[0].instructions):
         reader.run(number, instruction.instr_args)
-    outputs = [reader.output(number) for number in container.plan.outputs]
-    try:
-        return reader.graph(inputs, outputs)
-    except (ValueError, LookupError, ArithmeticError) as error:
-        raise MalformedError(f"its calls make no sense together: {error}") from None
+    outputs = [reader.output(number, i) for i, number in enumerate(container.plan.outputs)]
+    return reader.graph(inputs, outputs)
 
 
 def refuse_unknown(container: Container) -> None:
@@ -111,12 +119,14 @@ class Reader:
         self.write(argument, made)
         return made
 
-    def output(self, number: int) -> Tensor:
+    def output(self, number: int, index: int) -> Tensor:
         argument = self.border(number)
         found = self.read(argument, "an output")
         if found.is_constant:
             raise MalformedError("an output is a constant")
-        return self.shaped(found, argument.memory_shape, "output")
+        if not found.name.startswith("input"):
+            found.name = f"output{index}"
+        return found
 
     # Memory
 
@@ -187,7 +197,9 @@ class Reader:
 
     def delegate(self, source: str, call: pte.DelegateCall) -> None:
         """An NPU segment: inputs, then outputs, all contiguous."""
-        body = read_payload(self.container.payload(self.container.delegate(call.delegate_index)))
+        body = apart(
+            read_payload(self.container.payload(self.container.delegate(call.delegate_index))), source
+        )
         wanted = (*body.inputs, *body.outputs)
         arguments = [self.border(number) for number in call.args]
         if [(a.nbytes, a.dtype) for a in arguments] != [(v.type.size_bytes, v.dtype) for v in wanted]:
@@ -226,9 +238,17 @@ class Reader:
             for label in step.labels:
                 users.setdefault(label.root, []).append(step)
         spread(self.steps, users)
+        search = Search()
         for step in self.steps:
-            step.solve()
+            step.solve(search)
             spread([user for label in step.labels for user in users.get(label.root, [])], users)
+
+
+def apart(body: Graph, source: str) -> Graph:
+    """A segment's graph with names that no other segment has."""
+    prefix = source.split(",")[0].replace(" ", "")
+    values = {v: dataclasses.replace(v, name=f"{prefix}/{v.name}") for v in body.values.values()}
+    return body.substitute(values).replace(name=f"{body.name}_{prefix}")
 
 
 def spread(begin: Sequence[Step], users: dict[Label, list[Step]]) -> None:

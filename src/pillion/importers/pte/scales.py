@@ -7,22 +7,49 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from itertools import islice
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from pillion.ir.numerics import Multiplier, encode
+from pillion.schemas.flatbuffer import MalformedError
 
 Reals = NDArray[np.float64]
 
 _MANTISSAS = 1 << 23
 """Of 24-bit numbers between 1 and 2."""
 _CHUNK = 1 << 16
+MOST_CHUNKS = 40_000
+"""In all, for one file: half a minute. A layer takes at most 128, most of them fewer."""
+MOST_CANDIDATES = 2048
+"""Of which the scales of one op are tried."""
 _NEAR = 2.0**-29
 """How far a quotient of two multipliers may lie from that of the real numbers behind them, with some room."""
 _TYPICAL_WEIGHT, _TYPICAL_ACTIVATION = 2.0**-7, 2.0**-5
 _ZERO = 2.0**-60
 """Stands for a multiplier of 0: small enough to be encoded as one, beside any scale of the other tensors."""
+
+
+class Search:
+    """Looks through all 24-bit numbers, and stops where a file asks for that too often."""
+
+    def __init__(self) -> None:
+        self.left = MOST_CHUNKS
+
+    def candidates(self, times: Sequence[float], over: Sequence[float] = ()) -> Iterator[float]:
+        """Numbers between 1 and 2 whose products with `times`, and quotients of `over` by them, come near to 24-bit
+        numbers."""
+        for begin in range(0, _MANTISSAS, _CHUNK):
+            self.left -= 1
+            if self.left < 0:
+                raise MalformedError("the scales behind its multipliers take too long to find")
+            alive = 1 + np.arange(begin, begin + _CHUNK) / _MANTISSAS
+            for factor in times:
+                alive = alive[_is_near(alive * factor)]
+            for dividend in over:
+                alive = alive[_is_near(dividend / alive)]
+            yield from alive.tolist()
 
 
 @dataclass(frozen=True)
@@ -39,7 +66,8 @@ class Ratios:
 
     def __init__(self, mantissas: ArrayLike, shifts: ArrayLike) -> None:
         self.mantissas, self.shifts = (np.atleast_1d(np.asarray(a, np.int64)) for a in (mantissas, shifts))
-        self.real: Reals = np.ldexp(self.mantissas.astype(np.float64), (self.shifts - 31).astype(np.int32))
+        places = np.clip(self.shifts, -64, 64).astype(np.int32) - 31
+        self.real: Reals = np.ldexp(self.mantissas.astype(np.float64), places)
 
     @property
     def are_normal(self) -> bool:
@@ -59,7 +87,7 @@ class Ratios:
         fits = np.where(self.real > 0, same, shift < -31)
         return Fit(x, w, y) if np.all(fits) and np.all(w > 0) and np.all(np.isfinite(w)) else None
 
-    def fit(self, x: float | None, y: float | None) -> Fit | None:
+    def fit(self, x: float | None, y: float | None, search: Search) -> Fit | None:
         """Scales for these multipliers; x and y are given where they are known."""
         if x is not None and y is not None:
             return self.exact(x, y)
@@ -72,7 +100,7 @@ class Ratios:
             times.insert(0, x / first)
         if y is not None:
             over.append(first * y)
-        for w in candidates(times, over):
+        for w in islice(search.candidates(times, over), MOST_CANDIDATES):
             found = self.with_first(first, w * _TYPICAL_WEIGHT, x, y)
             if found:
                 return found
@@ -93,18 +121,6 @@ class Ratios:
         exact = real / (real / quotient).astype(np.float32).astype(np.float64)
         low, high = ((exact * (1 + sign * 0.5 / mantissas)) for sign in (-1, 1))
         return float(low.max()), float(high.min())
-
-
-def candidates(times: Sequence[float], over: Sequence[float] = ()) -> Iterator[float]:
-    """24-bit numbers between 1 and 2 whose products with `times`, and quotients of `over` by them, come near to 24-bit
-    numbers."""
-    for begin in range(0, _MANTISSAS, _CHUNK):
-        alive = 1 + np.arange(begin, begin + _CHUNK) / _MANTISSAS
-        for factor in times:
-            alive = alive[_is_near(alive * factor)]
-        for dividend in over:
-            alive = alive[_is_near(dividend / alive)]
-        yield from alive.tolist()
 
 
 def quotients(low: float, high: float) -> Iterator[tuple[float, float]]:
@@ -167,10 +183,10 @@ class SumRatios:
         known += [] if y is None else [y * 2.0**19 * real(self.y)]
         return next((found for larger in known if (found := self.from_larger(larger))), None)
 
-    def any(self) -> SumFit | None:
+    def any(self, search: Search) -> SumFit | None:
         """Some scales."""
         times = [2 * real(m) for m in (self.a, self.b) if m != self.HALF]
-        for w in candidates([*times, 2 / (2.0**20 * real(self.y))]):
+        for w in islice(search.candidates([*times, 2 / (2.0**20 * real(self.y))]), MOST_CANDIDATES):
             found = self.from_larger(w * _TYPICAL_ACTIVATION)
             if found:
                 return found

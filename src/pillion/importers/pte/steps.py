@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from pillion.errors import PillionError
-from pillion.importers.pte.scales import Fit, Ratios, SumFit, SumRatios
+from pillion.importers.pte.scales import Fit, Ratios, Search, SumFit, SumRatios
 from pillion.importers.pte.tensor import Label, Table, Tensor
 from pillion.ir.graph import Graph, Names
 from pillion.ir.op import Op
@@ -78,7 +78,7 @@ class Step:
         """Passes on what is known of scales; whether something was new."""
         return False
 
-    def solve(self) -> None:
+    def solve(self, search: Search) -> None:
         """Chooses the scales that nobody knows."""
 
     def emit(self, out: Output) -> None:
@@ -161,12 +161,12 @@ class Scaled(Step):
     ratios: Ratios
     fitted: Fit | None = None
 
-    def solve(self) -> None:
+    def solve(self, search: Search) -> None:
         if not self.ratios.are_normal:
             raise self.unsolvable(list(zip(self.ratios.mantissas, self.ratios.shifts, strict=True))[:4])
         x, y = self.x.scale, self.y.scale
         for wish in dict.fromkeys(((x, y), (x, None), (None, y), (None, None))):
-            self.fitted = self.ratios.fit(*wish)
+            self.fitted = self.ratios.fit(*wish, search)
             if self.fitted is not None:
                 self.x.label.learn(self.fitted.x)
                 self.y.label.learn(self.fitted.y)
@@ -236,10 +236,10 @@ class Product(Scaled):
         self.y.label.learn(found.y)
         return True
 
-    def solve(self) -> None:
+    def solve(self, search: Search) -> None:
         """With the scale of the other operand, if there are such; else with others, which that operand is then given."""
         self.learn()
-        super().solve()
+        super().solve(search)
         assert self.other is not None
         self.other.label.learn(float(self.fit.w[0]))
 
@@ -278,10 +278,10 @@ class Sum(Step):
             label.learn(scale)
         return before != [label.root.scale for label in self.labels]
 
-    def solve(self) -> None:
+    def solve(self, search: Search) -> None:
         if not self.ratios.are_normal:
             raise self.unsolvable(self.ratios)
-        self.fitted = self.ratios.fit(self.a.scale, self.b.scale, self.y.scale) or self.ratios.any()
+        self.fitted = self.ratios.fit(self.a.scale, self.b.scale, self.y.scale) or self.ratios.any(search)
         if self.fitted is None:
             raise self.unsolvable(self.ratios)
         for label, scale in zip(self.labels, (self.fitted.a, self.fitted.b, self.fitted.y), strict=True):

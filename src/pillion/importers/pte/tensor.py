@@ -115,6 +115,11 @@ class View:
             return False
         return self.order == (0, 2, 3, 1) or self.sizes[1] == 1 or self.sizes[2:] == (1, 1)
 
+    def lies_as(self, other: View) -> bool:
+        """Whether both have one shape, and their elements one order in memory."""
+        first, second = ([a for a in view.order if view.sizes[a] != 1] for view in (self, other))
+        return self.sizes == other.sizes and first == second
+
     @property
     def image_shape(self) -> Shape:
         n, c, h, w = self.sizes
