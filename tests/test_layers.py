@@ -102,3 +102,16 @@ def test_the_command_line_answers_without_torch() -> None:
         "assert 'torch' not in sys.modules and 'rich.live' not in sys.modules"
     )
     subprocess.run([sys.executable, "-c", code], capture_output=True, check=True)
+
+
+def _texts(node: ast.AST) -> bool:
+    """Is this the name of an operator, as text?"""
+    spelled = ast.unparse(node)
+    return (".target)" in spelled and spelled.startswith("str(")) or spelled.endswith(".target.__name__")
+
+
+@pytest.mark.parametrize("file", FILES, ids=lambda file: str(file.relative_to(SOURCE)))
+def test_operators_are_compared_as_objects(file: Path) -> None:
+    tree = ast.parse(file.read_text("utf-8"))
+    compares = [node for node in ast.walk(tree) if isinstance(node, ast.Compare)]
+    assert not [node.lineno for node in compares for side in (node.left, *node.comparators) if _texts(side)]

@@ -85,9 +85,9 @@ def _max_pool(node: Node) -> Node | None:
 
 def _maximum(node: Node) -> Node | None:
     """Of a maximum along one axis only the values are wanted; without an axis, that of all elements."""
-    target = aten.amax.default if "max" in str(node.target) else aten.amin.default
+    target = aten.amax.default if node.target in (aten.max.default, aten.max.dim) else aten.amin.default
     source, *rest = node.args
-    if not str(node.target).endswith(".dim"):
+    if node.target in (aten.max.default, aten.min.default):
         return call(node, target, source, list(range(value_of(source).dim())))  # type: ignore[arg-type]  # a tensor
     return _first(node, target, source, [rest[0]], bool(argument(node, 2)))
 
@@ -160,14 +160,15 @@ def _over_all_axes(node: Node) -> Node:
 def _resize(node: Node) -> Node | None:
     """The form with an output size; factors only where the size does not follow from them exactly."""
     size = list(shape_of(node)[-2:])
-    factors = named_argument(node, "scale_factors") if str(node.target).endswith(".vec") else None
+    is_vec = node.target in (aten.upsample_nearest2d.vec, aten.upsample_bilinear2d.vec)
+    factors = named_argument(node, "scale_factors") if is_vec else None
     before = shape_of(node.args[0])[-2:]  # type: ignore[arg-type]  # the schema says tensor
     exact = factors is None or all(
         math.isclose(b * f, s) for b, f, s in zip(before, factors, size, strict=True)
     )
-    if not exact or (factors is None and str(node.target).endswith(".vec")):
+    if not exact or (factors is None and is_vec):
         return None
-    if "nearest" in str(node.target):
+    if node.target in (aten.upsample_nearest2d.default, aten.upsample_nearest2d.vec):
         return call(node, aten.upsample_nearest2d.vec, node.args[0], size, None)
     corners = named_argument(node, "align_corners")
     return call(node, aten.upsample_bilinear2d.vec, node.args[0], size, corners, None)
