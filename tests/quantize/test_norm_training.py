@@ -14,18 +14,29 @@ from norm_models import IN_FLOAT, LAYERS, UNFOLDABLE, Other, Pair, set_statistic
 from quantized_graphs import check_graph, random_inputs
 from torch import Tensor, nn
 from torch.utils import _pytree as pytree
+from torchao.quantization.pt2e import FakeQuantize
 from torchao.quantization.pt2e.quantize_pt2e import prepare_qat_pt2e
 from training_loops import batches, train, without_rounding
 
 from pillion import capture, passes
 from pillion.importers.torch_export import import_program
-from pillion.quantize import PillionQuantizer, QatModule, QuantizedProgram, finish_training, prepare_qat, ptq
+from pillion.quantize import (
+    PillionQuantizer,
+    QatModule,
+    QuantizedProgram,
+    Wishes,
+    finish_training,
+    prepare_qat,
+    ptq,
+)
 from pillion.quantize.norm_training import put_norms_away, simulate_folding
-from pillion.quantize.simulation import unscale
+from pillion.quantize.simulation import scale_weight, unscale
 from pillion.quantize.specs import Specs
+from pillion.targets import find_target
 from torch_oracle import compare, compare_trained
 
 pytestmark = pytest.mark.filterwarnings("ignore:compile will refuse")
+aten = torch.ops.aten
 FLOWS = ["ptq", "qat"]
 INTEGER = sorted(set(LAYERS) - IN_FLOAT)
 
@@ -40,16 +51,19 @@ def assert_same(got: Any, want: Any, tolerance: float) -> None:
         torch.testing.assert_close(mine, theirs, atol=tolerance, rtol=tolerance)
 
 
-def quantized(flow: str, model: nn.Module, *inputs: Tensor) -> tuple[QuantizedProgram, QatModule | None]:
+def quantized(
+    flow: str, model: nn.Module, *inputs: Tensor, wishes: Wishes | None = None
+) -> tuple[QuantizedProgram, QatModule | None]:
     """The program of one flow, checked; with the trained module in eval mode where there is one."""
     if flow == "ptq":
-        program, trained = ptq(model, inputs, calibrate=batches(inputs, 3)), None
+        program, trained = ptq(model, inputs, calibrate=batches(inputs, 3), wishes=wishes), None
     else:
-        trained = prepare_qat(model, inputs)
+        trained = prepare_qat(model, inputs, wishes)
         train(trained, batches(inputs, 3))
         trained.eval()
-        program = finish_training(trained, inputs)
-    check_graph(program)
+        program = finish_training(trained, inputs, wishes=wishes)
+    if wishes is None:
+        check_graph(program)
     return program, trained
 
 
@@ -59,9 +73,18 @@ def assert_compiled_agrees(program: QuantizedProgram, trained: QatModule | None,
     comparisons = [compare(program.graph_module, graph, *inputs)]
     if trained is not None:
         comparisons.append(compare_trained(trained, graph, *inputs))
+        assert all(name in comparisons[1].largest for name in computed(trained))
     for comparison in comparisons:
         assert comparison.largest
         assert max(comparison.largest.values()) <= 1
+
+
+def computed(trained: QatModule) -> list[str]:
+    """The roundings of all results but those that only move data."""
+    parts = dict(trained.model.named_modules())
+    roundings = [n for n in trained.model.graph.nodes if isinstance(parts.get(str(n.target)), FakeQuantize)]
+    moving = {aten.reshape.default, aten.permute.default, scale_weight}
+    return [n.name for n in roundings if n.args[0].op == "call_function" and n.args[0].target not in moving]
 
 
 @pytest.mark.parametrize("flow", FLOWS)
@@ -74,6 +97,18 @@ def test_simulated_folded_and_compiled_are_the_same(name: str, bias: bool, flow:
     layers = [n for n in program.nodes if any(part in str(n.target) for part in ("aten.conv", "aten.linear"))]
     assert len(layers) == 1
     assert trained is None or simulated(trained) == 1
+    assert_compiled_agrees(program, trained, *batches(inputs, 1, seed=7)[0])
+
+
+@pytest.mark.parametrize("flow", FLOWS)
+@pytest.mark.parametrize("bias", [True, False])
+def test_a_norm_is_folded_into_weights_that_have_one_scale(bias: bool, flow: str) -> None:
+    """As the NPU wishes it for linear layers: the factors of the norm then share one scale, too."""
+    model = Pair("linear", bias)
+    inputs = random_inputs((5, 4))
+    wishes = find_target("imxrt700").quantization
+    program, trained = quantized(flow, model, *inputs, wishes=wishes)
+    assert not [n for n in program.nodes if "per_channel" in str(n.target)]
     assert_compiled_agrees(program, trained, *batches(inputs, 1, seed=7)[0])
 
 
