@@ -150,6 +150,7 @@ def test_simulation_without_rounding_is_training_without_quantization(name: str,
         assert_same(module.eval()(*data[0]), model.eval()(*data[0]), 2e-5)
 
 
+@pytest.mark.slow
 @settings(max_examples=30, deadline=None)
 @given(
     flow=st.sampled_from(FLOWS),

@@ -53,6 +53,7 @@ def trained() -> QatModule:
     return module.eval()
 
 
+@pytest.mark.slow
 def test_an_ordinary_loop(trained: QatModule) -> None:
     """Data to learn: which of four quadrant patterns is in the image."""
     torch.manual_seed(0)
@@ -235,6 +236,7 @@ def test_parameters_that_are_no_weights_are_trained(function: Callable[..., Tens
     assert all(largest <= 1 for largest in compare_trained(module, graph, *inputs).largest.values())
 
 
+@pytest.mark.slow
 def test_tensors_that_share_a_range_have_the_widest() -> None:
     """A moving average over tensors would settle between 1 and 20, and cut off the second operand."""
     module = prepare_qat(Call(lambda m, x: torch.cat([x, m.conv(x) * 20], 1)), random_inputs((2, 8, 5, 7)))
