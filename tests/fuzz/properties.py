@@ -26,7 +26,7 @@ from pillion.ir.op import Op
 from pillion.ir.text import to_text
 from pillion.ir.types import Array, Value
 from pillion.ir.verify import verify
-from pillion.ops import Dequantize, Div, Function, Linear, Lut, Quantize, ReduceSum, Softmax, parse
+from pillion.ops import Dequantize, Div, Function, Lut, Quantize, ReduceSum, Softmax, parse
 from pillion.ops.samples import random_like
 from pillion.passes.int8_io import int8_io
 from pillion.passes.split_groups import split_groups
@@ -142,15 +142,7 @@ def in_litert(op: Op) -> bool:
         return False  # aborts where sums exceed what it expects
     if isinstance(op, ReduceSum) or (isinstance(op, Div) and not op.b.is_constant):
         return False
-    if isinstance(op, Linear) and not linear_stays_inside(op):
-        return False
     return _emits(op, Arithmetic.TFLITE, lambda graph: emit_tflite(graph))
-
-
-def linear_stays_inside(op: Linear) -> bool:
-    """LiteRT converts scaled sums to 32 bits before it saturates them; beyond that, C leaves the result open."""
-    magnitudes = np.abs(op.weights.constant.astype(np.float64)).sum(axis=1) * 255 + np.abs(op.bias.constant)
-    return bool((magnitudes * op.ratios).max() < 2**31 - 256)
 
 
 def in_executorch(op: Op) -> bool:

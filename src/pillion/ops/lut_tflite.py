@@ -213,6 +213,8 @@ def _hardswish(op: Lut, levels: Int64Array) -> Int64Array:
         raise op.refuse(
             "the output scale is at least 1/128 of the input scale", f"{op.x.scale!r} to {op.y.scale!r}"
         )
+    if out.shift < -15:
+        raise op.refuse("the output scale is at most 256 input scales", f"{op.x.scale!r} to {op.y.scale!r}")
     x = levels * 128
     scaled = _mul16(x, _mantissa16(out))
     opened = (_hardswish_gate(x, gate) + 2**15) >> 1

@@ -21,6 +21,7 @@ from pillion.emitters.tflite.exact import (
 )
 from pillion.emitters.tflite.node import Node, integers
 from pillion.emitters.tflite.table_more import ROWS as MORE_ROWS
+from pillion.ir import numerics
 from pillion.ir.op import Op
 from pillion.ir.types import PerTensor, TensorType, Value, constant
 from pillion.ops.conv import Conv2d, Convolution, DepthwiseConv2d
@@ -101,6 +102,7 @@ def _linear(op: Linear) -> list[Node]:
     int8_only(op)
     want_constants(op, op.weights, op.bias)
 
+    _scaled_sums_fit(op)
     inputs = (op.x, symmetric(op, op.weights), bias_of(op))
 
     def build(y: Value, activation: Activation) -> Node:
@@ -108,6 +110,14 @@ def _linear(op: Linear) -> list[Node]:
         return Node("FULLY_CONNECTED", inputs, (y,), options)
 
     return fused(op, op.y, op.low, op.high, build)
+
+
+def _scaled_sums_fit(op: Linear) -> None:
+    """LiteRT converts scaled sums to 32 bits before it saturates them: beyond that, C leaves the result open."""
+    weights, bias = op.weights.constant.astype(np.float64), op.bias.constant.astype(np.float64)
+    largest = float(((np.abs(weights).sum(axis=1) * 255 + np.abs(bias)) * op.ratios).max(initial=0))
+    if largest > numerics.INT32_MAX - 256:
+        raise refusal(op, "FULLY_CONNECTED: scaled sums fit 32 bits", f"up to {largest:.3g}")
 
 
 def _arithmetic(code: str, options: tflite.AddOptions | tflite.SubOptions | tflite.MulOptions) -> Row:
@@ -122,17 +132,22 @@ def _arithmetic(code: str, options: tflite.AddOptions | tflite.SubOptions | tfli
     return row
 
 
-def _add(op: Add) -> list[Node]:
-    """LiteRT ends the process where the ratio of the common scale to the result's does not round to less than 1."""
-    int8_only(op)
-    if op.rescale[2].shift > 0:
-        largest = max(op.a.scale, op.b.scale)
-        raise refusal(
-            op,
-            "ADD: the result's scale is more than 2^-19 of the larger operand scale",
-            f"{op.y.scale!r} of {largest!r}",
-        )
-    return _arithmetic("ADD", tflite.AddOptions(pot_scale_int16=False))(op)
+def _sum(code: str, options: tflite.AddOptions | tflite.SubOptions) -> Row:
+    """LiteRT shifts only to the right: ADD ends the process and SUB answers anything where the ratio of the common scale
+    to the result's does not round to less than 1."""
+
+    def row(op: Add | Sub) -> list[Node]:
+        int8_only(op)
+        if op.rescale[2].shift > 0:
+            largest = max(op.a.scale, op.b.scale)
+            raise refusal(
+                op,
+                f"{code}: the result's scale is more than 2^-19 of the larger operand scale",
+                f"{op.y.scale!r} of {largest!r}",
+            )
+        return _arithmetic(code, options)(op)
+
+    return row
 
 
 def _extremum(code: str) -> Row:
@@ -292,8 +307,8 @@ ROWS: dict[type[Op], Row | None] = {
     Conv2d: _conv,
     DepthwiseConv2d: _depthwise,
     Linear: _linear,
-    Add: _add,
-    Sub: _arithmetic("SUB", tflite.SubOptions(pot_scale_int16=False)),
+    Add: _sum("ADD", tflite.AddOptions(pot_scale_int16=False)),
+    Sub: _sum("SUB", tflite.SubOptions(pot_scale_int16=False)),
     Mul: _arithmetic("MUL", tflite.MulOptions()),
     Minimum: _extremum("MINIMUM"),
     Maximum: _extremum("MAXIMUM"),
