@@ -92,10 +92,15 @@ class Program:
         return emit(self.graph, self.target.core, runtime, [s.payload for s in self.payloads.segments])
 
     def save(self, path: str | Path, runtime: Literal["1.4", "main"] = "1.4") -> Path:
-        """Writes the program in the form that the name asks for: `.pte`, `.tflite`, or a folder for a C project."""
+        """Writes the program in the form that the name asks for: `.pte`, `.tflite`, or a folder for a C project.
+
+        Beside a `.pte` with code for the NPU goes what the NPU's firmware needs to know: which of its kernels are used."""
         path = Path(path)
         if path.suffix == ".pte":
             write_whole(path, self.pte(runtime))
+            if self.payloads.kernel_selection:
+                beside = path.with_name(f"{path.stem}_neutron_kernel_selection.c")
+                write_whole(beside, self.payloads.kernel_selection.encode())
         elif path.suffix == ".tflite":
             write_whole(path, self.tflite())
         else:

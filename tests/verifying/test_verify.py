@@ -10,9 +10,9 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from planted import Faulty, net, program, tampered, with_segment
 
 import pillion
+from pillion.emitters.neutron.segments import Payloads
 from pillion.emitters.pte import emit
 from pillion.errors import PillionError
 from pillion.executors import Outputs
@@ -25,6 +25,7 @@ from pillion.verifying import executors as taking_part
 from pillion.verifying.executors import EmulatedBoard, ExecuTorch, Host, LiteRt, Reference, Samples
 from pillion.verifying.facts import facts_of, words_of
 from pillion.verifying.rounding import rounding_steps
+from planted import Faulty, net, program, tampered, with_segment
 
 has_executorch = pytest.mark.skipif(
     importlib.util.find_spec("executorch") is None, reason="pip install 'pillion[executorch]'"
@@ -109,6 +110,7 @@ def test_a_fault_in_the_generated_c_is_found(monkeypatch: pytest.MonkeyPatch) ->
     assert "host differs first at depthwise_conv2d `second`" in words_of(found)
 
 
+@pytest.mark.slow
 def test_all_that_is_installed_agrees() -> None:
     for graph, target in ((net(), "cortex-m0plus"), (with_segment(), "imxrt700")):
         found = pillion.verify(
@@ -237,3 +239,25 @@ def test_a_project_is_its_c_on_this_computer(tmp_path: Path) -> None:
 @pytest.mark.qemu
 def test_a_project_is_the_same_on_the_board(tmp_path: Path) -> None:
     assert verify_project(program(net(), "cortex-m33").firmware(tmp_path / "fw"), 2).ok
+
+
+@has_litert
+def test_litert_runs_all_of_a_graph_in_its_own_arithmetic() -> None:
+    graph = net().replace(arithmetic=Arithmetic.TFLITE)
+    found = verify(program(graph), 2, executors=[Reference(), LiteRt()])
+    assert [run.executor for run in found.runs if run.has_run] == ["reference", "litert"]
+    assert found.ok
+
+
+def test_the_npus_kernel_selection_lies_beside_the_program(tmp_path: Path) -> None:
+    made = program(with_segment(), "imxrt700")
+    assert made.save(tmp_path / "plain.pte").exists()
+    (segment,) = made.payloads.segments
+    vars(made)["payloads"] = Payloads((segment,), "3.0", "/* add, conv */\n")
+    made.save(tmp_path / "net.pte")
+    assert sorted(path.name for path in tmp_path.iterdir()) == [
+        "net.pte",
+        "net_neutron_kernel_selection.c",
+        "plain.pte",
+    ]
+    assert (tmp_path / "net_neutron_kernel_selection.c").read_text() == "/* add, conv */\n"

@@ -18,6 +18,7 @@ from pillion.emitters.pte import emit
 from pillion.errors import PillionError
 from pillion.executors import EXECUTORCH, HOST, REFERENCE, Outputs, in_temporary_project, run_project
 from pillion.ir.graph import Graph
+from pillion.ir.numerics import Arithmetic
 from pillion.ir.op import Op
 from pillion.ir.types import Array
 from pillion.ops import Segment
@@ -130,7 +131,8 @@ class ExecuTorch:
 
 
 class LiteRt:
-    """LiteRT's reference kernels for what the NPU runs, and for graphs that come from TFLite; the reference for the rest."""
+    """LiteRT's reference kernels: for all of a graph that computes as LiteRT does, and has no segments; of other graphs
+    for the NPU's segments, with the reference for the rest."""
 
     name = LITERT
 
@@ -142,16 +144,19 @@ class LiteRt:
                 here="no package `ai_edge_litert` in this environment",
                 help="pip install 'pillion[litert]'",
             )
-        if not any(isinstance(op, Segment) for op in program.graph.ops):
+        if not _segments(program.graph) and program.graph.arithmetic is not Arithmetic.TFLITE:
             raise PillionError(
                 "no op runs on an NPU",
-                rule="LiteRT runs the segments that go to the NPU",
+                rule="LiteRT runs the segments that go to the NPU, and models that come from a .tflite file",
                 here=f"--target {program.target.name}",
                 help="a target with an NPU, for instance --target imxrt700",
             )
 
     def run(self, program: Program, samples: Samples) -> list[Outputs]:
-        segments = [op for op in program.graph.ops if isinstance(op, Segment)]
+        segments = _segments(program.graph)
+        if not segments:
+            interpreter = _interpreter(program.graph)
+            return [_in_litert(interpreter, program.graph, *sample) for sample in samples]
         instead: dict[Op, Callable[..., object]] = {
             op: functools.partial(_in_litert, _interpreter(op.body), op.body) for op in segments
         }
@@ -160,6 +165,10 @@ class LiteRt:
             values = program.graph.reference_values(*sample, instead=instead)
             outputs.append(tuple(values[v] for v in program.graph.outputs))
         return outputs
+
+
+def _segments(graph: Graph) -> list[Segment]:
+    return [op for op in graph.ops if isinstance(op, Segment)]
 
 
 def _interpreter(body: Graph) -> Any:
