@@ -186,6 +186,12 @@ def reference(op: Op, arithmetic: Arithmetic, activations: tuple[Array, ...]) ->
     return op.reference(arithmetic, *(v.constant if v.is_constant else next(given) for v in op.operands))
 
 
+def in_order_of_call(call: Call, op: Op, activations: tuple[Array, ...]) -> tuple[Array, ...]:
+    """What a call is given: operands in its own order, constants among them."""
+    data = dict(zip(op.activations, activations, strict=True))
+    return tuple(v.constant if v.is_constant else data[v] for v in call.inputs)
+
+
 def check(
     board: Board, ops: Sequence[Op], seed: int = 0, arithmetic: Arithmetic = Arithmetic.CMSIS_NN
 ) -> list[int]:
@@ -199,10 +205,11 @@ def check(
         (call,) = kernel.calls(op, arithmetic)
         for extreme in (True, False):
             operands = random_operands(op, rng, extreme)
-            in_place = bool(kernel.in_place(op)) and number % 2 == 1
+            in_place = call.inputs[0] in kernel.in_place(op) and number % 2 == 1
             bytes_only = all(v.dtype.size_bytes == 1 for v in (*op.activations, op.results[0]))
             misalign = number % 4 if bytes_only else 0
-            cases.append(Case(call, operands, misalign, in_place, kernel.scratch_bytes(op)))
+            given = in_order_of_call(call, op, operands)
+            cases.append(Case(call, given, misalign, in_place, kernel.scratch_bytes(op)))
             expected.append((op, reference(op, arithmetic, operands)))
     results = run(board, cases)
     for (op, want), result in zip(expected, results, strict=True):

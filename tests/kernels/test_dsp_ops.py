@@ -1,0 +1,172 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The DSP kernels that are no products of weights against the reference, byte for byte."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+from dsp_rig import M4, M7, M33, Board, Case, available, check, in_order_of_call, kernel_of, reference, run
+
+from pillion.emitters.c import dsp_elementwise
+from pillion.ir.numerics import Arithmetic
+from pillion.ir.op import Op
+from pillion.ir.types import Array, DType, PerTensor, TensorType, Value, constant
+from pillion.ops.elementwise import Add, Mul, Sub
+from pillion.ops.formats import Dequantize, Quantize
+from pillion.ops.movement import Transpose
+from pillion.ops.pool import AvgPool2d, MaxPool2d
+from pillion.ops.samples import make, real, value
+
+pytestmark = [
+    pytest.mark.qemu,
+    pytest.mark.skipif(not available(), reason="needs arm-none-eabi-gcc and qemu-system-arm"),
+]
+
+COUNTS = (*range(1, 34), 63, 64, 65)
+LEVELS = np.arange(-128, 128, dtype=np.int8)
+BINARY = [Add, Sub, Mul]
+
+
+def check_data(runs: list[tuple[Op, tuple[Array, ...]]]) -> None:
+    """Ops with data of their own."""
+    cases, expected = [], []
+    for op, operands in runs:
+        kernel = kernel_of(op)
+        assert kernel is not None, repr(op)
+        (call,) = kernel.calls(op, Arithmetic.CMSIS_NN)
+        cases.append(Case(call, in_order_of_call(call, op, operands)))
+        expected.append(reference(op, Arithmetic.CMSIS_NN, operands))
+    for case, want, result in zip(cases, expected, run(M33, cases), strict=True):
+        assert np.array_equal(result.y, want, equal_nan=True), repr(case.call.params)
+        assert result.stayed_inside
+
+
+@pytest.mark.parametrize(
+    "cls", dict.fromkeys(k.op for k in dsp_elementwise.KERNELS), ids=lambda cls: cls.kind
+)
+@pytest.mark.parametrize("arithmetic", Arithmetic, ids=lambda a: a.value)
+def test_examples(cls: type[Op], arithmetic: Arithmetic) -> None:
+    taken = [op for op in cls.examples() if kernel_of(op, arithmetic) is not None]
+    if taken:
+        check(M33, taken, arithmetic=arithmetic)
+
+
+# --- two operands -----------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("cls", BINARY, ids=lambda cls: cls.kind)
+def test_every_pair(cls: Any) -> None:
+    """At random scales and at powers of two, with every kind of bounds."""
+    rng = np.random.default_rng(1)
+    runs: list[tuple[Op, tuple[Array, ...]]] = []
+    for i in range(12):
+        scales = 2.0 ** (rng.uniform(-3, 1, 3) if i % 3 else rng.integers(-3, 1, 3).astype(float))
+        zps = [int(z) for z in rng.choice([-128, -7, 0, 19, 127], 3)]
+        a, b = value("a", (65536,), scales[0], zps[0]), value("b", (65536,), scales[1], zps[1])
+        y = value("y", (65536,), 2 * scales[2], zps[2])
+        low, high = ((-128, 127), (max(zps[2], -128), 127), (-30, 60))[i % 3]
+        op = cls(a=a, b=b, y=y, low=min(low, high), high=high)
+        if kernel_of(op) is not None:
+            runs.append((op, (np.repeat(LEVELS, 256), np.tile(LEVELS, 256))))
+    assert len(runs) >= 6
+    check_data(runs)
+
+
+@pytest.mark.parametrize("cls", BINARY, ids=lambda cls: cls.kind)
+def test_every_count(cls: Any) -> None:
+    """Every second one in place. A single number beside others is left to the portable kernel."""
+    ops = []
+    for count in COUNTS[1:]:
+        a, b = value("a", (count,), 0.0513, 3), value("b", (count,), 0.0437, -9)
+        ops += [make(cls, value("y", (), 0.0811, 5), a=a, b=b, low=-90, high=100)] * 2
+    check(M33, ops)
+
+
+@pytest.mark.parametrize("board", [M4, M7], ids=lambda board: board.cpu)
+def test_other_cores(board: Board) -> None:
+    a, b = value("a", (37,), 0.0513, 3), value("b", (37,), 0.0437, -9)
+    x = value("x", (1, 5, 6, 7), 0.05, 3)
+    ops = [make(cls, value("y", (), 0.0811, 5), a=a, b=b) for cls in BINARY]
+    check(board, [*ops, *(make(cls, x, x=x, kernel=(2, 3)) for cls in (AvgPool2d, MaxPool2d))])
+
+
+@pytest.mark.parametrize("cls", BINARY, ids=lambda cls: cls.kind)
+@pytest.mark.parametrize(
+    ("a_shape", "b_shape"), [((5, 3, 9), (9,)), ((17,), (6, 17)), ((3, 33), (1, 33)), ((2, 3, 4), (3, 4))]
+)
+def test_rows_again_and_again(cls: Any, a_shape: tuple[int, ...], b_shape: tuple[int, ...]) -> None:
+    a, b = value("a", a_shape, 0.0513, 3), value("b", b_shape, 0.0437, -9)
+    check(M33, [make(cls, value("y", (), 0.0811, -3), a=a, b=b)])
+
+
+def test_constant_operand() -> None:
+    a, b = value("a", (5, 7), 0.0513, 3), constant("b", np.arange(7, dtype=np.int8), PerTensor(0.0437, -3))
+    check(M33, [make(cls, value("y", (), 0.0811, 5), a=a, b=b) for cls in BINARY])
+
+
+@pytest.mark.parametrize(("scale", "is_taken"), [(8.0, False), (2.0, False), (0.9, True), (2.0**-40, False)])
+def test_mul_takes_right_shifts(scale: float, is_taken: bool) -> None:
+    op = Mul(a=value("a", (7,), scale, 0), b=value("b", (7,), 0.5, 5), y=value("y", (7,), 1.0, 0))
+    assert (kernel_of(op) is not None) == is_taken, op.multiplier(Arithmetic.CMSIS_NN)
+
+
+# --- one operand ------------------------------------------------------------------------------------------------------
+
+
+def test_quantize_at_the_edges() -> None:
+    special = [0.0, -0.0, np.inf, -np.inf, np.nan, 1e30, -1e30, 1e-40, -1e-40, 6.4, -6.35, 2**31 * 0.05, 1e10]
+    ties = (np.arange(-300, 300) + 0.5) * 0.0625
+    runs: list[tuple[Op, tuple[Array, ...]]] = []
+    for zp in (-128, 0, 3, 127):
+        for data in (special, ties):
+            x = np.array(data, np.float32)
+            y = Value("y", TensorType(x.shape, DType.INT8, PerTensor(0.0625, zp)))
+            runs.append((Quantize(x=real("x", x.shape), y=y), (x,)))
+    check_data(runs)
+
+
+def test_quantize_and_dequantize_every_count() -> None:
+    numbers = [(value("q", (count,), 0.031, 7), real("x", (count,))) for count in COUNTS]
+    check(M33, [op for q, x in numbers for op in (Quantize(x=x, y=q), Dequantize(x=q, y=x))])
+
+
+# --- pooling and movement ---------------------------------------------------------------------------------------------
+
+
+def pool(cls: Any, rng: np.random.Generator, channels: int) -> Op:
+    kernel = tuple(int(k) for k in rng.integers(1, 6, 2))
+    padding = tuple(int(p) for p in rng.integers(0, 4, 4))
+    if any(p >= kernel[i % 2] for i, p in enumerate(padding)):
+        padding = (0, 0, 0, 0)
+    size = tuple(max(kernel[i] - padding[i] - padding[i + 2], 1) + int(rng.integers(0, 7)) for i in (0, 1))
+    x = value("x", (int(rng.integers(1, 3)), *size, channels), 0.05, 3)
+    low, high = (-128, 127) if rng.random() < 0.5 else (-30, 60)
+    stride = tuple(int(s) for s in rng.integers(1, 4, 2))
+    return make(cls, x, x=x, kernel=kernel, stride=stride, padding=padding, low=low, high=high)
+
+
+@pytest.mark.parametrize("cls", [MaxPool2d, AvgPool2d], ids=lambda cls: cls.kind)
+def test_random_windows(cls: Any) -> None:
+    rng = np.random.default_rng(9)
+    check(M33, [pool(cls, rng, c) for c in COUNTS for _ in (0, 1)])
+
+
+@pytest.mark.parametrize("size", [(1, 1), (7, 7), (16, 16), (17, 31), (1, 200), (64, 64)])
+def test_global_means(size: tuple[int, int]) -> None:
+    x = value("x", (1, *size, 19), 0.05, 3)
+    op = make(AvgPool2d, x, x=x, kernel=size)
+    check(M33, [op])
+    check_data([(op, (np.full(x.shape, level, np.int8),)) for level in (-128, 127)])
+
+
+def test_transpose() -> None:
+    """Of whole matrices; everything else is left to the portable kernel."""
+    shapes = [(rows, columns) for rows in (1, 2, 3, 4, 5, 7, 9) for columns in (1, 2, 3, 4, 6, 8, 11)]
+    plain = [((2, *s), (0, 2, 1)) for s in shapes] + [((1, 3, 17, 19), (0, 2, 3, 1))]
+    ops = [
+        make(Transpose, value("y", (), 0.05, 3), x=value("x", s, 0.05, 3), order=order) for s, order in plain
+    ]
+    check(M33, [op for op in ops if kernel_of(op) is not None])
+    assert sum(kernel_of(op) is not None for op in ops) >= 30
