@@ -63,10 +63,6 @@ class Result:
     stayed_inside: bool
 
 
-def available() -> bool:
-    return bool(shutil.which(COMPILER) and shutil.which(EMULATOR))
-
-
 def _table() -> str:
     lines = ['#include "pillion/dsp.h"', "typedef void (*rig_function)(void);"]
     names = ", ".join(f"(rig_function)(void *){r.name}" for r in ROUTINES)

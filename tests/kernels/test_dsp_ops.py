@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from dsp_rig import M4, M7, M33, Board, Case, available, check, in_order_of_call, kernel_of, reference, run
+from dsp_rig import M4, M7, M33, Board, Case, check, in_order_of_call, kernel_of, reference, run
 
 from pillion.emitters.c import dsp_elementwise
 from pillion.ir.numerics import Arithmetic
@@ -19,10 +19,7 @@ from pillion.ops.movement import Transpose
 from pillion.ops.pool import AvgPool2d, MaxPool2d
 from pillion.ops.samples import make, real, value
 
-pytestmark = [
-    pytest.mark.qemu,
-    pytest.mark.skipif(not available(), reason="needs arm-none-eabi-gcc and qemu-system-arm"),
-]
+pytestmark = pytest.mark.qemu
 
 COUNTS = (*range(1, 34), 63, 64, 65)
 LEVELS = np.arange(-128, 128, dtype=np.int8)

@@ -14,6 +14,8 @@ from pillion.emitters.c import mve
 from pillion.emitters.c.mve_pack import Geometry
 from pillion.ir.verdict import failures
 
+pytestmark = pytest.mark.qemu
+
 POINTWISE = under_test(mve.POINTWISE)
 POINTWISE_16 = under_test(mve.POINTWISE_16, aligned=True)
 POINTWISE_FEW = tuple(map(under_test, mve.POINTWISE_FEW.values()))

@@ -15,6 +15,8 @@ from pillion.emitters.c import mve, mve_depthwise
 from pillion.emitters.c.mve_pack import Geometry
 from pillion.ir.verdict import failures
 
+pytestmark = pytest.mark.qemu
+
 STRIPS = under_test(mve.STRIPS, depthwise=True)
 STRIPS_2 = under_test(mve.STRIPS_STRIDE_2, depthwise=True)
 WIDE = under_test(mve.WIDE, depthwise=True)

@@ -22,6 +22,8 @@ from pillion.ops.movement import Concat, Pad, Slice, Transpose
 from pillion.ops.pool import AvgPool2d, MaxPool2d
 from pillion.ops.samples import conv_bias, conv_weights, make, real, value
 
+pytestmark = pytest.mark.qemu
+
 RNG_SCALES = np.random.default_rng(11)
 
 
