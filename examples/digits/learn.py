@@ -6,6 +6,7 @@ from __future__ import annotations
 from typing import NamedTuple
 
 import torch
+from nets import Small, example_inputs
 from sklearn.datasets import load_digits
 from sklearn.model_selection import train_test_split
 from torch import Tensor, nn
@@ -54,8 +55,13 @@ def fit(model: nn.Module, digits: Digits, epochs: int, rate: float) -> nn.Module
     return model.eval()
 
 
+def model() -> tuple[nn.Module, tuple[Tensor, ...]]:
+    """What `pillion train learn.py:train` trains, unless `-m` names another."""
+    return Small(), example_inputs()
+
+
 def train(model: nn.Module) -> nn.Module:
-    """For `pillion train learn.py:train -m nets.py:Small`: rounding from the first step on."""
+    """The loop of `pillion train learn.py:train`: rounding from the first step on."""
     return fit(model, load()[0], EPOCHS, RATE)
 
 
