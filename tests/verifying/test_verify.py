@@ -261,3 +261,30 @@ def test_the_npus_kernel_selection_lies_beside_the_program(tmp_path: Path) -> No
         "plain.pte",
     ]
     assert (tmp_path / "net_neutron_kernel_selection.c").read_text() == "/* add, conv */\n"
+
+
+@has_litert
+def test_a_segment_that_litert_computes_otherwise_is_searched(monkeypatch: pytest.MonkeyPatch) -> None:
+    true_interpreter = taking_part._interpreter
+    monkeypatch.setattr(
+        taking_part, "_interpreter", lambda body: true_interpreter(tampered(body, "second_bias", 20_000))
+    )
+    found = only_difference(verify(program(with_segment(), "imxrt700"), executors=[Reference(), LiteRt()]))
+    assert found.op is not None
+    assert (found.executor, found.op.name) == ("litert", "second")
+
+
+class OnlyWhole(Faulty):
+    """Refuses parts of the net."""
+
+    def run(self, program: Program, samples: Samples) -> list[Outputs]:
+        if len(program.graph.ops) < len(net().ops):
+            raise PillionError("too short", rule="six ops", here="less", help="more ops")
+        return super().run(program, samples)
+
+
+def test_a_search_that_fails_does_not_hide_the_difference() -> None:
+    executor = OnlyWhole(lambda graph: tampered(graph, "last_bias", 20_000))
+    found = only_difference(verify(program(net()), executors=[Reference(), executor]))
+    assert found.op is None
+    assert "too short" in words_of(found)

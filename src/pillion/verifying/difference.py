@@ -12,6 +12,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from pillion.errors import PillionError
 from pillion.executors import Outputs
 from pillion.ir.graph import Graph
 from pillion.ir.op import Op
@@ -31,7 +32,7 @@ class Difference:
     executor: str
     sample: int
     op: Op | None
-    """None where every cut of the program is right when it is written anew: then the file is not what it says it is."""
+    """None where no op is found, for the reason that `unfound` gives."""
     value: Value
     """The result of the op that differs. If it is none of its results, the op has overwritten it."""
     index: Index
@@ -41,6 +42,7 @@ class Difference:
     """How many elements of the value differ."""
     steps: tuple[Step, ...] = ()
     """How the reference comes to the element, where the op is a product."""
+    unfound: str = ""
 
 
 @dataclass(frozen=True)
@@ -67,24 +69,35 @@ def _bytes(array: Array) -> Array:
     return np.frombuffer(array.tobytes(), np.uint8).reshape(array.size, array.itemsize)
 
 
+UNCHANGED = "each part of the program is right when it is written anew: the file has been changed, or its memory plan is wrong"
+
+
 def first_difference(
     program: Program, executor: Executor, sample: Sequence[Array], number: int, outputs: Outputs
 ) -> Difference:
     """Of a program whose outputs for a sample, the one of this number, are not those of the reference."""
+    whole = differing(program.graph.outputs, program.graph.reference(*sample), outputs)
+    assert whole is not None, "asked for a difference where there is none"
+    try:
+        found = _search(program, executor, sample, whole)
+    except PillionError as error:
+        reason = f"no op is named, because a part of the program does not run on its own: {error.what}"
+        found = _describe(executor.name, None, whole, unfound=reason)
+    return dataclasses.replace(found, sample=number)
+
+
+def _search(program: Program, executor: Executor, sample: Sequence[Array], whole: Found) -> Difference:
     graph = program.graph
     search = Search(program, executor, tuple(sample))
-    whole = differing(graph.outputs, graph.reference(*sample), outputs)
-    assert whole is not None, "asked for a difference where there is none"
     found, place = search.bisect(whole, lambda count: prefix(graph, count), len(graph.ops))
     if place == len(graph.ops) - 1 and search.compare(prefix(graph, len(graph.ops))) is None:
-        return _describe(executor.name, number, None, found)
+        return _describe(executor.name, None, found, unfound=UNCHANGED)
     op = graph.ops[place]
     if isinstance(op, Segment):
         inside = _inside(program, executor, op, _operands(graph, op, sample))
         if inside is not None:
-            return dataclasses.replace(inside, sample=number)
-    steps = _steps(graph, op, found, sample)
-    return _describe(executor.name, number, op, found, steps)
+            return inside
+    return _describe(executor.name, op, found, _steps(graph, op, found, sample))
 
 
 def _inside(program: Program, executor: Executor, op: Segment, inputs: Sequence[Array]) -> Difference | None:
@@ -96,7 +109,7 @@ def _inside(program: Program, executor: Executor, op: Segment, inputs: Sequence[
         return None
     found, place = search.bisect(whole, lambda count: segment_prefix(op, count), len(body.ops))
     inner = body.ops[place]
-    return _describe(executor.name, 0, inner, found, _steps(body, inner, found, inputs))
+    return _describe(executor.name, inner, found, _steps(body, inner, found, inputs))
 
 
 @dataclass(frozen=True)
@@ -167,8 +180,8 @@ def _first_index(found: Found) -> Index:
 
 
 def _describe(
-    executor: str, sample: int, op: Op | None, found: Found, steps: tuple[Step, ...] = ()
+    executor: str, op: Op | None, found: Found, steps: tuple[Step, ...] = (), unfound: str = ""
 ) -> Difference:
     index = _first_index(found)
     wanted, got = found.wanted[index].item(), found.got[index].item()
-    return Difference(executor, sample, op, found.value, index, wanted, got, len(found.places), steps)
+    return Difference(executor, 0, op, found.value, index, wanted, got, len(found.places), steps, unfound)

@@ -154,7 +154,7 @@ class LiteRt:
 
     def run(self, program: Program, samples: Samples) -> list[Outputs]:
         segments = _segments(program.graph)
-        if not segments:
+        if not segments and program.graph.arithmetic is Arithmetic.TFLITE:
             interpreter = _interpreter(program.graph)
             return [_in_litert(interpreter, program.graph, *sample) for sample in samples]
         instead: dict[Op, Callable[..., object]] = {

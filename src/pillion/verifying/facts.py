@@ -87,6 +87,7 @@ def _difference(found: Difference) -> Facts:
         "reference": found.wanted,
         "got": found.got,
         "elements_different": found.elements,
+        "unfound": found.unfound,
         "steps": [{"step": step.name, "value": step.value} for step in found.steps],
     }
 
@@ -97,9 +98,7 @@ def words_of(found: Difference) -> str:
     if op is None:
         return (
             f"{found.executor} differs in output `{found.value.name}`{index}: reference {found.wanted}, "
-            f"{found.executor} {found.got}\n"
-            "  each part of the program is right when it is written anew: the file has been changed, or its memory "
-            "plan is wrong"
+            f"{found.executor} {found.got}\n  {found.unfound}"
         )
     lines = [
         f"{found.executor} differs first at {op.kind} `{op.name}`" + (f" ({op.source})" if op.source else ""),
