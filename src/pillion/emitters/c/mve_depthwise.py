@@ -236,6 +236,7 @@ def depthwise_verdicts(g: Geometry, sums: Sums) -> tuple[Verdict, ...]:
     return (
         Verdict("multiplier", g.in_c == g.out_c, "one filter for a channel", str(g.out_c // g.in_c)),
         Verdict("weights", pair <= 255, "magnitudes of two taps add up to at most 255", str(pair)),
+        Verdict("columns", columns_of(g) > 0, "windows reach the image", f"padding {g.pad_left}"),
         right_shifts(sums),
     )
 
@@ -273,6 +274,11 @@ def plane_of(g: Geometry) -> Plane:
     return Plane((h, w), row_bytes, block_rows, ((block_rows - 1) * g.stride[0] + h) * row_bytes)
 
 
+def columns_of(g: Geometry) -> int:
+    """Of the image, as many as lie in the windows: none where all of them see padding only."""
+    return min(plane_of(g).row_bytes // 16 - g.pad_left, g.in_size[1])
+
+
 def depthwise_scratch(g: Geometry) -> int:
     return plane_of(g).bytes
 
@@ -297,7 +303,7 @@ def depthwise_params(g: Geometry, sums: Sums) -> Params:
         "stride_h": g.stride[0],
         "pad_top": g.pad_top,
         "left_bytes": 16 * g.pad_left,
-        "copy_w": min(plane.row_bytes // 16 - g.pad_left, g.in_size[1]),
+        "copy_w": columns_of(g),
         "plane_row_bytes": plane.row_bytes,
         "window_rows": plane.window[0],
         "window_step": 16 * g.stride[1],

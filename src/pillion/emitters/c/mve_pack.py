@@ -326,13 +326,21 @@ def conv2d_3x3_verdicts(g: Geometry, sums: Sums) -> tuple[Verdict, ...]:
         Verdict("in_channels", g.in_c % 16 == 0, "a multiple of 16", str(g.in_c)),
         Verdict("out_channels", g.out_c >= 8, "at least 8", str(g.out_c)),
         Verdict("pixels", g.out_size[1] >= 2, "at least 2 in a row", str(g.out_size[1])),
+        Verdict(
+            "columns", g.pad_left < conv2d_3x3_columns(g), "windows reach the image", f"padding {g.pad_left}"
+        ),
         right_shifts(sums),
     )
 
 
+def conv2d_3x3_columns(g: Geometry) -> int:
+    """Of the padded image, as many as lie in the windows."""
+    return (g.out_size[1] - 1) * g.stride[1] + 3
+
+
 def conv2d_3x3_params(g: Geometry, sums: Sums) -> Params:
     (out_h, out_w), (stride_h, stride_w) = g.out_size, g.stride
-    columns = (out_w - 1) * stride_w + 3
+    columns = conv2d_3x3_columns(g)
     block_rows = block_of_rows(g)
     order = [0, 1, 2] if stride_w == 1 else [0, 2, 1]
     weights = sums.weights.reshape(g.out_c, 3, 3, -1, 16).swapaxes(2, 3)[:, :, :, order]
@@ -365,5 +373,5 @@ def block_of_rows(g: Geometry) -> int:
 
 
 def conv2d_3x3_scratch(g: Geometry) -> int:
-    columns = (g.out_size[1] - 1) * g.stride[1] + 3
+    columns = conv2d_3x3_columns(g)
     return ((block_of_rows(g) - 1) * g.stride[0] + 3) * columns * g.in_c
