@@ -55,6 +55,12 @@ HUNTS = {
     "executorch": Hunt(
         properties.executorch_is_the_reference, (Arithmetic.CMSIS_NN,), properties.in_executorch, batch=4
     ),
+    "executorch-npu": Hunt(
+        properties.executorch_with_segments_is_the_reference,
+        (Arithmetic.CMSIS_NN,),
+        properties.in_executorch,
+        batch=4,
+    ),
     "cortex-m33": on_board("cortex-m33"),
     "cortex-m55": on_board("cortex-m55"),
     "cortex-m33-size": on_board("cortex-m33", "size"),

@@ -188,6 +188,16 @@ def executorch_is_the_reference(graph: Graph) -> None:
         want_same(graph, graph.reference(*inputs), run_executorch(program, inputs), "ExecuTorch")
 
 
+def executorch_with_segments_is_the_reference(graph: Graph) -> None:
+    """The NPU's segments are delegates there."""
+    from pillion.executorch_host import run_executorch
+
+    placed = place(split_groups(passes.run(graph)), EAGER, Isa.DSP, Wishes()).graph
+    program = Program(placed, find_target("imxrt700")).pte()
+    for inputs in samples(graph, 1):
+        want_same(graph, placed.reference(*inputs), run_executorch(program, inputs), "ExecuTorch")
+
+
 def board_is_the_reference(graph: Graph, target: str, optimize: Optimize = "speed") -> None:
     """On the target's emulated board, with the kernels of its core."""
     chip = find_target(target)

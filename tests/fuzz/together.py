@@ -42,7 +42,9 @@ def _values(graph: Graph) -> list[Value]:
 
 def part_of(graph: Graph, ops: Sequence[Op], outputs: Sequence[Value]) -> Graph:
     """Some ops of a graph; what they read and do not make becomes an input."""
-    kept = graph.replace(ops=tuple(ops), outputs=tuple(outputs)).without_dead_ops()
+    results = {r for op in ops for r in op.results}
+    ends = tuple(v for v in outputs if v in results)
+    kept = graph.replace(ops=tuple(ops), outputs=ends).without_dead_ops()
     made = {r for op in kept.ops for r in op.results}
     read = dict.fromkeys(v for op in kept.ops for v in op.activations if v not in made)
     return verify(kept.replace(inputs=tuple(read)))
@@ -56,8 +58,8 @@ def smallest(graph: Graph, is_wrong: Callable[[Graph], bool]) -> Graph:
             graph = part
             break
     for _ in graph.ops:
-        part = part_of(graph, graph.ops[1:], graph.outputs) if len(graph.ops) > 1 else graph
-        if part is graph or not is_wrong(part):
+        part = part_of(graph, graph.ops[1:], graph.outputs)
+        if not part.ops or not is_wrong(part):
             break
         graph = part
     return graph
