@@ -1,0 +1,123 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Graph → .pte → Graph: by the record, the same graph; by the calls, one that computes the same bytes."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+from pte_seeds import one_op, segment_graph, small_file
+
+from example_graphs import samples_of
+from pillion import build
+from pillion.devices.cortex_m import CORES
+from pillion.emitters.pte import emit
+from pillion.errors import PillionError
+from pillion.importers.pte import read
+from pillion.importers.pte.container import Container
+from pillion.importers.pte.program import graph_of
+from pillion.ir.graph import Graph
+from pillion.ir.text import to_text
+from pillion.loaded import load
+from pillion.ops import ALL_OPS, Op, Segment
+
+CORE_NAMES = ("cortex-m33", "cortex-m55")
+
+
+def programs(cls: type[Op], core: str) -> list[tuple[Graph, bytes]]:
+    """Those examples of an op that have an ExecuTorch form."""
+    made = [(one_op(op), small_file(op, core)) for op in cls.examples()]
+    return [(graph, raw) for graph, raw in made if raw]
+
+
+@pytest.mark.parametrize("core", CORE_NAMES)
+@pytest.mark.parametrize("cls", ALL_OPS, ids=lambda cls: cls.kind)
+def test_the_record_gives_the_same_graph(cls: type[Op], core: str) -> None:
+    for graph, raw in programs(cls, core):
+        program = read(raw)
+        assert (program.core, program.is_recorded) == (core, True)
+        assert to_text(program.graph) == to_text(graph)
+
+
+def alike(graph: Graph, other: Graph) -> bool:
+    """Whether both give the same bytes; shapes are those in memory, of as many elements."""
+    for sample in samples_of(graph):
+        shaped = [x.reshape(v.shape) for x, v in zip(sample, other.inputs, strict=True)]
+        for a, b in zip(graph.reference(*sample), other.reference(*shaped), strict=True):
+            if not np.array_equal(a.ravel().view(np.uint8), b.ravel().view(np.uint8)):
+                return False
+    return True
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("core", CORE_NAMES)
+@pytest.mark.parametrize("cls", ALL_OPS, ids=lambda cls: cls.kind)
+def test_the_calls_give_the_same_bytes(cls: type[Op], core: str) -> None:
+    for graph, raw in programs(cls, core):
+        other = by_calls(raw)
+        assert cls.kind == "sub" if other is None else alike(graph, other)
+
+
+def by_calls(raw: bytes) -> Graph | None:
+    """None where the calls cannot be read: some differences are sums with a negative multiplier."""
+    try:
+        return graph_of(Container(raw, "g"))
+    except PillionError:
+        return None
+
+
+def test_segments_come_back() -> None:
+    graph = segment_graph()
+    raw = emit(graph, CORES["cortex-m33"])
+    assert to_text(read(raw).graph) == to_text(graph)
+    body, known = (next(op for op in g.ops if isinstance(op, Segment)).body for g in (read(raw).graph, graph))
+    assert to_text(body) == to_text(known)
+    assert alike(graph, graph_of(Container(raw, "g")))
+
+
+def test_code_for_the_npu_is_no_graph() -> None:
+    raw = emit(segment_graph(), CORES["cortex-m33"], payloads=[bytes(64)])
+    with pytest.raises(PillionError, match="code for the NPU") as refusal:
+        read(raw)
+    assert refusal.value.help
+
+
+def test_a_board_with_another_core_is_refused(tmp_path: Path) -> None:
+    path = tmp_path / "m.pte"
+    path.write_bytes(emit(segment_graph(), CORES["cortex-m33"]))
+    assert load(path, "mps2-an505").program.target.core.name == "cortex-m33"
+    with pytest.raises(
+        PillionError, match="compiled for cortex-m33, and mps3-an547 has a cortex-m55"
+    ) as refusal:
+        load(path, "mps3-an547")
+    assert refusal.value.help == "--on mps2-an505"
+
+
+def test_a_file_that_is_not_there(tmp_path: Path) -> None:
+    with pytest.raises(PillionError, match="cannot be read"):
+        read(tmp_path / "no.pte")
+
+
+@pytest.mark.slow
+@pytest.mark.torch
+@pytest.mark.parametrize("target", ["cortex-m33+int8", "cortex-m55+int8", "imxrt700"])
+@pytest.mark.parametrize("name", ["ds_cnn", "resnet8", "deep_autoencoder"])
+def test_models_come_back(name: str, target: str, tmp_path: Path) -> None:
+    """By the record to the letter; compiled again, the same program; run, the same bytes."""
+    import pillion
+    from pillion import zoo
+
+    module, example = zoo.build(name)
+    program = pillion.compile(module, example, target=target, calibrate=zoo.random_inputs(name, 2), name=name)
+    path = program.save(tmp_path / "m.pte")
+    assert to_text(read(path).graph) == to_text(program.graph)
+    again = build.build(build.Request(str(path), target))
+    assert to_text(again.graph) == to_text(program.graph)
+    inputs = [x.numpy() for x in zoo.random_inputs(name, 1, seed=11)[0]]
+    wanted = program.run(*inputs)
+    for on in ("reference", "host"):
+        _, result = load(path, on).run(inputs, on)
+        for ours, theirs in zip(wanted, result.outputs, strict=True):
+            np.testing.assert_array_equal(ours, theirs)
+    assert alike(program.graph, graph_of(Container(path.read_bytes(), "m")))
