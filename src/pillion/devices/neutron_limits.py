@@ -10,7 +10,20 @@ from pillion.devices.device import Look
 from pillion.errors import PillionError
 from pillion.ir.op import Op
 from pillion.ir.types import DType, PerChannel, PerTensor, Value
-from pillion.ops import Add, AvgPool2d, Clamp, Conv2d, DepthwiseConv2d, Function, Linear, Lut, Slice
+from pillion.ops import (
+    Add,
+    AvgPool2d,
+    Clamp,
+    Conv2d,
+    DepthwiseConv2d,
+    Function,
+    Linear,
+    Lut,
+    Pad,
+    Reshape,
+    Slice,
+    Transpose,
+)
 from pillion.ops.lut_tflite import ACTIVATIONS, activation_levels, tflite_entries
 from pillion.ops.matmul import BatchMatmul
 from pillion.ops.resize import Resize, ResizeNearest
@@ -180,6 +193,8 @@ def rank_at_most(limit: int) -> Look:
 def tensor_shapes(op: Op) -> tuple[object, bool]:
     shapes = [v.shape for v in (*op.operands, *op.results)]
     wrong = [shape for shape in shapes if len(shape) > MAX_RANK or 0 in shape]
+    if isinstance(op, (Pad, Reshape, Slice, Transpose)) and not op.y.shape:
+        wrong.append(())  # what it says of each axis would be a tensor of nothing
     return list(wrong[0]) if wrong else "such shapes", not wrong
 
 
