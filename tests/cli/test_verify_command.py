@@ -115,3 +115,13 @@ def test_what_cannot_be_verified_is_refused(arguments: list[str], what: str, pil
     assert answer.code == 2
     assert what in answer.err
     assert "help" in answer.err
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", ["acts_m55", "bmm_m55", "mlp_m33"])
+def test_programs_of_executorchs_own_flow(name: str, pillion: Call) -> None:
+    path = Path(__file__).parents[1] / "importers" / "foreign" / f"{name}.pte"
+    assert "--target" in pillion("verify", path).err
+    found = rows(pillion("verify", path, "-t", "cortex-m0plus", "--json").facts)
+    assert found["host"]["ran"]
+    assert found["executorch"]["ran"] == (importlib.util.find_spec("executorch") is not None)

@@ -17,10 +17,12 @@ from pillion.emitters.c.project import project_files
 from pillion.emitters.pte import emit
 from pillion.errors import PillionError
 from pillion.executors import EXECUTORCH, HOST, REFERENCE, Outputs, in_temporary_project, run_project
+from pillion.importers.pte import read
 from pillion.ir.graph import Graph
 from pillion.ir.numerics import Arithmetic
 from pillion.ir.op import Op
 from pillion.ir.types import Array
+from pillion.loaded import Loaded
 from pillion.ops import Segment
 from pillion.program import Program
 
@@ -115,19 +117,19 @@ class ExecuTorch:
 
         find_wheel()
         CXX.path()
-        self._program(program)
+        self._runner(program)
 
     def run(self, program: Program, samples: Samples) -> list[Outputs]:
+        runner = self._runner(program)
+        return [runner(sample) for sample in samples]
+
+    def _runner(self, program: Program) -> Callable[[Sequence[Array]], Outputs]:
+        """NPU segments are always TFLite here: code for the NPU itself runs nowhere else."""
         from pillion.executorch_host import run_executorch
 
-        written = self._program(program)
-        return [run_executorch(written, sample) for sample in samples]
-
-    def _program(self, program: Program) -> bytes:
-        """NPU segments are always TFLite here: code for the NPU itself runs nowhere else."""
         if self.file is not None and program.graph is self.graph:
-            return self.file
-        return emit(program.graph, program.target.core)
+            return Loaded(read(self.file), program).in_runtime
+        return functools.partial(run_executorch, emit(program.graph, program.target.core))
 
 
 class LiteRt:
