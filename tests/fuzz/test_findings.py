@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import importlib.util
 from pathlib import Path
 
 import pytest
@@ -15,9 +16,12 @@ FOUND = sorted((Path(__file__).parent / "findings").glob("*.txt"))
 
 
 def marked(path: Path) -> object:
-    return pytest.param(
-        path, id=path.stem, marks=[pytest.mark.qemu] if path.stem.startswith("cortex") else []
-    )
+    missing = importlib.util.find_spec("executorch") is None
+    needs = {
+        "cortex": [pytest.mark.qemu],
+        "executorch": [pytest.mark.skipif(missing, reason="pip install 'pillion[executorch]'")],
+    }
+    return pytest.param(path, id=path.stem, marks=needs.get(path.stem.split("-")[0], []))
 
 
 @pytest.mark.parametrize("path", [marked(path) for path in FOUND])
