@@ -101,6 +101,17 @@ def test_simulated_folded_and_compiled_are_the_same(name: str, bias: bool, flow:
 
 
 @pytest.mark.parametrize("flow", FLOWS)
+@pytest.mark.parametrize("activation", [nn.ReLU, nn.ReLU6, nn.Sigmoid, nn.Hardswish])
+@pytest.mark.parametrize("name", ["conv2d", "depthwise", "transposed", "linear"])
+def test_with_an_activation_behind_the_norm(name: str, activation: type[nn.Module], flow: str) -> None:
+    model = nn.Sequential(Pair(name), activation())
+    inputs = random_inputs(LAYERS[name][1])
+    program, trained = quantized(flow, model, *inputs)
+    assert trained is None or simulated(trained) == 1
+    assert_compiled_agrees(program, trained, *batches(inputs, 1, seed=7)[0])
+
+
+@pytest.mark.parametrize("flow", FLOWS)
 @pytest.mark.parametrize("bias", [True, False])
 def test_a_norm_is_folded_into_weights_that_have_one_scale(bias: bool, flow: str) -> None:
     """As the NPU wishes it for linear layers: the factors of the norm then share one scale, too."""
@@ -160,6 +171,7 @@ def test_simulation_without_rounding_is_training_without_quantization(name: str,
     affine=st.booleans(),
     eps=st.sampled_from([1e-5, 1e-6, 1e-3, 0.5]),
     momentum=st.sampled_from([0.1, 0.9, 0.0, None]),
+    track=st.sampled_from([True, True, True, False]),
     seed=st.integers(0, 2**16),
 )
 def test_any_norm(
@@ -170,15 +182,25 @@ def test_any_norm(
     affine: bool,
     eps: float,
     momentum: float | None,
+    track: bool,
     seed: int,
 ) -> None:
-    options: dict[str, Any] = {"affine": affine, "eps": eps, "momentum": momentum}
+    options: dict[str, Any] = {
+        "affine": affine,
+        "eps": eps,
+        "momentum": momentum,
+        "track_running_stats": track,
+    }
     model = Pair(case, bias, second_user, **options) if case in LAYERS else Other(case, **options)
     for norm in (part for part in model.modules() if hasattr(part, "running_mean")):
         set_statistics(norm, seed)
     shape = LAYERS[case][1] if case in LAYERS else UNFOLDABLE[case]
     inputs = random_inputs(shape, seed=seed)
     program, trained = quantized(flow, model, *inputs)
+    if not track:
+        assert {op.op for op in program.float_ops} == {"aten.native_batch_norm.default"}
+        assert trained is None or simulated(trained) == 0
+        return
     assert program.float_ops == ()
     assert trained is None or simulated(trained) == (case in LAYERS and not second_user)
     assert_compiled_agrees(program, trained, *batches(inputs, 1, seed=seed + 1)[0])
