@@ -172,35 +172,41 @@ def run(image: Image, time_limit: float = 120.0) -> Outcome:
     return Outcome(before, after, tuple(image.calls))
 
 
+def compile_c(folder: Path, *arguments: str) -> None:
+    """Calls the compiler in a folder that has the files of the board."""
+    flags = [*BOARD.cflags, *FLAGS, f"-DPILLION_TICK_NS={BOARD.tick_ns}", f"-I{KERNELS / 'include'}"]
+    command = [*arm_compiler(), *flags, *arguments]
+    done = subprocess.run(command, cwd=folder, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+
+
 @functools.cache
-def build(kernels: tuple[tuple[str, tuple[str, ...]], ...]) -> Path:
-    """The program that calls these kernels, whose params structs have these fields."""
+def objects() -> tuple[Path, tuple[str, ...]]:
+    """A folder with the files of the board, and everything compiled that does not depend on which kernels are called."""
     folder = Path(tempfile.mkdtemp(prefix="pillion-kernels-"))
     for name, text in firmware_files().items():
         (folder / name).write_text(text)
-    (folder / "main.c").write_text(main_text(kernels))
-    sources = [*HARNESS, "main.c", str(KERNELS / "portable" / "fill.c")]
-    sources += map(str, sorted((KERNELS / "mve").glob("*.c")))
-    command = [
-        *arm_compiler(),
-        *BOARD.cflags,
-        *FLAGS,
-        f"-DPILLION_TICK_NS={BOARD.tick_ns}",
-        f"-I{KERNELS / 'include'}",
+    sources = [
+        *HARNESS,
+        str(KERNELS / "portable" / "fill.c"),
+        *map(str, sorted((KERNELS / "mve").glob("*.c"))),
     ]
-    command += [
-        *sources,
-        "-nostdlib",
-        "-Wl,--gc-sections",
-        "-T",
-        BOARD.linker_script,
-        "-lgcc",
-        "-o",
-        "kernels.elf",
-    ]
-    done = subprocess.run(command, cwd=folder, capture_output=True, text=True, check=False)
-    assert done.returncode == 0, done.stderr
-    return folder / "kernels.elf"
+    compile_c(folder, "-c", *sources)
+    return folder, tuple(f"{Path(source).stem}.o" for source in sources)
+
+
+@functools.cache
+def build(kernels: tuple[tuple[str, tuple[str, ...]], ...]) -> Path:
+    """The program that calls these kernels, whose params structs have these fields."""
+    folder, compiled = objects()
+    main, program = (
+        Path(tempfile.mkdtemp(dir=folder)) / "main.c",
+        f"kernels{len(list(folder.glob('*.elf')))}.elf",
+    )
+    main.write_text(main_text(kernels))
+    linking = ["-nostdlib", "-Wl,--gc-sections", "-T", BOARD.linker_script, "-lgcc", "-o", program]
+    compile_c(folder, f"-I{folder}", str(main), *compiled, *linking)
+    return folder / program
 
 
 def main_text(kernels: tuple[tuple[str, tuple[str, ...]], ...]) -> str:

@@ -104,6 +104,7 @@ def test_every_op_has_a_kernel() -> None:
 
 @needs_cc
 @pytest.mark.parametrize("build", BUILDS)
+@pytest.mark.slow
 def test_examples(build: str, tmp_path: Path) -> None:
     ops = [op for cls in ALL_OPS if cls is not Reshape for op in cls.examples()]
     assert {type(op) for op in taken(ops, Arithmetic.TFLITE)} == {type(op) for op in ops}
@@ -319,6 +320,7 @@ def test_params_are_the_fields_of_the_structs() -> None:
 
 @needs_cc
 @pytest.mark.skipif(shutil.which("make") is None, reason="needs make")
+@pytest.mark.slow
 def test_the_library_tests_itself(tmp_path: Path) -> None:
     done = subprocess.run(
         ["make", "-C", str(KERNELS), "test", f"BUILD={tmp_path}"], capture_output=True, text=True
