@@ -42,11 +42,12 @@ void transpose(Call& call) {
 /* Sizes in the order of memory, as four. The library takes a contiguous tensor with sizes of 1 in the right places for an
  * image and then pads other axes; here that is refused. */
 void memory_sizes(const Tensor& t, int64_t sizes[kMostAxes]) {
-  const bool looks_like_image = t.dim() == 4 && (t.size(1) == 1 || (t.size(2) == 1 && t.size(3) == 1));
-  want(is_image(t) || (is_contiguous(t) && !looks_like_image), "contiguous, and not to be mistaken for an image; or an image");
+  const bool mistaken = looks_like_image(t) && is_contiguous(t) && !has_image_order(t);
+  want(!mistaken && (is_image(t) || is_contiguous(t)), "contiguous, and not to be mistaken for an image; or an image");
+  static const int kImage[] = {0, 2, 3, 1};
   for (ssize_t axis = 0; axis < kMostAxes; axis++) {
     const ssize_t own = axis - (kMostAxes - t.dim());
-    sizes[axis] = own < 0 ? 1 : t.size(t.dim_order()[own]);
+    sizes[axis] = own < 0 ? 1 : t.size(is_image(t) ? kImage[own] : own);
   }
 }
 

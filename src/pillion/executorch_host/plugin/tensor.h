@@ -10,9 +10,18 @@
 
 namespace pillion {
 
-inline bool is_image(const Tensor& t) {
+inline bool has_image_order(const Tensor& t) {
   const auto order = t.dim_order();
   return t.dim() == 4 && order[0] == 0 && order[1] == 2 && order[2] == 3 && order[3] == 1;
+}
+
+/* Where there is one channel or one pixel, the memory of any order is that of an image. */
+inline bool looks_like_image(const Tensor& t) {
+  return t.dim() == 4 && (t.size(1) == 1 || (t.size(2) == 1 && t.size(3) == 1));
+}
+
+inline bool is_image(const Tensor& t) {
+  return has_image_order(t) || looks_like_image(t);
 }
 
 inline bool is_contiguous(const Tensor& t) {
@@ -66,7 +75,7 @@ struct Image {
   int32_t n, h, w, c;
 
   explicit Image(const Tensor& t) {
-    want(is_image(t), "images are tensors of rank 4 with dim order 0, 2, 3, 1");
+    want(is_image(t), "images are tensors of rank 4 with dim order 0, 2, 3, 1, or of one channel or pixel");
     n = t.size(0), c = t.size(1), h = t.size(2), w = t.size(3);
   }
 };

@@ -87,12 +87,12 @@ def pad(call: Call) -> None:
     sizes of 1 in the right places is taken for an image by the kernel, which then pads other axes."""
     view = call.view(0)
     rank = len(view.sizes)
-    mistaken = rank == MOST_AXES and view.order != (0, 2, 3, 1) and view.is_image
+    mistaken = view.is_image and view.order == (0, 1, 2, 3)
     if not 1 <= rank <= MOST_AXES or mistaken or not (view.is_contiguous or view.is_image):
         raise call.refuse(
             "an image, or a contiguous tensor that is not mistaken for one", (view.sizes, view.order)
         )
-    x = view.tensor
+    x = call.shaped(view.tensor, view.image_shape) if view.is_image else call.plain(0)
     before, after = call.integers(1, MOST_AXES), call.integers(2, MOST_AXES)
     if min(*before, *after) < 0 or any(before[:-rank]) or any(after[:-rank]):
         raise call.refuse(f"paddings are of {rank} axes, none negative", (before, after))
