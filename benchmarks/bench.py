@@ -21,6 +21,7 @@ from typing import Any
 
 import host
 import micro
+from compare import GUARDED, worse
 
 import pillion
 from pillion import zoo
@@ -30,9 +31,6 @@ from pillion.program import Program
 
 HERE = Path(__file__).resolve().parent
 RESULTS, PEERS = HERE / "results.json", HERE / "peers.json"
-WORSE = 1.01
-GUARDED = ("instructions", "code_bytes", "constant_bytes", "arena_bytes", "stack_bytes")
-"""Figures that are the same on every computer with the same compiler."""
 
 BOARDS = {"cortex-m55": "mps3-an547", "cortex-m33": "mps2-an505"}
 MODELS: dict[str, tuple[str, int | None]] = {
@@ -119,27 +117,6 @@ def micro_rows(figures: Figures, peers: Figures) -> Iterator[str]:
             ratio = f"{ours['instructions'] / peer:6.3f}" if peer else "     -"
             rate = f"{ours['macs'] / ours['instructions']:6.2f}" if ours["macs"] else "     -"
             yield f"{name:26} {core:10} {ours['instructions']:>12,} {ratio} {rate}  {ours['kernel']}"
-
-
-def worse(before: Figures, now: Figures) -> list[str]:
-    """Recorded figures that grew by more than one percent."""
-    found = []
-    for part in ("models", "size", "micro"):
-        old_figures = dict(_leaves(before.get(part, {})))
-        for place, value in _leaves(now.get(part, {})):
-            old = old_figures.get(place)
-            if old is not None and value > old * WORSE:
-                found.append(f"{part}: {' '.join(place)} {old:,} → {value:,}")
-    return found
-
-
-def _leaves(figures: Figures, place: tuple[str, ...] = ()) -> Iterator[tuple[tuple[str, ...], float]]:
-    """The guarded numbers of a tree of figures."""
-    for key, value in figures.items():
-        if isinstance(value, dict):
-            yield from _leaves(value, (*place, key))
-        elif key in GUARDED:
-            yield (*place, key), value
 
 
 def measure_models(labels: list[str], peers: Figures) -> Figures:

@@ -1,0 +1,67 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The recorded figures keep their promises, and a figure that gets worse is noticed."""
+
+from __future__ import annotations
+
+import copy
+import importlib.util
+import json
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+import pytest
+
+BENCHMARKS = Path(__file__).resolve().parents[1] / "benchmarks"
+RESULTS: dict[str, Any] = json.loads((BENCHMARKS / "results.json").read_text("utf-8"))
+PEERS: dict[str, Any] = json.loads((BENCHMARKS / "peers.json").read_text("utf-8"))
+MEASURED = [(label, core) for label, cores in RESULTS["models"].items() for core in cores]
+MOST, MOST_OF_AUTOENCODER_ON_M33 = 0.36, 0.46
+MOST_CODE, MOST_CODE_OF_LARGE = 12 * 1024, 16 * 1024
+LARGE = ("mobilenet_v2", "mobilenet_v3_small", "mobilenet_v2@96")
+MOST_STACK = 1200
+
+
+def compare() -> ModuleType:
+    spec = importlib.util.spec_from_file_location("compare", BENCHMARKS / "compare.py")
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+@pytest.mark.parametrize(("label", "core"), MEASURED)
+def test_a_third_of_the_peer_s_instructions(label: str, core: str) -> None:
+    ours, theirs = RESULTS["models"][label][core], PEERS["executorch"][label][core]
+    most = MOST_OF_AUTOENCODER_ON_M33 if (label, core) == ("deep_autoencoder", "cortex-m33") else MOST
+    assert ours["instructions"] <= most * theirs["instructions"]
+
+
+@pytest.mark.parametrize(("label", "core"), MEASURED)
+def test_small_code_and_stack(label: str, core: str) -> None:
+    figures = RESULTS["models"][label][core]
+    assert figures["code_bytes"] <= (MOST_CODE_OF_LARGE if label in LARGE else MOST_CODE)
+    assert figures["stack_bytes"] <= MOST_STACK
+
+
+def test_figures_are_of_all_ops() -> None:
+    for cores in RESULTS["models"].values():
+        for figures in cores.values():
+            assert sum(op["instructions"] for op in figures["ops"]) == figures["instructions"]
+            assert sum(op["macs"] for op in figures["ops"]) == figures["macs"]
+
+
+def test_nothing_is_worse_than_itself() -> None:
+    assert compare().worse(RESULTS, RESULTS) == []
+
+
+@pytest.mark.parametrize(("factor", "noticed"), [(1.005, False), (1.02, True), (0.5, False)])
+@pytest.mark.parametrize("part", ["models", "size", "micro"])
+def test_worse_figures_are_noticed(part: str, factor: float, noticed: bool) -> None:
+    now = copy.deepcopy(RESULTS)
+    figures = (
+        now[part]["cortex-m55"]["add 48x48x24"] if part == "micro" else now[part]["ds_cnn"]["cortex-m55"]
+    )
+    figures["instructions"] = int(factor * figures["instructions"])
+    assert len(compare().worse(RESULTS, now)) == noticed
