@@ -169,6 +169,32 @@ def test_copies_are_independent(trained: QatModule) -> None:
     assert torch.equal(trained(x), want)
 
 
+def test_loops_with_more_in_them() -> None:
+    """Mixed precision, groups of parameters, a schedule, clipped gradients, and an average over models, which is compiled."""
+    module = pillion.prepare_qat(Net(), EXAMPLE, TARGETS[1])
+    named = dict(module.named_parameters())
+    weights = [p for name, p in named.items() if name.endswith("weight")]
+    others = [p for name, p in named.items() if not name.endswith("weight")]
+    optimizer = torch.optim.AdamW([{"params": weights, "weight_decay": 0.1}, {"params": others}], 0.01)
+    schedule = torch.optim.lr_scheduler.CosineAnnealingLR(optimizer, 4)
+    average = torch.optim.swa_utils.AveragedModel(module)
+    for x, *_ in batches(EXAMPLE, 4, size=8):
+        with torch.autocast("cpu", dtype=torch.bfloat16):
+            loss = module(x).square().mean()
+        optimizer.zero_grad()
+        loss.backward()
+        nn.utils.clip_grad_norm_(module.parameters(), 1.0)
+        optimizer.step()
+        schedule.step()
+        average.update_parameters(module)
+    averaged = average.module
+    assert isinstance(averaged, QatModule)
+    assert averaged.is_trained
+    program, graph = compiled(averaged.eval(), EXAMPLE)
+    check_graph(program)
+    assert all(largest <= 1 for largest in compare_trained(averaged, graph, *EXAMPLE).largest.values())
+
+
 def test_compiling_leaves_the_module_as_it_was(trained: QatModule) -> None:
     (x,) = random_inputs((4, 3, 9, 7))
     trained(x)

@@ -127,7 +127,11 @@ def prepare_qat(model: nn.Module, example_inputs: Inputs, wishes: Wishes | None 
         prepared.__dict__.pop(method, None)
     simulate_folding(prepared)
     _warn(quantizer.float_ops, any_batch, inputs)
-    return QatModule(prepared, quantizer.wishes, quantizer.float_ops, any_batch, type(model).__name__.lower())
+    module = QatModule(
+        prepared, quantizer.wishes, quantizer.float_ops, any_batch, type(model).__name__.lower()
+    )
+    module.eval().settle(inputs)  # so that all buffers have their shapes: averages over models copy them
+    return module.train()
 
 
 def _average_without_momentum(graph: GraphModule, model: nn.Module) -> None:
