@@ -5,6 +5,7 @@ multipliers is as good as the one that the program was made from (at most a powe
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import islice
@@ -26,7 +27,7 @@ MOST_CANDIDATES = 2048
 """Of which the scales of one op are tried."""
 _NEAR = 2.0**-29
 """How far a quotient of two multipliers may lie from that of the real numbers behind them, with some room."""
-_TYPICAL_WEIGHT, _TYPICAL_ACTIVATION = 2.0**-7, 2.0**-5
+_TYPICAL_ACTIVATION = 2.0**-5
 _ZERO = 2.0**-60
 """Stands for a multiplier of 0: small enough to be encoded as one, beside any scale of the other tensors."""
 
@@ -101,7 +102,7 @@ class Ratios:
         if y is not None:
             over.append(first * y)
         for w in islice(search.candidates(times, over), MOST_CANDIDATES):
-            found = self.with_first(first, w * _TYPICAL_WEIGHT, x, y)
+            found = self.with_first(first, w, x, y)
             if found:
                 return found
         return None
@@ -109,9 +110,9 @@ class Ratios:
     def with_first(self, first: float, w: float, x: float | None, y: float | None) -> Fit | None:
         """Scales, where w belongs to the multiplier `first`."""
         if x is not None:
-            return self.exact(x, x * w / first)
+            return self.exact(x, typical(x * w / first))
         if y is not None:
-            return self.exact(first * y / w, y)
+            return self.exact(typical(first * y / w), y)
         low, high = self.bounds(first / w)
         return next((found for pair in quotients(low, high) if (found := self.exact(*pair))), None)
 
@@ -134,6 +135,11 @@ def quotients(low: float, high: float) -> Iterator[tuple[float, float]]:
 
 def _is_near(x: Reals) -> NDArray[np.bool_]:
     return np.abs(x - x.astype(np.float32)) <= _NEAR * x
+
+
+def typical(scale: float) -> float:
+    """Times a power of two, as large as the scales of activations are."""
+    return math.ldexp(math.frexp(scale)[0], -4)
 
 
 def rounded(x: float) -> float:

@@ -161,6 +161,10 @@ class Scaled(Step):
     ratios: Ratios
     fitted: Fit | None = None
 
+    @property
+    def labels(self) -> tuple[Label, ...]:
+        return self.x.label, self.y.label
+
     def solve(self, search: Search) -> None:
         if not self.ratios.are_normal:
             raise self.unsolvable(list(zip(self.ratios.mantissas, self.ratios.shifts, strict=True))[:4])
