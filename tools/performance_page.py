@@ -181,8 +181,8 @@ def performance_page(table: Table) -> str:
         "## Single ops\n\n" + MICRO + "\n" + micro_table(results, peers, table),
         "## Memory, in bytes\n\n" + MEMORY + "\n" + memory_table(results, peers, table),
         "## `--optimize size`\n\n" + size_table(results, table),
-        f"## On a computer\n\n{results['host']['model']}, 224x224, float inputs and outputs, one inference, median, side by side "
-        f"in one run on: {results['host']['computer']}.\n\n" + host_table(results, table),
+        f"## On a computer\n\n{results['host']['model']}, 224x224, float inputs and outputs, one inference, the best of some that take "
+        f"turns in one run, on: {results['host']['computer']}.\n\n" + host_table(results, table),
         "## Time to compile\n\nOn the same computer, commands from process start to end. Seconds by the clock depend on what else the "
         "computer does; processor seconds do not. The peer's figure: "
         + peers["pte_seconds"]["what"]
