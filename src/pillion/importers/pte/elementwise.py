@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Kernels that go from element to element. What depends on one int8 tensor alone, however many calls it takes, becomes one
-table: hard-swish in ExecuTorch's form is a minimum and a product."""
+"""Kernels that go from element to element. What depends on one int8 tensor alone, however many calls it takes,
+becomes one table: hard-swish in ExecuTorch's form is a minimum and a product."""
 
 from __future__ import annotations
 

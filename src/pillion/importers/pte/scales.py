@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Programs hold multipliers where graphs hold scales. A multiplier has 31 bits and is a quotient of scales of 24 bits each,
-so the scales can be found again: all multipliers of an op together leave few candidates, and one that gives exactly these
-multipliers is as good as the one that the program was made from (at most a power of two apart)."""
+"""Programs hold multipliers where graphs hold scales. A multiplier has 31 bits and is a quotient of scales of 24 bits
+each, so the scales can be found again: all multipliers of an op together leave few candidates, and one that gives exactly
+these multipliers is as good as the one that the program was made from (at most a power of two apart)."""
 
 from __future__ import annotations
 
