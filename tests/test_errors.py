@@ -9,7 +9,9 @@ from pillion.errors import PillionError
 
 
 def test_four_parts_in_the_order_in_which_they_are_read() -> None:
-    error = PillionError("x does not fit", rule="at most 3\nat least 1", here="4 in net.py:7", help="take less")
+    error = PillionError(
+        "x does not fit", rule="at most 3\nat least 1", here="4 in net.py:7", help="take less"
+    )
     assert str(error).splitlines() == [
         "x does not fit",
         "  rule  at most 3",

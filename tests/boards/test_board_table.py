@@ -28,6 +28,8 @@ from pillion.boards.qemu import build, command_line
 from pillion.boards.toolchain import ARM_COMPILER, HOST_COMPILER, QEMU, Tool, host_compiler
 from pillion.errors import PillionError
 
+pytestmark = pytest.mark.slow
+
 every_board = pytest.mark.parametrize("board", BOARDS.values(), ids=list(BOARDS))
 MAKE, CMAKE = Tool("make", ("make",), "make"), Tool("CMake", ("cmake",), "cmake")
 

@@ -16,7 +16,7 @@ from pillion.boards.elf import read_elf
 from pillion.boards.qemu import build, run
 from pillion.errors import PillionError
 
-pytestmark = needs_board
+pytestmark = [needs_board, pytest.mark.slow]
 every_board = pytest.mark.parametrize("board", BOARDS.values(), ids=list(BOARDS))
 M33, M55 = BOARDS["mps2-an505"], BOARDS["mps3-an547"]
 

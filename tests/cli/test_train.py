@@ -19,6 +19,8 @@ HEAD = """
 import torch
 from torch import nn
 
+pytestmark = pytest.mark.slow
+
 def example_inputs():
     return (torch.zeros(1, 2, 6, 6),)
 

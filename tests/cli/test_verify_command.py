@@ -16,6 +16,8 @@ from pillion.emitters.pte import emit
 from pillion.verifying import executors as taking_part
 from planted import net, program, with_segment
 
+pytestmark = pytest.mark.slow
+
 
 @pytest.fixture
 def pte(tmp_path: Path) -> Path:

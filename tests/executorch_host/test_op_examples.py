@@ -16,6 +16,8 @@ from pillion.ir.numerics import Arithmetic
 from pillion.ir.op import Op
 from pillion.ops import ALL_OPS
 
+pytestmark = pytest.mark.slow
+
 pytest.importorskip("executorch", reason="pip install 'pillion[executorch]'")
 
 CORE_NAMES = ("cortex-m0plus", "cortex-m33", "cortex-m55")

@@ -19,6 +19,8 @@ from pillion.passes.integer import float_ops
 from pillion.quantize import ptq
 from torch_oracle import compare
 
+pytestmark = pytest.mark.slow
+
 BATCH, CHANNELS, HEIGHT, WIDTH = 2, 3, 11, 7
 
 

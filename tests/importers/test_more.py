@@ -26,7 +26,7 @@ from pillion.passes.integer import float_ops
 from pillion.quantize import normalize, ptq
 from torch_oracle import compare
 
-pytestmark = pytest.mark.torch
+pytestmark = [pytest.mark.torch, pytest.mark.slow]
 
 BATCH, CHANNELS, HEIGHT, WIDTH = 2, 3, 11, 7
 

@@ -19,6 +19,8 @@ from pillion.importers.pte.container import Container
 from pillion.importers.pte.recorded import recorded_graph
 from pillion.schemas.pte_record import MARK
 
+pytestmark = pytest.mark.slow
+
 MUTATIONS = 4000
 BYTES_PER_FILE = 12_000_000
 """Far more than a small file needs, far less than its numbers can ask for."""

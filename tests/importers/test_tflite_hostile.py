@@ -15,6 +15,8 @@ from pillion.ir.graph import Graph
 from pillion.ir.op import Op
 from pillion.ops import ALL_OPS
 
+pytestmark = pytest.mark.slow
+
 MUTATIONS = 6000
 BYTES_PER_FILE = 2_000_000
 """Far more than a small file needs, far less than its numbers can ask for."""

@@ -10,6 +10,8 @@ from pathlib import Path
 
 import pytest
 
+pytestmark = pytest.mark.slow
+
 KERNELS = Path(__file__).parents[2] / "kernels"
 GCC, CLANG = "arm-none-eabi-gcc", "clang"
 WARNINGS = ("-std=c99", "-Wall", "-Wextra", "-Wconversion", "-Werror", "-ffp-contract=off")

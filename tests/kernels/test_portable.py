@@ -43,6 +43,8 @@ from pillion.ops import (
 )
 from pillion.ops.samples import make, random_like, real, value
 
+pytestmark = pytest.mark.slow
+
 ROWS = {kernel.op: kernel for kernel in portable.KERNELS}
 BUILDS = {"sanitized": SANITIZED, "vectorized": VECTORIZED}
 EVERY_BUILD = {**BUILDS, "avx2": [*SANITIZED, "-mavx2"], "native": [*SANITIZED, "-march=native"]}

@@ -21,6 +21,8 @@ from pillion import capture
 from pillion.ir.types import Array
 from pillion.quantize import canonical, clamps, constants, decompose, fold_batch_norms, functional, normalize
 
+pytestmark = pytest.mark.slow
+
 
 def folded(module: nn.Module, *inputs: Tensor) -> torch.fx.GraphModule:
     """The graph after the pass alone; its results are those of the module, and a second run changes nothing."""

@@ -35,7 +35,7 @@ from pillion.quantize.specs import Specs
 from pillion.targets import find_target
 from torch_oracle import compare, compare_trained
 
-pytestmark = pytest.mark.filterwarnings("ignore:compile will refuse")
+pytestmark = [pytest.mark.filterwarnings("ignore:compile will refuse"), pytest.mark.slow]
 aten = torch.ops.aten
 FLOWS = ["ptq", "qat"]
 INTEGER = sorted(set(LAYERS) - IN_FLOAT)

@@ -23,6 +23,8 @@ from torch.nn import functional as F
 from pillion import capture, zoo
 from pillion.quantize import Wishes, ptq
 
+pytestmark = pytest.mark.slow
+
 
 class Call(nn.Module):
     """A function as a module, with some layers for it to use."""

@@ -23,6 +23,8 @@ from pillion.quantize import QatModule, Wishes, finish_training, prepare_qat
 from pillion.quantize.specs import Specs
 from torch_oracle import compare, compare_trained
 
+pytestmark = pytest.mark.slow
+
 EXAMPLE = random_inputs((1, 3, 9, 7))
 TARGETS = ["imxrt700", "cortex-m55+int8"]
 

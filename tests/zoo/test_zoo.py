@@ -15,7 +15,7 @@ from torch import nn
 from pillion import zoo
 from pillion.errors import PillionError
 
-pytestmark = pytest.mark.torch
+pytestmark = [pytest.mark.torch, pytest.mark.slow]
 
 SMALL = {"mobilenet_v2": 40, "mobilenet_v3_small": 40}  # enough for what does not depend on the resolution
 MACS = {
