@@ -40,7 +40,9 @@ class Choice:
         missed: dict[str, list[str]] = {}
         for name, verdict in self.passed_over:
             missed.setdefault(name, []).append(verdict.rule)
-        return "; ".join(f"not {name} ({', '.join(rules)})" for name, rules in missed.items()) or "first choice"
+        return (
+            "; ".join(f"not {name} ({', '.join(rules)})" for name, rules in missed.items()) or "first choice"
+        )
 
 
 NPU = Kernel("npu", Segment, calls=lambda op, arithmetic: ())
