@@ -15,11 +15,11 @@ from pillion.cli import main
 from pillion.emitters.c.project import read_manifest
 from pillion.executors import run_project
 
+pytestmark = pytest.mark.slow
+
 HEAD = """
 import torch
 from torch import nn
-
-pytestmark = pytest.mark.slow
 
 def example_inputs():
     return (torch.zeros(1, 2, 6, 6),)
