@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import gc
 import os
 import shutil
 from pathlib import Path
@@ -11,6 +12,7 @@ import pytest
 
 TESTS = Path(__file__).parent
 
+gc.set_threshold(200_000)  # importing torch makes many objects that stay
 os.environ.setdefault("PILLION_CACHE", str(TESTS.parent / "build" / "cache"))
 
 

@@ -280,6 +280,7 @@ def test_ends_of_the_process(sdk: pytest.MonkeyPatch, segment: bytes, how: str, 
     assert "stand-in: converting" in caught.value.here, "the converter's own words are shown"
 
 
+@pytest.mark.slow
 def test_a_converter_that_hangs_is_ended(sdk: pytest.MonkeyPatch, segment: bytes) -> None:
     sdk.setenv("STAND_IN", "hang")
     with pytest.raises(PillionError, match=r"no answer within 5 seconds[\s\S]*stand-in: thinking"):

@@ -25,6 +25,9 @@ def whole_graph() -> Graph:
     return side_by_side([next(iter(cls.examples())) for cls in EMITTED], "all")
 
 
+pytestmark = pytest.mark.slow
+
+
 @pytest.fixture(scope="module")
 def file() -> bytes:
     return emit(whole_graph(), CORES["cortex-m55"])

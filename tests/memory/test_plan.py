@@ -6,6 +6,7 @@ from __future__ import annotations
 import itertools
 import time
 
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -123,6 +124,7 @@ def test_overreads_stay_inside_the_arena() -> None:
     assert plan.arena_bytes >= end
 
 
+@pytest.mark.slow
 def test_hundreds_of_live_inputs_are_planned_in_seconds() -> None:
     """They go one by one and results of other sizes come: the floor is not reached, so all tries are made."""
     sizes = [16 * (1 + number * 7 % 23) for number in range(250)]
