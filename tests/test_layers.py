@@ -25,7 +25,7 @@ ALLOWED: dict[str, set[str]] = {
     "memory": FLOOR,
     "devices": FLOOR,
     "boards": BASE,
-    "importers": FLOOR | FORMATS,
+    "importers": FLOOR | FORMATS | {"files"},
     "quantize": FLOOR | {"importers"},
     "zoo": BASE,
     "emitters": FLOOR | FORMATS | {"memory", "devices", "boards", "files"},

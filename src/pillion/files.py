@@ -18,6 +18,19 @@ def put(path: Path, content: str | bytes) -> None:
     path.write_bytes(content.encode() if isinstance(content, str) else content)
 
 
+def read_whole(path: Path, kind: str) -> bytes:
+    """A file of some kind (`.pte`)."""
+    try:
+        return path.read_bytes()
+    except OSError as error:
+        raise PillionError(
+            f"`{path}` cannot be read",
+            rule=f"the path of a {kind} file",
+            here=f"{error.strerror or error}, in {Path.cwd()}",
+            help="look at the path, and whether you may read the file",
+        ) from None
+
+
 def write_whole(path: Path, content: bytes) -> None:
     """A file."""
     if path.is_dir():

@@ -11,9 +11,15 @@ import typer
 from pillion.cli.app import app
 from pillion.cli.options import (
     CalibrateOption,
+    IoDtypeOption,
+    IoLayoutOption,
     JsonOption,
     KeepOption,
     ModelOption,
+    OnlyNpuOption,
+    OptimizeOption,
+    OutputOption,
+    QuantizeOption,
     SizeOption,
     TargetOption,
     WeightsOption,
@@ -23,28 +29,17 @@ from pillion.cli.options import (
 @app.command()
 def compile(
     model: ModelOption,
-    output: Annotated[
-        Path,
-        typer.Option(
-            "-o", "--output", help="What to write: a folder for a C project, or a .pte or .tflite file."
-        ),
-    ],
+    output: OutputOption,
     target: TargetOption,
-    quantize: Annotated[
-        bool, typer.Option("-q", "--quantize", help="Quantize to int8 after training (PTQ).")
-    ] = False,
+    quantize: QuantizeOption = False,
     calibrate: CalibrateOption = None,
     weights: WeightsOption = None,
     input_size: SizeOption = None,
-    io_dtype: Annotated[str, typer.Option(help="float32 or int8: what goes in and comes out.")] = "float32",
-    io_layout: Annotated[str, typer.Option(help="nchw or nhwc: how images go in and come out.")] = "nchw",
+    io_dtype: IoDtypeOption = "float32",
+    io_layout: IoLayoutOption = "nchw",
     keep_on_cpu: KeepOption = None,
-    only_npu: Annotated[
-        bool, typer.Option("--only-npu", help="Fail if any op cannot run on the NPU.")
-    ] = False,
-    optimize: Annotated[
-        str, typer.Option(help="speed, or size: fewer kernels, compiled to be small.")
-    ] = "speed",
+    only_npu: OnlyNpuOption = False,
+    optimize: OptimizeOption = "speed",
     runtime: Annotated[
         str, typer.Option(help="Of a .pte: 1.4, or main, where some operators have other arguments.")
     ] = "1.4",

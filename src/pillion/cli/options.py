@@ -21,6 +21,19 @@ KeepOption = Annotated[
         "--keep-on-cpu", help="Pattern of op names or kinds that stay on the CPU (may be repeated)."
     ),
 ]
+OutputOption = Annotated[
+    Path,
+    typer.Option(
+        "-o", "--output", help="What to write: a folder for a C project, or a .pte or .tflite file."
+    ),
+]
+QuantizeOption = Annotated[
+    bool, typer.Option("-q", "--quantize", help="Quantize to int8 after training (PTQ).")
+]
+IoDtypeOption = Annotated[str, typer.Option(help="float32 or int8: what goes in and comes out.")]
+IoLayoutOption = Annotated[str, typer.Option(help="nchw or nhwc: how images go in and come out.")]
+OnlyNpuOption = Annotated[bool, typer.Option("--only-npu", help="Fail if any op cannot run on the NPU.")]
+OptimizeOption = Annotated[str, typer.Option(help="speed, or size: fewer kernels, compiled to be small.")]
 CalibrateOption = Annotated[
     Optional[Path], typer.Option(help="Calibration data: a folder of .npy/.npz files, or one .npz.")
 ]

@@ -3,15 +3,19 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import Annotated
 
 import typer
 
 from pillion.cli.app import app
 from pillion.cli.options import (
+    IoDtypeOption,
+    IoLayoutOption,
     JsonOption,
     KeepOption,
+    OnlyNpuOption,
+    OptimizeOption,
+    OutputOption,
     SizeOption,
     TargetOption,
     WeightsOption,
@@ -26,12 +30,7 @@ def train(
             metavar="FILE.py:FUNCTION", help="Your training: FUNCTION(model) trains it and returns it."
         ),
     ],
-    output: Annotated[
-        Path,
-        typer.Option(
-            "-o", "--output", help="What to write: a folder for a C project, or a .pte or .tflite file."
-        ),
-    ],
+    output: OutputOption,
     target: TargetOption,
     model: Annotated[
         str,
@@ -39,15 +38,11 @@ def train(
     ] = "",
     weights: WeightsOption = None,
     input_size: SizeOption = None,
-    io_dtype: Annotated[str, typer.Option(help="float32 or int8: what goes in and comes out.")] = "float32",
-    io_layout: Annotated[str, typer.Option(help="nchw or nhwc: how images go in and come out.")] = "nchw",
+    io_dtype: IoDtypeOption = "float32",
+    io_layout: IoLayoutOption = "nchw",
     keep_on_cpu: KeepOption = None,
-    only_npu: Annotated[
-        bool, typer.Option("--only-npu", help="Fail if any op cannot run on the NPU.")
-    ] = False,
-    optimize: Annotated[
-        str, typer.Option(help="speed, or size: fewer kernels, compiled to be small.")
-    ] = "speed",
+    only_npu: OnlyNpuOption = False,
+    optimize: OptimizeOption = "speed",
     as_json: JsonOption = False,
 ) -> None:
     """Train a model that rounds as the target does, with your own loop, and compile it.

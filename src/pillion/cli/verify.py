@@ -11,8 +11,11 @@ import typer
 from pillion.cli.app import app
 from pillion.cli.options import (
     CalibrateOption,
+    IoDtypeOption,
+    IoLayoutOption,
     JsonOption,
     KeepOption,
+    QuantizeOption,
     SizeOption,
     WeightsOption,
 )
@@ -37,14 +40,12 @@ def verify(
             "-t", "--target", help="What to compile the model for; of a .pte, another core than its own."
         ),
     ] = None,
-    quantize: Annotated[
-        bool, typer.Option("-q", "--quantize", help="Quantize to int8 after training (PTQ).")
-    ] = False,
+    quantize: QuantizeOption = False,
     calibrate: CalibrateOption = None,
     weights: WeightsOption = None,
     input_size: SizeOption = None,
-    io_dtype: Annotated[str, typer.Option(help="float32 or int8: what goes in and comes out.")] = "float32",
-    io_layout: Annotated[str, typer.Option(help="nchw or nhwc: how images go in and come out.")] = "nchw",
+    io_dtype: IoDtypeOption = "float32",
+    io_layout: IoLayoutOption = "nchw",
     keep_on_cpu: KeepOption = None,
     samples: Annotated[int, typer.Option(min=1, help="How many random inputs.")] = 3,
     seed: Annotated[int, typer.Option(min=0, help="Which random inputs.")] = 0,

@@ -9,7 +9,7 @@ import numpy as np
 
 from pillion.importers.aten.rows import aten, lowers, pair, refuse, sides, want_constant
 from pillion.importers.layout import NHWC, NLC, Builder, Order, Placed, plain
-from pillion.ir.types import Pair, Sides, Value, constant
+from pillion.ir.types import Value, constant
 from pillion.ops import BatchMatmul, Conv2d, DepthwiseConv2d, Linear, TransposeConv2d
 
 SWAPPED: Order = (0, 2, 1)
@@ -27,7 +27,19 @@ def conv2d(
     dilation: Any = 1,
     groups: int = 1,
 ) -> Placed:
-    return _conv2d(b, x, weight, bias, pair(stride), sides(padding), pair(dilation), groups)
+    want_batch("conv2d", x, 4)
+    want_constant("conv2d", "weight", weight)
+    out_channels, channels = weight.shape[0], x.shape[1]
+    fields: dict[str, Any] = {
+        "x": b.arrange(x, NHWC),
+        "bias": bias_or_zeros(b, bias, out_channels),
+        "stride": pair(stride),
+        "padding": sides(padding),
+        "dilation": pair(dilation),
+    }
+    if groups == channels and out_channels % channels == 0 and groups > 1:
+        return Placed(b.emit(DepthwiseConv2d, weights=b.arrange(weight, (1, 2, 3, 0)), **fields), NHWC)
+    return Placed(b.emit(Conv2d, weights=b.arrange(weight, NHWC), groups=groups, **fields), NHWC)
 
 
 @lowers(aten.conv1d.default)
@@ -41,69 +53,12 @@ def conv1d(
     dilation: Any = 1,
     groups: int = 1,
 ) -> Placed:
-    return _conv1d(b, x, weight, bias, pair(stride)[0], (0, pair(padding)[0]) * 2, pair(dilation)[0], groups)
-
-
-def _conv1d(
-    b: Builder,
-    x: Placed,
-    weight: Placed,
-    bias: Placed | None,
-    stride: int,
-    padding: Any,
-    dilation: int,
-    groups: int,
-) -> Placed:
-    """A convolution over images of height 1."""
-    if x.rank != 3:
-        raise refuse(
-            "an unbatched conv1d is not supported",
-            "conv1d: the input has rank 3",
-            f"shape {list(x.shape)}",
-            "add a batch axis: x.unsqueeze(0)",
-        )
-    batch, channels, length = x.shape
-    image = Placed(b.reshape(b.arrange(x, NLC), (batch, 1, length, channels)), NHWC)
-    out = _conv2d(b, image, with_height(weight), bias, (1, stride), padding, (1, dilation), groups)
-    return Placed(b.reshape(out.value, (batch, out.shape[3], out.shape[1])), NLC)
-
-
-def with_height(weight: Placed) -> Placed:
-    """Weights [O, I, K] as [O, I, 1, K]; they are constant and lie in logical order."""
-    value = weight.value
-    return plain(constant(value.name, value.constant[:, :, None, :], value.type.quant))
-
-
-def _conv2d(
-    b: Builder,
-    x: Placed,
-    weight: Placed,
-    bias: Placed | None,
-    stride: Pair,
-    padding: Sides,
-    dilation: Pair,
-    groups: int,
-) -> Placed:
-    if x.rank != 4:
-        raise refuse(
-            "an unbatched conv2d is not supported",
-            "conv2d: the input has rank 4",
-            f"shape {list(x.shape)}",
-            "add a batch axis: x.unsqueeze(0)",
-        )
-    want_constant("conv2d", "weight", weight)
-    out_channels, channels = weight.shape[0], x.shape[1]
-    depthwise = groups == channels and out_channels % channels == 0 and (groups > 1 or weight.shape[1] == 1)
-    fields: dict[str, Any] = {
-        "x": b.arrange(x, NHWC),
-        "bias": bias_or_zeros(b, bias, out_channels),
-        "stride": stride,
-        "padding": padding,
-        "dilation": dilation,
-    }
-    if depthwise and groups > 1:
-        return Placed(b.emit(DepthwiseConv2d, weights=b.arrange(weight, (1, 2, 3, 0)), **fields), NHWC)
-    return Placed(b.emit(Conv2d, weights=b.arrange(weight, NHWC), groups=groups, **fields), NHWC)
+    """Over images of height 1."""
+    want_batch("conv1d", x, 3)
+    want_constant("conv1d", "weight", weight)
+    step, border, apart = (pair(given)[0] for given in (stride, padding, dilation))
+    out = conv2d(b, as_image(b, x), with_height(weight), bias, (1, step), (0, border), (1, apart), groups)
+    return as_rows(b, out)
 
 
 @lowers(aten.conv_transpose2d.input)
@@ -119,13 +74,7 @@ def conv_transpose2d(
     dilation: Any = 1,
 ) -> Placed:
     """Weights are [in, out, height, width]."""
-    if x.rank != 4:
-        raise refuse(
-            "an unbatched conv_transpose2d is not supported",
-            "conv_transpose2d: the input has rank 4",
-            f"shape {list(x.shape)}",
-            "add a batch axis: x.unsqueeze(0)",
-        )
+    want_batch("conv_transpose2d", x, 4)
     if groups != 1:
         raise refuse(
             "a grouped conv_transpose2d is not supported",
@@ -160,21 +109,42 @@ def conv_transpose1d(
     dilation: Any = 1,
 ) -> Placed:
     """Over images of height 1."""
-    if x.rank != 3:
-        raise refuse(
-            "an unbatched conv_transpose1d is not supported",
-            "conv_transpose1d: the input has rank 3",
-            f"shape {list(x.shape)}",
-            "add a batch axis: x.unsqueeze(0)",
-        )
+    want_batch("conv_transpose1d", x, 3)
     want_constant("conv_transpose1d", "weight", weight)
-    batch, channels, length = x.shape
-    image = Placed(b.reshape(b.arrange(x, NLC), (batch, 1, length, channels)), NHWC)
     step, border, more, apart = (pair(given)[0] for given in (stride, padding, output_padding, dilation))
+    image = as_image(b, x)
     out = conv_transpose2d(
         b, image, with_height(weight), bias, (1, step), (0, border), (0, more), groups, (1, apart)
     )
-    return Placed(b.reshape(out.value, (batch, out.shape[3], out.shape[1])), NLC)
+    return as_rows(b, out)
+
+
+def want_batch(what: str, x: Placed, rank: int) -> None:
+    if x.rank != rank:
+        raise refuse(
+            f"an unbatched {what} is not supported",
+            f"{what}: the input has rank {rank}",
+            f"shape {list(x.shape)}",
+            "add a batch axis: x.unsqueeze(0)",
+        )
+
+
+def as_image(b: Builder, x: Placed) -> Placed:
+    """Rows [N, C, L] as images of height 1."""
+    batch, channels, length = x.shape
+    return Placed(b.reshape(b.arrange(x, NLC), (batch, 1, length, channels)), NHWC)
+
+
+def as_rows(b: Builder, image: Placed) -> Placed:
+    """The other way."""
+    batch, channels, _, length = image.shape
+    return Placed(b.reshape(image.value, (batch, length, channels)), NLC)
+
+
+def with_height(weight: Placed) -> Placed:
+    """Weights [O, I, K] as [O, I, 1, K]; they are constant and lie in logical order."""
+    value = weight.value
+    return plain(constant(value.name, value.constant[:, :, None, :], value.type.quant))
 
 
 @lowers(aten.linear.default)

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from pillion.errors import PillionError
+from pillion.files import read_whole
 from pillion.importers.pte.container import Container
 from pillion.importers.pte.recorded import recorded_graph
 from pillion.ir.graph import Graph
@@ -35,7 +36,9 @@ class ReadProgram:
 def read(source: str | os.PathLike[str] | bytes) -> ReadProgram:
     """The int8 program in a `.pte` file, or in its bytes."""
     raw, name = (
-        (source, "program") if isinstance(source, bytes) else (_content(Path(source)), Path(source).stem)
+        (source, "program")
+        if isinstance(source, bytes)
+        else (read_whole(Path(source), ".pte"), Path(source).stem)
     )
     try:
         return _program(Container(raw, name))
@@ -74,18 +77,6 @@ def _order(container: Container, number: int, value: Value) -> tuple[int, ...]:
     if sorted(order) != list(range(value.type.rank)):
         raise MalformedError(f"value {number} is no tensor of {value.type.rank} axes")
     return order
-
-
-def _content(path: Path) -> bytes:
-    try:
-        return path.read_bytes()
-    except OSError as error:
-        raise PillionError(
-            f"`{path}` cannot be read",
-            rule="the path of a .pte file",
-            here=f"{error.strerror or error}, in {Path.cwd()}",
-            help="look at the path, and whether you may read the file",
-        ) from None
 
 
 __all__ = ["ReadProgram", "read"]

@@ -7,6 +7,7 @@ import os
 from pathlib import Path
 
 from pillion.errors import PillionError
+from pillion.files import read_whole
 from pillion.importers.tflite.model import Reader, clean_name
 from pillion.importers.tflite.table import ops_of
 from pillion.ir.graph import Graph
@@ -20,7 +21,9 @@ from pillion.schemas.flatbuffer import MalformedError, unpack
 def read(source: str | os.PathLike[str] | bytes) -> Graph:
     """The int8 model in a `.tflite` file, or in its bytes, in the arithmetic of LiteRT's reference kernels."""
     raw, name = (
-        (source, "model") if isinstance(source, bytes) else (_content(Path(source)), Path(source).stem)
+        (source, "model")
+        if isinstance(source, bytes)
+        else (read_whole(Path(source), ".tflite"), Path(source).stem)
     )
     try:
         return _graph(unpack(tflite.Model, raw, tflite.IDENTIFIER), clean_name(name))
@@ -30,18 +33,6 @@ def read(source: str | os.PathLike[str] | bytes) -> Graph:
             rule=str(error),
             here="bytes in memory" if isinstance(source, bytes) else str(source),
             help="is the file complete, and of this kind?",
-        ) from None
-
-
-def _content(path: Path) -> bytes:
-    try:
-        return path.read_bytes()
-    except OSError as error:
-        raise PillionError(
-            f"`{path}` cannot be read",
-            rule="the path of a .tflite file",
-            here=f"{error.strerror or error}, in {Path.cwd()}",
-            help="look at the path, and whether you may read the file",
         ) from None
 
 
