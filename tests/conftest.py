@@ -13,6 +13,8 @@ import pytest
 TESTS = Path(__file__).parent
 
 gc.set_threshold(200_000)  # importing torch makes many objects that stay
+for of_outer_make in ("MAKEFLAGS", "MFLAGS", "MAKELEVEL"):
+    os.environ.pop(of_outer_make, None)  # `make test` must not speak into the makes that tests run
 os.environ.setdefault("PILLION_CACHE", str(TESTS.parent / "build" / "cache"))
 
 
