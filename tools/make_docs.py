@@ -54,10 +54,13 @@ def ops_page() -> str:
 
 
 def passes_page() -> str:
-    seen = list(dict.fromkeys((*passes.PIPELINE, passes.int8_io, passes.split_groups)))
+    seen = list(dict.fromkeys((*passes.PIPELINE, passes.int8_io, *passes.NPU_PIPELINE)))
     order = " → ".join(p.__name__ for p in passes.PIPELINE)
     rows = [[f"`{p.__name__}`", " ".join(paragraphs(p).split())] for p in seen]
-    return f"# Passes\n\nOrder: {order}.\n\n" + table(["pass", "what it does"], rows)
+    before = " → ".join(p.__name__ for p in passes.NPU_PIPELINE)
+    return f"# Passes\n\nOrder: {order}.\n\nFor chips with an NPU, before placement: {before}.\n\n" + table(
+        ["pass", "what it does"], rows
+    )
 
 
 def device_section(device: Device) -> str:

@@ -91,7 +91,8 @@ def finish(
     if chip.npu is None:
         refuse_npu_wishes(chip, placement)
         return Program(graph, chip, all_on_cpu(graph, chip.isa), optimize)
-    placed = place(passes.split_groups(graph), chip.npu, chip.isa, placement or PlacementWishes())
+    graph = passes.run(graph, passes.NPU_PIPELINE, watch)
+    placed = place(graph, chip.npu, chip.isa, placement or PlacementWishes())
     if watch:
         watch("place", placed.graph)
     return Program(placed.graph, chip, placed.ledger, optimize)

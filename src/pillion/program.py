@@ -23,6 +23,7 @@ from pillion.ir.text import to_text
 from pillion.ir.types import Array
 from pillion.memory import MemoryPlan
 from pillion.ops import Segment
+from pillion.passes import sum_hard_sigmoids
 from pillion.place import Ledger, inline_segments
 from pillion.targets import Target
 
@@ -83,7 +84,7 @@ class Program:
         """The whole graph as a TFLite file, which computes in LiteRT's arithmetic."""
         from pillion.emitters.tflite import emit
 
-        return emit(inline_segments(self.graph).replace(arithmetic=Arithmetic.TFLITE))
+        return emit(sum_hard_sigmoids(inline_segments(self.graph)).replace(arithmetic=Arithmetic.TFLITE))
 
     def pte(self, runtime: Literal["1.4", "main"] = "1.4") -> bytes:
         """An ExecuTorch program: kernel calls for the CPU, delegate calls for the NPU's segments."""

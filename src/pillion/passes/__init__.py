@@ -16,10 +16,11 @@ from pillion.passes.merge_duplicates import merge_duplicates
 from pillion.passes.merge_movement import merge_movement
 from pillion.passes.quantize_early import quantize_early
 from pillion.passes.split_groups import split_groups
+from pillion.passes.sum_hard_sigmoids import sum_hard_sigmoids
 from pillion.passes.transpose_early import transpose_early
 from pillion.passes.transpose_product import transpose_product
 
-__all__ = ["PIPELINE", "Pass", "int8_io", "run", "split_groups"]
+__all__ = ["NPU_PIPELINE", "PIPELINE", "Pass", "int8_io", "run", "split_groups", "sum_hard_sigmoids"]
 
 Pass = Callable[[Graph], Graph]
 
@@ -36,6 +37,9 @@ PIPELINE: tuple[Pass, ...] = (
     merge_movement,
     merge_duplicates,
 )
+
+NPU_PIPELINE: tuple[Pass, ...] = (split_groups, sum_hard_sigmoids)
+"""What an NPU lacks, in terms of what it has."""
 
 
 def run(

@@ -1,0 +1,44 @@
+# SPDX-License-Identifier: Apache-2.0
+from __future__ import annotations
+
+import numpy as np
+
+from pillion.ir.graph import Graph, Names, rewrite
+from pillion.ir.op import Op
+from pillion.ir.types import DType, PerTensor, TensorType, Value, constant
+from pillion.ops import Add, Function, Lut, Mul
+
+OFFSET, SPAN = 3.0, 6.0
+"""hardsigmoid(x) = min(max(x + 3, 0), 6) / 6"""
+LARGEST = 127
+
+
+def sum_hard_sigmoids(graph: Graph) -> Graph:
+    """A hard-sigmoid becomes x + 3 with its bounds and a product with 1/6, for NPUs that have both but not the function.
+
+    The steps of the sum are six times those of the result, so the product changes no integer: what is rounded is the sum."""
+    names = Names(list(graph.values))
+    return rewrite(graph, lambda _, op: _summed(op, names))
+
+
+def _summed(op: Op, names: Names) -> list[Op] | None:
+    if not isinstance(op, Lut) or op.function is not Function.HARDSIGMOID:
+        return None
+    y = op.y
+    steps = PerTensor(SPAN * y.scale, y.zero_point)
+    total = Value(names.fresh(f"{op.name}_sum"), TensorType(y.shape, DType.INT8, steps))
+    highest = min(127, y.zero_point + round(1 / y.scale))
+    add = Add(
+        a=op.x,
+        b=_one_element(names.fresh(f"{op.name}_three"), OFFSET, y.type.rank),
+        y=total,
+        low=y.zero_point,
+        high=highest,
+        source=op.source,
+    )
+    sixth = _one_element(names.fresh(f"{op.name}_sixth"), 1 / SPAN, y.type.rank)
+    return [add, Mul(a=total, b=sixth, y=y, source=op.source)]
+
+
+def _one_element(name: str, real: float, rank: int) -> Value:
+    return constant(name, np.full((1,) * rank, LARGEST, np.int8), PerTensor(real / LARGEST, 0))
