@@ -36,13 +36,14 @@ class Choice:
 
     @property
     def short_reason(self) -> str:
-        """The kernels before this one, with the conditions that they did not find."""
+        """The kernel before this one with the conditions that it did not find, and how many there are before that."""
         missed: dict[str, list[str]] = {}
         for name, verdict in self.passed_over:
             missed.setdefault(name, []).append(verdict.rule)
-        return (
-            "; ".join(f"not {name} ({', '.join(rules)})" for name, rules in missed.items()) or "first choice"
-        )
+        if not missed:
+            return "first choice"
+        *others, last = missed
+        return f"not {last} ({', '.join(missed[last])}){f', nor {len(others)} before it' if others else ''}"
 
 
 NPU = Kernel("npu", Segment, calls=lambda op, arithmetic: ())
