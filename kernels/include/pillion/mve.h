@@ -107,6 +107,18 @@ typedef pillion_depthwise_3x3_s8_mve_params pillion_depthwise_3x3_stride2_s8_mve
 void pillion_depthwise_3x3_stride2_s8_mve(const pillion_depthwise_3x3_stride2_s8_mve_params *p, const int8_t *x,
                                             int8_t *y, void *scratch);
 
+/* Depthwise convolution by 5x5 at stride 1 or 2, one channel at a time; out_c = in_c. y may be x.
+ * Scratch: 64 + plane_bytes, aligned to 4. */
+typedef struct {
+    int32_t images, image_bytes, output_bytes; /* of one image */
+    int32_t channels, plane_bytes;
+    const int32_t *layout;                     /* see kernels/mve/depthwise_5x5_s8_mve.c */
+    const int8_t *kernels;                     /* {25 weights and a zero} x channels */
+    const int32_t *numbers;                    /* {bias, multiplier, shift} x channels */
+    int32_t in_zp, out_zp, low, high;
+} pillion_depthwise_5x5_s8_mve_params;
+void pillion_depthwise_5x5_s8_mve(const pillion_depthwise_5x5_s8_mve_params *p, const int8_t *x, int8_t *y, void *scratch);
+
 /* Depthwise convolution with any kernel, 16 channels at a time; out_c = in_c. Reads up to 15 bytes beyond x. y may be x
  * where block_rows = out_h. Scratch: scratch_bytes. */
 typedef struct {

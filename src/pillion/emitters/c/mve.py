@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from pillion.emitters.c import mve_depthwise, mve_elementwise, mve_pack
+from pillion.emitters.c import mve_depthwise, mve_depthwise_5x5, mve_elementwise, mve_pack
 from pillion.emitters.c.kernel import Call, Kernel, Params, Routine
 from pillion.emitters.c.mve_pack import Geometry, Sums
 from pillion.emitters.c.portable_walk import constants, int8
@@ -150,6 +150,13 @@ STRIPS_STRIDE_2 = Variant(
     mve_depthwise.depthwise_3x3_scratch,
     in_place=lambda g: True,
 )
+PLANE_5X5 = Variant(
+    routine("depthwise_5x5"),
+    mve_depthwise_5x5.depthwise_5x5_verdicts,
+    mve_depthwise_5x5.depthwise_5x5_params,
+    mve_depthwise_5x5.depthwise_5x5_scratch,
+    in_place=lambda g: True,
+)
 WIDE = Variant(
     routine("depthwise_any", "wide"),
     mve_depthwise.depthwise_verdicts,
@@ -203,6 +210,7 @@ KERNELS: tuple[Kernel, ...] = (
     IM2COL.row("conv2d_im2col", Conv2d),
     STRIPS.row("depthwise_3x3", DepthwiseConv2d),
     STRIPS_STRIDE_2.row("depthwise_3x3_stride2", DepthwiseConv2d),
+    PLANE_5X5.row("depthwise_5x5", DepthwiseConv2d),
     WIDE_3X3.row("depthwise_3x3_wide", DepthwiseConv2d),
     WIDE.row("depthwise_any", DepthwiseConv2d),
     kernel("linear", Linear, calls_linear, takes_linear, overread_bytes=OVERREAD_BYTES),
