@@ -71,6 +71,20 @@ def test_every_pair(cls: Any) -> None:
     check_data(runs)
 
 
+@pytest.mark.parametrize("cls", [Add, Sub], ids=lambda cls: cls.kind)
+def test_sums_that_tie(cls: Any) -> None:
+    """Scales whose ratios are small fractions: the reference rounds many sums away from zero."""
+    y = value("y", (65536,), 1.0, 18)
+    runs: list[tuple[Op, tuple[Array, ...]]] = [
+        (
+            cls(a=value("a", (65536,), a, 43), b=value("b", (65536,), b, -42), y=y),
+            (np.repeat(LEVELS, 256), np.tile(LEVELS, 256)),
+        )
+        for a, b in [(0.125, 0.5), (0.5, 0.125), (0.0625, 0.5), (0.03125, 1.0), (0.1875, 0.25), (0.75, 2.0)]
+    ]
+    check_data(runs)
+
+
 @pytest.mark.parametrize("cls", BINARY, ids=lambda cls: cls.kind)
 def test_every_count(cls: Any) -> None:
     """Every second one in place. A single number beside others is left to the portable kernel."""

@@ -105,6 +105,16 @@ def test_sums_are_found_for_scales_as_nets_have_them() -> None:
     assert found >= 39
 
 
+@pytest.mark.parametrize("cls", [Add, Sub], ids=lambda cls: cls.kind)
+def test_sums_that_tie(cls: Any) -> None:
+    """Scales whose ratios are small fractions: the reference rounds many sums away from zero."""
+    y = value("y", (65536,), 1.0, 18)
+    ratios = [(0.125, 0.5), (0.5, 0.125), (0.0625, 0.5), (0.03125, 1.0), (0.1875, 0.25), (0.625, 1.0)]
+    ops = [cls(a=value("a", (65536,), a, 43), b=value("b", (65536,), b, -42), y=y) for a, b in ratios]
+    assert {kernel.name for op in ops if (kernel := kernel_of(op))} == {f"{cls.kind}_mve"}
+    check(Run(op, tuple(every_pair())) for op in ops)
+
+
 def test_no_factors_for_what_is_no_sum() -> None:
     levels = mve_pairs.LEVELS
     assert mve_pairs.find_factors(np.minimum(levels[:, None], levels), 0.5, 0.5) is None

@@ -3,12 +3,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import dataclass
-from itertools import product
 
 import numpy as np
 from numpy.typing import NDArray
+
+from pillion.emitters.c.sum_factors import candidates
 
 Int64Array = NDArray[np.int64]
 
@@ -34,17 +34,11 @@ def find(wanted: Int64Array, slopes: tuple[float, float], low: int, high: int) -
 
     `slopes` is how much one step of x1 and of x2 changes the result, about."""
     for shift in SHIFTS:
-        for a, b in _factors(slopes, shift):
+        for a, b in candidates(slopes, shift, NEARBY):
             c = _constant(wanted, a, b, shift, low, high)
             if c is not None:
                 return Linear(a, b, c, shift)
     return None
-
-
-def _factors(slopes: tuple[float, float], shift: int) -> Iterator[tuple[int, int]]:
-    a, b = (round(slope * 2**shift) for slope in slopes)
-    nearest = sorted(product(NEARBY, NEARBY), key=lambda step: abs(step[0]) + abs(step[1]))
-    return ((a + da, b + db) for da, db in nearest)
 
 
 def _constant(wanted: Int64Array, a: int, b: int, shift: int, low: int, high: int) -> int | None:

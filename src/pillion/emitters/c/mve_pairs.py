@@ -7,12 +7,12 @@ is not empty, the formula is the function."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
 
+from pillion.emitters.c.sum_factors import candidates
 from pillion.ir import numerics
 
 Int64Array = NDArray[np.int64]
@@ -42,18 +42,11 @@ class Factors:
 
 def find_factors(wanted: Int64Array, a_ratio: float, b_ratio: float) -> Factors | None:
     """Factors for the results wanted[x + 128, y + 128], which saturate at -128 and 127."""
-    ideal = round(a_ratio * 2**PLACES), round(b_ratio * 2**PLACES)
-    for a, b in _candidates(*ideal):
+    for a, b in candidates((a_ratio, b_ratio), PLACES, range(-NEAR, NEAR + 1)):
         constant = _constant(wanted, a * LEVELS[:, None] + b * LEVELS)
         if constant is not None:
             return Factors(a, b, constant)
     return None
-
-
-def _candidates(a: int, b: int) -> Iterator[tuple[int, int]]:
-    near = range(-NEAR, NEAR + 1)
-    offsets = sorted(((i, j) for i in near for j in near), key=lambda pair: abs(pair[0]) + abs(pair[1]))
-    return ((a + i, b + j) for i, j in offsets)
 
 
 def _constant(wanted: Int64Array, products: Int64Array) -> int | None:
