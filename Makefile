@@ -6,8 +6,10 @@ VENV   ?= .venv
 BIN    := $(VENV)/bin
 # The tested PyTorch. It is installed first and alone, so that no other package chooses a build of it.
 TORCH  ?= torch==2.13.0
-# For instance: TORCH_FLAGS="--index-url <PyTorch's index of CPU builds>"
-TORCH_FLAGS ?=
+# PyTorch's own index has builds for CPUs alone; where it cannot be reached, pip's usual one has to do.
+CPU_BUILDS  := https://download.pytorch.org/whl/cpu
+TORCH_FLAGS ?= $(shell $(PYTHON) -c "from urllib.request import urlopen; urlopen('$(CPU_BUILDS)/torch/', timeout=5)" \
+                 2>/dev/null && echo --extra-index-url $(CPU_BUILDS))
 INSTALLED := $(VENV)/.installed
 PYTEST := $(BIN)/python -m pytest -q -n auto --dist worksteal
 
