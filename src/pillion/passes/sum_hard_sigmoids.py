@@ -7,6 +7,7 @@ from pillion.ir.graph import Graph, Names, rewrite
 from pillion.ir.op import Op
 from pillion.ir.types import DType, PerTensor, TensorType, Value, constant
 from pillion.ops import Add, Function, Lut, Mul
+from pillion.ops.lut_tflite import activation_levels
 
 OFFSET, SPAN = 3.0, 6.0
 """hardsigmoid(x) = min(max(x + 3, 0), 6) / 6"""
@@ -27,13 +28,13 @@ def _summed(op: Op, names: Names) -> list[Op] | None:
     y = op.y
     steps = PerTensor(SPAN * y.scale, y.zero_point)
     total = Value(names.fresh(f"{op.name}_sum"), TensorType(y.shape, DType.INT8, steps))
-    highest = min(127, y.zero_point + round(1 / y.scale))
+    low, high = activation_levels("RELU6", steps)
     add = Add(
         a=op.x,
         b=_one_element(names.fresh(f"{op.name}_three"), OFFSET, y.type.rank),
         y=total,
-        low=y.zero_point,
-        high=highest,
+        low=low,
+        high=high,
         source=op.source,
     )
     sixth = _one_element(names.fresh(f"{op.name}_sixth"), 1 / SPAN, y.type.rank)

@@ -147,7 +147,7 @@ def _unpadded(op: Op) -> Iterator[Change]:
 
 def _unit_steps(op: Op) -> Iterator[Change]:
     if "step" in op.attributes:
-        yield "step 1", dataclasses.replace(op, step=tuple(1 for _ in op.attributes["step"]))  # type: ignore[call-arg]
+        yield "step 1", dataclasses.replace(op, step=tuple(1 for _ in op.attributes["step"]))  # type: ignore[call-arg]  # it has the attribute
 
 
 def _same_parameters(op: Op) -> Iterator[Change]:
@@ -200,7 +200,7 @@ def _hinge_inside(op: Op) -> Iterator[Change]:
         yield words, op.substitute(changed)
         moved = max(-128, min(127, op.low + zero_point - op.x.zero_point))
         same = {op.x: with_quant(op.x, quant), op.y: with_quant(op.y, quant)}
-        yield words, dataclasses.replace(op.substitute(same), low=moved)  # type: ignore[call-arg]
+        yield words, dataclasses.replace(op.substitute(same), low=moved)  # type: ignore[call-arg]  # ops with bounds
 
 
 def _same_scale(op: Op) -> Iterator[Change]:
@@ -221,7 +221,6 @@ NEAREST = {
     Function.GELU: Function.HARDSWISH,
     Function.GELU_TANH: Function.HARDSWISH,
     Function.ELU: Function.LEAKY_RELU,
-    Function.HARDSIGMOID: Function.SIGMOID,
 }
 """Functions of the NPU with which models are built where they cannot have these."""
 
