@@ -7,6 +7,7 @@ import random
 import tracemalloc
 
 import pytest
+from damage import damaged
 
 from pillion.emitters.tflite import emit
 from pillion.errors import PillionError
@@ -33,22 +34,7 @@ SEEDS = [raw for cls in ALL_OPS for op in list(cls.examples())[:4] if 0 < len(ra
 
 
 def mutated(rng: random.Random) -> bytes:
-    """A valid file with a few bytes or words replaced, a piece left out, or the end cut off."""
-    raw = bytearray(rng.choice(SEEDS))
-    if rng.random() < 0.1:
-        return bytes(raw[: rng.randrange(len(raw))])
-    for _ in range(rng.choice((1, 1, 2, 3, 8, 30))):
-        at, kind = rng.randrange(len(raw)), rng.random()
-        if kind < 0.5:
-            raw[at] = rng.randrange(256)
-        elif kind < 0.9:
-            word = rng.choice(
-                (0, 1, 2, 255, 0x7FFFFFFF, 0x80000000, 0xFFFFFFFF, len(raw), rng.randrange(2**32))
-            )
-            raw[at & ~3 : (at & ~3) + 4] = word.to_bytes(4, "little")
-        else:
-            del raw[at : at + rng.randrange(1, 9)]
-    return bytes(raw)
+    return damaged(rng, rng.choice(SEEDS))
 
 
 @pytest.mark.parametrize("part", range(4))
