@@ -25,8 +25,8 @@ from compare import GUARDED, worse
 
 import pillion
 from pillion import zoo
+from pillion.boards.board import Optimize
 from pillion.boards.toolchain import QEMU, arm_compiler
-from pillion.emitters.c.choose import Optimize
 from pillion.program import Program
 
 HERE = Path(__file__).resolve().parent

@@ -27,10 +27,10 @@ ALLOWED: dict[str, set[str]] = {
     "boards": BASE,
     "importers": FLOOR | FORMATS | {"files"},
     "quantize": FLOOR | {"importers"},
-    "zoo": BASE,
+    "zoo": BASE | {"files"},
     "emitters": FLOOR | FORMATS | {"memory", "devices", "boards", "files"},
     "place": FLOOR | {"devices", "passes"},
-    "capture": BASE | {"zoo", "quantize"},
+    "capture": BASE | {"zoo", "quantize", "files"},
     "targets": BASE | {"devices", "ir"},
     "executorch_host": FLOOR | FORMATS | {"emitters", "importers", "boards"},
 }

@@ -10,12 +10,14 @@ import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, get_args
 
 import numpy as np
 
-from pillion.emitters.c.choose import Optimize
+from pillion.boards.board import Optimize
+from pillion.compiler import IoDtype, IoLayout
 from pillion.emitters.c.project import is_project
+from pillion.emitters.pte import Runtime
 from pillion.errors import PillionError
 from pillion.files import refuse_foreign, write_whole
 from pillion.ir.graph import Graph
@@ -46,10 +48,10 @@ class Request:
     runtime: str = "1.4"
 
     def __post_init__(self) -> None:
-        _one_of("--io-dtype", self.io_dtype, ("float32", "int8"))
-        _one_of("--optimize", self.optimize, ("speed", "size"))
-        _one_of("--runtime", self.runtime, ("1.4", "main"))
-        _one_of("--io-layout", self.io_layout, ("nchw", "nhwc"))
+        _one_of("--io-dtype", self.io_dtype, get_args(IoDtype))
+        _one_of("--optimize", self.optimize, get_args(Optimize))
+        _one_of("--runtime", self.runtime, get_args(Runtime))
+        _one_of("--io-layout", self.io_layout, get_args(IoLayout))
         if self.calibrate and not self.quantize:
             raise PillionError(
                 "--calibrate is data for quantizing",

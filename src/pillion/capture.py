@@ -21,6 +21,7 @@ from torch.export import ExportedProgram
 
 from pillion import zoo
 from pillion.errors import PillionError
+from pillion.files import MODEL_FILES
 from pillion.quantize.export import as_inputs, check_static, export, quiet
 
 InputSize = int | tuple[int, int] | None
@@ -99,7 +100,7 @@ def _no_model(spec: str) -> PillionError:
     is_file = spec.rstrip(":").endswith(".py")
     return PillionError(
         f"{spec} does not name a model",
-        rule="a name that `pillion models` lists, file.py:factory, a .pt2 or a .tflite file",
+        rule=f"a name that `pillion models` lists, {MODEL_FILES}",
         here="a file without a factory" if is_file else spec,
         help=f"name the class or function that makes the model: {Path(spec.rstrip(':')).name}:Net"
         if is_file

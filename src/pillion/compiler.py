@@ -17,7 +17,7 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import TYPE_CHECKING, Literal
 
 from pillion import passes
-from pillion.emitters.c.choose import Optimize
+from pillion.boards.board import Optimize
 from pillion.errors import PillionError
 from pillion.ir.graph import Graph, identifier
 from pillion.passes.int8_io import int8_io
@@ -32,6 +32,11 @@ if TYPE_CHECKING:
 
     from pillion.quantize import FloatOp
 
+IoDtype = Literal["float32", "int8"]
+"""What goes in and comes out."""
+IoLayout = Literal["nchw", "nhwc"]
+"""How images do."""
+
 Inputs = Sequence["torch.Tensor"]
 Watch = Callable[[str, Graph], None]
 Progress = Callable[[int, int | None], None]
@@ -44,8 +49,8 @@ def compile(
     target: str,
     calibrate: Iterable[Inputs] | None = None,
     name: str | None = None,
-    io_dtype: Literal["float32", "int8"] = "float32",
-    io_layout: Literal["nchw", "nhwc"] = "nchw",
+    io_dtype: IoDtype = "float32",
+    io_layout: IoLayout = "nchw",
     progress: Progress | None = None,
     placement: PlacementWishes | None = None,
     optimize: Optimize = "speed",

@@ -11,6 +11,9 @@ from pathlib import Path
 
 from pillion.errors import PillionError
 
+MODEL_FILES = "file.py:factory, a .pt2, .tflite or .pte file"
+"""What `-m` takes beside the names of the zoo."""
+
 
 def put(path: Path, content: str | bytes) -> None:
     """Writes a file and the folders that it lies in."""

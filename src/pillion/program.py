@@ -7,14 +7,15 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from pillion.emitters.c.choose import Optimize
+from pillion.boards.board import Optimize
 from pillion.emitters.c.program import CProgram, lower
 from pillion.emitters.c.project import project_files, write_project
 from pillion.emitters.neutron.segments import Payloads, payloads
+from pillion.emitters.pte import Runtime
 from pillion.executors import EXECUTORCH, REFERENCE, RunResult, in_temporary_project, run_project
 from pillion.files import write_whole
 from pillion.ir.graph import Graph
@@ -86,13 +87,13 @@ class Program:
 
         return emit(sum_hard_sigmoids(inline_segments(self.graph)).replace(arithmetic=Arithmetic.TFLITE))
 
-    def pte(self, runtime: Literal["1.4", "main"] = "1.4") -> bytes:
+    def pte(self, runtime: Runtime = "1.4") -> bytes:
         """An ExecuTorch program: kernel calls for the CPU, delegate calls for the NPU's segments."""
         from pillion.emitters.pte import emit
 
         return emit(self.graph, self.target.core, runtime, [s.payload for s in self.payloads.segments])
 
-    def save(self, path: str | Path, runtime: Literal["1.4", "main"] = "1.4") -> Path:
+    def save(self, path: str | Path, runtime: Runtime = "1.4") -> Path:
         """Writes the program in the form that the name asks for: `.pte`, `.tflite`, or a folder for a C project.
 
         Beside a `.pte` with code for the NPU goes what the NPU's firmware needs to know: which of its kernels are used."""

@@ -17,7 +17,7 @@ from fuzz import properties
 from fuzz.choices import Choices, from_seed
 from fuzz.recipes import NETS, OFTEN, grown
 from fuzz.together import smallest, together
-from pillion.emitters.c.choose import Optimize
+from pillion.boards.board import Optimize
 from pillion.errors import PillionError
 from pillion.ir.graph import Graph
 from pillion.ir.numerics import Arithmetic

@@ -11,9 +11,9 @@ import numpy as np
 from example_graphs import boundary_like
 from fuzz.memory_walk import check_plan
 from pillion import passes
+from pillion.boards.board import Optimize
 from pillion.devices.cortex_m import CORES, Isa
 from pillion.devices.neutron import N3_64
-from pillion.emitters.c.choose import Optimize
 from pillion.emitters.c.program import lower
 from pillion.emitters.c.project import project_files
 from pillion.emitters.pte import emit as emit_pte

@@ -8,11 +8,11 @@ from typing import Annotated, Optional
 
 import typer
 
+from pillion.files import MODEL_FILES
+
 ModelOption = Annotated[
     str,
-    typer.Option(
-        "-m", "--model", help="A zoo name (`pillion models`), file.py:factory, a .pt2, .tflite or .pte file."
-    ),
+    typer.Option("-m", "--model", help=f"A zoo name (`pillion models`), {MODEL_FILES}."),
 ]
 TargetOption = Annotated[str, typer.Option("-t", "--target", help="What to compile for (`pillion targets`).")]
 KeepOption = Annotated[

@@ -175,7 +175,7 @@ def _conversion(node: Node) -> str:
     """What a node does between real numbers and integers, if it does."""
     target = node.target
     is_one = isinstance(target, torch._ops.OpOverload) and target.namespace == LIBRARY
-    return target.overloadpacket.__name__ if is_one else ""  # type: ignore[union-attr]
+    return target.overloadpacket.__name__ if is_one else ""  # type: ignore[union-attr]  # an OpOverload
 
 
 def _name(node: Node) -> str:

@@ -34,7 +34,7 @@ from pillion.ir.wishes import Wishes
 from pillion.quantize.export import export, quiet
 
 with quiet():
-    import torchao.quantization.pt2e  # noqa: F401
+    import torchao.quantization.pt2e  # noqa: F401  # it registers the library
 
 from pillion.quantize.annotate import FloatOp, PillionQuantizer
 from pillion.quantize.batch_norm import fold_batch_norms

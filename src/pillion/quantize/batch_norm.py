@@ -132,7 +132,7 @@ def _fold(module: GraphModule, layer: Node, affine: Affine) -> Node:
     name = getattr(argument(layer, 1), "name", layer.name)
     new_weight = constant(module, layer, folded, f"{name}_folded")
     new_bias = constant(module, layer, start.to(weight.dtype), f"{name}_folded_bias")
-    return call(layer, layer.target, layer.args[0], new_weight, new_bias, *layer.args[3:], **layer.kwargs)  # type: ignore[arg-type]
+    return call(layer, layer.target, layer.args[0], new_weight, new_bias, *layer.args[3:], **layer.kwargs)  # type: ignore[arg-type]  # a call
 
 
 def transposed_groups(layer: Node) -> int:

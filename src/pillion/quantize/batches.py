@@ -103,7 +103,7 @@ def fix_shapes(module: GraphModule, inputs: Sequence[Tensor]) -> None:
     for node, given in zip(module.graph.find_nodes(op="placeholder"), inputs, strict=True):
         node.meta["val"] = mode.from_tensor(given.detach(), static_shapes=True)
     for node in calls(module.graph):
-        node.meta["val"] = evaluate(module.graph, node.target, node.args, node.kwargs)  # type: ignore[arg-type]
+        node.meta["val"] = evaluate(module.graph, node.target, node.args, node.kwargs)  # type: ignore[arg-type]  # a call
         if node.target is aten.reshape.default:
             node.args = (node.args[0], list(shape_of(node)))
     module.recompile()

@@ -126,7 +126,7 @@ def _product(module: GraphModule, node: Node, training: bool) -> Node | None:
     offset = constant_of(bias)
     if is_constant(right) and (bias is None or (offset is not None and offset.dim() == 1)):
         return call(node, aten.linear.default, x, _transposed(module, node, right, training), bias)
-    batches = [call(node, aten.reshape.default, n, [1, *shape_of(n)]) for n in (x, right)]  # type: ignore[arg-type]
+    batches = [call(node, aten.reshape.default, n, [1, *shape_of(n)]) for n in (x, right)]  # type: ignore[arg-type]  # nodes
     product = call(node, aten.bmm.default, *batches)
     flat = call(node, aten.reshape.default, product, list(shape_of(node)))
     return flat if bias is None else call(node, aten.add.Tensor, flat, bias)

@@ -53,7 +53,7 @@ def make_trainable(module: GraphModule) -> None:
 def simulated_layer(norm: Node) -> Node | None:
     """The layer that a norm will be folded into. Weights that two layers share can hold the norm of neither."""
     layer = foldable_layer(norm)
-    return layer if layer is not None and single_user(layer.args[1]) is layer else None  # type: ignore[arg-type]
+    return layer if layer is not None and single_user(layer.args[1]) is layer else None  # type: ignore[arg-type]  # a node
 
 
 def _trainable(module: GraphModule, norm: Node, alone: bool) -> Node:
@@ -135,7 +135,7 @@ def _fold(prepared: GraphModule, norm: Node, undo: Any, affine: Affine) -> None:
     assert weight is not None
     assert variance is not None
     with torch.no_grad():
-        folded = scale_weight(weight, factor(gamma, variance, norm.args[7]), transposed_groups(layer))  # type: ignore[arg-type]
+        folded = scale_weight(weight, factor(gamma, variance, norm.args[7]), transposed_groups(layer))  # type: ignore[arg-type]  # eps is a number
         offset = affine.offset if bias is None else affine.offset + _held(bias).double() * affine.factor
     rounding.args = (constant(prepared, rounding, folded, f"{layer.name}_folded"),)
     _observe_anew(prepared, rounding, folded)

@@ -252,9 +252,9 @@ class _Reader:
             case "table":
                 return self.table(kind.of(), self.follow(at))  # type: ignore[misc]  # tables have a class
             case "tables":
-                return self.tables(kind.of(), self.follow(at))  # type: ignore[misc]
+                return self.tables(kind.of(), self.follow(at))  # type: ignore[misc]  # so do these
             case _:
-                cls = kind.of().get(fields.get(kind.tag))  # type: ignore[misc]
+                cls = kind.of().get(fields.get(kind.tag))  # type: ignore[misc]  # unions have classes
                 return self.table(cls, self.follow(at)) if cls else None
 
     def tables(self, cls: type[Table], at: int) -> list[Any]:

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from pillion.errors import PillionError
+from pillion.files import MODEL_FILES
 from pillion.zoo.weights import load_weights, save_weights
 
 if TYPE_CHECKING:
@@ -168,7 +169,7 @@ def _known(name: str) -> ZooModel:
         close = difflib.get_close_matches(name, _BY_ANY_NAME, n=1)
         raise PillionError(
             f"no model is called {name}",
-            rule=f"one of {', '.join(MODELS)}; or file.py:factory, a .pt2 or a .tflite file",
+            rule=f"one of {', '.join(MODELS)}; or {MODEL_FILES}",
             here="a folder" if Path(name).is_dir() else "neither a name of the zoo nor of a file",
             help=f"did you mean {close[0]}?" if close else "`pillion models` lists the zoo",
         )

@@ -54,7 +54,7 @@ def save_weights(module: nn.Module, path: str | os.PathLike[str]) -> None:
     handle, part = tempfile.mkstemp(dir=path.parent, prefix=path.name, suffix=".part")
     try:
         with os.fdopen(handle, "wb") as file:
-            np.savez(file, **arrays)  # type: ignore[arg-type]
+            np.savez(file, **arrays)  # type: ignore[arg-type]  # names are anything
         os.chmod(part, 0o644)
         os.replace(part, path)
     except BaseException:

@@ -5,8 +5,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Literal
 
+from pillion.boards.board import Optimize
 from pillion.devices.cortex_m import Isa
 from pillion.emitters.c import portable
 from pillion.emitters.c.kernel import Kernel
@@ -16,8 +16,6 @@ from pillion.ir.numerics import Arithmetic
 from pillion.ir.op import Op
 from pillion.ir.verdict import Verdict, all_ok, failures
 from pillion.ops import Segment
-
-Optimize = Literal["speed", "size"]
 
 
 @dataclass(frozen=True)

@@ -10,8 +10,9 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from pillion.boards.board import Optimize
 from pillion.devices.cortex_m import Isa
-from pillion.emitters.c.choose import Choice, Optimize, choose
+from pillion.emitters.c.choose import Choice, choose
 from pillion.emitters.c.kernel import Call, Routine
 from pillion.errors import PillionError
 from pillion.ir.graph import Graph
