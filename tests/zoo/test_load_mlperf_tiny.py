@@ -105,7 +105,9 @@ def test_a_folded_net_gives_the_outputs_of_the_net(tmp_path: Path, tool: ModuleT
     model, _ = zoo.build(name)
     zoo.load_weights(model, tmp_path / "w.npz")
     with torch.no_grad():
-        torch.testing.assert_close(model(x), original(x), rtol=1e-4, atol=1e-4)  # folding rounds in float32
+        torch.testing.assert_close(
+            model(x), original(x), rtol=2e-5, atol=2e-5
+        )  # measured: 1.1e-5, folding rounds in float32
 
 
 def test_weights_that_are_int8_come_from_the_int8_model(tmp_path: Path, tool: ModuleType) -> None:
