@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0
  * Depthwise convolution by a kernel of 3x3, stride 1, by strips (strips.h).
  *
- * A window of 4x4 makes four outputs: the kernel lies in q0 to q3 at its four places in the window, with zeros around, and
- * four VMLADAV are 36 products each. Two windows are requantized together; eight outputs are written by a scattering
- * store with the offsets in q7. All strips of a channel are made before its outputs: y may be x. */
+ * A window of 4x4 makes four outputs: the kernel lies in q0 to q3 at its four places in the window, with zeros around
+ * (lanes that a predicate keeps from being loaded), and four VMLADAV are 36 products each. Two windows are requantized
+ * together; eight outputs are written by a scattering store with the offsets in q7. All strips of a channel are made
+ * before its outputs: y may be x. */
 #include "pillion/mve.h"
 
 #if defined(__ARM_FEATURE_MVE)
@@ -32,10 +33,16 @@
             "mov r11, r1\n"                                                  \
             "ldm r0, {r1, r2, r3, r4, r8}\n"                                 \
             "push {r1, r2}\n" /* strips, y */                                \
-            "vldrb.u8 q0, [r4, #3]\n"                                        \
-            "vldrb.u8 q1, [r4, #-1]\n"                                       \
-            "vldrb.u8 q2, [r4, #4]\n"                                        \
-            "vldrb.u8 q3, [r4]\n"                                            \
+            "movw r1, #0x0fff\n"                                             \
+            "vmsr p0, r1\n"                                                  \
+            "vpstt\n"                                                        \
+            "vldrbt.u8 q0, [r4, #-1]\n"                                      \
+            "vldrbt.u8 q2, [r4]\n"                                           \
+            "movw r1, #0xfff0\n"                                             \
+            "vmsr p0, r1\n"                                                  \
+            "vpstt\n"                                                        \
+            "vldrbt.u8 q1, [r4, #-5]\n"                                      \
+            "vldrbt.u8 q3, [r4, #-4]\n"                                      \
             "ldm r3, {r3, r5, r7}\n" /* bias, multiplier, shift */           \
             "0:\n"                                                           \
             "ldrd lr, r10, [r11, #8]\n"                                      \

@@ -31,7 +31,10 @@
             "mov r11, r1\n"                                                  \
             "ldm r0, {r1, r2, r3, r4, r8}\n"                                 \
             "push {r1, r2}\n" /* strips, y */                                \
-            "vldrb.u8 q0, [r4, #4]\n"                                        \
+            "movw r1, #0x0fff\n"                                             \
+            "vmsr p0, r1\n"                                                  \
+            "vpst\n"                                                         \
+            "vldrbt.u8 q0, [r4]\n"                                           \
             "ldm r3, {r3, r5, r7}\n" /* bias, multiplier, shift */           \
             "0:\n"                                                           \
             "ldrd lr, r10, [r11, #8]\n"                                      \

@@ -32,7 +32,7 @@ typedef struct {
     uint16_t outputs[8];                 /* offsets of eight outputs, in the order of the lanes */
 } pillion_mve_strip_pass;
 
-/* A channel: what its sums need, and its kernel (four bytes behind and one before it are zeros). */
+/* A channel: what its sums need, and its kernel: three columns of three weights and a zero, behind another zero. */
 typedef struct {
     const int8_t *strips;
     int8_t *y;

@@ -73,8 +73,8 @@ void pillion_mve_strips(const pillion_depthwise_3x3_s8_mve_params *p, const int8
     int8_t *out = y;
     pillion_mve_fill(scratch, p->in_zp, p->strip_bytes);
     for (int32_t n = 0; n < p->images; n++, x += p->image_bytes, out += p->output_bytes) {
-        pillion_mve_strip_channel c = {scratch, out, p->numbers, p->kernels + 4, p->out_zp};
-        for (int32_t i = 0; i < p->channels; i++, c.y++, c.numbers += 3, c.kernel += 16) {
+        pillion_mve_strip_channel c = {scratch, out, p->numbers, p->kernels + 1, p->out_zp};
+        for (int32_t i = 0; i < p->channels; i++, c.y++, c.numbers += 3, c.kernel += 12) {
             build_strips(build, x + i, scratch);
             outputs(&c, passes);
         }

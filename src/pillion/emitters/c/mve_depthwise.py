@@ -151,10 +151,10 @@ def depthwise_3x3_scratch(g: Geometry) -> int:
 
 
 def _kernels(sums: Sums, transposed: bool) -> NDArray[np.int8]:
+    """A zero, then of each channel three columns of three weights and a zero."""
     taps = fold_input_offset(sums).weights.reshape(-1, 3, 3)
     columns = taps if transposed else taps.swapaxes(1, 2)
-    blocks = np.pad(columns, ((0, 0), (1, 0), (0, 1))).reshape(-1)
-    return np.pad(blocks, 4)
+    return np.pad(np.pad(columns, ((0, 0), (0, 0), (0, 1))).reshape(-1), (1, 0))
 
 
 def channel_numbers(sums: Sums) -> Int32Array:
