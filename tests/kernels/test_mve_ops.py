@@ -13,7 +13,7 @@ from mve_ops import Run, check, every_pair, kernel_of, refusals, with_random_dat
 from pillion.emitters.c import mve, mve_pairs
 from pillion.ir.numerics import Arithmetic
 from pillion.ir.op import Op
-from pillion.ir.types import DType, PerTensor, TensorType, Value, constant
+from pillion.ir.types import Array, DType, PerTensor, TensorType, Value, constant
 from pillion.ops.elementwise import Add, Mul, Sub
 from pillion.ops.formats import Dequantize, Quantize
 from pillion.ops.linear import Linear
@@ -21,6 +21,7 @@ from pillion.ops.lut import Clamp
 from pillion.ops.movement import Concat, Pad, Slice, Transpose
 from pillion.ops.pool import AvgPool2d, MaxPool2d
 from pillion.ops.samples import conv_bias, conv_weights, make, real, value
+from pillion.ops.softmax import OUTPUT, Softmax
 
 pytestmark = pytest.mark.qemu
 
@@ -293,3 +294,32 @@ def test_concat_and_pad() -> None:
 def test_constant_operand() -> None:
     a, b = value("a", (5, 7), 0.05, 3), constant("b", np.arange(7, dtype=np.int8), PerTensor(0.04, -3))
     check([with_random_data(make(Add, value("y", (), 0.08, 5), a=a, b=b))])
+
+
+# --- softmax ----------------------------------------------------------------------------------------------------------
+
+
+def softmax(x: Array, scale: float, zp: int = 0) -> Op:
+    return make(Softmax, Value("y", TensorType((), DType.INT8, OUTPUT)), x=value("x", x.shape, scale, zp))
+
+
+def test_softmax_every_count() -> None:
+    runs = []
+    for count in (*range(1, 36), 63, 64, 65, 1000):
+        run = with_random_data(softmax(np.zeros((3, count)), 0.07, -128), count)
+        runs += [run, Run(run.op, run.inputs, in_place=True)]
+    check(runs)
+
+
+def test_softmax_of_every_difference() -> None:
+    levels = np.arange(-128, 128, dtype=np.int8)
+    scales = [*2.0 ** np.linspace(-26, 12, 77), *RNG_SCALES.uniform(0.01, 0.3, 40), 1e9]
+    check(Run(softmax(levels, float(scale)), (levels,)) for scale in scales)
+
+
+@pytest.mark.parametrize("level", [-128, 0, 127])
+def test_softmax_of_equals(level: int) -> None:
+    """Sums of exponentials up to the largest one."""
+    counts = (1, 2, 3, 255, 256, 257, 511, 512, 513, 4095, 4096, 8191)
+    rows = [np.full(count, level, np.int8) for count in counts]
+    check(Run(softmax(row, 0.1), (row,)) for row in rows)

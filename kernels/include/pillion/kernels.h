@@ -230,6 +230,14 @@ typedef struct {
 } pillion_softmax_s8_params;
 void pillion_softmax_s8(const pillion_softmax_s8_params *p, const int8_t *x, int8_t *y, void *scratch);
 
+/* The same without a table. Scratch: 4 bytes for each element of a row. */
+typedef struct {
+    int32_t rows, count;
+    int32_t multiplier, shift; /* from steps of the input to Q5.26 */
+    int32_t farthest;          /* below the largest; 0 beyond */
+} pillion_softmax_few_s8_params;
+void pillion_softmax_few_s8(const pillion_softmax_few_s8_params *p, const int8_t *x, int8_t *y, void *scratch);
+
 /* float32 to int8: x times the reciprocal of the scale, ties to even, saturating; not a number becomes out_zp. */
 typedef struct {
     int32_t count, out_zp;

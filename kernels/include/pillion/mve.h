@@ -94,7 +94,7 @@ typedef struct {
     int32_t images, image_bytes, output_bytes; /* of one image */
     int32_t channels, strip_bytes;
     const int32_t *build, *passes;             /* see strips.h */
-    const int8_t *kernels;                     /* 4 zeros; {4 zeros, 3 columns of 3 weights and a zero} x channels; 4 zeros */
+    const int8_t *kernels;                     /* a zero; {3 columns of 3 weights and a zero} x channels */
     const int32_t *numbers;                    /* {bias, multiplier, shift} x channels */
     int32_t in_zp, out_zp, low, high;
     int32_t relu;                              /* not 0 where results below out_zp become out_zp */
@@ -221,6 +221,14 @@ void pillion_max_pool2d_s8_mve(const pillion_max_pool2d_s8_mve_params *p, const 
 /* For rows of at most 256 pixels of a window, and at most 4096 in all. */
 typedef pillion_pool_s8_mve_params pillion_avg_pool2d_s8_mve_params;
 void pillion_avg_pool2d_s8_mve(const pillion_avg_pool2d_s8_mve_params *p, const int8_t *x, int8_t *y, void *scratch);
+
+/* Softmax of rows of `count` elements. Scratch: 4 bytes for each element of a row, rounded up to 16. Reads up to 3 bytes
+ * beyond x. y may be x. */
+typedef struct {
+    int32_t rows, count;
+    int32_t multiplier, shift; /* from steps of the input to Q5.26 */
+} pillion_softmax_s8_mve_params;
+void pillion_softmax_s8_mve(const pillion_softmax_s8_mve_params *p, const int8_t *x, int8_t *y, void *scratch);
 
 /* Copies along strides, as pillion_strided_copy. */
 typedef pillion_strided_copy_params pillion_strided_copy_mve_params;

@@ -194,7 +194,7 @@ def rescale_examples(cls: type[Op]) -> Iterator[Op]:
 
 def softmax_examples(cls: type[Op], output: PerTensor) -> Iterator[Op]:
     for number, (shape, scale) in enumerate(
-        (((1, 2), 0.1), ((2, 3, 7), 0.02), ((1, 33), 0.5), ((3, 1), 1.5), ((1, 1000), 0.004))
+        (((1, 2), 0.1), ((2, 3, 7), 0.02), ((1, 33), 0.5), ((3, 1), 1.5), ((1, 1000), 0.004), ((2, 5), 40.0))
     ):
         yield make(
             cls,

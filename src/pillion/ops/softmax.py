@@ -18,6 +18,8 @@ INPUT_BITS = 5
 """Integer bits of the exponential's argument."""
 SUM_BITS = 12
 """Integer bits of the sum of exponentials."""
+SMALLEST_STEP, LARGEST_STEP = 1.0, 2.0**30 - 1
+"""Of the input, in Q5.26: what a left shift of 1 to 30 can hold."""
 OUTPUT = PerTensor(1 / 256, -128)
 
 EXP_MINUS_EIGHTH = 1895147668
@@ -39,8 +41,9 @@ class Softmax(Op):
 
     @property
     def multiplier(self) -> Multiplier:
-        """Brings a difference of int8 values to Q5.26."""
-        return numerics.encode(min(self.x.scale * 2 ** (31 - INPUT_BITS), float(numerics.INT32_MAX)))
+        """Brings a difference of int8 values to Q5.26. Steps above 16 are as good as 16: the next probability is 0."""
+        steps = self.x.scale * 2 ** (31 - INPUT_BITS)
+        return numerics.encode(min(max(steps, SMALLEST_STEP), LARGEST_STEP))
 
     @property
     def smallest_difference(self) -> int:

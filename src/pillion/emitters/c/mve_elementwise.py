@@ -12,6 +12,7 @@ import numpy as np
 from pillion.emitters.c import portable_elementwise, portable_movement, portable_pool
 from pillion.emitters.c.kernel import Call, Kernel, Params, Routine
 from pillion.emitters.c.mve_pairs import LEVELS, Factors, find_factors
+from pillion.emitters.c.portable_more import scaling
 from pillion.emitters.c.portable_walk import int8
 from pillion.ir.numerics import Arithmetic
 from pillion.ir.op import Op
@@ -21,6 +22,7 @@ from pillion.ops.formats import Dequantize, Quantize, Requantize
 from pillion.ops.lut import Clamp, Lut
 from pillion.ops.movement import Concat, Pad, Slice, Transpose
 from pillion.ops.pool import AvgPool2d, MaxPool2d
+from pillion.ops.softmax import Softmax
 
 MOST_COLUMNS, MOST_PIXELS = 256, 4096
 """Of a window: a row of int8 values adds up to 16 bits; means of so many are right in float32."""
@@ -193,6 +195,19 @@ def takes_mean(op: AvgPool2d, arithmetic: Arithmetic) -> tuple[Verdict, ...]:
     return (*int8(x=op.x, y=op.y), Verdict("window", fits, wanted, f"{rows}x{columns}"))
 
 
+# --- softmax ----------------------------------------------------------------------------------------------------------
+
+
+def softmax(op: Softmax, arithmetic: Arithmetic) -> tuple[Call, ...]:
+    params = {**portable_pool.softmax_rows(op), **scaling(op.multiplier)}
+    return (Call(routine("softmax_s8"), params, (op.x,), op.y),)
+
+
+def exponentials_bytes(op: Softmax) -> int:
+    """Those of a row, in whole vectors."""
+    return 16 * -(-op.x.shape[-1] // 4)
+
+
 # --- movement ---------------------------------------------------------------------------------------------------------
 
 
@@ -222,6 +237,14 @@ KERNELS: tuple[Kernel, ...] = (
     kernel(Dequantize, dequantized, portable_elementwise.judge_dequantized),
     kernel(MaxPool2d, pool, takes_max, overread_bytes=OVERREAD_BYTES),
     kernel(AvgPool2d, pool, takes_mean, overread_bytes=OVERREAD_BYTES),
+    kernel(
+        Softmax,
+        softmax,
+        portable_pool.judge_softmax,
+        scratch_bytes=exponentials_bytes,
+        in_place=portable_pool.softmax_in_place,
+        overread_bytes=OVERREAD_BYTES,
+    ),
     kernel(Concat, moved, portable_movement.judge_movement),
     kernel(Slice, moved, portable_movement.judge_movement),
     kernel(Pad, moved, portable_movement.judge_movement),

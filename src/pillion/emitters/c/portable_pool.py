@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pillion.emitters.c.kernel import Call, Kernel, Params
-from pillion.emitters.c.portable_more import contiguous_steps, numbers
+from pillion.emitters.c.portable_more import contiguous_steps, numbers, scaling
 from pillion.emitters.c.portable_walk import Rows, int8, overwritable, routine, row, rows_of
 from pillion.ir import numerics
 from pillion.ir.numerics import Arithmetic
@@ -20,6 +20,8 @@ from pillion.ops.softmax import Softmax, exp_of_negative
 
 LONGEST_SOFTMAX = 8191
 """Elements whose exponentials, 2^19 each in Q12, sum up to less than 2^32."""
+ENTRIES = 256
+"""Differences of two int8 values."""
 
 
 def pool(op: MaxPool2d | AvgPool2d, arithmetic: Arithmetic) -> tuple[Call, ...]:
@@ -91,15 +93,32 @@ def judge_mean(op: Mean, arithmetic: Arithmetic) -> tuple[Verdict, ...]:
 
 def exponentials(op: Softmax) -> NDArray[np.int32]:
     """exp of 0, -1, -2, … steps of the input, as far as they count."""
-    differences = -np.arange(min(256, 1 - op.smallest_difference))
+    differences = -np.arange(min(ENTRIES, 1 - op.smallest_difference))
     m = op.multiplier
     return exp_of_negative(numerics.multiply_high(differences << m.shift, m.mantissa)).astype(np.int32)
 
 
+def softmax_rows(op: Softmax) -> Params:
+    return {"rows": math.prod(op.x.shape[:-1]), "count": op.x.shape[-1]}
+
+
 def softmax(op: Softmax, arithmetic: Arithmetic) -> tuple[Call, ...]:
-    table, count = exponentials(op), op.x.shape[-1]
-    sizes: Params = {"rows": math.prod(op.x.shape[:-1]), "count": count, "exponentials_count": len(table)}
-    return (Call(routine("softmax_s8"), {**sizes, "exponentials": table}, (op.x,), op.y),)
+    table = exponentials(op)
+    params = {**softmax_rows(op), "exponentials_count": len(table), "exponentials": table}
+    return (Call(routine("softmax_s8"), params, (op.x,), op.y),)
+
+
+def softmax_of_few(op: Softmax, arithmetic: Arithmetic) -> tuple[Call, ...]:
+    params = {**softmax_rows(op), **scaling(op.multiplier), "farthest": min(255, -op.smallest_difference)}
+    return (Call(routine("softmax_few_s8"), params, (op.x,), op.y),)
+
+
+def judge_softmax_of_few(op: Softmax, arithmetic: Arithmetic) -> tuple[Verdict, ...]:
+    count = op.x.type.elements
+    few = Verdict(
+        "elements", count < ENTRIES, f"fewer than the {ENTRIES} exponentials of a table", str(count)
+    )
+    return (*judge_softmax(op, arithmetic), few)
 
 
 def judge_softmax(op: Softmax, arithmetic: Arithmetic) -> tuple[Verdict, ...]:
@@ -118,5 +137,13 @@ KERNELS: tuple[Kernel, ...] = (
     row(AvgPool2d, pool, judge_pool),
     row(MaxPool2d, pool, judge_pool),
     row(Mean, mean, judge_mean),
+    row(
+        Softmax,
+        softmax_of_few,
+        judge_softmax_of_few,
+        lambda op: 4 * op.x.shape[-1],
+        softmax_in_place,
+        name="softmax_few",
+    ),
     row(Softmax, softmax, judge_softmax, in_place=softmax_in_place),
 )

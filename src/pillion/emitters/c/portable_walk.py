@@ -77,6 +77,7 @@ def row(
     takes: Callable[[OpClass, Arithmetic], tuple[Verdict, ...]],
     scratch_bytes: Callable[[OpClass], int] = lambda op: 0,
     in_place: Callable[[OpClass], tuple[Value, ...]] = lambda op: (),
+    name: str = "",
 ) -> Kernel:
     """A row of the table whose functions take the op's own class: they are called with no other. A result without
     elements takes no call."""
@@ -85,7 +86,7 @@ def row(
         return calls(made, arithmetic) if made.results[0].type.elements else ()
 
     functions: Any = (calls_for_elements, takes, scratch_bytes, in_place)
-    return Kernel(op.kind, op, *functions)
+    return Kernel(name or op.kind, op, *functions)
 
 
 def int8(**values: Value) -> tuple[Verdict, ...]:

@@ -1,0 +1,57 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * What the kernels of softmax share: the arithmetic of fractions, and the division by the sum of exponentials. */
+#ifndef PILLION_SOFTMAX_H
+#define PILLION_SOFTMAX_H
+
+#include "pillion/requantize.h"
+
+/* a * b / 2^31, rounded half up. */
+static inline int32_t pillion_fraction_of(int32_t a, int32_t b) {
+    return (int32_t)(((int64_t)a * b + (INT64_C(1) << 30)) >> 31);
+}
+
+static inline int32_t pillion_largest_of(const int8_t *x, int32_t count) {
+    int32_t largest = -128;
+    for (int32_t i = 0; i < count; i++) {
+        largest = x[i] > largest ? x[i] : largest;
+    }
+    return largest;
+}
+
+/* An exponential in Q0.31 as it is added up, in Q12. */
+static inline uint32_t pillion_in_sum(int32_t exponential) {
+    return ((uint32_t)exponential + (1u << 11)) >> 12;
+}
+
+/* 1 / (1 + a) in Q0.31 of a in [0, 1) in Q0.31: Newton's method, from 48/17 - 32/17 * half the denominator. */
+static inline int32_t pillion_one_over_one_plus(uint32_t a) {
+    const int32_t half_denominator = (int32_t)((a + UINT32_C(0x80000000)) >> 1);
+    int32_t x = 1515870810 + pillion_fraction_of(half_denominator, -1010580540);
+    for (int32_t i = 0; i < 3; i++) {
+        const int32_t error = (1 << 29) - pillion_fraction_of(x, half_denominator);
+        x = (int32_t)((uint32_t)x + ((uint32_t)pillion_fraction_of(x, error) << 2));
+    }
+    return x >= 1 << 30 ? INT32_MAX : x * 2;
+}
+
+/* Division by a sum of exponentials. */
+typedef struct {
+    int32_t inverse, places; /* from Q0.31 times Q0.31 over the sum to steps of 1/256 */
+} pillion_divisor;
+
+static inline pillion_divisor pillion_divide_by(uint32_t sum) {
+    pillion_divisor d = {0, 35};
+    for (; sum < UINT32_C(0x80000000); sum <<= 1) {
+        d.places--;
+    }
+    d.inverse = pillion_one_over_one_plus(sum - UINT32_C(0x80000000));
+    return d;
+}
+
+static inline int8_t pillion_probability(pillion_divisor by, int32_t exponential) {
+    const uint64_t product = (uint64_t)pillion_fraction_of(by.inverse, exponential);
+    const uint64_t half = UINT64_C(1) << (by.places - 1);
+    return (int8_t)pillion_clamp((int32_t)((product + half) >> by.places) - 128, -128, 127);
+}
+
+#endif
