@@ -1,12 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0
  * Fully connected: one row of inputs times four output channels at a time, two pairs packed as in dot_dsp.c. Four inputs
- * take 14 instructions for 16 products. The row is widened once: words of inputs 0 and 2, 1 and 3 of every four.
+ * take 14 instructions for 16 products. The row is widened once: words of inputs 0 and 2, 1 and 3 of every four. Up to
+ * three channels that are left come one at a time.
  *
  * The stream holds, for the channels A, B, C, D of each group:
  *   c_A + 256 * c_B, c_A, c_C + 256 * c_D, c_C, {the words of A and B, the words of C and D} x steps,
- *   round and multiplier of B and of A, their right shifts as bytes B A D C, negative if it ends a run, round and multiplier of D and of C */
+ *   round and multiplier of B and of A, their right shifts as bytes B A D C, negative if it ends a run, round and multiplier of D and of C
+ * and then, of each channel that is left: c, multiplier, weights. */
 #include "asm_function.h"
 #include "dot.h"
+#include "smmlar.h"
 
 #include <string.h>
 
@@ -141,6 +144,35 @@ static void widen(const pillion_linear_s8_dsp_params *p, const int8_t *x, int32_
     }
 }
 
+/* sum + the products of a channel with words of four weights. */
+static int32_t add_products(int32_t sum, const int32_t *x, const int32_t *weights, int32_t fours) {
+    int32_t first, second, even, odd;
+    __asm volatile(
+        "1:\n"
+        "ldr %[odd], [%[weights]], #4\n"
+        "ldrd %[first], %[second], [%[x]], #8\n"
+        "sxtb16 %[even], %[odd]\n"
+        "sxtb16 %[odd], %[odd], ror #8\n"
+        "smlad %[sum], %[first], %[even], %[sum]\n"
+        "smlad %[sum], %[second], %[odd], %[sum]\n"
+        "subs %[fours], #1\n"
+        "bne 1b\n"
+        : [sum] "+r"(sum), [x] "+r"(x), [weights] "+r"(weights), [fours] "+r"(fours), [first] "=&r"(first),
+          [second] "=&r"(second), [even] "=&r"(even), [odd] "=&r"(odd)
+        :
+        : "cc", "memory");
+    return sum;
+}
+
+static void rest_of_channels(const pillion_linear_s8_dsp_params *p, const int32_t *x, const int32_t *stream, int8_t *y) {
+    const int32_t fours = (p->in_features + 3) >> 2;
+    uint32_t rights = (uint32_t)p->rest_rights;
+    for (int32_t left = p->rest; left > 0; left--, rights >>= 8, stream += 2 + fours) {
+        const int32_t sum = add_products(stream[0], x, stream + 2, fours), right = rights & 0xff;
+        *y++ = (int8_t)pillion_dsp_requantize(2 * sum, (2 * p->out_zp + 1) << (right - 1), stream[1], right);
+    }
+}
+
 void pillion_linear_s8_dsp(const pillion_linear_s8_dsp_params *p, const int8_t *x, int8_t *y, void *scratch) {
     const uint16_t *const runs_end = p->runs + p->run_count;
     int32_t *const row = scratch;
@@ -154,11 +186,7 @@ void pillion_linear_s8_dsp(const pillion_linear_s8_dsp_params *p, const int8_t *
             stream = groups_of_channels(&loop, stream, y + *run);
         }
         if (p->rest > 0) {
-            int8_t last[4];
-            groups_of_channels(&loop, stream, last);
-            for (int32_t i = 0; i < p->rest; i++) {
-                y[p->out_features - p->rest + i] = last[i];
-            }
+            rest_of_channels(p, row, stream, y + p->out_features - p->rest);
         }
     }
     const int32_t count = p->rows * p->out_features;

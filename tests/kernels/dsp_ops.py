@@ -4,7 +4,8 @@
 from __future__ import annotations
 
 import math
-from typing import Any, cast
+from dataclasses import replace
+from typing import Any, TypeVar, cast
 
 import numpy as np
 
@@ -84,3 +85,20 @@ def linear(
     rows: int, features: int, out: int, *, seed: int = 0, out_zp: int | None = None, **fields: Any
 ) -> Linear:
     return cast("Linear", products(Linear, (rows, features), (out, features), 0, seed, out_zp, **fields))
+
+
+Product = TypeVar("Product", Conv2d, Linear)
+
+
+def with_pruned_channel(op: Product, channel: int, bias: int) -> Product:
+    """A channel has nothing but its bias, and the tiny scale that quantizers give it."""
+    weights, biases = op.weights.constant.copy(), op.bias.constant.copy()
+    weights[channel], biases[channel] = 0, bias
+    quant = op.weights.type.quant
+    assert isinstance(quant, PerChannel)
+    scales = tuple(1e-10 if i == channel else scale for i, scale in enumerate(quant.scales))
+    return replace(
+        op,
+        weights=constant("weights", weights, PerChannel(scales, quant.axis)),
+        bias=constant("bias", biases),
+    )

@@ -3,16 +3,14 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from itertools import product
 
 import pytest
-from dsp_ops import conv2d
+from dsp_ops import conv2d, with_pruned_channel
 from dsp_rig import M4, M7, M33, Board, check
 
 from pillion.emitters.c.dsp_products import takes_1x1
 from pillion.ir.numerics import Arithmetic
-from pillion.ir.types import PerChannel, constant
 from pillion.ir.verdict import all_ok
 from pillion.ops.conv import Conv2d
 
@@ -80,23 +78,9 @@ def test_sums_beyond_24_bits() -> None:
     check(M33, pointwise + windows)
 
 
-def with_pruned_channel(op: Conv2d, bias: int) -> Conv2d:
-    """Channel 1 has nothing but its bias, and the tiny scale that quantizers give such a channel."""
-    weights, biases = op.weights.constant.copy(), op.bias.constant.copy()
-    weights[1], biases[1] = 0, bias
-    quant = op.weights.type.quant
-    assert isinstance(quant, PerChannel)
-    scales = tuple(1e-10 if i == 1 else scale for i, scale in enumerate(quant.scales))
-    return replace(
-        op,
-        weights=constant("weights", weights, PerChannel(scales, quant.axis)),
-        bias=constant("bias", biases),
-    )
-
-
 def test_pruned_channels() -> None:
     """Their biases may be beyond what the fast sums hold: the result is known."""
     biases = (2**30 + 128, -(2**30), 2**31 - 1, -(2**31) + 1)
-    ops = [with_pruned_channel(conv2d((1, 2, 3, 8), 5, seed=i), bias) for i, bias in enumerate(biases)]
+    ops = [with_pruned_channel(conv2d((1, 2, 3, 8), 5, seed=i), 1, bias) for i, bias in enumerate(biases)]
     assert all(all_ok(takes_1x1(op, Arithmetic.CMSIS_NN)) for op in ops)
     check(M33, ops)

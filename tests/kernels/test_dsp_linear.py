@@ -6,9 +6,12 @@ from __future__ import annotations
 from itertools import product
 
 import pytest
-from dsp_ops import linear
+from dsp_ops import linear, with_pruned_channel
 from dsp_rig import M4, M7, M33, Board, check
 
+from pillion.emitters.c.dsp_products import takes_linear
+from pillion.ir.numerics import Arithmetic
+from pillion.ir.verdict import all_ok
 from pillion.ops.linear import Linear
 
 pytestmark = pytest.mark.qemu
@@ -40,3 +43,14 @@ def test_sums_beyond_24_bits() -> None:
             for i, (features, out) in enumerate(product((1023, 1300, 4097), (1, 4, 7, 10, 12)))
         ],
     )
+
+
+def test_pruned_channels() -> None:
+    """In a group of four, and among those that are left."""
+    biases = (2**30 + 128, -(2**30), 2**31 - 1, -(2**31) + 1)
+    cases = product((1, 3, 4, 5, 6), biases, (-128, 5, 127))
+    ops = [
+        with_pruned_channel(linear(2, 9, 7, seed=channel, out_zp=zp), channel, b) for channel, b, zp in cases
+    ]
+    assert all(all_ok(takes_linear(op, Arithmetic.CMSIS_NN)) for op in ops)
+    check(M33, ops)

@@ -89,10 +89,11 @@ typedef struct {
     const uint16_t *runs;    /* first channels of runs: groups of four channels, one after the other */
     const uint16_t *repeats; /* {from, to}: halfwords of the widened row, for inputs wanted twice */
     int32_t run_count, repeat_count;
-    int32_t rest;  /* channels of one more group, the last ones; those that fill it up have no place in y */
+    int32_t rest;  /* channels that are left, the last ones, at most three */
+    int32_t rest_rights; /* their right shifts, a byte each, the first one in the low bits */
     int32_t steps; /* inputs of a sum, in fours */
     int32_t part_rounds; /* not 0: sums are set aside after so many rounds of eight steps */
-    int32_t rows, in_features, out_features, low, high;
+    int32_t rows, in_features, out_features, out_zp, low, high;
 } pillion_linear_s8_dsp_params;
 void pillion_linear_s8_dsp(const pillion_linear_s8_dsp_params *p, const int8_t *x, int8_t *y, void *scratch);
 

@@ -72,8 +72,8 @@ class Scaled:
 
 
 def scale_channels(channels: Channels) -> Scaled:
-    """Folds the zero points in. A channel whose result never changes becomes a sum of nothing: pruned channels have
-    scales that no fast formula holds. (Where a left shift wraps, equal ends say nothing of what lies between.)"""
+    """Folds the zero points in. A channel whose result never changes becomes a bias alone, four times the result: pruned
+    channels have scales that no fast formula holds. (Where a left shift wraps, equal ends say nothing of what lies between.)"""
     least, largest = channels.bounds()
     reach = np.maximum(np.abs(least), np.abs(largest))
     wraps = reach << np.maximum(channels.shifts, 0).astype(np.int64) > numerics.INT32_MAX
@@ -84,16 +84,15 @@ def scale_channels(channels: Channels) -> Scaled:
     ends = [np.clip(end, -128, 127) for end in ends]
     same = (ends[0] == ends[1]) & ~wraps
     rights = np.where(same, 1, -channels.shifts.astype(np.int64))
-    zp = np.where(same, ends[0], channels.out_zp)
-    zero = np.int64(0)
+    alone = 4 * (ends[0] - channels.out_zp)
     return Scaled(
         np.where(same[:, None], np.int8(0), channels.weights),
-        np.where(same, zero, channels.folded_bias),
-        (2 * zp + 1) << np.clip(rights - 1, 0, 31),
+        np.where(same, alone, channels.folded_bias),
+        (2 * channels.out_zp + 1) << np.clip(rights - 1, 0, 31),
         np.where(same, np.int32(2**30), channels.multipliers),
         rights,
-        np.where(same, zero, least),
-        np.where(same, zero, largest),
+        np.where(same, alone, least),
+        np.where(same, alone, largest),
     )
 
 
@@ -282,11 +281,16 @@ def pack_dot(channels: Channels, low: int) -> Params:
     }
 
 
-def with_nothing(scaled: Scaled, count: int = 1) -> Scaled:
-    """Whole fours of inputs, and more channels at the end: zeros, with which channels are paired that are alone."""
-    weights = np.pad(scaled.weights, ((0, count), (0, -scaled.weights.shape[1] % 4)))
+def with_nothing(scaled: Scaled) -> Scaled:
+    """Whole fours of inputs, and one more channel at the end: zeros, with which a channel is paired that is alone."""
+    weights = np.pad(in_whole_fours(scaled.weights), ((0, 1), (0, 0)))
     numbers = (scaled.sums, scaled.rounds, scaled.multipliers, scaled.rights, scaled.least, scaled.largest)
-    return Scaled(weights, *(np.append(n, np.ones(count, n.dtype)) for n in numbers))
+    return Scaled(weights, *(np.append(n, np.ones(1, n.dtype)) for n in numbers))
+
+
+def in_whole_fours(weights: Int8Array) -> Int8Array:
+    """Whole words of inputs, the last one with zeros."""
+    return np.pad(weights, ((0, 0), (0, -weights.shape[1] % 4)))
 
 
 def pack_depthwise(channels: Channels, low: int) -> Params:
@@ -316,8 +320,9 @@ class Grouping:
     """Which channels are computed together by the fully connected kernel."""
 
     a: NDArray[np.intp]
-    """The first of each group, and of the channels that are left."""
+    """The first of each group."""
     rest: int
+    """Channels behind the groups."""
     repeats: NDArray[np.intp]
     inputs: int
     part_rounds: int
@@ -335,9 +340,9 @@ class Grouping:
 def group_channels(scaled: Scaled) -> Grouping:
     parts = choose_parts(scaled)
     starts, rest = group_starts(parts.fits_b)
-    a = np.array([*starts, *([len(scaled.sums) - rest] if rest else [])])
-    weights = with_nothing(scaled, 4).weights
+    a = np.array(starts, np.intp)
     firsts = np.concatenate([a, a + 2])
+    weights = in_whole_fours(scaled.weights)
     repeats = inputs_wanted_twice(weights[firsts], weights[firsts + 1])
     return Grouping(a, rest, repeats, weights.shape[1], parts.rounds)
 
@@ -346,34 +351,41 @@ def pack_linear(channels: Channels) -> Params:
     """Constants of the fully connected kernel (kernels/dsp/linear_s8_dsp.c)."""
     scaled = scale_channels(channels)
     group = group_channels(scaled)
-    scaled, a, c = with_nothing(scaled, 4), group.a, group.a + 2
-    weights, firsts = scaled.weights, np.concatenate([a, c])
-    words = pack_pairs(*split_repeats(weights[firsts], weights[firsts + 1], group.repeats))
-    ab, cd = words.reshape(2, len(a), -1, 2)
-    bytes_of_shifts = zip((a + 1, a, c + 1, c), (0, 8, 16, 24), strict=True)
-    begins = begins_run(a, 4, int(group.rest > 0))
-    shifts = with_ends(sum(scaled.rights[part] << place for part, place in bytes_of_shifts), begins)
-    heads = starts_of_sums(scaled, a, a + 1), starts_of_sums(scaled, c, c + 1)
-    tails = scales(scaled, a, a + 1), shifts[:, None], scales(scaled, c, c + 1)
-    runs = a[begins][: -1 if group.rest else None].astype(np.uint16)
+    begins = begins_run(group.a, 4)
     return {
-        "stream": stream_of(*heads, np.concatenate([ab, cd], axis=2).reshape(len(a), -1), *tails),
-        "runs": runs if len(runs) else np.zeros(1, np.uint16),
+        "stream": np.concatenate([_pack_groups(scaled, group, begins), _pack_rest(scaled, group.rest)]),
+        "runs": group.a[begins].astype(np.uint16) if len(group.a) else np.zeros(1, np.uint16),
         "repeats": moves_of(group.repeats, group.inputs, 1),
-        "run_count": len(runs),
+        "run_count": int(begins.sum()),
         "repeat_count": len(group.repeats),
         "rest": group.rest,
+        "rest_rights": _rest_rights(scaled, group.rest),
         "steps": group.steps,
         "part_rounds": group.part_rounds,
     }
 
 
-def linear_verdicts(channels: Channels) -> tuple[Verdict, ...]:
-    """What the products of one row need."""
-    fits_b = choose_parts(scale_channels(channels)).fits_b
-    _, rest = group_starts(fits_b)
-    last = len(fits_b) - rest + 1
-    ok = rest < 2 or bool(fits_b[last])
-    return *dot_verdicts(channels), Verdict(
-        "last_sums", ok, f"below {B_LIMIT}", "so" if ok else f"more in channel {last}"
-    )
+def _pack_groups(scaled: Scaled, group: Grouping, begins: NDArray[np.bool_]) -> Int32Array:
+    a, c = group.a, group.a + 2
+    if not len(a):
+        return np.zeros(0, np.int32)
+    weights, firsts = in_whole_fours(scaled.weights), np.concatenate([a, c])
+    words = pack_pairs(*split_repeats(weights[firsts], weights[firsts + 1], group.repeats))
+    ab, cd = words.reshape(2, len(a), -1, 2)
+    bytes_of_shifts = zip((a + 1, a, c + 1, c), (0, 8, 16, 24), strict=True)
+    shifts = with_ends(sum(scaled.rights[part] << place for part, place in bytes_of_shifts), begins)
+    heads = starts_of_sums(scaled, a, a + 1), starts_of_sums(scaled, c, c + 1)
+    tails = scales(scaled, a, a + 1), shifts[:, None], scales(scaled, c, c + 1)
+    return stream_of(*heads, np.concatenate([ab, cd], axis=2).reshape(len(a), -1), *tails)
+
+
+def _pack_rest(scaled: Scaled, count: int) -> Int32Array:
+    """The last channels, one by one."""
+    rest = slice(len(scaled.sums) - count, None)
+    numbers = np.stack([scaled.sums, scaled.multipliers], axis=1)[rest]
+    return stream_of(numbers, in_whole_fours(scaled.weights[rest]).view(np.int32))
+
+
+def _rest_rights(scaled: Scaled, count: int) -> int:
+    """Their right shifts, a byte each."""
+    return sum(int(right) << 8 * i for i, right in enumerate(scaled.rights[len(scaled.rights) - count :]))

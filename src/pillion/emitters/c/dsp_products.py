@@ -249,7 +249,7 @@ def takes_linear(op: Linear, arithmetic: Arithmetic) -> tuple[Verdict, ...]:
     return (
         rounding,
         *operands,
-        *(dsp_pack.linear_verdicts(channels_of_linear(op)) if all_ok(operands) else ()),
+        *(dsp_pack.dot_verdicts(channels_of_linear(op)) if all_ok(operands) else ()),
     )
 
 
@@ -259,12 +259,10 @@ def takes_whole(op: Conv2d, arithmetic: Arithmetic) -> tuple[Verdict, ...]:
     pointwise = (op.kernel, op.stride, op.padding) == ((1, 1), (1, 1), (0, 0, 0, 0))
     everything = (op.kernel, (h, w), op.padding) == (op.x.shape[1:3], (1, 1), (0, 0, 0, 0))
     got = f"{op.kernel} of {op.x.shape[1:3]}, padding {op.padding}"
-    numbers = takes_dot(op)
     return (
         Verdict("window", pointwise or everything, "1x1 or the whole image", got),
         Verdict("pixels", n * h * w <= FEW_PIXELS, f"at most {FEW_PIXELS}", str(n * h * w)),
-        *numbers,
-        *(dsp_pack.linear_verdicts(channels_of(op)) if all_ok(numbers) else ()),
+        *takes_dot(op),
     )
 
 
@@ -279,8 +277,8 @@ def scratch_whole(op: Conv2d) -> int:
 
 def linear_params(channels: Channels, rows: int, low: int, high: int) -> Params:
     out_features, in_features = channels.weights.shape
-    sizes = {"rows": rows, "in_features": in_features, "out_features": out_features, "low": low, "high": high}
-    return {**dsp_pack.pack_linear(channels), **sizes}
+    sizes = {"rows": rows, "in_features": in_features, "out_features": out_features}
+    return {**dsp_pack.pack_linear(channels), **sizes, "out_zp": channels.out_zp, "low": low, "high": high}
 
 
 def calls_linear(op: Linear, arithmetic: Arithmetic) -> tuple[Call, ...]:
