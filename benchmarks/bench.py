@@ -27,6 +27,8 @@ import pillion
 from pillion import zoo
 from pillion.boards.board import Optimize
 from pillion.boards.toolchain import QEMU, arm_compiler
+from pillion.ops.conv import Convolution
+from pillion.ops.linear import Linear
 from pillion.program import Program
 
 HERE = Path(__file__).resolve().parent
@@ -78,12 +80,15 @@ def measured(label: str, core: str, optimize: Optimize = "speed") -> Figures:
         }
         for step, n in zip(program.lowered.steps, profile.op_instructions, strict=True)
     ]
+    layers = [op for op in program.graph.ops if isinstance(op, (Convolution, Linear))]
     return {
         "instructions": profile.instructions,
         "macs": program.graph.macs,
         "macs_per_instruction": round(program.graph.macs / profile.instructions, 3),
         "code_bytes": profile.code_bytes,
         "constant_bytes": program.lowered.constant_bytes,
+        "weights": sum(op.weights.type.elements for op in layers),
+        "output_channels": sum(op.y.shape[-1] for op in layers),
         "arena_bytes": program.memory.arena_bytes,
         "floor_bytes": program.memory.floor_bytes,
         "stack_bytes": profile.stack_bytes,

@@ -20,6 +20,8 @@ MOST, MOST_OF_AUTOENCODER_ON_M33 = 0.36, 0.46
 MOST_CODE, MOST_CODE_OF_LARGE = 12 * 1024, 16 * 1024
 LARGE = ("mobilenet_v2", "mobilenet_v3_small", "mobilenet_v2@96")
 MOST_STACK = 1200
+MOST_BYTES_OF_CHANNEL = 14
+"""Of bias, multiplier, shift, padding and tables."""
 
 
 def compare() -> ModuleType:
@@ -43,6 +45,13 @@ def test_small_code_and_stack(label: str, core: str) -> None:
     figures = RESULTS["models"][label][core]
     assert figures["code_bytes"] <= (MOST_CODE_OF_LARGE if label in LARGE else MOST_CODE)
     assert figures["stack_bytes"] <= MOST_STACK
+
+
+@pytest.mark.parametrize(("label", "core"), MEASURED)
+def test_constants_are_hardly_more_than_weights(label: str, core: str) -> None:
+    figures = RESULTS["models"][label][core]
+    most = figures["weights"] + MOST_BYTES_OF_CHANNEL * figures["output_channels"]
+    assert figures["constant_bytes"] <= most
 
 
 def test_figures_are_of_all_ops() -> None:
