@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 from dsp_rig import M4, M7, M33, Board, Case, check, in_order_of_call, kernel_of, reference, run
+from with_a_number import operations
 
 from pillion.emitters.c import dsp_elementwise
 from pillion.ir.numerics import Arithmetic
@@ -115,6 +116,13 @@ def test_rows_again_and_again(cls: Any, a_shape: tuple[int, ...], b_shape: tuple
 def test_constant_operand() -> None:
     a, b = value("a", (5, 7), 0.0513, 3), constant("b", np.arange(7, dtype=np.int8), PerTensor(0.0437, -3))
     check(M33, [make(cls, value("y", (), 0.0811, 5), a=a, b=b) for cls in BINARY])
+
+
+@pytest.mark.parametrize("arithmetic", Arithmetic, ids=lambda a: a.value)
+def test_with_a_number(arithmetic: Arithmetic) -> None:
+    ops = list(operations())
+    assert all(k.name.endswith("_by_table_dsp") for op in ops if (k := kernel_of(op, arithmetic)))
+    check(M33, ops, arithmetic=arithmetic)
 
 
 @pytest.mark.parametrize(("scale", "is_taken"), [(8.0, False), (2.0, False), (0.9, True), (2.0**-40, False)])

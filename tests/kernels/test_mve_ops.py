@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 from mve_ops import Run, check, every_pair, kernel_of, refusals, with_random_data
+from with_a_number import operations
 
 from pillion.emitters.c import mve, mve_pairs
 from pillion.ir.numerics import Arithmetic
@@ -125,6 +126,14 @@ def test_no_factors_for_what_is_no_sum() -> None:
 def test_mul_refuses_left_shifts(scale: float, rule: list[str]) -> None:
     op = Mul(a=value("a", (7,), scale, 0), b=value("b", (7,), 1.0, 5), y=value("y", (7,), 1.0, 0))
     assert refusals(op) == rule
+
+
+@pytest.mark.parametrize("arithmetic", Arithmetic, ids=lambda a: a.value)
+def test_with_a_number(arithmetic: Arithmetic) -> None:
+    runs = [with_random_data(op) for op in operations()]
+    assert all(k.name.endswith("_by_table_mve") for run in runs if (k := kernel_of(run.op, arithmetic)))
+    same = [run for run in runs if run.op.results[0].shape == run.inputs[0].shape]
+    check([*runs, *(Run(run.op, run.inputs, in_place=True) for run in same)], arithmetic)
 
 
 # --- one operand ------------------------------------------------------------------------------------------------------

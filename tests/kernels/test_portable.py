@@ -16,6 +16,7 @@ import numpy as np
 import pytest
 
 from kernels.portable_program import KERNELS, SANITIZED, VECTORIZED, WARNINGS, Case, Program
+from kernels.with_a_number import operations
 from pillion.emitters.c import portable, portable_more
 from pillion.emitters.c.kernel import Kernel
 from pillion.errors import PillionError
@@ -229,6 +230,13 @@ def test_edges(build: str, tmp_path: Path) -> None:
     ops = [*wide_convolutions(), *wide_products(), *other_edges()]
     assert all(taken(ops, arithmetic) == ops for arithmetic in Arithmetic)
     assert_same_bytes(ops, tmp_path, EVERY_BUILD[build])
+
+
+@needs_cc
+def test_with_a_number(tmp_path: Path) -> None:
+    ops = list(operations())
+    assert {k.name for op in ops for k in kernels_of(op, Arithmetic.TFLITE)} >= {"mul", "mul_by_table"}
+    assert_same_bytes(ops, tmp_path, SANITIZED)
 
 
 @needs_cc

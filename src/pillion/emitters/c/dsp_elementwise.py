@@ -14,10 +14,15 @@ from pillion.emitters.c.dsp_row import routine, row
 from pillion.emitters.c.kernel import Call, Kernel, Params
 from pillion.emitters.c.portable_elementwise import (
     EVERY_INT8,
+    WITH_A_NUMBER,
+    entries_with_a_number,
+    in_place_with_a_number,
     judge_dequantized,
     judge_lookup,
+    judge_number,
     judge_numbers,
     judge_quantized,
+    other_than_a_number,
     reciprocal,
     same_operand,
 )
@@ -140,6 +145,12 @@ def by_table(op: Op, x: Value, entries: Array) -> tuple[Call, ...]:
     return (Call(LUT, {"count": y.type.elements, "table": table}, (x,), y),)
 
 
+def calls_with_a_number(op: Binary, arithmetic: Arithmetic) -> tuple[Call, ...]:
+    x = other_than_a_number(op)
+    assert x is not None
+    return by_table(op, x, entries_with_a_number(op, arithmetic))
+
+
 def calls_lut(op: Lut, arithmetic: Arithmetic) -> tuple[Call, ...]:
     return by_table(op, op.x, op.entries(arithmetic))
 
@@ -209,6 +220,16 @@ def calls_transpose(op: Transpose, arithmetic: Arithmetic) -> tuple[Call, ...]:
 
 
 KERNELS: tuple[Kernel, ...] = (
+    *(
+        row(
+            f"{cls.kind}_by_table",
+            cls,
+            calls_with_a_number,
+            judge_number,
+            in_place=in_place_with_a_number,
+        )
+        for cls in WITH_A_NUMBER
+    ),
     row("sum", Add, calls_sum, judge_sum, in_place=in_place_of_whole),
     row("sum", Sub, calls_sum, judge_sum, in_place=in_place_of_whole),
     row("mul", Mul, calls_mul, judge_mul, in_place=in_place_of_whole),

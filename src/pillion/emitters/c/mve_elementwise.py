@@ -141,6 +141,10 @@ def with_table_for_bytes(call: Call) -> Call:
     return Call(routine("lut_s8"), {**call.params, "table": np.roll(table, 128)}, call.inputs, call.output)
 
 
+def with_a_number(op: Binary, arithmetic: Arithmetic) -> tuple[Call, ...]:
+    return tuple(with_table_for_bytes(call) for call in portable_elementwise.with_a_number(op, arithmetic))
+
+
 def lookup(op: Lut, arithmetic: Arithmetic) -> tuple[Call, ...]:
     return tuple(with_table_for_bytes(call) for call in portable_elementwise.lookup(op, arithmetic))
 
@@ -223,6 +227,16 @@ def _copy(call: Call) -> Call:
 
 
 KERNELS: tuple[Kernel, ...] = (
+    *(
+        kernel(
+            cls,
+            with_a_number,
+            portable_elementwise.judge_number,
+            f"{cls.kind}_by_table",
+            in_place=portable_elementwise.in_place_with_a_number,
+        )
+        for cls in portable_elementwise.WITH_A_NUMBER
+    ),
     kernel(Add, sum_of, takes_sum, in_place=portable_elementwise.either_operand),
     kernel(Sub, sum_of, takes_sum, in_place=portable_elementwise.either_operand),
     kernel(Add, rescaled_sum, takes_any_sum, "add_rescaled", in_place=portable_elementwise.either_operand),

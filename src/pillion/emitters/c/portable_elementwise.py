@@ -67,6 +67,49 @@ def either_operand(op: Binary) -> tuple[Value, ...]:
     return overwritable(op, op.a, op.b)
 
 
+# --- one operand and a number -----------------------------------------------------------------------------------------
+
+WITH_A_NUMBER: tuple[type[Binary], ...] = (Add, Sub, Mul, Minimum, Maximum)
+
+
+def other_than_a_number(op: Binary) -> Value | None:
+    """The operand that meets a constant of one element, if it does."""
+    for x, number in ((op.a, op.b), (op.b, op.a)):
+        if number.is_constant and number.type.elements == 1 and x.type.elements == op.y.type.elements:
+            return x
+    return None
+
+
+def entries_with_a_number(op: Binary, arithmetic: Arithmetic) -> Array:
+    """What it does is a function of one number, hence a table."""
+    x = other_than_a_number(op)
+    operands = (EVERY_INT8 if v is x else v.constant.reshape(1) for v in (op.a, op.b))
+    return op.reference(arithmetic, *operands)
+
+
+def with_a_number(op: Binary, arithmetic: Arithmetic) -> tuple[Call, ...]:
+    x = other_than_a_number(op)
+    assert x is not None
+    return (by_table(op, x, entries_with_a_number(op, arithmetic)),)
+
+
+def judge_number(op: Binary, arithmetic: Arithmetic) -> tuple[Verdict, ...]:
+    is_found, count = other_than_a_number(op) is not None, op.y.type.elements
+    got = f"{list(op.a.shape)} and {list(op.b.shape)}"
+    return (
+        *int8(a=op.a, b=op.b, y=op.y),
+        Verdict("number", is_found, "one operand is a constant of one element", got),
+        Verdict(
+            "elements", count >= len(EVERY_INT8), f"{len(EVERY_INT8)} as in the table, or more", str(count)
+        ),
+    )
+
+
+def in_place_with_a_number(op: Binary) -> tuple[Value, ...]:
+    x = other_than_a_number(op)
+    return overwritable(op, x) if x is not None else ()
+
+
 # --- one operand ------------------------------------------------------------------------------------------------------
 
 
@@ -151,6 +194,10 @@ def judge_dequantized(op: Dequantize, arithmetic: Arithmetic) -> tuple[Verdict, 
 
 
 KERNELS: tuple[Kernel, ...] = (
+    *(
+        row(cls, with_a_number, judge_number, in_place=in_place_with_a_number, name=f"{cls.kind}_by_table")
+        for cls in WITH_A_NUMBER
+    ),
     row(Add, sum_of, judge_pairs, in_place=either_operand),
     row(Sub, sum_of, judge_pairs, in_place=either_operand),
     row(Mul, product, judge_pairs, in_place=either_operand),
