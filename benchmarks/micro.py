@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Single ops of the shapes for which figures of CMSIS-NN are recorded: how many instructions each takes."""
+"""Single ops, most of the shapes for which figures of CMSIS-NN are recorded: how many instructions each takes."""
 
 from __future__ import annotations
 
@@ -38,6 +38,11 @@ class Product(nn.Module):
         return a * b
 
 
+class MatrixProduct(nn.Module):
+    def forward(self, a: Tensor, b: Tensor) -> Tensor:
+        return torch.bmm(a, b)
+
+
 def conv(side: int, c: int, n: int, kernel: int = 1, stride: int = 1) -> Micro:
     name = f"conv{kernel}x{kernel}{' s2' if stride == 2 else ''} {side}x{side}x{c}->{n}"
     return Micro(name, lambda: nn.Conv2d(c, n, kernel, stride, kernel // 2), ((1, c, side, side),), "conv2d")
@@ -51,6 +56,11 @@ def depthwise(side: int, c: int, kernel: int = 3, stride: int = 1) -> Micro:
         ((1, c, side, side),),
         "depthwise_conv2d",
     )
+
+
+def matmul(batch: int, rows: int, depth: int, columns: int) -> Micro:
+    shapes = ((batch, rows, depth), (batch, depth, columns))
+    return Micro(f"bmm {batch}x {rows}x{depth} {depth}x{columns}", MatrixProduct, shapes, "batch_matmul")
 
 
 def linear(c: int, n: int) -> Micro:
@@ -77,6 +87,8 @@ MICROS = (
     Micro("avg_pool 7x7x1280", lambda: nn.AvgPool2d(7), ((1, 1280, 7, 7),), "avg_pool2d"),
     Micro("max_pool 2x2 48x48x32", lambda: nn.MaxPool2d(2), ((1, 32, 48, 48),), "max_pool2d"),
     Micro("softmax 1000", lambda: nn.Softmax(-1), ((1, 1000),), "softmax"),
+    matmul(4, 98, 16, 98),
+    matmul(4, 98, 98, 16),
 )
 
 

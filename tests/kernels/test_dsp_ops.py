@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 from dsp_rig import M4, M7, M33, Board, Case, check, in_order_of_call, kernel_of, reference, run
+from matmul_ops import every_size
 from with_a_number import operations
 
 from pillion.emitters.c import dsp_elementwise
@@ -16,6 +17,7 @@ from pillion.ir.op import Op
 from pillion.ir.types import Array, DType, PerTensor, TensorType, Value, constant
 from pillion.ops.elementwise import Add, Mul, Sub
 from pillion.ops.formats import Dequantize, Quantize
+from pillion.ops.matmul import BatchMatmul
 from pillion.ops.movement import Transpose
 from pillion.ops.pool import AvgPool2d, MaxPool2d
 from pillion.ops.samples import make, real, value
@@ -34,7 +36,7 @@ def check_data(runs: list[tuple[Op, tuple[Array, ...]]]) -> None:
         kernel = kernel_of(op)
         assert kernel is not None, repr(op)
         (call,) = kernel.calls(op, Arithmetic.CMSIS_NN)
-        cases.append(Case(call, in_order_of_call(call, op, operands)))
+        cases.append(Case(call, in_order_of_call(call, op, operands), scratch_bytes=kernel.scratch_bytes(op)))
         expected.append(reference(op, Arithmetic.CMSIS_NN, operands))
     for case, want, result in zip(cases, expected, run(M33, cases), strict=True):
         assert np.array_equal(result.y, want, equal_nan=True), repr(case.call.params)
@@ -189,3 +191,26 @@ def test_transpose() -> None:
     ]
     check(M33, [op for op in ops if kernel_of(op) is not None])
     assert sum(kernel_of(op) is not None for op in ops) >= 30
+
+
+# --- products of matrices ---------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("arithmetic", Arithmetic, ids=lambda a: a.value)
+def test_matmul_every_size(arithmetic: Arithmetic) -> None:
+    check(M33, list(every_size()), arithmetic=arithmetic)
+
+
+@pytest.mark.parametrize("board", [M4, M7], ids=lambda board: board.cpu)
+def test_matmul_on_other_cores(board: Board) -> None:
+    check(board, list(every_size((1, 7, 8, 9, 16, 65))))
+
+
+@pytest.mark.parametrize(("depth", "is_taken"), [(16512, True), (16513, False)])
+def test_matmul_takes_sums_that_can_be_doubled(depth: int, is_taken: bool) -> None:
+    a, b = value("a", (1, 2, depth), 0.031, -128), value("b", (1, depth, 3), 0.043, -128)
+    op = make(BatchMatmul, value("y", (), 0.031 * 0.043 * depth * 200, 5), a=a, b=b)
+    assert (kernel_of(op) is not None) == is_taken
+    if is_taken:
+        ends = [np.full(a.shape, e, np.int8) for e in (-128, 127)]
+        check_data([(op, (x, np.full(b.shape, e, np.int8))) for x in ends for e in (-128, 127)])

@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from matmul_ops import every_size
 from mve_ops import Run, check, every_pair, kernel_of, refusals, with_random_data
 from with_a_number import operations
 
@@ -19,6 +20,7 @@ from pillion.ops.elementwise import Add, Mul, Sub
 from pillion.ops.formats import Dequantize, Quantize
 from pillion.ops.linear import Linear
 from pillion.ops.lut import Clamp
+from pillion.ops.matmul import BatchMatmul
 from pillion.ops.movement import Concat, Pad, Slice, Transpose
 from pillion.ops.pool import AvgPool2d, MaxPool2d
 from pillion.ops.samples import conv_bias, conv_weights, make, real, value
@@ -192,6 +194,27 @@ def test_linear_every_size(zp: int) -> None:
     runs = [linear(1, n, 11, n, zp) for n in (*range(1, 34), 63, 64, 65, 127, 128, 129, 255, 257, 640)]
     runs += [linear(2, 19, n, n, zp) for n in (*range(1, 34), 63, 64, 65)]
     check(runs)
+
+
+@pytest.mark.parametrize("arithmetic", Arithmetic, ids=lambda a: a.value)
+def test_matmul_every_size(arithmetic: Arithmetic) -> None:
+    runs = [with_random_data(op, seed) for seed, op in enumerate(every_size())]
+    assert len({run.op.results[0].shape for run in runs}) > 80
+    check(runs, arithmetic)
+
+
+@pytest.mark.parametrize(("depth", "zp"), [(33025, -128), (4097, 127)])
+def test_matmul_of_the_largest_sums(depth: int, zp: int) -> None:
+    a, b = value("a", (1, 3, depth), 0.031, zp), value("b", (1, depth, 2), 0.043, zp)
+    op = make(BatchMatmul, value("y", (), 0.031 * 0.043 * depth * 200, 5), a=a, b=b)
+    ends = [np.full(a.shape, e, np.int8) for e in (-128, 127)]
+    check(Run(op, (x, np.full(b.shape, e, np.int8))) for x in ends for e in (-128, 127))
+
+
+@pytest.mark.parametrize(("scale", "rule"), [(2.0, ["right_shift"]), (2.01, [])])
+def test_matmul_refuses_left_shifts(scale: float, rule: list[str]) -> None:
+    a, b = value("a", (1, 2, 3), 1.0), value("b", (1, 3, 2), 1.0)
+    assert refusals(make(BatchMatmul, value("y", (), scale), a=a, b=b)) == rule
 
 
 # --- pooling ----------------------------------------------------------------------------------------------------------

@@ -103,6 +103,18 @@ typedef struct {
 } pillion_sum_s8_dsp_params;
 void pillion_sum_s8_dsp(const pillion_sum_s8_dsp_params *p, const int8_t *x1, const int8_t *x2, int8_t *y, void *scratch);
 
+/* Products of matrices. Each batch has `held` vectors of one operand, which are kept in scratch, and `moving` ones of the
+ * other, of `depth` elements each; y has a result for every two. round = (2 * out_zp + 1) << (right - 1). */
+typedef struct {
+    int32_t batch, held, moving, depth;
+    int32_t held_step, held_element_step, moving_step, moving_element_step; /* from vector to vector, and within them */
+    int32_t y_held_step, y_moving_step;
+    int32_t held_zp, moving_zp;
+    int32_t multiplier, round, right, low, high;
+} pillion_batch_matmul_s8_dsp_params;
+void pillion_batch_matmul_s8_dsp(const pillion_batch_matmul_s8_dsp_params *p, const int8_t *held, const int8_t *moving,
+                                 int8_t *y, void *scratch);
+
 /* Product: clamp(requantize((x1 - zp1) * (x2 - zp2)) + out_zp); rows as above. round = (2 * out_zp + 1) << (right - 1). */
 typedef struct {
     int32_t rows, count, zp1, zp2, round, multiplier, right, low, high;

@@ -209,6 +209,19 @@ typedef struct {
 } pillion_mul_s8_mve_params;
 void pillion_mul_s8_mve(const pillion_mul_s8_mve_params *p, const int8_t *a, const int8_t *b, int8_t *y, void *scratch);
 
+/* Products of matrices. Each batch has `held` vectors of one operand, which are kept in scratch, and `moving` ones of the
+ * other, of `depth` elements each; y has a result for every two. */
+typedef struct {
+    int32_t batch, held, moving, depth;
+    int32_t held_step, held_element_step, moving_step, moving_element_step; /* from vector to vector, and within them */
+    int32_t y_held_step, y_moving_step;
+    int32_t held_zp, moving_zp;
+    int32_t multiplier, shift; /* to the right */
+    int32_t out_zp, low, high;
+} pillion_batch_matmul_s8_mve_params;
+void pillion_batch_matmul_s8_mve(const pillion_batch_matmul_s8_mve_params *p, const int8_t *held, const int8_t *moving,
+                                 int8_t *y, void *scratch);
+
 /* Pooling. Windows see the image; reads up to 15 bytes beyond x. */
 typedef struct {
     int32_t batch, in_h, in_w, out_h, out_w, channels;

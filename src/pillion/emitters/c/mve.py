@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from pillion.emitters.c import mve_depthwise, mve_depthwise_5x5, mve_elementwise, mve_pack
+from pillion.emitters.c import matmul, mve_depthwise, mve_depthwise_5x5, mve_elementwise, mve_pack
 from pillion.emitters.c.kernel import Call, Kernel, Params, Routine
 from pillion.emitters.c.mve_pack import Geometry, Sums
 from pillion.emitters.c.portable_walk import constants, int8
@@ -214,5 +214,6 @@ KERNELS: tuple[Kernel, ...] = (
     WIDE_3X3.row("depthwise_3x3_wide", DepthwiseConv2d),
     WIDE.row("depthwise_any", DepthwiseConv2d),
     kernel("linear", Linear, calls_linear, takes_linear, overread_bytes=OVERREAD_BYTES),
+    matmul.MVE_KERNEL,
     *mve_elementwise.KERNELS,
 )
