@@ -4,7 +4,9 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
+from itertools import product
 from typing import Any, TypeVar, cast
 
 import numpy as np
@@ -13,6 +15,7 @@ from pillion.ir.op import Op
 from pillion.ir.types import DType, Pair, PerChannel, PerTensor, Shape, TensorType, Value, constant
 from pillion.ops.conv import Conv2d, DepthwiseConv2d
 from pillion.ops.linear import Linear
+from pillion.ops.transpose_conv import TransposeConv2d
 
 ZERO_POINTS = (-128, 0, 127, 5, -37)
 BOUNDS = ({}, {}, {"low": 0}, {"low": -20, "high": 90})
@@ -66,6 +69,34 @@ def conv2d(
 ) -> Conv2d:
     weights_shape = (out, *kernel, shape[3] // fields.get("groups", 1))
     return cast("Conv2d", products(Conv2d, shape, weights_shape, 0, seed, out_zp, **fields))
+
+
+def transpose_conv2d(
+    shape: Shape, out: int, kernel: Pair, *, seed: int = 0, **fields: Any
+) -> TransposeConv2d:
+    weights_shape = (out, *kernel, shape[3])
+    return cast("TransposeConv2d", products(TransposeConv2d, shape, weights_shape, 0, seed, None, **fields))
+
+
+def transpose_conv2d_of_every_kind(
+    channels: Sequence[int], out_channels: Sequence[int]
+) -> Iterator[TransposeConv2d]:
+    """Kernels below, at and above the stride, paddings that cut taps off, and widths that are whole strides."""
+    for seed, (kernel, stride) in enumerate(product((1, 2, 3, 4, 5), (1, 2, 3))):
+        for number, padding in enumerate(((0, 0, 0, 0), (1, 0, 0, 2), (0, 1, 2, 0), (2, 3, 1, 1))):
+            i = 4 * seed + number
+            made = transpose_conv2d(
+                (1 + i % 2, 5 + i % 3, 5 + i % 4, channels[i % len(channels)]),
+                out_channels[i % len(out_channels)],
+                (kernel, 1 + (kernel + i) % 4),
+                seed=i,
+                stride=(stride, 1 + (stride + number) % 3),
+                dilation=(1 + i % 2, 1 + i // 3 % 2),
+                padding=padding,
+                output_padding=(i % 2 if stride > 1 else 0, 0),
+            )
+            if min(made.output_shape) > 0:
+                yield made
 
 
 def depthwise(

@@ -30,6 +30,8 @@ COMPILER = "arm-none-eabi-gcc"
 EMULATOR = "qemu-system-arm"
 WARNINGS = ("-std=c99", "-Wall", "-Wextra", "-Wconversion", "-Werror")
 SECONDS = 300
+JUNK = np.uint8(0xA5).view(np.int8)
+"""What y is filled with, as in dsp_rig.c."""
 
 
 @dataclass(frozen=True)

@@ -11,7 +11,7 @@ import mve_image
 import numpy as np
 from mve_cases import Layer, geometry, layer
 
-from pillion.emitters.c import mve
+from pillion.emitters.c import mve_products
 from pillion.emitters.c.kernel import Params
 from pillion.emitters.c.mve_pack import Geometry, Sums
 from pillion.ir.verdict import Verdict, all_ok
@@ -37,7 +37,7 @@ class Variant:
         return all_ok(self.verdicts(case.geometry, case.sums))
 
 
-def under_test(variant: mve.Variant, aligned: bool = False, depthwise: bool = False) -> Variant:
+def under_test(variant: mve_products.Variant, aligned: bool = False, depthwise: bool = False) -> Variant:
     """The variant as the compiler knows it."""
     return Variant(
         variant.routine.name,

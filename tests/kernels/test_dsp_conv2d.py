@@ -5,9 +5,10 @@ from __future__ import annotations
 
 from itertools import product
 
+import numpy as np
 import pytest
-from dsp_ops import conv2d, with_pruned_channel
-from dsp_rig import M4, M7, M33, Board, check
+from dsp_ops import conv2d, transpose_conv2d_of_every_kind, with_pruned_channel
+from dsp_rig import JUNK, M4, M7, M33, Board, Case, check, kernel_of, random_operands, reference, run
 
 from pillion.emitters.c.dsp_products import takes_1x1
 from pillion.ir.numerics import Arithmetic
@@ -84,3 +85,26 @@ def test_pruned_channels() -> None:
     ops = [with_pruned_channel(conv2d((1, 2, 3, 8), 5, seed=i), 1, bias) for i, bias in enumerate(biases)]
     assert all(all_ok(takes_1x1(op, Arithmetic.CMSIS_NN)) for op in ops)
     check(M33, ops)
+
+
+@pytest.mark.parametrize("board", [M33, M4], ids=lambda board: board.cpu)
+def test_transposed_convolutions(board: Board) -> None:
+    """Each call writes the rows of its phase, and no other."""
+    ops = transpose_conv2d_of_every_kind((4, 8, 12, 16, 20, 64), (1, 2, 3, 5, 7, 8, 9, 16))
+    taken = [op for op in ops if kernel_of(op)]
+    assert len(taken) >= 25
+    cases, expected = [], []
+    for op in taken:
+        kernel = kernel_of(op)
+        assert kernel is not None
+        data = random_operands(op, np.random.default_rng(len(cases)))
+        want = reference(op, Arithmetic.CMSIS_NN, data)
+        for call in kernel.calls(op, Arithmetic.CMSIS_NN):
+            first = int(call.params["y_offset"]) // (want.shape[2] * want.shape[3])
+            rows = np.full_like(want, JUNK)
+            rows[:, first :: op.stride[0]] = want[:, first :: op.stride[0]]
+            cases.append(Case(call, data, scratch_bytes=kernel.scratch_bytes(op)))
+            expected.append((op, rows))
+    for (op, want), result in zip(expected, run(board, cases), strict=True):
+        assert np.array_equal(result.y, want), repr(op)
+        assert result.stayed_inside

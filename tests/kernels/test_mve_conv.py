@@ -5,24 +5,26 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+import mve_ops
 import numpy as np
 import pytest
+from dsp_ops import transpose_conv2d_of_every_kind
 from mve_cases import geometry, layer, with_dead_channel
 from mve_variant import CHANNELS, Variant, check, random_layers, under_test
 
-from pillion.emitters.c import mve
+from pillion.emitters.c import mve_products
 from pillion.emitters.c.mve_pack import Geometry
 from pillion.ir.verdict import failures
 
 pytestmark = pytest.mark.qemu
 
-POINTWISE = under_test(mve.POINTWISE)
-POINTWISE_16 = under_test(mve.POINTWISE_16, aligned=True)
-POINTWISE_FEW = tuple(map(under_test, mve.POINTWISE_FEW.values()))
-IM2COL = under_test(mve.IM2COL)
-IM2COL_16 = under_test(mve.IM2COL_16, aligned=True)
-IM2COL_FEW = tuple(map(under_test, mve.IM2COL_FEW.values()))
-PLANES = under_test(mve.PLANES)
+POINTWISE = under_test(mve_products.POINTWISE)
+POINTWISE_16 = under_test(mve_products.POINTWISE_16, aligned=True)
+POINTWISE_FEW = tuple(map(under_test, mve_products.POINTWISE_FEW.values()))
+IM2COL = under_test(mve_products.IM2COL)
+IM2COL_16 = under_test(mve_products.IM2COL_16, aligned=True)
+IM2COL_FEW = tuple(map(under_test, mve_products.IM2COL_FEW.values()))
+PLANES = under_test(mve_products.PLANES)
 VARIANTS = (POINTWISE, POINTWISE_16, IM2COL, IM2COL_16, PLANES)
 
 
@@ -137,3 +139,11 @@ def test_refuses_shifts_without_exact_fast_rounding(variant: Variant, shift: int
     g = geometry((4, 5), 16, 12, (3, 3) if variant is PLANES else (1, 1))
     case = layer(np.random.default_rng(0), g, extreme=True, shifts=(shift, shift))
     assert [v.rule for v in failures(variant.verdicts(g, case.sums))] == ["right_shift"]
+
+
+def test_transposed_convolutions() -> None:
+    ops = list(transpose_conv2d_of_every_kind((*range(1, 34), 64), (1, 2, 3, 5, 7, 8, 9, 16)))
+    taken = [op for op in ops if mve_ops.kernel_of(op)]
+    assert len(taken) >= 25
+    assert {verdict for op in ops if op not in taken for verdict in mve_ops.refusals(op)} == {"width"}
+    mve_ops.check(mve_ops.with_random_data(op, i) for i, op in enumerate(taken))

@@ -28,14 +28,16 @@ typedef struct {
 void pillion_conv2d_1x1_s8_dsp(const pillion_conv2d_1x1_s8_dsp_params *p, const int8_t *x, int8_t *y, void *scratch);
 
 /* Convolution with any kernel, stride, dilation and padding; in_c is a multiple of 4. */
-typedef struct {
-    const int32_t *stream;
-    const uint16_t *runs;
-    const uint16_t *repeats;
-    int32_t run_count, repeat_count, lone, steps, out_c, rectified, part_rounds;
-    int32_t batch, in_h, in_w, in_c, out_h, out_w;
-    int32_t kernel_h, kernel_w, stride_h, stride_w, dilation_h, dilation_w, pad_top, pad_left;
+#define PILLION_CONV2D_FIELDS                                                                         \
+    const int32_t *stream;                                                                            \
+    const uint16_t *runs;                                                                             \
+    const uint16_t *repeats;                                                                          \
+    int32_t run_count, repeat_count, lone, steps, out_c, rectified, part_rounds;                      \
+    int32_t batch, in_h, in_w, in_c, out_h, out_w;                                                    \
+    int32_t kernel_h, kernel_w, stride_h, stride_w, dilation_h, dilation_w, pad_top, pad_left;        \
     int32_t in_zp, low, high, ring_rows;
+typedef struct {
+    PILLION_CONV2D_FIELDS
 } pillion_conv2d_s8_dsp_params;
 void pillion_conv2d_s8_dsp(const pillion_conv2d_s8_dsp_params *p, const int8_t *x, int8_t *y, void *scratch);
 
@@ -102,6 +104,15 @@ typedef struct {
     int32_t rows, count, a, b, c, shift, low, high;
 } pillion_sum_s8_dsp_params;
 void pillion_sum_s8_dsp(const pillion_sum_s8_dsp_params *p, const int8_t *x1, const int8_t *x2, int8_t *y, void *scratch);
+
+/* Transposed convolution: of every stride_h rows of outputs the same one, in a call for each. A row is a row of a
+ * convolution, the outputs between two columns of inputs being channels of one pixel. */
+typedef struct {
+    PILLION_CONV2D_FIELDS
+    int32_t rows, y_offset, y_row_bytes, y_image_bytes; /* the first row in y, and from row to row of the call */
+} pillion_transpose_conv2d_s8_dsp_params;
+void pillion_transpose_conv2d_s8_dsp(const pillion_transpose_conv2d_s8_dsp_params *p, const int8_t *x, int8_t *y,
+                                     void *scratch);
 
 /* Products of matrices. Each batch has `held` vectors of one operand, which are kept in scratch, and `moving` ones of the
  * other, of `depth` elements each; y has a result for every two. round = (2 * out_zp + 1) << (right - 1). */

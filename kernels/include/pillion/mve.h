@@ -40,20 +40,22 @@ void pillion_conv2d_1x1_k16_s8_mve(const pillion_conv2d_1x1_k16_s8_mve_params *p
 
 /* Convolution by a matrix of windows in scratch. A window is kernel_h * runs runs of run_bytes.
  * Scratch: ring_bytes, then `block` patches; see the compiler. */
+#define PILLION_IM2COL_FIELDS                                                                             \
+    int32_t images, in_h, in_row_bytes;                                                                   \
+    int32_t out_w, out_c, kernel_h, stride_h, dilation_h, pad_top;                                        \
+    int32_t end_top;                   /* out_h * stride_h - pad_top */                                   \
+    int32_t ring_rows, ring_row_bytes; /* as many rows as the window spans, with padding */               \
+    int32_t ring_bytes;                /* of all rows, and 16 more */                                     \
+    int32_t left_bytes, copy_bytes;    /* of a row: padding on the left, then what comes from the image */ \
+    int32_t column_bytes;              /* from a window to the next one: stride_w pixels */               \
+    int32_t runs, run_step, run_bytes; /* of one kernel row */                                            \
+    int32_t block, patch_bytes;        /* windows at a time; from one patch to the next */                \
+    int32_t chunks;                                                                                       \
+    int32_t in_zp, out_zp, low, high;                                                                     \
+    int32_t relu;                      /* not 0 where results below out_zp become out_zp */               \
+    const int32_t *constants;          /* see kernels/mve/dot.h */
 typedef struct {
-    int32_t images, in_h, in_row_bytes;
-    int32_t out_w, out_c, kernel_h, stride_h, dilation_h, pad_top;
-    int32_t end_top;                     /* out_h * stride_h - pad_top */
-    int32_t ring_rows, ring_row_bytes;   /* as many rows as the window spans, with padding */
-    int32_t ring_bytes;                  /* of all rows, and 16 more */
-    int32_t left_bytes, copy_bytes;      /* of a row: padding on the left, then what comes from the image */
-    int32_t column_bytes;                /* from a window to the next one: stride_w pixels */
-    int32_t runs, run_step, run_bytes;   /* of one kernel row */
-    int32_t block, patch_bytes;          /* windows at a time; from one patch to the next */
-    int32_t chunks;
-    int32_t in_zp, out_zp, low, high;
-    int32_t relu;                        /* not 0 where results below out_zp become out_zp */
-    const int32_t *constants;            /* see kernels/mve/dot.h */
+    PILLION_IM2COL_FIELDS
 } pillion_conv2d_im2col_s8_mve_params;
 void pillion_conv2d_im2col_s8_mve(const pillion_conv2d_im2col_s8_mve_params *p, const int8_t *x, int8_t *y,
                                   void *scratch);
@@ -208,6 +210,15 @@ typedef struct {
     int32_t low, high;
 } pillion_mul_s8_mve_params;
 void pillion_mul_s8_mve(const pillion_mul_s8_mve_params *p, const int8_t *a, const int8_t *b, int8_t *y, void *scratch);
+
+/* Transposed convolution: of every stride_h rows of outputs the same one, in a call for each. A row is a row of a
+ * convolution, the outputs between two columns of inputs being channels of one pixel. Scratch as for that. */
+typedef struct {
+    PILLION_IM2COL_FIELDS
+    int32_t rows, y_offset, y_row_bytes, y_image_bytes; /* the first row in y, and from row to row of the call */
+} pillion_transpose_conv2d_s8_mve_params;
+void pillion_transpose_conv2d_s8_mve(const pillion_transpose_conv2d_s8_mve_params *p, const int8_t *x, int8_t *y,
+                                     void *scratch);
 
 /* Products of matrices. Each batch has `held` vectors of one operand, which are kept in scratch, and `moving` ones of the
  * other, of `depth` elements each; y has a result for every two. */

@@ -1,0 +1,25 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * Transposed convolution, row by row of the outputs, by conv2d_im2col_s8_mve.c. Outputs whose places differ by whole strides take
+ * the same weights; so the stride_w outputs that belong to one column of inputs are a pixel with stride_w times as many
+ * channels, and y is as it should be. The compiler makes the weights (transpose_conv.py). */
+#include "pillion/mve.h"
+
+#if defined(__ARM_FEATURE_MVE)
+#include <string.h>
+
+void pillion_transpose_conv2d_s8_mve(const pillion_transpose_conv2d_s8_mve_params *p, const int8_t *x, int8_t *y,
+                                     void *scratch) {
+    pillion_conv2d_im2col_s8_mve_params row; /* what both structs begin with */
+    memcpy(&row, p, sizeof row);
+    row.images = 1;
+    y += p->y_offset;
+    for (int32_t n = 0; n < p->images; n++, x += p->in_h * p->in_row_bytes, y += p->y_image_bytes) {
+        for (int32_t i = 0; i < p->rows; i++) {
+            row.pad_top = p->pad_top - i;
+            row.end_top = 1 - row.pad_top;
+            pillion_conv2d_im2col_s8_mve(&row, x, y + i * p->y_row_bytes, scratch);
+        }
+    }
+}
+
+#endif
