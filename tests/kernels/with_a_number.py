@@ -11,6 +11,7 @@ import numpy as np
 from pillion.emitters.c.portable_elementwise import WITH_A_NUMBER
 from pillion.ir.op import Op, Quantization
 from pillion.ir.types import PerTensor, constant
+from pillion.ops.prelu import Prelu
 from pillion.ops.samples import make, value
 
 SHAPE = (7, 37)
@@ -20,11 +21,14 @@ def operations() -> Iterator[Op]:
     for i, cls in enumerate(WITH_A_NUMBER):
         quant = PerTensor(0.05, 3)
         is_shared = cls.quantization is Quantization.SHARED
-        for number, shape in ((-128, ()), (5, (1,)), (127, (1, 1, 1))):
+        for number, shape in ((-128, ()), (5, (1,)), (127, (1, 1))):
             x = value("x", SHAPE, 0.05, 3)
             levels = np.full(shape, number, np.int8)
             n = constant("n", levels, quant if is_shared else PerTensor(0.07, -number - 1))
             y = value("y", (), 0.05 if is_shared else 0.11, 3 if is_shared else -7)
             bounds: dict[str, Any] = {"low": -90, "high": 100} if i % 2 and not is_shared else {}
+            if cls is Prelu:
+                yield make(cls, y, x=x, slope=n)
+                continue
             yield make(cls, y, a=x, b=n, **bounds)
             yield make(cls, y, a=n, b=x, **bounds)

@@ -145,7 +145,7 @@ def by_table(op: Op, x: Value, entries: Array) -> tuple[Call, ...]:
     return (Call(LUT, {"count": y.type.elements, "table": table}, (x,), y),)
 
 
-def calls_with_a_number(op: Binary, arithmetic: Arithmetic) -> tuple[Call, ...]:
+def calls_with_a_number(op: Op, arithmetic: Arithmetic) -> tuple[Call, ...]:
     x = other_than_a_number(op)
     assert x is not None
     return by_table(op, x, entries_with_a_number(op, arithmetic))

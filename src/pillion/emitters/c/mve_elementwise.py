@@ -141,7 +141,7 @@ def with_table_for_bytes(call: Call) -> Call:
     return Call(routine("lut_s8"), {**call.params, "table": np.roll(table, 128)}, call.inputs, call.output)
 
 
-def with_a_number(op: Binary, arithmetic: Arithmetic) -> tuple[Call, ...]:
+def with_a_number(op: Op, arithmetic: Arithmetic) -> tuple[Call, ...]:
     return tuple(with_table_for_bytes(call) for call in portable_elementwise.with_a_number(op, arithmetic))
 
 

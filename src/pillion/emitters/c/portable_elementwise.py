@@ -3,6 +3,8 @@
 
 from __future__ import annotations
 
+from itertools import permutations
+
 import numpy as np
 
 from pillion.emitters.c.kernel import Call, Kernel, Params
@@ -16,6 +18,7 @@ from pillion.ir.verdict import Verdict, all_ok
 from pillion.ops.elementwise import Add, Binary, Extremum, Maximum, Minimum, Mul, Sub, Sum
 from pillion.ops.formats import Dequantize, Quantize, Requantize
 from pillion.ops.lut import Clamp, Lut
+from pillion.ops.prelu import Prelu
 
 EVERY_INT8 = np.arange(-128, 128, dtype=np.int8)
 
@@ -69,35 +72,40 @@ def either_operand(op: Binary) -> tuple[Value, ...]:
 
 # --- one operand and a number -----------------------------------------------------------------------------------------
 
-WITH_A_NUMBER: tuple[type[Binary], ...] = (Add, Sub, Mul, Minimum, Maximum)
+WITH_A_NUMBER: tuple[type[Op], ...] = (Add, Sub, Mul, Minimum, Maximum, Prelu)
 
 
-def other_than_a_number(op: Binary) -> Value | None:
-    """The operand that meets a constant of one element, if it does."""
-    for x, number in ((op.a, op.b), (op.b, op.a)):
-        if number.is_constant and number.type.elements == 1 and x.type.elements == op.y.type.elements:
+def other_than_a_number(op: Op) -> Value | None:
+    """Of two operands the one that meets a constant of one element, if it does."""
+    for x, number in permutations(op.operands):
+        if (
+            number.is_constant
+            and number.type.elements == 1
+            and x.type.elements == op.results[0].type.elements
+        ):
             return x
     return None
 
 
-def entries_with_a_number(op: Binary, arithmetic: Arithmetic) -> Array:
+def entries_with_a_number(op: Op, arithmetic: Arithmetic) -> Array:
     """What it does is a function of one number, hence a table."""
     x = other_than_a_number(op)
-    operands = (EVERY_INT8 if v is x else v.constant.reshape(1) for v in (op.a, op.b))
-    return op.reference(arithmetic, *operands)
+    operands = (EVERY_INT8 if v is x else v.constant.reshape(1) for v in op.operands)
+    return op.reference(arithmetic, *operands).reshape(-1)
 
 
-def with_a_number(op: Binary, arithmetic: Arithmetic) -> tuple[Call, ...]:
+def with_a_number(op: Op, arithmetic: Arithmetic) -> tuple[Call, ...]:
     x = other_than_a_number(op)
     assert x is not None
     return (by_table(op, x, entries_with_a_number(op, arithmetic)),)
 
 
-def judge_number(op: Binary, arithmetic: Arithmetic) -> tuple[Verdict, ...]:
-    is_found, count = other_than_a_number(op) is not None, op.y.type.elements
-    got = f"{list(op.a.shape)} and {list(op.b.shape)}"
+def judge_number(op: Op, arithmetic: Arithmetic) -> tuple[Verdict, ...]:
+    is_found, count = other_than_a_number(op) is not None, op.results[0].type.elements
+    first, second = op.operands
+    got = f"{list(first.shape)} and {list(second.shape)}"
     return (
-        *int8(a=op.a, b=op.b, y=op.y),
+        *int8(**{v.name: v for v in (first, second, op.results[0])}),
         Verdict("number", is_found, "one operand is a constant of one element", got),
         Verdict(
             "elements", count >= len(EVERY_INT8), f"{len(EVERY_INT8)} as in the table, or more", str(count)
@@ -105,7 +113,7 @@ def judge_number(op: Binary, arithmetic: Arithmetic) -> tuple[Verdict, ...]:
     )
 
 
-def in_place_with_a_number(op: Binary) -> tuple[Value, ...]:
+def in_place_with_a_number(op: Op) -> tuple[Value, ...]:
     x = other_than_a_number(op)
     return overwritable(op, x) if x is not None else ()
 
