@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 from dsp_rig import M4, M7, M33, Board, Case, check, in_order_of_call, kernel_of, reference, run
 from matmul_ops import every_size
+from sum_ops import every_block
 from with_a_number import operations
 
 from pillion.emitters.c import dsp_elementwise
@@ -214,3 +215,14 @@ def test_matmul_takes_sums_that_can_be_doubled(depth: int, is_taken: bool) -> No
     if is_taken:
         ends = [np.full(a.shape, e, np.int8) for e in (-128, 127)]
         check_data([(op, (x, np.full(b.shape, e, np.int8))) for x in ends for e in (-128, 127)])
+
+
+# --- sums -------------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("arithmetic", Arithmetic, ids=lambda a: a.value)
+def test_sums_and_means(arithmetic: Arithmetic) -> None:
+    ops = [op for op in every_block() if kernel_of(op, arithmetic)]
+    assert {op.kind for op in ops} >= {"mean"}
+    assert len(ops) > 60
+    check(M33, ops, arithmetic=arithmetic)

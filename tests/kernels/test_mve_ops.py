@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 from matmul_ops import every_size
 from mve_ops import Run, check, every_pair, kernel_of, refusals, with_random_data
+from sum_ops import every_block
 from with_a_number import operations
 
 from pillion.emitters.c import mve, mve_pairs
@@ -22,7 +23,7 @@ from pillion.ops.linear import Linear
 from pillion.ops.lut import Clamp
 from pillion.ops.matmul import BatchMatmul
 from pillion.ops.movement import Concat, Pad, Slice, Transpose
-from pillion.ops.pool import AvgPool2d, MaxPool2d
+from pillion.ops.pool import AvgPool2d, MaxPool2d, Mean
 from pillion.ops.samples import conv_bias, conv_weights, make, real, value
 from pillion.ops.softmax import OUTPUT, Softmax
 
@@ -215,6 +216,24 @@ def test_matmul_of_the_largest_sums(depth: int, zp: int) -> None:
 def test_matmul_refuses_left_shifts(scale: float, rule: list[str]) -> None:
     a, b = value("a", (1, 2, 3), 1.0), value("b", (1, 3, 2), 1.0)
     assert refusals(make(BatchMatmul, value("y", (), scale), a=a, b=b)) == rule
+
+
+# --- sums -------------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("arithmetic", Arithmetic, ids=lambda a: a.value)
+def test_sums_and_means(arithmetic: Arithmetic) -> None:
+    ops = [op for op in every_block() if kernel_of(op, arithmetic)]
+    assert {op.kind for op in ops} >= {"mean"}
+    assert len(ops) > 60
+    check([with_random_data(op, i) for i, op in enumerate(ops)], arithmetic)
+    ends = ((op, e) for i, op in enumerate(ops) for e in (-128, 127) if i % 3 == 0)
+    check([Run(op, (np.full(op.operands[0].shape, e, np.int8),)) for op, e in ends], arithmetic)
+
+
+def test_sums_over_axes_with_others_between() -> None:
+    x = value("x", (2, 3, 5, 7), 0.05, 3)
+    assert refusals(make(Mean, value("y", (), 0.03, 7), x=x, axes=(0, 2))) == ["axes"]
 
 
 # --- pooling ----------------------------------------------------------------------------------------------------------

@@ -114,6 +114,14 @@ typedef struct {
 void pillion_transpose_conv2d_s8_dsp(const pillion_transpose_conv2d_s8_dsp_params *p, const int8_t *x, int8_t *y,
                                      void *scratch);
 
+/* Sums and means: y[outer][inner] = requantize(the sum of x[outer][reduced][inner] - in_zp) + out_zp; inner is 1, or 4
+ * and more. round = (2 * out_zp + 1) << (right - 1). */
+typedef struct {
+    int32_t outer, reduced, inner, in_zp;
+    int32_t multiplier, round, right;
+} pillion_reduce_sum_s8_dsp_params;
+void pillion_reduce_sum_s8_dsp(const pillion_reduce_sum_s8_dsp_params *p, const int8_t *x, int8_t *y, void *scratch);
+
 /* Products of matrices. Each batch has `held` vectors of one operand, which are kept in scratch, and `moving` ones of the
  * other, of `depth` elements each; y has a result for every two. round = (2 * out_zp + 1) << (right - 1). */
 typedef struct {

@@ -220,6 +220,16 @@ typedef struct {
 void pillion_transpose_conv2d_s8_mve(const pillion_transpose_conv2d_s8_mve_params *p, const int8_t *x, int8_t *y,
                                      void *scratch);
 
+/* Sums and means: y[outer][inner] = requantize(the sum of x[outer][reduced][inner] - in_zp) + out_zp. Reads up to 7 bytes
+ * beyond x. */
+typedef struct {
+    int32_t outer, reduced, inner, in_zp;
+    int32_t multiplier, shift; /* to the right */
+    int32_t fix;               /* 1 where there is a right shift, else 0 */
+    int32_t out_zp;
+} pillion_reduce_sum_s8_mve_params;
+void pillion_reduce_sum_s8_mve(const pillion_reduce_sum_s8_mve_params *p, const int8_t *x, int8_t *y, void *scratch);
+
 /* Products of matrices. Each batch has `held` vectors of one operand, which are kept in scratch, and `moving` ones of the
  * other, of `depth` elements each; y has a result for every two. */
 typedef struct {

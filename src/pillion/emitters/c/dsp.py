@@ -3,18 +3,20 @@
 
 from __future__ import annotations
 
-from pillion.emitters.c import dsp_elementwise, dsp_products, matmul, transpose_conv
+from pillion.emitters.c import dsp_elementwise, dsp_products, matmul, sums, transpose_conv
 from pillion.emitters.c.kernel import Kernel, Routine
 
 KERNELS: tuple[Kernel, ...] = (
     *dsp_products.KERNELS,
     transpose_conv.DSP_KERNEL,
     matmul.DSP_KERNEL,
+    *sums.DSP_KERNELS,
     *dsp_elementwise.KERNELS,
 )
 ROUTINES: tuple[Routine, ...] = (
     *dsp_products.ROUTINES,
     transpose_conv.DSP,
     matmul.DSP,
+    sums.DSP,
     *dsp_elementwise.ROUTINES,
 )

@@ -3,12 +3,13 @@
 
 from __future__ import annotations
 
-from pillion.emitters.c import matmul, mve_elementwise, mve_products, transpose_conv
+from pillion.emitters.c import matmul, mve_elementwise, mve_products, sums, transpose_conv
 from pillion.emitters.c.kernel import Kernel
 
 KERNELS: tuple[Kernel, ...] = (
     *mve_products.KERNELS,
     transpose_conv.MVE_KERNEL,
     matmul.MVE_KERNEL,
+    *sums.MVE_KERNELS,
     *mve_elementwise.KERNELS,
 )

@@ -1,0 +1,104 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Means and sums over neighbouring axes, by the Helium and the DSP kernel of sums."""
+
+from __future__ import annotations
+
+import math
+from itertools import groupby
+
+from pillion.emitters.c import dsp_pack, dsp_row, mve_elementwise
+from pillion.emitters.c.kernel import Call, Kernel, Params
+from pillion.emitters.c.portable_walk import int8
+from pillion.ir.numerics import Arithmetic, Multiplier
+from pillion.ir.types import Shape
+from pillion.ir.verdict import Verdict, all_ok
+from pillion.ops.pool import Mean
+from pillion.ops.reduce import ReduceSum
+
+Summed = Mean | ReduceSum
+Block = tuple[int, int, int]
+"""Sizes before, along and behind the axes that go."""
+NOTHING = (0, 0, 0)
+
+
+def block_of(shape: Shape, axes: tuple[int, ...]) -> Block | None:
+    """None where an axis that stays lies between two that go."""
+    sizes = [(axis in axes, size) for axis, size in enumerate(shape) if size != 1]
+    runs = [(gone, math.prod(size for _, size in run)) for gone, run in groupby(sizes, lambda pair: pair[0])]
+    gone = [i for i, (is_gone, _) in enumerate(runs) if is_gone]
+    if len(gone) > 1:
+        return None
+    if not gone:
+        return 1, 1, math.prod(shape)
+    place = gone[0]
+    before, along, behind = runs[:place], runs[place], runs[place + 1 :]
+    return math.prod(n for _, n in before), along[1], math.prod(n for _, n in behind)
+
+
+def multiplier(op: Summed, arithmetic: Arithmetic) -> Multiplier:
+    return op.multiplier(arithmetic) if isinstance(op, Mean) else op.multiplier
+
+
+def judge(op: Summed, arithmetic: Arithmetic, limit: int) -> tuple[Verdict, ...]:
+    is_block = block_of(op.x.shape, op.axes) is not None
+    largest = 255 * op.count
+    verdicts = (
+        *int8(x=op.x, y=op.y),
+        Verdict("axes", is_block, "neighbours", f"{op.axes} of {list(op.x.shape)}"),
+        Verdict("sum", largest < limit, f"below {limit}", f"up to {largest}"),
+    )
+    if isinstance(op, Mean):
+        return verdicts
+    wanted = Arithmetic.CMSIS_NN
+    return (Verdict("arithmetic", arithmetic is wanted, wanted.value, arithmetic.value), *verdicts)
+
+
+def judge_right(right: int, least: int, most: int) -> Verdict:
+    return Verdict("right_shift", least <= right <= most, f"{least} to {most}", str(right))
+
+
+def sizes(op: Summed) -> Params:
+    outer, reduced, inner = block_of(op.x.shape, op.axes) or NOTHING
+    return {"outer": outer, "reduced": reduced, "inner": inner, "in_zp": op.x.zero_point}
+
+
+def takes_mve(op: Summed, arithmetic: Arithmetic) -> tuple[Verdict, ...]:
+    known = judge(op, arithmetic, 2**31)
+    return (*known, judge_right(-multiplier(op, arithmetic).shift, 0, 31)) if all_ok(known) else known
+
+
+def calls_mve(op: Summed, arithmetic: Arithmetic) -> tuple[Call, ...]:
+    m = multiplier(op, arithmetic)
+    numbers = {"multiplier": m.mantissa, "shift": m.shift, "fix": mve_elementwise.fix(m.shift)}
+    params: Params = {**sizes(op), **numbers, "out_zp": op.y.zero_point}
+    return (Call(mve_elementwise.routine("reduce_sum_s8"), params, (op.x,), op.y),)
+
+
+def takes_dsp(op: Summed, arithmetic: Arithmetic) -> tuple[Verdict, ...]:
+    known = judge(op, arithmetic, dsp_pack.SUM_LIMIT)
+    if not all_ok(known):
+        return known
+    _, _, inner = block_of(op.x.shape, op.axes) or NOTHING
+    return (
+        *known,
+        Verdict("inner", inner not in (2, 3), "results one by one, or 4 neighbours and more", str(inner)),
+        judge_right(-multiplier(op, arithmetic).shift, 1, dsp_pack.MOST_SHIFT),
+    )
+
+
+def calls_dsp(op: Summed, arithmetic: Arithmetic) -> tuple[Call, ...]:
+    m = multiplier(op, arithmetic)
+    rounding = (2 * op.y.zero_point + 1) << (-m.shift - 1)
+    params: Params = {**sizes(op), "multiplier": m.mantissa, "round": rounding, "right": -m.shift}
+    return (Call(DSP, params, (op.x,), op.y),)
+
+
+DSP = dsp_row.routine("reduce_sum")
+MVE_KERNELS: tuple[Kernel, ...] = tuple(
+    mve_elementwise.kernel(op, calls_mve, takes_mve, overread_bytes=mve_elementwise.OVERREAD_BYTES)
+    for op in (Mean, ReduceSum)
+)
+DSP_KERNELS: tuple[Kernel, ...] = (
+    dsp_row.row("mean", Mean, calls_dsp, takes_dsp),
+    dsp_row.row("reduce_sum", ReduceSum, calls_dsp, takes_dsp),
+)
