@@ -24,7 +24,8 @@ from pillion.ops.lut import Clamp
 from pillion.ops.matmul import BatchMatmul
 from pillion.ops.movement import Concat, Pad, Slice, Transpose
 from pillion.ops.pool import AvgPool2d, MaxPool2d, Mean
-from pillion.ops.samples import conv_bias, conv_weights, make, real, value
+from pillion.ops.prelu import Prelu
+from pillion.ops.samples import conv_bias, conv_weights, make, random_like, real, value
 from pillion.ops.softmax import OUTPUT, Softmax
 
 pytestmark = pytest.mark.qemu
@@ -137,6 +138,28 @@ def test_with_a_number(arithmetic: Arithmetic) -> None:
     assert all(k.name.endswith("_by_table_mve") for run in runs if (k := kernel_of(run.op, arithmetic)))
     same = [run for run in runs if run.op.results[0].shape == run.inputs[0].shape]
     check([*runs, *(Run(run.op, run.inputs, in_place=True) for run in same)], arithmetic)
+
+
+@pytest.mark.parametrize("arithmetic", Arithmetic, ids=lambda a: a.value)
+def test_slopes_along_the_last_axis(arithmetic: Arithmetic) -> None:
+    """Every value with every slope that is met; ratios of scales that are shifted to the left, to the right, and not at all."""
+    runs = []
+    for i, count in enumerate((*range(2, 20), 63, 64, 65)):
+        scales = 2.0 ** RNG_SCALES.uniform(-2, 3, 2)
+        x, slope = (
+            value("x", (256, count), scales[0], (-128, 0, 127, 9)[i % 4]),
+            value("s", (count,), 0.01, i - 9),
+        )
+        op = make(Prelu, value("y", (), scales[1], (5, -128, 127)[i % 3]), x=x, slope=slope)
+        levels = np.repeat(np.arange(-128, 128, dtype=np.int8)[:, None], count, axis=1)
+        runs.append(Run(op, (levels, random_like(slope, i))))
+        runs.append(Run(op, runs[-1].inputs, in_place=True))
+    check(runs, arithmetic)
+
+
+def test_slopes_along_other_axes() -> None:
+    x, slope = value("x", (2, 3, 5), 0.05, 3), value("s", (3, 1), 0.01)
+    assert refusals(make(Prelu, value("y", (), 0.03, 7), x=x, slope=slope)) == ["slopes"]
 
 
 # --- one operand ------------------------------------------------------------------------------------------------------

@@ -243,6 +243,19 @@ typedef struct {
 void pillion_batch_matmul_s8_mve(const pillion_batch_matmul_s8_mve_params *p, const int8_t *held, const int8_t *moving,
                                  int8_t *y, void *scratch);
 
+/* y = x where it is not negative, slope * x elsewhere: rows of `count` elements with a slope for each. Pairs are of what is
+ * not negative and of the rest. y may be x. */
+typedef struct {
+    int32_t rows, count;
+    int32_t multiplier, slope_multiplier;
+    int32_t right, slope_right; /* 0 or less */
+    int32_t left, slope_left;   /* 0 or more */
+    int32_t fix, slope_fix;     /* 1 where there is a right shift, else 0 */
+    int32_t in_zp, slope_zp, out_zp;
+} pillion_prelu_s8_mve_params;
+void pillion_prelu_s8_mve(const pillion_prelu_s8_mve_params *p, const int8_t *x, const int8_t *slope, int8_t *y,
+                          void *scratch);
+
 /* Pooling. Windows see the image; reads up to 15 bytes beyond x. */
 typedef struct {
     int32_t batch, in_h, in_w, out_h, out_w, channels;

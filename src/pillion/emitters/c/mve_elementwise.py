@@ -9,10 +9,9 @@ from typing import Any
 
 import numpy as np
 
-from pillion.emitters.c import portable_elementwise, portable_movement, portable_pool
+from pillion.emitters.c import portable_elementwise, portable_more, portable_movement, portable_pool
 from pillion.emitters.c.kernel import Call, Kernel, Params, Routine
 from pillion.emitters.c.mve_pairs import LEVELS, Factors, find_factors
-from pillion.emitters.c.portable_more import scaling
 from pillion.emitters.c.portable_walk import int8
 from pillion.ir.numerics import Arithmetic
 from pillion.ir.op import Op
@@ -22,6 +21,7 @@ from pillion.ops.formats import Dequantize, Quantize, Requantize
 from pillion.ops.lut import Clamp, Lut
 from pillion.ops.movement import Concat, Pad, Slice, Transpose
 from pillion.ops.pool import AvgPool2d, MaxPool2d
+from pillion.ops.prelu import Prelu
 from pillion.ops.softmax import Softmax
 
 MOST_COLUMNS, MOST_PIXELS = 256, 4096
@@ -131,6 +131,37 @@ def product(op: Mul, arithmetic: Arithmetic) -> tuple[Call, ...]:
     return (Call(routine("mul_s8"), params, (op.a, op.b), op.y),)
 
 
+# --- slopes -----------------------------------------------------------------------------------------------------------
+
+
+def takes_prelu(op: Prelu, arithmetic: Arithmetic) -> tuple[Verdict, ...]:
+    """One slope, or one for each element along the last axis."""
+    in_rows = op.slope.type.elements == op.slope_shape[-1]
+    got = f"{list(op.slope.shape)} for {list(op.x.shape)}"
+    return (*int8(x=op.x, slope=op.slope, y=op.y), Verdict("slopes", in_rows, "along the last axis", got))
+
+
+def prelu(op: Prelu, arithmetic: Arithmetic) -> tuple[Call, ...]:
+    count = op.slope.type.elements
+    plain, sloped = op.multipliers(arithmetic)
+    pairs = {
+        "multiplier": (plain.mantissa, sloped.mantissa),
+        "right": (min(plain.shift, 0), min(sloped.shift, 0)),
+        "left": (max(plain.shift, 0), max(sloped.shift, 0)),
+        "fix": (fix(plain.shift), fix(sloped.shift)),
+    }
+    params: Params = {
+        **{"rows": op.x.type.elements // count, "count": count},
+        **{
+            key: number
+            for name, pair in pairs.items()
+            for key, number in zip((name, f"slope_{name}"), pair, strict=True)
+        },
+        **{"in_zp": op.x.zero_point, "slope_zp": op.slope.zero_point, "out_zp": op.y.zero_point},
+    }
+    return (Call(routine("prelu_s8"), params, (op.x, op.slope), op.y),)
+
+
 # --- one operand ------------------------------------------------------------------------------------------------------
 
 
@@ -203,7 +234,7 @@ def takes_mean(op: AvgPool2d, arithmetic: Arithmetic) -> tuple[Verdict, ...]:
 
 
 def softmax(op: Softmax, arithmetic: Arithmetic) -> tuple[Call, ...]:
-    params = {**portable_pool.softmax_rows(op), **scaling(op.multiplier)}
+    params = {**portable_pool.softmax_rows(op), **portable_more.scaling(op.multiplier)}
     return (Call(routine("softmax_s8"), params, (op.x,), op.y),)
 
 
@@ -242,6 +273,7 @@ KERNELS: tuple[Kernel, ...] = (
     kernel(Add, rescaled_sum, takes_any_sum, "add_rescaled", in_place=portable_elementwise.either_operand),
     kernel(Sub, rescaled_sum, takes_any_sum, "sub_rescaled", in_place=portable_elementwise.either_operand),
     kernel(Mul, product, takes_product, in_place=portable_elementwise.either_operand),
+    kernel(Prelu, prelu, takes_prelu, in_place=portable_more.prelu_in_place),
     kernel(Lut, lookup, portable_elementwise.judge_lookup, in_place=portable_elementwise.same_operand),
     kernel(Clamp, clamped, portable_elementwise.judge_numbers, in_place=portable_elementwise.same_operand),
     kernel(
