@@ -42,6 +42,7 @@ class _Importer:
         self.module, self.nhwc = module, nhwc
         self.builder = Builder(Names())
         self.known: dict[Node, Any] = {}
+        self.read_as: dict[Value, dict[Quant, Placed]] = {}
         self.inputs: list[Value] = []
         self.outputs: list[Value] = []
 
@@ -137,8 +138,16 @@ class _Importer:
     def dequantize(self, x: Placed, quant: Quant) -> Placed:
         """A quantized constant stays a constant of integers; the ops know how to read it."""
         if x.value.is_constant:
-            return plain(constant(x.value.name, x.value.constant, quant))
+            return self.read(x.value, quant)
         return x.with_value(self.builder.emit(Dequantize, x=x.value))
+
+    def read(self, integers: Value, quant: Quant) -> Placed:
+        """The same value for all that read it in the same way: layers may share their weights."""
+        ways = self.read_as.setdefault(integers, {})
+        if quant not in ways:
+            name = self.builder.names.fresh(integers.name) if ways else integers.name
+            ways[quant] = plain(constant(name, integers.constant, quant))
+        return ways[quant]
 
 
 def unsupported(node: Node) -> PillionError:

@@ -121,12 +121,15 @@ class Concat(Movement):
     axis: int = 0
 
     def infer(self) -> TensorType:
+        """A constant may be quantized already while the other operands are still real numbers."""
         first = self.xs[0].shape if self.xs else ()
-        rests = {(v.dtype, v.type.rank, _without(v.shape, self.axis)) for v in self.xs}
-        if len(rests) != 1 or not 0 <= self.axis < len(first):
+        rests = {(v.type.rank, _without(v.shape, self.axis)) for v in self.xs}
+        computed = [v for v in self.xs if not (v.is_constant and v.is_quantized)] or list(self.xs)
+        types = {v.dtype for v in computed}
+        if len(rests) != 1 or len(types) != 1 or not 0 <= self.axis < len(first):
             raise self.refuse(f"operands agree in type and in all axes but {self.axis}", list(self.xs))
         whole = sum(v.shape[self.axis] for v in self.xs)
-        return TensorType((*first[: self.axis], whole, *first[self.axis + 1 :]), self.xs[0].dtype)
+        return TensorType((*first[: self.axis], whole, *first[self.axis + 1 :]), types.pop())
 
     def reference(self, arithmetic: Arithmetic, *operands: Array) -> Array:
         return np.concatenate(operands, axis=self.axis)

@@ -6,13 +6,14 @@ import dataclasses
 from pillion.ir.graph import Graph, Names
 from pillion.ir.op import Op
 from pillion.ir.types import Value
-from pillion.ops import Quantize, Reshape, Slice, Transpose
+from pillion.ops import Function, Lut, Quantize, Reshape, Slice, Transpose
 
-MOVES = (Transpose, Reshape, Slice)
+Move = Transpose | Reshape | Slice
 
 
 def quantize_early(graph: Graph) -> Graph:
-    """A quantize that follows data movement goes before it: one byte is moved instead of four."""
+    """A quantize that follows data movement goes before it: one byte is moved instead of four. So does a clamp, where it meets
+    what it can be the bounds of: one-dimensional convolutions are reshaped before they are clamped."""
     while True:
         swapped = _swap_one_each(graph)
         if swapped is graph:
@@ -21,12 +22,12 @@ def quantize_early(graph: Graph) -> Graph:
 
 
 def _swap_one_each(graph: Graph) -> Graph:
-    """One sweep over the quantizes whose operand is moved for them alone."""
+    """One sweep over what is done element by element, and whose operand is moved for it alone."""
     instead: dict[Op, tuple[Op, ...]] = {}
     names = Names(graph.values)
     for op in graph.ops:
-        move = graph.producers.get(op.x) if isinstance(op, Quantize) else None
-        if isinstance(move, MOVES) and isinstance(op, Quantize) and graph.only_user(move.y) is op:
+        move = graph.producers.get(op.operands[0]) if op.operands else None
+        if isinstance(move, Move) and graph.only_user(move.y) is op and _goes_early(op, move, graph):
             instead[move] = ()
             instead[op] = _swapped(move, op, names)
     if not instead:
@@ -34,7 +35,15 @@ def _swap_one_each(graph: Graph) -> Graph:
     return graph.replace(ops=tuple(new for op in graph.ops for new in instead.get(op, (op,))))
 
 
-def _swapped(move: Transpose | Reshape | Slice, quantize: Quantize, names: Names) -> tuple[Op, Op]:
-    moved_type = dataclasses.replace(quantize.y.type, shape=move.x.shape)
-    early = Value(names.fresh(f"{move.y.name}_q"), moved_type)
-    return dataclasses.replace(quantize, x=move.x, y=early), dataclasses.replace(move, x=early, y=quantize.y)
+def _goes_early(op: Op, move: Move, graph: Graph) -> bool:
+    is_clamp = isinstance(op, Lut) and op.function is Function.CLAMP
+    return isinstance(op, Quantize) or (
+        is_clamp and isinstance(move, Reshape) and graph.only_user(move.x) is move
+    )
+
+
+def _swapped(move: Move, op: Op, names: Names) -> tuple[Op, Op]:
+    y = op.results[0]
+    early = Value(names.fresh(f"{move.y.name}_early"), dataclasses.replace(y.type, shape=move.x.shape))
+    first = op.substitute({move.y: move.x, y: early})
+    return first, dataclasses.replace(move, x=early, y=y)

@@ -92,6 +92,17 @@ def _maximum(node: Node) -> Node | None:
     return _first(node, target, source, [rest[0]], bool(argument(node, 2)))
 
 
+def _parts(node: Node) -> None:
+    """Each part of a split is a slice. (It cannot be one sooner: parts are written to in place, as those of `GRUCell` are.)"""
+    source, size, dim = (argument(node, i, 0) for i in range(3))
+    whole = shape_of(source)[dim]
+    for user in list(node.users):
+        index: Any = user.args[1]  # users are getitems
+        replace(
+            user, call(user, aten.slice.Tensor, source, dim, size * index, min(size * (index + 1), whole))
+        )
+
+
 def _batch_norm(node: Node) -> Node | None:
     x, weight, bias, mean, variance, momentum, eps = (argument(node, i) for i in range(7))
     return _first(node, aten.batch_norm.default, x, weight, bias, mean, variance, False, momentum, eps, False)
@@ -202,6 +213,7 @@ SYNONYMS: dict[Any, Rewrite] = {
     aten.t.default: _transpose,
     aten.transpose.int: _transpose,
     aten.unflatten.int: _reshape,
+    aten.unsafe_split.Tensor: _parts,
     aten.unsqueeze.default: _reshape,
     aten.upsample_bilinear2d.default: _resize,
     aten.upsample_bilinear2d.vec: _resize,

@@ -12,7 +12,6 @@ import warnings
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, redirect_stderr
 from pathlib import Path
-from typing import Any
 
 import torch
 from torch import Tensor, nn
@@ -20,6 +19,7 @@ from torch.export import ExportedProgram
 from torch.export.graph_signature import TensorArgument
 
 from pillion.errors import PillionError
+from pillion.quantize.given import as_inputs
 
 CHATTY = ("torch.export", "torch.utils._pytree", "torch._subclasses.fake_tensor", "torch.fx", "torchao")
 """Loggers whose messages are for others, or come as an exception too."""
@@ -110,27 +110,3 @@ def check_outputs(exported: ExportedProgram) -> None:
                 here=f"{getattr(spec.arg, 'value', None)!r}, {index + 1} of {len(results)} results",
                 help="return the tensors alone",
             )
-
-
-def as_inputs(inputs: Any, place: str) -> tuple[Tensor, ...]:
-    inputs = (inputs,) if isinstance(inputs, Tensor) else inputs
-    if not isinstance(inputs, (tuple, list)) or not inputs or not all(isinstance(x, Tensor) for x in inputs):
-        raise PillionError(
-            "example inputs are not tensors",
-            rule="a tensor, or a tuple of tensors, one for each argument of forward",
-            here=f"{place} gives {type(inputs).__name__}",
-            help="(torch.randn(1, 3, 32, 32),)",
-        )
-    for index, tensor in enumerate(inputs):
-        _check_input(tensor, index)
-    return tuple(inputs)
-
-
-def _check_input(tensor: Tensor, index: int) -> None:
-    if not tensor.numel() or (tensor.is_floating_point() and tensor.dtype != torch.float32):
-        raise PillionError(
-            f"example input {index} cannot be an input of a program",
-            rule="float32, with at least one element",
-            here=f"{str(tensor.dtype).removeprefix('torch.')}{list(tensor.shape)}",
-            help="give inputs of the size that the device will see; .float() makes them, and the model, float32",
-        )

@@ -83,9 +83,10 @@ def _seen_elsewhere(changed: Node, node: Node) -> bool:
 def _is_view(node: Node, base: Node) -> bool:
     if node.op != "call_function" or not node.args or node.args[0] is not base:
         return False
-    if node.target is getitem or node.target in (*SAME_VALUES, *CASTS, *DROPOUTS):
+    if node.target in (*SAME_VALUES, *CASTS, *DROPOUTS):
         return True
-    returns = getattr(getattr(node.target, "_schema", None), "returns", ())
+    maker = base if node.target is getitem else node
+    returns = getattr(getattr(maker.target, "_schema", None), "returns", ())
     return any(r.alias_info is not None for r in returns)
 
 

@@ -20,6 +20,7 @@ def normalize(module: GraphModule, *, training: bool = False) -> GraphModule:
     make_functional(module)
     drop_expansions(module)
     decompose(module)
+    make_functional(module)
     canonicalize(module)
     remove_identities(module, training=training)
     fold_constants(module, training=training)

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence, Sized
+from typing import Any
 
 import torch
 from torch import Tensor, nn
@@ -16,6 +17,7 @@ from pillion.ir.wishes import Wishes
 from pillion.quantize.annotate import FloatOp, PillionQuantizer
 from pillion.quantize.bias import make_room_for_biases
 from pillion.quantize.export import export, quiet
+from pillion.quantize.given import Batches, as_batches, as_inputs, as_sample
 from pillion.quantize.graph import source_line
 from pillion.quantize.normalize import normalize
 from pillion.quantize.program import QuantizedProgram, complete_values
@@ -29,8 +31,8 @@ ONE_EXAMPLE = "calibrated with the example input only: give calibration data for
 
 def ptq(
     model: nn.Module | ExportedProgram,
-    example_inputs: Inputs,
-    calibrate: Iterable[Inputs | Tensor] | None = None,
+    example_inputs: Any,
+    calibrate: Batches | None = None,
     progress: Progress | None = None,
     wishes: Wishes | None = None,
     refuse: Callable[[Sequence[FloatOp]], None] | None = None,
@@ -38,13 +40,14 @@ def ptq(
     """Quantizes a trained model to int8. Without calibration data the example inputs stand in, with a warning.
 
     `refuse` hears what would stay in float before any calibration, which may take long."""
-    exported = model if isinstance(model, ExportedProgram) else export(model, tuple(example_inputs))
+    inputs = as_inputs(example_inputs, "example_inputs")
+    exported = model if isinstance(model, ExportedProgram) else export(model, inputs)
     module = normalize(exported.module(check_guards=False))
     quantizer = PillionQuantizer(wishes=wishes or Wishes())
     prepared = prepare(module, quantizer)
     if refuse is not None:
         refuse(quantizer.float_ops)
-    observe(prepared, [tuple(example_inputs)] if calibrate is None else calibrate, progress)
+    observe(prepared, [inputs] if calibrate is None else calibrate, progress, inputs)
     check_ranges(prepared, "calibration")
     make_room_for_biases(prepared)
     notes = (ONE_EXAMPLE,) if calibrate is None else ()
@@ -56,13 +59,16 @@ def prepare(module: GraphModule, quantizer: PillionQuantizer) -> GraphModule:
         return prepare_pt2e(module, quantizer)
 
 
-def observe(prepared: nn.Module, batches: Iterable[Inputs | Tensor], progress: Progress | None) -> None:
-    """Runs the batches through the observers."""
-    total = len(batches) if isinstance(batches, Sized) else None
+def observe(
+    prepared: nn.Module, batches: Batches, progress: Progress | None, examples: Sequence[Tensor]
+) -> None:
+    """Runs the batches through the observers. Each is like the examples."""
+    samples = as_batches(batches, examples)
+    total = _count(samples)
     done = 0
     with torch.no_grad():
-        for done, batch in enumerate(batches, start=1):
-            _observe_one(prepared, (batch,) if isinstance(batch, Tensor) else tuple(batch), done)
+        for done, batch in enumerate(samples, start=1):
+            _observe_one(prepared, as_sample(batch, done, examples), done)
             if progress is not None:
                 progress(done, total)
     if not done:
@@ -72,6 +78,14 @@ def observe(prepared: nn.Module, batches: Iterable[Inputs | Tensor], progress: P
             here="the iterable was empty",
             help="give inputs like those that the model will see, or leave `calibrate` out",
         )
+
+
+def _count(samples: Iterable[Any]) -> int | None:
+    """How many there are; a DataLoader of a stream has a `len` that raises."""
+    try:
+        return len(samples) if isinstance(samples, Sized) else None
+    except TypeError:
+        return None
 
 
 def _observe_one(prepared: nn.Module, batch: tuple[Tensor, ...], number: int) -> None:

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import copy
 import warnings
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import torch
@@ -23,8 +23,9 @@ from pillion.ir.wishes import Wishes
 from pillion.quantize.annotate import FloatOp, PillionQuantizer
 from pillion.quantize.batches import check_fit, fix_shapes, trainable_graph
 from pillion.quantize.bias import make_room_for_biases
-from pillion.quantize.export import as_inputs, quiet
+from pillion.quantize.export import quiet
 from pillion.quantize.functional import DROPOUTS
+from pillion.quantize.given import Batches, as_inputs, as_model
 from pillion.quantize.graph import calls, constant_of, replace
 from pillion.quantize.norm_training import put_norms_away, simulate_folding
 from pillion.quantize.program import QuantizedProgram
@@ -114,8 +115,16 @@ def _is_switched(node: Node) -> bool:
     return len(node.args) > TRAINING_ARGUMENT[node.target]
 
 
-def prepare_qat(model: nn.Module, example_inputs: Inputs, wishes: Wishes | None = None) -> QatModule:
+def prepare_qat(model: nn.Module, example_inputs: Any, wishes: Wishes | None = None) -> QatModule:
     """A copy of a model that can be trained; the example inputs show the shapes, their first axis is the batch."""
+    model = as_model(model, "prepare_qat")
+    if isinstance(model, QatModule):
+        raise PillionError(
+            "the module is prepared for training already",
+            rule="prepare_qat takes the float model",
+            here=f"what prepare_qat made of `{model.name}`, {int(model.batches_seen)} batches of training",
+            help="train this module on, or prepare the model that it was made from",
+        )
     inputs = as_inputs(example_inputs, "example_inputs")
     model = copy.deepcopy(model)
     graph, any_batch = trainable_graph(model, inputs)
@@ -155,8 +164,8 @@ def _warn(float_ops: Sequence[FloatOp], any_batch: bool, inputs: Sequence[Tensor
 
 def finish_training(
     trained: QatModule,
-    example_inputs: Inputs,
-    calibrate: Iterable[Inputs | Tensor] | None = None,
+    example_inputs: Any,
+    calibrate: Batches | None = None,
     progress: Progress | None = None,
     wishes: Wishes | None = None,
 ) -> QuantizedProgram:
@@ -197,14 +206,12 @@ def _check_use(trained: QatModule, calibrate: object, wishes: Wishes) -> None:
         )
 
 
-def _calibrate(
-    module: QatModule, inputs: Inputs, batches: Iterable[Inputs | Tensor] | None, progress: Progress | None
-) -> None:
+def _calibrate(module: QatModule, inputs: Inputs, batches: Batches | None, progress: Progress | None) -> None:
     """With the data given; otherwise with the example inputs, if eval mode has not collected ranges before."""
     if batches is not None:
-        observe(module, batches, progress)
+        observe(module, batches, progress, inputs)
     elif any(bool(torch.isinf(observer.min_val)) for observer in module.ranges()):
-        observe(module, [inputs], None)
+        observe(module, [inputs], None, inputs)
 
 
 def _remove_dropouts(module: GraphModule) -> None:

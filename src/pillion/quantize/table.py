@@ -171,7 +171,9 @@ RULES: Mapping[Any, Rule] = {
 REASONS: Mapping[Any, str] = {
     aten.adaptive_avg_pool2d.default: "its windows differ in size: the output size does not divide the input size",
     aten.embedding.default: "no op looks rows up in a table",
+    aten.gru.input: "a loop over time; compile one step of it, nn.GRUCell, with the state as input and output",
     aten.index_select.default: "no op looks rows up in a table",
+    aten.lstm.input: "a loop over time; compile one step of it, nn.LSTMCell, with the state as input and output",
     aten.native_batch_norm.default: "it has no running statistics and normalizes by those of the batch",
     aten.scaled_dot_product_attention.default: "its mask stands for minus infinity, which has no int8 form",
     aten.log_softmax.int: "no int8 form; return the logits, their order is the same",
