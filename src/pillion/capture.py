@@ -22,7 +22,8 @@ from torch.export import ExportedProgram
 from pillion import zoo
 from pillion.errors import PillionError
 from pillion.files import MODEL_FILES
-from pillion.quantize.export import as_inputs, check_static, export, quiet
+from pillion.quantize.export import check_static, export, quiet
+from pillion.quantize.given import as_inputs
 
 InputSize = int | tuple[int, int] | None
 
@@ -166,11 +167,12 @@ def _from_file(file: UserFile, factory: str, input_size: InputSize) -> tuple[nn.
     if make is None:
         raise _no_factory(path, factory, file.module)
     made = _run(make, f"{path}:{factory}") if callable(make) and not isinstance(make, nn.Module) else make
-    inputs = None
+    inputs, giver = None, factory
     if isinstance(made, tuple) and len(made) == 2 and isinstance(made[0], nn.Module):
         made, inputs = made
     elif hasattr(file.module, "example_inputs"):
-        inputs = _run(file.module.example_inputs, f"{path}:example_inputs")
+        giver = "example_inputs"
+        inputs = _run(file.module.example_inputs, f"{path}:{giver}")
     if not isinstance(made, nn.Module):
         raise PillionError(
             f"{factory} of {path} gives no module",
@@ -185,7 +187,7 @@ def _from_file(file: UserFile, factory: str, input_size: InputSize) -> tuple[nn.
             here=f"{path.name}:{factory}",
             help=EXAMPLE_INPUTS_HELP.format(factory=factory),
         )
-    return made, as_inputs(inputs, f"{path.name}:example_inputs")
+    return made, as_inputs(inputs, f"{path.name}:{giver}")
 
 
 def _no_factory(path: Path, factory: str, file: ModuleType) -> PillionError:

@@ -14,12 +14,14 @@ Whatever a stage cannot do it refuses with the rule, the value and the way out; 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from typing import TYPE_CHECKING, Literal
+from pathlib import Path
+from typing import TYPE_CHECKING, Literal, Union
 
 from pillion import passes
 from pillion.boards.board import Optimize
 from pillion.errors import PillionError
 from pillion.ir.graph import Graph, identifier
+from pillion.ir.types import Array
 from pillion.passes.int8_io import int8_io
 from pillion.passes.integer import float_ops
 from pillion.place import Wishes as PlacementWishes
@@ -37,7 +39,9 @@ IoDtype = Literal["float32", "int8"]
 IoLayout = Literal["nchw", "nhwc"]
 """How images do."""
 
-Inputs = Sequence["torch.Tensor"]
+Input = Union["torch.Tensor", Array]
+Inputs = Input | Sequence[Input]
+"""A tensor for each argument of `forward`; one alone needs no tuple."""
 Watch = Callable[[str, Graph], None]
 Progress = Callable[[int, int | None], None]
 
@@ -47,7 +51,7 @@ def compile(
     example_inputs: Inputs,
     *,
     target: str,
-    calibrate: Iterable[Inputs] | None = None,
+    calibrate: Iterable[Inputs] | str | Path | None = None,
     name: str | None = None,
     io_dtype: IoDtype = "float32",
     io_layout: IoLayout = "nchw",
@@ -56,15 +60,18 @@ def compile(
     optimize: Optimize = "speed",
     watch: Watch | None = None,
 ) -> Program:
-    """Compiles a model for a target. Without `calibrate`, the example inputs alone decide the ranges.
+    """Compiles a model for a target. Without `calibrate`, the example inputs alone decide the ranges; it may be samples, or the
+    path of a folder or file with samples.
 
     `placement` keeps ops on the CPU or demands the NPU for all; `optimize` chooses between fast and small code; `progress`
     hears of every calibration sample; `watch` sees the graph after each pass."""
     from pillion.importers.torch_export import import_program
     from pillion.quantize import QatModule, finish_training, ptq
+    from pillion.quantize.given import as_inputs, as_model
 
     chip = find_target(target)
-    inputs, wishes = tuple(example_inputs), chip.quantization
+    model, inputs = as_model(model), as_inputs(example_inputs, "example_inputs")
+    wishes = chip.quantization
     name = name or (model.name if isinstance(model, QatModule) else type(model).__name__.lower())
 
     def refuse(ops: Sequence[FloatOp]) -> None:

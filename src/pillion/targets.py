@@ -76,7 +76,7 @@ _ALIASES = {alias: target.name for target in TARGETS.values() for alias in targe
 
 def find_target(name: str) -> Target:
     """The target of this name; `+int8` may be left out."""
-    wanted = name.lower()
+    wanted = str(name).lower()
     for candidate in (wanted, wanted + NUMBER_FORMAT, wanted.removesuffix(NUMBER_FORMAT)):
         candidate = _ALIASES.get(candidate, candidate)
         if candidate in TARGETS:

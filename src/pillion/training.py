@@ -8,7 +8,6 @@ program = pillion.compile(model, example_inputs, target="imxrt700")
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from pillion.targets import find_target
@@ -16,10 +15,11 @@ from pillion.targets import find_target
 if TYPE_CHECKING:
     import torch
 
+    from pillion.compiler import Inputs
     from pillion.quantize.qat import QatModule
 
 
-def prepare_qat(model: torch.nn.Module, example_inputs: Sequence[torch.Tensor], target: str) -> QatModule:
+def prepare_qat(model: torch.nn.Module, example_inputs: Inputs, target: str) -> QatModule:
     """A copy of a model for training: every tensor that the target holds in int8 is rounded on the way forward.
 
     The first axis of the example inputs is the batch, of any size unless the model's `forward` depends on it."""

@@ -1,0 +1,156 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What Python programs hand to `compile` and `prepare_qat`: taken in every evident form, and otherwise refused in four parts."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from torch import Tensor, nn
+from torch.utils.data import DataLoader, IterableDataset, TensorDataset
+
+import pillion
+from pillion.errors import PillionError
+
+pytestmark = pytest.mark.torch
+
+
+class Net(nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        torch.manual_seed(0)
+        self.conv = nn.Conv2d(3, 4, 3)
+
+    def forward(self, x: Tensor) -> Tensor:
+        return self.conv(x).relu()
+
+
+class Sum(nn.Module):
+    def forward(self, x: Tensor, y: Tensor) -> Tensor:
+        return x + y
+
+
+class Stream(IterableDataset[Tensor]):
+    """A dataset without a length."""
+
+    def __iter__(self) -> Any:
+        return iter(SAMPLES.unbind(0))
+
+
+X = torch.linspace(-1, 1, 1 * 3 * 8 * 8).reshape(1, 3, 8, 8)
+SAMPLES = torch.linspace(-3, 2, 4 * 3 * 8 * 8).reshape(4, 3, 8, 8)
+
+
+def compiled(model: Any = None, inputs: Any = (X,), **options: Any) -> pillion.Program:
+    return pillion.compile(
+        Net() if model is None else model, inputs, **{"target": "cortex-m33", "name": "net", **options}
+    )
+
+
+@pytest.mark.parametrize(
+    "inputs", [X, X.numpy(), (X.numpy(),), [X]], ids=["tensor", "array", "arrays", "list"]
+)
+def test_example_inputs_are_taken_as(inputs: Any) -> None:
+    assert compiled(inputs=inputs).text() == compiled().text()
+
+
+SAME_SAMPLES: dict[str, Any] = {
+    "tensors": list(SAMPLES.split(1)),
+    "arrays": [(x.numpy(),) for x in SAMPLES.split(1)],
+    "arrays of doubles": [x.double().numpy() for x in SAMPLES.split(1)],
+    "samples without a batch axis": SAMPLES,
+    "lists": [[x] for x in SAMPLES.split(1)],
+    "a loader": DataLoader(TensorDataset(SAMPLES)),
+    "a loader of a stream": DataLoader(Stream()),
+    "a generator without labels": ((x,) for x, *_ in DataLoader(TensorDataset(SAMPLES, torch.arange(4)))),
+}
+
+
+@pytest.mark.parametrize("given", SAME_SAMPLES)
+def test_calibration_data_are_taken_as(given: str) -> None:
+    wanted = compiled(calibrate=[(x,) for x in SAMPLES.split(1)])
+    assert compiled(calibrate=SAME_SAMPLES[given]).text() == wanted.text()
+
+
+def test_calibration_data_are_taken_from_a_path(tmp_path: Path) -> None:
+    np.save(tmp_path / "x.npy", SAMPLES.numpy())
+    wanted = compiled(calibrate=[(x,) for x in SAMPLES.split(1)])
+    for path in (tmp_path, str(tmp_path / "x.npy")):
+        assert compiled(calibrate=path).text() == wanted.text()
+
+
+@pytest.mark.filterwarnings("ignore")
+def test_what_torch_compile_gave_is_its_module() -> None:
+    given = torch.compile(Net())
+    assert compiled(given).text() == compiled().text()
+    assert pillion.prepare_qat(given, X, target="cortex-m33").name == "net"  # type: ignore[arg-type]  # it is a Module
+
+
+def a_function(x: Tensor) -> Tensor:
+    return x.relu()
+
+
+MODELS: dict[str, tuple[Any, str]] = {
+    "class": (Net, "compile(Net(), …)"),
+    "function": (a_function, "the function a_function"),
+    "path": ("net.pt2", "torch.export.load"),
+    "nothing": (None, "None"),
+    "state dict": (Net().state_dict(), "OrderedDict"),
+}
+
+
+@pytest.mark.parametrize("name", MODELS)
+def test_what_is_no_model_is_refused(name: str) -> None:
+    model, words = MODELS[name]
+    with pytest.raises(PillionError, match="compile takes a module") as error:
+        pillion.compile(model, (X,), target="cortex-m33")
+    assert words in str(error.value)
+    with pytest.raises(PillionError, match="prepare_qat takes a module"):
+        pillion.prepare_qat(model, (X,), target="cortex-m33")
+
+
+def test_what_is_prepared_is_not_prepared_again() -> None:
+    prepared = pillion.prepare_qat(Net(), X, target="cortex-m33")
+    with pytest.raises(PillionError, match="prepared for training already"):
+        pillion.prepare_qat(prepared, X, target="cortex-m33")
+    exported = torch.export.export(Net(), (X,))
+    with pytest.raises(PillionError, match="its parameters are constants"):
+        pillion.prepare_qat(exported, X, target="cortex-m33")  # type: ignore[arg-type]  # on purpose
+
+
+WRONG: dict[str, tuple[Callable[[], object], str]] = {
+    "no inputs": (lambda: compiled(inputs=None), "None from example_inputs"),
+    "dict of inputs": (lambda: compiled(inputs={"x": X}), r"tuple\(inputs.values\(\)\)"),
+    "inputs of text": (lambda: compiled(inputs=("x",)), "a str"),
+    "empty inputs": (lambda: compiled(inputs=()), "nothing from"),
+    "array of objects": (lambda: compiled(inputs=np.array([None])), "not tensors"),
+    "array of doubles": (lambda: compiled(inputs=np.zeros((1, 3, 8, 8))), "float64"),
+    "no target": (lambda: compiled(target=None), "no target `None`"),
+    "missing path": (lambda: compiled(calibrate="samples/"), "no calibration data at samples"),
+    "number for samples": (lambda: compiled(calibrate=3), "an iterable of samples"),
+    "dict of samples": (lambda: compiled(calibrate={"x": X}), "an iterable of samples"),
+    "function for samples": (lambda: compiled(calibrate=lambda: [X]), r"calibrate=samples\(\)"),
+    "sample of nothing": (lambda: compiled(calibrate=[None]), "sample 1 .* None"),
+    "sample of parts of nothing": (lambda: compiled(calibrate=[(X,), (None,)]), "sample 2 .*None"),
+    "sample that is a dict": (lambda: compiled(calibrate=[{"x": X}]), r"tuple\(sample.values\(\)\)"),
+    "labels": (
+        lambda: compiled(calibrate=DataLoader(TensorDataset(SAMPLES, torch.arange(4)))),
+        r"no labels.*float32\[1, 3, 8, 8\], int64\[1\].*calibrate=\(\(x,\) for x, \*_ in loader\)",
+    ),
+    "labels beside two inputs": (
+        lambda: compiled(Sum(), (X, X), calibrate=[(X, X, 3)]),
+        r"calibrate=\(\(x0, x1\) for x0, x1, \*_ in loader\)",
+    ),
+    "one input of two": (lambda: compiled(Sum(), (X, X), calibrate=[X]), "all inputs of the model"),
+}
+
+
+@pytest.mark.parametrize("name", WRONG)
+def test_what_is_wrong_is_refused(name: str) -> None:
+    call, words = WRONG[name]
+    with pytest.raises(PillionError, match=f"(?s){words}"):
+        call()
