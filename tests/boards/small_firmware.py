@@ -29,8 +29,7 @@ _MODEL_H = """
 #ifndef MODEL_H
 #define MODEL_H
 #include "pillion/model.h"
-#define PILLION_ARENA_BYTES 48
-#define PILLION_MODEL pillion_model_tiny
+#define TINY_ARENA_BYTES 48
 extern const pillion_model pillion_model_tiny;
 #endif
 """
@@ -53,7 +52,7 @@ static void run(void *arena, void (*after_op)(uint32_t op)) {
 }
 
 const pillion_model pillion_model_tiny = {
-    "tiny", PILLION_ARENA_BYTES, 1, 2, %(count)d, inputs, outputs, op_names, run,
+    "tiny", TINY_ARENA_BYTES, 1, 2, %(count)d, inputs, outputs, op_names, run,
 };
 """
 
@@ -87,7 +86,7 @@ def write(folder: Path, ops: Mapping[str, str]) -> Path:
     shutil.copytree(_HERE / "kernels", folder / "kernels", ignore=shutil.ignore_patterns("*.h"))
     shutil.copytree(_KERNELS, folder / "kernels" / "include" / "pillion")
     shutil.copy(_HERE / "kernels" / "test_kernels.h", folder / "kernels" / "include" / "pillion")
-    for name, text in firmware_files().items():
+    for name, text in firmware_files("tiny").items():
         (folder / name).write_text(text, "utf-8")
     (folder / "model.h").write_text(_MODEL_H, "utf-8")
     (folder / "model.c").write_text(_model_c(ops), "utf-8")

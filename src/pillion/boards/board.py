@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from difflib import get_close_matches
 from functools import cached_property
@@ -82,8 +82,49 @@ def find_board(name: str) -> Board:
     )
 
 
-def firmware_files() -> Mapping[str, str]:
-    """Name and text of each file that lies beside the model in every firmware folder."""
+def another_core(what: str, core: str, board: Board, *, rule: str, here: str, help: str) -> PillionError:
+    """The error of a program that was compiled for a core whose programs the board does not run."""
+    return PillionError(
+        f"{what} was compiled for {core}, and {board.name} has a {board.core}",
+        rule=rule,
+        here=here,
+        help=help,
+    )
+
+
+_PLACE = re.compile(r"@(\w+)@")
+"""Where a fact goes in the text of a file."""
+
+
+def firmware_files(
+    model: str = "model", boards: Iterable[str] = tuple(BOARDS), optimize: Optimize = "speed"
+) -> Mapping[str, str]:
+    """Name and text of each file that lies beside a model in its firmware folder. `boards` are those that can run it."""
     folder = resources.files("pillion.boards") / "data"
     files = (file for file in folder.iterdir() if file.is_file())
-    return {file.name: file.read_text("utf-8") for file in sorted(files, key=lambda file: file.name)}
+    texts = {file.name: file.read_text("utf-8") for file in sorted(files, key=lambda file: file.name)}
+    facts = _facts(model, [find_board(name) for name in boards], optimize)
+    return {name: _PLACE.sub(lambda found: facts[found[1]], text) for name, text in texts.items()}
+
+
+def _facts(model: str, boards: list[Board], optimize: Optimize) -> Mapping[str, str]:
+    """What the files are told, by the name that stands in them."""
+    return {
+        "model": model,
+        "MODEL": model.upper(),
+        "optimize": " ".join(OPTIMIZE_FLAGS[optimize]),
+        "boards": " ".join(board.name for board in boards),
+        "other_boards": " ".join(board.name for board in _ALL if board not in boards),
+        "make_cores": "\n".join(
+            f"{name}_{board.name} := {value}" for board in boards for name, value in _core(board).items()
+        ),
+        "cmake_cores": "\n".join(
+            f"  set({name.lower()}_{board.name} {value})"
+            for board in boards
+            for name, value in _core(board).items()
+        ),
+    }
+
+
+def _core(board: Board) -> Mapping[str, str]:
+    return {"CPU": " ".join(board.cflags), "TICK": f"{board.tick_ns:g}"}

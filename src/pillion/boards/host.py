@@ -135,12 +135,12 @@ def build(firmware: Path, *, native: bool = False) -> Path:
 
 def _descriptor(firmware: Path) -> str:
     found = re.search(
-        r"^#define PILLION_MODEL (\w+)", (firmware / "model.h").read_text("utf-8"), re.MULTILINE
+        r"^extern const pillion_model (\w+);", (firmware / "model.h").read_text("utf-8"), re.MULTILINE
     )
     if found is None:
         raise PillionError(
             "the model's name is not known",
-            rule="model.h says: #define PILLION_MODEL pillion_model_NAME",
+            rule="model.h says: extern const pillion_model pillion_model_NAME;",
             here=str(firmware / "model.h"),
             help="write the firmware folder again with: pillion compile",
         )

@@ -26,6 +26,10 @@ class Core:
     cflags: tuple[str, ...]
     board: str | None = None
 
+    def runs(self, isa: Isa) -> bool:
+        """Whether it runs kernels that are written for an instruction set: portable ones always, others if it is its own."""
+        return isa in (Isa.PORTABLE, self.isa)
+
 
 def _core(short: str, isa: Isa, board: str | None = None) -> Core:
     name = f"cortex-{short}"

@@ -4,7 +4,7 @@
  *
  *     main [profile]        profile: also the ticks that each op of the first sample takes */
 #include "board.h"
-#include "model.h"
+#include "harness.h"
 #include "semihosting.h"
 
 #include <stdbool.h>

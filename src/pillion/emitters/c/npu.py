@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""NPU segments in C: the model calls `pillion_npu_segment_<n>`. On the chip NXP's driver stands behind that name; in the
+"""NPU segments in C: the model calls `<model>_npu_segment_<n>`. On the chip NXP's driver stands behind that name; in the
 emulator and on this computer it is the reference execution, a generated program of its own in the NPU's arithmetic."""
 
 from __future__ import annotations
@@ -38,7 +38,8 @@ def npu_files(program: CProgram) -> tuple[dict[str, str], list[CProgram]]:
         stem = f"npu_segment_{number}"
         files[f"{stem}_weights.h"] = text.weights_h(reference)
         files[f"{stem}_weights.c"] = text.weights_c(reference).replace('"weights.h"', f'"{stem}_weights.h"')
-        files[f"{stem}_reference.c"] = _reference(reference, number, stem)
+        function = text.segment_function(program, number)
+        files[f"{stem}_reference.c"] = _reference(reference, number, stem, function)
     if inner:
         files["npu.h"] = _header(program)
     return files, inner
@@ -51,7 +52,7 @@ def _header(program: CProgram) -> str:
         reads = "\n".join(f" *   inputs[{i}]   {text.describe(v)}" for i, v in enumerate(op.activations))
         writes = "\n".join(f" *   outputs[{i}]  {text.describe(v)}" for i, v in enumerate(op.results))
         declarations.append(
-            f"/* Segment {number}:\n{reads}\n{writes} */\nvoid pillion_npu_segment_{number}(const void *const *inputs, void *const *outputs);\n"
+            f"/* Segment {number}:\n{reads}\n{writes} */\nvoid {text.segment_function(program, number)}(const void *const *inputs, void *const *outputs);\n"
         )
     guard = f"PILLION_{program.graph.name.upper()}_NPU_H"
     intro = dedent("""\
@@ -63,7 +64,7 @@ def _header(program: CProgram) -> str:
     return f"{intro}#ifndef {guard}\n#define {guard}\n\n" + "\n".join(declarations) + "\n#endif\n"
 
 
-def _reference(program: CProgram, number: int, stem: str) -> str:
+def _reference(program: CProgram, number: int, stem: str, function: str) -> str:
     headers = "".join(f'#include "pillion/{h}"\n' for h in text.headers(program))
     inputs = "".join(
         f"    memcpy(arena + {program.memory.offsets[v]}, inputs[{i}], {v.type.size_bytes});\n"
@@ -80,6 +81,6 @@ def _reference(program: CProgram, number: int, stem: str) -> str:
         f'__attribute__((aligned(16), section(".pillion_npu_stand_in"))) static uint8_t arena[{program.memory.arena_bytes}];\n\n'
         + text.params(program)
         + text.run_function(program, f"static void run_{number}(uint8_t *base)", after_op=False)
-        + f"\nvoid pillion_npu_segment_{number}(const void *const *inputs, void *const *outputs) {{\n"
+        + f"\nvoid {function}(const void *const *inputs, void *const *outputs) {{\n"
         + f"{inputs}    run_{number}(arena);\n{outputs}}}\n"
     )

@@ -9,8 +9,8 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from pillion.boards.board import firmware_files
-from pillion.devices.cortex_m import Isa
+from pillion.boards.board import BOARDS, Board, firmware_files
+from pillion.devices.cortex_m import CORES, Isa
 from pillion.emitters.c import text
 from pillion.emitters.c.npu import inner_program, npu_files, segment_steps
 from pillion.emitters.c.program import CProgram, lower
@@ -38,14 +38,26 @@ def kernel_folder() -> Path:
 
 def project_files(program: CProgram, target: str) -> dict[str, str]:
     """Path → text of every file of the project."""
-    files = {**_program_files(program), **firmware_files()}
-    if program.optimize == "size":
-        files["Makefile"] = files["Makefile"].replace("OPTIMIZE ?= -O2", "OPTIMIZE ?= -Os")
-    if program.isa is not Isa.PORTABLE:
+    isa = instruction_set(program)
+    boards = [board.name for board in boards_for(isa)]
+    files = {**_program_files(program), **firmware_files(program.graph.name, boards, program.optimize)}
+    if isa is not Isa.PORTABLE:
         portable = _program_files(lower(program.graph))
         files.update({f"{HOST_FOLDER}/{path}": content for path, content in portable.items()})
+        files["model.h"] = text.or_else(files["model.h"], f"{HOST_FOLDER}/model.h")
     files["manifest.json"] = json.dumps(manifest(program, target, sorted(files)), indent=2) + "\n"
     return files
+
+
+def instruction_set(program: CProgram) -> Isa:
+    """What the kernels in use need."""
+    folders = {routine.source.split("/")[0] for routine in program.routines}
+    return next((isa for isa in (Isa.MVE, Isa.DSP) if isa.value in folders), Isa.PORTABLE)
+
+
+def boards_for(isa: Isa) -> list[Board]:
+    """The boards whose cores run such kernels."""
+    return [board for board in BOARDS.values() if CORES[board.core].runs(isa)]
 
 
 def _program_files(program: CProgram) -> dict[str, str]:
@@ -95,6 +107,7 @@ def manifest(program: CProgram, target: str, files: list[str]) -> dict[str, Any]
         "target": target,
         "arithmetic": program.graph.arithmetic.value,
         "optimize": program.optimize,
+        "kernels": instruction_set(program).value,
         "inputs": [_buffer(program, value) for value in program.graph.inputs],
         "outputs": [_buffer(program, value) for value in program.graph.outputs],
         "memory": {

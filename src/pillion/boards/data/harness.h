@@ -1,0 +1,11 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * Which model main.c runs. */
+#ifndef PILLION_HARNESS_H
+#define PILLION_HARNESS_H
+
+#include "model.h"
+
+#define PILLION_MODEL pillion_model_@model@
+#define PILLION_ARENA_BYTES @MODEL@_ARENA_BYTES
+
+#endif
