@@ -12,12 +12,14 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from pillion.devices.cortex_m import Isa
 from pillion.emitters.c.project import HOST_FOLDER, read_manifest
 from pillion.errors import PillionError
 from pillion.files import put
 from pillion.ir.types import Array
 
 if TYPE_CHECKING:
+    from pillion.boards.board import Board
     from pillion.boards.elf import ElfSizes
     from pillion.boards.qemu import QemuResult
 
@@ -127,6 +129,7 @@ def _run_board(
     from pillion.boards.elf import read_elf
 
     board = dataclasses.replace(find_board(on), optimize=manifest.get("optimize", "speed"))
+    _check_board(manifest, board)
     sample = b"".join(np.ascontiguousarray(x).tobytes() for x in inputs)
     result = qemu.run(folder, board, sample, profile=profile, timeout=timeout)
     sizes = [int(o["bytes"]) for o in manifest["outputs"]]
@@ -136,6 +139,26 @@ def _run_board(
     )
     return RunResult(
         outputs, _profile(manifest, result, read_elf(qemu.build(folder, board))) if profile else None
+    )
+
+
+def _check_board(manifest: Mapping[str, Any], board: Board) -> None:
+    """Raises where the board's core cannot run the project's kernels."""
+    from pillion.boards.board import another_core
+    from pillion.emitters.c.project import boards_for
+
+    isa = Isa(manifest.get("kernels", Isa.PORTABLE.value))
+    fitting = [one.name for one in boards_for(isa)]
+    if board.name in fitting:
+        return
+    instructions = {Isa.MVE: "Helium", Isa.DSP: "DSP without Helium"}.get(isa, isa.value)
+    raise another_core(
+        f"`{manifest['model']}`",
+        manifest["target"],
+        board,
+        rule=f"its kernels are written for cores with {instructions}",
+        here=f"on {board.name}",
+        help=f"run it on {' or '.join(fitting)}, or compile it for {board.core}",
     )
 
 

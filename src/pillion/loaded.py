@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from pillion.boards.board import BOARDS, Board, find_board
+from pillion.boards.board import BOARDS, Board, another_core, find_board
 from pillion.errors import PillionError
 from pillion.executors import (
     EXECUTORCH,
@@ -86,16 +86,18 @@ def load(path: Path, on: str = HOST) -> Loaded:
     if on not in (REFERENCE, HOST, EXECUTORCH):
         board = find_board(on)
         if file.core is not None and board.core != file.core:
-            raise another_core(path, file.core, board)
+            raise _for_another_core(path, file.core, board)
         core = board.core
     return Loaded(file, Program(file.graph, find_target(core)))
 
 
-def another_core(path: Path, core: str, board: Board) -> PillionError:
-    """The error of a program that was compiled for another core than a board has."""
+def _for_another_core(path: Path, core: str, board: Board) -> PillionError:
+    """The error of a file that was compiled for another core than a board has."""
     fitting = [name for name, one in BOARDS.items() if one.core == core]
-    return PillionError(
-        f"{path} was compiled for {core}, and {board.name} has a {board.core}",
+    return another_core(
+        str(path),
+        core,
+        board,
         rule="a program runs on a board with its core",
         here=f"--on {board.name}",
         help=f"--on {fitting[0]}" if fitting else f"pillion compile -m {path} -t {board.core} -o FOLDER",

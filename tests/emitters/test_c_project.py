@@ -15,6 +15,8 @@ from pillion.boards.board import BOARDS
 from pillion.boards.elf import read_elf
 from pillion.boards.qemu import build
 from pillion.emitters.c.project import boards_for, instruction_set
+from pillion.errors import PillionError
+from pillion.executors import run_project
 from pillion.program import Program
 from pillion.targets import find_target
 from planted import net, program, with_segment
@@ -99,6 +101,29 @@ def test_make_builds_for_all_of_its_boards(target: str, tmp_path: Path) -> None:
         shell("make", f"run-{board.name}", folder=folder)
         assert (folder / "output.bin").read_bytes() == output
         (folder / "output.bin").unlink()
+
+
+def test_a_board_that_lacks_the_instructions_is_refused(tmp_path: Path) -> None:
+    made = for_target("cortex-m33")
+    inputs = samples_of(made.graph, 1)[0]
+    with pytest.raises(PillionError) as error:
+        made.run(*inputs, on="mps3-an547")
+    assert error.value.what == "`net` was compiled for cortex-m33+int8, and mps3-an547 has a cortex-m55"
+    assert "DSP" in error.value.rule
+    assert "mps2-an505" in error.value.help
+    with pytest.raises(PillionError, match="and mps2-an385 has a cortex-m3"):
+        run_project(made.firmware(tmp_path / "fw"), inputs, "mps2-an385")
+
+
+def test_a_manifest_without_the_kernels_refuses_no_board(tmp_path: Path) -> None:
+    """Earlier ones lack them; the linker decides."""
+    made = for_target("cortex-m33")
+    manifest = made.firmware(tmp_path / "fw") / "manifest.json"
+    facts = json.loads(manifest.read_text())
+    assert facts.pop("kernels") == "dsp"
+    manifest.write_text(json.dumps(facts))
+    with pytest.raises(PillionError, match="linking"):
+        run_project(manifest.parent, samples_of(made.graph, 1)[0], "mps2-an385")
 
 
 def test_size_is_compiled_for_size_by_make_and_cmake(tmp_path: Path) -> None:
