@@ -3,7 +3,6 @@
 
 from __future__ import annotations
 
-import difflib
 import io
 import logging
 import re
@@ -15,11 +14,12 @@ from typing import Any, get_args
 import numpy as np
 
 from pillion.boards.board import Optimize
+from pillion.choices import one_of
 from pillion.compiler import IoDtype, IoLayout
 from pillion.emitters.c.project import is_project
 from pillion.emitters.pte import Runtime
 from pillion.errors import PillionError
-from pillion.files import refuse_foreign, write_whole
+from pillion.files import form_of, refuse_foreign, suffix_of, write_whole
 from pillion.ir.graph import Graph
 from pillion.ir.types import Array
 from pillion.place import Wishes
@@ -48,10 +48,10 @@ class Request:
     runtime: str = "1.4"
 
     def __post_init__(self) -> None:
-        _one_of("--io-dtype", self.io_dtype, get_args(IoDtype))
-        _one_of("--optimize", self.optimize, get_args(Optimize))
-        _one_of("--runtime", self.runtime, get_args(Runtime))
-        _one_of("--io-layout", self.io_layout, get_args(IoLayout))
+        one_of("--io-dtype", self.io_dtype, get_args(IoDtype))
+        one_of("--optimize", self.optimize, get_args(Optimize))
+        one_of("--runtime", self.runtime, get_args(Runtime))
+        one_of("--io-layout", self.io_layout, get_args(IoLayout))
         if self.calibrate and not self.quantize:
             raise PillionError(
                 "--calibrate is data for quantizing",
@@ -59,16 +59,6 @@ class Request:
                 here=f"--calibrate {self.calibrate}",
                 help="add --quantize",
             )
-
-
-def _one_of(option: str, value: str, allowed: Sequence[str]) -> None:
-    if value not in allowed:
-        raise PillionError(
-            f"{option} {value} is not known",
-            rule=f"{option} is one of {', '.join(allowed)}",
-            here=value,
-            help=f"{option} {(difflib.get_close_matches(value, allowed, n=1) or allowed)[0]}",
-        )
 
 
 def parse_size(text: str | None) -> tuple[int, int] | None:
@@ -92,12 +82,13 @@ def build(request: Request, progress: Progress | None = None) -> Program:
 
     kept = Intermediates(request.intermediates) if request.intermediates else None
     watch = kept.watch if kept else None
-    if request.model.endswith(".tflite"):
-        program = _from_tflite(request, watch)
-    elif request.model.endswith(".pte"):
-        program = _from_pte(request, watch)
-    else:
-        program = _from_torch(request, progress, watch)
+    match suffix_of(request.model):
+        case ".tflite":
+            program = _from_tflite(request, watch)
+        case ".pte":
+            program = _from_pte(request, watch)
+        case _:
+            program = _from_torch(request, progress, watch)
     if kept:
         kept.keep(program)
     return program
@@ -212,14 +203,7 @@ def write(program: Program, output: Path, runtime: str = "1.4") -> None:
 
 def check_output(output: Path) -> None:
     """Raises where a name asks for a form that there is not, or for a place that is taken."""
-    if output.suffix in (".c", ".bin", ".elf", ".hex", ".pt2", ".onnx"):
-        raise PillionError(
-            f"{output} cannot be written",
-            rule="-o is a .pte or .tflite file, or a folder for a C project",
-            here=f"suffix {output.suffix}",
-            help=f"-o {output.stem}/ or -o {output.stem}.pte",
-        )
-    if output.suffix not in (".pte", ".tflite"):
+    if not form_of(output):
         refuse_foreign(output, is_project)
 
 

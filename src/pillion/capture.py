@@ -21,7 +21,7 @@ from torch.export import ExportedProgram
 
 from pillion import zoo
 from pillion.errors import PillionError
-from pillion.files import MODEL_FILES
+from pillion.files import MODEL_FILES, suffix_of
 from pillion.quantize.export import check_static, export, quiet
 from pillion.quantize.given import as_inputs
 
@@ -58,7 +58,7 @@ class UserFile:
 
 def load(spec: str, *, input_size: InputSize = None, weights: str | Path | None = None) -> CapturedSource:
     """The model that `-m` names: a name of the zoo, `file.py:factory`, or a `.pt2`; with weights from an .npz."""
-    if spec.endswith(".pt2"):
+    if suffix_of(spec) == ".pt2":
         return _load_pt2(Path(spec), input_size, weights)
     module, inputs, name = build(spec, input_size=input_size, weights=weights)
     return CapturedSource(module, export(module, inputs), inputs, name)

@@ -15,10 +15,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Literal, Union
+from typing import TYPE_CHECKING, Literal, Union, get_args
 
 from pillion import passes
 from pillion.boards.board import Optimize
+from pillion.choices import one_of
 from pillion.errors import PillionError
 from pillion.ir.graph import Graph, identifier
 from pillion.ir.types import Array
@@ -69,6 +70,12 @@ def compile(
     from pillion.quantize import QatModule, finish_training, ptq
     from pillion.quantize.given import as_inputs, as_model
 
+    for option, value, allowed in (
+        ("io_dtype", io_dtype, IoDtype),
+        ("io_layout", io_layout, IoLayout),
+        ("optimize", optimize, Optimize),
+    ):
+        one_of(option, value, get_args(allowed))
     chip = find_target(target)
     model, inputs = as_model(model), as_inputs(example_inputs, "example_inputs")
     wishes = chip.quantization

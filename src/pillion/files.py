@@ -14,6 +14,32 @@ from pillion.errors import PillionError
 MODEL_FILES = "file.py:factory, a .pt2, .tflite or .pte file"
 """What `-m` takes beside the names of the zoo."""
 
+FORMS = (".pte", ".tflite")
+"""Files that programs are written to; everything else is the folder of a C project."""
+NO_FOLDERS = (
+    *(".a", ".bin", ".c", ".cc", ".cpp", ".elf", ".h", ".hex", ".o", ".py", ".so"),
+    *(".json", ".npy", ".npz", ".onnx", ".pt", ".pt2", ".pth", ".safetensors", ".zip"),
+)
+"""Ends of names that are evidently not those of folders."""
+
+
+def suffix_of(path: str | Path) -> str:
+    """In small letters."""
+    return Path(path).suffix.lower()
+
+
+def form_of(output: Path) -> str:
+    """One of `FORMS`, or nothing for a folder. Raises where the name is that of another form."""
+    form = suffix_of(output)
+    if form in NO_FOLDERS:
+        raise PillionError(
+            f"{output} cannot be written",
+            rule="a program is a .pte or .tflite file, or a folder with a C project",
+            here=f"suffix {output.suffix}",
+            help=f"{output.stem}/ or {output.stem}.pte",
+        )
+    return form if form in FORMS else ""
+
 
 def put(path: Path, content: str | bytes) -> None:
     """Writes a file and the folders that it lies in."""

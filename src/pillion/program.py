@@ -4,21 +4,30 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, get_args
 
 import numpy as np
 
-from pillion.boards.board import Optimize
+from pillion.boards.board import BOARDS, Optimize
+from pillion.choices import one_of
 from pillion.emitters.c.program import CProgram, lower
 from pillion.emitters.c.project import project_files, write_project
 from pillion.emitters.neutron.segments import Payloads, payloads
 from pillion.emitters.pte import Runtime
-from pillion.executors import EXECUTORCH, REFERENCE, RunResult, in_temporary_project, run_project
-from pillion.files import write_whole
-from pillion.ir.graph import Graph
+from pillion.executors import (
+    EXECUTORCH,
+    HOST,
+    REFERENCE,
+    RunResult,
+    check_arrays,
+    in_temporary_project,
+    run_project,
+)
+from pillion.files import form_of, write_whole
+from pillion.ir.graph import Graph, check_inputs
 from pillion.ir.numerics import Arithmetic
 from pillion.ir.text import to_text
 from pillion.ir.types import Array
@@ -42,6 +51,10 @@ class Program:
     """Where each op runs and why."""
     optimize: Optimize = "speed"
     """What kernels are chosen and compiled for."""
+
+    def __getstate__(self) -> dict[str, Any]:
+        """What is not made from the rest: pickles hold no kernels."""
+        return {one.name: getattr(self, one.name) for one in fields(self)}
 
     @cached_property
     def lowered(self) -> CProgram:
@@ -91,6 +104,7 @@ class Program:
         """An ExecuTorch program: kernel calls for the CPU, delegate calls for the NPU's segments."""
         from pillion.emitters.pte import emit
 
+        one_of("runtime", runtime, get_args(Runtime))
         return emit(self.graph, self.target.core, runtime, [s.payload for s in self.payloads.segments])
 
     def save(self, path: str | Path, runtime: Runtime = "1.4") -> Path:
@@ -98,12 +112,14 @@ class Program:
 
         Beside a `.pte` with code for the NPU goes what the NPU's firmware needs to know: which of its kernels are used."""
         path = Path(path)
-        if path.suffix == ".pte":
+        form = form_of(path)
+        one_of("runtime", runtime, get_args(Runtime))
+        if form == ".pte":
             write_whole(path, self.pte(runtime))
             if self.payloads.kernel_selection:
                 beside = path.with_name(f"{path.stem}_neutron_kernel_selection.c")
                 write_whole(beside, self.payloads.kernel_selection.encode())
-        elif path.suffix == ".tflite":
+        elif form == ".tflite":
             write_whole(path, self.tflite())
         else:
             self.firmware(path)
@@ -121,6 +137,8 @@ class Program:
     def measure(self, *inputs: Any, on: str, profile: bool = True, timeout: float = 60.0) -> RunResult:
         """As `run`, with what the board measured."""
         arrays = as_arrays(inputs)
+        one_of("on", on, (REFERENCE, HOST, EXECUTORCH, *BOARDS))
+        check_fit(self.graph, arrays)
         if on == REFERENCE:
             return RunResult(self.graph.reference(*arrays))
         if on == EXECUTORCH:
@@ -157,3 +175,11 @@ class Program:
 def as_arrays(inputs: Sequence[Any]) -> list[Array]:
     """numpy arrays of arrays or torch tensors."""
     return [np.asarray(x.detach().cpu().numpy() if hasattr(x, "detach") else x, order="C") for x in inputs]
+
+
+def check_fit(graph: Graph, arrays: Sequence[Array]) -> None:
+    """Raises where arrays are not the graph's inputs, with the same words whatever is to run it."""
+    if len(arrays) != len(graph.inputs):
+        check_inputs(graph, arrays)
+    wanted = [{"name": v.name, "dtype": v.dtype.value, "shape": list(v.shape)} for v in graph.inputs]
+    check_arrays(wanted, arrays)

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from pillion.executors import RunResult
+from pillion.files import form_of
 from pillion.place import Entry
 from pillion.program import Program
 
@@ -56,7 +57,7 @@ def compiled(program: Program, output: Path, runtime: str = "1.4") -> Facts:
 
 def _form(program: Program, output: Path, runtime: str) -> Facts:
     """What is special to the form of the output."""
-    match output.suffix:
+    match form_of(output):
         case ".pte":
             return _pte(output.read_bytes(), runtime)
         case ".tflite":

@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Any
 
 from pillion.build import Request, check_output, compile_for, hush, write
 from pillion.errors import PillionError
+from pillion.files import suffix_of
 from pillion.program import Program
 
 if TYPE_CHECKING:
@@ -63,7 +64,7 @@ def _rehearse(untrained: Program, output: Path) -> None:
 
 
 def _trainable(model: str) -> str:
-    if model.endswith((".pt2", ".tflite")):
+    if suffix_of(model) in (".pt2", ".tflite", ".pte"):
         raise PillionError(
             f"{model} cannot be trained",
             rule="a model of the zoo, or file.py:factory",

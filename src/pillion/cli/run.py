@@ -14,6 +14,7 @@ from pillion.cli.options import (
     JsonOption,
 )
 from pillion.errors import PillionError
+from pillion.files import suffix_of
 
 if TYPE_CHECKING:
     from pillion.executors import RunResult
@@ -59,7 +60,7 @@ def run(
             help="add --on mps2-an505 or --on mps3-an547",
         )
     options = {"profile": profile, "timeout": timeout, "native": native}
-    run_one = _run_file if program.suffix == ".pte" else _run_project
+    run_one = _run_file if suffix_of(program) == ".pte" else _run_project
     manifest, result = run_one(program, on, input or [], options)
     build.write_outputs(output or [], result.outputs)
     report.show(report.ran(manifest, on, result), as_json)

@@ -20,6 +20,7 @@ from pillion.cli.options import (
     WeightsOption,
 )
 from pillion.errors import PillionError
+from pillion.files import suffix_of
 
 if TYPE_CHECKING:
     from pillion.ir.types import Array
@@ -105,7 +106,7 @@ def _verify_file(
     from pillion.targets import find_target
     from pillion.verifying import verify_project
 
-    if path.suffix != ".pte":
+    if suffix_of(path) != ".pte":
         return verify_project(path, samples, seed=seed, inputs=arrays)
     found = read(path)
     if found.core and not found.is_recorded:

@@ -12,9 +12,9 @@ from pathlib import Path
 from pillion.emitters.c.project import read_manifest
 from pillion.errors import PillionError
 from pillion.executors import HOST, REFERENCE, Outputs, run_project
-from pillion.ir.graph import Graph, check_inputs
+from pillion.ir.graph import Graph
 from pillion.ir.types import Array
-from pillion.program import Program
+from pillion.program import Program, check_fit
 from pillion.targets import find_target
 from pillion.verifying.difference import Difference, bytes_different, first_difference
 from pillion.verifying.executors import Executor, executors_of
@@ -81,9 +81,10 @@ def verify(
     """Runs a program on everything that can run it. Without `inputs`, on random samples.
 
     `pte` is the file that the program was read from: the ExecuTorch runtime is given that one, byte for byte."""
+    _check_count(samples)
     data = [list(inputs)] if inputs else random_samples(program.graph, samples, seed)
     for sample in data:
-        check_inputs(program.graph, sample)
+        check_fit(program.graph, sample)
     taking_part = executors_of(program, pte) if executors is None else executors
     runs = tuple(_run(executor, program, data) for executor in taking_part)
     differences = tuple(_differences(program, taking_part, runs, data))
@@ -94,12 +95,23 @@ def verify_project(
     folder: Path, samples: int = SAMPLES, *, seed: int = 0, inputs: Sequence[Array] | None = None
 ) -> Verification:
     """A C project: its C on this computer and on the board of its target. No reference is in it, and no graph."""
+    _check_count(samples)
     manifest = read_manifest(folder)
     data = [list(inputs)] if inputs else samples_of_manifest(manifest["inputs"], samples, seed)
     board = find_target(manifest["target"]).board
     names = (HOST, *((board,) if board else ()))
     runs = tuple(_run_folder(folder, name, data) for name in names)
     return Verification(manifest["model"], manifest["target"], len(data), runs, _pairs(runs), ())
+
+
+def _check_count(samples: int) -> None:
+    if samples < 1:
+        raise PillionError(
+            "nothing would be compared",
+            rule="at least one sample",
+            here=f"{samples} samples",
+            help="verify(3), or leave the number out",
+        )
 
 
 def _run(executor: Executor, program: Program, data: Sequence[Sequence[Array]]) -> Run:
