@@ -10,6 +10,7 @@ from pillion.ir.op import Op, Quantization, operand_fields
 from pillion.ir.types import DType, PerChannel, PerTensor, TensorType, Value, constant
 from pillion.ops import Clamp, Dequantize, Function, Linear, Lut, Pad, Quantize, Requantize
 from pillion.ops.conv import Convolution
+from pillion.passes.reach import want_reach
 
 
 def integer(graph: Graph) -> Graph:
@@ -125,6 +126,7 @@ class _Integers:
         if isinstance(op, Lut) and op.function is Function.CLAMP:
             low, high = levels(op, y)
             made = Clamp(x=operands[op.x], y=y, low=low, high=high, source=op.source)
+        want_reach(made)
         self.ops.append(made)
         return y
 
