@@ -25,6 +25,9 @@ from pillion.ir.types import Array
 from pillion.place import Wishes
 from pillion.program import Program
 
+INT8_FILES = (".tflite", ".pte")
+"""Models that are quantized already."""
+
 Progress = Callable[[int, int | None], None]
 Watch = Callable[[str, Graph], None]
 
@@ -80,6 +83,8 @@ def build(request: Request, progress: Progress | None = None) -> Program:
     """The program that was asked for."""
     from pillion.intermediates import Intermediates
 
+    if suffix_of(request.model) in INT8_FILES:
+        refuse_options(request)
     kept = Intermediates(request.intermediates) if request.intermediates else None
     watch = kept.watch if kept else None
     match suffix_of(request.model):
@@ -92,6 +97,24 @@ def build(request: Request, progress: Progress | None = None) -> Program:
     if kept:
         kept.keep(program)
     return program
+
+
+def refuse_options(request: Request) -> None:
+    """Raises where an option asks for what an int8 file has decided."""
+    given = {
+        f"--calibrate {request.calibrate}": request.calibrate is not None,
+        f"--weights {request.weights}": request.weights is not None,
+        f"--input-size {'x'.join(map(str, request.input_size or ()))}": request.input_size is not None,
+        f"--io-layout {request.io_layout}": request.io_layout != "nchw",
+    }
+    useless = [option for option, is_given in given.items() if is_given]
+    if useless:
+        raise PillionError(
+            f"{request.model} has its ranges, weights and inputs inside",
+            rule="--calibrate, --weights, --input-size and --io-layout go with models that Pillion quantizes",
+            here=f"{', '.join(useless)} with a {suffix_of(request.model)}",
+            help="leave them out, or compile the PyTorch model that the file was made from",
+        )
 
 
 def _from_tflite(request: Request, watch: Watch | None) -> Program:

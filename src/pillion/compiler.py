@@ -13,6 +13,7 @@ Whatever a stage cannot do it refuses with the rule, the value and the way out; 
 
 from __future__ import annotations
 
+import difflib
 from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal, Union, get_args
@@ -107,24 +108,56 @@ def finish(
         watch("import", graph)
     graph = passes.run(graph, passes.PIPELINE + ((int8_io,) if io_dtype == "int8" else ()), watch)
     refuse_float(graph.name, [(f"{op.kind} {op.name}", op.source, reason) for op, reason in float_ops(graph)])
+    refuse_constant_outputs(graph)
     if chip.npu is None:
         refuse_npu_wishes(chip, placement)
         return Program(graph, chip, all_on_cpu(graph, chip.isa), optimize)
     graph = passes.run(graph, passes.NPU_PIPELINE, watch)
-    placed = place(graph, chip.npu, chip.isa, placement or PlacementWishes())
+    wishes = placement or PlacementWishes()
+    refuse_idle_wishes(graph, wishes)
+    placed = place(graph, chip.npu, chip.isa, wishes)
     if watch:
         watch("place", placed.graph)
     return Program(placed.graph, chip, placed.ledger, optimize)
 
 
 def refuse_npu_wishes(chip: Target, placement: PlacementWishes | None) -> None:
-    """Raises where a chip without an NPU is asked to run all on it."""
-    if placement is not None and placement.only_npu:
+    """Raises where a chip without an NPU is asked for more or less of it."""
+    asked = placement or PlacementWishes()
+    options = ["--only-npu"] * asked.only_npu + [f"--keep-on-cpu {pattern}" for pattern in asked.keep_on_cpu]
+    if options:
         raise PillionError(
             f"`{chip.name}` has no NPU",
-            rule="--only-npu goes with chips that have one",
-            here=f"--target {chip.name}",
-            help="--target imxrt700, or leave --only-npu out",
+            rule="--only-npu and --keep-on-cpu go with chips that have one",
+            here=f"--target {chip.name} {' '.join(options)}",
+            help=f"--target imxrt700, or leave {options[0].split()[0]} out",
+        )
+
+
+def refuse_idle_wishes(graph: Graph, placement: PlacementWishes) -> None:
+    """Raises where a pattern keeps no op at all on the CPU: it is misspelt, or meant for another model."""
+    patterns = placement.keep_on_cpu
+    idle = [p for p in patterns if not any(PlacementWishes((p,)).keeps(op) for op in graph.ops)]
+    if idle:
+        known = list(dict.fromkeys(word for op in graph.ops for word in (op.kind, op.name)))
+        close = difflib.get_close_matches(idle[0], known, n=1)
+        raise PillionError(
+            f"--keep-on-cpu {idle[0]} matches no op of `{graph.name}`",
+            rule="each pattern matches the name or the kind of an op",
+            here=f"{', '.join(idle)}; kinds: {', '.join(sorted({op.kind for op in graph.ops}))}",
+            help=f"--keep-on-cpu {close[0]}" if close else "`pillion explain` lists names and kinds",
+        )
+
+
+def refuse_constant_outputs(graph: Graph) -> None:
+    """Raises where a result does not depend on the inputs."""
+    constant = [repr(v) for v in graph.outputs if v.is_constant]
+    if constant:
+        raise PillionError(
+            f"an output of `{graph.name}` is a constant",
+            rule="outputs depend on inputs",
+            here=", ".join(constant),
+            help="leave this output out of the model: it is the same for all inputs",
         )
 
 

@@ -35,6 +35,10 @@ class Nothing(Net):
     def forward(self, x):
         return self.conv(x), None
 
+class Anchors(Net):
+    def forward(self, x):
+        return self.conv(x), torch.ones(3)
+
 def number():
     return 3
 
@@ -101,6 +105,45 @@ WRONG = {
     "cut_tflite": (("compile", "-m", "cut.tflite", "-t", "cortex-m33", "-o", "out"), "cut.tflite"),
     "no_pt2": (("compile", "-m", "text.pt2", *BOTH), "text.pt2"),
     "only_npu_without_one": (("compile", "-m", "net.py:Net", *BOTH, "--only-npu"), "--only-npu"),
+    "weights_of_a_pte": (
+        ("compile", "-m", "net.pte", *BOTH, "--weights", "gone.npz"),
+        "--weights gone.npz with",
+    ),
+    "size_of_a_pte": (
+        ("explain", "-m", "NET.PTE", "-t", "imxrt700", "--input-size", "99"),
+        "--input-size 99x99",
+    ),
+    "calibration_of_a_tflite": (
+        ("compile", "-m", "net.tflite", *BOTH, "--calibrate", "gone"),
+        "--calibrate gone",
+    ),
+    "layout_of_a_tflite": (
+        ("verify", "-m", "net.tflite", "-t", "imxrt700", "--io-layout", "nhwc"),
+        "--io-layout nhwc",
+    ),
+    "pattern_that_matches_nothing": (
+        ("compile", "-m", "net.py:Net", "-t", "imxrt700", "-q", "-o", "out", "--keep-on-cpu", "convv2d"),
+        "help  --keep-on-cpu conv2d",
+    ),
+    "pattern_like_nothing": (
+        (
+            "explain",
+            "-m",
+            "net.py:Net",
+            "-t",
+            "imxrt700",
+            "--keep-on-cpu",
+            "*2d",
+            "--keep-on-cpu",
+            "nonsense",
+        ),
+        "here  nonsense; kinds: conv2d, dequantize, quantize",
+    ),
+    "keep_on_cpu_without_an_npu": (
+        ("compile", "-m", "net.py:Net", *BOTH, "--keep-on-cpu", "conv2d"),
+        "--target cortex-m33+int8 --keep-on-cpu conv2d",
+    ),
+    "constant_output": (("compile", "-m", "net.py:Anchors", *BOTH), "an output of `anchors` is a constant"),
     "run_nothing": (("run", "gone"), "gone"),
     "run_a_folder_without_a_project": (("run", "samples"), "samples"),
     "explain_unknown_model": (("explain", "-m", "gone", "-t", "imxrt700"), "pillion models"),
