@@ -12,7 +12,9 @@ import numpy as np
 import pytest
 from shell import Call
 
+from pillion import verifying
 from pillion.emitters.pte import emit
+from pillion.errors import PillionError
 from pillion.verifying import executors as taking_part
 from planted import net, program, with_segment
 
@@ -100,6 +102,31 @@ def test_another_core_may_be_asked_for(tmp_path: Path, pillion: Call) -> None:
 def test_a_project_is_verified_on_its_board(tmp_path: Path, pillion: Call) -> None:
     folder = program(net(), "cortex-m33").firmware(tmp_path / "fw")
     assert set(rows(pillion("verify", folder, "--json", "--samples", 1).facts)) == {"host", "mps2-an505"}
+
+
+@pytest.mark.qemu
+@pytest.mark.parametrize(("target", "board"), [("cortex-m0plus", "mps2-an385"), ("cortex-m85", "mps3-an547")])
+def test_a_project_for_a_core_without_a_board_is_verified_on_one_that_runs_it(
+    target: str, board: str, tmp_path: Path, pillion: Call
+) -> None:
+    folder = program(net(), target).firmware(tmp_path / "fw")
+    facts = pillion("verify", folder, "--json", "--samples", 1).facts
+    assert {name for name, row in rows(facts).items() if row["ran"]} == {"host", board}
+
+
+def test_nothing_to_compare_is_no_mismatch(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, pillion: Call
+) -> None:
+    def no_board(on: str) -> None:
+        if on != "host":
+            raise PillionError("no emulator was found", rule="", here="", help="sudo apt-get install qemu")
+
+    monkeypatch.setattr(verifying, "check_tools", no_board)
+    answer = pillion("verify", program(net(), "cortex-m0plus").firmware(tmp_path / "fw"), "--samples", 1)
+    assert answer.code == 2
+    assert "error: there is nothing to compare `net` with" in answer.err
+    for part in ("rule", "here  host ran; no emulator was found", "help  sudo apt-get install qemu"):
+        assert part in answer.err
 
 
 @pytest.mark.parametrize(

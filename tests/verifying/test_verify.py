@@ -12,6 +12,7 @@ import numpy as np
 import pytest
 
 import pillion
+from pillion.boards.toolchain import Tool
 from pillion.emitters.neutron.segments import Payloads
 from pillion.emitters.pte import emit
 from pillion.errors import PillionError
@@ -228,11 +229,13 @@ def test_random_samples_reach_beyond_the_range_of_int8() -> None:
     assert 0 < np.mean((quantized == -128) | (quantized == 127)) < 0.3
 
 
-def test_a_project_is_its_c_on_this_computer(tmp_path: Path) -> None:
-    folder = program(net()).firmware(tmp_path / "fw")
-    found = verify_project(folder, 2)
-    assert [run.executor for run in found.runs] == ["host"]
-    assert found.runs[0].has_run
+def test_a_project_on_this_computer_alone_is_no_answer(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(pillion.verifying.executors, "QEMU", Tool("emulator", ("no-such-program",), "qemu"))
+    found = verify_project(program(net()).firmware(tmp_path / "fw"), 2)
+    assert [(run.executor, run.has_run) for run in found.runs] == [("host", True), ("mps2-an385", False)]
+    assert found.nothing_compared
     assert not found.ok
 
 

@@ -136,5 +136,19 @@ def _show(verification: Verification, as_json: bool) -> None:
         report.show({k: v for k, v in facts.items() if k not in ("pairs", "differences")}, as_json, columns)
         for found in verification.differences:
             print(words_of(found))
+    if verification.nothing_compared:
+        raise _nothing_compared(verification)
     if not verification.ok:
         raise typer.Exit(1)
+
+
+def _nothing_compared(verification: Verification) -> PillionError:
+    """The error of a verification that is no answer, with the way to a second executor."""
+    skipped = [run.skipped for run in verification.runs if run.skipped]
+    ran = [run.executor for run in verification.runs if run.has_run]
+    return PillionError(
+        f"there is nothing to compare `{verification.model}` with",
+        rule="two executors at least run the program",
+        here="; ".join([f"{' and '.join(ran) or 'none'} ran", *(reason.what for reason in skipped)]),
+        help="\n".join(dict.fromkeys(reason.help for reason in skipped)),
+    )

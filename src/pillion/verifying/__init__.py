@@ -5,11 +5,13 @@ from __future__ import annotations
 
 import itertools
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
-from pillion.emitters.c.project import read_manifest
+from pillion.devices.cortex_m import Isa
+from pillion.emitters.c.project import boards_for, read_manifest
 from pillion.errors import PillionError
 from pillion.executors import HOST, REFERENCE, Outputs, run_project
 from pillion.ir.graph import Graph
@@ -17,7 +19,7 @@ from pillion.ir.types import Array
 from pillion.program import Program, check_fit
 from pillion.targets import find_target
 from pillion.verifying.difference import Difference, bytes_different, first_difference
-from pillion.verifying.executors import Executor, executors_of
+from pillion.verifying.executors import Executor, check_tools, executors_of
 from pillion.verifying.samples import random_samples, samples_of_manifest
 
 __all__ = ["Difference", "Pair", "Run", "Verification", "verify", "verify_project"]
@@ -63,6 +65,11 @@ class Verification:
     differences: tuple[Difference, ...]
 
     @property
+    def nothing_compared(self) -> bool:
+        """Whether fewer than two executors took part, and none failed: no answer, neither good nor bad."""
+        return not self.pairs and not any(run.failed for run in self.runs)
+
+    @property
     def ok(self) -> bool:
         """Whether two executors at least have run, none failed, and all bytes are equal."""
         failed = any(run.failed for run in self.runs)
@@ -94,13 +101,11 @@ def verify(
 def verify_project(
     folder: Path, samples: int = SAMPLES, *, seed: int = 0, inputs: Sequence[Array] | None = None
 ) -> Verification:
-    """A C project: its C on this computer and on the board of its target. No reference is in it, and no graph."""
+    """A C project: its C on this computer and on a board. No reference is in it, and no graph."""
     _check_count(samples)
     manifest = read_manifest(folder)
     data = [list(inputs)] if inputs else samples_of_manifest(manifest["inputs"], samples, seed)
-    board = find_target(manifest["target"]).board
-    names = (HOST, *((board,) if board else ()))
-    runs = tuple(_run_folder(folder, name, data) for name in names)
+    runs = tuple(_run_folder(folder, name, data) for name in (HOST, _board_of(manifest)))
     return Verification(manifest["model"], manifest["target"], len(data), runs, _pairs(runs), ())
 
 
@@ -141,7 +146,17 @@ def _check_types(executor: str, graph: Graph, outputs: Outputs) -> None:
         )
 
 
+def _board_of(manifest: Mapping[str, Any]) -> str:
+    """The board of a project's target, or the first one that can run its kernels."""
+    target = find_target(manifest["target"])
+    return target.board or boards_for(Isa(manifest.get("kernels", target.isa.value)))[0].name
+
+
 def _run_folder(folder: Path, on: str, data: Sequence[Sequence[Array]]) -> Run:
+    try:
+        check_tools(on)
+    except PillionError as reason:
+        return Run(on, skipped=reason)
     start = time.perf_counter()
     try:
         outputs = tuple(run_project(folder, sample, on).outputs for sample in data)

@@ -57,13 +57,22 @@ class Reference:
         return [program.graph.reference(*sample) for sample in samples]
 
 
+def check_tools(on: str) -> None:
+    """Raises where a program is missing that builds or runs C for a place."""
+    if on == HOST:
+        host_compiler()
+    else:
+        ARM_COMPILER.path()
+        QEMU.path()
+
+
 class Host:
     """The generated C, compiled for this computer."""
 
     name = HOST
 
     def check(self, program: Program) -> None:
-        host_compiler()
+        check_tools(HOST)
 
     def run(self, program: Program, samples: Samples) -> list[Outputs]:
         with _project(program) as folder:
@@ -88,8 +97,7 @@ class EmulatedBoard:
                 here=f"--target {program.target.name}",
                 help="a target whose row in `pillion targets` names a board",
             )
-        ARM_COMPILER.path()
-        QEMU.path()
+        check_tools(self.board)
 
     def run(self, program: Program, samples: Samples) -> list[Outputs]:
         with _project(program) as folder:
