@@ -19,6 +19,7 @@ from pillion.devices.device import Device
 from pillion.ir.op import operand_fields, result_fields
 from pillion.listings import RULE_COLUMNS, kernels_of, rules
 from pillion.ops import ALL_OPS
+from pillion.quantize.operators import pytorch_operators
 from pillion.targets import describe_targets
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -51,6 +52,16 @@ def ops_page() -> str:
         ]
         parts.append(table(["", ""], rows))
     return "\n".join(parts)
+
+
+def pytorch_page() -> str:
+    rows = [[f"`{row['operator']}`", row["becomes"]] for row in pytorch_operators()]
+    intro = (
+        "What becomes of PyTorch's operators, as `torch.export` writes them: the [operator](ops.md) of the program, operators that are\n"
+        "in this list too, or a refusal. Operators that PyTorch itself makes of these (`einsum`, `hstack`, `GRUCell` …) need no row. Any\n"
+        "other one is refused. `pillion ops --pytorch` prints this list.\n"
+    )
+    return f"# PyTorch's operators\n\n{intro}\n" + table(["operator", "becomes"], rows)
 
 
 def passes_page() -> str:
@@ -125,6 +136,7 @@ def cli_page() -> str:
 
 PAGES: dict[str, Callable[[], str]] = {
     "reference/ops.md": ops_page,
+    "reference/pytorch.md": pytorch_page,
     "reference/passes.md": passes_page,
     "reference/devices.md": devices_page,
     "reference/cli.md": cli_page,

@@ -9,6 +9,7 @@ import typer
 
 from pillion.cli.app import app
 from pillion.cli.options import JsonOption
+from pillion.errors import PillionError
 
 
 @app.command()
@@ -45,13 +46,27 @@ def ops(
             help="An NPU: its rules, op by op. A core: its kernels. A target: those of its NPU or core."
         ),
     ] = None,
+    pytorch: Annotated[
+        bool, typer.Option("--pytorch", help="PyTorch's operators, and what becomes of each.")
+    ] = False,
     as_json: JsonOption = False,
 ) -> None:
     """List the operators, or what a device makes of them."""
     from pillion import report
     from pillion.ops.describe import describe_ops
 
-    if device is None:
+    if pytorch and device is not None:
+        raise PillionError(
+            "two lists are asked for",
+            rule="--pytorch or --device",
+            here=f"--pytorch --device {device}",
+            help="leave one of them out",
+        )
+    if pytorch:
+        from pillion.quantize.operators import COLUMNS, pytorch_operators
+
+        report.show_rows(pytorch_operators(), COLUMNS, as_json)
+    elif device is None:
         report.show_rows(describe_ops(), ("op", "summary", "quantization"), as_json)
     else:
         from pillion.listings import describe_device
