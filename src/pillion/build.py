@@ -19,7 +19,7 @@ from pillion.compiler import IoDtype, IoLayout
 from pillion.emitters.c.project import is_project
 from pillion.emitters.pte import Runtime
 from pillion.errors import PillionError
-from pillion.files import form_of, refuse_foreign, suffix_of, write_whole
+from pillion.files import NO_FOLDERS, form_of, refuse_foreign, suffix_of, write_whole
 from pillion.ir.graph import Graph
 from pillion.ir.types import Array
 from pillion.place import Wishes
@@ -228,6 +228,23 @@ def check_output(output: Path) -> None:
     """Raises where a name asks for a form that there is not, or for a place that is taken."""
     if not form_of(output):
         refuse_foreign(output, is_project)
+
+
+def check_program(program: Path) -> None:
+    """Raises where a model, or another file, is named instead of what `pillion compile` writes."""
+    file = Path(str(program).partition(":")[0])
+    form = suffix_of(file)
+    if form not in (*NO_FOLDERS, ".tflite") or file.is_dir():
+        return
+    model = f"{program}" if form in (".py", ".pt2", ".tflite") else "MODEL"
+    model += ":Net" if form == ".py" and file == program else ""
+    quantize = "" if form == ".tflite" else " --quantize"
+    raise PillionError(
+        f"{program} is not a program",
+        rule="what `pillion compile` wrote: a .pte file, or the folder of a C project",
+        here=f"suffix {file.suffix}",
+        help=f"pillion compile -m {model} -t TARGET{quantize} -o {file.stem}/, and then {file.stem}/",
+    )
 
 
 def read_inputs(paths: Sequence[Path], manifest: Mapping[str, Any]) -> list[Array]:

@@ -192,11 +192,14 @@ def _from_file(file: UserFile, factory: str, input_size: InputSize) -> tuple[nn.
 
 def _no_factory(path: Path, factory: str, file: ModuleType) -> PillionError:
     own = names_of(file)
+    close = difflib.get_close_matches(factory, own, n=1) or own[:1]
     return PillionError(
         f"{path} has no {factory}",
         rule="file.py:factory names a class or function of the file",
         here=f"it has {', '.join(own[:MOST_NAMES])}" if own else "it defines neither classes nor functions",
-        help=f"-m {path}:{(difflib.get_close_matches(factory, own, n=1) or own or ['Net'])[0]}",
+        help=f"-m {path}:{close[0]}"
+        if close
+        else f"write there what makes the model: class {factory}(nn.Module): …",
     )
 
 
@@ -254,6 +257,6 @@ def _user_code_failed(place: str, error: BaseException) -> PillionError:
 def _line_of(error: BaseException) -> str:
     """Where the user's code is at fault: the line of a syntax error, or the innermost line outside this package."""
     if isinstance(error, SyntaxError):
-        return f"{Path(error.filename or '').name}:{error.lineno}"
+        return f"{Path(error.filename).name}:{error.lineno}" if error.filename else ""
     frames = [f for f in traceback.extract_tb(error.__traceback__) if not f.filename.startswith((HERE, "<"))]
     return f"{Path(frames[-1].filename).name}:{frames[-1].lineno}" if frames else ""

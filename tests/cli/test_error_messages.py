@@ -3,6 +3,9 @@
 
 from __future__ import annotations
 
+import os
+import subprocess
+import sys
 from pathlib import Path
 
 import numpy as np
@@ -39,6 +42,9 @@ class Anchors(Net):
     def forward(self, x):
         return self.conv(x), torch.ones(3)
 
+def dict_of_inputs():
+    return Net(), {"x": torch.randn(1, 3, 8, 8)}
+
 def number():
     return 3
 
@@ -53,6 +59,7 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     (tmp_path / "net.py").write_text(NET)
     (tmp_path / "broken.py").write_text("def Net(:\n")
     (tmp_path / "empty.py").write_text("")
+    (tmp_path / "binary.py").write_bytes(b"\x01\0\x02")
     (tmp_path / "no_inputs.py").write_text(NET.replace("example_inputs", "other"))
     (tmp_path / "cut.tflite").write_bytes(b"\x1c\0\0\0TFL3")
     (tmp_path / "text.pt2").write_text("not an archive")
@@ -144,6 +151,16 @@ WRONG = {
         "--target cortex-m33+int8 --keep-on-cpu conv2d",
     ),
     "constant_output": (("compile", "-m", "net.py:Anchors", *BOTH), "an output of `anchors` is a constant"),
+    "empty_file_has_no_suggestion": (("compile", "-m", "empty.py:Net", *BOTH), "help  write there"),
+    "binary_file": (("compile", "-m", "binary.py:Net", *BOTH), "  (binary.py)"),
+    "inputs_of_the_factory": (
+        ("compile", "-m", "net.py:dict_of_inputs", *BOTH),
+        "a dict from net.py:dict_of_inputs",
+    ),
+    "run_a_python_file": (("run", "net.py"), "compile -m net.py:Net -t TARGET --quantize -o net/"),
+    "run_a_factory": (("run", "net.py:Sorts"), "compile -m net.py:Sorts -t TARGET --quantize -o net/"),
+    "run_a_tflite": (("run", "cut.tflite"), "compile -m cut.tflite -t TARGET -o cut/"),
+    "verify_a_python_file": (("verify", "net.py"), "net.py is not a program"),
     "run_nothing": (("run", "gone"), "gone"),
     "run_a_folder_without_a_project": (("run", "samples"), "samples"),
     "explain_unknown_model": (("explain", "-m", "gone", "-t", "imxrt700"), "pillion models"),
@@ -164,6 +181,22 @@ def test_a_mistake_is_answered_in_four_parts(name: str, pillion: Call, folder: P
     assert "Traceback" not in answer.err
     assert answer.out == ""
     assert [p for p in sorted(folder.rglob("*")) if "__pycache__" not in str(p)] == before
+
+
+@pytest.mark.parametrize("unbuffered", ["", "1"])
+def test_a_full_disk_behind_standard_output_is_said(unbuffered: str) -> None:
+    command = [sys.executable, "-m", "pillion", "targets"]
+    with Path("/dev/full").open("w") as full:
+        answer = subprocess.run(
+            command,
+            stdout=full,
+            stderr=subprocess.PIPE,
+            text=True,
+            env={**os.environ, "PYTHONUNBUFFERED": unbuffered},
+        )
+    assert answer.returncode == 2
+    assert answer.stderr.startswith("error: the answer cannot be written\n  rule  ")
+    assert len(answer.stderr.splitlines()) == 4
 
 
 def test_a_missing_option_names_itself(pillion: Call) -> None:

@@ -4,8 +4,12 @@
 from __future__ import annotations
 
 import atexit
+import errno
 import gc
+import os
 import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Annotated
 
 import typer
@@ -32,7 +36,8 @@ def main() -> None:
     gc.set_threshold(ALLOCATIONS_BETWEEN_COLLECTIONS)
     atexit.register(gc.freeze)  # else the last collection looks through all of torch: a second and a half
     try:
-        app(prog_name="pillion")
+        with _all_of_it_shown():
+            app(prog_name="pillion")
     except PillionError as error:
         print(f"error: {error}", file=sys.stderr)
         sys.exit(2)
@@ -40,6 +45,27 @@ def main() -> None:
         sys.exit(141)
     except KeyboardInterrupt:
         sys.exit(130)
+
+
+@contextmanager
+def _all_of_it_shown() -> Iterator[None]:
+    """Flushes standard output while there is still someone to say that it could not be written."""
+    try:
+        try:
+            yield
+        finally:
+            if sys.stdout is not None:  # it is where it was closed before
+                sys.stdout.flush()
+    except OSError as error:
+        if error.errno != errno.ENOSPC or error.filename is not None:
+            raise
+        os.dup2(os.open(os.devnull, os.O_WRONLY), 1)  # what is left is not tried again at the end
+        raise PillionError(
+            "the answer cannot be written",
+            rule="standard output takes what a command prints",
+            here=f"{error.strerror}: standard output",
+            help="make room where it goes to, or send it elsewhere",
+        ) from None
 
 
 @app.callback(invoke_without_command=True)

@@ -59,6 +59,7 @@ def run(
             here=f"--on {on}",
             help="add --on mps2-an505 or --on mps3-an547",
         )
+    build.check_program(program)
     options = {"profile": profile, "timeout": timeout, "native": native}
     run_one = _run_file if suffix_of(program) == ".pte" else _run_project
     manifest, result = run_one(program, on, input or [], options)
