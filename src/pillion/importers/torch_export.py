@@ -121,9 +121,9 @@ class _Importer:
                 help="call the operator with plain tensors and numbers, or open an issue with this line",
             ) from None
         except PillionError as error:
-            raise PillionError(
-                error.what, rule=error.rule, here=f"{error.here}  ({source_line(node)})", help=error.help
-            ) from None
+            line = source_line(node)
+            here = error.here if line in error.here else f"{error.here}  ({line})"
+            raise PillionError(error.what, rule=error.rule, here=here, help=error.help) from None
 
     def quantize(self, x: Placed, quant: PerTensor) -> Placed:
         if x.value.is_constant:

@@ -85,7 +85,10 @@ def leaky_relu(b: Builder, x: Placed, negative_slope: float = 0.01) -> Placed:
 def elu(b: Builder, x: Placed, alpha: float = 1, scale: float = 1, input_scale: float = 1) -> Placed:
     if (scale, input_scale) != (1, 1):
         raise refuse(
-            "elu with scales is not supported", "elu: scale and input_scale are 1", (scale, input_scale)
+            "elu with scales is not supported",
+            "elu: scale and input_scale are 1",
+            (scale, input_scale),
+            "multiply before and after F.elu",
         )
     return unary(b, x, Function.ELU, alpha=float(alpha))
 
@@ -98,7 +101,12 @@ def gelu(b: Builder, x: Placed, *, approximate: str = "none") -> Placed:
 @lowers(aten.softplus.default)
 def softplus(b: Builder, x: Placed, beta: float = 1, threshold: float = 20) -> Placed:
     if beta != 1:
-        raise refuse("softplus with beta is not supported", "softplus: beta is 1", beta)
+        raise refuse(
+            "softplus with beta is not supported",
+            "softplus: beta is 1",
+            beta,
+            "multiply by beta before, and divide by it after",
+        )
     return unary(b, x, Function.SOFTPLUS)
 
 
@@ -108,7 +116,12 @@ def tabulated(b: Builder, x: Placed, *_: Any, **__: Any) -> Placed:
     known = next((op for op in reversed(b.ops) if isinstance(op, Dequantize) and op.y is x.value), None)
     output = _output_quant(b.node)
     if known is None or output is None:
-        raise refuse(f"{b.node.target} stays in float", "operand and result are quantized", b.node.name)
+        raise refuse(
+            f"{b.node.target} stays in float",
+            "operand and result are quantized",
+            b.node.name,
+            "compile the float model: pillion quantizes it",
+        )
     table = constant(b.names.fresh(f"{b.hint}_table"), _entries(b.node, known.x, output))
     integers = b.emit(Lut, x=known.x, table=table, dtype=DType.INT8, quant=output, name=f"{b.hint}_i8")
     return x.with_value(b.emit(Dequantize, x=integers))

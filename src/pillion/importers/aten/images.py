@@ -25,7 +25,12 @@ def max_pool2d(
     ceil_mode: bool = False,
 ) -> Placed:
     if pair(dilation) != (1, 1):
-        raise refuse("a dilated max_pool2d is not supported", "max_pool2d: dilation is 1", pair(dilation))
+        raise refuse(
+            "a dilated max_pool2d is not supported",
+            "max_pool2d: dilation is 1",
+            pair(dilation),
+            "pool without dilation, or take torch.maximum of shifted slices",
+        )
     return _pool(b, MaxPool2d, x, kernel_size, stride, sides(padding), ceil_mode)
 
 
@@ -148,7 +153,12 @@ def _resized(
     **corners: Any,
 ) -> Placed:
     if x.rank != 4:
-        raise refuse("this resize is not supported", "resize: images of rank 4", f"shape {list(x.shape)}")
+        raise refuse(
+            "this resize is not supported",
+            "resize: images of rank 4",
+            f"shape {list(x.shape)}",
+            "reshape to [N, C, H, W] before, and back after",
+        )
     return Placed(b.emit(cls, x=b.arrange(x, NHWC), size=_size(x.shape[2:], size, factors), **corners), NHWC)
 
 

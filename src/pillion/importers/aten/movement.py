@@ -35,6 +35,7 @@ def slice_tensor(
             "an empty slice is not supported",
             "slice: at least one element",
             f"{start}:{end}:{step} of {size}",
+            "leave out what is made of it",
         )
     axis = x.axis(dim)
     shape = tuple(count if i == axis else d for i, d in enumerate(x.value.shape))
@@ -61,7 +62,12 @@ def pad(
     b: Builder, x: Placed, pad: Sequence[int], mode: str = "constant", value: float | None = None
 ) -> Placed:
     if mode != "constant":
-        raise refuse(f"pad with mode {mode!r} is not supported", "pad: the mode is constant", mode)
+        raise refuse(
+            f"pad with mode {mode!r} is not supported",
+            "pad: the mode is constant",
+            mode,
+            "pad with a constant, or concatenate slices with torch.cat",
+        )
     return constant_pad_nd(b, x, pad, value or 0)
 
 

@@ -39,7 +39,7 @@ def sides(padding: int | Sequence[int]) -> Sides:
     return (vertical, horizontal, vertical, horizontal)
 
 
-def refuse(what: str, rule: str, here: object, help: str = "") -> PillionError:
+def refuse(what: str, rule: str, here: object, help: str) -> PillionError:
     return PillionError(what, rule=rule, here=str(here), help=help)
 
 
