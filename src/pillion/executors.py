@@ -151,12 +151,12 @@ def _check_board(manifest: Mapping[str, Any], board: Board) -> None:
     fitting = [one.name for one in boards_for(isa)]
     if board.name in fitting:
         return
-    instructions = {Isa.MVE: "Helium", Isa.DSP: "DSP without Helium"}.get(isa, isa.value)
+    instructions = {Isa.MVE: "Helium", Isa.DSP: "the DSP extension and no Helium"}.get(isa, isa.value)
     raise another_core(
         f"`{manifest['model']}`",
         manifest["target"],
         board,
-        rule=f"its kernels are written for cores with {instructions}",
+        rule=f"its kernels are for cores with {instructions}",
         here=f"on {board.name}",
         help=f"run it on {' or '.join(fitting)}, or compile it for {board.core}",
     )

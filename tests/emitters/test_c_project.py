@@ -85,10 +85,11 @@ def test_the_boards_of_a_project(target: str, boards: list[str], tmp_path: Path)
     assert f"boards: {' '.join(boards)}\n" in shell("make", "help", folder=folder)
     for other in set(BOARDS) - set(boards):
         for goal in (other, f"run-{other}"):
-            assert f"they run on: {' '.join(boards)}\n" in shell("make", goal, folder=folder, status=2)
+            refused = shell("make", goal, folder=folder, status=2)
+            assert f"do not run on {other}; they run on: {' '.join(boards)}\n" in refused
         refused = shell("cmake", "-B", other, f"-DPILLION_BOARD={other}", folder=folder, status=1)
         assert f"do not run on {other}" in refused
-        assert ";".join(boards) in refused
+        assert " ".join(boards) in " ".join(refused.split())
 
 
 @pytest.mark.qemu
@@ -110,6 +111,7 @@ def test_a_board_that_lacks_the_instructions_is_refused(tmp_path: Path) -> None:
         made.run(*inputs, on="mps3-an547")
     assert error.value.what == "`net` was compiled for cortex-m33+int8, and mps3-an547 has a cortex-m55"
     assert "DSP" in error.value.rule
+    assert error.value.here == "on mps3-an547"
     assert "mps2-an505" in error.value.help
     with pytest.raises(PillionError, match="and mps2-an385 has a cortex-m3"):
         run_project(made.firmware(tmp_path / "fw"), inputs, "mps2-an385")
@@ -136,6 +138,12 @@ def test_size_is_compiled_for_size_by_make_and_cmake(tmp_path: Path) -> None:
     ]
     levels = [[word for word in command if word.startswith("-O")][-1] for command in commands]
     assert set(levels) == {"-Os"}
+
+
+@pytest.mark.parametrize("target", TARGETS)
+def test_every_line_of_the_header_begins_at_the_left(target: str) -> None:
+    header = str(for_target(target).files["model.h"])
+    assert not [line for line in header.splitlines() if line.startswith("  ")]
 
 
 CMAKE_OF_TWO = """
