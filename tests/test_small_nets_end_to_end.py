@@ -74,6 +74,19 @@ NETS: dict[str, tuple[Callable[[], nn.Module], tuple[Shape, ...]]] = {
 }
 
 
+class WithoutGradients(nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.conv, self.norm = nn.Conv2d(3, 4, 3), nn.BatchNorm2d(4)
+
+    @torch.no_grad()
+    def forward(self, x: Tensor) -> tuple[Tensor, Tensor]:
+        return self.norm(self.conv(x)).relu(), x + 1
+
+
+NETS["without gradients"] = (WithoutGradients, ((1, 3, 8, 7),))
+
+
 @pytest.mark.parametrize("target", ["cortex-m33", "imxrt700"])
 @pytest.mark.parametrize("name", NETS)
 def test_net(name: str, target: str) -> None:
@@ -108,3 +121,19 @@ def test_loops_over_time_are_refused_with_the_way_out(layer: nn.Module) -> None:
         pillion.compile(
             Call(lambda m, x: m.l(x)[0], l=layer).eval(), (torch.randn(4, 1, 5),), target="cortex-m33"
         )
+
+
+class Cast(nn.Module):
+    def forward(self, x: Tensor) -> Tensor:
+        with torch.autocast("cpu", enabled=x.is_floating_point()):
+            return x.float().relu()
+
+
+def test_inputs_of_other_types_are_named() -> None:
+    with pytest.raises(PillionError, match="input `x` has type int64"):
+        pillion.compile(Cast().eval(), (torch.randint(0, 5, (2, 4)),), target="cortex-m33")
+
+
+def test_autocast_is_refused_with_the_way_out() -> None:
+    with pytest.raises(PillionError, match="export the model without it"):
+        pillion.compile(Cast().eval(), (torch.randn(2, 4),), target="cortex-m33")

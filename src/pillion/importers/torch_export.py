@@ -70,7 +70,7 @@ class _Importer:
         shape = tuple(int(d) for d in node.meta["val"].shape)
         is_image = self.nhwc and len(shape) == 4
         order = NHWC if is_image else tuple(range(len(shape)))
-        dtype = _dtype(node.meta["val"].dtype, node)
+        dtype = input_dtype(node)
         value = Value(
             self.builder.names.fresh(identifier(node.name)),
             TensorType(tuple(shape[a] for a in order), dtype),
@@ -168,8 +168,9 @@ def _array(held: Any) -> np.ndarray[Any, Any]:
     return held.value.constant if isinstance(held, Placed) else np.asarray(held.detach().cpu())
 
 
-def _dtype(dtype: torch.dtype, node: Node) -> DType:
-    name = str(dtype).removeprefix("torch.")
+def input_dtype(node: Node) -> DType:
+    """That of an input of the model."""
+    name = str(node.meta["val"].dtype).removeprefix("torch.")
     if name != "float32":
         raise PillionError(
             f"input `{node.name}` has type {name}",

@@ -59,6 +59,9 @@ KEPT = frozenset(
 )
 
 
+WITHOUT_GRADIENTS = torch.ops.higher_order.wrap_with_set_grad_enabled
+
+
 def decompose(module: GraphModule) -> None:
     """Replaces calls by what they are made of, until nothing is left to replace."""
     pending = calls(module.graph)
@@ -68,6 +71,16 @@ def decompose(module: GraphModule) -> None:
         if function is not None:
             pending += _inline(node, function)
     module.graph.eliminate_dead_code()  # results that nobody asked for, such as the indices of a max pool
+
+
+def inline_scopes(module: GraphModule) -> None:
+    """What runs under `torch.no_grad()` is a graph of its own, and becomes a part of this one."""
+    for node in module.graph.find_nodes(op="call_function", target=WITHOUT_GRADIENTS):
+        _, scope, *inputs = node.args
+        inner: Any = module.get_submodule(str(scope.target))
+        _, results = _graft(inner, node, inputs)
+        _hand_over(node, results)
+    module.graph.eliminate_dead_code()
 
 
 def _function(node: Node) -> Callable[..., Any] | None:

@@ -5,11 +5,12 @@ from __future__ import annotations
 
 from torch.fx import GraphModule
 
+from pillion.importers.torch_export import input_dtype
 from pillion.quantize.batch_norm import fold_batch_norms
 from pillion.quantize.canonical import canonicalize, drop_expansions
 from pillion.quantize.clamps import normalize_clamps
 from pillion.quantize.constants import fold_constants, make_scalars_constants, use_linear
-from pillion.quantize.decompose import decompose
+from pillion.quantize.decompose import decompose, inline_scopes
 from pillion.quantize.functional import make_functional, remove_identities
 from pillion.quantize.norm_training import make_trainable
 
@@ -17,6 +18,9 @@ from pillion.quantize.norm_training import make_trainable
 def normalize(module: GraphModule, *, training: bool = False) -> GraphModule:
     """Rewrites in place and returns the module. With `training`, dropouts and batch norms stay, and parameters are no
     constants, so that the result can still be trained."""
+    for node in module.graph.find_nodes(op="placeholder"):
+        input_dtype(node)
+    inline_scopes(module)
     make_functional(module)
     drop_expansions(module)
     decompose(module)
