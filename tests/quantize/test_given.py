@@ -41,6 +41,11 @@ class Stream(IterableDataset[Tensor]):
         return iter(SAMPLES.unbind(0))
 
 
+class Switched(Net):
+    def forward(self, x: Tensor, on: bool = True) -> Tensor:
+        return self.conv(x) if on else x
+
+
 X = torch.linspace(-1, 1, 1 * 3 * 8 * 8).reshape(1, 3, 8, 8)
 SAMPLES = torch.linspace(-3, 2, 4 * 3 * 8 * 8).reshape(4, 3, 8, 8)
 
@@ -129,6 +134,14 @@ WRONG: dict[str, tuple[Callable[[], object], str]] = {
     "empty inputs": (lambda: compiled(inputs=()), "nothing from"),
     "array of objects": (lambda: compiled(inputs=np.array([None])), "not tensors"),
     "array of doubles": (lambda: compiled(inputs=np.zeros((1, 3, 8, 8))), "float64"),
+    "other inputs than were exported": (
+        lambda: compiled(torch.export.export(Net(), (X,)), X[:, :, 1:]),
+        r"float32\[1, 3, 8, 8\].*float32\[1, 3, 7, 8\]",
+    ),
+    "a number as an argument": (
+        lambda: compiled(torch.export.export(Switched(), (X, True)), X),
+        "argument `on` .*a program takes tensors",
+    ),
     "no target": (lambda: compiled(target=None), "no target `None`"),
     "missing path": (lambda: compiled(calibrate="samples/"), "no calibration data at samples"),
     "number for samples": (lambda: compiled(calibrate=3), "an iterable of samples"),

@@ -16,10 +16,10 @@ from pathlib import Path
 import torch
 from torch import Tensor, nn
 from torch.export import ExportedProgram
-from torch.export.graph_signature import TensorArgument
+from torch.export.graph_signature import InputKind, TensorArgument
 
 from pillion.errors import PillionError
-from pillion.quantize.given import as_inputs
+from pillion.quantize.given import as_inputs, in_words
 
 CHATTY = ("torch.export", "torch.utils._pytree", "torch._subclasses.fake_tensor", "torch.fx", "torchao")
 """Loggers whose messages are for others, or come as an exception too."""
@@ -110,3 +110,25 @@ def check_outputs(exported: ExportedProgram) -> None:
                 here=f"{getattr(spec.arg, 'value', None)!r}, {index + 1} of {len(results)} results",
                 help="return the tensors alone",
             )
+
+
+def check_examples(exported: ExportedProgram, inputs: Sequence[Tensor]) -> None:
+    """Raises where example inputs are not those that a program was exported for."""
+    for spec in exported.graph_signature.input_specs:
+        if spec.kind is InputKind.USER_INPUT and not isinstance(spec.arg, TensorArgument):
+            raise PillionError(
+                f"argument `{spec.arg.name}` of the exported program is not a tensor",
+                rule="a program takes tensors and nothing else",
+                here=repr(getattr(spec.arg, "value", None)),
+                help="export a module whose forward has this value inside",
+            )
+    names = set(exported.graph_signature.user_inputs)
+    arguments = [n for n in exported.graph.find_nodes(op="placeholder") if n.name in names]
+    wanted, given = (", ".join(map(in_words, them)) for them in ([n.meta["val"] for n in arguments], inputs))
+    if wanted != given:
+        raise PillionError(
+            "the example inputs do not fit the exported program",
+            rule=wanted,
+            here=given,
+            help="give inputs like those of torch.export.export, or export for these",
+        )

@@ -16,9 +16,10 @@ from pillion.errors import PillionError
 from pillion.ir.wishes import Wishes
 from pillion.quantize.annotate import FloatOp, PillionQuantizer
 from pillion.quantize.bias import make_room_for_biases
-from pillion.quantize.export import export, quiet
+from pillion.quantize.export import check_examples, export, quiet
 from pillion.quantize.given import Batches, as_batches, as_inputs, as_sample
 from pillion.quantize.graph import source_line
+from pillion.quantize.masks import limit_masks
 from pillion.quantize.normalize import normalize
 from pillion.quantize.program import QuantizedProgram, complete_values
 
@@ -41,6 +42,8 @@ def ptq(
 
     `refuse` hears what would stay in float before any calibration, which may take long."""
     inputs = as_inputs(example_inputs, "example_inputs")
+    if isinstance(model, ExportedProgram):
+        check_examples(model, inputs)
     exported = model if isinstance(model, ExportedProgram) else export(model, inputs)
     module = normalize(exported.module(check_guards=False))
     quantizer = PillionQuantizer(wishes=wishes or Wishes())
@@ -49,6 +52,7 @@ def ptq(
         refuse(quantizer.float_ops)
     observe(prepared, [inputs] if calibrate is None else calibrate, progress, inputs)
     check_ranges(prepared, "calibration")
+    limit_masks(prepared)
     make_room_for_biases(prepared)
     notes = (ONE_EXAMPLE,) if calibrate is None else ()
     return QuantizedProgram(convert(prepared), tuple(quantizer.float_ops), notes)
