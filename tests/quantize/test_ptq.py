@@ -302,10 +302,10 @@ FLOATS: dict[str, tuple[Callable[..., object], list[str], str]] = {
         "looks rows up",
     ),
     "infinite": (lambda m, x: m.conv(x) + torch.tensor(-math.inf), ["add"], "not finite"),
-    "causal": (
-        lambda m, x: F.scaled_dot_product_attention(x, x, x, is_causal=True),
-        ["scaled_dot_product_attention"],
-        "minus infinity",
+    "computed mask": (
+        lambda m, x: F.scaled_dot_product_attention(x, x, x, attn_mask=m.conv(x)[..., :5] > 0),
+        ["gt", "scaled_dot_product_attention"],
+        "booleans",
     ),
     "instance_statistics": (
         lambda m, x: F.batch_norm(m.conv(x), None, None, training=True),

@@ -19,7 +19,17 @@ from torch.fx.node import map_arg
 from torch.utils import _pytree as pytree
 
 from pillion.quantize.functional import DROPOUTS
-from pillion.quantize.graph import KEPT_META, aten, calls, fake_mode, is_tensor, named_argument, value_of
+from pillion.quantize.graph import (
+    KEPT_META,
+    aten,
+    calls,
+    fake_mode,
+    is_constant,
+    is_tensor,
+    named_argument,
+    value_of,
+)
+from pillion.quantize.masks import MASKED
 
 Result = Tensor | Sequence[Tensor]
 
@@ -221,28 +231,44 @@ def _attention(
     enable_gqa: bool = False,
 ) -> Tensor:
     q = q * (1 / math.sqrt(q.shape[-1]) if scale is None else scale)
+    if enable_gqa:
+        k, v = (_for_each_head(x, q.shape[-3] // x.shape[-3]) for x in (k, v))
+    if is_causal:
+        attn_mask = torch.ones(q.shape[-2], k.shape[-2]).tril() == 1
     logits = torch.matmul(q, k.transpose(-2, -1))
     if attn_mask is not None:
-        logits = logits + attn_mask
+        logits = logits + (attn_mask if attn_mask.is_floating_point() else (~attn_mask).to(q.dtype) * MASKED)
     return torch.matmul(aten.softmax.int(logits, -1), v)
 
 
-def _is_plain_attention(node: Node) -> bool:
-    """No mask, or one that is added: booleans and the causal mask stand for minus infinity, which has no int8 form."""
+def _for_each_head(x: Tensor, times: int) -> Tensor:
+    """Each head of keys or values as often as heads of queries share it."""
+    shape = (*x.shape[:-2], times, *x.shape[-2:])
+    return x.unsqueeze(-3).expand(shape).reshape(*x.shape[:-3], -1, *x.shape[-2:])
+
+
+def _is_known_attention(node: Node) -> bool:
+    """No mask, one that is added, or one that is constant."""
     mask = named_argument(node, "attn_mask")
-    special = (
-        named_argument(node, "is_causal")
-        or named_argument(node, "enable_gqa")
-        or named_argument(node, "dropout_p")
-    )
-    return not special and (mask is None or is_tensor(mask))
+    is_known = mask is None or is_tensor(mask) or is_constant(mask)
+    return is_known and not named_argument(node, "dropout_p")
 
 
+def _masked_fill(x: Tensor, mask: Tensor, value: float) -> Tensor:
+    """Where the value is that of a mask, nothing of x matters beside it."""
+    filled = mask.to(x.dtype)
+    if value <= FAR:
+        return x + filled * max(value, MASKED)
+    return x * (1 - filled) + filled * value
+
+
+FAR = -1e4
 FORMS: dict[Any, Callable[..., Any]] = {
     aten.channel_shuffle.default: _channel_shuffle,
     aten.dot.default: _product,
     aten.expand.default: _expand,
     aten.glu.default: _gated,
+    aten.masked_fill.Scalar: _masked_fill,
     aten.matmul.default: _product,
     aten.mv.default: _product,
     aten.pixel_shuffle.default: _pixel_shuffle,
@@ -257,5 +283,6 @@ FORMS: dict[Any, Callable[..., Any]] = {
     aten.unbind.int: lambda x, dim=0: [_select(x, dim, i) for i in range(x.shape[dim])],
 }
 CONDITIONS: dict[Any, Callable[[Node], bool]] = {
-    aten.scaled_dot_product_attention.default: _is_plain_attention,
+    aten.masked_fill.Scalar: lambda node: is_constant(node.args[1]),
+    aten.scaled_dot_product_attention.default: _is_known_attention,
 }

@@ -12,6 +12,7 @@ from pillion.quantize.clamps import normalize_clamps
 from pillion.quantize.constants import fold_constants, make_scalars_constants, use_linear
 from pillion.quantize.decompose import decompose, inline_scopes
 from pillion.quantize.functional import make_functional, remove_identities
+from pillion.quantize.masks import make_masks_finite
 from pillion.quantize.norm_training import make_trainable
 
 
@@ -28,6 +29,7 @@ def normalize(module: GraphModule, *, training: bool = False) -> GraphModule:
     canonicalize(module)
     remove_identities(module, training=training)
     fold_constants(module, training=training)
+    make_masks_finite(module)
     make_scalars_constants(module, training=training)
     use_linear(module, training=training)
     if training:

@@ -51,8 +51,8 @@ def ptq(
     if refuse is not None:
         refuse(quantizer.float_ops)
     observe(prepared, [inputs] if calibrate is None else calibrate, progress, inputs)
-    check_ranges(prepared, "calibration")
     limit_masks(prepared)
+    check_ranges(prepared, "calibration")
     make_room_for_biases(prepared)
     notes = (ONE_EXAMPLE,) if calibrate is None else ()
     return QuantizedProgram(convert(prepared), tuple(quantizer.float_ops), notes)

@@ -176,7 +176,7 @@ REASONS: Mapping[Any, str] = {
     aten.index_select.default: "no op looks rows up in a table",
     aten.lstm.input: "a loop over time; compile one step of it, nn.LSTMCell, with the state as input and output",
     aten.native_batch_norm.default: "it has no running statistics and normalizes by those of the batch",
-    aten.scaled_dot_product_attention.default: "a mask of minus infinity has no int8 form (one of -10 has), nor have grouped heads",
+    aten.scaled_dot_product_attention.default: "its mask is computed as booleans, or it drops out",
     torch.ops.higher_order.wrap_with_autocast: "torch.autocast changes types; export the model without it",
     aten.log_softmax.int: "no int8 form; return the logits, their order is the same",
 }
