@@ -13,7 +13,6 @@ from typing import Any
 import torch
 from torch import Tensor
 from torch.fx import GraphModule, Node
-from torchao.quantization.pt2e import PerChannelMinMaxObserver
 
 from pillion.quantize.batch_norm import (
     LAYERS,
@@ -36,6 +35,7 @@ from pillion.quantize.graph import (
     shape_of,
     single_user,
 )
+from pillion.quantize.ranges import SMALLEST_SCALE, RangeOfChannels
 from pillion.quantize.simulation import batch_norm, factor, safe_factor, scale_weight, unscale
 
 
@@ -169,8 +169,12 @@ def _make_depthwise(prepared: GraphModule, norm: Node, affine: Affine) -> None:
 
 
 def _observed(prepared: GraphModule, norm: Node, weight: Node) -> Node:
-    observer: Any = PerChannelMinMaxObserver(
-        dtype=torch.int8, qscheme=torch.per_channel_symmetric, quant_min=-127, quant_max=127, eps=2.0**-24
+    observer: Any = RangeOfChannels(
+        dtype=torch.int8,
+        qscheme=torch.per_channel_symmetric,
+        quant_min=-127,
+        quant_max=127,
+        eps=SMALLEST_SCALE,
     )
     observer(_held(weight))
     name = f"{norm.name}_observer"

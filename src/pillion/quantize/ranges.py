@@ -7,10 +7,51 @@ from typing import Any
 
 import torch
 from torch import Tensor
-from torchao.quantization.pt2e import FakeQuantize, MovingAverageMinMaxObserver
+from torchao.quantization.pt2e import (
+    FakeQuantize,
+    MinMaxObserver,
+    MovingAverageMinMaxObserver,
+    MovingAveragePerChannelMinMaxObserver,
+    PerChannelMinMaxObserver,
+)
+
+SCALE_OF_NOTHING = 2.0**-24
+"""Of tensors and channels that are always zero: far below what models use, and yet a multiplier can reach it."""
+SMALLEST_SCALE = 2.0**-48
+"""Of all others."""
+SYMMETRIC = (torch.per_tensor_symmetric, torch.per_channel_symmetric)
 
 
-class RangeOverBatches(MovingAverageMinMaxObserver):
+class OfNothing:
+    """Makes an observer tell small numbers, such as weights for 16-bit samples, from no numbers at all."""
+
+    def _calculate_qparams(self, low: Tensor, high: Tensor) -> Any:
+        observer: Any = self
+        steps = (
+            observer.quant_max if observer.qscheme in SYMMETRIC else observer.quant_max - observer.quant_min
+        )
+        is_nothing = (low == 0) & (high == 0)
+        known = torch.where(is_nothing, steps * SCALE_OF_NOTHING, high)
+        return super()._calculate_qparams(low, known)  # type: ignore[misc]  # of the observer
+
+
+class Range(OfNothing, MinMaxObserver):
+    """From the least to the largest value."""
+
+
+class RangeOfChannels(OfNothing, PerChannelMinMaxObserver):
+    """The same for each channel."""
+
+
+class RangeNow(OfNothing, MovingAverageMinMaxObserver):
+    """Of the last tensor above all."""
+
+
+class RangeOfChannelsNow(OfNothing, MovingAveragePerChannelMinMaxObserver):
+    """The same for each channel."""
+
+
+class RangeOverBatches(RangeNow):
     """A moving average over batches, in which a batch counts with all tensors that share the range.
 
     torch's own average moves with every tensor. The inputs of a concatenation share their range, so that it would settle

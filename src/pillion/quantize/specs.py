@@ -8,18 +8,18 @@ from functools import cached_property
 from typing import Any
 
 import torch
-from torchao.quantization.pt2e import (
-    MinMaxObserver,
-    MovingAverageMinMaxObserver,
-    MovingAveragePerChannelMinMaxObserver,
-    PerChannelMinMaxObserver,
-)
 from torchao.quantization.pt2e.quantizer import FixedQParamsQuantizationSpec, QuantizationSpec
 
-from pillion.quantize.ranges import RangeOverBatches, Rounding
+from pillion.quantize.ranges import (
+    SMALLEST_SCALE,
+    Range,
+    RangeNow,
+    RangeOfChannels,
+    RangeOfChannelsNow,
+    RangeOverBatches,
+    Rounding,
+)
 
-SMALLEST_SCALE = 2.0**-24
-"""The scale of tensors that are always zero: far below what models use, and yet a multiplier can reach it."""
 AT_ONCE = 1.0
 """How much of a weight's present range goes into its moving average: all of it, nothing is cut off."""
 
@@ -62,19 +62,19 @@ class Specs:
     @cached_property
     def _tensor_observer(self) -> Any:
         if not self.training:
-            return MinMaxObserver.with_args(eps=SMALLEST_SCALE)
+            return Range.with_args(eps=SMALLEST_SCALE)
         return _fake(RangeOverBatches)
 
     @cached_property
     def _weight_observer(self) -> Any:
         if not self.training:
-            return MinMaxObserver.with_args(eps=SMALLEST_SCALE)
-        return _fake(MovingAverageMinMaxObserver, averaging_constant=AT_ONCE)
+            return Range.with_args(eps=SMALLEST_SCALE)
+        return _fake(RangeNow, averaging_constant=AT_ONCE)
 
     def _channel_observer(self, axis: int) -> Any:
         if not self.training:
-            return PerChannelMinMaxObserver.with_args(eps=SMALLEST_SCALE)
-        return _fake(MovingAveragePerChannelMinMaxObserver, averaging_constant=AT_ONCE, ch_axis=axis)
+            return RangeOfChannels.with_args(eps=SMALLEST_SCALE, ch_axis=axis)
+        return _fake(RangeOfChannelsNow, averaging_constant=AT_ONCE, ch_axis=axis)
 
 
 def _fake(observer: Any, **arguments: Any) -> Any:
