@@ -103,6 +103,7 @@ def test_random_graphs_have_the_bytes_of_litert(ops: list[Op], seed: int) -> Non
         model_content=emit(graph),
         experimental_op_resolver_type=litert.OpResolverType.BUILTIN_REF,
         num_threads=1,
+        experimental_preserve_all_tensors=True,  # see verifying/executors.py
     )
     interpreter.allocate_tensors()
     for detail, array in zip(interpreter.get_input_details(), inputs, strict=True):

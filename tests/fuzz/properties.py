@@ -169,6 +169,7 @@ def litert_is_the_reference(graph: Graph) -> None:
         model_content=emit_tflite(graph),
         experimental_op_resolver_type=litert.OpResolverType.BUILTIN_REF,
         num_threads=1,
+        experimental_preserve_all_tensors=True,  # see verifying/executors.py
     )
     interpreter.allocate_tensors()
     for inputs in samples(graph, 1):

@@ -20,6 +20,7 @@ from pillion.executors import Outputs
 from pillion.ir.graph import Graph
 from pillion.ir.numerics import Arithmetic
 from pillion.ir.types import Array
+from pillion.ops import parse
 from pillion.program import Program
 from pillion.verifying import Difference, Verification, verify, verify_project
 from pillion.verifying import executors as taking_part
@@ -248,6 +249,29 @@ def test_a_project_is_the_same_on_the_board(tmp_path: Path) -> None:
 def test_litert_runs_all_of_a_graph_in_its_own_arithmetic() -> None:
     graph = net().replace(arithmetic=Arithmetic.TFLITE)
     found = verify(program(graph), 2, executors=[Reference(), LiteRt()])
+    assert [run.executor for run in found.runs if run.has_run] == ["reference", "litert"]
+    assert found.ok
+
+
+REREAD = """graph g arithmetic=tflite
+input x: int8[1, 4, 9, 9] @(0.1, 100)
+input r: int8[1] @(0.0625, -128)
+const c: int8[1, 1, 1, 9] @(0.0078125, 0) = [36, 34, -108, 108, 82, 60, -8, 0, 24]
+h: int8[1, 4, 9, 9] @(0.2, 100) = mul(a=x, b=x) low=-128 high=127
+s: int8[1, 4, 9, 9] @(0.00390625, -128) = softmax(x=h)
+m: int8[3, 108] @(0.00390625, -128) = reshape(x=s)
+a: int8[3, 108] @(1024.0, 127) = add(a=m, b=r) low=-128 high=127
+p: int8[1, 4, 9, 9] @(0.5, 5) = prelu(x=s, slope=c)
+e: float32[3, 108] = dequantize(x=a)
+output e
+output p
+"""
+
+
+@has_litert
+def test_a_tensor_that_is_reshaped_and_read_again_is_not_overwritten() -> None:
+    """LiteRT's own memory plan lets the addition take the place of what the prelu reads."""
+    found = verify(program(parse(REREAD)), 2, executors=[Reference(), LiteRt()])
     assert [run.executor for run in found.runs if run.has_run] == ["reference", "litert"]
     assert found.ok
 

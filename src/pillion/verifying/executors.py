@@ -182,11 +182,14 @@ def _segments(graph: Graph) -> list[Segment]:
 
 
 def _interpreter(body: Graph) -> Any:
+    """With memory of its own for each tensor: where a tensor is reshaped and read again, LiteRT's sharing lets an addition write
+    over it."""
     litert: Any = importlib.import_module("ai_edge_litert.interpreter")
     made: Any = litert.Interpreter(
         model_content=tflite.emit(body),
         experimental_op_resolver_type=litert.OpResolverType.BUILTIN_REF,
         num_threads=1,
+        experimental_preserve_all_tensors=True,
     )
     made.allocate_tensors()
     return made
