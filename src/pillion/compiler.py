@@ -22,7 +22,7 @@ from pillion import passes
 from pillion.boards.board import Optimize
 from pillion.choices import one_of
 from pillion.errors import PillionError
-from pillion.ir.graph import Graph, identifier
+from pillion.ir.graph import Graph, identifier, want_computed_outputs
 from pillion.ir.types import Array
 from pillion.passes.int8_io import int8_io
 from pillion.passes.integer import float_ops
@@ -108,7 +108,7 @@ def finish(
         watch("import", graph)
     graph = passes.run(graph, passes.PIPELINE + ((int8_io,) if io_dtype == "int8" else ()), watch)
     refuse_float(graph.name, [(f"{op.kind} {op.name}", op.source, reason) for op, reason in float_ops(graph)])
-    refuse_constant_outputs(graph)
+    want_computed_outputs(graph)
     if chip.npu is None:
         refuse_npu_wishes(chip, placement)
         return Program(graph, chip, all_on_cpu(graph, chip.isa), optimize)
@@ -149,18 +149,6 @@ def refuse_idle_wishes(graph: Graph, placement: PlacementWishes) -> None:
         )
 
 
-def refuse_constant_outputs(graph: Graph) -> None:
-    """Raises where a result does not depend on the inputs."""
-    constant = [repr(v) for v in graph.outputs if v.is_constant]
-    if constant:
-        raise PillionError(
-            f"an output of `{graph.name}` is a constant",
-            rule="outputs depend on inputs",
-            here=", ".join(constant),
-            help="leave this output out of the model: it is the same for all inputs",
-        )
-
-
 def refuse_float(name: str, left: Sequence[tuple[str, str, str]]) -> None:
     """Raises where ops (what, source line, reason) compute in float between the model's borders."""
     if left:
@@ -171,5 +159,5 @@ def refuse_float(name: str, left: Sequence[tuple[str, str, str]]) -> None:
             f"{len(left)} {'op' if len(left) == 1 else 'ops'} of `{name}` would stay in float",
             rule="all ops between the model's inputs and outputs are int8",
             here=listed,
-            help="write these ops with supported ones (`pillion ops`), or leave them outside the model",
+            help="write these ops with supported ones (`pillion ops --pytorch`), or leave them outside the model",
         )

@@ -154,7 +154,7 @@ def unsupported(node: Node) -> PillionError:
     """The refusal of an operator that is not in the table."""
     return PillionError(
         f"operator {node.target} is not supported",
-        rule="`pillion ops` lists what is",
+        rule="`pillion ops --pytorch` lists what is",
         here=f"{node.name} ({source_line(node)})",
         help="write it with supported operators, or open an issue with the model's source line",
     )

@@ -129,6 +129,18 @@ def check_inputs(graph: Graph, inputs: Sequence[Array]) -> None:
             )
 
 
+def want_computed_outputs(graph: Graph) -> None:
+    """Raises where a result does not depend on the inputs."""
+    constant = [repr(v) for v in graph.outputs if v.is_constant]
+    if constant:
+        raise PillionError(
+            f"an output of `{graph.name}` is a constant",
+            rule="outputs depend on inputs",
+            here=", ".join(constant),
+            help="leave this output out of the model: it is the same for all inputs",
+        )
+
+
 def identifier(name: str) -> str:
     """The name as C can hold it, with ours kept apart from that of the library."""
     cleaned = re.sub(r"\W+", "_", name, flags=re.ASCII).strip("_") or "v"

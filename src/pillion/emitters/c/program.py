@@ -14,8 +14,7 @@ from pillion.boards.board import Optimize
 from pillion.devices.cortex_m import Isa
 from pillion.emitters.c.choose import Choice, choose
 from pillion.emitters.c.kernel import Call, Routine
-from pillion.errors import PillionError
-from pillion.ir.graph import Graph
+from pillion.ir.graph import Graph, want_computed_outputs
 from pillion.ir.types import Value
 from pillion.memory import MemoryPlan, OpMemory, plan_memory
 
@@ -94,13 +93,7 @@ class _Constants:
 
 def lower(graph: Graph, isa: Isa = Isa.PORTABLE, optimize: Optimize = "speed") -> CProgram:
     """The graph with a kernel for each op, packed constants and a memory plan."""
-    if any(v.is_constant for v in graph.outputs):
-        raise PillionError(
-            f"an output of `{graph.name}` is a constant",
-            rule="outputs depend on inputs",
-            here=", ".join(repr(v) for v in graph.outputs if v.is_constant),
-            help="leave this output out of the model: it is the same for all inputs",
-        )
+    want_computed_outputs(graph)
     choices = choose(graph, isa, optimize)
     constants = _Constants(graph.name)
     steps = tuple(_step(i, choice, graph, constants) for i, choice in enumerate(choices))

@@ -10,8 +10,7 @@ from dataclasses import dataclass
 from pillion.emitters.pte.movement import moves_nothing
 from pillion.emitters.pte.node import Call, Delegate, Settings, Temp, View
 from pillion.emitters.pte.table import steps
-from pillion.errors import PillionError
-from pillion.ir.graph import Graph, rewrite
+from pillion.ir.graph import Graph, rewrite, want_computed_outputs
 from pillion.ir.op import Op
 from pillion.ir.types import Value
 from pillion.memory import ALIGNMENT, MemoryPlan, OpMemory, plan_memory
@@ -35,13 +34,7 @@ class Lowered:
 def lower(graph: Graph, settings: Settings) -> Lowered:
     """Calls and memory of a graph."""
     graph = without_copies(graph)
-    if any(v.is_constant for v in graph.outputs):
-        raise PillionError(
-            f"an output of `{graph.name}` is a constant",
-            rule="outputs depend on inputs",
-            here=", ".join(repr(v) for v in graph.outputs if v.is_constant),
-            help="leave this output out of the model: it is the same for all inputs",
-        )
+    want_computed_outputs(graph)
     per_op = {op: steps(op, settings) for op in graph.ops}
     temps = {op: _temps(made) for op, made in per_op.items()}
     needs = {op: OpMemory(sum(_aligned(t.nbytes) for t in found)) for op, found in temps.items()}
