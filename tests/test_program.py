@@ -38,13 +38,13 @@ def test_an_option_has_one_of_its_values(option: str, value: Any) -> None:
 
 
 WRONG: dict[str, tuple[Callable[[Program], object], str]] = {
-    "runtime of a file": (lambda p: p.save("x.pte", runtime="2"), "runtime is one of 1.4, main"),  # type: ignore[arg-type]
-    "runtime of a folder": (lambda p: p.save("x", runtime="2"), "runtime is one of"),  # type: ignore[arg-type]
-    "runtime of bytes": (lambda p: p.pte("2"), "runtime is one of"),  # type: ignore[arg-type]
+    "runtime of a file": (lambda p: p.save("x.pte", runtime="2"), "runtime is one of 1.4, main"),  # type: ignore[arg-type]  # on purpose
+    "runtime of a folder": (lambda p: p.save("x", runtime="2"), "runtime is one of"),  # type: ignore[arg-type]  # on purpose
+    "runtime of bytes": (lambda p: p.pte("2"), "runtime is one of"),  # type: ignore[arg-type]  # on purpose
     "onnx": (lambda p: p.save("x.onnx"), r"suffix \.onnx"),
     "C": (lambda p: p.save("x.c"), "x.c cannot be written"),
     "capitals": (lambda p: p.save("x.ONNX"), r"suffix \.ONNX"),
-    "place that is none": (lambda p: p.run(on=None), "on is one of reference, host"),  # type: ignore[arg-type]
+    "place that is none": (lambda p: p.run(on=None), "on is one of reference, host"),  # type: ignore[arg-type]  # on purpose
     "place that is not known": (lambda p: p.run(on="mps3-an574"), 'on="mps3-an547"'),
     "no samples": (lambda p: p.verify(0), "nothing would be compared"),
     "no samples of a project": (lambda p: verify_project(Path("fw"), 0), "nothing would be compared"),

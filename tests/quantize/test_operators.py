@@ -8,6 +8,7 @@ import json
 from typer.testing import CliRunner
 
 from pillion.cli import app
+from pillion.errors import PillionError
 from pillion.quantize.operators import pytorch_operators
 
 
@@ -29,4 +30,5 @@ def test_the_command_prints_it() -> None:
 
 def test_one_list_at_a_time() -> None:
     done = CliRunner().invoke(app, ["ops", "--pytorch", "--device", "neutron"])
-    assert done.exit_code != 0
+    assert isinstance(done.exception, PillionError)
+    assert done.exception.what == "two lists are asked for"

@@ -263,6 +263,7 @@ def _masked_fill(x: Tensor, mask: Tensor, value: float) -> Tensor:
 
 
 FAR = -1e4
+"""From here on a number that is filled in is a mask."""
 FORMS: dict[Any, Callable[..., Any]] = {
     aten.channel_shuffle.default: _channel_shuffle,
     aten.dot.default: _product,

@@ -9,7 +9,7 @@ from functools import lru_cache
 import numpy as np
 
 from pillion.emitters.c import dsp_sum
-from pillion.emitters.c.dsp_pack import MOST_SHIFT
+from pillion.emitters.c.dsp_pack import MOST_SHIFT, rounding
 from pillion.emitters.c.dsp_row import routine, row
 from pillion.emitters.c.kernel import Call, Kernel, Params
 from pillion.emitters.c.portable_elementwise import (
@@ -129,7 +129,7 @@ def calls_mul(op: Mul, arithmetic: Arithmetic) -> tuple[Call, ...]:
     params: Params = {
         **rows_of(op),
         **{"zp1": operands[0].zero_point, "zp2": operands[1].zero_point},
-        **{"round": (2 * op.y.zero_point + 1) << (-m.shift - 1), "multiplier": m.mantissa, "right": -m.shift},
+        **{"round": rounding(op.y.zero_point, -m.shift), "multiplier": m.mantissa, "right": -m.shift},
         **{"low": op.low, "high": op.high},
     }
     return (Call(MUL, params, operands, op.y),)

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -71,6 +72,11 @@ class Scaled:
         return np.maximum(np.abs(self.least), np.abs(self.largest))
 
 
+def rounding(out_zp: int, right: Any) -> Any:
+    """What the kernels call `round`: a half, and the zero point, before a shift to the right by so many places."""
+    return (2 * out_zp + 1) << (right - 1)
+
+
 def scale_channels(channels: Channels) -> Scaled:
     """Folds the zero points in. A channel whose result never changes becomes a bias alone, four times the result: pruned
     channels have scales that no fast formula holds. (Where a left shift wraps, equal ends say nothing of what lies between.)"""
@@ -88,7 +94,7 @@ def scale_channels(channels: Channels) -> Scaled:
     return Scaled(
         np.where(same[:, None], np.int8(0), channels.weights),
         np.where(same, alone, channels.folded_bias),
-        (2 * channels.out_zp + 1) << np.clip(rights - 1, 0, 31),
+        rounding(channels.out_zp, np.clip(rights, 1, 32)),
         np.where(same, np.int32(2**30), channels.multipliers),
         rights,
         np.where(same, alone, least),

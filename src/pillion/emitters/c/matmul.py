@@ -120,7 +120,7 @@ def calls_dsp(op: BatchMatmul, arithmetic: Arithmetic) -> tuple[Call, ...]:
     params: Params = {
         **walk(op, cost_dsp),
         "multiplier": m.mantissa,
-        "round": (2 * op.y.zero_point + 1) << (-m.shift - 1),
+        "round": dsp_pack.rounding(op.y.zero_point, -m.shift),
         **{"right": -m.shift, "low": op.low, "high": op.high},
     }
     return (Call(DSP, params, operands(op, cost_dsp), op.y),)

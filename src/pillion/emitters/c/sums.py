@@ -88,7 +88,7 @@ def takes_dsp(op: Summed, arithmetic: Arithmetic) -> tuple[Verdict, ...]:
 
 def calls_dsp(op: Summed, arithmetic: Arithmetic) -> tuple[Call, ...]:
     m = multiplier(op, arithmetic)
-    rounding = (2 * op.y.zero_point + 1) << (-m.shift - 1)
+    rounding = dsp_pack.rounding(op.y.zero_point, -m.shift)
     params: Params = {**sizes(op), "multiplier": m.mantissa, "round": rounding, "right": -m.shift}
     return (Call(DSP, params, (op.x,), op.y),)
 
