@@ -126,3 +126,10 @@ def with_dead_channel(case: Layer, channel: int) -> Layer:
     multipliers, shifts = case.sums.multipliers.copy(), case.sums.shifts.copy()
     multipliers[channel], shifts[channel] = 0, 0
     return replace(case, sums=replace(case.sums, multipliers=multipliers, shifts=shifts))
+
+
+def with_a_tie(g: Geometry) -> Layer:
+    """A depthwise layer with a channel whose bias alone is 15.5 steps: its large sum decides between 15 and 16."""
+    case = layer(np.random.default_rng(0), g, depthwise=True, shifts=(-25, -25), zps=(0, 0))
+    case.sums.multipliers[2], case.sums.bias[2] = 2**30, 31 * 2**25
+    return case

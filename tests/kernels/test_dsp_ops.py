@@ -20,7 +20,7 @@ from pillion.ops.elementwise import Add, Mul, Sub
 from pillion.ops.formats import Dequantize, Quantize
 from pillion.ops.matmul import BatchMatmul
 from pillion.ops.movement import Transpose
-from pillion.ops.pool import AvgPool2d, MaxPool2d
+from pillion.ops.pool import AvgPool2d, MaxPool2d, Mean
 from pillion.ops.samples import make, real, value
 
 pytestmark = pytest.mark.qemu
@@ -226,3 +226,9 @@ def test_sums_and_means(arithmetic: Arithmetic) -> None:
     assert {op.kind for op in ops} >= {"mean"}
     assert len(ops) > 60
     check(M33, ops, arithmetic=arithmetic)
+
+
+@pytest.mark.parametrize(("inner", "is_taken"), [(1, True), (2, False), (3, False), (4, True)])
+def test_sums_of_few_neighbours_are_left_to_the_portable_kernel(inner: int, is_taken: bool) -> None:
+    op = make(Mean, value("y", (), 0.03), x=value("x", (1, 9, inner), 0.05), axes=(1,))
+    assert (kernel_of(op) is not None) == is_taken

@@ -9,7 +9,7 @@ from itertools import islice
 import mve_image
 import numpy as np
 import pytest
-from mve_cases import Layer, geometry, layer, with_dead_channel
+from mve_cases import Layer, geometry, layer, with_a_tie, with_dead_channel
 from mve_variant import CLAMPS, Variant, check, some, under_test
 
 from pillion.emitters.c import mve_products
@@ -146,11 +146,7 @@ def test_refuses_shifts_without_exact_fast_rounding(shift: int) -> None:
 
 def test_refuses_sums_too_large_for_the_sign_fix() -> None:
     g = depthwise((16, 40))
-    case = layer(np.random.default_rng(0), g, depthwise=True, shifts=(-25, -25), zps=(0, 0))
-    case.sums.multipliers[2], case.sums.bias[2] = (
-        2**30,
-        31 * 2**25,
-    )  # 15.5: the input decides between 15 and 16
+    case = with_a_tie(g)
     assert [v.rule for v in failures(PLANE.verdicts(g, case.sums))] == ["sum"]
 
 

@@ -241,6 +241,11 @@ def test_matmul_refuses_left_shifts(scale: float, rule: list[str]) -> None:
     assert refusals(make(BatchMatmul, value("y", (), scale), a=a, b=b)) == rule
 
 
+def test_matmul_refuses_steps_beyond_16_bits() -> None:
+    a, b = value("a", (1, 2, 3), 1.0), value("b", (1, 3, 9363), 1.0)
+    assert refusals(make(BatchMatmul, value("y", (), 9.0), a=a, b=b)) == ["step"]
+
+
 # --- sums -------------------------------------------------------------------------------------------------------------
 
 
