@@ -126,7 +126,7 @@ def test_litert_runs_the_segments_to_the_same_bytes(name: str) -> None:
 def run_litert(litert: object, model: bytes, segment: Segment, inputs: list[Array]) -> tuple[Array, ...]:
     runner = litert.Interpreter(  # type: ignore[attr-defined]  # the module is optional
         model_content=model,
-        experimental_op_resolver_type=litert.OpResolverType.BUILTIN_REF,  # type: ignore[attr-defined]
+        experimental_op_resolver_type=litert.OpResolverType.BUILTIN_REF,  # type: ignore[attr-defined]  # it is there, and not declared
         num_threads=1,
     )
     runner.allocate_tensors()

@@ -81,7 +81,7 @@ class _ForcedTraining(Interpreter):
     def run_node(self, n: Node) -> Any:
         theirs = super().run_node(n)
         rounding = self.submodules.get(str(n.target)) if n.op == "call_module" else None
-        mine = self.ours.get(f"{_name_on_the_device(n.args[0])}_i8") if rounding is not None else None  # type: ignore[arg-type]
+        mine = self.ours.get(f"{_name_on_the_device(n.args[0])}_i8") if rounding is not None else None  # type: ignore[arg-type]  # a node
         if rounding is None or mine is None:
             return theirs
         mine = in_logical_order(mine, tuple(theirs.shape)).astype(int)

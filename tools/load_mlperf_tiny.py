@@ -111,7 +111,7 @@ def _dequantized(tflite: Path, index: int) -> Array:
     """The weight of the operator at that index of an int8 model; the float model has the same operators."""
     from ai_edge_litert import schema_py_generated as schema
 
-    model = schema.ModelT.InitFromPackedBuf(tflite.read_bytes())  # type: ignore[no-untyped-call]
+    model = schema.ModelT.InitFromPackedBuf(tflite.read_bytes())  # type: ignore[no-untyped-call]  # generated, without types
     graph = model.subgraphs[0]
     tensor = graph.tensors[graph.operators[index].inputs[1]]
     values = np.asarray(model.buffers[tensor.buffer].data).view(np.int8).reshape(tensor.shape)

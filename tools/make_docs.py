@@ -42,7 +42,7 @@ def ops_page() -> str:
     parts = ["# Operators\n"]
     for op in ALL_OPS:
         operands, results = ", ".join(operand_fields(op)), ", ".join(result_fields(op))
-        attributes = [f.name for f in op.__dataclass_fields__.values() if not f.metadata.get("role")]  # type: ignore[attr-defined]
+        attributes = [f.name for f in op.__dataclass_fields__.values() if not f.metadata.get("role")]  # type: ignore[attr-defined]  # ops are dataclasses
         parts.append(f"## {op.kind}\n\n{paragraphs(op)}\n")
         rows = [
             ["operands", operands],

@@ -61,9 +61,9 @@ def bias(count: int) -> Value:
 
 def made(cls: type[Op], quant: Quant = Q, **fields: object) -> Op:
     """The op with a result of the inferred shape, checked."""
-    op = cls(y=value("y", ()), **fields)  # type: ignore[call-arg]
+    op = cls(y=value("y", ()), **fields)  # type: ignore[call-arg]  # the fields of this op
     if not isinstance(op, (Reshape, Slice)):
-        op = dataclasses.replace(op, y=value("y", op.infer().shape, quant))  # type: ignore[call-arg]
+        op = dataclasses.replace(op, y=value("y", op.infer().shape, quant))  # type: ignore[call-arg]  # every op has a y
     op.check()
     return op
 
@@ -203,7 +203,7 @@ SHARED = (
 def with_types(op: Op, **changes: object) -> Op:
     """The op with the same change to the types of everything that it reads and makes, but constants."""
     values = [*op.activations, *op.results]
-    return op.substitute({v: Value(v.name, dataclasses.replace(v.type, **changes)) for v in values})  # type: ignore[arg-type]
+    return op.substitute({v: Value(v.name, dataclasses.replace(v.type, **changes)) for v in values})  # type: ignore[arg-type]  # the fields of a type
 
 
 def with_result(op: Op, quant: Quant) -> Op:
@@ -212,7 +212,7 @@ def with_result(op: Op, quant: Quant) -> Op:
 
 
 def zero_point_of_weights(op: Op) -> Op:
-    held = op.weights  # type: ignore[attr-defined]
+    held = op.weights  # type: ignore[attr-defined]  # ops with weights
     return op.substitute({held: constant("w", held.constant, PerTensor(0.01, 1))})
 
 

@@ -75,7 +75,7 @@ def test_examples_on_a_cortex_m33(arithmetic: Arithmetic, tmp_path: Path) -> Non
 
 def every_pair(zero_points: tuple[int, int], ratio: float) -> Div:
     a, b = value("a", (256, 1), 0.05, zero_points[0]), value("b", (1, 256), 0.04, zero_points[1])
-    return make(Div, value("y", (), a.scale / (b.scale * ratio), 3), a=a, b=b)  # type: ignore[return-value]
+    return make(Div, value("y", (), a.scale / (b.scale * ratio), 3), a=a, b=b)  # type: ignore[return-value]  # make gives what it is asked for
 
 
 @pytest.mark.parametrize("arithmetic", Arithmetic, ids=lambda a: a.value)

@@ -83,7 +83,7 @@ class Chain:
     def add(self, cls: type[Op], like: Value, name: str, shape: tuple[int, ...], **fields: object) -> Value:
         assert isinstance(like.type.quant, PerTensor)
         y = Value(f"r{len(self.ops)}_{name}", TensorType(shape, like.dtype, like.type.quant))
-        self.ops.append(cls(y=y, **fields))  # type: ignore[call-arg]
+        self.ops.append(cls(y=y, **fields))  # type: ignore[call-arg]  # the fields of this op
         return y
 
     def graph(self) -> Graph:

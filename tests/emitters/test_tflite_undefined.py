@@ -20,7 +20,7 @@ def value(name: str, scale: float) -> Value:
 
 
 def total(cls: type[Op], scale: float) -> Op:
-    return cls(a=value("a", 1.0), b=value("b", 2.0**-4), y=value("y", scale))  # type: ignore[call-arg]
+    return cls(a=value("a", 1.0), b=value("b", 2.0**-4), y=value("y", scale))  # type: ignore[call-arg]  # ops of two operands
 
 
 def linear(scale: float, bias: int) -> Linear:

@@ -76,7 +76,7 @@ def inputs_of(op: Op) -> Iterator[list[Array]]:
         yield [in_domain(op, v, fill(v)) for v in op.activations]
 
 
-def boundary_fills(op: Op) -> list:  # type: ignore[type-arg]
+def boundary_fills(op: Op) -> list:  # type: ignore[type-arg]  # of functions of a value
     if is_wide(op):
         return []
     if op.activations[0].dtype is DType.FLOAT32:
@@ -199,7 +199,7 @@ def convolution(**fields: object) -> Conv2d:
     bias = constant("b", np.arange(2, dtype=np.int32))
     made = Conv2d(x=value("x", (1, 8, 8, 2), 0.1, 3), weights=weights, bias=bias, y=value("y", ()), **fields)
     y = value("y", made.output_shape, 0.1, 3)
-    return Conv2d(x=made.x, weights=weights, bias=bias, y=y, **fields)  # type: ignore[arg-type]
+    return Conv2d(x=made.x, weights=weights, bias=bias, y=y, **fields)  # type: ignore[arg-type]  # the options of a case
 
 
 @pytest.mark.parametrize(
@@ -250,9 +250,9 @@ def test_tensors_say_what_the_values_say() -> None:
     quantized = {name: tensor.quantization for name, tensor in tensors.items()}
     assert set(tensors) == {"x", "weights", "bias", "y"}
     assert quantized["x"] == tflite.Quantization(scale=[op.x.scale], zero_point=[op.x.zero_point])
-    assert quantized["weights"].quantized_dimension == 3  # type: ignore[union-attr]
+    assert quantized["weights"].quantized_dimension == 3  # type: ignore[union-attr]  # a quantized tensor has it
     accumulator = [np.float32(op.x.scale * s) for s in op.weights.channel_scales]
-    assert quantized["bias"].scale == accumulator  # type: ignore[union-attr]
+    assert quantized["bias"].scale == accumulator  # type: ignore[union-attr]  # a quantized tensor has it
     assert (model.version, model.buffers[0].data) == (3, None)
 
 

@@ -34,7 +34,7 @@ def program_of(operator: str, args: tuple[object, ...], x: Value, y: Value, out:
     graph = Graph("one", (x,), (), (y,))
     return Writer(Lowered(graph, (Call(operator, args, out),), memory, {})).program(
         lambda: Record(b"{}", b"")
-    )  # type: ignore[arg-type]
+    )  # type: ignore[arg-type]  # arguments of any kind, and no record
 
 
 def test_layouts_that_the_library_mistakes_are_refused() -> None:

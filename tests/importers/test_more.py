@@ -234,7 +234,7 @@ def test_matmul_of_any_rank(
     left: tuple[int, ...], right: tuple[int, ...], first: object, second: object
 ) -> None:
     inputs = (torch.randn(left), torch.randn(right))
-    module = Product(first, second).eval()  # type: ignore[arg-type]
+    module = Product(first, second).eval()  # type: ignore[arg-type]  # whatever a case gives
     program = normalize(torch.export.export(module, inputs).module(check_guards=False))
     graph = import_program(program, "product")
     found = evaluate(graph, *(x.numpy() for x in inputs))

@@ -50,7 +50,7 @@ def tables(table: Table) -> Iterator[Table]:
 def mutate(rng: random.Random, container: Container) -> None:
     """One field of one table."""
     table = rng.choice([t for t in tables(container.plan) if isinstance(t, CHANGED)])
-    field = rng.choice(dataclasses.fields(table))  # type: ignore[arg-type]
+    field = rng.choice(dataclasses.fields(table))  # type: ignore[arg-type]  # tables are dataclasses
     held: Any = getattr(table, field.name)
     if isinstance(held, bool):
         setattr(table, field.name, not held)
@@ -121,7 +121,7 @@ def test_changes_that_were_once_answered_wrongly(
     stem: str, kind: type[Table], old: float, new: float, is_program: bool
 ) -> None:
     container = Container(next(path for path in FOREIGN if path.stem == stem).read_bytes(), stem)
-    name = dataclasses.fields(kind)[0].name  # type: ignore[arg-type]
+    name = dataclasses.fields(kind)[0].name  # type: ignore[arg-type]  # tables are dataclasses
     found = [v.val for v in container.plan.values if isinstance(v.val, kind) and getattr(v.val, name) == old]
     assert found
     for held in found:

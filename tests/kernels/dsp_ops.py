@@ -40,8 +40,8 @@ def weights_of(shape: Shape, axis: int, rng: np.random.Generator, seed: int) -> 
 
 
 def infer(cls: type[Op], y: Value, **fields: Any) -> Any:
-    shape = cls(y=y, **fields).infer().shape  # type: ignore[call-arg]
-    return cls(y=Value(y.name, TensorType(shape, y.dtype, y.type.quant)), **fields)  # type: ignore[call-arg]
+    shape = cls(y=y, **fields).infer().shape  # type: ignore[call-arg]  # the fields of this op
+    return cls(y=Value(y.name, TensorType(shape, y.dtype, y.type.quant)), **fields)  # type: ignore[call-arg]  # the fields of this op
 
 
 def bias_of(count: int, taps: int, rng: np.random.Generator) -> Value:

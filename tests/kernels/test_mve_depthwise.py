@@ -124,7 +124,7 @@ def test_plane_in_blocks_of_rows() -> None:
 
 
 def depthwise(size: tuple[int, int], **geometry_of: tuple[int, int]) -> Geometry:
-    return geometry(size, 4, 4, **{"kernel": (3, 3), **geometry_of})  # type: ignore[arg-type]
+    return geometry(size, 4, 4, **{"kernel": (3, 3), **geometry_of})  # type: ignore[arg-type]  # the options of a case
 
 
 @pytest.mark.parametrize(

@@ -57,7 +57,7 @@ def test_ops_that_touch_form_one_segment() -> None:
     made = placed(chain(on_npu, on_npu, on_npu))
     assert bodies(made) == [["n0", "n1", "n2"]]
     assert [op.kind for op in made.graph] == ["segment"]
-    assert made.graph.ops[0].body.arithmetic is Arithmetic.TFLITE  # type: ignore[attr-defined]
+    assert made.graph.ops[0].body.arithmetic is Arithmetic.TFLITE  # type: ignore[attr-defined]  # a segment
     assert made.graph.arithmetic is Arithmetic.CMSIS_NN
 
 
@@ -221,7 +221,7 @@ def test_names_are_matched_whole() -> None:
 
 def with_borders(*makers: object) -> Graph:
     """Float at both ends."""
-    inner = chain(*makers)  # type: ignore[arg-type]
+    inner = chain(*makers)  # type: ignore[arg-type]  # makers of any op
     first, last = inner.inputs[0], inner.outputs[0]
     x, y = (Value(name, TensorType(SHAPE, DType.FLOAT32)) for name in ("real_x", "real_y"))
     return graph_of([x], [Quantize(x=x, y=first), *inner.ops, Dequantize(x=last, y=y)])

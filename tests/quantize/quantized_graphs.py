@@ -75,7 +75,7 @@ def check_call(node: Node) -> None:
 def parameters(node: Node) -> Parameters:
     """Scale, zero point and range of a quantize or dequantize node (per tensor)."""
     assert node.target in QUANTIZE | DEQUANTIZE, node.format_node()
-    return node.args[1:5]  # type: ignore[return-value]
+    return node.args[1:5]  # type: ignore[return-value]  # scale, zero point, range
 
 
 def result_parameters(node: Node) -> Parameters | None:

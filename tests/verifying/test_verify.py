@@ -97,7 +97,7 @@ def tamper_with_c(monkeypatch: pytest.MonkeyPatch, array: str) -> None:
     true_files = taking_part.project_files
 
     def files(*arguments: object) -> dict[str, str]:
-        made = true_files(*arguments)  # type: ignore[arg-type]
+        made = true_files(*arguments)  # type: ignore[arg-type]  # passed on
         made["weights.c"] = re.sub(rf"({array}\[\d+\] = {{\s*)-?\d+", r"\g<1>7777", made["weights.c"])
         return made
 
