@@ -18,7 +18,6 @@ from pillion.ops.reduce import ReduceSum
 Summed = Mean | ReduceSum
 Block = tuple[int, int, int]
 """Sizes before, along and behind the axes that go."""
-NOTHING = (0, 0, 0)
 
 
 def block_of(shape: Shape, axes: tuple[int, ...]) -> Block | None:
@@ -57,8 +56,10 @@ def judge_right(right: int, least: int, most: int) -> Verdict:
     return Verdict("right_shift", least <= right <= most, f"{least} to {most}", str(right))
 
 
-def sizes(op: Summed) -> Params:
-    outer, reduced, inner = block_of(op.x.shape, op.axes) or NOTHING
+def sizes(op: Summed) -> dict[str, int]:
+    block = block_of(op.x.shape, op.axes)
+    assert block is not None, "asked only of what the kernels take"
+    outer, reduced, inner = block
     return {"outer": outer, "reduced": reduced, "inner": inner, "in_zp": op.x.zero_point}
 
 
@@ -78,7 +79,7 @@ def takes_dsp(op: Summed, arithmetic: Arithmetic) -> tuple[Verdict, ...]:
     known = judge(op, arithmetic, dsp_pack.SUM_LIMIT)
     if not all_ok(known):
         return known
-    _, _, inner = block_of(op.x.shape, op.axes) or NOTHING
+    inner = sizes(op)["inner"]
     return (
         *known,
         Verdict("inner", inner not in (2, 3), "results one by one, or 4 neighbours and more", str(inner)),
