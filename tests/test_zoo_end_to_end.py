@@ -81,8 +81,8 @@ def test_the_board_gives_the_reference_and_the_memory_that_was_predicted(name: s
 @pytest.mark.parametrize("name", MODELS)
 def test_torch_agrees_within_one_step_per_op(name: str) -> None:
     from pillion import passes
-    from pillion.importers.torch_export import import_program
-    from pillion.quantize import ptq
+    from pillion.importers.torch.quantize import ptq
+    from pillion.importers.torch.to_graph import import_program
 
     size = SMALL.get(name)
     module, example = zoo.build(name, size)

@@ -11,10 +11,10 @@ import numpy as np
 import torch
 from torch.fx import GraphModule, Interpreter, Node
 
+from pillion.importers.torch.quantize import QUANTIZE, QatModule
+from pillion.importers.torch.train.simulation import batch_norm, unscale
 from pillion.ir.graph import Graph
 from pillion.ir.types import Array
-from pillion.quantize import QUANTIZE, QatModule
-from pillion.quantize.simulation import batch_norm, unscale
 
 CHANNELS_FIRST = (0, 3, 1, 2)
 

@@ -14,12 +14,12 @@ from pathlib import Path
 from performance_page import performance_page
 
 from pillion import passes
+from pillion.cli.listings import RULE_COLUMNS, kernels_of, rules
 from pillion.devices import cortex_m, neutron
 from pillion.devices.device import Device
+from pillion.importers.torch.operators import pytorch_operators
 from pillion.ir.op import operand_fields, result_fields
-from pillion.listings import RULE_COLUMNS, kernels_of, rules
 from pillion.ops import ALL_OPS
-from pillion.quantize.operators import pytorch_operators
 from pillion.targets import describe_targets
 
 ROOT = Path(__file__).resolve().parents[1]

@@ -34,7 +34,7 @@ from pillion.targets import Target, find_target
 if TYPE_CHECKING:
     import torch
 
-    from pillion.quantize import FloatOp
+    from pillion.importers.torch.quantize import FloatOp
 
 IoDtype = Literal["float32", "int8"]
 """What goes in and comes out."""
@@ -67,9 +67,9 @@ def compile(
 
     `placement` keeps ops on the CPU or demands the NPU for all; `optimize` chooses between fast and small code; `progress`
     hears of every calibration sample; `watch` sees the graph after each pass."""
-    from pillion.importers.torch_export import import_program
-    from pillion.quantize import QatModule, finish_training, ptq
-    from pillion.quantize.given import as_inputs, as_model
+    from pillion.importers.torch.given import as_inputs, as_model
+    from pillion.importers.torch.quantize import QatModule, finish_training, ptq
+    from pillion.importers.torch.to_graph import import_program
 
     for option, value, allowed in (
         ("io_dtype", io_dtype, IoDtype),

@@ -15,7 +15,7 @@ from pillion.boards.board import BOARDS, Optimize
 from pillion.choices import one_of
 from pillion.emitters.c.program import CProgram, lower
 from pillion.emitters.c.project import project_files, write_project
-from pillion.emitters.neutron.segments import Payloads, payloads
+from pillion.emitters.neutron_segments import Payloads, payloads
 from pillion.emitters.pte import Runtime
 from pillion.executors import (
     EXECUTORCH,

@@ -16,13 +16,13 @@ if TYPE_CHECKING:
     import torch
 
     from pillion.compiler import Inputs
-    from pillion.quantize.qat import QatModule
+    from pillion.importers.torch.train.qat import QatModule
 
 
 def prepare_qat(model: torch.nn.Module, example_inputs: Inputs, target: str) -> QatModule:
     """A copy of a model for training: every tensor that the target holds in int8 is rounded on the way forward.
 
     The first axis of the example inputs is the batch, of any size unless the model's `forward` depends on it."""
-    from pillion.quantize import qat
+    from pillion.importers.torch.train import qat
 
     return qat.prepare_qat(model, example_inputs, find_target(target).quantization)

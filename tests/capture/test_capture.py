@@ -9,9 +9,10 @@ import pytest
 import torch
 from torch import nn
 
-from pillion import capture, zoo
+from pillion import zoo
 from pillion.errors import PillionError
-from pillion.quantize.export import check_static
+from pillion.importers.torch import capture
+from pillion.importers.torch.export import check_static
 
 HEAD = "import torch\nfrom torch import nn\n"
 INPUTS = "def example_inputs():\n    return (torch.randn(1, 4),)\n"

@@ -12,7 +12,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from pillion.emitters.c.portable_more import KERNELS, broadcast_steps, collapsed
+from pillion.emitters.c.portable.reduce import KERNELS, broadcast_steps, collapsed
 from pillion.emitters.c.program import lower
 from pillion.emitters.c.project import project_files, write_project
 from pillion.executors import run_project

@@ -11,13 +11,22 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from pillion.emitters.neutron import DevicePayload, IrPayload, Port, compose, ir_payload, parse
-from pillion.emitters.neutron.convert import Converted, convert, merge_kernel_selections, sdk_available
+from pillion.devices.neutron.convert import Converted, convert, merge_kernel_selections, sdk_available
+from pillion.devices.neutron.payload import (
+    DevicePayload,
+    Port,
+    compose,
+    parse,
+)
 from pillion.emitters.tflite import emit
 from pillion.errors import PillionError
 from pillion.ir.graph import Graph
 from pillion.ir.types import DType, PerTensor, TensorType, Value
 from pillion.ops import Add, Maximum
+from pillion.schemas.ir_payload import (
+    IrPayload,
+    ir_payload,
+)
 
 STAND_IN = Path(__file__).parent / "neutron_sdk"
 TARGET = "imxrt700"

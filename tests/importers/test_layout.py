@@ -12,11 +12,11 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from pillion import passes
-from pillion.importers.torch_export import import_program
+from pillion.importers.torch.quantize import ptq
+from pillion.importers.torch.to_graph import import_program
 from pillion.ir.graph import Graph
 from pillion.ops import Transpose
 from pillion.passes.integer import float_ops
-from pillion.quantize import ptq
 from torch_oracle import compare
 
 pytestmark = pytest.mark.slow

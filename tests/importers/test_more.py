@@ -15,15 +15,16 @@ from torch import Tensor, nn
 
 from pillion import passes
 from pillion.errors import PillionError
-from pillion.importers.layout import Builder, Placed
-from pillion.importers.torch_export import import_program
-from pillion.importers.views import matched, view
+from pillion.importers.torch.layout import Builder, Placed
+from pillion.importers.torch.quantize import ptq
+from pillion.importers.torch.rewrite import normalize
+from pillion.importers.torch.to_graph import import_program
+from pillion.importers.torch.views import matched, view
 from pillion.ir.graph import Graph, Names
 from pillion.ir.numerics import Arithmetic
 from pillion.ir.types import Array, DType, TensorType, Value
 from pillion.ops import BatchMatmul, Concat, Reshape, ResizeNearest, Softmax, Transpose
 from pillion.passes.integer import float_ops
-from pillion.quantize import normalize, ptq
 from torch_oracle import compare
 
 pytestmark = [pytest.mark.torch, pytest.mark.slow]

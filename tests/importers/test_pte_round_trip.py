@@ -10,7 +10,7 @@ import pytest
 from pte_seeds import one_op, segment_graph, small_file
 
 from example_graphs import samples_of
-from pillion import build
+from pillion.cli import request as build
 from pillion.devices.cortex_m import CORES
 from pillion.emitters.pte import emit
 from pillion.errors import PillionError

@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 from numpy.typing import NDArray
 
-from pillion.emitters.c.mve_pack import Geometry, Sums
+from pillion.emitters.c.mve.pack import Geometry, Sums
 from pillion.ir import numerics
 from pillion.ops.conv import windows
 

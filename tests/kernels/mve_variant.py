@@ -11,9 +11,9 @@ import mve_image
 import numpy as np
 from mve_cases import Layer, geometry, layer
 
-from pillion.emitters.c import mve_products
 from pillion.emitters.c.kernel import Params
-from pillion.emitters.c.mve_pack import Geometry, Sums
+from pillion.emitters.c.mve import products as mve_products
+from pillion.emitters.c.mve.pack import Geometry, Sums
 from pillion.ir.verdict import Verdict, all_ok
 
 CHANNELS = (*range(1, 34), 63, 64, 65)

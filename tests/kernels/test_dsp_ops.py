@@ -12,7 +12,7 @@ from matmul_ops import every_size
 from sum_ops import every_block
 from with_a_number import operations
 
-from pillion.emitters.c import dsp_elementwise
+from pillion.emitters.c.dsp import elementwise as dsp_elementwise
 from pillion.ir.numerics import Arithmetic
 from pillion.ir.op import Op
 from pillion.ir.types import Array, DType, PerTensor, TensorType, Value, constant

@@ -12,8 +12,8 @@ from dsp_ops import transpose_conv2d_of_every_kind
 from mve_cases import geometry, layer, with_dead_channel
 from mve_variant import CHANNELS, Variant, check, random_layers, under_test
 
-from pillion.emitters.c import mve_products
-from pillion.emitters.c.mve_pack import Geometry
+from pillion.emitters.c.mve import products as mve_products
+from pillion.emitters.c.mve.pack import Geometry
 from pillion.ir.verdict import failures
 
 pytestmark = pytest.mark.qemu

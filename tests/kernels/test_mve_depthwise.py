@@ -11,8 +11,9 @@ import pytest
 from mve_cases import Layer, geometry, layer, with_a_tie, with_dead_channel
 from mve_variant import CHANNELS, Variant, check, random_layer, random_layers, under_test
 
-from pillion.emitters.c import mve_depthwise, mve_products
-from pillion.emitters.c.mve_pack import Geometry
+from pillion.emitters.c.mve import depthwise as mve_depthwise
+from pillion.emitters.c.mve import products as mve_products
+from pillion.emitters.c.mve.pack import Geometry
 from pillion.ir.verdict import failures
 
 pytestmark = pytest.mark.qemu

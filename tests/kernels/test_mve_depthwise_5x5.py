@@ -12,8 +12,8 @@ import pytest
 from mve_cases import Layer, geometry, layer, with_a_tie, with_dead_channel
 from mve_variant import CLAMPS, Variant, check, some, under_test
 
-from pillion.emitters.c import mve_products
-from pillion.emitters.c.mve_pack import Geometry
+from pillion.emitters.c.mve import products as mve_products
+from pillion.emitters.c.mve.pack import Geometry
 from pillion.ir.verdict import failures
 
 pytestmark = pytest.mark.qemu

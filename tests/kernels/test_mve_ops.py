@@ -13,7 +13,8 @@ from mve_ops import Run, check, every_pair, kernel_of, refusals, with_random_dat
 from sum_ops import every_block
 from with_a_number import operations
 
-from pillion.emitters.c import mve, mve_pairs
+from pillion.emitters.c import mve
+from pillion.emitters.c.mve import pairs as mve_pairs
 from pillion.ir.numerics import Arithmetic
 from pillion.ir.op import Op
 from pillion.ir.types import Array, DType, PerTensor, TensorType, Value, constant

@@ -17,8 +17,9 @@ import pytest
 
 from kernels.portable_program import KERNELS, SANITIZED, VECTORIZED, WARNINGS, Case, Program
 from kernels.with_a_number import operations
-from pillion.emitters.c import portable, portable_more
+from pillion.emitters.c import portable
 from pillion.emitters.c.kernel import Kernel
+from pillion.emitters.c.portable import reduce as portable_more
 from pillion.errors import PillionError
 from pillion.ir.numerics import Arithmetic
 from pillion.ir.op import Op

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from pillion.emitters.c.portable_elementwise import WITH_A_NUMBER
+from pillion.emitters.c.portable.elementwise import WITH_A_NUMBER
 from pillion.ir.op import Op, Quantization
 from pillion.ir.types import PerTensor, constant
 from pillion.ops.prelu import Prelu

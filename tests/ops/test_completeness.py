@@ -29,7 +29,7 @@ def test_every_op_has_a_row(cls: type[Op], table: str) -> None:
 
 @pytest.mark.parametrize("cls", ALL_OPS, ids=lambda c: c.kind)
 def test_every_op_can_come_from_torch(cls: type[Op]) -> None:
-    from pillion.quantize import RULES
+    from pillion.importers.torch.quantize import RULES
 
     made_by_passes = (Quantize, Dequantize, Requantize)
     kinds = {rule.kind for rule in RULES.values()} | {"depthwise_conv2d"}

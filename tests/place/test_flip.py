@@ -7,11 +7,11 @@ import pytest
 
 from devices.neutron_cases import LIMITS, RULES, clamp, conv, depthwise, lut, softmax, with_types
 from pillion.devices.neutron import N3_64
+from pillion.devices.neutron.changes import CHANGES
 from pillion.ir.op import Op
 from pillion.ir.types import DType
 from pillion.ir.verdict import Verdict, all_ok, failures
 from pillion.ops import ALL_OPS, Function
-from pillion.place.changes import CHANGES
 from pillion.place.flip import find_flip, smallest_change
 
 CASES = {**LIMITS, **RULES}

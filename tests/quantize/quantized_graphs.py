@@ -10,10 +10,20 @@ import torch
 from torch import Tensor, nn
 from torch.fx import Node
 
-from pillion import capture
+from pillion.importers.torch import capture
+from pillion.importers.torch.quantize import (
+    DEQUANTIZE,
+    QUANTIZE,
+    RULES,
+    QuantizedProgram,
+    Wishes,
+    ptq,
+)
+from pillion.importers.torch.quantize.annotate import CLAMPS, handles_reals, operands_of
+from pillion.importers.torch.rewrite import (
+    normalize,
+)
 from pillion.ir.op import Quantization
-from pillion.quantize import DEQUANTIZE, QUANTIZE, RULES, QuantizedProgram, Wishes, normalize, ptq
-from pillion.quantize.annotate import CLAMPS, handles_reals, operands_of
 
 Parameters = tuple[float, int, int, int]
 

@@ -17,9 +17,19 @@ from torch import Tensor, nn
 from training_loops import batches, train
 
 import pillion
-from pillion import capture
+from pillion.importers.torch import capture
+from pillion.importers.torch.quantize import (
+    fold_batch_norms,
+)
+from pillion.importers.torch.rewrite import (
+    canonical,
+    clamps,
+    constants,
+    decompose,
+    functional,
+    normalize,
+)
 from pillion.ir.types import Array
-from pillion.quantize import canonical, clamps, constants, decompose, fold_batch_norms, functional, normalize
 
 pytestmark = pytest.mark.slow
 

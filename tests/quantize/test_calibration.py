@@ -12,7 +12,7 @@ import torch
 from torch import Tensor, nn
 
 from pillion.errors import PillionError
-from pillion.quantize import FloatOp, load_calibration, ptq
+from pillion.importers.torch.quantize import FloatOp, load_calibration, ptq
 
 EXAMPLE = (torch.zeros(1, 3, 5, 7),)
 

@@ -18,9 +18,9 @@ from torchao.quantization.pt2e import FakeQuantize
 from torchao.quantization.pt2e.quantize_pt2e import prepare_qat_pt2e
 from training_loops import batches, train, without_rounding
 
-from pillion import capture, passes
-from pillion.importers.torch_export import import_program
-from pillion.quantize import (
+from pillion import passes
+from pillion.importers.torch import capture
+from pillion.importers.torch.quantize import (
     PillionQuantizer,
     QatModule,
     QuantizedProgram,
@@ -29,9 +29,10 @@ from pillion.quantize import (
     prepare_qat,
     ptq,
 )
-from pillion.quantize.norm_training import put_norms_away, simulate_folding
-from pillion.quantize.simulation import scale_weight, unscale
-from pillion.quantize.specs import Specs
+from pillion.importers.torch.quantize.specs import Specs
+from pillion.importers.torch.to_graph import import_program
+from pillion.importers.torch.train.norms import put_norms_away, simulate_folding
+from pillion.importers.torch.train.simulation import scale_weight, unscale
 from pillion.targets import find_target
 from torch_oracle import compare, compare_trained
 

@@ -9,7 +9,7 @@ from typer.testing import CliRunner
 
 from pillion.cli import app
 from pillion.errors import PillionError
-from pillion.quantize.operators import pytorch_operators
+from pillion.importers.torch.operators import pytorch_operators
 
 
 def test_every_table_is_in_the_list() -> None:

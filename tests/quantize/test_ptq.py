@@ -20,8 +20,9 @@ from quantized_graphs import (
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from pillion import capture, zoo
-from pillion.quantize import Wishes, ptq
+from pillion import zoo
+from pillion.importers.torch import capture
+from pillion.importers.torch.quantize import Wishes, ptq
 
 pytestmark = pytest.mark.slow
 

@@ -19,8 +19,8 @@ from training_loops import batches, compiled, train
 
 import pillion
 from pillion.errors import PillionError
-from pillion.quantize import QatModule, Wishes, finish_training, prepare_qat
-from pillion.quantize.specs import Specs
+from pillion.importers.torch.quantize import QatModule, Wishes, finish_training, prepare_qat
+from pillion.importers.torch.quantize.specs import Specs
 from torch_oracle import compare, compare_trained
 
 pytestmark = pytest.mark.slow

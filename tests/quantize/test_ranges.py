@@ -9,7 +9,7 @@ import torch
 from torch import Tensor, nn
 
 import pillion
-from pillion.quantize import ranges
+from pillion.importers.torch.train import ranges
 
 pytestmark = [pytest.mark.torch, pytest.mark.slow]
 

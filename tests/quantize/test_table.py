@@ -7,11 +7,11 @@ from typing import Any
 
 import pytest
 
-from pillion.importers.aten import ROWS
+from pillion.importers.torch.quantize import RULES
+from pillion.importers.torch.rows import ROWS
+from pillion.importers.torch.train.simulation import batch_norm
 from pillion.ir.op import Quantization
 from pillion.ops import KINDS
-from pillion.quantize import RULES
-from pillion.quantize.simulation import batch_norm
 
 
 @pytest.mark.parametrize("target", RULES, ids=lambda t: str(t).split(" at ")[0])

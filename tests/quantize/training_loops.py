@@ -12,10 +12,10 @@ from torch.utils import _pytree as pytree
 from torchao.quantization.pt2e import FakeQuantize
 
 from pillion import passes
-from pillion.importers.torch_export import import_program
+from pillion.importers.torch.quantize import QatModule, QuantizedProgram, finish_training
+from pillion.importers.torch.to_graph import import_program
 from pillion.ir.graph import Graph
 from pillion.passes.integer import float_ops
-from pillion.quantize import QatModule, QuantizedProgram, finish_training
 
 
 def batches(

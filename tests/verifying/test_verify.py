@@ -13,7 +13,7 @@ import pytest
 
 import pillion
 from pillion.boards.toolchain import Tool
-from pillion.emitters.neutron.segments import Payloads
+from pillion.emitters.neutron_segments import Payloads
 from pillion.emitters.pte import emit
 from pillion.errors import PillionError
 from pillion.executors import Outputs

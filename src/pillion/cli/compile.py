@@ -50,7 +50,8 @@ def compile(
     as_json: JsonOption = False,
 ) -> None:
     """Compile a model."""
-    from pillion import build, report
+    from pillion.cli import report
+    from pillion.cli import request as build
 
     request = build.Request(
         model,

@@ -26,7 +26,8 @@ def explain(
     as_json: JsonOption = False,
 ) -> None:
     """Say for every op which unit runs it, which rule decided, and what would change that."""
-    from pillion import build, report
+    from pillion.cli import report
+    from pillion.cli import request as build
 
     request = build.Request(
         model,

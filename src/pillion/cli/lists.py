@@ -15,7 +15,7 @@ from pillion.errors import PillionError
 @app.command()
 def targets(as_json: JsonOption = False) -> None:
     """List what programs can be compiled for."""
-    from pillion import report
+    from pillion.cli import report
     from pillion.targets import describe_targets
 
     report.show_rows(describe_targets(), ("name", "kernels", "board", "summary"), as_json)
@@ -24,7 +24,8 @@ def targets(as_json: JsonOption = False) -> None:
 @app.command()
 def models(as_json: JsonOption = False) -> None:
     """List the models of the zoo."""
-    from pillion import report, zoo
+    from pillion import zoo
+    from pillion.cli import report
 
     rows = [
         {
@@ -52,7 +53,7 @@ def ops(
     as_json: JsonOption = False,
 ) -> None:
     """List the operators, or what a device makes of them."""
-    from pillion import report
+    from pillion.cli import report
     from pillion.ops.describe import describe_ops
 
     if pytorch and device is not None:
@@ -63,12 +64,12 @@ def ops(
             help="leave one of them out",
         )
     if pytorch:
-        from pillion.quantize.operators import COLUMNS, pytorch_operators
+        from pillion.importers.torch.operators import COLUMNS, pytorch_operators
 
         report.show_rows(pytorch_operators(), COLUMNS, as_json)
     elif device is None:
         report.show_rows(describe_ops(), ("op", "summary", "quantization"), as_json)
     else:
-        from pillion.listings import describe_device
+        from pillion.cli.listings import describe_device
 
         report.show_rows(*describe_device(device), as_json)

@@ -49,7 +49,8 @@ def run(
     as_json: JsonOption = False,
 ) -> None:
     """Run a compiled model on this computer or on an emulated board."""
-    from pillion import build, report
+    from pillion.cli import report
+    from pillion.cli import request as build
     from pillion.executors import EXECUTORCH, HOST, REFERENCE
 
     if profile and on in (HOST, REFERENCE, EXECUTORCH):
@@ -68,7 +69,7 @@ def run(
 
 
 def _run_project(program: Path, on: str, inputs: list[Path], options: dict[str, Any]) -> Ran:
-    from pillion import build
+    from pillion.cli import request as build
     from pillion.emitters.c.project import read_manifest
     from pillion.executors import run_project
 
@@ -77,7 +78,7 @@ def _run_project(program: Path, on: str, inputs: list[Path], options: dict[str, 
 
 
 def _run_file(program: Path, on: str, inputs: list[Path], options: dict[str, Any]) -> Ran:
-    from pillion import build
+    from pillion.cli import request as build
     from pillion.loaded import load
 
     loaded = load(program, on)

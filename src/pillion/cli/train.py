@@ -48,7 +48,9 @@ def train(
     """Train a model that rounds as the target does, with your own loop, and compile it.
 
     What your loop prints is left alone; with --json it goes to standard error."""
-    from pillion import build, report, training_run
+    from pillion.cli import report
+    from pillion.cli import request as build
+    from pillion.cli import training as training_run
 
     request = build.Request(
         model,

@@ -56,7 +56,8 @@ def verify(
     as_json: JsonOption = False,
 ) -> None:
     """Run a program on everything that can run it, and compare all bytes."""
-    from pillion import build, report
+    from pillion.cli import report
+    from pillion.cli import request as build
 
     _check_request(program, model, target)
     arrays = build.read_inputs(input, {"inputs": []}) if input else None
@@ -101,7 +102,7 @@ def _verify_file(
     path: Path, target: str | None, samples: int, seed: int, arrays: list[Array] | None
 ) -> Verification:
     """A program that was written before: a .pte, or the folder of a C project."""
-    from pillion import report
+    from pillion.cli import report
     from pillion.importers.pte import read
     from pillion.program import Program
     from pillion.targets import find_target
@@ -126,7 +127,7 @@ def _verify_file(
 
 def _show(verification: Verification, as_json: bool) -> None:
     """The table, what differs, and the exit code."""
-    from pillion import report
+    from pillion.cli import report
     from pillion.verifying.facts import facts_of, words_of
 
     facts = facts_of(verification)

@@ -6,9 +6,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from pillion.devices.device import Device
+from pillion.devices.neutron.changes import changes_for
 from pillion.ir.op import Op
 from pillion.ir.verdict import Verdict, all_ok, failures
-from pillion.place.changes import changes_for
 
 KEPT = "user.keep_on_cpu"
 

@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from pillion.devices import cortex_m
 from pillion.devices.cortex_m import Isa
 from pillion.devices.device import Device
+from pillion.devices.neutron.idle import is_idle
 from pillion.errors import PillionError
 from pillion.ir.graph import Graph
 from pillion.ir.numerics import Arithmetic
@@ -22,7 +23,6 @@ from pillion.ir.types import Value
 from pillion.ir.verdict import Verdict, all_ok, failures
 from pillion.ops import Dequantize, Quantize, Segment
 from pillion.place.flip import smallest_change
-from pillion.place.idle import is_idle
 from pillion.place.ledger import Entry, Ledger, Unit
 
 CPU_BYTES_PER_CYCLE = 4

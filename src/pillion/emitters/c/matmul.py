@@ -7,9 +7,17 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from pillion.emitters.c import dsp_pack, dsp_row, mve_elementwise
+from pillion.emitters.c.dsp import (
+    pack as dsp_pack,
+)
+from pillion.emitters.c.dsp import (
+    row as dsp_row,
+)
 from pillion.emitters.c.kernel import Call, Kernel, Params
-from pillion.emitters.c.portable_walk import int8
+from pillion.emitters.c.mve import (
+    elementwise as mve_elementwise,
+)
+from pillion.emitters.c.portable.walk import int8
 from pillion.ir.numerics import Arithmetic
 from pillion.ir.types import Value
 from pillion.ir.verdict import Verdict, all_ok

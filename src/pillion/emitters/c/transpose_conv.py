@@ -12,9 +12,17 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from pillion.emitters.c import dsp_products, dsp_row, mve_products
+from pillion.emitters.c.dsp import (
+    products as dsp_products,
+)
+from pillion.emitters.c.dsp import (
+    row as dsp_row,
+)
 from pillion.emitters.c.kernel import Call, Kernel, Params
-from pillion.emitters.c.portable_walk import constants, int8
+from pillion.emitters.c.mve import (
+    products as mve_products,
+)
+from pillion.emitters.c.portable.walk import constants, int8
 from pillion.ir.numerics import Arithmetic
 from pillion.ir.types import PerChannel, TensorType, Value, constant
 from pillion.ir.verdict import Verdict, all_ok

@@ -11,7 +11,8 @@ import numpy as np
 from pillion.devices.cortex_m import Core
 from pillion.ir.graph import Graph
 from pillion.ir.types import Array
-from pillion.ops import Segment, skeleton
+from pillion.ops import Segment
+from pillion.ops import graph_json as skeleton
 from pillion.schemas import pte_record as record
 from pillion.schemas.ir_payload import ir_payload, is_ir
 

@@ -20,7 +20,7 @@ from pillion.emitters.tflite.exact import (
     want_constants,
 )
 from pillion.emitters.tflite.node import Node, integers
-from pillion.emitters.tflite.table_more import ROWS as MORE_ROWS
+from pillion.emitters.tflite.products import ROWS as MORE_ROWS
 from pillion.ir import numerics
 from pillion.ir.op import Op
 from pillion.ir.types import PerTensor, TensorType, Value, constant

@@ -7,7 +7,8 @@ import numpy as np
 
 from pillion.importers.pte.container import Container
 from pillion.ir.graph import Graph
-from pillion.ops import KINDS, skeleton
+from pillion.ops import KINDS
+from pillion.ops import graph_json as skeleton
 from pillion.schemas.flatbuffer import Bytes, MalformedError
 from pillion.schemas.pte import DelegateCall
 

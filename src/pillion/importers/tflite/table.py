@@ -8,11 +8,11 @@ from typing import Any
 
 import numpy as np
 
-from pillion.importers.tflite import shapes
+from pillion.importers.tflite import movement as shapes
 from pillion.importers.tflite.geometry import axis_of, levels, sides
 from pillion.importers.tflite.model import Call
 from pillion.importers.tflite.operands import bias_of, checked, int8_only, with_axes
-from pillion.importers.tflite.table_more import ROWS as MORE_ROWS
+from pillion.importers.tflite.products import ROWS as MORE_ROWS
 from pillion.ir.op import Op
 from pillion.ir.types import DType, PerTensor, Value
 from pillion.ops.conv import Conv2d, DepthwiseConv2d

@@ -1,0 +1,296 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What the command line asks for, turned into calls of the API: reading models, data and sizes, writing results."""
+
+from __future__ import annotations
+
+import io
+import logging
+import re
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, get_args
+
+import numpy as np
+
+from pillion.boards.board import Optimize
+from pillion.choices import one_of
+from pillion.compiler import IoDtype, IoLayout
+from pillion.emitters.c.project import is_project
+from pillion.emitters.pte import Runtime
+from pillion.errors import PillionError
+from pillion.files import NO_FOLDERS, form_of, refuse_foreign, suffix_of, write_whole
+from pillion.ir.graph import Graph
+from pillion.ir.types import Array
+from pillion.place import Wishes
+from pillion.program import Program
+
+INT8_FILES = (".tflite", ".pte")
+"""Models that are quantized already."""
+
+Progress = Callable[[int, int | None], None]
+Watch = Callable[[str, Graph], None]
+
+
+@dataclass(frozen=True)
+class Request:
+    """A `pillion compile`, as it was typed."""
+
+    model: str
+    target: str
+    quantize: bool = False
+    calibrate: Path | None = None
+    weights: Path | None = None
+    input_size: tuple[int, int] | None = None
+    io_dtype: str = "float32"
+    io_layout: str = "nchw"
+    intermediates: Path | None = None
+    keep_on_cpu: tuple[str, ...] = ()
+    only_npu: bool = False
+    optimize: str = "speed"
+    runtime: str = "1.4"
+
+    def __post_init__(self) -> None:
+        one_of("--io-dtype", self.io_dtype, get_args(IoDtype))
+        one_of("--optimize", self.optimize, get_args(Optimize))
+        one_of("--runtime", self.runtime, get_args(Runtime))
+        one_of("--io-layout", self.io_layout, get_args(IoLayout))
+        if self.calibrate and not self.quantize:
+            raise PillionError(
+                "--calibrate is data for quantizing",
+                rule="--calibrate goes with --quantize",
+                here=f"--calibrate {self.calibrate}",
+                help="add --quantize",
+            )
+
+
+def parse_size(text: str | None) -> tuple[int, int] | None:
+    """`96` or `96x128` as height and width."""
+    if text is None:
+        return None
+    match = re.fullmatch(r"(\d+)(?:x(\d+))?", text)
+    if match is None or "0" in (match[1], match[2]):
+        raise PillionError(
+            f"--input-size {text} is not a size",
+            rule="one number, or height x width, in pixels",
+            here=text,
+            help="--input-size 96 or --input-size 96x128",
+        )
+    return int(match[1]), int(match[2] or match[1])
+
+
+def build(request: Request, progress: Progress | None = None) -> Program:
+    """The program that was asked for."""
+    from pillion.cli.intermediates import Intermediates
+
+    if suffix_of(request.model) in INT8_FILES:
+        refuse_options(request)
+    kept = Intermediates(request.intermediates) if request.intermediates else None
+    watch = kept.watch if kept else None
+    match suffix_of(request.model):
+        case ".tflite":
+            program = _from_tflite(request, watch)
+        case ".pte":
+            program = _from_pte(request, watch)
+        case _:
+            program = _from_torch(request, progress, watch)
+    if kept:
+        kept.keep(program)
+    return program
+
+
+def refuse_options(request: Request) -> None:
+    """Raises where an option asks for what an int8 file has decided."""
+    given = {
+        f"--calibrate {request.calibrate}": request.calibrate is not None,
+        f"--weights {request.weights}": request.weights is not None,
+        f"--input-size {'x'.join(map(str, request.input_size or ()))}": request.input_size is not None,
+        f"--io-layout {request.io_layout}": request.io_layout != "nchw",
+    }
+    useless = [option for option, is_given in given.items() if is_given]
+    if useless:
+        raise PillionError(
+            f"{request.model} has its ranges, weights and inputs inside",
+            rule="--calibrate, --weights, --input-size and --io-layout go with models that Pillion quantizes",
+            here=f"{', '.join(useless)} with a {suffix_of(request.model)}",
+            help="leave them out, or compile the PyTorch model that the file was made from",
+        )
+
+
+def _from_tflite(request: Request, watch: Watch | None) -> Program:
+    from pillion.compiler import finish
+    from pillion.importers.tflite import read
+    from pillion.targets import find_target
+
+    chip = find_target(request.target)
+    return finish(read(request.model), chip, request.io_dtype, _placement(request), watch, _optimize(request))
+
+
+def _from_pte(request: Request, watch: Watch | None) -> Program:
+    """Placed anew: the NPU's segments are ops again."""
+    from pillion.compiler import finish
+    from pillion.importers.pte import read
+    from pillion.place import inline_segments
+    from pillion.targets import find_target
+
+    chip, graph = find_target(request.target), inline_segments(read(request.model).graph)
+    return finish(graph, chip, request.io_dtype, _placement(request), watch, _optimize(request))
+
+
+CHATTY = ("torchao", "torch.utils._pytree", "torch.export")
+"""Loggers that warn of what users of this tool can do nothing about."""
+
+
+def hush() -> None:
+    """Silences the loggers that are `CHATTY`."""
+    for name in CHATTY:
+        logging.getLogger(name).setLevel(logging.ERROR)
+
+
+def _from_torch(request: Request, progress: Progress | None, watch: Watch | None) -> Program:
+    hush()
+    from pillion.importers.torch.capture import load
+    from pillion.importers.torch.quantize import QatModule
+
+    if not request.quantize:
+        raise PillionError(
+            f"`{request.model}` computes in float",
+            rule="programs are int8",
+            here=f"-m {request.model}, no --quantize",
+            help="add --quantize (and --calibrate with real data for real accuracy)",
+        )
+    source = load(request.model, input_size=request.input_size, weights=request.weights)
+    return compile_for(
+        request,
+        source.module if isinstance(source.module, QatModule) else source.exported,
+        source.example_inputs,
+        source.name,
+        calibrate=_calibration(request, source.example_inputs),
+        progress=progress,
+        watch=watch,
+    )
+
+
+def compile_for(
+    request: Request,
+    model: Any,
+    example_inputs: Any,
+    name: str,
+    *,
+    calibrate: Iterable[Any] | None = None,
+    progress: Progress | None = None,
+    watch: Watch | None = None,
+) -> Program:
+    """Compiles a model that is at hand as the request says."""
+    from pillion import compiler
+
+    return compiler.compile(
+        model,
+        example_inputs,
+        target=request.target,
+        calibrate=calibrate,
+        name=name,
+        io_dtype=request.io_dtype,  # type: ignore[arg-type]  # checked by Request
+        io_layout=request.io_layout,  # type: ignore[arg-type]  # checked by Request
+        progress=progress,
+        placement=_placement(request),
+        optimize=_optimize(request),
+        watch=watch,
+    )
+
+
+def _optimize(request: Request) -> Optimize:
+    return "size" if request.optimize == "size" else "speed"
+
+
+def _placement(request: Request) -> Wishes:
+    return Wishes(request.keep_on_cpu, request.only_npu)
+
+
+def _calibration(request: Request, example_inputs: Any) -> Iterable[Any] | None:
+    from pillion.cli.report import warn
+    from pillion.importers.torch.quantize import load_calibration
+
+    if request.calibrate is None:
+        warn("no --calibrate: ranges come from the example input alone, and accuracy suffers")
+        return None
+    batches: Iterable[Any] = load_calibration(request.calibrate, example_inputs)
+    return batches
+
+
+def write(program: Program, output: Path, runtime: str = "1.4") -> None:
+    """Writes the program in the form that the output's name asks for."""
+    check_output(output)
+    program.save(output, "main" if runtime == "main" else "1.4")
+
+
+def check_output(output: Path) -> None:
+    """Raises where a name asks for a form that there is not, or for a place that is taken."""
+    if not form_of(output):
+        refuse_foreign(output, is_project)
+
+
+def check_program(program: Path) -> None:
+    """Raises where a model, or another file, is named instead of what `pillion compile` writes."""
+    file = Path(str(program).partition(":")[0])
+    form = suffix_of(file)
+    if form not in (*NO_FOLDERS, ".tflite") or file.is_dir():
+        return
+    model = f"{program}" if form in (".py", ".pt2", ".tflite") else "MODEL"
+    model += ":Net" if form == ".py" and file == program else ""
+    quantize = "" if form == ".tflite" else " --quantize"
+    raise PillionError(
+        f"{program} is not a program",
+        rule="what `pillion compile` wrote: a .pte file, or the folder of a C project",
+        here=f"suffix {file.suffix}",
+        help=f"pillion compile -m {model} -t TARGET{quantize} -o {file.stem}/, and then {file.stem}/",
+    )
+
+
+def read_inputs(paths: Sequence[Path], manifest: Mapping[str, Any]) -> list[Array]:
+    """Arrays from .npy files; random data of the right kind where no file is named."""
+    if not paths:
+        return [_random(buffer) for buffer in manifest["inputs"]]
+    return [_load(path) for path in paths]
+
+
+def _random(buffer: Mapping[str, Any]) -> Array:
+    rng = np.random.default_rng(0)
+    if buffer["dtype"] == "float32":
+        return rng.standard_normal(buffer["shape"]).astype(np.float32)
+    return rng.integers(-128, 128, buffer["shape"]).astype(buffer["dtype"])
+
+
+def _load(path: Path) -> Array:
+    try:
+        loaded = np.load(path, allow_pickle=False)
+    except (OSError, ValueError, EOFError) as error:
+        raise PillionError(
+            f"{path} cannot be read",
+            rule="an input is an array in a .npy file",
+            here=str(error).splitlines()[0],
+            help="numpy.save('x.npy', array)",
+        ) from None
+    if not isinstance(loaded, np.ndarray):
+        raise PillionError(
+            f"{path} is not a single array",
+            rule="an input is an array in a .npy file",
+            here="an archive of arrays",
+            help="save with numpy.save, not numpy.savez",
+        )
+    return loaded
+
+
+def write_outputs(paths: Sequence[Path], outputs: Sequence[Array]) -> None:
+    """One .npy file for each output."""
+    if paths and len(paths) != len(outputs):
+        raise PillionError(
+            f"{len(paths)} output files for {len(outputs)} outputs",
+            rule="--output once for each output, in the model's order",
+            here=", ".join(map(str, paths)),
+            help="leave --output out to see the outputs in short",
+        )
+    for path, array in zip(paths, outputs, strict=False):
+        stream = io.BytesIO()
+        np.save(stream, array)
+        write_whole(path, stream.getvalue())

@@ -1,0 +1,171 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Turns a segment's TFLite into the NPU's own code with NXP's SDK, where that is installed.
+
+The converter may end or hang its process, so it runs in one of its own, which leaves its results in files."""
+
+from __future__ import annotations
+
+import difflib
+import importlib.util
+import json
+import os
+import signal
+import subprocess
+import sys
+import tempfile
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from pillion.devices.neutron import worker
+from pillion.devices.neutron.extract import border_names, extract
+from pillion.devices.neutron.payload import DevicePayload
+from pillion.errors import PillionError
+
+SDK = "eiq_neutron_sdk"
+TIMEOUT_SECONDS = 600.0
+TAIL_LINES = 20
+"""Of the converter's output, in errors."""
+LOG = "output.txt"
+
+
+@dataclass(frozen=True)
+class Converted:
+    """A segment as the NPU runs it."""
+
+    payload: DevicePayload
+    kernel_selection: str | None
+    """C source with the table of kernels that this segment needs, for the firmware."""
+    sdk_version: str
+
+
+def sdk_available() -> bool:
+    """Whether NXP's SDK is installed. It is not imported: that could end the process."""
+    return importlib.util.find_spec(SDK) is not None
+
+
+def convert(
+    tflite: bytes,
+    target: str,
+    *,
+    fetch_constants_to_sram: bool = False,
+    kernel_selection: bool = True,
+    timeout: float = TIMEOUT_SECONDS,
+) -> Converted:
+    """The payload of a segment. `target` is the name that the converter has for the chip."""
+    inputs, outputs = border_names(tflite)
+    options = {"fetch_constants_to_sram": fetch_constants_to_sram, "kernel_selection": kernel_selection}
+    with tempfile.TemporaryDirectory(prefix="pillion-neutron-") as name:
+        folder = Path(name)
+        (folder / worker.MODEL).write_bytes(tflite)
+        result = _run(folder, {"action": "convert", "target": target, **options}, timeout)
+        _check_target(target, result)
+        converted = _left(folder, worker.CONVERTED).read_bytes()
+        selection = folder / worker.KERNEL_SELECTION
+        source = selection.read_text("utf-8", "replace") if selection.is_file() else None
+    return Converted(extract(converted, inputs, outputs), source, result["sdk_version"])
+
+
+def merge_kernel_selections(sources: Sequence[str], *, timeout: float = TIMEOUT_SECONDS) -> str:
+    """One kernel selection for all segments of a program."""
+    if len(sources) == 1:
+        return sources[0]
+    with tempfile.TemporaryDirectory(prefix="pillion-neutron-") as name:
+        folder = Path(name)
+        files = [f"segment_{number}{worker.KERNEL_SELECTION}" for number in range(len(sources))]
+        for file, source in zip(files, sources, strict=True):
+            (folder / file).write_text(source, "utf-8")
+        _run(folder, {"action": "merge", "files": files}, timeout)
+        return _left(folder, worker.MERGED).read_text("utf-8", "replace")
+
+
+def _check_target(target: str, result: Mapping[str, Any]) -> None:
+    if "known_targets" in result:
+        known = result["known_targets"]
+        close = difflib.get_close_matches(target, known, n=1)
+        raise PillionError(
+            f"NXP's converter has no target `{target}`",
+            rule="its targets: " + ", ".join(known),
+            here=f"SDK {result['sdk_version']}",
+            help=f"did you mean `{close[0]}`?" if close else "another release of the SDK may have it",
+        )
+    if result.get("is_subsystem"):
+        raise PillionError(
+            f"`{target}` is a chip whose NPU has a controller of its own",
+            rule="payloads are for NPUs that the Cortex-M drives",
+            here=target,
+            help="choose a chip whose NPU has none: `pillion targets`",
+        )
+
+
+def _run(folder: Path, job: Mapping[str, Any], timeout: float) -> dict[str, Any]:
+    """The result that the child process leaves for a job."""
+    (folder / worker.JOB).write_text(json.dumps(job), "utf-8")
+    # The child finds the modules that this process finds, wherever it starts.
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(os.path.abspath(p) for p in sys.path)}
+    command = [sys.executable, "-m", worker.__name__, str(folder)]
+    with open(folder / LOG, "wb") as log:
+        process = subprocess.Popen(
+            command,
+            cwd=folder,
+            env=environment,
+            stdin=subprocess.DEVNULL,
+            stdout=log,
+            stderr=log,
+            start_new_session=True,
+        )
+        try:
+            code = process.wait(timeout)
+        except subprocess.TimeoutExpired:
+            raise _failed(folder, f"no answer within {timeout:g} seconds") from None
+        finally:
+            _stop(process)
+    if code:
+        raise _failed(folder, _ending(code))
+    return _read_result(folder, code)
+
+
+def _stop(process: subprocess.Popen[bytes]) -> None:
+    """Ends a child that still runs, and what it has started."""
+    if process.poll() is None:
+        if hasattr(os, "killpg"):
+            os.killpg(process.pid, signal.SIGKILL)
+        else:
+            process.kill()
+        process.wait()
+
+
+def _ending(code: int) -> str:
+    if code >= 0:
+        return f"exit code {code}"
+    try:
+        return f"killed by {signal.Signals(-code).name}"
+    except ValueError:
+        return f"killed by signal {-code}"
+
+
+def _read_result(folder: Path, code: int) -> dict[str, Any]:
+    path = _left(folder, worker.RESULT, f"{_ending(code)}, but no result")
+    try:
+        result: dict[str, Any] = json.loads(path.read_text("utf-8"))
+    except ValueError:
+        raise _failed(folder, "a result that does not parse") from None
+    return result
+
+
+def _left(folder: Path, name: str, otherwise: str = "") -> Path:
+    """A file that the child must have left."""
+    if not (folder / name).is_file():
+        raise _failed(folder, otherwise or f"no {name}")
+    return folder / name
+
+
+def _failed(folder: Path, how: str) -> PillionError:
+    tail = (folder / LOG).read_text("utf-8", "replace").splitlines()[-TAIL_LINES:]
+    return PillionError(
+        "NXP's converter failed",
+        rule="it ends with exit code 0 and leaves a result",
+        here="\n".join([how, *tail]),
+        help="`--intermediates` keeps the segment's file; --keep-on-cpu keeps ops away from the NPU",
+    )

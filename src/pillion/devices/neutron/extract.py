@@ -1,0 +1,148 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Takes apart what NXP's converter returns: a TFLite file in which one custom operator stands for the whole segment."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TypeVar
+
+from pillion.devices.neutron.payload import DevicePayload, Port, check
+from pillion.errors import PillionError
+from pillion.schemas import tflite
+from pillion.schemas.flatbuffer import MalformedError, unpack
+
+T = TypeVar("T")
+
+NEUTRON_GRAPH = "NeutronGraph"
+BLOCKS = 3
+"""The operator's last inputs: microcode, weights, kernels."""
+
+
+def border_names(model: bytes) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    """What a TFLite file calls its inputs and outputs."""
+    graph = _subgraph(_read(model))
+    return tuple(_name(graph, t) for t in graph.inputs), tuple(_name(graph, t) for t in graph.outputs)
+
+
+def extract(model: bytes, inputs: Sequence[str], outputs: Sequence[str]) -> DevicePayload:
+    """The payload in the converter's result; inputs and outputs of the segment are found again by their names."""
+    file = _read(model)
+    graph = _subgraph(file)
+    operator = _only_operator(file, graph)
+    if len(operator.inputs) < BLOCKS or len(operator.outputs) < 2:
+        raise unexpected(
+            f"{NEUTRON_GRAPH} has data, microcode, weights and kernels, a result and scratch memory",
+            _counts(operator),
+        )
+    made, version = _data_outputs(graph, operator)
+    microcode, weights, kernels = (_data(file, graph, tensor) for tensor in operator.inputs[-BLOCKS:])
+    payload = DevicePayload(
+        inputs=_ports(graph, _data_inputs(graph, operator), inputs, "input"),
+        outputs=_ports(graph, made, outputs, "output"),
+        arguments=len(inputs),
+        version=version,
+        microcode=microcode,
+        weights=weights,
+        kernels=kernels,
+    )
+    _want_all(payload, outputs)
+    check(payload)
+    return payload
+
+
+def unexpected(rule: str, here: str) -> PillionError:
+    """The error of a result that the converter should not have given."""
+    return PillionError(
+        "NXP's converter returned something that cannot become a payload",
+        rule=rule,
+        here=here,
+        help="--keep-on-cpu keeps ops away from the NPU; `--intermediates` keeps the segment's file",
+    )
+
+
+def _read(model: bytes) -> tflite.Model:
+    try:
+        return unpack(tflite.Model, model, tflite.IDENTIFIER)
+    except (MalformedError, RecursionError) as error:
+        raise unexpected("a TFLite file", str(error)) from None
+
+
+def _subgraph(file: tflite.Model) -> tflite.SubGraph:
+    if len(file.subgraphs) != 1:
+        raise unexpected("one subgraph", str(len(file.subgraphs)))
+    return file.subgraphs[0]
+
+
+def _only_operator(file: tflite.Model, graph: tflite.SubGraph) -> tflite.Operator:
+    """The NeutronGraph. None at all means that nothing was left to compute; several, that some op was not taken."""
+    names = [_operator_name(file, operator) for operator in graph.operators]
+    if names != [NEUTRON_GRAPH]:
+        found = f"{names.count(NEUTRON_GRAPH)} of {len(names)} operators: {', '.join(names) or 'none'}"
+        raise unexpected(f"exactly one operator, a {NEUTRON_GRAPH}", found)
+    return graph.operators[0]
+
+
+def _operator_name(file: tflite.Model, operator: tflite.Operator) -> str:
+    code = _at(file.operator_codes, operator.opcode_index, "operator code")
+    number = max(code.builtin_code, code.deprecated_builtin_code)
+    return code.custom_code or _at(tflite.OPERATORS, number, "operator")
+
+
+def _counts(operator: tflite.Operator) -> str:
+    return f"{len(operator.inputs)} inputs and {len(operator.outputs)} outputs"
+
+
+def _data_inputs(graph: tflite.SubGraph, operator: tflite.Operator) -> list[int]:
+    """All inputs but the blocks; each is an input of the graph."""
+    data = operator.inputs[:-BLOCKS]
+    for tensor in data:
+        if graph.inputs.count(tensor) != 1:
+            raise unexpected(
+                f"`{_name(graph, tensor)}` is an input of the graph once",
+                f"{graph.inputs.count(tensor)} times",
+            )
+    return data
+
+
+def _data_outputs(graph: tflite.SubGraph, operator: tflite.Operator) -> tuple[list[int], int]:
+    """The results, and the payload version: scratch memory follows them, in version 1 profile and debug too."""
+    rest = operator.outputs[:-1]
+    return (rest[:-2], 1) if len(graph.outputs) == len(rest) - 2 else (rest, 0)
+
+
+def _ports(graph: tflite.SubGraph, tensors: list[int], names: Sequence[str], what: str) -> tuple[Port, ...]:
+    """The place of each tensor among the segment's: the converter may have exchanged or dropped some."""
+    ports = []
+    for tensor in tensors:
+        name = _name(graph, tensor)
+        if name not in names:
+            raise unexpected(
+                f"every {what} of {NEUTRON_GRAPH} is one of the segment's: {', '.join(names)}", f"`{name}`"
+            )
+        ports.append(Port(names.index(name)))
+    return tuple(ports)
+
+
+def _want_all(payload: DevicePayload, outputs: Sequence[str]) -> None:
+    """An output that the NPU does not write would stay as it is in memory."""
+    missing = [
+        name for place, name in enumerate(outputs) if place not in {port.index for port in payload.outputs}
+    ]
+    if missing:
+        raise unexpected("all outputs of the segment are made", f"missing: {', '.join(missing)}")
+
+
+def _name(graph: tflite.SubGraph, tensor: int) -> str:
+    return _at(graph.tensors, tensor, "tensor").name
+
+
+def _data(file: tflite.Model, graph: tflite.SubGraph, tensor: int) -> bytes:
+    """Constant data; empty where there is none."""
+    data = _at(file.buffers, _at(graph.tensors, tensor, "tensor").buffer, "buffer").data
+    return b"" if data is None else data.tobytes()
+
+
+def _at(held: Sequence[T], number: int, what: str) -> T:
+    if not 0 <= number < len(held):
+        raise unexpected(f"{what} {number} exists", f"there are {len(held)}")
+    return held[number]

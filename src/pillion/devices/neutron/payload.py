@@ -1,0 +1,146 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The bytes that a program hands to the NPU for one segment, as the runtime's `NeutronBackend` reads them.
+
+Four blocks, each with zeros up to a multiple of 16 bytes: head, microcode, weights, kernels. All fields of the head are
+single bytes:
+
+    0           I, the number of the NPU's inputs
+    1           O, the number of the NPU's outputs
+    2           A, the number of arguments that stand before the outputs
+    3           for each input, then each output: 1 where the runtime must make it channels-last, else 0
+    3+I+O       for each input its argument, then for each output its place among the segment's outputs
+    3+2I+2O     payload version
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from pillion.devices.neutron.microcode import read_microcode
+from pillion.errors import PillionError
+from pillion.schemas.ir_payload import IrPayload, damaged, is_ir, parse_ir, to_block
+
+MAX_PORTS = 255
+"""The head counts in single bytes."""
+BLOCK_BYTES = 16
+
+
+@dataclass(frozen=True)
+class Port:
+    """One input or output of the NPU: its place among the segment's, and whether the runtime transposes it."""
+
+    index: int
+    transposed: bool = False
+
+
+@dataclass(frozen=True)
+class DevicePayload:
+    """What the converter made of a segment, and how the program's arguments go to it."""
+
+    inputs: tuple[Port, ...]
+    outputs: tuple[Port, ...]
+    arguments: int
+    version: int
+    microcode: bytes
+    weights: bytes
+    kernels: bytes
+
+    @property
+    def head(self) -> bytes:
+        ports = (*self.inputs, *self.outputs)
+        counts = (len(self.inputs), len(self.outputs), self.arguments)
+        return bytes((*counts, *(p.transposed for p in ports), *(p.index for p in ports), self.version))
+
+    def compose(self) -> bytes:
+        """The payload's bytes; refused where the runtime would refuse them."""
+        check(self)
+        return b"".join(map(to_block, (self.head, self.microcode, self.weights, self.kernels)))
+
+
+Payload = DevicePayload | IrPayload
+
+
+def compose(payload: Payload) -> bytes:
+    """The bytes of a payload of either kind."""
+    return payload.compose()
+
+
+def parse(raw: bytes) -> Payload:
+    """A payload from bytes that nobody has checked: the converter's, or TFLite behind Pillion's mark."""
+    payload = parse_ir(raw) if is_ir(raw) else _parse_device(raw)
+    if payload.compose() != raw:
+        raise damaged("zeros between the blocks", "other bytes")
+    return payload
+
+
+def check(payload: DevicePayload) -> None:
+    """Raises where head and microcode do not belong together."""
+    largest = max(len(payload.inputs), len(payload.outputs), payload.arguments)
+    if largest > MAX_PORTS:
+        raise PillionError(
+            "a segment has too many inputs or outputs for the NPU's runtime",
+            rule=f"at most {MAX_PORTS}, as the payload counts them in single bytes",
+            here=f"{payload.arguments} inputs, {len(payload.outputs)} outputs",
+            help="--keep-on-cpu cuts the segment",
+        )
+    _check_indices("input", payload.inputs, payload.arguments)
+    _check_indices("output", payload.outputs, len(payload.outputs))
+    _check_microcode(payload)
+
+
+def _check_indices(what: str, ports: tuple[Port, ...], count: int) -> None:
+    indices = [port.index for port in ports]
+    if len(set(indices)) != len(indices) or any(not 0 <= index < count for index in indices):
+        raise damaged(
+            f"each {what} has a place of its own, from 0 to {count - 1}", ", ".join(map(str, indices))
+        )
+
+
+def _check_microcode(payload: DevicePayload) -> None:
+    head = read_microcode(payload.microcode, payload.version)
+    found = (len(payload.inputs), len(payload.outputs))
+    if (head.inputs, head.outputs) != found:
+        rule = f"{head.inputs} inputs and {head.outputs} outputs by the microcode"
+        raise damaged(rule, f"{found[0]} and {found[1]} in the head")
+    sizes = (
+        ("microcode", head.microcode_bytes, payload.microcode),
+        ("weights", head.weights_bytes, payload.weights),
+    )
+    for name, wanted, block in sizes:
+        if _aligned(wanted) != _aligned(len(block)):
+            raise damaged(f"{wanted} bytes of {name}, as the microcode says", f"{len(block)}")
+
+
+def _aligned(count: int) -> int:
+    return count + -count % BLOCK_BYTES
+
+
+def _parse_device(raw: bytes) -> DevicePayload:
+    """The kernels reach to the end: nothing says where they stop and their zeros begin."""
+    if len(raw) % BLOCK_BYTES or len(raw) < BLOCK_BYTES:
+        raise damaged(f"blocks of {BLOCK_BYTES} bytes", f"{len(raw)} bytes")
+    inputs, outputs, arguments = raw[:3]
+    ports = inputs + outputs
+    length = 4 + 2 * ports
+    start = _aligned(length)
+    flags, indices = raw[3 : 3 + ports], raw[3 + ports : 3 + 2 * ports]
+    if len(raw) < start:
+        raise damaged(f"a head of {length} bytes", f"{len(raw)} bytes in all")
+    if any(flags.strip(b"\0\x01")) or any(raw[length:start]):
+        raise damaged("flags of 0 and 1, and zeros behind the head", raw[3:start].hex())
+    version = raw[length - 1]
+    head = read_microcode(raw[start:], version)
+    weights = start + _aligned(head.microcode_bytes)
+    kernels = weights + _aligned(head.weights_bytes)
+    if kernels > len(raw):
+        raise damaged(f"at least {kernels} bytes by the microcode", f"{len(raw)}")
+    made = tuple(Port(index, bool(flag)) for index, flag in zip(indices, flags, strict=True))
+    return DevicePayload(
+        inputs=made[:inputs],
+        outputs=made[inputs:],
+        arguments=arguments,
+        version=version,
+        microcode=raw[start : start + head.microcode_bytes],
+        weights=raw[weights : weights + head.weights_bytes],
+        kernels=raw[kernels:],
+    )

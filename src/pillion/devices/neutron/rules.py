@@ -1,0 +1,181 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What NXP's converter takes, op by op, as rows: op, rule, what it wants, how that is looked up, where it comes from.
+
+Sources: "converter" is the behaviour of NXP's converter (flow of SDK 3.1.2 and later) as its ExecuTorch backend encodes it;
+"quantizer" is what that backend's quantizer guarantees; "IR" is what the TFLite form can express."""
+
+from __future__ import annotations
+
+from pillion.devices.device import Rule, rules_for
+from pillion.devices.neutron import limits as limits
+from pillion.devices.neutron.limits import Geometry
+from pillion.ir.op import Op
+from pillion.ops import (
+    Add,
+    AvgPool2d,
+    Clamp,
+    Concat,
+    Conv2d,
+    DepthwiseConv2d,
+    Linear,
+    Lut,
+    Maximum,
+    MaxPool2d,
+    Mean,
+    Minimum,
+    Mul,
+    Pad,
+    Reshape,
+    Slice,
+    Softmax,
+    Sub,
+    Transpose,
+)
+from pillion.ops.matmul import BatchMatmul
+from pillion.ops.prelu import Prelu
+from pillion.ops.reduce import ReduceMax, ReduceMin, ReduceSum
+from pillion.ops.resize import ResizeBilinear, ResizeNearest
+from pillion.ops.transpose_conv import TransposeConv2d
+
+CONVERTER, QUANTIZER, IR = "converter", "quantizer", "IR"
+
+CONVOLUTIONS = (Conv2d, DepthwiseConv2d)
+WEIGHTED = (*CONVOLUTIONS, TransposeConv2d, Linear)
+POOLS = (AvgPool2d, MaxPool2d)
+RESIZES = (ResizeNearest, ResizeBilinear)
+REDUCTIONS = (Mean, ReduceSum, ReduceMax, ReduceMin)
+SHARED = (*POOLS, *REDUCTIONS, Minimum, Maximum, Concat, Slice, Pad, Reshape, Transpose)
+PAIRS = (Add, Sub, Mul, Minimum, Maximum)
+SUPPORTED: tuple[type[Op], ...] = (
+    *(*WEIGHTED, BatchMatmul, Add, Sub, Mul, Lut, Prelu, Clamp, Softmax),
+    *(*RESIZES, *SHARED),
+)
+
+WINDOW = f"height and width at most {limits.MAX_WINDOW}"
+FACTORS = ", ".join(map(str, limits.RESIZE_FACTORS))
+
+
+def rules(geometry: Geometry) -> tuple[Rule, ...]:
+    """All rules of a Neutron of some size."""
+    return (
+        *_tensors(),
+        *_convolutions(geometry),
+        *_transposed_convolutions(geometry),
+        *_products(),
+        *_pools(),
+        *_elementwise(),
+        *_softmax(),
+        *_movement(),
+    )
+
+
+def _tensors() -> list[Rule]:
+    ranks = f"tensors of at most {limits.MAX_RANK} axes, none empty"
+    same = "the same scale and zero point for operands and result"
+    whole = "one operand with as many elements as the result"
+    return [
+        *rules_for(SUPPORTED, "dtype", "int8", limits.activations_int8, CONVERTER),
+        *rules_for(SUPPORTED, "shape", ranks, limits.tensor_shapes, IR),
+        *rules_for(SHARED, "parameters", same, limits.same_parameters, CONVERTER),
+        *rules_for(PAIRS, "broadcast", whole, limits.broadcast, CONVERTER),
+        *rules_for(WEIGHTED, "constants", "constant weights and bias", limits.constants, CONVERTER),
+    ]
+
+
+def _dot_product(geometry: Geometry) -> str:
+    channels = f"channels (to a multiple of {geometry.macs})"
+    return f"kernel height · width · {channels} at most {limits.MAX_DOT_PRODUCT}"
+
+
+def _convolutions(geometry: Geometry) -> list[Rule]:
+    size = _dot_product(geometry)
+    return [
+        *rules_for(CONVOLUTIONS, "kernel", WINDOW, limits.at_most(limits.MAX_WINDOW, "kernel"), CONVERTER),
+        *rules_for(CONVOLUTIONS, "stride", WINDOW, limits.at_most(limits.MAX_WINDOW, "stride"), CONVERTER),
+        *rules_for(
+            CONVOLUTIONS, "dilation", WINDOW, limits.at_most(limits.MAX_WINDOW, "dilation"), CONVERTER
+        ),
+        *rules_for(CONVOLUTIONS, "dot_product", size, limits.dot_product(geometry), CONVERTER),
+        *rules_for(
+            CONVOLUTIONS, "zero_point", "weights with zero point 0", limits.symmetric_weights, QUANTIZER
+        ),
+        Rule(Conv2d, "groups", "1 (others are split beforehand)", limits.equal(1, "groups"), CONVERTER),
+        Rule(DepthwiseConv2d, "multiplier", "1", limits.equal(1, "depth_multiplier"), CONVERTER),
+    ]
+
+
+def _transposed_convolutions(geometry: Geometry) -> list[Rule]:
+    op, size = TransposeConv2d, _dot_product(geometry)
+    stride = f"height and width at most {limits.MAX_TRANSPOSE_CONV_STRIDE} and those of the kernel"
+    return [
+        Rule(op, "kernel", WINDOW, limits.at_most(limits.MAX_WINDOW, "kernel"), CONVERTER),
+        Rule(op, "stride", stride, limits.short_stride, CONVERTER),
+        Rule(op, "dilation", "1", limits.at_most(1, "dilation"), CONVERTER),
+        Rule(op, "padding", "smaller than the kernel", limits.little_padding, CONVERTER),
+        Rule(op, "dot_product", size, limits.dot_product(geometry), CONVERTER),
+        Rule(op, "zero_point", "weights with zero point 0", limits.symmetric_weights, QUANTIZER),
+    ]
+
+
+def _products() -> list[Rule]:
+    return [
+        Rule(BatchMatmul, "zero_points", "zero point 0 for both operands", limits.both_symmetric, CONVERTER),
+        Rule(Linear, "zero_point", "weights with zero point 0", limits.symmetric_weights, QUANTIZER),
+        Rule(Linear, "weights", "one scale for all weights", limits.per_tensor_weights, QUANTIZER),
+    ]
+
+
+def _pools() -> list[Rule]:
+    outside = "none (what lies outside must not count)"
+    factor = f"height and width times one of {FACTORS} (less one pixel, if corners are aligned)"
+    nearest, bilinear = "neither align_corners nor half_pixel", "align_corners or half_pixel"
+    return [
+        Rule(AvgPool2d, "kernel", WINDOW, limits.at_most(limits.MAX_WINDOW, "kernel"), CONVERTER),
+        *rules_for(POOLS, "stride", WINDOW, limits.at_most(limits.MAX_WINDOW, "stride"), CONVERTER),
+        Rule(AvgPool2d, "padding", outside, limits.no_padding, CONVERTER),
+        *rules_for(RESIZES, "factor", factor, limits.resize_factor, CONVERTER),
+        Rule(ResizeNearest, "mode", nearest, limits.resize_mode, IR),
+        Rule(ResizeBilinear, "mode", bilinear, limits.resize_mode, IR),
+    ]
+
+
+def _elementwise() -> list[Rule]:
+    functions = f"one of {', '.join(f.value for f in limits.FUNCTIONS)}"
+    fixed = "sigmoid from -128 in steps of 1/256, tanh around 0 of 1/128"
+    inside = "at least one bound strictly inside the operand's -128 to 127"
+    form = "a relu, relu6, relu_n1_to_1 or relu_0_to_1, or bounds that keep the scale"
+    return [
+        Rule(Lut, "function", functions, limits.known_function, IR),
+        Rule(Lut, "output", fixed, limits.fixed_output, IR),
+        Rule(Lut, "table", "values that 32 bits hold", limits.table_defined, IR),
+        Rule(
+            Add, "scale", "a result in steps of more than 2^-19 of the larger operand's", limits.sum_scale, IR
+        ),
+        Rule(Clamp, "bounds", inside, limits.clamp_survives, CONVERTER),
+        Rule(Clamp, "form", form, limits.clamp_form, CONVERTER),
+    ]
+
+
+def _softmax() -> list[Rule]:
+    channels, rows, elements = (
+        limits.MAX_SOFTMAX_CHANNELS,
+        limits.MAX_SOFTMAX_ROWS,
+        limits.MAX_SOFTMAX_ELEMENTS,
+    )
+    return [
+        Rule(Softmax, "channels", f"at most {channels}", limits.softmax_channels, CONVERTER),
+        Rule(Softmax, "rows", f"at most {rows}", limits.softmax_rows, CONVERTER),
+        Rule(Softmax, "elements", f"at most {elements}", limits.softmax_elements, CONVERTER),
+    ]
+
+
+def _movement() -> list[Rule]:
+    ranks = {
+        Reshape: limits.MAX_RESHAPE_RANK,
+        Transpose: limits.MAX_TRANSPOSE_RANK,
+        Pad: limits.MAX_PAD_RANK,
+    }
+    return [
+        Rule(Slice, "step", "1 along every axis", limits.unit_steps, IR),
+        *(Rule(op, "rank", f"at most {rank}", limits.rank_at_most(rank), IR) for op, rank in ranks.items()),
+    ]

@@ -1,0 +1,244 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The DSP kernels of everything that is done element by element, and of pooling."""
+
+from __future__ import annotations
+
+import math
+from functools import lru_cache
+
+import numpy as np
+
+from pillion.emitters.c.dsp import pairs as dsp_sum
+from pillion.emitters.c.dsp.pack import MOST_SHIFT, rounding
+from pillion.emitters.c.dsp.row import routine, row
+from pillion.emitters.c.kernel import Call, Kernel, Params
+from pillion.emitters.c.portable.elementwise import (
+    EVERY_INT8,
+    WITH_A_NUMBER,
+    entries_with_a_number,
+    in_place_with_a_number,
+    judge_dequantized,
+    judge_lookup,
+    judge_number,
+    judge_numbers,
+    judge_quantized,
+    other_than_a_number,
+    reciprocal,
+    same_operand,
+)
+from pillion.emitters.c.portable.pool import judge_pool, pool
+from pillion.emitters.c.portable.reduce import collapsed, contiguous_steps
+from pillion.emitters.c.portable.walk import int8, overwritable
+from pillion.ir.numerics import Arithmetic
+from pillion.ir.op import Op
+from pillion.ir.types import Array, Shape, Value
+from pillion.ir.verdict import Verdict, all_ok
+from pillion.ops.elementwise import Add, Binary, Mul, Sub, Sum
+from pillion.ops.formats import Dequantize, Quantize, Requantize
+from pillion.ops.lut import Clamp, Lut
+from pillion.ops.movement import Transpose
+from pillion.ops.pool import AvgPool2d, MaxPool2d
+
+SUM, MUL = routine("sum", "clamp"), routine("mul", "clamp")
+LUT, QUANTIZE, DEQUANTIZE = routine("lut"), routine("quantize"), routine("dequantize")
+AVG_POOL, MAX_POOL = routine("avg_pool2d", "clamp"), routine("max_pool2d", "clamp")
+TRANSPOSE = routine("transpose")
+ROUTINES = (TRANSPOSE, SUM, MUL, LUT, QUANTIZE, DEQUANTIZE, AVG_POOL, MAX_POOL)
+
+# --- two operands -----------------------------------------------------------------------------------------------------
+
+
+def ends_with(shape: Shape, end: Shape) -> bool:
+    """Whether `end`, apart from leading ones, is what `shape` ends with: its elements repeat row by row."""
+    while end and end[0] == 1:
+        end = end[1:]
+    return not end or shape[-len(end) :] == end
+
+
+def whole_and_row(op: Binary) -> tuple[Value, Value] | None:
+    """The operand that has the shape of the result, and the one that is its rows, if there are such."""
+    for whole, part in ((op.a, op.b), (op.b, op.a)):
+        if (
+            math.prod(whole.shape) == op.y.type.elements
+            and ends_with(op.y.shape, part.shape)
+            and part.type.elements > 1
+        ):
+            return whole, part
+    return None
+
+
+def judge_shapes(op: Binary) -> tuple[Verdict, ...]:
+    got = f"{list(op.a.shape)} and {list(op.b.shape)}"
+    fits = Verdict(
+        "shapes", whole_and_row(op) is not None, "equal, or one repeats along the last axes of the other", got
+    )
+    return (*int8(a=op.a, b=op.b, y=op.y), fits)
+
+
+def rows_of(op: Binary) -> Params:
+    _, part = whole_and_row(op) or (op.a, op.b)
+    return {"rows": op.y.type.elements // part.type.elements, "count": part.type.elements}
+
+
+def in_place_of_whole(op: Binary) -> tuple[Value, ...]:
+    """Rows that repeat must stay as they are."""
+    whole, part = whole_and_row(op) or (op.a, op.b)
+    return overwritable(op, whole, *([part] if part.type.elements == op.y.type.elements else []))
+
+
+@lru_cache(maxsize=256)
+def formula(op: Sum, arithmetic: Arithmetic) -> dsp_sum.Linear | None:
+    """For the operands in their own order, whichever of them repeats."""
+    wanted = op.reference(arithmetic, EVERY_INT8[:, None], EVERY_INT8[None, :]).astype(np.int64)
+    slopes = op.a.scale / op.y.scale, type(op).sign * op.b.scale / op.y.scale
+    return dsp_sum.find(wanted, slopes, op.low, op.high)
+
+
+def judge_sum(op: Sum, arithmetic: Arithmetic) -> tuple[Verdict, ...]:
+    shapes = judge_shapes(op)
+    if not all_ok(shapes):
+        return shapes
+    found = formula(op, arithmetic)
+    wanted = "(a x1 + b x2 + c) >> shift, right for all pairs"
+    return (*shapes, Verdict("formula", found is not None, wanted, "found" if found else "none found"))
+
+
+def calls_sum(op: Sum, arithmetic: Arithmetic) -> tuple[Call, ...]:
+    found, operands = formula(op, arithmetic), whole_and_row(op)
+    assert found is not None
+    assert operands is not None
+    a, b = (found.a, found.b) if operands[0] is op.a else (found.b, found.a)
+    last: Params = {"a": a, "b": b, "c": found.c, "shift": found.shift, "low": op.low, "high": op.high}
+    return (Call(SUM, {**rows_of(op), **last}, operands, op.y),)
+
+
+def judge_mul(op: Mul, arithmetic: Arithmetic) -> tuple[Verdict, ...]:
+    shapes = judge_shapes(op)
+    if not all_ok(shapes):
+        return shapes
+    right = -op.multiplier(arithmetic).shift
+    return (
+        *shapes,
+        Verdict("right_shift", 1 <= right <= MOST_SHIFT, f"1 to {MOST_SHIFT}", str(right)),
+    )
+
+
+def calls_mul(op: Mul, arithmetic: Arithmetic) -> tuple[Call, ...]:
+    operands, m = whole_and_row(op), op.multiplier(arithmetic)
+    assert operands is not None
+    params: Params = {
+        **rows_of(op),
+        **{"zp1": operands[0].zero_point, "zp2": operands[1].zero_point},
+        **{"round": rounding(op.y.zero_point, -m.shift), "multiplier": m.mantissa, "right": -m.shift},
+        **{"low": op.low, "high": op.high},
+    }
+    return (Call(MUL, params, operands, op.y),)
+
+
+# --- one operand ------------------------------------------------------------------------------------------------------
+
+
+def by_table(op: Op, x: Value, entries: Array) -> tuple[Call, ...]:
+    """The table begins with what stands for 0: inputs are read as unsigned numbers."""
+    y = op.results[0]
+    table = np.roll(np.ascontiguousarray(entries, np.int8), 128)
+    return (Call(LUT, {"count": y.type.elements, "table": table}, (x,), y),)
+
+
+def calls_with_a_number(op: Op, arithmetic: Arithmetic) -> tuple[Call, ...]:
+    x = other_than_a_number(op)
+    assert x is not None
+    return by_table(op, x, entries_with_a_number(op, arithmetic))
+
+
+def calls_lut(op: Lut, arithmetic: Arithmetic) -> tuple[Call, ...]:
+    return by_table(op, op.x, op.entries(arithmetic))
+
+
+def calls_rescaled(op: Requantize | Clamp, arithmetic: Arithmetic) -> tuple[Call, ...]:
+    return by_table(op, op.x, op.reference(arithmetic, EVERY_INT8))
+
+
+def calls_quantize(op: Quantize, arithmetic: Arithmetic) -> tuple[Call, ...]:
+    params: Params = {"count": op.y.type.elements, "out_zp": op.y.zero_point, "reciprocal": reciprocal(op)}
+    return (Call(QUANTIZE, params, (op.x,), op.y),)
+
+
+def takes_quantize(op: Quantize, arithmetic: Arithmetic) -> tuple[Verdict, ...]:
+    """LiteRT divides and rounds ties away from zero."""
+    rounding = Verdict(
+        "arithmetic", arithmetic is Arithmetic.CMSIS_NN, Arithmetic.CMSIS_NN.value, arithmetic.value
+    )
+    return (rounding, *judge_quantized(op, arithmetic))
+
+
+def calls_dequantize(op: Dequantize, arithmetic: Arithmetic) -> tuple[Call, ...]:
+    params: Params = {"count": op.y.type.elements, "in_zp": op.x.zero_point, "scale": op.x.scale}
+    return (Call(DEQUANTIZE, params, (op.x,), op.y),)
+
+
+# --- pooling ----------------------------------------------------------------------------------------------------------
+
+MOST_PIXELS = 255
+"""Whose sum fits 16 bits."""
+
+
+def calls_pool(op: MaxPool2d | AvgPool2d, arithmetic: Arithmetic) -> tuple[Call, ...]:
+    (call,) = pool(op, arithmetic)
+    return (Call(AVG_POOL if isinstance(op, AvgPool2d) else MAX_POOL, call.params, call.inputs, call.output),)
+
+
+def takes_avg_pool(op: AvgPool2d, arithmetic: Arithmetic) -> tuple[Verdict, ...]:
+    width = op.kernel[1]
+    row_fits = Verdict("kernel_width", width <= MOST_PIXELS, f"at most {MOST_PIXELS}", str(width))
+    return (*judge_pool(op, arithmetic), row_fits)
+
+
+# --- movement ---------------------------------------------------------------------------------------------------------
+
+
+def matrices(op: Transpose) -> tuple[int, int, int] | None:
+    """Batch, rows and columns, if the op exchanges the last two of as many axes."""
+    steps = contiguous_steps(op.x.shape)
+    walk = tuple(steps[a] for a in op.order), contiguous_steps(op.y.shape)
+    extent, (x_steps, _) = collapsed(op.y.shape, list(walk))
+    batch, columns, rows = (1,) * (3 - len(extent)) + extent if len(extent) <= 3 else (0, 0, 0)
+    return (batch, rows, columns) if x_steps[-2:] == (1, columns) else None
+
+
+def judge_transpose(op: Transpose, arithmetic: Arithmetic) -> tuple[Verdict, ...]:
+    two_axes = Verdict(
+        "order", matrices(op) is not None, "two axes or groups of axes change places", str(op.order)
+    )
+    return (*int8(x=op.x), two_axes)
+
+
+def calls_transpose(op: Transpose, arithmetic: Arithmetic) -> tuple[Call, ...]:
+    sizes = matrices(op)
+    assert sizes is not None
+    return (Call(TRANSPOSE, dict(zip(("batch", "rows", "columns"), sizes, strict=True)), (op.x,), op.y),)
+
+
+KERNELS: tuple[Kernel, ...] = (
+    *(
+        row(
+            f"{cls.kind}_by_table",
+            cls,
+            calls_with_a_number,
+            judge_number,
+            in_place=in_place_with_a_number,
+        )
+        for cls in WITH_A_NUMBER
+    ),
+    row("sum", Add, calls_sum, judge_sum, in_place=in_place_of_whole),
+    row("sum", Sub, calls_sum, judge_sum, in_place=in_place_of_whole),
+    row("mul", Mul, calls_mul, judge_mul, in_place=in_place_of_whole),
+    row("lut", Lut, calls_lut, judge_lookup, in_place=same_operand),
+    row("lut", Requantize, calls_rescaled, judge_numbers, in_place=same_operand),
+    row("lut", Clamp, calls_rescaled, judge_numbers, in_place=same_operand),
+    row("quantize", Quantize, calls_quantize, takes_quantize, in_place=same_operand),
+    row("dequantize", Dequantize, calls_dequantize, judge_dequantized),
+    row("avg_pool2d", AvgPool2d, calls_pool, takes_avg_pool),
+    row("transpose", Transpose, calls_transpose, judge_transpose),
+    row("max_pool2d", MaxPool2d, calls_pool, judge_pool),
+)

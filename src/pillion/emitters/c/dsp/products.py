@@ -1,0 +1,300 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The DSP kernels of convolution, depthwise convolution and fully connected layers."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+
+from pillion.emitters.c.dsp import pack as dsp_pack
+from pillion.emitters.c.dsp.pack import Channels
+from pillion.emitters.c.dsp.row import routine, row
+from pillion.emitters.c.kernel import Call, Kernel, Params, Routine
+from pillion.emitters.c.portable.walk import constants, int8
+from pillion.ir.numerics import Arithmetic
+from pillion.ir.types import Pair, Value
+from pillion.ir.verdict import Verdict, all_ok
+from pillion.ops.conv import Conv2d, Convolution, DepthwiseConv2d
+from pillion.ops.linear import Linear
+
+BLOCK_BYTES = 24
+"""Four inputs of three pixels, widened."""
+FEW_PIXELS = 2
+SMALL_RING = 8192
+"""Bytes that a ring of widened rows may always take."""
+
+
+Window = tuple[Pair, Pair, Pair]
+DEPTHWISE_WINDOWS: dict[str, Window | None] = {
+    "depthwise_3x3": ((3, 3), (1, 1), (1, 1)),
+    "depthwise_3x3_stride2": ((3, 3), (2, 2), (1, 1)),
+    "depthwise_5x5": ((5, 5), (1, 1), (1, 1)),
+    "depthwise_5x5_stride2": ((5, 5), (2, 2), (1, 1)),
+    "depthwise_any": None,
+}
+"""Kernel, stride and dilation that a variant is made for."""
+
+CONV_1X1 = routine("conv2d_1x1", "dot", "dot_1", "clamp")
+CONV = routine("conv2d", "dot", "clamp")
+CONV_RING = routine("conv2d_ring", "dot", "clamp")
+CONV_THIN = routine("conv2d_thin", "dot", "clamp")
+LINEAR = routine("linear", "clamp")
+DEPTHWISE = {name: routine(name, "depthwise", "clamp") for name in DEPTHWISE_WINDOWS}
+ROUTINES = (CONV_1X1, CONV, CONV_RING, CONV_THIN, LINEAR, *DEPTHWISE.values())
+
+
+def channels_of(op: Convolution) -> Channels:
+    multipliers, shifts = op.multipliers
+    weights, bias = op.weights_per_output.astype("int8"), op.bias.constant.astype("int32")
+    return Channels(weights, bias, multipliers, shifts, op.x.zero_point, op.y.zero_point)
+
+
+def judge_operands(op: Convolution | Linear) -> tuple[Verdict, ...]:
+    return (*int8(x=op.x, weights=op.weights, y=op.y), *constants(weights=op.weights, bias=op.bias))
+
+
+def in_fours_of(op: Conv2d) -> Verdict:
+    return Verdict("in_channels", op.in_channels % 4 == 0, "a multiple of 4", str(op.in_channels))
+
+
+def takes_dot(op: Conv2d) -> tuple[Verdict, ...]:
+    """What any convolution needs to be dot products of whole windows."""
+    operands = judge_operands(op)
+    one_group = Verdict("groups", op.groups == 1, "1", str(op.groups))
+    return (*operands, one_group, *(dsp_pack.dot_verdicts(channels_of(op)) if all_ok(operands) else ()))
+
+
+def takes_1x1(op: Conv2d, arithmetic: Arithmetic) -> tuple[Verdict, ...]:
+    got = f"{op.kernel}, stride {op.stride}, padding {op.padding}"
+    plain = (op.kernel, op.stride, op.padding) == ((1, 1), (1, 1), (0, 0, 0, 0))
+    return (Verdict("window", plain, "1x1, stride 1, no padding", got), in_fours_of(op), *takes_dot(op))
+
+
+def takes_conv(op: Conv2d, arithmetic: Arithmetic) -> tuple[Verdict, ...]:
+    return (in_fours_of(op), *takes_dot(op))
+
+
+def takes_thin(op: Conv2d, arithmetic: Arithmetic) -> tuple[Verdict, ...]:
+    return takes_dot(op)
+
+
+def calls_1x1(op: Conv2d, arithmetic: Arithmetic) -> tuple[Call, ...]:
+    n, h, w, _ = op.y.shape
+    last = {"pixels": n * h * w, "in_c": op.in_channels, "low": op.low, "high": op.high}
+    return (Call(CONV_1X1, {**dsp_pack.pack_dot(channels_of(op), op.low), **last}, (op.x,), op.y),)
+
+
+def geometry(op: Convolution) -> Params:
+    """The image and the window, in the order of the params structs."""
+    batch, in_h, in_w, in_c = op.x.shape
+    sizes = {
+        "batch": batch,
+        "in_h": in_h,
+        "in_w": in_w,
+        "in_c": in_c,
+        "out_h": op.y.shape[1],
+        "out_w": op.y.shape[2],
+    }
+    pairs = {"kernel": op.kernel, "stride": op.stride, "dilation": op.dilation}
+    window = {f"{name}_{axis}": pair[i] for name, pair in pairs.items() for i, axis in enumerate("hw")}
+    return {**sizes, **window, "pad_top": op.padding[0], "pad_left": op.padding[1]}
+
+
+def ring_rows(op: Conv2d) -> int:
+    """Rows of the padded image that the windows of three neighbouring outputs touch."""
+    between = 2 if op.y.shape[2] == 1 else 1
+    return op.kernel[0] + between * op.stride[0]
+
+
+def ring_bytes(op: Conv2d) -> int:
+    columns = (op.y.shape[2] - 1) * op.stride[1] + op.kernel[1]
+    return 2 * ring_rows(op) * columns * op.in_channels
+
+
+def takes_ring(op: Conv2d, arithmetic: Arithmetic) -> tuple[Verdict, ...]:
+    """Worth it where the ring is small beside the image."""
+    most, size = max(SMALL_RING, (op.x.type.size_bytes + op.y.type.size_bytes) // 8), ring_bytes(op)
+    return (
+        Verdict("dilation", op.dilation == (1, 1), "1", str(op.dilation)),
+        Verdict("ring", size <= most, f"at most {most} bytes", str(size)),
+        *takes_conv(op, arithmetic),
+    )
+
+
+def calls_window(op: Conv2d, routine: Routine, channels: Channels) -> tuple[Call, ...]:
+    last = {"in_zp": op.x.zero_point, "low": op.low, "high": op.high, "ring_rows": ring_rows(op)}
+    return (Call(routine, {**dsp_pack.pack_dot(channels, op.low), **geometry(op), **last}, (op.x,), op.y),)
+
+
+def thin_channels(op: Conv2d) -> Channels:
+    """Inputs in the order of conv2d_thin_s8_dsp.c: whole words of every kernel row, then what is left of
+    them, byte by byte."""
+    row_bytes = op.kernel[1] * op.in_channels
+    order = np.arange(op.kernel[0] * row_bytes).reshape(op.kernel[0], row_bytes)
+    whole = row_bytes // 4 * 4
+    channels = channels_of(op)
+    inputs = np.concatenate([order[:, :whole].reshape(-1), order[:, whole:].T.reshape(-1)])
+    return replace(channels, weights=channels.weights[:, inputs])
+
+
+def calls_conv(op: Conv2d, arithmetic: Arithmetic) -> tuple[Call, ...]:
+    return calls_window(op, CONV, channels_of(op))
+
+
+def calls_ring(op: Conv2d, arithmetic: Arithmetic) -> tuple[Call, ...]:
+    return calls_window(op, CONV_RING, channels_of(op))
+
+
+def scratch_ring(op: Conv2d) -> int:
+    return scratch_1x1(op) + ring_bytes(op)
+
+
+def calls_thin(op: Conv2d, arithmetic: Arithmetic) -> tuple[Call, ...]:
+    return calls_window(op, CONV_THIN, thin_channels(op))
+
+
+def scratch_1x1(op: Conv2d) -> int:
+    """The blocks, and a jump for each round of the loop over them."""
+    pairing = dsp_pack.pair_channels(dsp_pack.scale_channels(channels_of(op)))
+    return BLOCK_BYTES * pairing.steps + 4 * pairing.jumps
+
+
+def scratch_conv(op: Conv2d) -> int:
+    """As 1x1, then a pixel of zero points."""
+    return scratch_1x1(op) + op.in_channels
+
+
+def scratch_thin(op: Conv2d) -> int:
+    """As 1x1, then three windows of bytes."""
+    return scratch_1x1(op) + 3 * op.weights_per_output.shape[1]
+
+
+def takes_depthwise(op: DepthwiseConv2d, window: Window | None) -> tuple[Verdict, ...]:
+    got = (op.kernel, op.stride, op.dilation)
+    operands = judge_operands(op)
+    numbers = dsp_pack.dot_verdicts(channels_of(op)) if all_ok(operands) else ()
+    return (Verdict("window", window in (got, None), str(window), str(got)), *operands, *numbers)
+
+
+def swapped(params: Params) -> Params:
+    """Heights and widths exchanged."""
+    other = {"_h": "_w", "_w": "_h", "_top": "_left", "_left": "_top"}
+    ends = {key: next((end for end in other if key.endswith(end)), "") for key in params}
+    return {key: params[key.removesuffix(end) + other.get(end, "")] for key, end in ends.items()}
+
+
+def outputs_computed(width: int) -> int:
+    """Of a row of outputs: fours, and then two or four more."""
+    return width // 4 * 4 + (0, 2, 2, 4)[width % 4]
+
+
+def is_transposed(op: DepthwiseConv2d) -> bool:
+    """Whether fours fit the height better than the width. A row is worth about one output of overhead."""
+    h, w = op.y.shape[1:3]
+    return (outputs_computed(h) + 1) * w < (outputs_computed(w) + 1) * h
+
+
+def calls_depthwise(op: DepthwiseConv2d, routine: Routine) -> tuple[Call, ...]:
+    transposed = is_transposed(op)
+    channels = channels_of(op)
+    if transposed:
+        weights = channels.weights.reshape(-1, *op.kernel).swapaxes(1, 2)
+        channels = replace(channels, weights=weights.reshape(channels.weights.shape))
+    sizes = swapped(geometry(op)) if transposed else geometry(op)
+    bounds = {"in_zp": op.x.zero_point, "low": op.low, "high": op.high, "out_c": op.out_channels}
+    packed = dsp_pack.pack_depthwise(channels, op.low)
+    params = {**sizes, **bounds, "rectified": packed["rectified"], "transposed": int(transposed), **packed}
+    return (Call(routine, params, (op.x,), op.y),)
+
+
+def scratch_depthwise(op: DepthwiseConv2d) -> int:
+    """The plane of one channel."""
+    axes = list(zip(op.y.shape[1:3], op.stride, op.kernel, op.dilation, strict=True))
+    (out_h, *rows), (out_w, *columns) = axes[::-1] if is_transposed(op) else axes
+    height = (out_h - 1) * rows[0] + (rows[1] - 1) * rows[2] + 1
+    width = (outputs_computed(out_w) - 1) * columns[0] + (columns[1] - 1) * columns[2] + 1
+    return height * (2 * width + 3 & ~3)
+
+
+def in_place_depthwise(op: DepthwiseConv2d) -> tuple[Value, ...]:
+    """A channel is copied before its results are written; later images must not be overwritten early."""
+    fits = op.depth_multiplier == 1 and (op.x.shape[0] == 1 or op.x.shape == op.y.shape)
+    return (op.x,) if fits and op.y.type.size_bytes <= op.x.type.size_bytes else ()
+
+
+def depthwise(name: str, window: Window | None) -> Kernel:
+    return row(
+        name,
+        DepthwiseConv2d,
+        lambda op, _: calls_depthwise(op, DEPTHWISE[name]),
+        lambda op, _: takes_depthwise(op, window),
+        scratch_depthwise,
+        in_place_depthwise,
+    )
+
+
+def channels_of_linear(op: Linear) -> Channels:
+    multipliers, shifts = op.multipliers
+    weights, bias = op.weights.constant.astype("int8"), op.bias.constant.astype("int32")
+    return Channels(weights, bias, multipliers, shifts, op.x.zero_point, op.y.zero_point)
+
+
+def takes_linear(op: Linear, arithmetic: Arithmetic) -> tuple[Verdict, ...]:
+    """LiteRT scales the sums of a fully connected layer in double precision."""
+    rounding = Verdict(
+        "arithmetic", arithmetic is Arithmetic.CMSIS_NN, Arithmetic.CMSIS_NN.value, arithmetic.value
+    )
+    operands = judge_operands(op)
+    return (
+        rounding,
+        *operands,
+        *(dsp_pack.dot_verdicts(channels_of_linear(op)) if all_ok(operands) else ()),
+    )
+
+
+def takes_whole(op: Conv2d, arithmetic: Arithmetic) -> tuple[Verdict, ...]:
+    """Pixels that each are one row of a fully connected layer; where there are three, 1x1 is faster."""
+    n, h, w, _ = op.y.shape
+    pointwise = (op.kernel, op.stride, op.padding) == ((1, 1), (1, 1), (0, 0, 0, 0))
+    everything = (op.kernel, (h, w), op.padding) == (op.x.shape[1:3], (1, 1), (0, 0, 0, 0))
+    got = f"{op.kernel} of {op.x.shape[1:3]}, padding {op.padding}"
+    return (
+        Verdict("window", pointwise or everything, "1x1 or the whole image", got),
+        Verdict("pixels", n * h * w <= FEW_PIXELS, f"at most {FEW_PIXELS}", str(n * h * w)),
+        *takes_dot(op),
+    )
+
+
+def calls_whole(op: Conv2d, arithmetic: Arithmetic) -> tuple[Call, ...]:
+    n, h, w, _ = op.y.shape
+    return (Call(LINEAR, linear_params(channels_of(op), n * h * w, op.low, op.high), (op.x,), op.y),)
+
+
+def scratch_whole(op: Conv2d) -> int:
+    return dsp_pack.group_channels(dsp_pack.scale_channels(channels_of(op))).row_bytes
+
+
+def linear_params(channels: Channels, rows: int, low: int, high: int) -> Params:
+    out_features, in_features = channels.weights.shape
+    sizes = {"rows": rows, "in_features": in_features, "out_features": out_features}
+    return {**dsp_pack.pack_linear(channels), **sizes, "out_zp": channels.out_zp, "low": low, "high": high}
+
+
+def calls_linear(op: Linear, arithmetic: Arithmetic) -> tuple[Call, ...]:
+    return (Call(LINEAR, linear_params(channels_of_linear(op), op.rows, op.low, op.high), (op.x,), op.y),)
+
+
+def scratch_linear(op: Linear) -> int:
+    return dsp_pack.group_channels(dsp_pack.scale_channels(channels_of_linear(op))).row_bytes
+
+
+KERNELS: tuple[Kernel, ...] = (
+    row("conv2d_whole", Conv2d, calls_whole, takes_whole, scratch_whole),
+    row("conv2d_1x1", Conv2d, calls_1x1, takes_1x1, scratch_1x1),
+    row("conv2d_ring", Conv2d, calls_ring, takes_ring, scratch_ring),
+    row("conv2d", Conv2d, calls_conv, takes_conv, scratch_conv),
+    row("conv2d_thin", Conv2d, calls_thin, takes_thin, scratch_thin),
+    row("linear", Linear, calls_linear, takes_linear, scratch_linear),
+    *(depthwise(name, window) for name, window in DEPTHWISE_WINDOWS.items()),
+)

@@ -1,0 +1,330 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Constants and tables of the Helium depthwise convolutions, and what these need to be exact."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from pillion.emitters.c.mve.pack import (
+    Geometry,
+    Int32Array,
+    Params,
+    Sums,
+    as_words,
+    fold_input_offset,
+    numbers,
+    right_shifts,
+)
+from pillion.ir.verdict import Verdict, all_ok
+
+UINT16_MAX = 2**16 - 1
+
+
+@dataclass(frozen=True)
+class Axis:
+    """One direction of an image: input and output size, padding before, bytes from one element to the next in x, y."""
+
+    in_size: int
+    out_size: int
+    before: int
+    x_step: int
+    y_step: int
+
+
+@dataclass(frozen=True)
+class Strips:
+    """A channel in strips of four padded rows, two apart: each holds the windows of two rows of outputs at stride 1, of
+    one at stride 2. A block of eight outputs is two rows of four columns, or one row of eight."""
+
+    down: Axis
+    along: Axis
+    transposed: bool
+    stride: int
+
+    @property
+    def rows(self) -> int:
+        """Of outputs in a strip."""
+        return 3 - self.stride
+
+    @property
+    def block(self) -> int:
+        """Columns of outputs in a block."""
+        return 4 * self.stride
+
+    @property
+    def count(self) -> int:
+        return -(-self.down.out_size // self.rows)
+
+    @property
+    def columns(self) -> int:
+        """What the windows reach."""
+        return self.stride * self.along.out_size + 2
+
+    @property
+    def filled(self) -> int:
+        """Columns of the image among them."""
+        return min(self.along.in_size, self.columns - self.along.before)
+
+    @property
+    def bytes(self) -> int:
+        return self.count * self.columns * 4
+
+
+def strips_of(g: Geometry) -> Strips:
+    """The longer side of the output lies along the strips."""
+    (h, w), (out_h, out_w) = g.in_size, g.out_size
+    rows = Axis(h, out_h, g.pad_top, w * g.in_c, out_w * g.in_c)
+    columns = Axis(w, out_w, g.pad_left, g.in_c, g.in_c)
+    transposed = out_h > out_w
+    return Strips(*((columns, rows) if transposed else (rows, columns)), transposed, g.stride[0])
+
+
+def depthwise_3x3_verdicts(g: Geometry, sums: Sums) -> tuple[Verdict, ...]:
+    """What pillion_depthwise_3x3_s8_mve needs."""
+    return _strip_verdicts(g, sums, 1)
+
+
+def depthwise_3x3_stride2_verdicts(g: Geometry, sums: Sums) -> tuple[Verdict, ...]:
+    """What pillion_depthwise_3x3_stride2_s8_mve needs."""
+    return _strip_verdicts(g, sums, 2)
+
+
+def _strip_verdicts(g: Geometry, sums: Sums, stride: int) -> tuple[Verdict, ...]:
+    shape = (
+        Verdict("kernel", g.kernel == (3, 3), "3x3", "x".join(map(str, g.kernel))),
+        Verdict("stride", g.stride == (stride, stride), str(stride), "x".join(map(str, g.stride))),
+        Verdict("dilation", g.dilation == (1, 1), "1", "x".join(map(str, g.dilation))),
+        Verdict("multiplier", g.in_c == g.out_c, "one filter for a channel", str(g.out_c // g.in_c)),
+    )
+    if not all_ok(shape):
+        return shape  # strips are of stride 1 or 2
+    s = strips_of(g)
+    inner = s.down.before <= 2 and 2 * s.count - s.down.before <= s.down.in_size
+    reach = max(s.along.x_step * 7 + s.down.x_step, max(_lanes(s, 2)))
+    long_enough = s.along.out_size >= s.block and s.filled >= 8
+    return (
+        *shape,
+        Verdict(
+            "padding",
+            inner,
+            "at most two rows before and behind",
+            f"{s.down.before} before {s.down.in_size} rows",
+        ),
+        Verdict("image", long_enough, f"8 long, outputs {s.block} long", f"{g.in_size} to {g.out_size}"),
+        Verdict("row", reach <= UINT16_MAX, f"two rows within {UINT16_MAX} bytes", str(reach)),
+        right_shifts(sums),
+        small_sums(sums, s.along.out_size // s.block),
+    )
+
+
+def small_sums(sums: Sums, factor: int) -> Verdict:
+    """The sign fix multiplies the sum by a number of up to `factor`."""
+    folded = fold_input_offset(sums)
+    w = np.abs(folded.weights.astype(np.int64)).sum(axis=1)
+    largest = int((128 * w + np.abs(folded.bias.astype(np.int64))).max())
+    limit = 2**31 // max(factor, 1)
+    return Verdict("sum", largest < limit, f"below {limit}", f"up to {largest}")
+
+
+def depthwise_3x3_params(g: Geometry, sums: Sums) -> Params:
+    """Of both strides."""
+    s = strips_of(g)
+    return {
+        "images": g.images,
+        "image_bytes": g.in_size[0] * g.in_size[1] * g.in_c,
+        "output_bytes": g.out_size[0] * g.out_size[1] * g.out_c,
+        "channels": g.in_c,
+        "strip_bytes": s.bytes,
+        "build": _build(s, sums.in_zp),
+        "passes": np.concatenate(_passes(s)),
+        "kernels": _kernels(sums, s.transposed),
+        "numbers": channel_numbers(sums),
+        **numbers(sums),
+    }
+
+
+def depthwise_3x3_scratch(g: Geometry) -> int:
+    return strips_of(g).bytes
+
+
+def _kernels(sums: Sums, transposed: bool) -> NDArray[np.int8]:
+    """A zero, then of each channel three columns of three weights and a zero."""
+    taps = fold_input_offset(sums).weights.reshape(-1, 3, 3)
+    columns = taps if transposed else taps.swapaxes(1, 2)
+    return np.pad(np.pad(columns, ((0, 0), (0, 0), (0, 1))).reshape(-1), (1, 0))
+
+
+def channel_numbers(sums: Sums) -> Int32Array:
+    """{bias, multiplier, shift} of each channel."""
+    folded = fold_input_offset(sums)
+    return np.stack([folded.bias, folded.multipliers, folded.shifts], axis=1).reshape(-1)
+
+
+def _halfwords(offsets: list[int]) -> Int32Array:
+    return np.array(offsets, np.uint16).view(np.int32)
+
+
+def _build(s: Strips, zp: int) -> Int32Array:
+    """The table pillion_mve_strip_build (kernels/mve/strips.h)."""
+    down, along = s.down, s.along
+    top, bottom = -down.before, 2 * s.count - down.before
+    blocks = -(-s.filled // 8)
+    second = s.filled - 8 * (blocks - 1)
+    columns = [i * along.x_step for i in range(8)]
+    words = [
+        *(2 * down.x_step, 4 * s.columns, s.count - 1, blocks),
+        *(second * along.x_step, 4 * second, 8 * along.x_step, 32),
+        *(0xFFFF * (0 <= row < down.in_size) for row in (top, top + 1, bottom, bottom + 1)),
+        *(top * down.x_step, 4 * along.before, zp),
+    ]
+    offsets = _halfwords(columns + [c + down.x_step for c in columns])
+    return np.concatenate([np.array(words, np.int32), offsets])
+
+
+def _passes(s: Strips) -> list[Int32Array]:
+    """Blocks of all strips, then one at the end of each where some outputs are left. A last strip with but one row of
+    outputs of two has passes of its own."""
+    width, whole = s.along.out_size, s.down.out_size // s.rows
+    spans = [(0, width // s.block)] + ([(width - s.block, 1)] if width % s.block else [])
+    parts = [(0, whole)] + ([(whole, s.count)] if s.count > whole else [])
+    runs = [(part, span) for part in parts if part[0] < part[1] for span in spans]
+    return [_pass(s, *part, *span, last=(part, span) == runs[-1]) for part, span in runs]
+
+
+def _pass(s: Strips, first: int, end: int, column: int, blocks: int, last: bool) -> Int32Array:
+    """The table pillion_mve_strip_pass (kernels/mve/strips.h)."""
+    down, along = s.down, s.along
+    rows = min(s.down.out_size - s.rows * first, s.rows)
+    start = 4 * s.stride * column
+    words = [
+        *(4 * s.columns - 16 * s.stride**2 * blocks, s.rows * down.y_step - s.block * blocks * along.y_step),
+        *(blocks, s.block * along.y_step),
+        *(4 * first * s.columns + start, 4 * end * s.columns + start),
+        *(s.rows * first * down.y_step + column * along.y_step, int(last)),
+    ]
+    return np.concatenate([np.array(words, np.int32), _halfwords(_lanes(s, rows))])
+
+
+def _lanes(s: Strips, rows: int) -> list[int]:
+    """Offsets of a block's outputs in the order of the lanes: two halves of a block, side by side. At stride 1 the lower
+    row comes first, and on top of the upper one where it is not wanted."""
+    half_block = s.block // 2
+    if s.stride == 2:
+        return [(c + half_block * half) * s.along.y_step for c in range(4) for half in (0, 1)]
+    lower = s.down.y_step * (rows - 1)
+    return [
+        row + (c + half_block * half) * s.along.y_step
+        for row in (lower, 0)
+        for c in (0, 1)
+        for half in (0, 1)
+    ]
+
+
+PLANE_BYTES = 8192
+"""As many output rows at a time as keep their input rows below this."""
+WIDE_ORDER = np.arange(16).reshape(4, 4).T[[0, 2, 1, 3]].reshape(-1)
+"""How the sums of 16 channels lie in four vectors."""
+
+
+def depthwise_verdicts(g: Geometry, sums: Sums) -> tuple[Verdict, ...]:
+    """What pillion_depthwise_any_s8_mve needs: two products, or one, in 16 bits."""
+    taps = np.abs(_odd_taps(fold_input_offset(sums)).astype(np.int64))
+    pair = int((taps[:, :-1:2] + taps[:, 1::2]).max(initial=0))
+    return (
+        Verdict("multiplier", g.in_c == g.out_c, "one filter for a channel", str(g.out_c // g.in_c)),
+        Verdict("weights", pair <= 255, "magnitudes of two taps add up to at most 255", str(pair)),
+        Verdict("columns", columns_of(g) > 0, "windows reach the image", f"padding {g.pad_left}"),
+        right_shifts(sums),
+    )
+
+
+def depthwise_3x3_wide_verdicts(g: Geometry, sums: Sums) -> tuple[Verdict, ...]:
+    """What pillion_depthwise_3x3_wide_s8_mve needs."""
+    return (
+        Verdict("kernel", g.kernel == (3, 3), "3x3", "x".join(map(str, g.kernel))),
+        Verdict("dilation", g.dilation == (1, 1), "1", "x".join(map(str, g.dilation))),
+        *depthwise_verdicts(g, sums),
+    )
+
+
+def _odd_taps(sums: Sums) -> NDArray[np.int8]:
+    """The weights, with one more of nothing where their number is even."""
+    return np.pad(sums.weights, ((0, 0), (0, 1 - sums.weights.shape[1] % 2)))
+
+
+@dataclass(frozen=True)
+class Plane:
+    """The input rows of some output rows, 16 channels of them."""
+
+    window: tuple[int, int]
+    row_bytes: int
+    block_rows: int
+    bytes: int
+
+
+def plane_of(g: Geometry) -> Plane:
+    h, w = ((k - 1) * d + 1 for k, d in zip(g.kernel, g.dilation, strict=True))
+    row_bytes = 16 * ((g.out_size[1] - 1) * g.stride[1] + w)
+    most = max((PLANE_BYTES // row_bytes - h) // g.stride[0] + 1, 1)
+    blocks = -(-g.out_size[0] // most)
+    block_rows = -(-g.out_size[0] // blocks)
+    return Plane((h, w), row_bytes, block_rows, ((block_rows - 1) * g.stride[0] + h) * row_bytes)
+
+
+def columns_of(g: Geometry) -> int:
+    """Of the image, as many as lie in the windows: none where all of them see padding only."""
+    return min(plane_of(g).row_bytes // 16 - g.pad_left, g.in_size[1])
+
+
+def depthwise_scratch(g: Geometry) -> int:
+    return plane_of(g).bytes
+
+
+def depthwise_in_place(g: Geometry) -> bool:
+    """All of an image's channels are read before they are written."""
+    return plane_of(g).block_rows == g.out_size[0]
+
+
+def depthwise_params(g: Geometry, sums: Sums) -> Params:
+    plane = plane_of(g)
+    rows, columns = (np.arange(k) * d for k, d in zip(g.kernel, g.dilation, strict=True))
+    taps = (rows[:, None] * plane.row_bytes + columns * 16).reshape(-1)
+    taps = np.pad(taps, (0, 1 - len(taps) % 2))
+    return {
+        "images": g.images,
+        "in_h": g.in_size[0],
+        "in_row_bytes": g.in_size[1] * g.in_c,
+        "channels": g.in_c,
+        "out_h": g.out_size[0],
+        "out_w": g.out_size[1],
+        "stride_h": g.stride[0],
+        "pad_top": g.pad_top,
+        "left_bytes": 16 * g.pad_left,
+        "copy_w": columns_of(g),
+        "plane_row_bytes": plane.row_bytes,
+        "window_rows": plane.window[0],
+        "window_step": 16 * g.stride[1],
+        "window_skip": g.stride[0] * plane.row_bytes - g.out_size[1] * g.stride[1] * 16,
+        "block_rows": plane.block_rows,
+        "scratch_bytes": plane.bytes,
+        "tap_count": len(taps),
+        "taps": taps.astype(np.int32),
+        "constants": _pack_wide(sums),
+        **{"in_zp": sums.in_zp, "out_zp": sums.out_zp, "low": sums.low, "high": sums.high},
+    }
+
+
+def _pack_wide(sums: Sums) -> Int32Array:
+    folded = fold_input_offset(sums)
+    missing = -len(folded.bias) % 16
+    weights = np.pad(_odd_taps(folded), ((0, missing), (0, 0)))
+    bias, multipliers = np.pad(folded.bias, (0, missing)), np.pad(folded.multipliers, (0, missing))
+    shifts = np.pad(folded.shifts, (0, missing), constant_values=-1).astype(np.int8)
+    parts = []
+    for c in range(0, len(bias), 16):
+        order = c + WIDE_ORDER
+        parts += [bias[order], as_words(weights[c : c + 16].T), multipliers[order], as_words(shifts[order])]
+    return np.concatenate(parts)

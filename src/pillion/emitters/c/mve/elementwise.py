@@ -1,0 +1,309 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The Helium kernels of everything that is done element by element, of pooling, and of moving data."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from functools import lru_cache
+from typing import Any
+
+import numpy as np
+
+from pillion.emitters.c.kernel import Call, Kernel, Params, Routine
+from pillion.emitters.c.mve.pairs import LEVELS, Factors, find_factors
+from pillion.emitters.c.portable import (
+    elementwise as portable_elementwise,
+)
+from pillion.emitters.c.portable import (
+    movement as portable_movement,
+)
+from pillion.emitters.c.portable import (
+    pool as portable_pool,
+)
+from pillion.emitters.c.portable import (
+    reduce as portable_more,
+)
+from pillion.emitters.c.portable.walk import int8
+from pillion.ir.numerics import Arithmetic
+from pillion.ir.op import Op
+from pillion.ir.verdict import Verdict, all_ok
+from pillion.ops.elementwise import ADD_LEFT_SHIFT, Add, Binary, Mul, Sub, Sum
+from pillion.ops.formats import Dequantize, Quantize, Requantize
+from pillion.ops.lut import Clamp, Lut
+from pillion.ops.movement import Concat, Pad, Slice, Transpose
+from pillion.ops.pool import AvgPool2d, MaxPool2d
+from pillion.ops.prelu import Prelu
+from pillion.ops.softmax import Softmax
+
+MOST_COLUMNS, MOST_PIXELS = 256, 4096
+"""Of a window: a row of int8 values adds up to 16 bits; means of so many are right in float32."""
+OVERREAD_BYTES = 15
+
+
+def routine(name: str) -> Routine:
+    return Routine(f"pillion_{name}_mve", f"mve/{name}_mve.c", "mve.h")
+
+
+def kernel(op: type[Op], calls: Any, takes: Any, name: str = "", **others: Any) -> Kernel:
+    """A row whose functions take the op's own class: the emitter calls them with no other."""
+
+    def calls_for_elements(made: Op, arithmetic: Arithmetic) -> tuple[Call, ...]:
+        return calls(made, arithmetic) if made.results[0].type.elements else ()
+
+    return Kernel(f"{name or op.kind}_mve", op, calls_for_elements, takes, **others)
+
+
+# --- two operands -----------------------------------------------------------------------------------------------------
+
+
+def rows_verdict(op: Binary) -> Verdict:
+    """Rows of elements side by side, with one step from row to row."""
+    rows = portable_elementwise.pairs(op)
+    is_plain = rows.step == (1, 1) and len(rows.extent) <= 1
+    got = f"{list(op.a.shape)} and {list(op.b.shape)}"
+    return Verdict("broadcast", is_plain, "equal shapes, or whole rows again and again", got)
+
+
+def rows_params(op: Binary) -> Params:
+    rows = portable_elementwise.pairs(op)
+    a_step, b_step = (step[0] if step else 0 for step in rows.row_step)
+    return {"rows": rows.rows, "count": rows.count, "a_row_step": a_step, "b_row_step": b_step}
+
+
+@lru_cache(maxsize=64)
+def factors(op: Sum, arithmetic: Arithmetic) -> Factors | None:
+    grid = LEVELS.astype(np.int8)
+    whole: Any = {"low": -128, "high": 127}
+    wanted = replace(op, **whole).reference(arithmetic, grid[:, None], grid).astype(np.int64)
+    sign = type(op).sign
+    return find_factors(wanted, op.a.scale / op.y.scale, sign * op.b.scale / op.y.scale)
+
+
+def takes_sum(op: Sum, arithmetic: Arithmetic) -> tuple[Verdict, ...]:
+    known = (*int8(a=op.a, b=op.b, y=op.y), rows_verdict(op))
+    if not all_ok(known):
+        return known
+    is_found = factors(op, arithmetic) is not None
+    return (*known, Verdict("factors", is_found, "exact for all pairs", "found" if is_found else "none"))
+
+
+def sum_of(op: Sum, arithmetic: Arithmetic) -> tuple[Call, ...]:
+    found = factors(op, arithmetic)
+    assert found is not None
+    numbers: Params = {"a_factor": found.a, "b_factor": found.b, "constant": found.kernel_constant}
+    params = {**rows_params(op), **numbers, "low": op.low, "high": op.high}
+    return (Call(routine("add_s8"), params, (op.a, op.b), op.y),)
+
+
+def takes_any_sum(op: Sum, arithmetic: Arithmetic) -> tuple[Verdict, ...]:
+    known = (*int8(a=op.a, b=op.b, y=op.y), rows_verdict(op))
+    return (*known, no_left_shift(*(m.shift for m in op.rescale))) if all_ok(known) else known
+
+
+def no_left_shift(*shifts: int) -> Verdict:
+    return Verdict(
+        "right_shift", max(shifts) <= 0 and min(shifts) >= -31, "0 to 31", ", ".join(str(-s) for s in shifts)
+    )
+
+
+def fix(shift: int) -> int:
+    """The number of the sign fix: only what is shifted to the right is rounded a second time."""
+    return int(shift < 0)
+
+
+def rescaled_sum(op: Sum, arithmetic: Arithmetic) -> tuple[Call, ...]:
+    names, multipliers = ("a", "b", "out"), op.rescale
+    params: Params = {
+        **rows_params(op),
+        **{
+            f"{name}_{part}": getattr(m, field)
+            for name, m in zip(names, multipliers, strict=True)
+            for part, field in (("multiplier", "mantissa"), ("shift", "shift"))
+        },
+        **{"a_offset": -op.a.zero_point << ADD_LEFT_SHIFT, "b_offset": -op.b.zero_point << ADD_LEFT_SHIFT},
+        **{f"{name}_fix": fix(m.shift) for name, m in zip(names, multipliers, strict=True)},
+        **{"out_zp": op.y.zero_point, "b_sign": type(op).sign, "low": op.low, "high": op.high},
+    }
+    return (Call(routine("add_rescaled_s8"), params, (op.a, op.b), op.y),)
+
+
+def takes_product(op: Mul, arithmetic: Arithmetic) -> tuple[Verdict, ...]:
+    known = (*int8(a=op.a, b=op.b, y=op.y), rows_verdict(op))
+    return (*known, no_left_shift(op.multiplier(arithmetic).shift)) if all_ok(known) else known
+
+
+def product(op: Mul, arithmetic: Arithmetic) -> tuple[Call, ...]:
+    m = op.multiplier(arithmetic)
+    params: Params = {
+        **rows_params(op),
+        **{"a_zp": op.a.zero_point, "b_zp": op.b.zero_point, "multiplier": m.mantissa, "shift": m.shift},
+        **{"out_zp": op.y.zero_point, "fix": fix(m.shift), "low": op.low, "high": op.high},
+    }
+    return (Call(routine("mul_s8"), params, (op.a, op.b), op.y),)
+
+
+# --- slopes -----------------------------------------------------------------------------------------------------------
+
+
+def takes_prelu(op: Prelu, arithmetic: Arithmetic) -> tuple[Verdict, ...]:
+    """One slope, or one for each element along the last axis."""
+    in_rows = op.slope.type.elements == op.slope_shape[-1]
+    got = f"{list(op.slope.shape)} for {list(op.x.shape)}"
+    return (*int8(x=op.x, slope=op.slope, y=op.y), Verdict("slopes", in_rows, "along the last axis", got))
+
+
+def prelu(op: Prelu, arithmetic: Arithmetic) -> tuple[Call, ...]:
+    count = op.slope.type.elements
+    plain, sloped = op.multipliers(arithmetic)
+    pairs = {
+        "multiplier": (plain.mantissa, sloped.mantissa),
+        "right": (min(plain.shift, 0), min(sloped.shift, 0)),
+        "left": (max(plain.shift, 0), max(sloped.shift, 0)),
+        "fix": (fix(plain.shift), fix(sloped.shift)),
+    }
+    params: Params = {
+        **{"rows": op.x.type.elements // count, "count": count},
+        **{
+            key: number
+            for name, pair in pairs.items()
+            for key, number in zip((name, f"slope_{name}"), pair, strict=True)
+        },
+        **{"in_zp": op.x.zero_point, "slope_zp": op.slope.zero_point, "out_zp": op.y.zero_point},
+    }
+    return (Call(routine("prelu_s8"), params, (op.x, op.slope), op.y),)
+
+
+# --- one operand ------------------------------------------------------------------------------------------------------
+
+
+def with_table_for_bytes(call: Call) -> Call:
+    """The table of a look-up in the order of unsigned bytes."""
+    table = call.params["table"]
+    assert isinstance(table, np.ndarray)
+    return Call(routine("lut_s8"), {**call.params, "table": np.roll(table, 128)}, call.inputs, call.output)
+
+
+def with_a_number(op: Op, arithmetic: Arithmetic) -> tuple[Call, ...]:
+    return tuple(with_table_for_bytes(call) for call in portable_elementwise.with_a_number(op, arithmetic))
+
+
+def lookup(op: Lut, arithmetic: Arithmetic) -> tuple[Call, ...]:
+    return tuple(with_table_for_bytes(call) for call in portable_elementwise.lookup(op, arithmetic))
+
+
+def rescaled(op: Requantize, arithmetic: Arithmetic) -> tuple[Call, ...]:
+    return tuple(with_table_for_bytes(call) for call in portable_elementwise.rescaled(op, arithmetic))
+
+
+def clamped(op: Clamp, arithmetic: Arithmetic) -> tuple[Call, ...]:
+    (call,) = portable_elementwise.clamped(op, arithmetic)
+    if "table" in call.params:
+        return (with_table_for_bytes(call),)
+    return (Call(routine("clamp_s8"), call.params, call.inputs, call.output),)
+
+
+def takes_quantize(op: Quantize, arithmetic: Arithmetic) -> tuple[Verdict, ...]:
+    """LiteRT rounds ties away from zero. Subnormal numbers count as zero here, and must come to nothing there too."""
+    rounding = Verdict(
+        "arithmetic", arithmetic is Arithmetic.CMSIS_NN, Arithmetic.CMSIS_NN.value, arithmetic.value
+    )
+    reciprocal = portable_elementwise.reciprocal(op)
+    return (*int8(y=op.y), rounding, Verdict("scale", reciprocal < 1e30, "above 1e-30", repr(op.y.scale)))
+
+
+def quantized(op: Quantize, arithmetic: Arithmetic) -> tuple[Call, ...]:
+    reciprocal = portable_elementwise.reciprocal(op)
+    params: Params = {"count": op.y.type.elements, "out_zp": op.y.zero_point, "reciprocal": reciprocal}
+    return (Call(routine("quantize_s8"), params, (op.x,), op.y),)
+
+
+def dequantized(op: Dequantize, arithmetic: Arithmetic) -> tuple[Call, ...]:
+    (call,) = portable_elementwise.dequantized(op, arithmetic)
+    return (Call(routine("dequantize_s8"), call.params, call.inputs, call.output),)
+
+
+# --- pooling ----------------------------------------------------------------------------------------------------------
+
+
+def pool(op: MaxPool2d | AvgPool2d, arithmetic: Arithmetic) -> tuple[Call, ...]:
+    (call,) = portable_pool.pool(op, arithmetic)
+    return (Call(routine(f"{op.kind}_s8"), call.params, call.inputs, call.output),)
+
+
+def takes_max(op: MaxPool2d, arithmetic: Arithmetic) -> tuple[Verdict, ...]:
+    return int8(x=op.x, y=op.y)
+
+
+def takes_mean(op: AvgPool2d, arithmetic: Arithmetic) -> tuple[Verdict, ...]:
+    rows, columns = op.kernel
+    fits = columns <= MOST_COLUMNS and rows * columns <= MOST_PIXELS
+    wanted = f"at most {MOST_COLUMNS} wide and {MOST_PIXELS} pixels"
+    return (*int8(x=op.x, y=op.y), Verdict("window", fits, wanted, f"{rows}x{columns}"))
+
+
+# --- softmax ----------------------------------------------------------------------------------------------------------
+
+
+def softmax(op: Softmax, arithmetic: Arithmetic) -> tuple[Call, ...]:
+    params = {**portable_pool.softmax_rows(op), **portable_more.scaling(op.multiplier)}
+    return (Call(routine("softmax_s8"), params, (op.x,), op.y),)
+
+
+def exponentials_bytes(op: Softmax) -> int:
+    """Those of a row, in whole vectors."""
+    return 16 * -(-op.x.shape[-1] // 4)
+
+
+# --- movement ---------------------------------------------------------------------------------------------------------
+
+
+def moved(op: Transpose | Slice | Concat | Pad, arithmetic: Arithmetic) -> tuple[Call, ...]:
+    if isinstance(op, Pad):
+        return tuple(_copy(call) for call in portable_movement.filled_and_moved(op, arithmetic))
+    return tuple(_copy(call) for call in portable_movement.moved(op, arithmetic))
+
+
+def _copy(call: Call) -> Call:
+    is_copy = call.routine.name == "pillion_strided_copy"
+    return Call(routine("strided_copy"), call.params, call.inputs, call.output) if is_copy else call
+
+
+KERNELS: tuple[Kernel, ...] = (
+    *(
+        kernel(
+            cls,
+            with_a_number,
+            portable_elementwise.judge_number,
+            f"{cls.kind}_by_table",
+            in_place=portable_elementwise.in_place_with_a_number,
+        )
+        for cls in portable_elementwise.WITH_A_NUMBER
+    ),
+    kernel(Add, sum_of, takes_sum, in_place=portable_elementwise.either_operand),
+    kernel(Sub, sum_of, takes_sum, in_place=portable_elementwise.either_operand),
+    kernel(Add, rescaled_sum, takes_any_sum, "add_rescaled", in_place=portable_elementwise.either_operand),
+    kernel(Sub, rescaled_sum, takes_any_sum, "sub_rescaled", in_place=portable_elementwise.either_operand),
+    kernel(Mul, product, takes_product, in_place=portable_elementwise.either_operand),
+    kernel(Prelu, prelu, takes_prelu, in_place=portable_more.prelu_in_place),
+    kernel(Lut, lookup, portable_elementwise.judge_lookup, in_place=portable_elementwise.same_operand),
+    kernel(Clamp, clamped, portable_elementwise.judge_numbers, in_place=portable_elementwise.same_operand),
+    kernel(
+        Requantize, rescaled, portable_elementwise.judge_numbers, in_place=portable_elementwise.same_operand
+    ),
+    kernel(Quantize, quantized, takes_quantize, in_place=portable_elementwise.same_operand),
+    kernel(Dequantize, dequantized, portable_elementwise.judge_dequantized),
+    kernel(MaxPool2d, pool, takes_max, overread_bytes=OVERREAD_BYTES),
+    kernel(AvgPool2d, pool, takes_mean, overread_bytes=OVERREAD_BYTES),
+    kernel(
+        Softmax,
+        softmax,
+        portable_pool.judge_softmax,
+        scratch_bytes=exponentials_bytes,
+        in_place=portable_pool.softmax_in_place,
+        overread_bytes=OVERREAD_BYTES,
+    ),
+    kernel(Concat, moved, portable_movement.judge_movement),
+    kernel(Slice, moved, portable_movement.judge_movement),
+    kernel(Pad, moved, portable_movement.judge_movement),
+    kernel(Transpose, moved, portable_movement.judge_movement),
+)

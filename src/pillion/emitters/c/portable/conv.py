@@ -1,0 +1,159 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The portable kernels of convolutions and of matrix products with constant weights, and how their constants are packed."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+from numpy.typing import NDArray
+
+from pillion.emitters.c.kernel import Call, Kernel, Params
+from pillion.emitters.c.portable.walk import constants, int8, routine, row
+from pillion.ir import numerics
+from pillion.ir.numerics import Arithmetic
+from pillion.ir.types import Array
+from pillion.ir.verdict import Verdict
+from pillion.ops.conv import Conv2d, Convolution, DepthwiseConv2d
+from pillion.ops.linear import Linear
+
+FOUR = 4
+"""Weights lie in fours along the inputs (kernels/include/pillion/dot.h)."""
+LOWEST = -128
+"""Inputs are counted from here, so that they are unsigned."""
+
+
+def in_fours(weights: Array) -> NDArray[np.int8]:
+    """[channels, inputs] to [inputs / 4, channels, 4]; inputs that are missing have weight 0."""
+    channels, inputs = weights.shape
+    padded = np.pad(weights.astype(np.int8), ((0, 0), (0, -inputs % FOUR)))
+    return padded.reshape(channels, -1, FOUR).transpose(1, 0, 2)
+
+
+def bias_for_unsigned(bias: Array, weights: Array, in_zp: int) -> NDArray[np.int32]:
+    """The bias of inputs that are counted from the lowest: sums wrap, so may it."""
+    sums = weights.astype(np.int64).sum(axis=1)
+    return numerics.wrap32(bias.astype(np.int64) - (in_zp - LOWEST) * sums).astype(np.int32)
+
+
+def packed(weights: Array, bias: Array, in_zp: int, groups: int = 1) -> Params:
+    """Weights [channels, inputs] and bias as dot.h wants them."""
+    blocks = [in_fours(part).reshape(-1) for part in np.split(weights, groups)]
+    return {"weights": np.concatenate(blocks), "bias": bias_for_unsigned(bias, weights, in_zp)}
+
+
+def scaling(op: Convolution | Linear) -> Params:
+    mantissa, shift = op.multipliers
+    return {"multiplier": mantissa, "shift": shift}
+
+
+def window(op: Convolution) -> Params:
+    pairs = {"kernel": op.kernel, "stride": op.stride, "dilation": op.dilation}
+    sizes: Params = {f"{name}_{axis}": pair[i] for name, pair in pairs.items() for i, axis in enumerate("hw")}
+    return {**sizes, "pad_top": op.padding[0], "pad_left": op.padding[1]}
+
+
+def levels(op: Convolution | Linear) -> Params:
+    return {"out_zp": op.y.zero_point, "low": op.low, "high": op.high}
+
+
+# --- conv2d -----------------------------------------------------------------------------------------------------------
+
+
+def conv2d(op: Conv2d, arithmetic: Arithmetic) -> tuple[Call, ...]:
+    return (convolution(op, op.weights_per_output, op.groups),)
+
+
+def convolution(op: Convolution, weights: Array, groups: int) -> Call:
+    """The call for weights [channels, inputs]."""
+    batch, in_h, in_w, in_c = op.x.shape
+    _, out_h, out_w, out_c = op.y.shape
+    params: Params = {
+        **{
+            "batch": batch,
+            "in_h": in_h,
+            "in_w": in_w,
+            "in_c": in_c,
+            "out_h": out_h,
+            "out_w": out_w,
+            "out_c": out_c,
+        },
+        **window(op),
+        "groups": groups,
+        "pointwise": int(is_pointwise(op, groups)),
+        "in_zp": op.x.zero_point,
+        **levels(op),
+        **packed(weights, op.bias.constant, op.x.zero_point, groups),
+        **scaling(op),
+    }
+    return Call(routine("conv2d_s8"), params, (op.x,), op.y)
+
+
+def is_pointwise(op: Convolution, groups: int) -> bool:
+    """Windows that can be read where they are: single pixels inside the image, in whole fours."""
+    return op.kernel == (1, 1) and not any(op.padding) and groups == 1 and op.in_channels % FOUR == 0
+
+
+def conv2d_scratch(op: Conv2d) -> int:
+    return 0 if is_pointwise(op, op.groups) else window_bytes(op.weights_per_output.shape[1])
+
+
+def window_bytes(inputs: int) -> int:
+    """A window of inputs, copied next to each other."""
+    return -(-inputs // FOUR) * FOUR
+
+
+def judge_convolution(op: Convolution, arithmetic: Arithmetic) -> tuple[Verdict, ...]:
+    return (*int8(x=op.x, y=op.y, weights=op.weights), *constants(weights=op.weights, bias=op.bias))
+
+
+# --- depthwise --------------------------------------------------------------------------------------------------------
+
+
+def depthwise(op: DepthwiseConv2d, arithmetic: Arithmetic) -> tuple[Call, ...]:
+    if op.depth_multiplier != 1:
+        return (convolution(op, op.weights_per_output, op.in_channels),)
+    batch, in_h, in_w, channels = op.x.shape
+    _, out_h, out_w, _ = op.y.shape
+    params: Params = {
+        **{"batch": batch, "in_h": in_h, "in_w": in_w, "out_h": out_h, "out_w": out_w, "channels": channels},
+        **window(op),
+        "in_zp": op.x.zero_point,
+        **levels(op),
+        "weights": np.ascontiguousarray(op.weights.constant).reshape(-1),
+        "bias": np.asarray(op.bias.constant, np.int32),
+        **scaling(op),
+    }
+    return (Call(routine("depthwise_conv2d_s8"), params, (op.x,), op.y),)
+
+
+def depthwise_scratch(op: DepthwiseConv2d) -> int:
+    if op.depth_multiplier == 1 or is_pointwise(op, op.in_channels):
+        return 0
+    return window_bytes(math.prod(op.kernel))
+
+
+# --- linear -----------------------------------------------------------------------------------------------------------
+
+
+def linear(op: Linear, arithmetic: Arithmetic) -> tuple[Call, ...]:
+    sizes: Params = {"rows": op.rows, "in_features": op.in_features, "out_features": op.out_features}
+    shared: Params = {**sizes, **levels(op), **packed(op.weights.constant, op.bias.constant, op.x.zero_point)}
+    if arithmetic is Arithmetic.TFLITE:
+        return (Call(routine("linear_tflite_s8"), {**shared, "scale": op.ratios.copy()}, (op.x,), op.y),)
+    return (Call(routine("linear_s8"), {**shared, **scaling(op)}, (op.x,), op.y),)
+
+
+def linear_scratch(op: Linear) -> int:
+    return window_bytes(op.in_features) if op.in_features % FOUR else 0
+
+
+def judge_linear(op: Linear, arithmetic: Arithmetic) -> tuple[Verdict, ...]:
+    return (*int8(x=op.x, y=op.y, weights=op.weights), *constants(weights=op.weights, bias=op.bias))
+
+
+KERNELS: tuple[Kernel, ...] = (
+    row(Conv2d, conv2d, judge_convolution, scratch_bytes=conv2d_scratch),
+    row(DepthwiseConv2d, depthwise, judge_convolution, scratch_bytes=depthwise_scratch),
+    row(Linear, linear, judge_linear, scratch_bytes=linear_scratch),
+)

@@ -1,0 +1,219 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The portable kernels of everything that is done element by element."""
+
+from __future__ import annotations
+
+from itertools import permutations
+
+import numpy as np
+
+from pillion.emitters.c.kernel import Call, Kernel, Params
+from pillion.emitters.c.portable.reduce import broadcast_steps, numbers
+from pillion.emitters.c.portable.walk import Rows, int8, overwritable, routine, row, rows_of
+from pillion.errors import PillionError
+from pillion.ir.numerics import Arithmetic
+from pillion.ir.op import Op
+from pillion.ir.types import Array, DType, PerTensor, Value
+from pillion.ir.verdict import Verdict, all_ok
+from pillion.ops.elementwise import Add, Binary, Extremum, Maximum, Minimum, Mul, Sub, Sum
+from pillion.ops.formats import Dequantize, Quantize, Requantize
+from pillion.ops.lut import Clamp, Lut
+from pillion.ops.prelu import Prelu
+
+EVERY_INT8 = np.arange(-128, 128, dtype=np.int8)
+
+# --- two operands -----------------------------------------------------------------------------------------------------
+
+
+def pairs(op: Binary) -> Rows:
+    return rows_of(op.y.shape, [broadcast_steps(v.shape, op.y.shape) for v in (op.a, op.b)])
+
+
+def broadcast(op: Binary) -> Params:
+    rows = pairs(op)
+    (a_step, b_step), (a_row_step, b_row_step) = rows.step, rows.row_step
+    steps: Params = {"a_row_step": numbers(a_row_step), "b_row_step": numbers(b_row_step)}
+    return {**rows.params, "a_step": a_step, "b_step": b_step, **rows.axes, **steps}
+
+
+def sum_of(op: Sum, arithmetic: Arithmetic) -> tuple[Call, ...]:
+    a, b, out = op.rescale
+    params: Params = {
+        **broadcast(op),
+        **{"a_zp": op.a.zero_point, "a_multiplier": a.mantissa, "a_shift": a.shift},
+        **{"b_zp": op.b.zero_point, "b_multiplier": b.mantissa, "b_shift": b.shift, "b_sign": op.sign},
+        **{"out_multiplier": out.mantissa, "out_shift": out.shift},
+        **{"out_zp": op.y.zero_point, "low": op.low, "high": op.high},
+    }
+    return (Call(routine("add_s8"), params, (op.a, op.b), op.y),)
+
+
+def product(op: Mul, arithmetic: Arithmetic) -> tuple[Call, ...]:
+    m = op.multiplier(arithmetic)
+    params: Params = {
+        **broadcast(op),
+        **{"a_zp": op.a.zero_point, "b_zp": op.b.zero_point, "multiplier": m.mantissa, "shift": m.shift},
+        **{"out_zp": op.y.zero_point, "low": op.low, "high": op.high},
+    }
+    return (Call(routine("mul_s8"), params, (op.a, op.b), op.y),)
+
+
+def extremum(op: Extremum, arithmetic: Arithmetic) -> tuple[Call, ...]:
+    return (Call(routine(f"{op.kind}_s8"), broadcast(op), (op.a, op.b), op.y),)
+
+
+def judge_pairs(op: Binary, arithmetic: Arithmetic) -> tuple[Verdict, ...]:
+    return (*int8(a=op.a, b=op.b, y=op.y), *pairs(op).few_axes)
+
+
+def either_operand(op: Binary) -> tuple[Value, ...]:
+    return overwritable(op, op.a, op.b)
+
+
+# --- one operand and a number -----------------------------------------------------------------------------------------
+
+WITH_A_NUMBER: tuple[type[Op], ...] = (Add, Sub, Mul, Minimum, Maximum, Prelu)
+
+
+def other_than_a_number(op: Op) -> Value | None:
+    """Of two operands the one that meets a constant of one element, if it does."""
+    for x, number in permutations(op.operands):
+        if (
+            number.is_constant
+            and number.type.elements == 1
+            and x.type.elements == op.results[0].type.elements
+        ):
+            return x
+    return None
+
+
+def entries_with_a_number(op: Op, arithmetic: Arithmetic) -> Array:
+    """What it does is a function of one number, hence a table."""
+    x = other_than_a_number(op)
+    operands = (EVERY_INT8 if v is x else v.constant.reshape(1) for v in op.operands)
+    return op.reference(arithmetic, *operands).reshape(-1)
+
+
+def with_a_number(op: Op, arithmetic: Arithmetic) -> tuple[Call, ...]:
+    x = other_than_a_number(op)
+    assert x is not None
+    return (by_table(op, x, entries_with_a_number(op, arithmetic)),)
+
+
+def judge_number(op: Op, arithmetic: Arithmetic) -> tuple[Verdict, ...]:
+    is_found, count = other_than_a_number(op) is not None, op.results[0].type.elements
+    first, second = op.operands
+    got = f"{list(first.shape)} and {list(second.shape)}"
+    return (
+        *int8(**{v.name: v for v in (first, second, op.results[0])}),
+        Verdict("number", is_found, "one operand is a constant of one element", got),
+        Verdict(
+            "elements", count >= len(EVERY_INT8), f"{len(EVERY_INT8)} as in the table, or more", str(count)
+        ),
+    )
+
+
+def in_place_with_a_number(op: Op) -> tuple[Value, ...]:
+    x = other_than_a_number(op)
+    return overwritable(op, x) if x is not None else ()
+
+
+# --- one operand ------------------------------------------------------------------------------------------------------
+
+
+def lookup(op: Lut, arithmetic: Arithmetic) -> tuple[Call, ...]:
+    return (by_table(op, op.x, op.entries(arithmetic)),)
+
+
+def by_table(op: Op, x: Value, entries: Array) -> Call:
+    y = op.results[0]
+    return Call(
+        routine("lut_s8"),
+        {"count": y.type.elements, "table": np.ascontiguousarray(entries, np.int8)},
+        (x,),
+        y,
+    )
+
+
+def judge_lookup(op: Lut, arithmetic: Arithmetic) -> tuple[Verdict, ...]:
+    types = int8(x=op.x, y=op.y)
+    return (*types, judge_function(op, arithmetic)) if all_ok(types) else types
+
+
+def judge_function(op: Lut, arithmetic: Arithmetic) -> Verdict:
+    wanted = f"a function of {arithmetic.value} arithmetic"
+    try:
+        op.entries(arithmetic)
+    except PillionError as error:
+        return Verdict("function", False, wanted, f"{op.function.value}: {error.what}")
+    return Verdict("function", True, wanted, op.function.value)
+
+
+def rescaled(op: Requantize, arithmetic: Arithmetic) -> tuple[Call, ...]:
+    """A change of scale is a function of one number, hence a table."""
+    return (by_table(op, op.x, op.reference(arithmetic, EVERY_INT8)),)
+
+
+def clamped(op: Clamp, arithmetic: Arithmetic) -> tuple[Call, ...]:
+    if op.x.quant != op.y.quant:
+        return (by_table(op, op.x, op.reference(arithmetic, EVERY_INT8)),)
+    params: Params = {"count": op.y.type.elements, "low": op.low, "high": op.high}
+    return (Call(routine("clamp_s8"), params, (op.x,), op.y),)
+
+
+def judge_numbers(op: Requantize | Clamp, arithmetic: Arithmetic) -> tuple[Verdict, ...]:
+    return int8(x=op.x, y=op.y)
+
+
+def same_operand(op: Lut | Requantize | Clamp | Quantize) -> tuple[Value, ...]:
+    return overwritable(op, op.x)
+
+
+# --- between real numbers and integers --------------------------------------------------------------------------------
+
+
+def reciprocal(op: Quantize) -> float:
+    with np.errstate(over="ignore"):
+        return float(np.float32(1) / np.float32(op.y.scale))
+
+
+def quantized(op: Quantize, arithmetic: Arithmetic) -> tuple[Call, ...]:
+    shared: Params = {"count": op.y.type.elements, "out_zp": op.y.zero_point}
+    if arithmetic is Arithmetic.TFLITE:
+        return (Call(routine("quantize_tflite_s8"), {**shared, "scale": op.y.scale}, (op.x,), op.y),)
+    return (Call(routine("quantize_s8"), {**shared, "reciprocal": reciprocal(op)}, (op.x,), op.y),)
+
+
+def judge_quantized(op: Quantize, arithmetic: Arithmetic) -> tuple[Verdict, ...]:
+    is_finite = bool(np.isfinite(reciprocal(op)))
+    return (*int8(y=op.y), Verdict("scale", is_finite, "a finite reciprocal", repr(op.y.scale)))
+
+
+def dequantized(op: Dequantize, arithmetic: Arithmetic) -> tuple[Call, ...]:
+    params: Params = {"count": op.y.type.elements, "in_zp": op.x.zero_point, "scale": op.x.scale}
+    return (Call(routine("dequantize_s8"), params, (op.x,), op.y),)
+
+
+def judge_dequantized(op: Dequantize, arithmetic: Arithmetic) -> tuple[Verdict, ...]:
+    is_plain = isinstance(op.x.type.quant, PerTensor)
+    scales = Verdict("scales", is_plain, "one for the tensor", "one" if is_plain else "one per channel")
+    result = Verdict("y", op.y.dtype is DType.FLOAT32, "float32", op.y.dtype.value)
+    return (*int8(x=op.x), result, scales)
+
+
+KERNELS: tuple[Kernel, ...] = (
+    *(
+        row(cls, with_a_number, judge_number, in_place=in_place_with_a_number, name=f"{cls.kind}_by_table")
+        for cls in WITH_A_NUMBER
+    ),
+    row(Add, sum_of, judge_pairs, in_place=either_operand),
+    row(Sub, sum_of, judge_pairs, in_place=either_operand),
+    row(Mul, product, judge_pairs, in_place=either_operand),
+    row(Minimum, extremum, judge_pairs, in_place=either_operand),
+    row(Maximum, extremum, judge_pairs, in_place=either_operand),
+    row(Lut, lookup, judge_lookup, in_place=same_operand),
+    row(Clamp, clamped, judge_numbers, in_place=same_operand),
+    row(Quantize, quantized, judge_quantized, in_place=same_operand),
+    row(Dequantize, dequantized, judge_dequantized),
+    row(Requantize, rescaled, judge_numbers, in_place=same_operand),
+)

@@ -1,0 +1,142 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The portable kernels of ops that only move data: one copy along strides serves all of them, whatever the elements."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from pillion.emitters.c.kernel import Call, Kernel, Params
+from pillion.emitters.c.portable.reduce import contiguous_steps, numbers
+from pillion.emitters.c.portable.walk import Rows, routine, row, rows_of
+from pillion.ir.numerics import Arithmetic
+from pillion.ir.types import Shape, Value
+from pillion.ir.verdict import Verdict
+from pillion.ops.movement import Concat, Pad, Reshape, Slice, Transpose
+
+LOOP_PER_RUN = 8
+"""About how many elements of a run are copied in the time of one elsewhere."""
+
+
+@dataclass(frozen=True)
+class Copy:
+    """Some elements of x go to some places of y; steps and offsets count elements."""
+
+    x: Value
+    y: Value
+    extent: Shape
+    x_step: Shape
+    y_step: Shape
+    x_offset: int = 0
+    y_offset: int = 0
+
+    @property
+    def rows(self) -> Rows:
+        return rows_of(self.extent, [self.x_step, self.y_step], _best_inner_axis)
+
+    @property
+    def call(self) -> Call:
+        rows, size = self.rows, self.x.dtype.size_bytes
+        is_run = rows.step == (1, 1)
+        in_bytes = [numbers([size * s for s in steps]) for steps in rows.row_step]
+        params: Params = {
+            "rows": rows.rows,
+            "count": rows.count * size if is_run else rows.count,
+            "element_bytes": 1 if is_run else size,
+            "x_step": 1 if is_run else size * rows.step[0],
+            "y_step": 1 if is_run else size * rows.step[1],
+            "x_offset": size * self.x_offset,
+            "y_offset": size * self.y_offset,
+            **rows.axes,
+            "x_row_step": in_bytes[0],
+            "y_row_step": in_bytes[1],
+        }
+        return Call(routine("strided_copy"), params, (self.x,), self.y)
+
+
+def _best_inner_axis(extent: Shape, steps: list[Shape]) -> int:
+    """The longest axis, with a preference for runs."""
+    is_run = [all(s[axis] == 1 for s in steps) for axis in range(len(extent))]
+    return max(
+        range(len(extent)), key=lambda axis: (extent[axis] * (LOOP_PER_RUN if is_run[axis] else 1), axis)
+    )
+
+
+def transposed(op: Transpose) -> tuple[Copy, ...]:
+    steps = contiguous_steps(op.x.shape)
+    return (Copy(op.x, op.y, op.y.shape, tuple(steps[a] for a in op.order), contiguous_steps(op.y.shape)),)
+
+
+def sliced(op: Slice) -> tuple[Copy, ...]:
+    steps = contiguous_steps(op.x.shape)
+    x_step = tuple(s * every for s, every in zip(steps, op.step, strict=True))
+    offset = sum(begin * step for begin, step in zip(op.begin, steps, strict=True))
+    return (Copy(op.x, op.y, op.y.shape, x_step, contiguous_steps(op.y.shape), offset),)
+
+
+def joined(op: Concat) -> tuple[Copy, ...]:
+    steps = contiguous_steps(op.y.shape)
+    copies, begin = [], 0
+    for x in op.xs:
+        copies.append(
+            Copy(x, op.y, x.shape, contiguous_steps(x.shape), steps, y_offset=begin * steps[op.axis])
+        )
+        begin += x.shape[op.axis]
+    return tuple(c for c in copies if c.x.type.elements)
+
+
+def padded(op: Pad) -> tuple[Copy, ...]:
+    steps = contiguous_steps(op.y.shape)
+    offset = sum(before * step for before, step in zip(op.before, steps, strict=True))
+    return (Copy(op.x, op.y, op.x.shape, contiguous_steps(op.x.shape), steps, y_offset=offset),)
+
+
+def copies(op: Transpose | Slice | Concat | Pad) -> tuple[Copy, ...]:
+    match op:
+        case Transpose():
+            return transposed(op)
+        case Slice():
+            return sliced(op)
+        case Concat():
+            return joined(op)
+        case Pad():
+            return padded(op) if op.x.type.elements else ()
+
+
+def moved(op: Transpose | Slice | Concat, arithmetic: Arithmetic) -> tuple[Call, ...]:
+    return tuple(copy.call for copy in copies(op))
+
+
+def filled_and_moved(op: Pad, arithmetic: Arithmetic) -> tuple[Call, ...]:
+    element = np.array([op.value], op.y.dtype.numpy).view(np.uint8)
+    params: Params = {"count": op.y.type.elements, "element_bytes": len(element), "element": element}
+    fill = (Call(routine("fill"), params, (), op.y),) if any((*op.before, *op.after)) else ()
+    return (*fill, *(copy.call for copy in copies(op)))
+
+
+def judge_movement(op: Transpose | Slice | Concat | Pad, arithmetic: Arithmetic) -> tuple[Verdict, ...]:
+    axes = [copy.rows.few_axes[0] for copy in copies(op)]
+    return tuple(sorted(axes, key=lambda verdict: verdict.ok)[:1])
+
+
+def nothing(op: Reshape, arithmetic: Arithmetic) -> tuple[Call, ...]:
+    """The memory planner gives both names to one place."""
+    return ()
+
+
+def judge_nothing(op: Reshape, arithmetic: Arithmetic) -> tuple[Verdict, ...]:
+    return ()
+
+
+def alias(op: Reshape) -> tuple[Value, ...]:
+    return () if op.x.is_constant else (op.x,)
+
+
+KERNELS: tuple[Kernel, ...] = (
+    row(Concat, moved, judge_movement),
+    row(Slice, moved, judge_movement),
+    row(Pad, filled_and_moved, judge_movement),
+    row(Reshape, nothing, judge_nothing, in_place=alias),
+    row(Transpose, moved, judge_movement),
+)

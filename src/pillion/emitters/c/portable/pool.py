@@ -1,0 +1,149 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The portable kernels of pooling, means and softmax."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+from numpy.typing import NDArray
+
+from pillion.emitters.c.kernel import Call, Kernel, Params
+from pillion.emitters.c.portable.reduce import contiguous_steps, numbers, scaling
+from pillion.emitters.c.portable.walk import Rows, int8, overwritable, routine, row, rows_of
+from pillion.ir import numerics
+from pillion.ir.numerics import Arithmetic
+from pillion.ir.types import Value
+from pillion.ir.verdict import Verdict
+from pillion.ops.pool import AvgPool2d, MaxPool2d, Mean
+from pillion.ops.softmax import Softmax, exp_of_negative
+
+LONGEST_SOFTMAX = 8191
+"""Elements whose exponentials, 2^19 each in Q12, sum up to less than 2^32."""
+ENTRIES = 256
+"""Differences of two int8 values."""
+
+
+def pool(op: MaxPool2d | AvgPool2d, arithmetic: Arithmetic) -> tuple[Call, ...]:
+    batch, in_h, in_w, channels = op.x.shape
+    _, out_h, out_w, _ = op.y.shape
+    params: Params = {
+        **{"batch": batch, "in_h": in_h, "in_w": in_w, "out_h": out_h, "out_w": out_w, "channels": channels},
+        **{
+            "kernel_h": op.kernel[0],
+            "kernel_w": op.kernel[1],
+            "stride_h": op.stride[0],
+            "stride_w": op.stride[1],
+        },
+        **{"pad_top": op.padding[0], "pad_left": op.padding[1], "low": op.low, "high": op.high},
+    }
+    return (Call(routine(f"{op.kind}_s8"), params, (op.x,), op.y),)
+
+
+def judge_pool(op: MaxPool2d | AvgPool2d | Softmax, arithmetic: Arithmetic) -> tuple[Verdict, ...]:
+    return int8(x=op.x, y=op.y)
+
+
+# --- mean -------------------------------------------------------------------------------------------------------------
+
+
+def kept_and_reduced(op: Mean) -> tuple[Rows, Rows]:
+    """Axes that stay, with the last one along the rows if neighbours have means of their own; axes that go."""
+    steps = contiguous_steps(op.x.shape)
+    sides = ([a for a in range(op.x.type.rank) if (a in op.axes) == gone] for gone in (False, True))
+    kept, gone = (
+        rows_of(tuple(op.x.shape[a] for a in axes), [tuple(steps[a] for a in axes)]) for axes in sides
+    )
+    if kept.step != (1,):
+        kept = Rows(1, (1,), (*kept.extent, kept.count), ((*kept.row_step[0], *kept.step),))
+    return kept, gone
+
+
+def mean(op: Mean, arithmetic: Arithmetic) -> tuple[Call, ...]:
+    kept, gone = kept_and_reduced(op)
+    m = op.multiplier(arithmetic)
+    params: Params = {
+        **kept.params,
+        **kept.axes,
+        "row_step": numbers(kept.row_step[0]),
+        **{"steps": gone.count, "step": gone.step[0], "reduced": gone.rows, "reduced_axes": len(gone.extent)},
+        "reduced_extent": numbers(gone.extent),
+        "reduced_step": numbers(gone.row_step[0]),
+        **{
+            "offset": op.count * op.x.zero_point,
+            "multiplier": m.mantissa,
+            "shift": m.shift,
+            "out_zp": op.y.zero_point,
+        },
+    }
+    return (Call(routine("mean_s8"), params, (op.x,), op.y),)
+
+
+def judge_mean(op: Mean, arithmetic: Arithmetic) -> tuple[Verdict, ...]:
+    largest = 255 * op.count
+    fits = Verdict(
+        "sums", 0 < largest <= numerics.INT32_MAX, "between 1 and 2^31 - 1 at most", f"up to {largest}"
+    )
+    kept, gone = kept_and_reduced(op)
+    return (*int8(x=op.x, y=op.y), fits, *kept.few_axes, *gone.few_axes)
+
+
+# --- softmax ----------------------------------------------------------------------------------------------------------
+
+
+def exponentials(op: Softmax) -> NDArray[np.int32]:
+    """exp of 0, -1, -2, … steps of the input, as far as they count."""
+    differences = -np.arange(min(ENTRIES, 1 - op.smallest_difference))
+    m = op.multiplier
+    return exp_of_negative(numerics.multiply_high(differences << m.shift, m.mantissa)).astype(np.int32)
+
+
+def softmax_rows(op: Softmax) -> Params:
+    return {"rows": math.prod(op.x.shape[:-1]), "count": op.x.shape[-1]}
+
+
+def softmax(op: Softmax, arithmetic: Arithmetic) -> tuple[Call, ...]:
+    table = exponentials(op)
+    params = {**softmax_rows(op), "exponentials_count": len(table), "exponentials": table}
+    return (Call(routine("softmax_s8"), params, (op.x,), op.y),)
+
+
+def softmax_of_few(op: Softmax, arithmetic: Arithmetic) -> tuple[Call, ...]:
+    params = {**softmax_rows(op), **scaling(op.multiplier), "farthest": min(255, -op.smallest_difference)}
+    return (Call(routine("softmax_few_s8"), params, (op.x,), op.y),)
+
+
+def judge_softmax_of_few(op: Softmax, arithmetic: Arithmetic) -> tuple[Verdict, ...]:
+    count = op.x.type.elements
+    few = Verdict(
+        "elements", count < ENTRIES, f"fewer than the {ENTRIES} exponentials of a table", str(count)
+    )
+    return (*judge_softmax(op, arithmetic), few)
+
+
+def judge_softmax(op: Softmax, arithmetic: Arithmetic) -> tuple[Verdict, ...]:
+    count = op.x.shape[-1]
+    return (
+        *int8(x=op.x, y=op.y),
+        Verdict("elements", count <= LONGEST_SOFTMAX, f"at most {LONGEST_SOFTMAX}", str(count)),
+    )
+
+
+def softmax_in_place(op: Softmax) -> tuple[Value, ...]:
+    return overwritable(op, op.x)
+
+
+KERNELS: tuple[Kernel, ...] = (
+    row(AvgPool2d, pool, judge_pool),
+    row(MaxPool2d, pool, judge_pool),
+    row(Mean, mean, judge_mean),
+    row(
+        Softmax,
+        softmax_of_few,
+        judge_softmax_of_few,
+        lambda op: 4 * op.x.shape[-1],
+        softmax_in_place,
+        name="softmax_few",
+    ),
+    row(Softmax, softmax, judge_softmax, in_place=softmax_in_place),
+)

@@ -1,0 +1,262 @@
+# SPDX-License-Identifier: Apache-2.0
+"""From what a user names (a model of the zoo, a function in a file, a .pt2, a module) to an exported program."""
+
+from __future__ import annotations
+
+import difflib
+import importlib.util
+import re
+import sys
+import traceback
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+from torch.export import ExportedProgram
+
+from pillion import zoo
+from pillion.errors import PillionError
+from pillion.files import MODEL_FILES, suffix_of
+from pillion.importers.torch.export import check_static, export, quiet
+from pillion.importers.torch.given import as_inputs
+
+InputSize = int | tuple[int, int] | None
+
+EXAMPLE_INPUTS_HELP = """beside {factory} write
+    def example_inputs():
+        return (torch.randn(1, 3, 32, 32),)
+or let {factory} return a pair: (module, inputs)"""
+
+
+HERE = str(Path(__file__).parent)
+MOST_NAMES = 12
+"""Of a file's classes and functions, in an error."""
+
+
+@dataclass(frozen=True)
+class CapturedSource:
+    """A model as it was found. `module` is None for a .pt2, which holds no Python module."""
+
+    module: nn.Module | None
+    exported: ExportedProgram
+    example_inputs: tuple[Tensor, ...]
+    name: str
+
+
+@dataclass(frozen=True)
+class UserFile:
+    """A Python file of the user, run as a module of its own."""
+
+    path: Path
+    module: ModuleType
+
+
+def load(spec: str, *, input_size: InputSize = None, weights: str | Path | None = None) -> CapturedSource:
+    """The model that `-m` names: a name of the zoo, `file.py:factory`, or a `.pt2`; with weights from an .npz."""
+    if suffix_of(spec) == ".pt2":
+        return _load_pt2(Path(spec), input_size, weights)
+    module, inputs, name = build(spec, input_size=input_size, weights=weights)
+    return CapturedSource(module, export(module, inputs), inputs, name)
+
+
+def build(
+    spec: str,
+    *,
+    input_size: InputSize = None,
+    weights: str | Path | None = None,
+    opened: UserFile | None = None,
+) -> tuple[nn.Module, tuple[Tensor, ...], str]:
+    """The module that `-m` names, example inputs, and its name. A file that is open already is not run again."""
+    file, factory = split_spec(spec)
+    if factory:
+        source = opened if opened is not None and opened.path == file else open_file(file)
+        module, inputs = _from_file(source, factory, input_size)
+        name = factory.lower()
+    elif zoo.find(spec) is not None or not _looks_like_path(spec):
+        module, inputs = zoo.build(spec, input_size)
+        name = getattr(zoo.find(spec), "name", spec)
+    else:
+        raise _no_model(spec)
+    if weights is not None:
+        zoo.load_weights(module, str(weights))
+    return module, inputs, name
+
+
+def split_spec(spec: str) -> tuple[Path, str]:
+    """`file.py:name` in its two parts; no name if it is something else."""
+    file, _, name = spec.rpartition(":")
+    return (Path(file), name) if file.endswith(".py") else (Path(spec), "")
+
+
+def _looks_like_path(spec: str) -> bool:
+    return any(mark in spec for mark in ("/", "\\", ".", ":"))
+
+
+def _no_model(spec: str) -> PillionError:
+    is_file = spec.rstrip(":").endswith(".py")
+    return PillionError(
+        f"{spec} does not name a model",
+        rule=f"a name that `pillion models` lists, {MODEL_FILES}",
+        here="a file without a factory" if is_file else spec,
+        help=f"name the class or function that makes the model: {Path(spec.rstrip(':')).name}:Net"
+        if is_file
+        else "write a function that loads it: file.py:factory",
+    )
+
+
+def _load_pt2(path: Path, input_size: InputSize, weights: str | Path | None) -> CapturedSource:
+    if input_size is not None or weights is not None:
+        raise PillionError(
+            f"{path} has its input size and weights inside",
+            rule="--input-size goes with models of the zoo, --weights with them and with file.py:factory",
+            here=f"{'--weights' if weights is not None else '--input-size'} with a .pt2",
+            help="export the module with these weights and inputs of this size",
+        )
+    _want_file(path)
+    try:
+        with quiet():
+            exported = torch.export.load(str(path))
+    except Exception as error:
+        reason = (str(error).splitlines() or [type(error).__name__])[0]
+        raise PillionError(
+            f"{path} is not an exported program",
+            rule="a file written by torch.export.save",
+            here=reason,
+            help="torch.export.save(torch.export.export(model, inputs), 'model.pt2')",
+        ) from error
+    check_static(exported)
+    return CapturedSource(None, exported, _inputs_of(exported), path.stem)
+
+
+def _inputs_of(exported: ExportedProgram) -> tuple[Tensor, ...]:
+    """The example inputs saved with a program, or random ones of the same shapes."""
+    if exported.example_inputs is not None:
+        args, kwargs = exported.example_inputs
+        return tuple(t for t in (*args, *kwargs.values()) if isinstance(t, Tensor))
+    names = set(exported.graph_signature.user_inputs)
+    values = [n.meta["val"] for n in exported.graph.find_nodes(op="placeholder") if n.name in names]
+    source = torch.Generator().manual_seed(0)
+    return tuple(torch.randn(v.shape, generator=source).to(v.dtype) for v in values)
+
+
+def _want_file(path: Path) -> None:
+    if not path.is_file():
+        raise PillionError(
+            f"no file {path}",
+            rule="the path of a file",
+            here="a folder" if path.is_dir() else f"in {Path.cwd()}",
+            help="look at the path; `pillion models` lists what needs no file",
+        )
+
+
+def _from_file(file: UserFile, factory: str, input_size: InputSize) -> tuple[nn.Module, tuple[Tensor, ...]]:
+    path = file.path
+    if input_size is not None:
+        raise PillionError(
+            "--input-size goes with models of the zoo",
+            rule="the inputs of a model of your own come from its file",
+            here=f"{path}:{factory}",
+            help="change example_inputs() in the file",
+        )
+    make = getattr(file.module, factory, None)
+    if make is None:
+        raise _no_factory(path, factory, file.module)
+    made = _run(make, f"{path}:{factory}") if callable(make) and not isinstance(make, nn.Module) else make
+    inputs, giver = None, factory
+    if isinstance(made, tuple) and len(made) == 2 and isinstance(made[0], nn.Module):
+        made, inputs = made
+    elif hasattr(file.module, "example_inputs"):
+        giver = "example_inputs"
+        inputs = _run(file.module.example_inputs, f"{path}:{giver}")
+    if not isinstance(made, nn.Module):
+        raise PillionError(
+            f"{factory} of {path} gives no module",
+            rule="a class or function that gives a torch.nn.Module, or a pair (module, inputs)",
+            here=f"{factory} gives {type(made).__name__}",
+            help=f"def {factory}(): return Net()",
+        )
+    if inputs is None:
+        raise PillionError(
+            f"{path} does not say what the inputs look like",
+            rule="example_inputs() beside the factory, or a returned pair (module, inputs)",
+            here=f"{path.name}:{factory}",
+            help=EXAMPLE_INPUTS_HELP.format(factory=factory),
+        )
+    return made, as_inputs(inputs, f"{path.name}:{giver}")
+
+
+def _no_factory(path: Path, factory: str, file: ModuleType) -> PillionError:
+    own = names_of(file)
+    close = difflib.get_close_matches(factory, own, n=1) or own[:1]
+    return PillionError(
+        f"{path} has no {factory}",
+        rule="file.py:factory names a class or function of the file",
+        here=f"it has {', '.join(own[:MOST_NAMES])}" if own else "it defines neither classes nor functions",
+        help=f"-m {path}:{close[0]}"
+        if close
+        else f"write there what makes the model: class {factory}(nn.Module): …",
+    )
+
+
+def names_of(file: ModuleType) -> list[str]:
+    """The classes and functions that a file defines."""
+    return [n for n, v in vars(file).items() if getattr(v, "__module__", "") == file.__name__ and callable(v)]
+
+
+def open_file(path: Path) -> UserFile:
+    """Runs a file as a module of its own; files beside it can be imported by it."""
+    _want_file(path)
+    name = "pillion_model_" + re.sub(r"\W", "_", path.stem)
+    spec = importlib.util.spec_from_file_location(name, path)
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    sys.modules[name] = module
+    try:
+        with beside(path):
+            spec.loader.exec_module(module)
+    except (Exception, SystemExit) as error:
+        raise _user_code_failed(f"{path}", error) from error
+    return UserFile(path, module)
+
+
+@contextmanager
+def beside(path: Path) -> Iterator[None]:
+    """Files in the folder of this one can be imported, as when Python runs it."""
+    folder = str(path.resolve().parent)
+    sys.path.insert(0, folder)
+    try:
+        yield
+    finally:
+        if folder in sys.path:
+            sys.path.remove(folder)
+
+
+def _run(function: Any, place: str) -> Any:
+    try:
+        return function()
+    except (Exception, SystemExit) as error:
+        raise _user_code_failed(place, error) from error
+
+
+def _user_code_failed(place: str, error: BaseException) -> PillionError:
+    words = str(error).splitlines()[0] if str(error) else "no message"
+    return PillionError(
+        f"{place} raised {type(error).__name__}",
+        rule="the file can be imported, and the factory called without arguments",
+        here=f"{words}  ({_line_of(error) or place})",
+        help="python -i FILE shows the whole story; a function without arguments can give what a class needs",
+    )
+
+
+def _line_of(error: BaseException) -> str:
+    """Where the user's code is at fault: the line of a syntax error, or the innermost line outside this package."""
+    if isinstance(error, SyntaxError):
+        return f"{Path(error.filename).name}:{error.lineno}" if error.filename else ""
+    frames = [f for f in traceback.extract_tb(error.__traceback__) if not f.filename.startswith((HERE, "<"))]
+    return f"{Path(frames[-1].filename).name}:{frames[-1].lineno}" if frames else ""

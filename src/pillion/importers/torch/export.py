@@ -1,0 +1,134 @@
+# SPDX-License-Identifier: Apache-2.0
+"""torch.export, with our errors and without its chatter."""
+
+from __future__ import annotations
+
+import inspect
+import io
+import logging
+import re
+import sys
+import warnings
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, redirect_stderr
+from pathlib import Path
+
+import torch
+from torch import Tensor, nn
+from torch.export import ExportedProgram
+from torch.export.graph_signature import InputKind, TensorArgument
+
+from pillion.errors import PillionError
+from pillion.importers.torch.given import as_inputs, in_words
+
+CHATTY = ("torch.export", "torch.utils._pytree", "torch._subclasses.fake_tensor", "torch.fx", "torchao")
+"""Loggers whose messages are for others, or come as an exception too."""
+
+
+def export(module: nn.Module, example_inputs: Sequence[Tensor], *, training: bool = False) -> ExportedProgram:
+    """torch.export of a module in eval mode (or train mode); the module's own modes are left as they were."""
+    inputs = as_inputs(example_inputs, "example_inputs")
+    modes = {part: part.training for part in module.modules()}
+    module.train(training)
+    said = io.StringIO()
+    try:
+        with quiet(), redirect_stderr(said):  # torch prints whole graphs when it fails
+            exported = torch.export.export(module, inputs, strict=False)
+    except Exception as error:
+        raise _export_failure(module, error) from error
+    finally:
+        for part, mode in modes.items():
+            part.training = mode
+    sys.stderr.write(said.getvalue())
+    check_static(exported)
+    check_outputs(exported)
+    return exported
+
+
+@contextmanager
+def quiet() -> Iterator[None]:
+    """Without what torch and torchao say about their own deprecations and missing parts."""
+    loggers = [logging.getLogger(name) for name in CHATTY]
+    levels = [logger.level for logger in loggers]
+    for logger in loggers:
+        logger.setLevel(logging.CRITICAL)
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            yield
+    finally:
+        for logger, level in zip(loggers, levels, strict=True):
+            logger.setLevel(level)
+
+
+def _export_failure(module: nn.Module, error: Exception) -> PillionError:
+    reason = next((line.strip() for line in str(error).splitlines() if line.strip()), type(error).__name__)
+    return PillionError(
+        f"torch cannot export {type(module).__name__}",
+        rule="a forward that torch.export can trace: tensors in and out, no control flow that depends on their values",
+        here=f"{reason}  ({_source_of(module, error)})",
+        help="torch.export.export(model, example_inputs, strict=False) shows the whole story",
+    )
+
+
+def _source_of(module: nn.Module, error: Exception) -> str:
+    """The innermost line of the user's code that the error passed through."""
+    try:
+        own = inspect.getfile(type(module))
+    except (TypeError, OSError):
+        own = ""
+    lines = []
+    trace = error.__traceback__
+    while trace is not None:
+        lines.append((trace.tb_frame.f_code.co_filename, trace.tb_lineno))
+        trace = trace.tb_next
+    lines += [(f, int(n)) for f, n in re.findall(r'File "([^"]+)", line (\d+)', str(error))]
+    mine = [line for line in lines if line[0] == own and not own.startswith(str(Path(torch.__file__).parent))]
+    return f"{Path(mine[-1][0]).name}:{mine[-1][1]}" if mine else type(module).__name__
+
+
+def check_static(exported: ExportedProgram) -> None:
+    for node in exported.graph.find_nodes(op="placeholder"):
+        value = node.meta.get("val")
+        if isinstance(value, Tensor) and not all(isinstance(size, int) for size in value.shape):
+            raise PillionError(
+                f"input {node.name} has a dynamic dimension",
+                rule="all shapes are fixed: memory is planned before the program runs",
+                here=f"shape {list(value.shape)}",
+                help="export without dynamic_shapes, with inputs of the size that the device will see",
+            )
+
+
+def check_outputs(exported: ExportedProgram) -> None:
+    """Raises where a result is no tensor: `None`, or a number."""
+    results = exported.graph_signature.output_specs
+    for index, spec in enumerate(results):
+        if not isinstance(spec.arg, TensorArgument):
+            raise PillionError(
+                f"result {index} of the model is not a tensor",
+                rule="forward returns a tensor, or a tuple, list or dict of tensors",
+                here=f"{getattr(spec.arg, 'value', None)!r}, {index + 1} of {len(results)} results",
+                help="return the tensors alone",
+            )
+
+
+def check_examples(exported: ExportedProgram, inputs: Sequence[Tensor]) -> None:
+    """Raises where example inputs are not those that a program was exported for."""
+    for spec in exported.graph_signature.input_specs:
+        if spec.kind is InputKind.USER_INPUT and not isinstance(spec.arg, TensorArgument):
+            raise PillionError(
+                f"argument `{spec.arg.name}` of the exported program is not a tensor",
+                rule="a program takes tensors and nothing else",
+                here=repr(getattr(spec.arg, "value", None)),
+                help="export a module whose forward has this value inside",
+            )
+    names = set(exported.graph_signature.user_inputs)
+    arguments = [n for n in exported.graph.find_nodes(op="placeholder") if n.name in names]
+    wanted, given = (", ".join(map(in_words, them)) for them in ([n.meta["val"] for n in arguments], inputs))
+    if wanted != given:
+        raise PillionError(
+            "the example inputs do not fit the exported program",
+            rule=wanted,
+            here=given,
+            help="give inputs like those of torch.export.export, or export for these",
+        )

@@ -1,0 +1,163 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What users hand over: a model, example inputs, calibration data. Arrays of numpy are as good as tensors."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+from torch.export import ExportedProgram
+
+from pillion.errors import PillionError
+from pillion.importers.torch.data import load_calibration
+
+ARRAYS = (Tensor, np.ndarray)
+Batches = Iterable[Any] | str | os.PathLike[str]
+"""Calibration data: samples, or the path of a folder or file with samples."""
+NUMBERS = "fiub"
+"""Kinds of numpy's types that hold numbers."""
+
+
+def as_model(model: Any, caller: str = "compile") -> Any:
+    """The model itself: what `torch.compile` has wrapped is taken out. Raises where it is none."""
+    if isinstance(model, nn.Module):
+        return getattr(model, "_orig_mod", model)
+    if isinstance(model, ExportedProgram) and caller == "compile":
+        return model
+    raise PillionError(
+        f"{caller} takes a module, and this is none",
+        rule="a torch.nn.Module" + (", or a torch.export.ExportedProgram" if caller == "compile" else ""),
+        here=_model_in_words(model),
+        help=_way_to_a_model(model, caller),
+    )
+
+
+def _model_in_words(model: Any) -> str:
+    if isinstance(model, type):
+        return f"the class {model.__name__}"
+    name = getattr(model, "__name__", "")
+    return f"the function {name}" if callable(model) and name else in_words(model)
+
+
+def _way_to_a_model(model: Any, caller: str) -> str:
+    if isinstance(model, type):
+        return f"make a module of the class: {caller}({model.__name__}(), …)"
+    if isinstance(model, (str, os.PathLike)):
+        return "files are for the command line (-m); in Python load the module, or torch.export.load a .pt2"
+    if isinstance(model, ExportedProgram):
+        return "its parameters are constants: give the module that it was exported from"
+    if callable(model):
+        return f"give the module that it makes: {caller}(make(), …), or call it in the forward of a module"
+    return "give the module itself"
+
+
+def as_inputs(inputs: Any, place: str) -> tuple[Tensor, ...]:
+    """Example inputs as tensors; one alone needs no tuple. `place` says who gave them."""
+    given = (inputs,) if isinstance(inputs, ARRAYS) else inputs
+    if not isinstance(given, (tuple, list)) or not given or not all(map(_holds_numbers, given)):
+        raise PillionError(
+            "example inputs are not tensors",
+            rule="a tensor, or a tuple of tensors, one for each argument of forward; or arrays of numpy",
+            here=f"{in_words(inputs)} from {place}",
+            help="tuple(inputs.values()), in the order of forward's arguments"
+            if isinstance(inputs, Mapping)
+            else "(torch.randn(1, 3, 32, 32),)",
+        )
+    tensors = tuple(map(_as_tensor, given))
+    for index, tensor in enumerate(tensors):
+        _check_input(tensor, index)
+    return tensors
+
+
+def _check_input(tensor: Tensor, index: int) -> None:
+    if not tensor.numel() or (tensor.is_floating_point() and tensor.dtype != torch.float32):
+        raise PillionError(
+            f"example input {index} cannot be an input of a program",
+            rule="float32, with at least one element",
+            here=in_words(tensor),
+            help="give inputs of the size that the device will see; .float() makes them, and the model, float32",
+        )
+
+
+def as_batches(given: Batches, examples: Sequence[Tensor]) -> Iterable[Any]:
+    """Samples to iterate over. Raises where there are none to be had."""
+    if isinstance(given, (str, os.PathLike)):
+        return load_calibration(os.fspath(given), examples)
+    try:
+        iter(given)
+    except TypeError:
+        pass
+    else:
+        if not isinstance(given, Mapping):
+            return given
+    raise PillionError(
+        "calibration data cannot be read",
+        rule="an iterable of samples (a list, a DataLoader, a generator), or the path of a folder of samples",
+        here=f"`calibrate` is {_model_in_words(given)}",
+        help="call it: calibrate=samples()" if callable(given) else "calibrate=[(x,) for x in samples]",
+    )
+
+
+def as_sample(given: Any, number: int, examples: Sequence[Tensor]) -> tuple[Tensor, ...]:
+    """One sample: a tensor for each input of the model. Arrays get the number type of the example, as those of files do."""
+    parts = (given,) if isinstance(given, ARRAYS) else given
+    if isinstance(parts, (tuple, list)) and len(parts) != len(examples):
+        raise _other_count(parts, number, len(examples))
+    if not isinstance(parts, (tuple, list)) or not all(map(_holds_numbers, parts)):
+        raise PillionError(
+            f"sample {number} of the calibration data is no input of the model",
+            rule="a tensor, or a tuple of tensors, one for each input; or arrays of numpy",
+            here=in_words(given),
+            help="tuple(sample.values()), in the order of forward's arguments"
+            if isinstance(given, Mapping)
+            else "calibrate=[(x,) for x in samples]",
+        )
+    return tuple(_like(part, example) for part, example in zip(parts, examples, strict=True))
+
+
+def _other_count(parts: Sequence[Any], number: int, wanted: int) -> PillionError:
+    names = [f"x{i}" for i in range(wanted)] if wanted > 1 else ["x"]
+    kept = ", ".join(names) + ("," if wanted == 1 else "")
+    surplus = len(parts) > wanted
+    return PillionError(
+        f"sample {number} of the calibration data has {len(parts)} parts, the model has {wanted} "
+        f"{'input' if wanted == 1 else 'inputs'}",
+        rule="a sample holds the model's inputs and nothing else: no labels",
+        here=in_words(parts),
+        help=f"drop the labels: calibrate=(({kept}) for {', '.join(names)}, *_ in loader)"
+        if surplus
+        else "give each sample all inputs of the model, in the order of forward's arguments",
+    )
+
+
+def _like(part: Any, example: Tensor) -> Tensor:
+    """A part of a sample as a tensor, with the axis of the batch where that is missing and 1."""
+    tensor = _as_tensor(part)
+    if not isinstance(part, Tensor):
+        tensor = tensor.to(example.dtype)
+    alone = example.shape[:1] == (1,) and tensor.shape == example.shape[1:]
+    return tensor.unsqueeze(0) if alone else tensor
+
+
+def _holds_numbers(part: Any) -> bool:
+    return isinstance(part, Tensor) or (isinstance(part, np.ndarray) and part.dtype.kind in NUMBERS)
+
+
+def _as_tensor(part: Any) -> Tensor:
+    if isinstance(part, Tensor):
+        return part
+    return torch.from_numpy(np.array(part, part.dtype.newbyteorder("="), order="C"))
+
+
+def in_words(thing: Any) -> str:
+    """What something is, in an error: tensors by type and shape, other things by their class."""
+    if isinstance(thing, ARRAYS):
+        return f"{str(thing.dtype).removeprefix('torch.')}{list(thing.shape)}"
+    if isinstance(thing, (tuple, list)):
+        parts = ", ".join(type(x).__name__ if isinstance(x, (tuple, list)) else in_words(x) for x in thing)
+        return f"({parts})" if thing else "nothing"
+    return "None" if thing is None else f"a {type(thing).__name__}"

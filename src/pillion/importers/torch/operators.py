@@ -1,0 +1,35 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What becomes of PyTorch's operators: the tables of this folder in words, for the command line and the docs."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from torch._ops import OpOverload
+
+from pillion.importers.torch.rewrite.canonical import SYNONYMS
+from pillion.importers.torch.rewrite.decompose import FORMS, KEPT
+from pillion.importers.torch.rewrite.functional import CASTS, DROPOUTS, SAME_VALUES
+from pillion.importers.torch.rows.quantization import REASONS, RULES
+from pillion.importers.torch.train.simulation import batch_norm
+
+COLUMNS = ("operator", "becomes")
+NOTHING = "nothing; a change of type is refused"
+MADE_OF_OTHERS = "others, of which it is made"
+
+
+def pytorch_operators() -> list[dict[str, str]]:
+    """Operator → what it becomes, in the order of the alphabet. What torch itself makes of others is not listed."""
+    becomes = {
+        _name(target): f"refused: {REASONS.get(target, 'no int8 form')}" for target in (*KEPT, *REASONS)
+    }
+    becomes |= {_name(target): NOTHING for target in (*DROPOUTS, *SAME_VALUES, *CASTS)}
+    becomes |= {_name(target): MADE_OF_OTHERS for target in (*FORMS, *SYNONYMS)}
+    becomes |= {_name(target): rule.kind for target, rule in RULES.items()}
+    becomes[_name(batch_norm)] = "the layer before it, or depthwise_conv2d"
+    public = sorted(name for name in becomes if not name.startswith("_"))
+    return [{"operator": name, "becomes": becomes[name]} for name in public]
+
+
+def _name(target: Any) -> str:
+    return target.overloadpacket.__name__ if isinstance(target, OpOverload) else target.__name__

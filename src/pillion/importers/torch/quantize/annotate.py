@@ -1,0 +1,288 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The quantizer: from the rules of the ops to torch's annotations."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from operator import getitem
+from typing import Any
+
+import torch
+from torch.fx import GraphModule, Node
+from torchao.quantization.pt2e.quantizer import (
+    QuantizationAnnotation,
+    QuantizationSpecBase,
+    Quantizer,
+    SharedQuantizationSpec,
+)
+from torchao.quantization.pt2e.quantizer.quantizer import Q_ANNOTATION_KEY
+
+from pillion.importers.torch.nodes import (
+    aten,
+    calls,
+    constant_of,
+    is_constant,
+    is_tensor,
+    module_of,
+    named_argument,
+    single_user,
+    source_line,
+    value_of,
+)
+from pillion.importers.torch.quantize.sharing import Sharing, Site
+from pillion.importers.torch.quantize.specs import Specs
+from pillion.importers.torch.rewrite.functional import DROPOUTS
+from pillion.importers.torch.rows.quantization import REASONS, RULES, Rule
+from pillion.importers.torch.train.norms import simulated_layer
+from pillion.importers.torch.train.simulation import batch_norm
+from pillion.ir.op import Quantization
+from pillion.ir.wishes import Wishes
+
+CLAMPS = frozenset({aten.relu.default, aten.clamp.default})
+
+
+@dataclass(frozen=True)
+class FloatOp:
+    """A call that is computed in float32: which, where in the model, and why."""
+
+    op: str
+    source: str
+    reason: str
+    name: str
+    """Of the node in the graph."""
+    module: str = ""
+
+    def __str__(self) -> str:
+        return f"{self.op} stays in float: {self.reason}  ({self.source or self.module or self.name})"
+
+
+@dataclass
+class PillionQuantizer(Quantizer):
+    """Annotates a normalized graph. `float_ops` then holds what no annotation was found for."""
+
+    specs: Specs = field(default_factory=Specs)
+    wishes: Wishes = field(default_factory=Wishes)
+    float_ops: list[FloatOp] = field(default_factory=list)
+
+    def annotate(self, model: GraphModule) -> GraphModule:
+        plan = plan_of(model, self.wishes)
+        self.float_ops = [
+            _float_op(n, reason) for n, reason in plan.reasons.items() if n.target is not getitem
+        ]
+        Annotator(plan, self.specs, self.wishes).annotate(model)
+        return model
+
+    def validate(self, model: GraphModule) -> None:
+        """Nothing to add: a call is either in the plan or in `float_ops`."""
+
+
+@dataclass
+class Plan:
+    """Which calls are quantized, which of them give their output range to a clamp, and who shares parameters."""
+
+    rules: dict[Node, Rule] = field(default_factory=dict)
+    reasons: dict[Node, str] = field(default_factory=dict)
+    fused: set[Node] = field(default_factory=set)
+    sharing: Sharing = field(default_factory=Sharing)
+
+
+def plan_of(model: GraphModule, wishes: Wishes) -> Plan:
+    plan = Plan()
+    for node in calls(model.graph):
+        if handles_reals(node) and not is_constant(node) and node.target not in DROPOUTS:
+            reason = _reason(node)
+            if reason:
+                plan.reasons[node] = reason
+            else:
+                plan.rules[node] = RULES[node.target]
+    _leave_moves_between_floats(plan)
+    plan.fused = {node for node in plan.rules if _gives_range_away(node, plan)}
+    for node in plan.rules:
+        _share(node, plan, wishes)
+    return plan
+
+
+def handles_reals(node: Node) -> bool:
+    """Shape arithmetic and integer indices are nobody's business here."""
+    return any(_is_real(n) for n in (node, *node.all_input_nodes))
+
+
+def _is_real(node: Node) -> bool:
+    value = value_of(node)
+    values = value if isinstance(value, (tuple, list)) else (value,)
+    return any(isinstance(v, torch.Tensor) and v.is_floating_point() for v in values)
+
+
+def _source(operand: Node) -> Node:
+    """Where an operand comes from: dropouts, which there are only in training, do not count."""
+    while operand.target in DROPOUTS:
+        operand = operand.all_input_nodes[0]
+    return operand
+
+
+def _reason(node: Node) -> str:
+    """Why a call stays in float; empty if it does not."""
+    rule = RULES.get(node.target)
+    if rule is None:
+        return REASONS.get(node.target, "no int8 form")
+    if not is_tensor(node):
+        value = value_of(node)
+        return (
+            f"its result is {value.dtype}"
+            if isinstance(value, torch.Tensor)
+            else "its result is not a tensor"
+        )
+    for operand in operands_of(node, rule):
+        held = constant_of(operand)
+        if not is_tensor(operand):
+            return f"an operand is {value_of(operand).dtype}"
+        if held is not None and not bool(torch.isfinite(held).all()):
+            return "a constant is not finite"
+    return rule.refusal(node)
+
+
+def operands_of(node: Node, rule: Rule) -> Iterator[Node]:
+    """The tensors that are quantized like activations, constants among them."""
+    for position in rule.operands:
+        argument = node.args[position]
+        members = argument if isinstance(argument, (list, tuple)) else (argument,)
+        yield from (member for member in members if isinstance(member, Node))
+
+
+def _leave_moves_between_floats(plan: Plan) -> None:
+    """Moving values does not make it worth while to quantize a tensor that only float ops make and read."""
+    moves = {n for n, rule in plan.rules.items() if rule.quantization is Quantization.SHARED}
+    while moves:
+        island, frontier = set(), [next(iter(moves))]
+        neighbours: set[Node] = set()
+        while frontier:
+            node = frontier.pop()
+            island.add(node)
+            around = {*operands_of(node, plan.rules[node]), *node.users}
+            neighbours |= around - moves
+            frontier += [n for n in around & moves if n not in island]
+        moves -= island
+        if neighbours & plan.reasons.keys() and not neighbours & plan.rules.keys():
+            for node in island:
+                del plan.rules[node]
+                plan.reasons[node] = "it moves values between float ops"
+
+
+def _gives_range_away(node: Node, plan: Plan) -> bool:
+    """To a clamp, or to the batch norm that will be folded into it."""
+    user = single_user(node)
+    if user is None or user not in plan.rules or not plan.rules[node].takes_clamp:
+        return False
+    return user.target in CLAMPS or (user.target is batch_norm and simulated_layer(user) is node)
+
+
+def _share(node: Node, plan: Plan, wishes: Wishes) -> None:
+    """Enters a call's operands and result into the groups."""
+    rule, sharing = plan.rules[node], plan.sharing
+    operands = [n for n in operands_of(node, rule) if n not in plan.fused]
+    for operand in map(_source, operands):
+        if not is_constant(operand):
+            sharing.add(operand)
+    if rule.quantization is Quantization.SHARED or rule.kind in wishes.shared:
+        _share_all(node, operands, sharing)
+    else:
+        _read_each(node, operands, sharing, symmetric=rule.kind in wishes.symmetric_operands)
+        if node not in plan.fused:
+            sharing.add(node, rule.fixed)
+
+
+def _read_each(node: Node, operands: list[Node], sharing: Sharing, *, symmetric: bool) -> None:
+    """Operands are read as they were made, unless they would have to be symmetric and are not."""
+    for operand in operands:
+        edge, source = (operand, node), _source(operand)
+        made = sharing.group(source).fixed if source in sharing else None
+        sharing.add(edge)
+        if source in sharing and not (symmetric and made):
+            sharing.join(source, edge)
+        sharing.group(edge).symmetric |= symmetric
+
+
+def _share_all(node: Node, operands: list[Node], sharing: Sharing) -> None:
+    """Operands and result have one group; operands with other fixed parameters are requantized where they are read."""
+    fixed = {sharing.group(source).fixed for source in map(_source, operands) if source in sharing}
+    common = fixed.pop() if len(fixed) == 1 else None
+    if common is not None and not _holds(common, node, operands):
+        common = None
+    sharing.add(node, common)
+    for operand in operands:
+        edge, source = (operand, node), _source(operand)
+        if edge not in sharing:
+            sharing.add(edge, common)
+        sharing.join(node, edge)
+        if source in sharing and sharing.group(source).fixed == common:
+            sharing.join(source, node)
+
+
+def _holds(fixed: tuple[float, int], node: Node, operands: list[Node]) -> bool:
+    """Do the constants that a call mixes in lie in the fixed range?"""
+    scale, zero_point = fixed
+    low, high = (-128.5 - zero_point) * scale, (127.5 - zero_point) * scale
+    held = [constant_of(operand) for operand in operands]
+    extremes = [float(v) for t in held if t is not None and t.numel() for v in t.aminmax()]
+    if node.target is aten.pad.default:
+        extremes.append(float(named_argument(node, "value") or 0.0))
+    return all(low <= value <= high for value in extremes)
+
+
+@dataclass
+class Annotator:
+    """Writes a plan down in torch's terms: the first site of a group has its format, the others refer to it."""
+
+    plan: Plan
+    specs: Specs
+    wishes: Wishes
+    _first: dict[Site, Site] = field(default_factory=dict)
+    _weights: dict[tuple[Node, int | None], Site] = field(default_factory=dict)
+
+    def annotate(self, model: GraphModule) -> None:
+        for node in model.graph.nodes:
+            if node in self.plan.rules or node in self.plan.sharing:
+                node.meta[Q_ANNOTATION_KEY] = self._annotation(node)
+
+    def _annotation(self, node: Node) -> QuantizationAnnotation:
+        inputs: dict[Node, QuantizationSpecBase | None] = {}
+        rule = self.plan.rules.get(node)
+        if rule is not None:
+            for operand in operands_of(node, rule):
+                if (operand, node) in self.plan.sharing and not self._is_dropped_out(operand, node):
+                    inputs[operand] = self._spec((operand, node))
+            if rule.weight is not None:
+                weight: Any = node.args[rule.weight]
+                axis = None if rule.kind in self.wishes.per_tensor_weights else rule.axis
+                inputs[weight] = self._weight_spec(weight, node, axis)
+        output = self._spec(node) if node in self.plan.sharing else None
+        return QuantizationAnnotation(inputs, output, allow_implicit_sharing=False, _annotated=True)
+
+    def _is_dropped_out(self, operand: Node, node: Node) -> bool:
+        """What a dropout gives is rounded already, and its larger values are not those of the device."""
+        source, sharing = _source(operand), self.plan.sharing
+        return (
+            source is not operand
+            and source in sharing
+            and sharing.root(source) == sharing.root((operand, node))
+        )
+
+    def _spec(self, site: Site) -> QuantizationSpecBase:
+        root = self.plan.sharing.root(site)
+        if root in self._first:
+            return SharedQuantizationSpec(self._first[root])
+        self._first[root] = site
+        group = self.plan.sharing.group(site)
+        if group.fixed is not None:
+            return self.specs.fixed(*group.fixed)
+        return self.specs.symmetric if group.symmetric else self.specs.activation
+
+    def _weight_spec(self, weight: Node, node: Node, axis: int | None) -> QuantizationSpecBase:
+        """Layers that share weights share their quantized form."""
+        first = self._weights.setdefault((weight, axis), (weight, node))
+        return self.specs.weights(axis) if first == (weight, node) else SharedQuantizationSpec(first)
+
+
+def _float_op(node: Node, reason: str) -> FloatOp:
+    return FloatOp(str(node.target), source_line(node), reason, node.name, module_of(node))

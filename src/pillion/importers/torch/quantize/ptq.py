@@ -1,0 +1,134 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Post-training quantization: observe the ranges of all tensors on examples, then round."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence, Sized
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+from torch.export import ExportedProgram
+from torch.fx import GraphModule, Node
+from torchao.quantization.pt2e.quantize_pt2e import convert_pt2e, prepare_pt2e
+
+from pillion.errors import PillionError
+from pillion.importers.torch.export import check_examples, export, quiet
+from pillion.importers.torch.given import Batches, as_batches, as_inputs, as_sample
+from pillion.importers.torch.nodes import source_line
+from pillion.importers.torch.quantize.annotate import FloatOp, PillionQuantizer
+from pillion.importers.torch.quantize.bias import make_room_for_biases
+from pillion.importers.torch.quantize.program import QuantizedProgram, complete_values
+from pillion.importers.torch.rewrite.masks import limit_masks
+from pillion.importers.torch.rewrite.normalize import normalize
+from pillion.ir.wishes import Wishes
+
+Inputs = Sequence[Tensor]
+Progress = Callable[[int, int | None], None]
+"""Called after each batch with the number of batches so far, and of all where known."""
+
+ONE_EXAMPLE = "calibrated with the example input only: give calibration data for useful ranges"
+
+
+def ptq(
+    model: nn.Module | ExportedProgram,
+    example_inputs: Any,
+    calibrate: Batches | None = None,
+    progress: Progress | None = None,
+    wishes: Wishes | None = None,
+    refuse: Callable[[Sequence[FloatOp]], None] | None = None,
+) -> QuantizedProgram:
+    """Quantizes a trained model to int8. Without calibration data the example inputs stand in, with a warning.
+
+    `refuse` hears what would stay in float before any calibration, which may take long."""
+    inputs = as_inputs(example_inputs, "example_inputs")
+    if isinstance(model, ExportedProgram):
+        check_examples(model, inputs)
+    exported = model if isinstance(model, ExportedProgram) else export(model, inputs)
+    module = normalize(exported.module(check_guards=False))
+    quantizer = PillionQuantizer(wishes=wishes or Wishes())
+    prepared = prepare(module, quantizer)
+    if refuse is not None:
+        refuse(quantizer.float_ops)
+    observe(prepared, [inputs] if calibrate is None else calibrate, progress, inputs)
+    limit_masks(prepared)
+    check_ranges(prepared, "calibration")
+    make_room_for_biases(prepared)
+    notes = (ONE_EXAMPLE,) if calibrate is None else ()
+    return QuantizedProgram(convert(prepared), tuple(quantizer.float_ops), notes)
+
+
+def prepare(module: GraphModule, quantizer: PillionQuantizer) -> GraphModule:
+    with quiet():
+        return prepare_pt2e(module, quantizer)
+
+
+def observe(
+    prepared: nn.Module, batches: Batches, progress: Progress | None, examples: Sequence[Tensor]
+) -> None:
+    """Runs the batches through the observers. Each is like the examples."""
+    samples = as_batches(batches, examples)
+    total = _count(samples)
+    done = 0
+    with torch.no_grad():
+        for done, batch in enumerate(samples, start=1):
+            _observe_one(prepared, as_sample(batch, done, examples), done)
+            if progress is not None:
+                progress(done, total)
+    if not done:
+        raise PillionError(
+            "there is no calibration data",
+            rule="at least one batch of inputs",
+            here="the iterable was empty",
+            help="give inputs like those that the model will see, or leave `calibrate` out",
+        )
+
+
+def _count(samples: Iterable[Any]) -> int | None:
+    """How many there are; a DataLoader of a stream has a `len` that raises."""
+    try:
+        return len(samples) if isinstance(samples, Sized) else None
+    except TypeError:
+        return None
+
+
+def _observe_one(prepared: nn.Module, batch: tuple[Tensor, ...], number: int) -> None:
+    try:
+        prepared(*batch)
+    except (RuntimeError, IndexError, TypeError, ValueError) as error:
+        shapes = ", ".join(str(list(getattr(x, "shape", ()))) for x in batch)
+        raise PillionError(
+            f"the model fails on batch {number} of the calibration data",
+            rule="the model computes every batch, as it computes the example inputs",
+            here=f"{str(error).splitlines()[0]}  (shapes {shapes})",
+            help="run the model on this batch in PyTorch; the shapes of batches are those of the example inputs",
+        ) from error
+
+
+def check_ranges(prepared: GraphModule, stage: str) -> None:
+    """Raises where a range is not finite."""
+    for node in (n for n in prepared.graph.nodes if n.op == "call_module"):
+        observer = prepared.get_submodule(str(node.target))
+        observer = getattr(observer, "activation_post_process", observer)
+        extremes = [getattr(observer, name, torch.zeros(())) for name in ("min_val", "max_val")]
+        if not all(bool(torch.isfinite(extreme).all()) for extreme in extremes):
+            raise _infinite(node, stage)
+
+
+def _infinite(node: Node, stage: str) -> PillionError:
+    source = node.args[0]
+    assert isinstance(source, Node)
+    return PillionError(
+        f"{stage} met a value that is not finite",
+        rule="every tensor is finite on all data",
+        here=f"{source.target}  ({source_line(source)})",
+        help="look for a division by zero, a logarithm of zero, or broken weights and inputs",
+    )
+
+
+def convert(prepared: GraphModule) -> GraphModule:
+    """Observers become quantize and dequantize nodes, constants become int8."""
+    with quiet():
+        converted = convert_pt2e(prepared, fold_quantize=True)
+    complete_values(converted)
+    return converted

@@ -1,0 +1,95 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The number formats of torch's quantization flow that the quantizer hands out."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import torch
+from torchao.quantization.pt2e.quantizer import FixedQParamsQuantizationSpec, QuantizationSpec
+
+from pillion.importers.torch.train.ranges import (
+    SMALLEST_SCALE,
+    Range,
+    RangeNow,
+    RangeOfChannels,
+    RangeOfChannelsNow,
+    RangeOverBatches,
+    Rounding,
+)
+
+AT_ONCE = 1.0
+"""How much of a weight's present range goes into its moving average: all of it, nothing is cut off."""
+
+
+@dataclass(frozen=True)
+class Specs:
+    """int8 formats, with observers for calibration or fake quantization for training."""
+
+    training: bool = False
+
+    @cached_property
+    def activation(self) -> QuantizationSpec:
+        """Per tensor, [-128, 127], any zero point."""
+        return self._per_tensor(torch.per_tensor_affine, -128)
+
+    @cached_property
+    def symmetric(self) -> QuantizationSpec:
+        """Per tensor, [-127, 127], zero point 0."""
+        return self._per_tensor(torch.per_tensor_symmetric, -127)
+
+    def weights(self, axis: int | None) -> QuantizationSpec:
+        """[-127, 127] with zero point 0, a scale for each index of an axis."""
+        if axis is None:
+            return _spec(self._weight_observer, torch.per_tensor_symmetric, -127)
+        return _spec(self._channel_observer(axis), torch.per_channel_symmetric, -127, axis)
+
+    def fixed(self, scale: float, zero_point: int) -> FixedQParamsQuantizationSpec:
+        return FixedQParamsQuantizationSpec(
+            dtype=torch.int8,
+            scale=scale,
+            zero_point=zero_point,
+            quant_min=-128,
+            quant_max=127,
+            qscheme=torch.per_tensor_affine,
+        )
+
+    def _per_tensor(self, scheme: torch.qscheme, low: int) -> QuantizationSpec:
+        return _spec(self._tensor_observer, scheme, low)
+
+    @cached_property
+    def _tensor_observer(self) -> Any:
+        if not self.training:
+            return Range.with_args(eps=SMALLEST_SCALE)
+        return _fake(RangeOverBatches)
+
+    @cached_property
+    def _weight_observer(self) -> Any:
+        if not self.training:
+            return Range.with_args(eps=SMALLEST_SCALE)
+        return _fake(RangeNow, averaging_constant=AT_ONCE)
+
+    def _channel_observer(self, axis: int) -> Any:
+        if not self.training:
+            return RangeOfChannels.with_args(eps=SMALLEST_SCALE, ch_axis=axis)
+        return _fake(RangeOfChannelsNow, averaging_constant=AT_ONCE, ch_axis=axis)
+
+
+def _fake(observer: Any, **arguments: Any) -> Any:
+    """Not torch's fused form of it: that rounds scales and zero points in another way than the conversion does (in one of
+    five random tensors), and the trained module would not be the program that is compiled from it."""
+    rounding: Any = Rounding
+    return rounding.with_args(observer=observer, eps=SMALLEST_SCALE, **arguments)
+
+
+def _spec(observer: Any, scheme: torch.qscheme, low: int, axis: int | None = None) -> QuantizationSpec:
+    return QuantizationSpec(
+        dtype=torch.int8,
+        observer_or_fake_quant_ctr=observer,
+        quant_min=low,
+        quant_max=127,
+        qscheme=scheme,
+        ch_axis=axis,
+    )

@@ -1,0 +1,232 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Synonyms: ops that are another op with other arguments. `SYNONYMS` is the table, a function per op."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from operator import getitem
+from typing import Any
+
+import numpy as np
+from torch.fx import GraphModule, Node
+
+from pillion.importers.torch.nodes import (
+    argument,
+    aten,
+    call,
+    calls,
+    named_argument,
+    replace,
+    shape_of,
+    value_of,
+)
+
+Rewrite = Callable[[Node], Node | None]
+"""The node that stands for another one, or None where that one stays."""
+
+BROADCASTING = frozenset(
+    {
+        aten.add.Tensor,
+        aten.sub.Tensor,
+        aten.mul.Tensor,
+        aten.div.Tensor,
+        aten.maximum.default,
+        aten.minimum.default,
+    }
+)
+
+
+def canonicalize(module: GraphModule) -> None:
+    """Rewrites every call that has a synonym."""
+    for node in calls(module.graph):
+        rewrite = SYNONYMS.get(node.target)
+        new = rewrite(node) if rewrite is not None else None
+        if new is not None:
+            replace(node, new)
+
+
+def drop_expansions(module: GraphModule) -> None:
+    """An `expand` whose readers all broadcast by themselves is not needed."""
+    for node in calls(module.graph, [aten.expand.default]):
+        source = node.args[0]
+        if isinstance(source, Node) and all(_broadcasts(user, node, source) for user in node.users):
+            replace(node, source)
+
+
+def _broadcasts(user: Node, expanded: Node, source: Node) -> bool:
+    if user.target not in BROADCASTING:
+        return False
+    operands = [source if a is expanded else a for a in user.args[:2]]
+    shapes = [shape_of(a) if isinstance(a, Node) else () for a in operands]
+    return np.broadcast_shapes(*shapes) == shape_of(user)
+
+
+def _reshape(node: Node) -> Node:
+    return call(node, aten.reshape.default, node.args[0], list(shape_of(node)))
+
+
+def _transpose(node: Node) -> Node:
+    source = node.args[0]
+    order = list(range(value_of(node).dim()))
+    if node.target is aten.transpose.int:
+        i, j = (int(argument(node, position)) % max(len(order), 1) for position in (1, 2))
+        order[i], order[j] = order[j], order[i]
+    else:
+        order.reverse()
+    return call(node, aten.permute.default, source, order)
+
+
+def _first(node: Node, target: Any, *args: Any) -> Node | None:
+    """For ops with several results of which only the first is read."""
+    users = list(node.users)
+    if any(user.target is not getitem or user.args[1] != 0 for user in users):
+        return None
+    new = call(node, target, *args)
+    for user in users:
+        replace(user, new)
+    return new
+
+
+def _max_pool(node: Node) -> Node | None:
+    return _first(node, aten.max_pool2d.default, *node.args)
+
+
+def _maximum(node: Node) -> Node | None:
+    """Of a maximum along one axis only the values are wanted; without an axis, that of all elements."""
+    target = aten.amax.default if node.target in (aten.max.default, aten.max.dim) else aten.amin.default
+    source, *rest = node.args
+    if node.target in (aten.max.default, aten.min.default):
+        return call(node, target, source, list(range(value_of(source).dim())))  # type: ignore[arg-type]  # a tensor
+    return _first(node, target, source, [rest[0]], bool(argument(node, 2)))
+
+
+def _parts(node: Node) -> None:
+    """Each part of a split is a slice. (It cannot be one sooner: parts are written to in place, as those of `GRUCell` are.)"""
+    source, size, dim = (argument(node, i, 0) for i in range(3))
+    whole = shape_of(source)[dim]
+    for user in list(node.users):
+        index: Any = user.args[1]  # users are getitems
+        replace(
+            user, call(user, aten.slice.Tensor, source, dim, size * index, min(size * (index + 1), whole))
+        )
+
+
+def _batch_norm(node: Node) -> Node | None:
+    x, weight, bias, mean, variance, momentum, eps = (argument(node, i) for i in range(7))
+    return _first(node, aten.batch_norm.default, x, weight, bias, mean, variance, False, momentum, eps, False)
+
+
+def _adaptive_pool(node: Node) -> Node | None:
+    """Regular windows are an ordinary average pool."""
+    source: Any = node.args[0]
+    before, after = shape_of(source)[-2:], shape_of(node)[-2:]
+    if any(a == 0 or b % a for b, a in zip(before, after, strict=True)):
+        return None
+    kernel = [b // a for b, a in zip(before, after, strict=True)]
+    return call(node, aten.avg_pool2d.default, source, kernel, kernel)
+
+
+def _power(node: Node) -> Node | None:
+    powers = {2: aten.square, 0.5: aten.sqrt, -0.5: aten.rsqrt, -1: aten.reciprocal}
+    exponent: Any = node.args[1]
+    return call(node, powers[exponent].default, node.args[0]) if exponent in powers else None
+
+
+def _convolution(node: Node) -> Node | None:
+    x, weight, bias, stride, padding, dilation, transposed, output_padding, groups = (
+        argument(node, i) for i in range(9)
+    )
+    rank = len(stride)
+    if transposed and rank == 2:
+        return call(
+            node,
+            aten.conv_transpose2d.input,
+            x,
+            weight,
+            bias,
+            stride,
+            padding,
+            output_padding,
+            groups,
+            dilation,
+        )
+    targets = {1: aten.conv1d.default, 2: aten.conv2d.default}
+    if transposed or rank not in targets:
+        return None
+    return call(node, targets[rank], x, weight, bias, stride, padding, dilation, groups)
+
+
+def _padded_convolution(node: Node) -> Node:
+    """`padding="same"` in numbers; an odd total is more at the end, which a convolution of torch cannot say."""
+    x, weight, bias, stride, padding, dilation, groups = (argument(node, i) for i in range(7))
+    target = aten.conv2d.default if node.target is aten.conv2d.padding else aten.conv1d.default
+    rank = 2 if target is aten.conv2d.default else 1
+    kernel = shape_of(weight)[2:]
+    dilations = list(dilation) * (rank // len(dilation))
+    totals = [d * (k - 1) if padding == "same" else 0 for d, k in zip(dilations, kernel, strict=True)]
+    if any(total % 2 for total in totals):
+        sides = [side for total in reversed(totals) for side in (total // 2, total - total // 2)]
+        x, totals = call(node, aten.pad.default, x, sides, "constant", 0.0), [0] * rank
+    return call(node, target, x, weight, bias, stride, [total // 2 for total in totals], dilation, groups)
+
+
+def _over_all_axes(node: Node) -> Node:
+    target = aten.mean.dim if node.target is aten.mean.default else aten.sum.dim_IntList
+    source: Any = node.args[0]
+    return call(node, target, source, list(range(len(shape_of(source)))))
+
+
+def _resize(node: Node) -> Node | None:
+    """The form with an output size; factors only where the size does not follow from them exactly."""
+    size = list(shape_of(node)[-2:])
+    is_vec = node.target in (aten.upsample_nearest2d.vec, aten.upsample_bilinear2d.vec)
+    factors = named_argument(node, "scale_factors") if is_vec else None
+    before = shape_of(node.args[0])[-2:]  # type: ignore[arg-type]  # the schema says tensor
+    exact = factors is None or all(
+        math.isclose(b * f, s) for b, f, s in zip(before, factors, size, strict=True)
+    )
+    if not exact or (factors is None and is_vec):
+        return None
+    if node.target in (aten.upsample_nearest2d.default, aten.upsample_nearest2d.vec):
+        return call(node, aten.upsample_nearest2d.vec, node.args[0], size, None)
+    corners = named_argument(node, "align_corners")
+    return call(node, aten.upsample_bilinear2d.vec, node.args[0], size, corners, None)
+
+
+SYNONYMS: dict[Any, Rewrite] = {
+    aten._adaptive_avg_pool2d.default: _adaptive_pool,
+    aten._native_batch_norm_legit_no_training.default: _batch_norm,
+    aten._softmax.default: lambda node: call(node, aten.softmax.int, *node.args[:2]),
+    aten._unsafe_view.default: _reshape,
+    aten.adaptive_avg_pool2d.default: _adaptive_pool,
+    aten.constant_pad_nd.default: lambda node: call(
+        node, aten.pad.default, *node.args[:2], "constant", float(argument(node, 2, 0.0))
+    ),
+    aten.conv1d.padding: _padded_convolution,
+    aten.conv2d.padding: _padded_convolution,
+    aten.convolution.default: _convolution,
+    aten.flatten.using_ints: _reshape,
+    aten.max.default: _maximum,
+    aten.max.dim: _maximum,
+    aten.max_pool2d_with_indices.default: _max_pool,
+    aten.mean.default: _over_all_axes,
+    aten.min.default: _maximum,
+    aten.min.dim: _maximum,
+    aten.numpy_T.default: _transpose,
+    aten.pow.Tensor_Scalar: _power,
+    aten.squeeze.default: _reshape,
+    aten.squeeze.dim: _reshape,
+    aten.squeeze.dims: _reshape,
+    aten.sum.default: _over_all_axes,
+    aten.t.default: _transpose,
+    aten.transpose.int: _transpose,
+    aten.unflatten.int: _reshape,
+    aten.unsafe_split.Tensor: _parts,
+    aten.unsqueeze.default: _reshape,
+    aten.upsample_bilinear2d.default: _resize,
+    aten.upsample_bilinear2d.vec: _resize,
+    aten.upsample_nearest2d.default: _resize,
+    aten.upsample_nearest2d.vec: _resize,
+    aten.view.default: _reshape,
+}

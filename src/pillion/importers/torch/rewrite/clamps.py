@@ -1,0 +1,119 @@
+# SPDX-License-Identifier: Apache-2.0
+"""relu, relu6, hardtanh, minimum and maximum with a number: all are `relu` or `clamp`, and sit right behind what computes."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+from torch.fx import GraphModule, Node
+
+from pillion.importers.torch.nodes import (
+    argument,
+    aten,
+    call,
+    calls,
+    constant_of,
+    is_trainable,
+    replace,
+    shape_of,
+    single_user,
+)
+from pillion.importers.torch.rows.quantization import RULES
+
+Bounds = tuple[float, float]
+
+CLAMPS = (
+    aten.clamp.default,
+    aten.clamp_max.default,
+    aten.clamp_min.default,
+    aten.hardtanh.default,
+    aten.maximum.default,
+    aten.minimum.default,
+    aten.relu.default,
+    aten.relu6.default,
+)
+MOVES_VALUES = (
+    aten.max_pool2d.default,
+    aten.permute.default,
+    aten.reshape.default,
+    aten.slice.Tensor,
+)
+"""A clamp may come before or after these (with one operand); before, it can join what computes."""
+
+
+def normalize_clamps(module: GraphModule, *, training: bool = False) -> None:
+    """Every clamp in one form, two in a row made one, and moved up to the op whose output range they can be."""
+    for node in calls(module.graph, CLAMPS):
+        found = None if training and any(map(is_trainable, node.args)) else _bounds(node)
+        if found is not None:
+            _rewrite(node, found)
+    for node in calls(module.graph, (aten.relu.default, aten.clamp.default)):
+        _move_up(node)
+
+
+def _bounds(node: Node) -> Bounds | None:
+    """The least and the largest value of the result; None where the op is no clamp."""
+    target = node.target
+    if target is aten.relu.default:
+        return 0.0, math.inf
+    if target is aten.relu6.default:
+        return 0.0, 6.0
+    if target in (aten.maximum.default, aten.minimum.default):
+        return _extremum_bounds(node)
+    first = argument(node, 1)
+    if target is aten.clamp_min.default:
+        return float(first), math.inf
+    if target is aten.clamp_max.default:
+        return -math.inf, float(first)
+    last = argument(node, 2)
+    return -math.inf if first is None else float(first), math.inf if last is None else float(last)
+
+
+def _extremum_bounds(node: Node) -> Bounds | None:
+    """With a constant of one element."""
+    held = constant_of(node.args[1])
+    kept: Any = node.args[0]
+    if held is None or held.numel() != 1 or shape_of(kept) != shape_of(node):
+        return None
+    return (held.item(), math.inf) if node.target is aten.maximum.default else (-math.inf, held.item())
+
+
+def _rewrite(node: Node, bounds: Bounds) -> None:
+    source: Any = node.args[0]
+    inner = _bounds(source) if source.target in (aten.relu.default, aten.clamp.default) else None
+    if inner is not None and single_user(source) is node and inner[0] <= bounds[1] and inner[1] >= bounds[0]:
+        bounds = max(inner[0], bounds[0]), min(inner[1], bounds[1])
+        source = source.args[0]
+    replace(node, _clamp(node, source, bounds))
+
+
+def _clamp(before: Node, source: Node, bounds: Bounds) -> Node:
+    low, high = (None if math.isinf(b) else b for b in bounds)
+    if (low, high) == (0.0, None):
+        return call(before, aten.relu.default, source)
+    return call(before, aten.clamp.default, source, low, high)
+
+
+def _move_up(node: Node) -> None:
+    """Past ops that only move values: relu(max_pool(x)) is max_pool(relu(x))."""
+    last: Any = node.args[0]
+    first = last
+    if not _is_passed(last):
+        return
+    while _is_passed(first.args[0]):
+        first = first.args[0]
+    source: Any = first.args[0]
+    rule = RULES.get(source.target)
+    if rule is None or not rule.takes_clamp or single_user(source) is None:
+        return
+    first.replace_input_with(source, call(first, _overload(node), source, *node.args[1:]))
+    replace(node, last)
+
+
+def _overload(node: Node) -> Any:
+    return node.target
+
+
+def _is_passed(node: Any) -> bool:
+    return isinstance(node, Node) and node.target in MOVES_VALUES and single_user(node) is not None

@@ -1,0 +1,289 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Many ways to write one thing become one: fewer ops to quantize, import and test.
+
+`FORMS` says what an op is made of, as an ordinary function of tensors, which is traced in place of the call. Ops that torch
+itself composes of others (einsum, matmul, hstack …) need no entry."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from operator import getitem
+from typing import Any
+
+import torch
+from torch import Tensor
+from torch.fx import GraphModule, Node
+from torch.fx.experimental.proxy_tensor import make_fx
+from torch.fx.node import map_arg
+from torch.utils import _pytree as pytree
+
+from pillion.importers.torch.nodes import (
+    KEPT_META,
+    aten,
+    calls,
+    fake_mode,
+    is_constant,
+    is_tensor,
+    named_argument,
+    value_of,
+)
+from pillion.importers.torch.rewrite.functional import DROPOUTS
+from pillion.importers.torch.rewrite.masks import MASKED
+
+Result = Tensor | Sequence[Tensor]
+
+# Composite ops that stay whole: they have a rule of their own, or are listed as float under the name that the user knows.
+KEPT = frozenset(
+    {
+        *DROPOUTS,
+        aten.adaptive_avg_pool2d.default,
+        aten.batch_norm.default,
+        aten.conv1d.default,
+        aten.conv2d.default,
+        aten.conv3d.default,
+        aten.conv_transpose1d.default,
+        aten.conv_transpose2d.input,
+        aten.conv_transpose3d.input,
+        aten.embedding.default,
+        aten.group_norm.default,
+        aten.instance_norm.default,
+        aten.layer_norm.default,
+        aten.linear.default,
+        aten.log_sigmoid.default,
+        aten.log_softmax.int,
+        aten.max_pool2d.default,
+        aten.pad.default,
+        aten.prelu.default,
+        aten.reshape.default,
+        aten.rms_norm.default,
+        aten.selu.default,
+        aten.softmax.int,
+        aten.square.default,
+        aten.to.dtype,
+        aten.type_as.default,
+        aten.upsample_bilinear2d.vec,
+        aten.upsample_nearest2d.vec,
+        *(getattr(aten, name).input for name in ("lstm", "gru", "rnn_tanh", "rnn_relu")),
+    }
+)
+
+
+WITHOUT_GRADIENTS = torch.ops.higher_order.wrap_with_set_grad_enabled
+
+
+def decompose(module: GraphModule) -> None:
+    """Replaces calls by what they are made of, until nothing is left to replace."""
+    pending = calls(module.graph)
+    while pending:
+        node = pending.pop()
+        function = _function(node)
+        if function is not None:
+            pending += _inline(node, function)
+    module.graph.eliminate_dead_code()  # results that nobody asked for, such as the indices of a max pool
+
+
+def inline_scopes(module: GraphModule) -> None:
+    """What runs under `torch.no_grad()` is a graph of its own, and becomes a part of this one."""
+    for node in module.graph.find_nodes(op="call_function", target=WITHOUT_GRADIENTS):
+        _, scope, *inputs = node.args
+        inner: Any = module.get_submodule(str(scope.target))
+        _, results = _graft(inner, node, inputs)
+        _hand_over(node, results)
+    module.graph.eliminate_dead_code()
+
+
+def _function(node: Node) -> Callable[..., Any] | None:
+    target = node.target
+    if target in FORMS:
+        return FORMS[target] if target not in CONDITIONS or CONDITIONS[target](node) else None
+    if not isinstance(target, torch._ops.OpOverload) or target in KEPT or target.namespace != "aten":
+        return None
+    name = target.name()  # type: ignore[no-untyped-call]  # of torch
+    composed = torch._C._dispatch_has_kernel_for_dispatch_key(name, "CompositeImplicitAutograd")
+    return target if composed and value_of(node) is not None else None
+
+
+def _inline(node: Node, function: Callable[..., Any]) -> list[Node]:
+    """Puts the trace of a function in the place of a call; the new calls."""
+    leaves, form = pytree.tree_flatten((node.args, node.kwargs))
+    inputs = [leaf for leaf in leaves if isinstance(leaf, Node)]
+
+    def run(*tensors: Tensor) -> Any:
+        rest = iter(tensors)
+        args, kwargs = pytree.tree_unflatten([next(rest) if isinstance(x, Node) else x for x in leaves], form)
+        return function(*args, **kwargs)
+
+    with fake_mode(node.graph), torch.no_grad():
+        traced = make_fx(run)(*(value_of(leaf) for leaf in inputs))
+    made, results = _graft(traced, node, inputs)
+    if [n for n in made if n.target is node.target] and len(made) == 1:
+        for same in made:  # torch has nothing simpler for it
+            node.graph.erase_node(same)
+        return []
+    _hand_over(node, results)
+    return made
+
+
+def _graft(traced: GraphModule, node: Node, inputs: list[Node]) -> tuple[list[Node], Any]:
+    places: dict[Node, Node] = dict(zip(traced.graph.find_nodes(op="placeholder"), inputs, strict=True))
+    made = []
+    with node.graph.inserting_before(node):
+        for old in calls(traced.graph):
+            new = node.graph.node_copy(old, lambda n: places[n])
+            new.meta = {
+                "val": value_of(old),
+                **{key: node.meta[key] for key in KEPT_META if key in node.meta},
+            }
+            places[old] = new
+            made.append(new)
+    return made, map_arg(traced.graph.output_node().args[0], lambda n: places[n])
+
+
+def _hand_over(node: Node, results: Any) -> None:
+    if isinstance(results, Node):
+        node.replace_all_uses_with(results)
+    else:
+        for user in [u for u in node.users if u.target is getitem]:
+            user.replace_all_uses_with(results[user.args[1]])
+            user.graph.erase_node(user)
+    node.graph.erase_node(node)
+
+
+def _split(x: Tensor, sizes: int | Sequence[int], dim: int = 0) -> Result:
+    whole = x.shape[dim]
+    parts = [min(sizes, whole - i) for i in range(0, whole, sizes)] if isinstance(sizes, int) else list(sizes)
+    ends = [sum(parts[: i + 1]) for i in range(len(parts))]
+    return [aten.slice.Tensor(x, dim, end - size, end) for end, size in zip(ends, parts, strict=True)]
+
+
+def _select(x: Tensor, dim: int, index: int) -> Tensor:
+    start = index % x.shape[dim]
+    axis = dim % x.dim()
+    shape = [size for i, size in enumerate(x.shape) if i != axis]
+    return x.narrow(dim, start, 1).reshape(shape)
+
+
+def _stack(tensors: Sequence[Tensor], dim: int = 0) -> Tensor:
+    return torch.cat([t.unsqueeze(dim) for t in tensors], dim)
+
+
+def _repeat(x: Tensor, counts: Sequence[int]) -> Tensor:
+    x = x.reshape((1,) * (len(counts) - x.dim()) + tuple(x.shape))
+    for dim, count in enumerate(counts):
+        x = torch.cat([x] * count, dim) if count != 1 else x
+    return x
+
+
+def _expand(x: Tensor, sizes: Sequence[int], implicit: bool = False) -> Tensor:
+    shape = (1,) * (len(sizes) - x.dim()) + tuple(x.shape)
+    return _repeat(x, [1 if size in (-1, old) else size for size, old in zip(sizes, shape, strict=True)])
+
+
+def _roll(x: Tensor, shifts: Sequence[int], dims: Sequence[int] = ()) -> Tensor:
+    if not dims:
+        return _roll(x.reshape(-1), shifts, [0]).reshape(x.shape)
+    for shift, dim in zip(shifts, dims, strict=True):
+        cut = -shift % x.shape[dim]
+        x = torch.cat([x.narrow(dim, cut, x.shape[dim] - cut), x.narrow(dim, 0, cut)], dim) if cut else x
+    return x
+
+
+def _pixel_shuffle(x: Tensor, factor: int) -> Tensor:
+    *lead, c, h, w = x.shape
+    x = x.reshape(-1, c // factor**2, factor, factor, h, w).permute(0, 1, 4, 2, 5, 3)
+    return x.reshape(*lead, c // factor**2, h * factor, w * factor)
+
+
+def _pixel_unshuffle(x: Tensor, factor: int) -> Tensor:
+    *lead, c, h, w = x.shape
+    x = x.reshape(-1, c, h // factor, factor, w // factor, factor).permute(0, 1, 3, 5, 2, 4)
+    return x.reshape(*lead, c * factor**2, h // factor, w // factor)
+
+
+def _channel_shuffle(x: Tensor, groups: int) -> Tensor:
+    n, c, *image = x.shape
+    return x.reshape(n, groups, c // groups, *image).transpose(1, 2).reshape(x.shape)
+
+
+def _gated(x: Tensor, dim: int = -1) -> Tensor:
+    half = x.shape[dim] // 2
+    return x.narrow(dim, 0, half) * torch.sigmoid(x.narrow(dim, half, half))
+
+
+def _product(a: Tensor, b: Tensor) -> Tensor:
+    """A vector is a matrix of one row or one column."""
+    left, right = a.dim() == 1, b.dim() == 1
+    y = torch.matmul(a.unsqueeze(0) if left else a, b.unsqueeze(1) if right else b)
+    shape = (*y.shape[: y.dim() - 2], *(() if left else (y.shape[-2],)), *(() if right else (y.shape[-1],)))
+    return y.reshape(shape)
+
+
+def _attention(
+    q: Tensor,
+    k: Tensor,
+    v: Tensor,
+    attn_mask: Tensor | None = None,
+    dropout_p: float = 0.0,
+    is_causal: bool = False,
+    *,
+    scale: float | None = None,
+    enable_gqa: bool = False,
+) -> Tensor:
+    q = q * (1 / math.sqrt(q.shape[-1]) if scale is None else scale)
+    if enable_gqa:
+        k, v = (_for_each_head(x, q.shape[-3] // x.shape[-3]) for x in (k, v))
+    if is_causal:
+        attn_mask = torch.ones(q.shape[-2], k.shape[-2]).tril() == 1
+    logits = torch.matmul(q, k.transpose(-2, -1))
+    if attn_mask is not None:
+        logits = logits + (attn_mask if attn_mask.is_floating_point() else (~attn_mask).to(q.dtype) * MASKED)
+    return torch.matmul(aten.softmax.int(logits, -1), v)
+
+
+def _for_each_head(x: Tensor, times: int) -> Tensor:
+    """Each head of keys or values as often as heads of queries share it."""
+    shape = (*x.shape[:-2], times, *x.shape[-2:])
+    return x.unsqueeze(-3).expand(shape).reshape(*x.shape[:-3], -1, *x.shape[-2:])
+
+
+def _is_known_attention(node: Node) -> bool:
+    """No mask, one that is added, or one that is constant."""
+    mask = named_argument(node, "attn_mask")
+    is_known = mask is None or is_tensor(mask) or is_constant(mask)
+    return is_known and not named_argument(node, "dropout_p")
+
+
+def _masked_fill(x: Tensor, mask: Tensor, value: float) -> Tensor:
+    """Where the value is that of a mask, nothing of x matters beside it."""
+    filled = mask.to(x.dtype)
+    if value <= FAR:
+        return x + filled * max(value, MASKED)
+    return x * (1 - filled) + filled * value
+
+
+FAR = -1e4
+"""From here on a number that is filled in is a mask."""
+FORMS: dict[Any, Callable[..., Any]] = {
+    aten.channel_shuffle.default: _channel_shuffle,
+    aten.dot.default: _product,
+    aten.expand.default: _expand,
+    aten.glu.default: _gated,
+    aten.masked_fill.Scalar: _masked_fill,
+    aten.matmul.default: _product,
+    aten.mv.default: _product,
+    aten.pixel_shuffle.default: _pixel_shuffle,
+    aten.pixel_unshuffle.default: _pixel_unshuffle,
+    aten.repeat.default: _repeat,
+    aten.roll.default: _roll,
+    aten.scaled_dot_product_attention.default: _attention,
+    aten.select.int: _select,
+    aten.split.Tensor: _split,
+    aten.split_with_sizes.default: _split,
+    aten.stack.default: _stack,
+    aten.unbind.int: lambda x, dim=0: [_select(x, dim, i) for i in range(x.shape[dim])],
+}
+CONDITIONS: dict[Any, Callable[[Node], bool]] = {
+    aten.masked_fill.Scalar: lambda node: is_constant(node.args[1]),
+    aten.scaled_dot_product_attention.default: _is_known_attention,
+}

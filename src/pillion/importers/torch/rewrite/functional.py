@@ -1,0 +1,123 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Calls that change a tensor in place become calls that make a new one; calls that do nothing go."""
+
+from __future__ import annotations
+
+from operator import getitem
+
+import torch
+from torch.fx import GraphModule, Node
+
+from pillion.errors import PillionError
+from pillion.importers.torch.nodes import (
+    aten,
+    calls,
+    named_argument,
+    replace,
+    shape_of,
+    source_line,
+    value_of,
+)
+
+SAME_VALUES = (
+    aten.alias.default,
+    aten.clone.default,
+    aten.contiguous.default,
+    aten.detach.default,
+    aten.detach_.default,
+    aten.lift_fresh.default,
+    aten.lift_fresh_copy.default,
+)
+CASTS = (aten.to.dtype, aten.to.device, aten.to.dtype_layout, aten._to_copy.default, aten.type_as.default)
+DROPOUTS = (
+    aten.alpha_dropout.default,
+    aten.dropout.default,
+    aten.feature_alpha_dropout.default,
+    aten.feature_dropout.default,
+)
+NO_RESULT = (aten._assert_tensor_metadata.default, aten._assert_async.msg, aten._assert_scalar.default)
+
+
+def make_functional(module: GraphModule) -> None:
+    """`relu_(x)` becomes `relu(x)`, and what read x afterwards reads that."""
+    for node in calls(module.graph):
+        schema = getattr(node.target, "_schema", None)
+        if schema is not None and schema.is_mutable and node.target not in SAME_VALUES:
+            _rename(node)
+
+
+def _rename(node: Node) -> None:
+    changed = node.args[0]
+    target = _functional_form(node)
+    if (
+        target is None
+        or not isinstance(changed, Node)
+        or changed.op == "get_attr"
+        or _seen_elsewhere(changed, node)
+    ):
+        raise PillionError(
+            f"{node.target} writes into a tensor that others see",
+            rule="tensors are made once: no assignment into slices, views or buffers",
+            here=source_line(node),
+            help="write the result to a new tensor, for example with torch.cat or torch.where",
+        )
+    node.target = target
+    changed.replace_all_uses_with(node, delete_user_cb=lambda user: _is_after(user, node))
+
+
+def _functional_form(node: Node) -> torch._ops.OpOverload | None:
+    name, _, overload = str(node.target).removeprefix("aten.").rpartition(".")
+    packet = getattr(aten, name.removesuffix("_"), None) if name.endswith("_") else None
+    return getattr(packet, overload, None)
+
+
+def _is_after(user: Node, node: Node) -> bool:
+    return user is not node and node < user
+
+
+def _seen_elsewhere(changed: Node, node: Node) -> bool:
+    """Does anything later read the memory of `changed` under another name?"""
+    family, frontier = {changed}, [changed]
+    while frontier:
+        member = frontier.pop()
+        relatives = [user for user in member.users if _is_view(user, member) and user < node]
+        if member.args and isinstance(member.args[0], Node) and _is_view(member, member.args[0]):
+            relatives.append(member.args[0])
+        frontier += [r for r in relatives if r not in family]
+        family.update(relatives)
+    return any(_is_after(user, node) for member in family - {changed} for user in member.users)
+
+
+def _is_view(node: Node, base: Node) -> bool:
+    if node.op != "call_function" or not node.args or node.args[0] is not base:
+        return False
+    if node.target in (*SAME_VALUES, *CASTS, *DROPOUTS):
+        return True
+    maker = base if node.target is getitem else node
+    returns = getattr(getattr(maker.target, "_schema", None), "returns", ())
+    return any(r.alias_info is not None for r in returns)
+
+
+def remove_identities(module: GraphModule, *, training: bool = False) -> None:
+    """Copies, casts to the type that is there already, and, unless the module is to be trained, dropouts."""
+    for node in calls(module.graph):
+        if node.target in NO_RESULT:
+            module.graph.erase_node(node)
+        elif _is_identity(node, training):
+            replace(node, node.args[0])  # type: ignore[arg-type]  # the schema says tensor
+
+
+def _is_identity(node: Node, training: bool) -> bool:
+    source = node.args[0] if node.args else None
+    if not isinstance(source, Node):
+        return False
+    if node.target in DROPOUTS:
+        return not training
+    if node.target in CASTS:
+        return bool(value_of(source).dtype == value_of(node).dtype)
+    if node.target in (aten.expand.default, aten.reshape.default, aten.view.default):
+        return shape_of(source) == shape_of(node)
+    if node.target is aten.permute.default:
+        rank = len(shape_of(node))
+        return [axis % rank for axis in named_argument(node, "dims")] == list(range(rank))
+    return node.target in SAME_VALUES

@@ -1,0 +1,50 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Everything that is rewritten before quantization, in order: afterwards each thing is written in one way."""
+
+from __future__ import annotations
+
+from torch.fx import GraphModule
+
+from pillion.importers.torch.rewrite.batch_norm import fold_batch_norms
+from pillion.importers.torch.rewrite.canonical import canonicalize, drop_expansions
+from pillion.importers.torch.rewrite.clamps import normalize_clamps
+from pillion.importers.torch.rewrite.constants import fold_constants, make_scalars_constants, use_linear
+from pillion.importers.torch.rewrite.decompose import decompose, inline_scopes
+from pillion.importers.torch.rewrite.functional import make_functional, remove_identities
+from pillion.importers.torch.rewrite.masks import make_masks_finite
+from pillion.importers.torch.to_graph import input_dtype
+from pillion.importers.torch.train.norms import make_trainable
+
+
+def normalize(module: GraphModule, *, training: bool = False) -> GraphModule:
+    """Rewrites in place and returns the module. With `training`, dropouts and batch norms stay, and parameters are no
+    constants, so that the result can still be trained."""
+    for node in module.graph.find_nodes(op="placeholder"):
+        input_dtype(node)
+    inline_scopes(module)
+    make_functional(module)
+    drop_expansions(module)
+    decompose(module)
+    make_functional(module)
+    canonicalize(module)
+    remove_identities(module, training=training)
+    fold_constants(module, training=training)
+    make_masks_finite(module)
+    make_scalars_constants(module, training=training)
+    use_linear(module, training=training)
+    if training:
+        make_trainable(module)
+    else:
+        fold_batch_norms(module)
+    normalize_clamps(module, training=training)
+    module.graph.eliminate_dead_code()
+    _drop_unused_inputs(module)
+    module.recompile()
+    return module
+
+
+def _drop_unused_inputs(module: GraphModule) -> None:
+    """Constants that nobody reads any more."""
+    for node in module.graph.find_nodes(op="get_attr"):
+        if not node.users:
+            module.graph.erase_node(node)

@@ -1,0 +1,16 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The table from PyTorch operators to ops.
+
+A row is a function whose arguments are those of the operator; tensors come `Placed`, and what it answers is placed again. The
+operators are those that quantization leaves in a graph (`quantize/table.py`): one spelling for each thing."""
+
+from __future__ import annotations
+
+from pillion.importers.torch.rows import elementwise, functions, images, movement, products, reductions
+from pillion.importers.torch.rows.functions import TABULATED
+from pillion.importers.torch.rows.table import ROWS
+
+PARTS = (products, elementwise, functions, images, reductions, movement)
+"""The files of rows; this list is the only one."""
+
+__all__ = ["PARTS", "ROWS", "TABULATED"]

@@ -1,0 +1,77 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Two tensors element by element: the one with more elements decides how the result lies."""
+
+from __future__ import annotations
+
+from pillion.importers.torch.layout import Builder, Order, Placed
+from pillion.importers.torch.rows.table import ROWS, Lowering, aten, lowers, refuse
+from pillion.ir.op import Op
+from pillion.ir.types import Value
+from pillion.ops import Add, Div, Maximum, Minimum, Mul, Prelu, Sub
+
+
+def broadcasting(cls: type[Op]) -> Lowering:
+    def lower(b: Builder, first: Placed, second: Placed, *, alpha: float = 1) -> Placed:
+        if alpha != 1:
+            raise refuse(
+                f"{cls.kind} with alpha is not supported",
+                f"{cls.kind}: alpha is 1",
+                alpha,
+                "multiply the second operand beforehand",
+            )
+        return binary(b, cls, first, second)
+
+    return lower
+
+
+def binary(b: Builder, cls: type[Op], first: Placed, second: Placed) -> Placed:
+    """Both operands in the order of the larger one, broadcast over logical axes."""
+    rank = max(first.rank, second.rank)
+    lead = first if _leads(first, second) else second
+    order = _extended(lead, rank).order
+    left, right = (_with_rank(b, operand, order) for operand in (first, second))
+    return Placed(b.emit(cls, a=left, b=right), order)
+
+
+def _leads(first: Placed, second: Placed) -> bool:
+    """The operand with more elements (the first, if equal) decides the order; constants never do."""
+    if first.value.is_constant != second.value.is_constant:
+        return second.value.is_constant
+    return first.value.type.elements >= second.value.type.elements
+
+
+def _extended(x: Placed, rank: int) -> Placed:
+    """The note of a tensor with leading axes of size 1 added."""
+    extra = rank - x.rank
+    return Placed(x.value, (*range(extra), *(axis + extra for axis in x.order)))
+
+
+def _with_rank(b: Builder, x: Placed, order: Order) -> Value:
+    """The operand arranged in `order`, with leading axes of size 1 where it has fewer."""
+    extra = len(order) - x.rank
+    inner = tuple(axis - extra for axis in order if axis >= extra)
+    arranged = b.arrange(x, inner)
+    shape = iter(arranged.shape)
+    return b.reshape(arranged, tuple(next(shape) if axis >= extra else 1 for axis in order))
+
+
+ROWS.update(
+    {
+        aten.add.Tensor: broadcasting(Add),
+        aten.sub.Tensor: broadcasting(Sub),
+        aten.mul.Tensor: broadcasting(Mul),
+        aten.div.Tensor: broadcasting(Div),
+        aten.minimum.default: broadcasting(Minimum),
+        aten.maximum.default: broadcasting(Maximum),
+    }
+)
+
+
+@lowers(aten.prelu.default)
+def prelu(b: Builder, x: Placed, weight: Placed) -> Placed:
+    """One slope, or one for each index of logical axis 1, wherever that lies."""
+    slope = weight.value
+    if slope.type.elements > 1:
+        behind = x.rank - 1 - x.axis(1)
+        slope = b.reshape(slope, (slope.type.elements, *(1,) * behind))
+    return x.with_value(b.emit(Prelu, x=x.value, slope=slope))

@@ -1,0 +1,144 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Functions of one number: those that have a name among ours, and those whose table torch itself fills."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+import torch
+
+from pillion.importers.torch.layout import Builder, Placed
+from pillion.importers.torch.rows.table import ROWS, Lowering, aten, lowers, refuse
+from pillion.ir import numerics
+from pillion.ir.types import DType, PerTensor, Value, constant
+from pillion.ops import Dequantize, Function, Lut
+
+TABULATED = (
+    aten.atan.default,
+    aten.celu.default,
+    aten.cos.default,
+    aten.erf.default,
+    aten.exp2.default,
+    aten.expm1.default,
+    aten.floor.default,
+    aten.hardshrink.default,
+    aten.log1p.default,
+    aten.log2.default,
+    aten.log_sigmoid.default,
+    aten.mish.default,
+    aten.pow.Tensor_Scalar,
+    aten.round.default,
+    aten.selu.default,
+    aten.sign.default,
+    aten.sin.default,
+    aten.softshrink.default,
+    aten.threshold.default,
+)
+
+
+def unary(b: Builder, x: Placed, function: Function, **options: Any) -> Placed:
+    return x.with_value(b.emit(Lut, x=x.value, function=function, **options))
+
+
+def _unary(function: Function, **options: float) -> Lowering:
+    return lambda b, x: unary(b, x, function, **options)
+
+
+FUNCTIONS: dict[Any, Function] = {
+    aten.abs.default: Function.ABS,
+    aten.exp.default: Function.EXP,
+    aten.hardsigmoid.default: Function.HARDSIGMOID,
+    aten.hardswish.default: Function.HARDSWISH,
+    aten.log.default: Function.LOG,
+    aten.neg.default: Function.NEG,
+    aten.reciprocal.default: Function.RECIPROCAL,
+    aten.rsqrt.default: Function.RSQRT,
+    aten.sigmoid.default: Function.SIGMOID,
+    aten.silu.default: Function.SILU,
+    aten.sqrt.default: Function.SQRT,
+    aten.square.default: Function.SQUARE,
+    aten.tanh.default: Function.TANH,
+}
+"""Functions of one number without further arguments."""
+ROWS.update((target, _unary(function)) for target, function in FUNCTIONS.items())
+
+
+@lowers(aten.relu.default)
+def relu(b: Builder, x: Placed) -> Placed:
+    return unary(b, x, Function.CLAMP, low=0.0)
+
+
+@lowers(aten.clamp.default)
+def clamp(b: Builder, x: Placed, min: float | None = None, max: float | None = None) -> Placed:
+    low, high = -math.inf if min is None else float(min), math.inf if max is None else float(max)
+    return unary(b, x, Function.CLAMP, low=low, high=high)
+
+
+@lowers(aten.leaky_relu.default)
+def leaky_relu(b: Builder, x: Placed, negative_slope: float = 0.01) -> Placed:
+    return unary(b, x, Function.LEAKY_RELU, alpha=float(negative_slope))
+
+
+@lowers(aten.elu.default)
+def elu(b: Builder, x: Placed, alpha: float = 1, scale: float = 1, input_scale: float = 1) -> Placed:
+    if (scale, input_scale) != (1, 1):
+        raise refuse(
+            "elu with scales is not supported",
+            "elu: scale and input_scale are 1",
+            (scale, input_scale),
+            "multiply before and after F.elu",
+        )
+    return unary(b, x, Function.ELU, alpha=float(alpha))
+
+
+@lowers(aten.gelu.default)
+def gelu(b: Builder, x: Placed, *, approximate: str = "none") -> Placed:
+    return unary(b, x, Function.GELU_TANH if approximate == "tanh" else Function.GELU)
+
+
+@lowers(aten.softplus.default)
+def softplus(b: Builder, x: Placed, beta: float = 1, threshold: float = 20) -> Placed:
+    if beta != 1:
+        raise refuse(
+            "softplus with beta is not supported",
+            "softplus: beta is 1",
+            beta,
+            "multiply by beta before, and divide by it after",
+        )
+    return unary(b, x, Function.SOFTPLUS)
+
+
+@lowers(*TABULATED)
+def tabulated(b: Builder, x: Placed, *_: Any, **__: Any) -> Placed:
+    """The function on all 256 values of its operand, rounded to the parameters of its result."""
+    known = next((op for op in reversed(b.ops) if isinstance(op, Dequantize) and op.y is x.value), None)
+    output = _output_quant(b.node)
+    if known is None or output is None:
+        raise refuse(
+            f"{b.node.target} stays in float",
+            "operand and result are quantized",
+            b.node.name,
+            "compile the float model: pillion quantizes it",
+        )
+    table = constant(b.names.fresh(f"{b.hint}_table"), _entries(b.node, known.x, output))
+    integers = b.emit(Lut, x=known.x, table=table, dtype=DType.INT8, quant=output, name=f"{b.hint}_i8")
+    return x.with_value(b.emit(Dequantize, x=integers))
+
+
+def _output_quant(node: Any) -> PerTensor | None:
+    """The parameters of the one quantize that reads the result."""
+    users = list(node.users)
+    if len(users) != 1 or users[0].target is not torch.ops.quantized_decomposed.quantize_per_tensor.default:
+        return None
+    return PerTensor(float(users[0].args[1]), int(users[0].args[2]))
+
+
+def _entries(node: Any, x: Value, output: PerTensor) -> np.ndarray[Any, np.dtype[np.int8]]:
+    reals = torch.from_numpy((np.arange(-128, 128) - x.zero_point) * np.float64(x.scale))
+    with torch.no_grad():
+        values = node.target(reals, *node.args[1:], **node.kwargs).numpy()
+    with np.errstate(all="ignore"):
+        levels = numerics.round_half_away(values / output.scale + output.zero_point)
+    return numerics.saturate(np.nan_to_num(levels, nan=-128, posinf=127, neginf=-128), -128, 127)

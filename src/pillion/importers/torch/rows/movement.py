@@ -1,0 +1,82 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Ops that only move data. A permutation moves none: it changes the note of where the axes lie."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+
+from pillion.importers.torch.layout import Builder, Placed
+from pillion.importers.torch.rows.table import aten, lowers, refuse
+from pillion.importers.torch.views import view
+from pillion.ops import Concat, Pad, Slice
+
+
+@lowers(aten.cat.default)
+def cat(b: Builder, tensors: Sequence[Placed], dim: int = 0) -> Placed:
+    lead = max(tensors, key=lambda t: t.value.type.elements)
+    values = tuple(b.arrange(t, lead.order) for t in tensors)
+    if len(values) == 1:
+        return lead
+    return Placed(b.emit(Concat, xs=values, axis=lead.axis(dim)), lead.order)
+
+
+@lowers(aten.slice.Tensor)
+def slice_tensor(
+    b: Builder, x: Placed, dim: int = 0, start: int | None = None, end: int | None = None, step: int = 1
+) -> Placed:
+    size = x.shape[dim]
+    begin, stop, _ = slice(start, end).indices(size)
+    count = max(0, -(-(stop - begin) // step))
+    if (begin, count, step) == (0, size, 1):
+        return x
+    if count == 0:
+        raise refuse(
+            "an empty slice is not supported",
+            "slice: at least one element",
+            f"{start}:{end}:{step} of {size}",
+            "leave out what is made of it",
+        )
+    axis = x.axis(dim)
+    shape = tuple(count if i == axis else d for i, d in enumerate(x.value.shape))
+    begins = tuple(begin if i == axis else 0 for i in range(x.rank))
+    steps = tuple(step if i == axis else 1 for i in range(x.rank))
+    return x.with_value(b.emit(Slice, x=x.value, shape=shape, begin=begins, step=steps))
+
+
+def constant_pad_nd(b: Builder, x: Placed, pad: Sequence[int], value: float = 0) -> Placed:
+    """The list goes from the last logical axis backwards; negative numbers crop."""
+    before, after = [0] * x.rank, [0] * x.rank
+    for i in range(len(pad) // 2):
+        logical = x.rank - 1 - i
+        first, last = pad[2 * i], pad[2 * i + 1]
+        x = slice_tensor(b, x, logical, max(-first, 0), x.shape[logical] - max(-last, 0))
+        before[x.axis(logical)], after[x.axis(logical)] = max(first, 0), max(last, 0)
+    if not any((*before, *after)):
+        return x
+    return x.with_value(b.emit(Pad, x=x.value, before=tuple(before), after=tuple(after), value=float(value)))
+
+
+@lowers(aten.pad.default)
+def pad(
+    b: Builder, x: Placed, pad: Sequence[int], mode: str = "constant", value: float | None = None
+) -> Placed:
+    if mode != "constant":
+        raise refuse(
+            f"pad with mode {mode!r} is not supported",
+            "pad: the mode is constant",
+            mode,
+            "pad with a constant, or concatenate slices with torch.cat",
+        )
+    return constant_pad_nd(b, x, pad, value or 0)
+
+
+@lowers(aten.permute.default)
+def permute(b: Builder, x: Placed, dims: Sequence[int]) -> Placed:
+    return x.permuted(dims)
+
+
+@lowers(aten.reshape.default)
+def reshape(b: Builder, x: Placed, size: Sequence[int]) -> Placed:
+    known = math.prod(s for s in size if s != -1)
+    return view(b, x, tuple(s if s != -1 else x.value.type.elements // max(known, 1) for s in size))

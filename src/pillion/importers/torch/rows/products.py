@@ -1,0 +1,170 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Convolutions, linear layers, products of two tensors."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from pillion.importers.torch.layout import NHWC, NLC, Builder, Order, Placed, plain
+from pillion.importers.torch.rows.table import aten, lowers, pair, refuse, sides, want_constant
+from pillion.ir.types import Value, constant
+from pillion.ops import BatchMatmul, Conv2d, DepthwiseConv2d, Linear, TransposeConv2d
+
+SWAPPED: Order = (0, 2, 1)
+"""Rows and columns exchanged."""
+
+
+@lowers(aten.conv2d.default)
+def conv2d(
+    b: Builder,
+    x: Placed,
+    weight: Placed,
+    bias: Placed | None = None,
+    stride: Any = 1,
+    padding: Any = 0,
+    dilation: Any = 1,
+    groups: int = 1,
+) -> Placed:
+    want_batch("conv2d", x, 4)
+    want_constant("conv2d", "weight", weight)
+    out_channels, channels = weight.shape[0], x.shape[1]
+    fields: dict[str, Any] = {
+        "x": b.arrange(x, NHWC),
+        "bias": bias_or_zeros(b, bias, out_channels),
+        "stride": pair(stride),
+        "padding": sides(padding),
+        "dilation": pair(dilation),
+    }
+    if groups == channels and out_channels % channels == 0 and groups > 1:
+        return Placed(b.emit(DepthwiseConv2d, weights=b.arrange(weight, (1, 2, 3, 0)), **fields), NHWC)
+    return Placed(b.emit(Conv2d, weights=b.arrange(weight, NHWC), groups=groups, **fields), NHWC)
+
+
+@lowers(aten.conv1d.default)
+def conv1d(
+    b: Builder,
+    x: Placed,
+    weight: Placed,
+    bias: Placed | None = None,
+    stride: Any = 1,
+    padding: Any = 0,
+    dilation: Any = 1,
+    groups: int = 1,
+) -> Placed:
+    """Over images of height 1."""
+    want_batch("conv1d", x, 3)
+    want_constant("conv1d", "weight", weight)
+    step, border, apart = (pair(given)[0] for given in (stride, padding, dilation))
+    out = conv2d(b, as_image(b, x), with_height(weight), bias, (1, step), (0, border), (1, apart), groups)
+    return as_rows(b, out)
+
+
+@lowers(aten.conv_transpose2d.input)
+def conv_transpose2d(
+    b: Builder,
+    x: Placed,
+    weight: Placed,
+    bias: Placed | None = None,
+    stride: Any = 1,
+    padding: Any = 0,
+    output_padding: Any = 0,
+    groups: int = 1,
+    dilation: Any = 1,
+) -> Placed:
+    """Weights are [in, out, height, width]."""
+    want_batch("conv_transpose2d", x, 4)
+    if groups != 1:
+        raise refuse(
+            "a grouped conv_transpose2d is not supported",
+            "conv_transpose2d: groups is 1",
+            groups,
+            "split the channels, and concatenate the results",
+        )
+    want_constant("conv_transpose2d", "weight", weight)
+    y = b.emit(
+        TransposeConv2d,
+        x=b.arrange(x, NHWC),
+        weights=b.arrange(weight, (1, 2, 3, 0)),
+        bias=bias_or_zeros(b, bias, weight.shape[1]),
+        stride=pair(stride),
+        dilation=pair(dilation),
+        padding=sides(padding),
+        output_padding=pair(output_padding),
+    )
+    return Placed(y, NHWC)
+
+
+@lowers(aten.conv_transpose1d.default)
+def conv_transpose1d(
+    b: Builder,
+    x: Placed,
+    weight: Placed,
+    bias: Placed | None = None,
+    stride: Any = 1,
+    padding: Any = 0,
+    output_padding: Any = 0,
+    groups: int = 1,
+    dilation: Any = 1,
+) -> Placed:
+    """Over images of height 1."""
+    want_batch("conv_transpose1d", x, 3)
+    want_constant("conv_transpose1d", "weight", weight)
+    step, border, more, apart = (pair(given)[0] for given in (stride, padding, output_padding, dilation))
+    image = as_image(b, x)
+    out = conv_transpose2d(
+        b, image, with_height(weight), bias, (1, step), (0, border), (0, more), groups, (1, apart)
+    )
+    return as_rows(b, out)
+
+
+def want_batch(what: str, x: Placed, rank: int) -> None:
+    if x.rank != rank:
+        raise refuse(
+            f"an unbatched {what} is not supported",
+            f"{what}: the input has rank {rank}",
+            f"shape {list(x.shape)}",
+            "add a batch axis: x.unsqueeze(0)",
+        )
+
+
+def as_image(b: Builder, x: Placed) -> Placed:
+    """Rows [N, C, L] as images of height 1."""
+    batch, channels, length = x.shape
+    return Placed(b.reshape(b.arrange(x, NLC), (batch, 1, length, channels)), NHWC)
+
+
+def as_rows(b: Builder, image: Placed) -> Placed:
+    """The other way."""
+    batch, channels, _, length = image.shape
+    return Placed(b.reshape(image.value, (batch, length, channels)), NLC)
+
+
+def with_height(weight: Placed) -> Placed:
+    """Weights [O, I, K] as [O, I, 1, K]; they are constant and lie in logical order."""
+    value = weight.value
+    return plain(constant(value.name, value.constant[:, :, None, :], value.type.quant))
+
+
+@lowers(aten.linear.default)
+def linear(b: Builder, x: Placed, weight: Placed, bias: Placed | None = None) -> Placed:
+    want_constant("linear", "weight", weight)
+    return plain(
+        b.emit(Linear, x=b.plain(x), weights=b.plain(weight), bias=bias_or_zeros(b, bias, weight.shape[0]))
+    )
+
+
+@lowers(aten.bmm.default)
+def bmm(b: Builder, first: Placed, second: Placed) -> Placed:
+    """Operands whose last two axes lie exchanged stay so: the op reads them either way."""
+    left, right = (x if x.order == SWAPPED else plain(b.plain(x)) for x in (first, second))
+    adj_x, adj_y = left.order == SWAPPED, right.order == SWAPPED
+    return plain(b.emit(BatchMatmul, a=left.value, b=right.value, adj_x=adj_x, adj_y=adj_y))
+
+
+def bias_or_zeros(b: Builder, bias: Placed | None, count: int) -> Value:
+    """The bias, or zeros where there is none."""
+    if bias is not None:
+        return b.plain(bias)
+    return b.constant(constant(f"{b.hint}bias_or_zeros", np.zeros(count, np.float32)))

@@ -1,0 +1,53 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The table itself, and what its rows have in common."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any, TypeVar
+
+import torch
+
+from pillion.errors import PillionError
+from pillion.importers.torch.layout import Placed
+from pillion.ir.types import Pair, Sides
+
+aten = torch.ops.aten
+Lowering = Callable[..., Any]
+ROWS: dict[Any, Lowering] = {}
+Row = TypeVar("Row", bound=Lowering)
+
+
+def lowers(*targets: Any) -> Callable[[Row], Row]:
+    """Puts a function into the table under one or more operators."""
+
+    def put(function: Row) -> Row:
+        ROWS.update((target, function) for target in targets)
+        return function
+
+    return put
+
+
+def pair(value: int | Sequence[int]) -> Pair:
+    """Height and width from a number, a list of one, or a list of two."""
+    numbers = [value] if isinstance(value, int) else list(value)
+    return (numbers[0], numbers[-1])
+
+
+def sides(padding: int | Sequence[int]) -> Sides:
+    vertical, horizontal = pair(padding)
+    return (vertical, horizontal, vertical, horizontal)
+
+
+def refuse(what: str, rule: str, here: object, help: str) -> PillionError:
+    return PillionError(what, rule=rule, here=str(here), help=help)
+
+
+def want_constant(op: str, what: str, x: Placed) -> None:
+    if not x.value.is_constant:
+        raise refuse(
+            f"{op} with a computed {what} is not supported",
+            f"{op}: the {what} is constant",
+            repr(x.value),
+            "torch.bmm multiplies two computed tensors",
+        )

@@ -1,0 +1,211 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The door for PyTorch: a quantized, exported program becomes a Graph.
+
+The graph that comes out still computes in float32 between `dequantize` and `quantize` ops, as the program says; weights are
+int8 constants. The pass `integer` then makes integer ops of it."""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+import numpy as np
+import torch
+from torch.fx import GraphModule, Node
+
+from pillion.errors import PillionError
+from pillion.importers.torch.layout import NHWC, Builder, Placed, plain
+from pillion.importers.torch.rows import ROWS
+from pillion.ir.graph import Graph, Names, identifier
+from pillion.ir.types import DType, PerChannel, PerTensor, Quant, TensorType, Value, constant
+from pillion.ops import Dequantize, Quantize
+
+LIBRARY = "quantized_decomposed"
+"""Of torch's conversions; torch knows it once torchao is imported."""
+
+
+def import_program(module: GraphModule, name: str, *, nhwc: bool = False) -> Graph:
+    """The graph of a torch program. With `nhwc`, images go in and out channels last."""
+    importer = _Importer(module, nhwc)
+    for node in module.graph.nodes:
+        importer.visit(node)
+    graph = Graph(
+        identifier(name), tuple(importer.inputs), tuple(importer.builder.ops), tuple(importer.outputs)
+    )
+    return graph.without_dead_ops()
+
+
+class _Importer:
+    """Walks the nodes in order; every node's result is remembered as a placed tensor (or a list of them)."""
+
+    def __init__(self, module: GraphModule, nhwc: bool) -> None:
+        self.module, self.nhwc = module, nhwc
+        self.builder = Builder(Names())
+        self.known: dict[Node, Any] = {}
+        self.read_as: dict[Value, dict[Quant, Placed]] = {}
+        self.inputs: list[Value] = []
+        self.outputs: list[Value] = []
+
+    def visit(self, node: Node) -> None:
+        self.builder.node = node
+        self.builder.hint, self.builder.source = identifier(_name(node)), source_line(node)
+        match node.op:
+            case "placeholder":
+                self.known[node] = self.input(node)
+            case "get_attr":
+                self.known[node] = self.constant(node)
+            case "output":
+                self.output(node)
+            case "call_function":
+                self.known[node] = self.call(node)
+            case _:
+                raise PillionError(
+                    f"a node of kind {node.op} cannot be imported",
+                    rule="a program is calls of operators, without modules inside",
+                    here=f"{node.name} ({source_line(node)})",
+                    help="export the module with torch.export",
+                )
+
+    def input(self, node: Node) -> Placed | None:
+        shape = tuple(int(d) for d in node.meta["val"].shape)
+        is_image = self.nhwc and len(shape) == 4
+        order = NHWC if is_image else tuple(range(len(shape)))
+        dtype = input_dtype(node)
+        value = Value(
+            self.builder.names.fresh(identifier(node.name)),
+            TensorType(tuple(shape[a] for a in order), dtype),
+        )
+        self.inputs.append(value)
+        return Placed(value, order)
+
+    def constant(self, node: Node) -> Any:
+        held: Any = self.module
+        for part in str(node.target).split("."):
+            held = getattr(held, part)
+        if not isinstance(held, torch.Tensor):
+            return held
+        array = held.detach().cpu().numpy()
+        if array.dtype == np.float64:
+            array = array.astype(np.float32)
+        if array.dtype.name not in {d.value for d in DType}:
+            return held
+        return plain(constant(self.builder.names.fresh(identifier(node.name)), array))
+
+    def output(self, node: Node) -> None:
+        results = node.args[0]
+        for result in results if isinstance(results, (tuple, list)) else [results]:
+            placed = self.known[result]  # type: ignore[index]  # outputs are nodes
+            wanted = NHWC if self.nhwc and placed.rank == 4 else tuple(range(placed.rank))
+            self.outputs.append(self.builder.arrange(placed, wanted))
+
+    def call(self, node: Node) -> Any:
+        args: Any = torch.fx.node.map_arg(node.args, self.known.__getitem__)
+        kwargs: Any = torch.fx.node.map_arg(node.kwargs, self.known.__getitem__)
+        match _conversion(node):
+            case "quantize_per_tensor":
+                return self.quantize(args[0], PerTensor(float(_number(args[1])), int(_number(args[2]))))
+            case "dequantize_per_tensor":
+                return self.dequantize(args[0], PerTensor(float(_number(args[1])), int(_number(args[2]))))
+            case "dequantize_per_channel":
+                scales = tuple(_array(args[1]).astype(float).tolist())
+                return self.dequantize(args[0], PerChannel(scales, int(args[3])))
+        if node.target not in ROWS:
+            raise unsupported(node)
+        try:
+            return ROWS[node.target](self.builder, *args, **kwargs)
+        except TypeError as error:
+            raise PillionError(
+                f"{node.target} is called in a way that cannot be imported",
+                rule=str(error),
+                here=source_line(node),
+                help="call the operator with plain tensors and numbers, or open an issue with this line",
+            ) from None
+        except PillionError as error:
+            line = source_line(node)
+            here = error.here if line in error.here else f"{error.here}  ({line})"
+            raise PillionError(error.what, rule=error.rule, here=here, help=error.help) from None
+
+    def quantize(self, x: Placed, quant: PerTensor) -> Placed:
+        if x.value.is_constant:
+            raise PillionError(
+                f"constant `{x.value.name}` was left in float by the quantizer",
+                rule="constants are integers before anything is quantized that they make",
+                here=self.builder.source,
+                help="this is a defect of Pillion: please open an issue with the model's source line",
+            )
+        return x.with_value(self.builder.emit(Quantize, x=x.value, dtype=DType.INT8, quant=quant))
+
+    def dequantize(self, x: Placed, quant: Quant) -> Placed:
+        """A quantized constant stays a constant of integers; the ops know how to read it."""
+        if x.value.is_constant:
+            return self.read(x.value, quant)
+        return x.with_value(self.builder.emit(Dequantize, x=x.value))
+
+    def read(self, integers: Value, quant: Quant) -> Placed:
+        """The same value for all that read it in the same way: layers may share their weights."""
+        ways = self.read_as.setdefault(integers, {})
+        if quant not in ways:
+            name = self.builder.names.fresh(integers.name) if ways else integers.name
+            ways[quant] = plain(constant(name, integers.constant, quant))
+        return ways[quant]
+
+
+def unsupported(node: Node) -> PillionError:
+    """The refusal of an operator that is not in the table."""
+    return PillionError(
+        f"operator {node.target} is not supported",
+        rule="`pillion ops --pytorch` lists what is",
+        here=f"{node.name} ({source_line(node)})",
+        help="write it with supported operators, or open an issue with the model's source line",
+    )
+
+
+def _number(held: Any) -> Any:
+    return _array(held).item() if isinstance(held, (torch.Tensor, Placed)) else held
+
+
+def _array(held: Any) -> np.ndarray[Any, Any]:
+    return held.value.constant if isinstance(held, Placed) else np.asarray(held.detach().cpu())
+
+
+def input_dtype(node: Node) -> DType:
+    """That of an input of the model."""
+    name = str(node.meta["val"].dtype).removeprefix("torch.")
+    if name != "float32":
+        raise PillionError(
+            f"input `{node.name}` has type {name}",
+            rule="the model's inputs are float32",
+            here=f"{node.name}: {name}",
+            help="cast the input outside the model",
+        )
+    return DType.FLOAT32
+
+
+def _conversion(node: Node) -> str:
+    """What a node does between real numbers and integers, if it does."""
+    target = node.target
+    is_one = isinstance(target, torch._ops.OpOverload) and target.namespace == LIBRARY
+    return target.overloadpacket.__name__ if is_one else ""  # type: ignore[union-attr]  # an OpOverload
+
+
+def _name(node: Node) -> str:
+    """The node's own; what a conversion makes is called after what it converts."""
+    suffix = {"": "", "quantize_per_tensor": "_q"}.get(_conversion(node), "_f")
+    while _conversion(node) and isinstance(node.args[0], Node):
+        node = node.args[0]
+    return node.name + suffix
+
+
+_FRAME = re.compile(r'File "([^"]+)", line (\d+)')
+
+
+def source_line(node: Node) -> str:
+    """The line of the model that a node comes from, as `file.py:41`; empty where it is not known."""
+    trace = node.meta.get("stack_trace") or ""
+    frames = [
+        (path, line) for path, line in _FRAME.findall(trace) if "/torch/" not in path and "<" not in path
+    ]
+    if not frames:
+        return ""
+    path, line = frames[-1]
+    return f"{path.rsplit('/', 1)[-1]}:{line}"

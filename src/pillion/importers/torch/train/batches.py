@@ -1,0 +1,109 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Graphs are recorded with fixed sizes. A module in training takes batches of any size; a compiled program has one."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+from torch.fx import GraphModule, Node
+from torch.fx.node import map_arg
+
+from pillion.errors import PillionError
+from pillion.importers.torch.export import export
+from pillion.importers.torch.nodes import aten, calls, constant_of, evaluate, fake_mode, shape_of
+from pillion.importers.torch.rewrite.normalize import normalize
+
+Change = tuple[Node, list[int]]
+
+
+def trainable_graph(model: nn.Module, inputs: Sequence[Tensor]) -> tuple[GraphModule, bool]:
+    """The normalized graph of a module, and whether it takes batches of any size."""
+    graph = _graph(model, inputs)
+    try:
+        longer = _graph(model, one_sample_more(inputs))
+    except PillionError:
+        return graph, False
+    return graph, take_any_batch(graph, longer)
+
+
+def _graph(model: nn.Module, inputs: Sequence[Tensor]) -> GraphModule:
+    return normalize(export(model, inputs).module(check_guards=False), training=True)
+
+
+def one_sample_more(inputs: Sequence[Tensor]) -> tuple[Tensor, ...]:
+    """The inputs that have the first one's batch axis, with one sample more."""
+    batch = inputs[0].shape[:1]
+    return tuple(torch.cat([x, x[:1]]) if batch and x.shape[:1] == batch else x for x in inputs)
+
+
+def take_any_batch(graph: GraphModule, longer: GraphModule) -> bool:
+    """Frees the sizes in which the graphs of two batch sizes differ; False, and no change, if they differ in more than that."""
+    nodes, others = list(graph.graph.nodes), list(longer.graph.nodes)
+    if len(nodes) != len(others):
+        return False
+    changes = []
+    for node, other in zip(nodes, others, strict=True):
+        if (node.op, str(node.target), len(node.args)) != (other.op, str(other.target), len(other.args)):
+            return False
+        if _literals(node) != _literals(other) or not _same_constant(node, other):
+            sizes = _free_size(node, other)
+            if sizes is None:
+                return False
+            changes.append((node, sizes))
+    for node, sizes in changes:
+        node.args = (node.args[0], sizes)
+    graph.recompile()
+    return True
+
+
+def _literals(node: Node) -> str:
+    return str(map_arg((node.args, dict(node.kwargs)), lambda n: n.name))
+
+
+def _same_constant(node: Node, other: Node) -> bool:
+    held, theirs = constant_of(node), constant_of(other)
+    return held is None or theirs is None or held.shape == theirs.shape
+
+
+def _free_size(node: Node, other: Node) -> list[int] | None:
+    """The sizes of a reshape with -1 for the one that depends on the batch."""
+    if node.target is not aten.reshape.default:
+        return None
+    sizes: Any = node.args[1]
+    theirs: Any = other.args[1]
+    if len(sizes) != len(theirs) or -1 in sizes or 0 in sizes:
+        return None
+    free = [-1 if a != b else a for a, b in zip(sizes, theirs, strict=True)]
+    return free if free.count(-1) == 1 else None
+
+
+def check_fit(graph: GraphModule, inputs: Sequence[Tensor]) -> None:
+    """Raises where inputs have other shapes than those that the graph was recorded with, the batch apart."""
+    wanted = [shape_of(n) for n in graph.graph.find_nodes(op="placeholder")]
+    given = [tuple(x.shape) for x in inputs]
+    if [shape[1:] for shape in wanted] != [shape[1:] for shape in given]:
+        raise PillionError(
+            "the inputs do not fit the trained module",
+            rule=" and ".join(map(_any_first_size, wanted)),
+            here=" and ".join(str(list(shape)) for shape in given),
+            help="compile with inputs like those that `prepare_qat` was given",
+        )
+
+
+def _any_first_size(shape: tuple[int, ...]) -> str:
+    return f"[{', '.join(('any', *map(str, shape[1:])))}]" if shape else "[]"
+
+
+def fix_shapes(module: GraphModule, inputs: Sequence[Tensor]) -> None:
+    """The graph for inputs of these sizes: all shapes known, no size free."""
+    mode = fake_mode(module.graph)
+    for node, given in zip(module.graph.find_nodes(op="placeholder"), inputs, strict=True):
+        node.meta["val"] = mode.from_tensor(given.detach(), static_shapes=True)
+    for node in calls(module.graph):
+        node.meta["val"] = evaluate(module.graph, node.target, node.args, node.kwargs)  # type: ignore[arg-type]  # a call
+        if node.target is aten.reshape.default:
+            node.args = (node.args[0], list(shape_of(node)))
+    module.recompile()

@@ -1,0 +1,183 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Batch norms in a model that is being trained: simulated as folded where they will be folded, and put back before conversion.
+
+torchao has a simulation of its own for convolutions. It is not used: it replaces eps and momentum by their defaults, divides by
+zero where γ is 0, cannot do groups of transposed convolutions, and takes 25 seconds for a conversion. Ours is one for all layers
+that post-training quantization folds, and passes torchao's chains by: it reads a norm that reads a layer, nothing in between.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+from torch import Tensor
+from torch.fx import GraphModule, Node
+
+from pillion.importers.torch.nodes import (
+    argument,
+    aten,
+    call,
+    calls,
+    constant,
+    constant_of,
+    fake_mode,
+    replace,
+    shape_of,
+    single_user,
+)
+from pillion.importers.torch.rewrite.batch_norm import (
+    LAYERS,
+    Affine,
+    affine_of,
+    foldable_layer,
+    image_shape,
+    transposed_groups,
+    under_native_name,
+)
+from pillion.importers.torch.train.ranges import SMALLEST_SCALE, RangeOfChannels
+from pillion.importers.torch.train.simulation import batch_norm, factor, safe_factor, scale_weight, unscale
+
+
+def make_trainable(module: GraphModule) -> None:
+    """Every norm that has statistics becomes a call that can be trained; those that stay alone get images to read."""
+    norms = calls(module.graph, [aten.batch_norm.default])
+    alone = {norm: simulated_layer(norm) is None for norm in norms}
+    for norm in norms:
+        if affine_of(norm) is None:
+            replace(norm, under_native_name(norm))
+        else:
+            replace(norm, _trainable(module, norm, alone[norm]))
+
+
+def simulated_layer(norm: Node) -> Node | None:
+    """The layer that a norm will be folded into. Weights that two layers share can hold the norm of neither."""
+    layer = foldable_layer(norm)
+    return layer if layer is not None and single_user(layer.args[1]) is layer else None  # type: ignore[arg-type]  # a node
+
+
+def _trainable(module: GraphModule, norm: Node, alone: bool) -> Node:
+    source: Any = norm.args[0]
+    shape = shape_of(source)
+    reshaped = alone and len(shape) != 4
+    x = call(norm, aten.reshape.default, source, image_shape(shape)) if reshaped else source
+    arguments = [argument(norm, i) for i in range(1, 8)]
+    y = call(norm, batch_norm, x, *arguments, _count(module, norm))
+    return call(norm, aten.reshape.default, y, list(shape)) if reshaped else y
+
+
+def _count(module: GraphModule, norm: Node) -> Node | None:
+    """The buffer in which torch's modules count their batches."""
+    mean: Any = norm.args[3]
+    path, _, _ = str(mean.target).rpartition(".")
+    held = getattr(module.get_submodule(path), "num_batches_tracked", None)
+    if not isinstance(held, Tensor):
+        return None
+    with module.graph.inserting_before(norm):
+        node = module.graph.get_attr(f"{path}.num_batches_tracked" if path else "num_batches_tracked")
+    node.meta["val"] = fake_mode(module.graph).from_tensor(held, static_shapes=True)
+    return node
+
+
+def simulate_folding(prepared: GraphModule) -> bool:
+    """Inserts the simulation between fake-quantized layers and the norms that read them; has anything changed?"""
+    pairs = [(norm, norm.args[0]) for norm in calls(prepared.graph, [batch_norm])]
+    pairs = [(norm, layer) for norm, layer in pairs if isinstance(layer, Node) and layer.target in LAYERS]
+    for norm, layer in pairs:
+        _simulate(norm, layer)
+    if pairs:
+        prepared.recompile()
+    return bool(pairs)
+
+
+def _simulate(norm: Node, layer: Any) -> None:
+    rounding, bias = layer.args[1], argument(layer, 2)
+    _hoist(*(n for n in (norm.args[1], norm.args[4], bias) if isinstance(n, Node)))
+    layer.prepend(rounding)
+    factors = call(rounding, safe_factor, norm.args[1], norm.args[4], norm.args[7])
+    rounding.args = (call(rounding, scale_weight, rounding.args[0], factors, transposed_groups(layer)),)
+    layer.args = (*layer.args[:2], None, *layer.args[3:])
+    norm.replace_input_with(layer, call(norm, unscale, layer, factors, bias))
+
+
+def _hoist(*reads: Node) -> None:
+    """Reads of parameters to the front, so that everyone can use them."""
+    for read in reads:
+        next(iter(read.graph.nodes)).prepend(read)
+
+
+def put_norms_away(prepared: GraphModule) -> bool:
+    """Takes the simulation out: norms go into their layers, or become depthwise convolutions. Has anything changed?
+
+    The weights come out as the simulation rounded them. The module must be in eval mode."""
+    norms = calls(prepared.graph, [batch_norm])
+    for norm in norms:
+        affine, source = affine_of(norm), norm.args[0]
+        if affine is None or not isinstance(source, Node):
+            raise ValueError(f"{norm.format_node()} is still in training")
+        if source.target is unscale:
+            _fold(prepared, norm, source, affine)
+        elif len(shape_of(norm)) == 4 and source.op == "call_module":
+            _make_depthwise(prepared, norm, affine)
+        else:
+            replace(norm, under_native_name(norm))
+    if norms:
+        prepared.graph.eliminate_dead_code()
+        prepared.recompile()
+    return bool(norms)
+
+
+def _fold(prepared: GraphModule, norm: Node, undo: Any, affine: Affine) -> None:
+    layer, _, bias = undo.args
+    rounding = layer.args[1]
+    weight = constant_of(rounding.args[0].args[0])
+    gamma, variance = (constant_of(norm.args[i]) for i in (1, 4))
+    assert weight is not None
+    assert variance is not None
+    with torch.no_grad():
+        folded = scale_weight(weight, factor(gamma, variance, norm.args[7]), transposed_groups(layer))  # type: ignore[arg-type]  # eps is a number
+        offset = affine.offset if bias is None else affine.offset + _held(bias).double() * affine.factor
+    rounding.args = (constant(prepared, rounding, folded, f"{layer.name}_folded"),)
+    _observe_anew(prepared, rounding, folded)
+    folded_bias = constant(prepared, layer, offset.to(weight.dtype), f"{layer.name}_folded_bias")
+    layer.args = (*layer.args[:2], folded_bias, *layer.args[3:])
+    replace(norm, layer)
+    prepared.graph.erase_node(undo)
+
+
+def _held(node: Node) -> Tensor:
+    tensor = constant_of(node)
+    assert tensor is not None
+    return tensor
+
+
+def _observe_anew(prepared: GraphModule, rounding: Node, weight: Tensor) -> None:
+    """The range is that of the weights, also where `SMALLEST_FACTOR` stood for the factor."""
+    observer: Any = prepared.get_submodule(str(rounding.target)).activation_post_process
+    observer.reset_min_max_vals()
+    observer(weight)
+
+
+def _make_depthwise(prepared: GraphModule, norm: Node, affine: Affine) -> None:
+    """The call stays and computes something else: so what is known of its rounding stays too."""
+    channels = affine.factor.numel()
+    weight = constant(prepared, norm, affine.factor.float().reshape(-1, 1, 1, 1), f"{norm.name}_factor")
+    bias = constant(prepared, norm, affine.offset.float(), f"{norm.name}_offset")
+    rounding = _observed(prepared, norm, weight)
+    norm.target = aten.conv2d.default
+    norm.args = (norm.args[0], rounding, bias, [1, 1], [0, 0], [1, 1], channels)
+
+
+def _observed(prepared: GraphModule, norm: Node, weight: Node) -> Node:
+    observer: Any = RangeOfChannels(
+        dtype=torch.int8,
+        qscheme=torch.per_channel_symmetric,
+        quant_min=-127,
+        quant_max=127,
+        eps=SMALLEST_SCALE,
+    )
+    observer(_held(weight))
+    name = f"{norm.name}_observer"
+    prepared.add_submodule(name, observer)
+    with prepared.graph.inserting_before(norm):
+        return prepared.graph.call_module(name, (weight,))
