@@ -12,7 +12,7 @@ import numpy as np
 from mve_cases import Layer, geometry, layer
 
 from pillion.emitters.c.kernel import Params
-from pillion.emitters.c.mve import products as mve_products
+from pillion.emitters.c.mve import conv as mve_conv
 from pillion.emitters.c.mve.pack import Geometry, Sums
 from pillion.ir.verdict import Verdict, all_ok
 
@@ -37,7 +37,7 @@ class Variant:
         return all_ok(self.verdicts(case.geometry, case.sums))
 
 
-def under_test(variant: mve_products.Variant, aligned: bool = False, depthwise: bool = False) -> Variant:
+def under_test(variant: mve_conv.Variant, aligned: bool = False, depthwise: bool = False) -> Variant:
     """The variant as the compiler knows it."""
     return Variant(
         variant.routine.name,

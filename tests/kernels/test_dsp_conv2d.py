@@ -10,7 +10,7 @@ import pytest
 from dsp_ops import conv2d, transpose_conv2d_of_every_kind, with_pruned_channel
 from dsp_rig import JUNK, M4, M7, M33, Board, Case, check, kernel_of, random_operands, reference, run
 
-from pillion.emitters.c.dsp.products import takes_1x1
+from pillion.emitters.c.dsp.conv import takes_1x1
 from pillion.ir.numerics import Arithmetic
 from pillion.ir.verdict import all_ok
 from pillion.ops.conv import Conv2d

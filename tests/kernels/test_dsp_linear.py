@@ -9,7 +9,7 @@ import pytest
 from dsp_ops import linear, with_pruned_channel
 from dsp_rig import M4, M7, M33, Board, check
 
-from pillion.emitters.c.dsp.products import takes_linear
+from pillion.emitters.c.dsp.conv import takes_linear
 from pillion.ir.numerics import Arithmetic
 from pillion.ir.verdict import all_ok
 from pillion.ops.linear import Linear

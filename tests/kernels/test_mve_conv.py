@@ -12,19 +12,19 @@ from dsp_ops import transpose_conv2d_of_every_kind
 from mve_cases import geometry, layer, with_dead_channel
 from mve_variant import CHANNELS, Variant, check, random_layers, under_test
 
-from pillion.emitters.c.mve import products as mve_products
+from pillion.emitters.c.mve import conv as mve_conv
 from pillion.emitters.c.mve.pack import Geometry
 from pillion.ir.verdict import failures
 
 pytestmark = pytest.mark.qemu
 
-POINTWISE = under_test(mve_products.POINTWISE)
-POINTWISE_16 = under_test(mve_products.POINTWISE_16, aligned=True)
-POINTWISE_FEW = tuple(map(under_test, mve_products.POINTWISE_FEW.values()))
-IM2COL = under_test(mve_products.IM2COL)
-IM2COL_16 = under_test(mve_products.IM2COL_16, aligned=True)
-IM2COL_FEW = tuple(map(under_test, mve_products.IM2COL_FEW.values()))
-PLANES = under_test(mve_products.PLANES)
+POINTWISE = under_test(mve_conv.POINTWISE)
+POINTWISE_16 = under_test(mve_conv.POINTWISE_16, aligned=True)
+POINTWISE_FEW = tuple(map(under_test, mve_conv.POINTWISE_FEW.values()))
+IM2COL = under_test(mve_conv.IM2COL)
+IM2COL_16 = under_test(mve_conv.IM2COL_16, aligned=True)
+IM2COL_FEW = tuple(map(under_test, mve_conv.IM2COL_FEW.values()))
+PLANES = under_test(mve_conv.PLANES)
 VARIANTS = (POINTWISE, POINTWISE_16, IM2COL, IM2COL_16, PLANES)
 
 

@@ -11,17 +11,17 @@ import pytest
 from mve_cases import Layer, geometry, layer, with_a_tie, with_dead_channel
 from mve_variant import CHANNELS, Variant, check, random_layer, random_layers, under_test
 
+from pillion.emitters.c.mve import conv as mve_conv
 from pillion.emitters.c.mve import depthwise as mve_depthwise
-from pillion.emitters.c.mve import products as mve_products
 from pillion.emitters.c.mve.pack import Geometry
 from pillion.ir.verdict import failures
 
 pytestmark = pytest.mark.qemu
 
-STRIPS = under_test(mve_products.STRIPS, depthwise=True)
-STRIPS_2 = under_test(mve_products.STRIPS_STRIDE_2, depthwise=True)
-WIDE = under_test(mve_products.WIDE, depthwise=True)
-WIDE_3X3 = under_test(mve_products.WIDE_3X3, depthwise=True)
+STRIPS = under_test(mve_conv.STRIPS, depthwise=True)
+STRIPS_2 = under_test(mve_conv.STRIPS_STRIDE_2, depthwise=True)
+WIDE = under_test(mve_conv.WIDE, depthwise=True)
+WIDE_3X3 = under_test(mve_conv.WIDE_3X3, depthwise=True)
 VARIANTS = (STRIPS, STRIPS_2, WIDE, WIDE_3X3)
 ANY_KERNEL = ((1, 1), (3, 3), (3, 3), (5, 5), (2, 3), (1, 7), (7, 1), (2, 2))
 

@@ -12,14 +12,14 @@ import pytest
 from mve_cases import Layer, geometry, layer, with_a_tie, with_dead_channel
 from mve_variant import CLAMPS, Variant, check, some, under_test
 
-from pillion.emitters.c.mve import products as mve_products
+from pillion.emitters.c.mve import conv as mve_conv
 from pillion.emitters.c.mve.pack import Geometry
 from pillion.ir.verdict import failures
 
 pytestmark = pytest.mark.qemu
 
-PLANE = under_test(mve_products.PLANE_5X5, depthwise=True)
-WIDE = under_test(mve_products.WIDE, depthwise=True)
+PLANE = under_test(mve_conv.PLANE_5X5, depthwise=True)
+WIDE = under_test(mve_conv.WIDE, depthwise=True)
 STRIDES = (1, 2)
 
 

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from pillion.ir.numerics import Arithmetic
+from pillion.ir.numerics import Arithmetic, Multiplier
 from pillion.ir.op import Op
 from pillion.ir.types import Value
 from pillion.ir.verdict import Verdict
@@ -44,6 +44,11 @@ class Call:
     params: Params
     inputs: tuple[Value, ...]
     output: Value
+
+
+def scaling(m: Multiplier) -> Params:
+    """A multiplier as the fields of a params struct."""
+    return {"multiplier": m.mantissa, "shift": m.shift}
 
 
 def takes_all(op: Op, arithmetic: Arithmetic) -> tuple[Verdict, ...]:

@@ -3,30 +3,10 @@
 
 from __future__ import annotations
 
-from pillion.emitters.c import (
-    matmul,
-    sums,
-    transpose_conv,
-)
-from pillion.emitters.c.dsp import (
-    elementwise as dsp_elementwise,
-)
-from pillion.emitters.c.dsp import (
-    products as dsp_products,
-)
+from pillion.emitters.c.dsp import conv, elementwise, matmul, reduce, transpose_conv
 from pillion.emitters.c.kernel import Kernel, Routine
 
-KERNELS: tuple[Kernel, ...] = (
-    *dsp_products.KERNELS,
-    transpose_conv.DSP_KERNEL,
-    matmul.DSP_KERNEL,
-    *sums.DSP_KERNELS,
-    *dsp_elementwise.KERNELS,
-)
-ROUTINES: tuple[Routine, ...] = (
-    *dsp_products.ROUTINES,
-    transpose_conv.DSP,
-    matmul.DSP,
-    sums.DSP,
-    *dsp_elementwise.ROUTINES,
-)
+FAMILIES = (conv, transpose_conv, matmul, reduce, elementwise)
+
+KERNELS: tuple[Kernel, ...] = tuple(kernel for family in FAMILIES for kernel in family.KERNELS)
+ROUTINES: tuple[Routine, ...] = tuple(routine for family in FAMILIES for routine in family.ROUTINES)

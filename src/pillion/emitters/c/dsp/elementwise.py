@@ -8,10 +8,12 @@ from functools import lru_cache
 
 import numpy as np
 
-from pillion.emitters.c.dsp import pairs as dsp_sum
+from pillion.emitters.c.axes import collapsed, contiguous_steps
+from pillion.emitters.c.conditions import int8, overwritable
+from pillion.emitters.c.dsp import pairs
 from pillion.emitters.c.dsp.pack import MOST_SHIFT, rounding
-from pillion.emitters.c.dsp.row import routine, row
 from pillion.emitters.c.kernel import Call, Kernel, Params
+from pillion.emitters.c.library import DSP
 from pillion.emitters.c.portable.elementwise import (
     EVERY_INT8,
     WITH_A_NUMBER,
@@ -27,8 +29,6 @@ from pillion.emitters.c.portable.elementwise import (
     same_operand,
 )
 from pillion.emitters.c.portable.pool import judge_pool, pool
-from pillion.emitters.c.portable.reduce import collapsed, contiguous_steps
-from pillion.emitters.c.portable.walk import int8, overwritable
 from pillion.ir.numerics import Arithmetic
 from pillion.ir.op import Op
 from pillion.ir.types import Array, Shape, Value
@@ -39,10 +39,10 @@ from pillion.ops.lut import Clamp, Lut
 from pillion.ops.movement import Transpose
 from pillion.ops.pool import AvgPool2d, MaxPool2d
 
-SUM, MUL = routine("sum", "clamp"), routine("mul", "clamp")
-LUT, QUANTIZE, DEQUANTIZE = routine("lut"), routine("quantize"), routine("dequantize")
-AVG_POOL, MAX_POOL = routine("avg_pool2d", "clamp"), routine("max_pool2d", "clamp")
-TRANSPOSE = routine("transpose")
+SUM, MUL = DSP.routine("sum_s8", "clamp"), DSP.routine("mul_s8", "clamp")
+LUT, QUANTIZE, DEQUANTIZE = DSP.routine("lut_s8"), DSP.routine("quantize_s8"), DSP.routine("dequantize_s8")
+AVG_POOL, MAX_POOL = DSP.routine("avg_pool2d_s8", "clamp"), DSP.routine("max_pool2d_s8", "clamp")
+TRANSPOSE = DSP.routine("transpose_s8")
 ROUTINES = (TRANSPOSE, SUM, MUL, LUT, QUANTIZE, DEQUANTIZE, AVG_POOL, MAX_POOL)
 
 # --- two operands -----------------------------------------------------------------------------------------------------
@@ -87,11 +87,11 @@ def in_place_of_whole(op: Binary) -> tuple[Value, ...]:
 
 
 @lru_cache(maxsize=256)
-def formula(op: Sum, arithmetic: Arithmetic) -> dsp_sum.Linear | None:
+def formula(op: Sum, arithmetic: Arithmetic) -> pairs.Linear | None:
     """For the operands in their own order, whichever of them repeats."""
     wanted = op.reference(arithmetic, EVERY_INT8[:, None], EVERY_INT8[None, :]).astype(np.int64)
     slopes = op.a.scale / op.y.scale, type(op).sign * op.b.scale / op.y.scale
-    return dsp_sum.find(wanted, slopes, op.low, op.high)
+    return pairs.find(wanted, slopes, op.low, op.high)
 
 
 def judge_sum(op: Sum, arithmetic: Arithmetic) -> tuple[Verdict, ...]:
@@ -221,24 +221,24 @@ def calls_transpose(op: Transpose, arithmetic: Arithmetic) -> tuple[Call, ...]:
 
 KERNELS: tuple[Kernel, ...] = (
     *(
-        row(
-            f"{cls.kind}_by_table",
+        DSP.row(
             cls,
             calls_with_a_number,
             judge_number,
+            name=f"{cls.kind}_by_table",
             in_place=in_place_with_a_number,
         )
         for cls in WITH_A_NUMBER
     ),
-    row("sum", Add, calls_sum, judge_sum, in_place=in_place_of_whole),
-    row("sum", Sub, calls_sum, judge_sum, in_place=in_place_of_whole),
-    row("mul", Mul, calls_mul, judge_mul, in_place=in_place_of_whole),
-    row("lut", Lut, calls_lut, judge_lookup, in_place=same_operand),
-    row("lut", Requantize, calls_rescaled, judge_numbers, in_place=same_operand),
-    row("lut", Clamp, calls_rescaled, judge_numbers, in_place=same_operand),
-    row("quantize", Quantize, calls_quantize, takes_quantize, in_place=same_operand),
-    row("dequantize", Dequantize, calls_dequantize, judge_dequantized),
-    row("avg_pool2d", AvgPool2d, calls_pool, takes_avg_pool),
-    row("transpose", Transpose, calls_transpose, judge_transpose),
-    row("max_pool2d", MaxPool2d, calls_pool, judge_pool),
+    DSP.row(Add, calls_sum, judge_sum, name="sum", in_place=in_place_of_whole),
+    DSP.row(Sub, calls_sum, judge_sum, name="sum", in_place=in_place_of_whole),
+    DSP.row(Mul, calls_mul, judge_mul, name="mul", in_place=in_place_of_whole),
+    DSP.row(Lut, calls_lut, judge_lookup, name="lut", in_place=same_operand),
+    DSP.row(Requantize, calls_rescaled, judge_numbers, name="lut", in_place=same_operand),
+    DSP.row(Clamp, calls_rescaled, judge_numbers, name="lut", in_place=same_operand),
+    DSP.row(Quantize, calls_quantize, takes_quantize, name="quantize", in_place=same_operand),
+    DSP.row(Dequantize, calls_dequantize, judge_dequantized, name="dequantize"),
+    DSP.row(AvgPool2d, calls_pool, takes_avg_pool, name="avg_pool2d"),
+    DSP.row(Transpose, calls_transpose, judge_transpose, name="transpose"),
+    DSP.row(MaxPool2d, calls_pool, judge_pool, name="max_pool2d"),
 )

@@ -3,23 +3,9 @@
 
 from __future__ import annotations
 
-from pillion.emitters.c import (
-    matmul,
-    sums,
-    transpose_conv,
-)
 from pillion.emitters.c.kernel import Kernel
-from pillion.emitters.c.mve import (
-    elementwise as mve_elementwise,
-)
-from pillion.emitters.c.mve import (
-    products as mve_products,
-)
+from pillion.emitters.c.mve import conv, elementwise, matmul, reduce, transpose_conv
 
-KERNELS: tuple[Kernel, ...] = (
-    *mve_products.KERNELS,
-    transpose_conv.MVE_KERNEL,
-    matmul.MVE_KERNEL,
-    *sums.MVE_KERNELS,
-    *mve_elementwise.KERNELS,
-)
+FAMILIES = (conv, transpose_conv, matmul, reduce, elementwise)
+
+KERNELS: tuple[Kernel, ...] = tuple(kernel for family in FAMILIES for kernel in family.KERNELS)

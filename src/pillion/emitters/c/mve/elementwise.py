@@ -9,21 +9,14 @@ from typing import Any
 
 import numpy as np
 
-from pillion.emitters.c.kernel import Call, Kernel, Params, Routine
+from pillion.emitters.c.conditions import int8
+from pillion.emitters.c.kernel import Call, Kernel, Params, scaling
+from pillion.emitters.c.library import MVE
 from pillion.emitters.c.mve.pairs import LEVELS, Factors, find_factors
-from pillion.emitters.c.portable import (
-    elementwise as portable_elementwise,
-)
-from pillion.emitters.c.portable import (
-    movement as portable_movement,
-)
-from pillion.emitters.c.portable import (
-    pool as portable_pool,
-)
-from pillion.emitters.c.portable import (
-    reduce as portable_more,
-)
-from pillion.emitters.c.portable.walk import int8
+from pillion.emitters.c.portable import elementwise as portable_elementwise
+from pillion.emitters.c.portable import movement as portable_movement
+from pillion.emitters.c.portable import pool as portable_pool
+from pillion.emitters.c.portable import prelu as portable_prelu
 from pillion.ir.numerics import Arithmetic
 from pillion.ir.op import Op
 from pillion.ir.verdict import Verdict, all_ok
@@ -38,19 +31,6 @@ from pillion.ops.softmax import Softmax
 MOST_COLUMNS, MOST_PIXELS = 256, 4096
 """Of a window: a row of int8 values adds up to 16 bits; means of so many are right in float32."""
 OVERREAD_BYTES = 15
-
-
-def routine(name: str) -> Routine:
-    return Routine(f"pillion_{name}_mve", f"mve/{name}_mve.c", "mve.h")
-
-
-def kernel(op: type[Op], calls: Any, takes: Any, name: str = "", **others: Any) -> Kernel:
-    """A row whose functions take the op's own class: the emitter calls them with no other."""
-
-    def calls_for_elements(made: Op, arithmetic: Arithmetic) -> tuple[Call, ...]:
-        return calls(made, arithmetic) if made.results[0].type.elements else ()
-
-    return Kernel(f"{name or op.kind}_mve", op, calls_for_elements, takes, **others)
 
 
 # --- two operands -----------------------------------------------------------------------------------------------------
@@ -92,7 +72,7 @@ def sum_of(op: Sum, arithmetic: Arithmetic) -> tuple[Call, ...]:
     assert found is not None
     numbers: Params = {"a_factor": found.a, "b_factor": found.b, "constant": found.kernel_constant}
     params = {**rows_params(op), **numbers, "low": op.low, "high": op.high}
-    return (Call(routine("add_s8"), params, (op.a, op.b), op.y),)
+    return (Call(MVE.routine("add_s8"), params, (op.a, op.b), op.y),)
 
 
 def takes_any_sum(op: Sum, arithmetic: Arithmetic) -> tuple[Verdict, ...]:
@@ -124,7 +104,7 @@ def rescaled_sum(op: Sum, arithmetic: Arithmetic) -> tuple[Call, ...]:
         **{f"{name}_fix": fix(m.shift) for name, m in zip(names, multipliers, strict=True)},
         **{"out_zp": op.y.zero_point, "b_sign": type(op).sign, "low": op.low, "high": op.high},
     }
-    return (Call(routine("add_rescaled_s8"), params, (op.a, op.b), op.y),)
+    return (Call(MVE.routine("add_rescaled_s8"), params, (op.a, op.b), op.y),)
 
 
 def takes_product(op: Mul, arithmetic: Arithmetic) -> tuple[Verdict, ...]:
@@ -139,7 +119,7 @@ def product(op: Mul, arithmetic: Arithmetic) -> tuple[Call, ...]:
         **{"a_zp": op.a.zero_point, "b_zp": op.b.zero_point, "multiplier": m.mantissa, "shift": m.shift},
         **{"out_zp": op.y.zero_point, "fix": fix(m.shift), "low": op.low, "high": op.high},
     }
-    return (Call(routine("mul_s8"), params, (op.a, op.b), op.y),)
+    return (Call(MVE.routine("mul_s8"), params, (op.a, op.b), op.y),)
 
 
 # --- slopes -----------------------------------------------------------------------------------------------------------
@@ -170,7 +150,7 @@ def prelu(op: Prelu, arithmetic: Arithmetic) -> tuple[Call, ...]:
         },
         **{"in_zp": op.x.zero_point, "slope_zp": op.slope.zero_point, "out_zp": op.y.zero_point},
     }
-    return (Call(routine("prelu_s8"), params, (op.x, op.slope), op.y),)
+    return (Call(MVE.routine("prelu_s8"), params, (op.x, op.slope), op.y),)
 
 
 # --- one operand ------------------------------------------------------------------------------------------------------
@@ -180,7 +160,9 @@ def with_table_for_bytes(call: Call) -> Call:
     """The table of a look-up in the order of unsigned bytes."""
     table = call.params["table"]
     assert isinstance(table, np.ndarray)
-    return Call(routine("lut_s8"), {**call.params, "table": np.roll(table, 128)}, call.inputs, call.output)
+    return Call(
+        MVE.routine("lut_s8"), {**call.params, "table": np.roll(table, 128)}, call.inputs, call.output
+    )
 
 
 def with_a_number(op: Op, arithmetic: Arithmetic) -> tuple[Call, ...]:
@@ -199,7 +181,7 @@ def clamped(op: Clamp, arithmetic: Arithmetic) -> tuple[Call, ...]:
     (call,) = portable_elementwise.clamped(op, arithmetic)
     if "table" in call.params:
         return (with_table_for_bytes(call),)
-    return (Call(routine("clamp_s8"), call.params, call.inputs, call.output),)
+    return (Call(MVE.routine("clamp_s8"), call.params, call.inputs, call.output),)
 
 
 def takes_quantize(op: Quantize, arithmetic: Arithmetic) -> tuple[Verdict, ...]:
@@ -214,12 +196,12 @@ def takes_quantize(op: Quantize, arithmetic: Arithmetic) -> tuple[Verdict, ...]:
 def quantized(op: Quantize, arithmetic: Arithmetic) -> tuple[Call, ...]:
     reciprocal = portable_elementwise.reciprocal(op)
     params: Params = {"count": op.y.type.elements, "out_zp": op.y.zero_point, "reciprocal": reciprocal}
-    return (Call(routine("quantize_s8"), params, (op.x,), op.y),)
+    return (Call(MVE.routine("quantize_s8"), params, (op.x,), op.y),)
 
 
 def dequantized(op: Dequantize, arithmetic: Arithmetic) -> tuple[Call, ...]:
     (call,) = portable_elementwise.dequantized(op, arithmetic)
-    return (Call(routine("dequantize_s8"), call.params, call.inputs, call.output),)
+    return (Call(MVE.routine("dequantize_s8"), call.params, call.inputs, call.output),)
 
 
 # --- pooling ----------------------------------------------------------------------------------------------------------
@@ -227,7 +209,7 @@ def dequantized(op: Dequantize, arithmetic: Arithmetic) -> tuple[Call, ...]:
 
 def pool(op: MaxPool2d | AvgPool2d, arithmetic: Arithmetic) -> tuple[Call, ...]:
     (call,) = portable_pool.pool(op, arithmetic)
-    return (Call(routine(f"{op.kind}_s8"), call.params, call.inputs, call.output),)
+    return (Call(MVE.routine(f"{op.kind}_s8"), call.params, call.inputs, call.output),)
 
 
 def takes_max(op: MaxPool2d, arithmetic: Arithmetic) -> tuple[Verdict, ...]:
@@ -245,8 +227,8 @@ def takes_mean(op: AvgPool2d, arithmetic: Arithmetic) -> tuple[Verdict, ...]:
 
 
 def softmax(op: Softmax, arithmetic: Arithmetic) -> tuple[Call, ...]:
-    params = {**portable_pool.softmax_rows(op), **portable_more.scaling(op.multiplier)}
-    return (Call(routine("softmax_s8"), params, (op.x,), op.y),)
+    params = {**portable_pool.softmax_rows(op), **scaling(op.multiplier)}
+    return (Call(MVE.routine("softmax_s8"), params, (op.x,), op.y),)
 
 
 def exponentials_bytes(op: Softmax) -> int:
@@ -265,36 +247,40 @@ def moved(op: Transpose | Slice | Concat | Pad, arithmetic: Arithmetic) -> tuple
 
 def _copy(call: Call) -> Call:
     is_copy = call.routine.name == "pillion_strided_copy"
-    return Call(routine("strided_copy"), call.params, call.inputs, call.output) if is_copy else call
+    return Call(MVE.routine("strided_copy"), call.params, call.inputs, call.output) if is_copy else call
 
 
 KERNELS: tuple[Kernel, ...] = (
     *(
-        kernel(
+        MVE.row(
             cls,
             with_a_number,
             portable_elementwise.judge_number,
-            f"{cls.kind}_by_table",
+            name=f"{cls.kind}_by_table",
             in_place=portable_elementwise.in_place_with_a_number,
         )
         for cls in portable_elementwise.WITH_A_NUMBER
     ),
-    kernel(Add, sum_of, takes_sum, in_place=portable_elementwise.either_operand),
-    kernel(Sub, sum_of, takes_sum, in_place=portable_elementwise.either_operand),
-    kernel(Add, rescaled_sum, takes_any_sum, "add_rescaled", in_place=portable_elementwise.either_operand),
-    kernel(Sub, rescaled_sum, takes_any_sum, "sub_rescaled", in_place=portable_elementwise.either_operand),
-    kernel(Mul, product, takes_product, in_place=portable_elementwise.either_operand),
-    kernel(Prelu, prelu, takes_prelu, in_place=portable_more.prelu_in_place),
-    kernel(Lut, lookup, portable_elementwise.judge_lookup, in_place=portable_elementwise.same_operand),
-    kernel(Clamp, clamped, portable_elementwise.judge_numbers, in_place=portable_elementwise.same_operand),
-    kernel(
+    MVE.row(Add, sum_of, takes_sum, in_place=portable_elementwise.either_operand),
+    MVE.row(Sub, sum_of, takes_sum, in_place=portable_elementwise.either_operand),
+    MVE.row(
+        Add, rescaled_sum, takes_any_sum, name="add_rescaled", in_place=portable_elementwise.either_operand
+    ),
+    MVE.row(
+        Sub, rescaled_sum, takes_any_sum, name="sub_rescaled", in_place=portable_elementwise.either_operand
+    ),
+    MVE.row(Mul, product, takes_product, in_place=portable_elementwise.either_operand),
+    MVE.row(Prelu, prelu, takes_prelu, in_place=portable_prelu.in_place),
+    MVE.row(Lut, lookup, portable_elementwise.judge_lookup, in_place=portable_elementwise.same_operand),
+    MVE.row(Clamp, clamped, portable_elementwise.judge_numbers, in_place=portable_elementwise.same_operand),
+    MVE.row(
         Requantize, rescaled, portable_elementwise.judge_numbers, in_place=portable_elementwise.same_operand
     ),
-    kernel(Quantize, quantized, takes_quantize, in_place=portable_elementwise.same_operand),
-    kernel(Dequantize, dequantized, portable_elementwise.judge_dequantized),
-    kernel(MaxPool2d, pool, takes_max, overread_bytes=OVERREAD_BYTES),
-    kernel(AvgPool2d, pool, takes_mean, overread_bytes=OVERREAD_BYTES),
-    kernel(
+    MVE.row(Quantize, quantized, takes_quantize, in_place=portable_elementwise.same_operand),
+    MVE.row(Dequantize, dequantized, portable_elementwise.judge_dequantized),
+    MVE.row(MaxPool2d, pool, takes_max, overread_bytes=OVERREAD_BYTES),
+    MVE.row(AvgPool2d, pool, takes_mean, overread_bytes=OVERREAD_BYTES),
+    MVE.row(
         Softmax,
         softmax,
         portable_pool.judge_softmax,
@@ -302,8 +288,8 @@ KERNELS: tuple[Kernel, ...] = (
         in_place=portable_pool.softmax_in_place,
         overread_bytes=OVERREAD_BYTES,
     ),
-    kernel(Concat, moved, portable_movement.judge_movement),
-    kernel(Slice, moved, portable_movement.judge_movement),
-    kernel(Pad, moved, portable_movement.judge_movement),
-    kernel(Transpose, moved, portable_movement.judge_movement),
+    MVE.row(Concat, moved, portable_movement.judge_movement),
+    MVE.row(Slice, moved, portable_movement.judge_movement),
+    MVE.row(Pad, moved, portable_movement.judge_movement),
+    MVE.row(Transpose, moved, portable_movement.judge_movement),
 )

@@ -5,25 +5,18 @@ from __future__ import annotations
 
 from pillion.emitters.c.kernel import Kernel
 from pillion.emitters.c.portable import (
-    conv as portable_conv,
-)
-from pillion.emitters.c.portable import (
-    elementwise as portable_elementwise,
-)
-from pillion.emitters.c.portable import (
-    movement as portable_movement,
-)
-from pillion.emitters.c.portable import (
-    pool as portable_pool,
-)
-from pillion.emitters.c.portable import (
-    reduce as portable_more,
+    conv,
+    div,
+    elementwise,
+    matmul,
+    movement,
+    pool,
+    prelu,
+    reduce,
+    resize,
+    transpose_conv,
 )
 
-KERNELS: tuple[Kernel, ...] = (
-    *portable_conv.KERNELS,
-    *portable_elementwise.KERNELS,
-    *portable_pool.KERNELS,
-    *portable_movement.KERNELS,
-    *portable_more.KERNELS,
-)
+FAMILIES = (conv, elementwise, pool, movement, transpose_conv, matmul, div, prelu, reduce, resize)
+
+KERNELS: tuple[Kernel, ...] = tuple(kernel for family in FAMILIES for kernel in family.KERNELS)

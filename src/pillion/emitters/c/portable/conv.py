@@ -8,8 +8,9 @@ import math
 import numpy as np
 from numpy.typing import NDArray
 
+from pillion.emitters.c.conditions import constants, int8
 from pillion.emitters.c.kernel import Call, Kernel, Params
-from pillion.emitters.c.portable.walk import constants, int8, routine, row
+from pillion.emitters.c.library import PORTABLE
 from pillion.ir import numerics
 from pillion.ir.numerics import Arithmetic
 from pillion.ir.types import Array
@@ -86,7 +87,7 @@ def convolution(op: Convolution, weights: Array, groups: int) -> Call:
         **packed(weights, op.bias.constant, op.x.zero_point, groups),
         **scaling(op),
     }
-    return Call(routine("conv2d_s8"), params, (op.x,), op.y)
+    return Call(PORTABLE.routine("conv2d_s8"), params, (op.x,), op.y)
 
 
 def is_pointwise(op: Convolution, groups: int) -> bool:
@@ -124,7 +125,7 @@ def depthwise(op: DepthwiseConv2d, arithmetic: Arithmetic) -> tuple[Call, ...]:
         "bias": np.asarray(op.bias.constant, np.int32),
         **scaling(op),
     }
-    return (Call(routine("depthwise_conv2d_s8"), params, (op.x,), op.y),)
+    return (Call(PORTABLE.routine("depthwise_conv2d_s8"), params, (op.x,), op.y),)
 
 
 def depthwise_scratch(op: DepthwiseConv2d) -> int:
@@ -140,8 +141,10 @@ def linear(op: Linear, arithmetic: Arithmetic) -> tuple[Call, ...]:
     sizes: Params = {"rows": op.rows, "in_features": op.in_features, "out_features": op.out_features}
     shared: Params = {**sizes, **levels(op), **packed(op.weights.constant, op.bias.constant, op.x.zero_point)}
     if arithmetic is Arithmetic.TFLITE:
-        return (Call(routine("linear_tflite_s8"), {**shared, "scale": op.ratios.copy()}, (op.x,), op.y),)
-    return (Call(routine("linear_s8"), {**shared, **scaling(op)}, (op.x,), op.y),)
+        return (
+            Call(PORTABLE.routine("linear_tflite_s8"), {**shared, "scale": op.ratios.copy()}, (op.x,), op.y),
+        )
+    return (Call(PORTABLE.routine("linear_s8"), {**shared, **scaling(op)}, (op.x,), op.y),)
 
 
 def linear_scratch(op: Linear) -> int:
@@ -153,7 +156,7 @@ def judge_linear(op: Linear, arithmetic: Arithmetic) -> tuple[Verdict, ...]:
 
 
 KERNELS: tuple[Kernel, ...] = (
-    row(Conv2d, conv2d, judge_convolution, scratch_bytes=conv2d_scratch),
-    row(DepthwiseConv2d, depthwise, judge_convolution, scratch_bytes=depthwise_scratch),
-    row(Linear, linear, judge_linear, scratch_bytes=linear_scratch),
+    PORTABLE.row(Conv2d, conv2d, judge_convolution, scratch_bytes=conv2d_scratch),
+    PORTABLE.row(DepthwiseConv2d, depthwise, judge_convolution, scratch_bytes=depthwise_scratch),
+    PORTABLE.row(Linear, linear, judge_linear, scratch_bytes=linear_scratch),
 )

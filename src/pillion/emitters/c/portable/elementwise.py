@@ -7,9 +7,11 @@ from itertools import permutations
 
 import numpy as np
 
+from pillion.emitters.c.axes import broadcast_steps, numbers
+from pillion.emitters.c.conditions import int8, overwritable
 from pillion.emitters.c.kernel import Call, Kernel, Params
-from pillion.emitters.c.portable.reduce import broadcast_steps, numbers
-from pillion.emitters.c.portable.walk import Rows, int8, overwritable, routine, row, rows_of
+from pillion.emitters.c.library import PORTABLE
+from pillion.emitters.c.portable.walk import Rows, rows_of
 from pillion.errors import PillionError
 from pillion.ir.numerics import Arithmetic
 from pillion.ir.op import Op
@@ -45,7 +47,7 @@ def sum_of(op: Sum, arithmetic: Arithmetic) -> tuple[Call, ...]:
         **{"out_multiplier": out.mantissa, "out_shift": out.shift},
         **{"out_zp": op.y.zero_point, "low": op.low, "high": op.high},
     }
-    return (Call(routine("add_s8"), params, (op.a, op.b), op.y),)
+    return (Call(PORTABLE.routine("add_s8"), params, (op.a, op.b), op.y),)
 
 
 def product(op: Mul, arithmetic: Arithmetic) -> tuple[Call, ...]:
@@ -55,11 +57,11 @@ def product(op: Mul, arithmetic: Arithmetic) -> tuple[Call, ...]:
         **{"a_zp": op.a.zero_point, "b_zp": op.b.zero_point, "multiplier": m.mantissa, "shift": m.shift},
         **{"out_zp": op.y.zero_point, "low": op.low, "high": op.high},
     }
-    return (Call(routine("mul_s8"), params, (op.a, op.b), op.y),)
+    return (Call(PORTABLE.routine("mul_s8"), params, (op.a, op.b), op.y),)
 
 
 def extremum(op: Extremum, arithmetic: Arithmetic) -> tuple[Call, ...]:
-    return (Call(routine(f"{op.kind}_s8"), broadcast(op), (op.a, op.b), op.y),)
+    return (Call(PORTABLE.routine(f"{op.kind}_s8"), broadcast(op), (op.a, op.b), op.y),)
 
 
 def judge_pairs(op: Binary, arithmetic: Arithmetic) -> tuple[Verdict, ...]:
@@ -128,7 +130,7 @@ def lookup(op: Lut, arithmetic: Arithmetic) -> tuple[Call, ...]:
 def by_table(op: Op, x: Value, entries: Array) -> Call:
     y = op.results[0]
     return Call(
-        routine("lut_s8"),
+        PORTABLE.routine("lut_s8"),
         {"count": y.type.elements, "table": np.ascontiguousarray(entries, np.int8)},
         (x,),
         y,
@@ -158,7 +160,7 @@ def clamped(op: Clamp, arithmetic: Arithmetic) -> tuple[Call, ...]:
     if op.x.quant != op.y.quant:
         return (by_table(op, op.x, op.reference(arithmetic, EVERY_INT8)),)
     params: Params = {"count": op.y.type.elements, "low": op.low, "high": op.high}
-    return (Call(routine("clamp_s8"), params, (op.x,), op.y),)
+    return (Call(PORTABLE.routine("clamp_s8"), params, (op.x,), op.y),)
 
 
 def judge_numbers(op: Requantize | Clamp, arithmetic: Arithmetic) -> tuple[Verdict, ...]:
@@ -180,8 +182,8 @@ def reciprocal(op: Quantize) -> float:
 def quantized(op: Quantize, arithmetic: Arithmetic) -> tuple[Call, ...]:
     shared: Params = {"count": op.y.type.elements, "out_zp": op.y.zero_point}
     if arithmetic is Arithmetic.TFLITE:
-        return (Call(routine("quantize_tflite_s8"), {**shared, "scale": op.y.scale}, (op.x,), op.y),)
-    return (Call(routine("quantize_s8"), {**shared, "reciprocal": reciprocal(op)}, (op.x,), op.y),)
+        return (Call(PORTABLE.routine("quantize_tflite_s8"), {**shared, "scale": op.y.scale}, (op.x,), op.y),)
+    return (Call(PORTABLE.routine("quantize_s8"), {**shared, "reciprocal": reciprocal(op)}, (op.x,), op.y),)
 
 
 def judge_quantized(op: Quantize, arithmetic: Arithmetic) -> tuple[Verdict, ...]:
@@ -191,7 +193,7 @@ def judge_quantized(op: Quantize, arithmetic: Arithmetic) -> tuple[Verdict, ...]
 
 def dequantized(op: Dequantize, arithmetic: Arithmetic) -> tuple[Call, ...]:
     params: Params = {"count": op.y.type.elements, "in_zp": op.x.zero_point, "scale": op.x.scale}
-    return (Call(routine("dequantize_s8"), params, (op.x,), op.y),)
+    return (Call(PORTABLE.routine("dequantize_s8"), params, (op.x,), op.y),)
 
 
 def judge_dequantized(op: Dequantize, arithmetic: Arithmetic) -> tuple[Verdict, ...]:
@@ -203,17 +205,19 @@ def judge_dequantized(op: Dequantize, arithmetic: Arithmetic) -> tuple[Verdict, 
 
 KERNELS: tuple[Kernel, ...] = (
     *(
-        row(cls, with_a_number, judge_number, in_place=in_place_with_a_number, name=f"{cls.kind}_by_table")
+        PORTABLE.row(
+            cls, with_a_number, judge_number, in_place=in_place_with_a_number, name=f"{cls.kind}_by_table"
+        )
         for cls in WITH_A_NUMBER
     ),
-    row(Add, sum_of, judge_pairs, in_place=either_operand),
-    row(Sub, sum_of, judge_pairs, in_place=either_operand),
-    row(Mul, product, judge_pairs, in_place=either_operand),
-    row(Minimum, extremum, judge_pairs, in_place=either_operand),
-    row(Maximum, extremum, judge_pairs, in_place=either_operand),
-    row(Lut, lookup, judge_lookup, in_place=same_operand),
-    row(Clamp, clamped, judge_numbers, in_place=same_operand),
-    row(Quantize, quantized, judge_quantized, in_place=same_operand),
-    row(Dequantize, dequantized, judge_dequantized),
-    row(Requantize, rescaled, judge_numbers, in_place=same_operand),
+    PORTABLE.row(Add, sum_of, judge_pairs, in_place=either_operand),
+    PORTABLE.row(Sub, sum_of, judge_pairs, in_place=either_operand),
+    PORTABLE.row(Mul, product, judge_pairs, in_place=either_operand),
+    PORTABLE.row(Minimum, extremum, judge_pairs, in_place=either_operand),
+    PORTABLE.row(Maximum, extremum, judge_pairs, in_place=either_operand),
+    PORTABLE.row(Lut, lookup, judge_lookup, in_place=same_operand),
+    PORTABLE.row(Clamp, clamped, judge_numbers, in_place=same_operand),
+    PORTABLE.row(Quantize, quantized, judge_quantized, in_place=same_operand),
+    PORTABLE.row(Dequantize, dequantized, judge_dequantized),
+    PORTABLE.row(Requantize, rescaled, judge_numbers, in_place=same_operand),
 )

@@ -7,9 +7,10 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from pillion.emitters.c.axes import contiguous_steps, numbers
 from pillion.emitters.c.kernel import Call, Kernel, Params
-from pillion.emitters.c.portable.reduce import contiguous_steps, numbers
-from pillion.emitters.c.portable.walk import Rows, routine, row, rows_of
+from pillion.emitters.c.library import PORTABLE
+from pillion.emitters.c.portable.walk import Rows, rows_of
 from pillion.ir.numerics import Arithmetic
 from pillion.ir.types import Shape, Value
 from pillion.ir.verdict import Verdict
@@ -52,7 +53,7 @@ class Copy:
             "x_row_step": in_bytes[0],
             "y_row_step": in_bytes[1],
         }
-        return Call(routine("strided_copy"), params, (self.x,), self.y)
+        return Call(PORTABLE.routine("strided_copy"), params, (self.x,), self.y)
 
 
 def _best_inner_axis(extent: Shape, steps: list[Shape]) -> int:
@@ -111,7 +112,7 @@ def moved(op: Transpose | Slice | Concat, arithmetic: Arithmetic) -> tuple[Call,
 def filled_and_moved(op: Pad, arithmetic: Arithmetic) -> tuple[Call, ...]:
     element = np.array([op.value], op.y.dtype.numpy).view(np.uint8)
     params: Params = {"count": op.y.type.elements, "element_bytes": len(element), "element": element}
-    fill = (Call(routine("fill"), params, (), op.y),) if any((*op.before, *op.after)) else ()
+    fill = (Call(PORTABLE.routine("fill"), params, (), op.y),) if any((*op.before, *op.after)) else ()
     return (*fill, *(copy.call for copy in copies(op)))
 
 
@@ -134,9 +135,9 @@ def alias(op: Reshape) -> tuple[Value, ...]:
 
 
 KERNELS: tuple[Kernel, ...] = (
-    row(Concat, moved, judge_movement),
-    row(Slice, moved, judge_movement),
-    row(Pad, filled_and_moved, judge_movement),
-    row(Reshape, nothing, judge_nothing, in_place=alias),
-    row(Transpose, moved, judge_movement),
+    PORTABLE.row(Concat, moved, judge_movement),
+    PORTABLE.row(Slice, moved, judge_movement),
+    PORTABLE.row(Pad, filled_and_moved, judge_movement),
+    PORTABLE.row(Reshape, nothing, judge_nothing, in_place=alias),
+    PORTABLE.row(Transpose, moved, judge_movement),
 )

@@ -8,9 +8,11 @@ import math
 import numpy as np
 from numpy.typing import NDArray
 
-from pillion.emitters.c.kernel import Call, Kernel, Params
-from pillion.emitters.c.portable.reduce import contiguous_steps, numbers, scaling
-from pillion.emitters.c.portable.walk import Rows, int8, overwritable, routine, row, rows_of
+from pillion.emitters.c.axes import contiguous_steps, numbers
+from pillion.emitters.c.conditions import int8, overwritable
+from pillion.emitters.c.kernel import Call, Kernel, Params, scaling
+from pillion.emitters.c.library import PORTABLE
+from pillion.emitters.c.portable.walk import Rows, rows_of
 from pillion.ir import numerics
 from pillion.ir.numerics import Arithmetic
 from pillion.ir.types import Value
@@ -37,7 +39,7 @@ def pool(op: MaxPool2d | AvgPool2d, arithmetic: Arithmetic) -> tuple[Call, ...]:
         },
         **{"pad_top": op.padding[0], "pad_left": op.padding[1], "low": op.low, "high": op.high},
     }
-    return (Call(routine(f"{op.kind}_s8"), params, (op.x,), op.y),)
+    return (Call(PORTABLE.routine(f"{op.kind}_s8"), params, (op.x,), op.y),)
 
 
 def judge_pool(op: MaxPool2d | AvgPool2d | Softmax, arithmetic: Arithmetic) -> tuple[Verdict, ...]:
@@ -76,7 +78,7 @@ def mean(op: Mean, arithmetic: Arithmetic) -> tuple[Call, ...]:
             "out_zp": op.y.zero_point,
         },
     }
-    return (Call(routine("mean_s8"), params, (op.x,), op.y),)
+    return (Call(PORTABLE.routine("mean_s8"), params, (op.x,), op.y),)
 
 
 def judge_mean(op: Mean, arithmetic: Arithmetic) -> tuple[Verdict, ...]:
@@ -105,12 +107,12 @@ def softmax_rows(op: Softmax) -> Params:
 def softmax(op: Softmax, arithmetic: Arithmetic) -> tuple[Call, ...]:
     table = exponentials(op)
     params = {**softmax_rows(op), "exponentials_count": len(table), "exponentials": table}
-    return (Call(routine("softmax_s8"), params, (op.x,), op.y),)
+    return (Call(PORTABLE.routine("softmax_s8"), params, (op.x,), op.y),)
 
 
 def softmax_of_few(op: Softmax, arithmetic: Arithmetic) -> tuple[Call, ...]:
     params = {**softmax_rows(op), **scaling(op.multiplier), "farthest": min(255, -op.smallest_difference)}
-    return (Call(routine("softmax_few_s8"), params, (op.x,), op.y),)
+    return (Call(PORTABLE.routine("softmax_few_s8"), params, (op.x,), op.y),)
 
 
 def judge_softmax_of_few(op: Softmax, arithmetic: Arithmetic) -> tuple[Verdict, ...]:
@@ -134,16 +136,16 @@ def softmax_in_place(op: Softmax) -> tuple[Value, ...]:
 
 
 KERNELS: tuple[Kernel, ...] = (
-    row(AvgPool2d, pool, judge_pool),
-    row(MaxPool2d, pool, judge_pool),
-    row(Mean, mean, judge_mean),
-    row(
+    PORTABLE.row(AvgPool2d, pool, judge_pool),
+    PORTABLE.row(MaxPool2d, pool, judge_pool),
+    PORTABLE.row(Mean, mean, judge_mean),
+    PORTABLE.row(
         Softmax,
         softmax_of_few,
         judge_softmax_of_few,
-        lambda op: 4 * op.x.shape[-1],
-        softmax_in_place,
         name="softmax_few",
+        scratch_bytes=lambda op: 4 * op.x.shape[-1],
+        in_place=softmax_in_place,
     ),
-    row(Softmax, softmax, judge_softmax, in_place=softmax_in_place),
+    PORTABLE.row(Softmax, softmax, judge_softmax, in_place=softmax_in_place),
 )

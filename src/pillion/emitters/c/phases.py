@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Transposed convolutions by the Helium and the DSP kernels of convolutions.
+"""Transposed convolutions as rows of ordinary convolutions.
 
 Of an output at row `stride * i + phase`, the inputs at rows i + o meet the kernel's rows for which o is a whole number; so all
 rows of a phase are rows of one convolution with stride 1. Along columns it is the same, and the outputs of all phases lie
@@ -12,20 +12,10 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from pillion.emitters.c.dsp import (
-    products as dsp_products,
-)
-from pillion.emitters.c.dsp import (
-    row as dsp_row,
-)
-from pillion.emitters.c.kernel import Call, Kernel, Params
-from pillion.emitters.c.mve import (
-    products as mve_products,
-)
-from pillion.emitters.c.portable.walk import constants, int8
-from pillion.ir.numerics import Arithmetic
+from pillion.emitters.c.conditions import constants, int8
+from pillion.emitters.c.kernel import Params
 from pillion.ir.types import PerChannel, TensorType, Value, constant
-from pillion.ir.verdict import Verdict, all_ok
+from pillion.ir.verdict import Verdict
 from pillion.ops.conv import Conv2d
 from pillion.ops.transpose_conv import TransposeConv2d
 
@@ -100,62 +90,3 @@ def places(op: TransposeConv2d, phase: Phase) -> Params:
         "y_row_bytes": op.stride[0] * width * channels,
         "y_image_bytes": height * width * channels,
     }
-
-
-# --- Helium -----------------------------------------------------------------------------------------------------------
-
-ROW_MVE = mve_products.IM2COL
-MVE = mve_products.routine("transpose_conv2d", "conv2d_im2col_s8", "im2col", "dot", "dot_any")
-
-
-def takes_mve(op: TransposeConv2d, arithmetic: Arithmetic) -> tuple[Verdict, ...]:
-    known = judge(op)
-    if not all_ok(known):
-        return known
-    rows = [
-        v
-        for p in phases(op)
-        for v in ROW_MVE.verdicts(mve_products.geometry(p.conv), mve_products.sums(p.conv))
-    ]
-    return (*known, *rows)
-
-
-def calls_mve(op: TransposeConv2d, arithmetic: Arithmetic) -> tuple[Call, ...]:
-    params = [
-        {**ROW_MVE.params(mve_products.geometry(p.conv), mve_products.sums(p.conv)), **places(op, p)}
-        for p in phases(op)
-    ]
-    return tuple(Call(MVE, of_row, (op.x,), op.y) for of_row in params)
-
-
-def scratch_mve(op: TransposeConv2d) -> int:
-    return max(ROW_MVE.scratch(mve_products.geometry(p.conv)) for p in phases(op))
-
-
-# --- DSP --------------------------------------------------------------------------------------------------------------
-
-DSP = dsp_row.routine("transpose_conv2d", "conv2d_s8", "dot", "clamp")
-
-
-def takes_dsp(op: TransposeConv2d, arithmetic: Arithmetic) -> tuple[Verdict, ...]:
-    known = judge(op)
-    if not all_ok(known):
-        return known
-    return (*known, *(v for p in phases(op) for v in dsp_products.takes_conv(p.conv, arithmetic)))
-
-
-def calls_dsp(op: TransposeConv2d, arithmetic: Arithmetic) -> tuple[Call, ...]:
-    made = [(p, dsp_products.calls_conv(p.conv, arithmetic)) for p in phases(op)]
-    return tuple(
-        Call(DSP, {**call.params, **places(op, p)}, (op.x,), op.y) for p, calls in made for call in calls
-    )
-
-
-def scratch_dsp(op: TransposeConv2d) -> int:
-    return max(dsp_products.scratch_conv(p.conv) for p in phases(op))
-
-
-MVE_KERNEL: Kernel = mve_products.kernel(
-    "transpose_conv2d", TransposeConv2d, calls_mve, takes_mve, scratch_bytes=scratch_mve
-)
-DSP_KERNEL: Kernel = dsp_row.row("transpose_conv2d", TransposeConv2d, calls_dsp, takes_dsp, scratch_dsp)

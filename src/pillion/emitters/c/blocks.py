@@ -1,25 +1,15 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Means and sums over neighbouring axes, by the Helium and the DSP kernel of sums."""
+"""Means and sums over neighbouring axes: to a kernel a tensor is a block with one axis before, along and behind what goes."""
 
 from __future__ import annotations
 
 import math
 from itertools import groupby
 
-from pillion.emitters.c.dsp import (
-    pack as dsp_pack,
-)
-from pillion.emitters.c.dsp import (
-    row as dsp_row,
-)
-from pillion.emitters.c.kernel import Call, Kernel, Params
-from pillion.emitters.c.mve import (
-    elementwise as mve_elementwise,
-)
-from pillion.emitters.c.portable.walk import int8
+from pillion.emitters.c.conditions import int8
 from pillion.ir.numerics import Arithmetic, Multiplier
 from pillion.ir.types import Shape
-from pillion.ir.verdict import Verdict, all_ok
+from pillion.ir.verdict import Verdict
 from pillion.ops.pool import Mean
 from pillion.ops.reduce import ReduceSum
 
@@ -69,45 +59,3 @@ def sizes(op: Summed) -> dict[str, int]:
     assert block is not None, "asked only of what the kernels take"
     outer, reduced, inner = block
     return {"outer": outer, "reduced": reduced, "inner": inner, "in_zp": op.x.zero_point}
-
-
-def takes_mve(op: Summed, arithmetic: Arithmetic) -> tuple[Verdict, ...]:
-    known = judge(op, arithmetic, 2**31)
-    return (*known, judge_right(-multiplier(op, arithmetic).shift, 0, 31)) if all_ok(known) else known
-
-
-def calls_mve(op: Summed, arithmetic: Arithmetic) -> tuple[Call, ...]:
-    m = multiplier(op, arithmetic)
-    numbers = {"multiplier": m.mantissa, "shift": m.shift, "fix": mve_elementwise.fix(m.shift)}
-    params: Params = {**sizes(op), **numbers, "out_zp": op.y.zero_point}
-    return (Call(mve_elementwise.routine("reduce_sum_s8"), params, (op.x,), op.y),)
-
-
-def takes_dsp(op: Summed, arithmetic: Arithmetic) -> tuple[Verdict, ...]:
-    known = judge(op, arithmetic, dsp_pack.SUM_LIMIT)
-    if not all_ok(known):
-        return known
-    inner = sizes(op)["inner"]
-    return (
-        *known,
-        Verdict("inner", inner not in (2, 3), "results one by one, or 4 neighbours and more", str(inner)),
-        judge_right(-multiplier(op, arithmetic).shift, 1, dsp_pack.MOST_SHIFT),
-    )
-
-
-def calls_dsp(op: Summed, arithmetic: Arithmetic) -> tuple[Call, ...]:
-    m = multiplier(op, arithmetic)
-    rounding = dsp_pack.rounding(op.y.zero_point, -m.shift)
-    params: Params = {**sizes(op), "multiplier": m.mantissa, "round": rounding, "right": -m.shift}
-    return (Call(DSP, params, (op.x,), op.y),)
-
-
-DSP = dsp_row.routine("reduce_sum")
-MVE_KERNELS: tuple[Kernel, ...] = tuple(
-    mve_elementwise.kernel(op, calls_mve, takes_mve, overread_bytes=mve_elementwise.OVERREAD_BYTES)
-    for op in (Mean, ReduceSum)
-)
-DSP_KERNELS: tuple[Kernel, ...] = (
-    dsp_row.row("mean", Mean, calls_dsp, takes_dsp),
-    dsp_row.row("reduce_sum", ReduceSum, calls_dsp, takes_dsp),
-)

@@ -7,11 +7,11 @@ from dataclasses import replace
 
 import numpy as np
 
-from pillion.emitters.c.dsp import pack as dsp_pack
+from pillion.emitters.c.conditions import constants, int8
+from pillion.emitters.c.dsp import pack
 from pillion.emitters.c.dsp.pack import Channels
-from pillion.emitters.c.dsp.row import routine, row
 from pillion.emitters.c.kernel import Call, Kernel, Params, Routine
-from pillion.emitters.c.portable.walk import constants, int8
+from pillion.emitters.c.library import DSP
 from pillion.ir.numerics import Arithmetic
 from pillion.ir.types import Pair, Value
 from pillion.ir.verdict import Verdict, all_ok
@@ -35,12 +35,12 @@ DEPTHWISE_WINDOWS: dict[str, Window | None] = {
 }
 """Kernel, stride and dilation that a variant is made for."""
 
-CONV_1X1 = routine("conv2d_1x1", "dot", "dot_1", "clamp")
-CONV = routine("conv2d", "dot", "clamp")
-CONV_RING = routine("conv2d_ring", "dot", "clamp")
-CONV_THIN = routine("conv2d_thin", "dot", "clamp")
-LINEAR = routine("linear", "clamp")
-DEPTHWISE = {name: routine(name, "depthwise", "clamp") for name in DEPTHWISE_WINDOWS}
+CONV_1X1 = DSP.routine("conv2d_1x1_s8", "dot", "dot_1", "clamp")
+CONV = DSP.routine("conv2d_s8", "dot", "clamp")
+CONV_RING = DSP.routine("conv2d_ring_s8", "dot", "clamp")
+CONV_THIN = DSP.routine("conv2d_thin_s8", "dot", "clamp")
+LINEAR = DSP.routine("linear_s8", "clamp")
+DEPTHWISE = {name: DSP.routine(f"{name}_s8", "depthwise", "clamp") for name in DEPTHWISE_WINDOWS}
 ROUTINES = (CONV_1X1, CONV, CONV_RING, CONV_THIN, LINEAR, *DEPTHWISE.values())
 
 
@@ -62,7 +62,7 @@ def takes_dot(op: Conv2d) -> tuple[Verdict, ...]:
     """What any convolution needs to be dot products of whole windows."""
     operands = judge_operands(op)
     one_group = Verdict("groups", op.groups == 1, "1", str(op.groups))
-    return (*operands, one_group, *(dsp_pack.dot_verdicts(channels_of(op)) if all_ok(operands) else ()))
+    return (*operands, one_group, *(pack.dot_verdicts(channels_of(op)) if all_ok(operands) else ()))
 
 
 def takes_1x1(op: Conv2d, arithmetic: Arithmetic) -> tuple[Verdict, ...]:
@@ -82,7 +82,7 @@ def takes_thin(op: Conv2d, arithmetic: Arithmetic) -> tuple[Verdict, ...]:
 def calls_1x1(op: Conv2d, arithmetic: Arithmetic) -> tuple[Call, ...]:
     n, h, w, _ = op.y.shape
     last = {"pixels": n * h * w, "in_c": op.in_channels, "low": op.low, "high": op.high}
-    return (Call(CONV_1X1, {**dsp_pack.pack_dot(channels_of(op), op.low), **last}, (op.x,), op.y),)
+    return (Call(CONV_1X1, {**pack.pack_dot(channels_of(op), op.low), **last}, (op.x,), op.y),)
 
 
 def geometry(op: Convolution) -> Params:
@@ -124,7 +124,7 @@ def takes_ring(op: Conv2d, arithmetic: Arithmetic) -> tuple[Verdict, ...]:
 
 def calls_window(op: Conv2d, routine: Routine, channels: Channels) -> tuple[Call, ...]:
     last = {"in_zp": op.x.zero_point, "low": op.low, "high": op.high, "ring_rows": ring_rows(op)}
-    return (Call(routine, {**dsp_pack.pack_dot(channels, op.low), **geometry(op), **last}, (op.x,), op.y),)
+    return (Call(routine, {**pack.pack_dot(channels, op.low), **geometry(op), **last}, (op.x,), op.y),)
 
 
 def thin_channels(op: Conv2d) -> Channels:
@@ -156,7 +156,7 @@ def calls_thin(op: Conv2d, arithmetic: Arithmetic) -> tuple[Call, ...]:
 
 def scratch_1x1(op: Conv2d) -> int:
     """The blocks, and a jump for each round of the loop over them."""
-    pairing = dsp_pack.pair_channels(dsp_pack.scale_channels(channels_of(op)))
+    pairing = pack.pair_channels(pack.scale_channels(channels_of(op)))
     return BLOCK_BYTES * pairing.steps + 4 * pairing.jumps
 
 
@@ -173,7 +173,7 @@ def scratch_thin(op: Conv2d) -> int:
 def takes_depthwise(op: DepthwiseConv2d, window: Window | None) -> tuple[Verdict, ...]:
     got = (op.kernel, op.stride, op.dilation)
     operands = judge_operands(op)
-    numbers = dsp_pack.dot_verdicts(channels_of(op)) if all_ok(operands) else ()
+    numbers = pack.dot_verdicts(channels_of(op)) if all_ok(operands) else ()
     return (Verdict("window", window in (got, None), str(window), str(got)), *operands, *numbers)
 
 
@@ -203,7 +203,7 @@ def calls_depthwise(op: DepthwiseConv2d, routine: Routine) -> tuple[Call, ...]:
         channels = replace(channels, weights=weights.reshape(channels.weights.shape))
     sizes = swapped(geometry(op)) if transposed else geometry(op)
     bounds = {"in_zp": op.x.zero_point, "low": op.low, "high": op.high, "out_c": op.out_channels}
-    packed = dsp_pack.pack_depthwise(channels, op.low)
+    packed = pack.pack_depthwise(channels, op.low)
     params = {**sizes, **bounds, "rectified": packed["rectified"], "transposed": int(transposed), **packed}
     return (Call(routine, params, (op.x,), op.y),)
 
@@ -224,13 +224,13 @@ def in_place_depthwise(op: DepthwiseConv2d) -> tuple[Value, ...]:
 
 
 def depthwise(name: str, window: Window | None) -> Kernel:
-    return row(
-        name,
+    return DSP.row(
         DepthwiseConv2d,
         lambda op, _: calls_depthwise(op, DEPTHWISE[name]),
         lambda op, _: takes_depthwise(op, window),
-        scratch_depthwise,
-        in_place_depthwise,
+        name=name,
+        scratch_bytes=scratch_depthwise,
+        in_place=in_place_depthwise,
     )
 
 
@@ -249,7 +249,7 @@ def takes_linear(op: Linear, arithmetic: Arithmetic) -> tuple[Verdict, ...]:
     return (
         rounding,
         *operands,
-        *(dsp_pack.dot_verdicts(channels_of_linear(op)) if all_ok(operands) else ()),
+        *(pack.dot_verdicts(channels_of_linear(op)) if all_ok(operands) else ()),
     )
 
 
@@ -272,13 +272,13 @@ def calls_whole(op: Conv2d, arithmetic: Arithmetic) -> tuple[Call, ...]:
 
 
 def scratch_whole(op: Conv2d) -> int:
-    return dsp_pack.group_channels(dsp_pack.scale_channels(channels_of(op))).row_bytes
+    return pack.group_channels(pack.scale_channels(channels_of(op))).row_bytes
 
 
 def linear_params(channels: Channels, rows: int, low: int, high: int) -> Params:
     out_features, in_features = channels.weights.shape
     sizes = {"rows": rows, "in_features": in_features, "out_features": out_features}
-    return {**dsp_pack.pack_linear(channels), **sizes, "out_zp": channels.out_zp, "low": low, "high": high}
+    return {**pack.pack_linear(channels), **sizes, "out_zp": channels.out_zp, "low": low, "high": high}
 
 
 def calls_linear(op: Linear, arithmetic: Arithmetic) -> tuple[Call, ...]:
@@ -286,15 +286,15 @@ def calls_linear(op: Linear, arithmetic: Arithmetic) -> tuple[Call, ...]:
 
 
 def scratch_linear(op: Linear) -> int:
-    return dsp_pack.group_channels(dsp_pack.scale_channels(channels_of_linear(op))).row_bytes
+    return pack.group_channels(pack.scale_channels(channels_of_linear(op))).row_bytes
 
 
 KERNELS: tuple[Kernel, ...] = (
-    row("conv2d_whole", Conv2d, calls_whole, takes_whole, scratch_whole),
-    row("conv2d_1x1", Conv2d, calls_1x1, takes_1x1, scratch_1x1),
-    row("conv2d_ring", Conv2d, calls_ring, takes_ring, scratch_ring),
-    row("conv2d", Conv2d, calls_conv, takes_conv, scratch_conv),
-    row("conv2d_thin", Conv2d, calls_thin, takes_thin, scratch_thin),
-    row("linear", Linear, calls_linear, takes_linear, scratch_linear),
+    DSP.row(Conv2d, calls_whole, takes_whole, name="conv2d_whole", scratch_bytes=scratch_whole),
+    DSP.row(Conv2d, calls_1x1, takes_1x1, name="conv2d_1x1", scratch_bytes=scratch_1x1),
+    DSP.row(Conv2d, calls_ring, takes_ring, name="conv2d_ring", scratch_bytes=scratch_ring),
+    DSP.row(Conv2d, calls_conv, takes_conv, name="conv2d", scratch_bytes=scratch_conv),
+    DSP.row(Conv2d, calls_thin, takes_thin, name="conv2d_thin", scratch_bytes=scratch_thin),
+    DSP.row(Linear, calls_linear, takes_linear, name="linear", scratch_bytes=scratch_linear),
     *(depthwise(name, window) for name, window in DEPTHWISE_WINDOWS.items()),
 )

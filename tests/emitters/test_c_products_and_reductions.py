@@ -12,7 +12,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from pillion.emitters.c.portable.reduce import KERNELS, broadcast_steps, collapsed
+from pillion.emitters.c.axes import broadcast_steps, collapsed
+from pillion.emitters.c.portable import div, matmul, prelu, reduce, resize, transpose_conv
 from pillion.emitters.c.program import lower
 from pillion.emitters.c.project import project_files, write_project
 from pillion.executors import run_project
@@ -26,7 +27,8 @@ from pillion.ops.samples import make, random_like, value
 
 pytestmark = pytest.mark.skipif(shutil.which("cc") is None, reason="needs a C compiler")
 
-OPS = [kernel.op for kernel in KERNELS]
+FAMILIES = (transpose_conv, matmul, div, prelu, reduce, resize)
+OPS = [kernel.op for family in FAMILIES for kernel in family.KERNELS]
 
 
 def all_in_one(ops: list[Op], arithmetic: Arithmetic) -> Graph:

@@ -1,0 +1,32 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Conditions that many kernels have in common, as verdicts."""
+
+from __future__ import annotations
+
+from pillion.ir.numerics import Arithmetic
+from pillion.ir.op import Op
+from pillion.ir.types import DType, Value
+from pillion.ir.verdict import Verdict
+
+
+def int8(**values: Value) -> tuple[Verdict, ...]:
+    """The rule of most kernels: operands and result are int8."""
+    return tuple(Verdict(name, v.dtype is DType.INT8, "int8", v.dtype.value) for name, v in values.items())
+
+
+def constants(**values: Value) -> tuple[Verdict, ...]:
+    """The rule of kernels that pack their weights: they are known at compile time."""
+    return tuple(
+        Verdict(name, v.is_constant, "a constant", "a constant" if v.is_constant else "computed")
+        for name, v in values.items()
+    )
+
+
+def all_int8(op: Op, arithmetic: Arithmetic | None = None) -> tuple[Verdict, ...]:
+    """The rule of kernels that know no other type: everything that is computed is int8."""
+    return int8(**{v.name: v for v in dict.fromkeys((*op.activations, *op.results))})
+
+
+def overwritable(op: Op, *operands: Value) -> tuple[Value, ...]:
+    """Of some operands, those whose memory a result of the same shape may take over."""
+    return tuple(v for v in dict.fromkeys(operands) if not v.is_constant and v.shape == op.results[0].shape)

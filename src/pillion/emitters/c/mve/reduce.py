@@ -1,0 +1,30 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The Helium kernel of means and sums over neighbouring axes."""
+
+from __future__ import annotations
+
+from pillion.emitters.c.blocks import Summed, judge, judge_right, multiplier, sizes
+from pillion.emitters.c.kernel import Call, Kernel, Params
+from pillion.emitters.c.library import MVE
+from pillion.emitters.c.mve.elementwise import OVERREAD_BYTES, fix
+from pillion.ir.numerics import Arithmetic
+from pillion.ir.verdict import Verdict, all_ok
+from pillion.ops.pool import Mean
+from pillion.ops.reduce import ReduceSum
+
+
+def takes(op: Summed, arithmetic: Arithmetic) -> tuple[Verdict, ...]:
+    known = judge(op, arithmetic, 2**31)
+    return (*known, judge_right(-multiplier(op, arithmetic).shift, 0, 31)) if all_ok(known) else known
+
+
+def calls(op: Summed, arithmetic: Arithmetic) -> tuple[Call, ...]:
+    m = multiplier(op, arithmetic)
+    numbers = {"multiplier": m.mantissa, "shift": m.shift, "fix": fix(m.shift)}
+    params: Params = {**sizes(op), **numbers, "out_zp": op.y.zero_point}
+    return (Call(MVE.routine("reduce_sum_s8"), params, (op.x,), op.y),)
+
+
+KERNELS: tuple[Kernel, ...] = tuple(
+    MVE.row(op, calls, takes, overread_bytes=OVERREAD_BYTES) for op in (Mean, ReduceSum)
+)

@@ -1,0 +1,30 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The portable kernels of resizing."""
+
+from __future__ import annotations
+
+from pillion.emitters.c.axes import numbers
+from pillion.emitters.c.conditions import all_int8
+from pillion.emitters.c.kernel import Call, Kernel
+from pillion.emitters.c.library import PORTABLE
+from pillion.ir.numerics import Arithmetic
+from pillion.ops.resize import ResizeBilinear, ResizeNearest
+
+
+def resize(op: ResizeNearest | ResizeBilinear, arithmetic: Arithmetic) -> tuple[Call, ...]:
+    batch, in_h, in_w, channels = op.x.shape
+    sizes = {
+        "batch": batch,
+        "in_h": in_h,
+        "in_w": in_w,
+        "out_h": op.size[0],
+        "out_w": op.size[1],
+        "channels": channels,
+    }
+    places = {"rows": numbers(op.sources(0)), "columns": numbers(op.sources(1))}
+    return (Call(PORTABLE.routine(f"{op.kind}_s8"), {**sizes, **places}, (op.x,), op.y),)
+
+
+KERNELS: tuple[Kernel, ...] = tuple(
+    PORTABLE.row(op, resize, all_int8) for op in (ResizeNearest, ResizeBilinear)
+)
