@@ -17,6 +17,7 @@ FLOOR = BASE | {"ir", "ops"}
 FORMATS = {"schemas"}
 ALLOWED: dict[str, set[str]] = {
     "errors": set(),
+    "child": BASE,
     "files": BASE,
     "schemas": BASE,
     "ir": BASE,
@@ -24,15 +25,15 @@ ALLOWED: dict[str, set[str]] = {
     "passes": FLOOR,
     "memory": FLOOR,
     "devices": FLOOR,
-    "boards": BASE,
+    "boards": BASE | {"child", "files"},
     "importers": FLOOR | FORMATS | {"files"},
     "quantize": FLOOR | {"importers"},
     "zoo": BASE | {"files"},
-    "emitters": FLOOR | FORMATS | {"memory", "devices", "boards", "files"},
+    "emitters": FLOOR | FORMATS | {"memory", "devices", "boards", "files", "child"},
     "place": FLOOR | {"devices", "passes"},
     "capture": BASE | {"zoo", "quantize", "files"},
     "targets": BASE | {"devices", "ir"},
-    "executorch_host": FLOOR | FORMATS | {"emitters", "importers", "boards"},
+    "executorch_host": FLOOR | FORMATS | {"child", "emitters", "importers", "boards"},
 }
 """Part → the parts that it may import. Parts that are not named stand above all others."""
 

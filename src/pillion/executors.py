@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import dataclasses
 import tempfile
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -65,12 +65,37 @@ def run_project(
     timeout: float = TIMEOUT_SECONDS,
     native: bool = False,
 ) -> RunResult:
-    """Runs a C project on this computer or on a board. `native` uses all that this processor has: the same bytes, sooner."""
+    """Runs a C project on this computer or on a board. `native` uses all that this processor has: the same bytes, sooner.
+    A run that takes longer than `timeout` seconds is stopped."""
     manifest = read_manifest(folder)
+    check_timeout(timeout)
     check_arrays(manifest["inputs"], inputs)
     if on == HOST:
-        return RunResult(_run_host(folder, manifest, inputs, native))
+        return RunResult(next(_run_host(folder, manifest, [inputs], timeout, native)))
     return _run_board(folder, manifest, inputs, on, profile, timeout)
+
+
+def run_samples(
+    folder: Path, samples: Sequence[Sequence[Array]], on: str, *, timeout: float = TIMEOUT_SECONDS
+) -> list[Outputs]:
+    """The outputs of a C project for many samples, each within `timeout` seconds. On this computer one process runs them all."""
+    if on != HOST:
+        return [run_project(folder, sample, on, timeout=timeout).outputs for sample in samples]
+    manifest = read_manifest(folder)
+    for sample in samples:
+        check_arrays(manifest["inputs"], sample)
+    return list(_run_host(folder, manifest, samples, timeout, native=False))
+
+
+def check_timeout(seconds: float) -> None:
+    """Raises where a time limit is none."""
+    if not seconds > 0:
+        raise PillionError(
+            f"there is no time for a run in {seconds:g} s",
+            rule="the time limit is a number of seconds above 0",
+            here=f"{seconds:g}",
+            help="--timeout 60, timeout=60 in Python",
+        )
 
 
 def check_arrays(wanted: Sequence[Mapping[str, Any]], inputs: Sequence[Array]) -> None:
@@ -100,14 +125,18 @@ def _way_to_fit(want: Mapping[str, Any], array: Array) -> str:
 
 
 def _run_host(
-    folder: Path, manifest: Mapping[str, Any], inputs: Sequence[Array], native: bool
-) -> tuple[Array, ...]:
+    folder: Path,
+    manifest: Mapping[str, Any],
+    samples: Sequence[Sequence[Array]],
+    timeout: float,
+    native: bool,
+) -> Iterator[Outputs]:
     from pillion.boards.host import HostModel
 
-    raw = HostModel(host_folder(folder), native=native).run(
-        [np.ascontiguousarray(x).tobytes() for x in inputs]
-    )
-    return _arrays(manifest["outputs"], raw)
+    with HostModel(host_folder(folder), native=native, timeout=timeout) as model:
+        for sample in samples:
+            raw = model.run([np.ascontiguousarray(x).tobytes() for x in sample])
+            yield _arrays(manifest["outputs"], raw)
 
 
 def host_folder(folder: Path) -> Path:

@@ -3,7 +3,9 @@
 
 from __future__ import annotations
 
+import errno
 import os
+import stat
 import tempfile
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
@@ -47,16 +49,37 @@ def put(path: Path, content: str | bytes) -> None:
     path.write_bytes(content.encode() if isinstance(content, str) else content)
 
 
-def read_whole(path: Path, kind: str) -> bytes:
-    """A file of some kind (`.pte`)."""
+def read_whole(path: Path, kind: str, most: int | None = None) -> bytes:
+    """A file of some kind (`.pte`), and of so many bytes at most. Anything else than a file is refused: a pipe would wait for ever."""
     try:
-        return path.read_bytes()
-    except OSError as error:
+        descriptor = os.open(path, os.O_RDONLY | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_BINARY", 0))
+        with os.fdopen(descriptor, "rb") as file:
+            status = os.fstat(descriptor)
+            if not stat.S_ISREG(status.st_mode):
+                raise OSError(errno.EINVAL, "not a file, but a pipe, a device or a socket")
+            if most is not None and status.st_size > most:
+                raise OSError(errno.EFBIG, f"{status.st_size:,} bytes, and {most:,} are the most")
+            return file.read()
+    except (OSError, ValueError) as error:  # a ValueError is a NUL in the name
+        reason = getattr(error, "strerror", None) or error
         raise PillionError(
             f"`{path}` cannot be read",
             rule=f"the path of a {kind} file",
-            here=f"{error.strerror or error}, in {Path.cwd()}",
+            here=f"{reason}, in {Path.cwd()}",
             help="look at the path, and whether you may read the file",
+        ) from None
+
+
+def read_text(path: Path, kind: str, most: int | None = None) -> str:
+    """The same for a file of text."""
+    try:
+        return read_whole(path, kind, most).decode()
+    except UnicodeDecodeError as error:
+        raise PillionError(
+            f"`{path}` is not text",
+            rule=f"a {kind} is written in UTF-8",
+            here=f"byte {error.object[error.start]:#04x} at {error.start}: {error.reason}",
+            help="compile the model again, if `pillion compile` wrote it",
         ) from None
 
 

@@ -45,10 +45,12 @@ def run(
     native: Annotated[
         bool, typer.Option("--native", help="On the host: compile for exactly this processor.")
     ] = False,
-    timeout: Annotated[float, typer.Option(help="Seconds after which a board is stopped.")] = 60.0,
+    timeout: Annotated[float, typer.Option(help="Seconds after which a run is stopped.")] = 60.0,
     as_json: JsonOption = False,
 ) -> None:
-    """Run a compiled model on this computer or on an emulated board."""
+    """Run a compiled model on this computer or on an emulated board.
+
+    Running a C project compiles and executes its code: a stranger's project is a stranger's program."""
     from pillion import build, report
     from pillion.executors import EXECUTORCH, HOST, REFERENCE
 

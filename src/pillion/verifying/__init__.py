@@ -13,7 +13,7 @@ from typing import Any
 from pillion.devices.cortex_m import Isa
 from pillion.emitters.c.project import boards_for, read_manifest
 from pillion.errors import PillionError
-from pillion.executors import HOST, REFERENCE, Outputs, run_project
+from pillion.executors import HOST, REFERENCE, Outputs, run_samples
 from pillion.ir.graph import Graph
 from pillion.ir.types import Array
 from pillion.program import Program, check_fit
@@ -159,7 +159,7 @@ def _run_folder(folder: Path, on: str, data: Sequence[Sequence[Array]]) -> Run:
         return Run(on, skipped=reason)
     start = time.perf_counter()
     try:
-        outputs = tuple(run_project(folder, sample, on).outputs for sample in data)
+        outputs = tuple(run_samples(folder, data, on))
     except PillionError as error:
         return Run(on, failed=error)
     return Run(on, outputs, time.perf_counter() - start)
