@@ -18,7 +18,9 @@ FORMATS = {"schemas"}
 ALLOWED: dict[str, set[str]] = {
     "errors": set(),
     "child": BASE,
+    "declared": set(),
     "files": BASE,
+    "folders": BASE | {"declared", "files"},
     "schemas": BASE,
     "ir": BASE,
     "ops": FLOOR,
@@ -29,11 +31,11 @@ ALLOWED: dict[str, set[str]] = {
     "importers": FLOOR | FORMATS | {"files"},
     "quantize": FLOOR | {"importers"},
     "zoo": BASE | {"files"},
-    "emitters": FLOOR | FORMATS | {"memory", "devices", "boards", "files", "child"},
+    "emitters": FLOOR | FORMATS | {"memory", "devices", "boards", "files", "child", "declared", "folders"},
     "place": FLOOR | {"devices", "passes"},
     "capture": BASE | {"zoo", "quantize", "files"},
     "targets": BASE | {"devices", "ir"},
-    "executorch_host": FLOOR | FORMATS | {"child", "emitters", "importers", "boards"},
+    "executorch_host": FLOOR | FORMATS | {"child", "declared", "emitters", "importers", "boards"},
 }
 """Part → the parts that it may import. Parts that are not named stand above all others."""
 

@@ -15,6 +15,8 @@ from contextlib import suppress
 _ENDING_SECONDS = 1.0
 """A child whose pipe is closed is about to end; how long that may take before it is ended."""
 _MOST_AT_ONCE = 1 << 20
+MOST_SECONDS = (2**31 - 1) // 1000
+"""The system waits for milliseconds in 32 bits."""
 
 
 class ChildEnded(Exception):
@@ -49,7 +51,7 @@ class Child:
         """Ends the process and its group, if that has not happened. Called when nobody holds the child any more."""
 
     def send(self, data: bytes, seconds: float) -> None:
-        """Writes all of the data, or raises after some seconds."""
+        """Writes all of the data, or raises after some seconds: `MOST_SECONDS` at most."""
         deadline, left = time.monotonic() + seconds, memoryview(data)
         while left:
             self._wait(self._to, select.POLLOUT, deadline)
@@ -78,10 +80,9 @@ class Child:
             raise ChildEnded("it has ended before")
         poll = select.poll()
         poll.register(descriptor, event)
-        while not poll.poll(min(max(deadline - time.monotonic(), 0) * 1000, _LONGEST_POLL_MS)):
-            if time.monotonic() >= deadline:
-                self.close()
-                raise ChildLate
+        if not poll.poll(max(deadline - time.monotonic(), 0) * 1000):
+            self.close()
+            raise ChildLate
 
     def _ended(self) -> ChildEnded:
         with suppress(subprocess.TimeoutExpired):
@@ -89,10 +90,6 @@ class Child:
         found = self._process.poll()
         self.close()
         return ChildEnded("it closed its pipes" if found is None else ending(found))
-
-
-_LONGEST_POLL_MS = 1 << 30
-"""A poll waits for milliseconds in 32 bits."""
 
 
 def ending(code: int) -> str:

@@ -11,7 +11,7 @@ import re
 import statistics
 import struct
 import tempfile
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TypeVar
@@ -54,10 +54,17 @@ class Description:
 
 class HostModel:
     """A compiled model, ready to run in a process of its own until nobody holds it. `native` lets the compiler use all that
-    this processor has; `timeout` is how many seconds a run may take."""
+    this processor has; `timeout` is how many seconds a run may take; where the `files` of the firmware are known, others may lie there."""
 
-    def __init__(self, firmware: Path, *, native: bool = False, timeout: float = TIMEOUT_SECONDS) -> None:
-        image = build(firmware, native=native)
+    def __init__(
+        self,
+        firmware: Path,
+        *,
+        native: bool = False,
+        timeout: float = TIMEOUT_SECONDS,
+        files: Collection[str] | None = None,
+    ) -> None:
+        image = build(firmware, native=native, files=files)
         self._timeout, self._firmware = timeout, firmware
         self._described: Description | None = None
         with tempfile.TemporaryFile() as file:
@@ -172,9 +179,9 @@ class HostModel:
                 )
 
 
-def build(firmware: Path, *, native: bool = False) -> Path:
+def build(firmware: Path, *, native: bool = False, files: Collection[str] | None = None) -> Path:
     """The program that runs a firmware's model, in the cache."""
-    parts = read_firmware(firmware)
+    parts = read_firmware(firmware, files)
     # -O3 gives up size for speed, which is right here: a third less time than -O2 in portable kernels.
     flags = ("-O3", *(("-march=native",) if native else ()))
     compiler = Compiler(host_compiler(), (*flags, *C_FLAGS))

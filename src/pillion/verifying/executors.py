@@ -134,8 +134,9 @@ class ExecuTorch:
         from pillion.executorch_host import run_executorch
 
         if self.file is not None and program.graph is self.graph:
-            return Loaded(read(self.file), program).in_runtime
-        return functools.partial(run_executorch, emit(program.graph, program.target.core))
+            return functools.partial(Loaded(read(self.file), program).in_runtime, timeout=TIMEOUT_SECONDS)
+        program_bytes = emit(program.graph, program.target.core)
+        return functools.partial(run_executorch, program_bytes, timeout=TIMEOUT_SECONDS)
 
 
 class LiteRt:
