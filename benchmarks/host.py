@@ -10,6 +10,7 @@ import sys
 import tempfile
 import time
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -34,21 +35,21 @@ def speeds(program: Program) -> Figures:
     with tempfile.TemporaryDirectory() as folder:
         project = host_folder(program.firmware(Path(folder) / "fw"))
         generic, native = HostModel(project), HostModel(project, native=True)
-        actions: dict[str, Callable[[], object]] = {
-            "generic_ms": lambda: generic.microseconds(1),
-            "native_ms": lambda: native.microseconds(1),
+        actions: dict[str, Callable[[], float]] = {
+            "generic_ms": lambda: generic.microseconds(1) / 1e6,
+            "native_ms": lambda: native.microseconds(1) / 1e6,
             **litert(program.tflite()),
         }
-        best = {name: _seconds(action) for name, action in actions.items()}
+        best = {name: seconds() for name, seconds in actions.items()}
         for number in range(ROUNDS):
-            for name, action in actions.items():
+            for name, seconds in actions.items():
                 if best[name] < SLOW_SECONDS or number < 2:
-                    best[name] = min(best[name], _seconds(action))
-    return {"computer": computer(), **{name: round(1000 * seconds, 2) for name, seconds in best.items()}}
+                    best[name] = min(best[name], seconds())
+    return {"computer": computer(), **{name: round(1000 * least, 2) for name, least in best.items()}}
 
 
-def litert(model: bytes) -> dict[str, Callable[[], object]]:
-    """Runs with LiteRT's reference kernels, and with those that it takes by default; none where it is not installed."""
+def litert(model: bytes) -> dict[str, Callable[[], float]]:
+    """Seconds of a run with LiteRT's reference kernels, and with those that it takes by default; none where it is not installed."""
     try:
         import ai_edge_litert.interpreter as lib
     except ImportError:
@@ -57,7 +58,10 @@ def litert(model: bytes) -> dict[str, Callable[[], object]]:
         "litert_reference_ms": lib.OpResolverType.BUILTIN_REF,
         "litert_default_ms": lib.OpResolverType.AUTO,
     }
-    return {name: _interpreter(lib, model, resolver).invoke for name, resolver in resolvers.items()}
+    return {
+        name: partial(_seconds, _interpreter(lib, model, resolver).invoke)
+        for name, resolver in resolvers.items()
+    }
 
 
 def _interpreter(lib: Any, model: bytes, resolver: Any) -> Any:

@@ -17,22 +17,25 @@ FLOOR = BASE | {"ir", "ops"}
 FORMATS = {"schemas"}
 ALLOWED: dict[str, set[str]] = {
     "errors": set(),
+    "child": BASE,
+    "declared": set(),
     "files": BASE,
+    "folders": BASE | {"declared", "files"},
     "schemas": BASE,
     "ir": BASE,
     "ops": FLOOR,
     "passes": FLOOR,
     "memory": FLOOR,
     "devices": FLOOR,
-    "boards": BASE,
+    "boards": BASE | {"child", "files"},
     "importers": FLOOR | FORMATS | {"files"},
     "quantize": FLOOR | {"importers"},
     "zoo": BASE | {"files"},
-    "emitters": FLOOR | FORMATS | {"memory", "devices", "boards", "files"},
+    "emitters": FLOOR | FORMATS | {"memory", "devices", "boards", "files", "child", "declared", "folders"},
     "place": FLOOR | {"devices", "passes"},
     "capture": BASE | {"zoo", "quantize", "files"},
     "targets": BASE | {"devices", "ir"},
-    "executorch_host": FLOOR | FORMATS | {"emitters", "importers", "boards"},
+    "executorch_host": FLOOR | FORMATS | {"child", "declared", "emitters", "importers", "boards"},
 }
 """Part → the parts that it may import. Parts that are not named stand above all others."""
 

@@ -3,13 +3,23 @@
 
 from __future__ import annotations
 
+import errno
+import glob
 import os
+import shutil
+import stat
 import tempfile
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from pillion.errors import PillionError
+
+try:
+    import fcntl
+except ImportError:  # Windows, where there are no such locks
+    fcntl = None  # type: ignore[assignment]
 
 MODEL_FILES = "file.py:factory, a .pt2, .tflite or .pte file"
 """What `-m` takes beside the names of the zoo."""
@@ -47,71 +57,168 @@ def put(path: Path, content: str | bytes) -> None:
     path.write_bytes(content.encode() if isinstance(content, str) else content)
 
 
-def read_whole(path: Path, kind: str) -> bytes:
-    """A file of some kind (`.pte`)."""
+def read_whole(path: Path, kind: str, most: int | None = None) -> bytes:
+    """A file of some kind (`.pte`), and of so many bytes at most. Anything else than a file is refused: a pipe would wait for ever."""
     try:
-        return path.read_bytes()
-    except OSError as error:
+        descriptor = os.open(path, os.O_RDONLY | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_BINARY", 0))
+        with os.fdopen(descriptor, "rb") as file:
+            status = os.fstat(descriptor)
+            if not stat.S_ISREG(status.st_mode):
+                raise OSError(errno.EINVAL, "not a file, but a pipe, a device or a socket")
+            if most is not None and status.st_size > most:
+                raise OSError(errno.EFBIG, f"{status.st_size:,} bytes, and {most:,} are the most")
+            return file.read()
+    except (OSError, ValueError) as error:  # a ValueError is a NUL in the name
+        reason = getattr(error, "strerror", None) or error
         raise PillionError(
             f"`{path}` cannot be read",
             rule=f"the path of a {kind} file",
-            here=f"{error.strerror or error}, in {Path.cwd()}",
+            here=f"{reason}, in {Path.cwd()}",
             help="look at the path, and whether you may read the file",
         ) from None
 
 
-def write_whole(path: Path, content: bytes) -> None:
-    """A file."""
-    if path.is_dir():
+def read_text(path: Path, kind: str, most: int | None = None) -> str:
+    """The same for a file of text."""
+    try:
+        return read_whole(path, kind, most).decode()
+    except UnicodeDecodeError as error:
         raise PillionError(
-            f"{path} is a folder",
+            f"`{path}` is not text",
+            rule=f"a {kind} is written in UTF-8",
+            here=f"byte {error.object[error.start]:#04x} at {error.start}: {error.reason}",
+            help="compile the model again, if `pillion compile` wrote it",
+        ) from None
+
+
+def write_whole(path: Path, content: bytes) -> None:
+    """A file, whole: it is written in a folder beside and then moved to its place. A link stays, and what it leads to is written; a file
+    that was there gives its permissions."""
+    with writing(path):
+        path = resolved(path)
+        status = _status(path)
+        if status is not None:
+            _want_replaceable(path, status.st_mode)
+        with _staging(made(path.parent), path.name) as folder:
+            fresh = folder / "new"
+            fresh.write_bytes(content)
+            if status is not None:
+                _give_rights(fresh, status)
+            os.replace(fresh, path)
+
+
+def resolved(path: Path) -> Path:
+    """Behind all links; a circle of links is found by whoever uses the path."""
+    return Path(os.path.realpath(path))
+
+
+def _status(path: Path) -> os.stat_result | None:
+    try:
+        return path.stat()
+    except FileNotFoundError:
+        return None
+
+
+def _want_replaceable(path: Path, mode: int) -> None:
+    """Raises where what is there is not a file, or is protected."""
+    if not stat.S_ISREG(mode):
+        what = "folder" if stat.S_ISDIR(mode) else "pipe, device or socket"
+        raise PillionError(
+            f"{path} is a {what}",
             rule="the name of a file",
-            here=f"a folder with {len(list(path.iterdir()))} entries",
+            here=f"a {what}, which cannot be replaced by a file",
             help="choose another name",
         )
-    path = path.resolve()
-    with writing(path), tempfile.TemporaryDirectory(dir=made(path.parent), prefix=f".{path.name}-") as folder:
-        fresh = Path(folder) / path.name
-        fresh.write_bytes(content)
-        os.replace(fresh, path)
+    if not mode & stat.S_IWUSR:
+        raise PillionError(
+            f"{path} is protected",
+            rule="a file is replaced if its owner may write it",
+            here=f"mode {stat.filemode(mode)}",
+            help="chmod u+w it, or choose another name",
+        )
 
 
-def write_folder(folder: Path, files: Mapping[str, str | bytes], is_ours: Callable[[Path], bool]) -> None:
-    """A folder. What was there before is replaced if it was empty or is ours."""
-    folder = folder.resolve()
-    with writing(folder):
-        refuse_foreign(folder, is_ours)
-        with tempfile.TemporaryDirectory(dir=made(folder.parent), prefix=f".{folder.name}-") as temporary:
-            fresh = Path(temporary) / "new"
-            for path, content in files.items():
-                put(fresh / path, content)
-            if folder.exists():
-                os.replace(folder, Path(temporary) / "old")
-            os.replace(fresh, folder)
+def _give_rights(fresh: Path, status: os.stat_result) -> None:
+    """Owner, as far as the system lets us, and permissions."""
+    with suppress(OSError, AttributeError):
+        os.chown(fresh, status.st_uid, status.st_gid)
+    os.chmod(fresh, stat.S_IMODE(status.st_mode) & 0o777)
+
+
+MARK_FILE = "README"
+MARK = "Pillion is writing here. What a killed run leaves is removed by the next one.\n"
+"""What makes a folder of ours known."""
+LOCK_SECONDS = 20.0
+
+
+@contextmanager
+def _staging(parent: Path, name: str) -> Iterator[Path]:
+    """A folder beside the file of a name, which goes again, and with it those that killed runs have left."""
+    prefix = f".{name[:_MOST_PREFIX]}.pillion-"
+    for left in parent.glob(f"{glob.escape(prefix)}*"):
+        _remove_left(left)
+    folder = Path(tempfile.mkdtemp(dir=parent, prefix=prefix))
+    try:
+        with locked(folder):
+            (folder / MARK_FILE).write_text(
+                MARK, "utf-8"
+            )  # without it nobody removes the folder: locked first
+            yield folder
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)
+
+
+_MOST_PREFIX = 40
+"""Of a file's name, which may be as long as names can be."""
+
+
+def _remove_left(folder: Path) -> None:
+    """Removes a folder beside a file that holds what ours hold, and whose process has ended: nobody has locked it."""
+    with suppress(OSError, PillionError):
+        is_ours = not folder.is_symlink() and {entry.name for entry in folder.iterdir()} <= {MARK_FILE, "new"}
+        if is_ours and read_text(folder / MARK_FILE, "mark", len(MARK)) == MARK:
+            with locked(folder, seconds=0):
+                shutil.rmtree(folder)
+
+
+@contextmanager
+def locked(folder: Path, seconds: float = LOCK_SECONDS) -> Iterator[None]:
+    """Nobody else is in here with the same folder. The lock goes with its process, however that ends."""
+    if fcntl is None:
+        yield
+        return
+    descriptor = os.open(folder, os.O_RDONLY)
+    try:
+        _lock(descriptor, folder, seconds)
+        yield
+    finally:
+        os.close(descriptor)
+
+
+def _lock(descriptor: int, folder: Path, seconds: float) -> None:
+    deadline = time.monotonic() + seconds
+    while True:
+        try:
+            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            if time.monotonic() >= deadline:
+                raise PillionError(
+                    f"{folder} is being written by another process",
+                    rule="one at a time",
+                    here=f"it was waited for {seconds:g} s",
+                    help="wait until that has ended, or choose another -o",
+                ) from None
+            time.sleep(0.05)
+        except OSError:  # a file system without locks
+            return
+        else:
+            return
 
 
 def made(folder: Path) -> Path:
     """The folder, which is made where it is missing."""
     folder.mkdir(parents=True, exist_ok=True)
     return folder
-
-
-def refuse_foreign(folder: Path, is_ours: Callable[[Path], bool]) -> None:
-    """Raises where something else would be overwritten."""
-    if folder.exists() and not folder.is_dir():
-        raise PillionError(
-            f"{folder} is a file",
-            rule="-o is a .pte or .tflite file, or a folder for a C project",
-            here="this name belongs to a file",
-            help="choose another -o",
-        )
-    if folder.exists() and any(folder.iterdir()) and not is_ours(folder):
-        raise PillionError(
-            f"{folder} is not empty and was not written by Pillion",
-            rule="only an empty folder or an earlier project (its manifest.json says so) is replaced",
-            here=f"it holds {', '.join(sorted(entry.name for entry in folder.iterdir())[:5])}",
-            help="choose another -o, or empty the folder",
-        )
 
 
 @contextmanager

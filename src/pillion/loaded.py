@@ -3,10 +3,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -16,8 +16,10 @@ from pillion.executors import (
     EXECUTORCH,
     HOST,
     REFERENCE,
+    TIMEOUT_SECONDS,
     RunResult,
     check_arrays,
+    check_timeout,
     in_temporary_project,
     run_project,
 )
@@ -25,6 +27,9 @@ from pillion.importers.pte import ReadProgram, read
 from pillion.ir.types import Array
 from pillion.program import Program
 from pillion.targets import find_target
+
+if TYPE_CHECKING:
+    from pillion.emitters.c.manifest import OpFacts
 
 ANY_CORE = "cortex-m3"
 """For programs that do not say what they were compiled for, where it makes no difference: portable C."""
@@ -37,42 +42,34 @@ class Loaded:
     file: ReadProgram
     program: Program
 
-    @property
-    def manifest(self) -> Mapping[str, Any]:
-        """What it takes, as a C project's manifest says it."""
-        inputs = [
-            {"name": v.name, "dtype": v.dtype.value, "shape": list(v.shape)}
-            for v in self.program.graph.inputs
-        ]
-        return {"model": self.program.graph.name, "inputs": inputs, "ops": []}
-
     def run(
         self,
         arrays: Sequence[Array],
         on: str,
         *,
         profile: bool = False,
-        timeout: float = 60.0,
+        timeout: float = TIMEOUT_SECONDS,
         native: bool = False,
-    ) -> tuple[Mapping[str, Any], RunResult]:
-        """The manifest, and what came out. Arrays are as they lie in memory."""
-        check_arrays(self.manifest["inputs"], arrays)
+    ) -> tuple[tuple[OpFacts, ...], RunResult]:
+        """What came out, and what there is to say of the ops. Arrays are as they lie in memory."""
+        check_arrays(self.program.graph.inputs, arrays)
+        check_timeout(timeout)
         if on == REFERENCE:
-            return self.manifest, RunResult(self.program.graph.reference(*arrays))
+            return (), RunResult(self.program.graph.reference(*arrays))
         if on == EXECUTORCH:
-            return self.manifest, RunResult(self.in_runtime(arrays))
-        from pillion.emitters.c.project import read_manifest
+            return (), RunResult(self.in_runtime(arrays, timeout))
+        from pillion.emitters.c.manifest import read_manifest
 
         with in_temporary_project(self.program.files) as folder:
             result = run_project(Path(folder), arrays, on, profile=profile, timeout=timeout, native=native)
-            return read_manifest(Path(folder)), result
+            return read_manifest(Path(folder)).ops, result
 
-    def in_runtime(self, arrays: Sequence[Array]) -> tuple[Array, ...]:
+    def in_runtime(self, arrays: Sequence[Array], timeout: float = TIMEOUT_SECONDS) -> tuple[Array, ...]:
         """The file itself in ExecuTorch, whose tensors have logical axes in some order in memory."""
         from pillion.executorch_host import run_executorch
 
         logical = [x.transpose(np.argsort(o)) for x, o in zip(arrays, self.file.input_orders, strict=True)]
-        outputs = run_executorch(self.file.raw, logical)
+        outputs = run_executorch(self.file.raw, logical, timeout=timeout)
         return tuple(
             np.ascontiguousarray(y.transpose(o)).reshape([y.shape[axis] for axis in o])
             for y, o in zip(outputs, self.file.output_orders, strict=True)

@@ -23,6 +23,7 @@ from pillion.executors import (
     REFERENCE,
     RunResult,
     check_arrays,
+    check_timeout,
     in_temporary_project,
     run_project,
 )
@@ -85,14 +86,14 @@ class Program:
     @cached_property
     def files(self) -> dict[str, str | bytes]:
         """Path → content of the C project."""
-        files: dict[str, str | bytes] = dict(project_files(self.lowered, self.target.name))
+        more: dict[str, str | bytes] = {}
         for number, segment in enumerate(self.payloads.segments):
-            files[f"npu_segment_{number}.tflite"] = segment.tflite
+            more[f"npu_segment_{number}.tflite"] = segment.tflite
             if self.payloads.sdk_version:
-                files[f"npu_segment_{number}.bin"] = segment.payload
+                more[f"npu_segment_{number}.bin"] = segment.payload
         if self.payloads.kernel_selection:
-            files["neutron_kernel_selection.c.txt"] = self.payloads.kernel_selection
-        return files
+            more["neutron_kernel_selection.c.txt"] = self.payloads.kernel_selection
+        return project_files(self.lowered, self.target.name, more)
 
     def tflite(self) -> bytes:
         """The whole graph as a TFLite file, which computes in LiteRT's arithmetic."""
@@ -107,27 +108,29 @@ class Program:
         one_of("runtime", runtime, get_args(Runtime))
         return emit(self.graph, self.target.core, runtime, [s.payload for s in self.payloads.segments])
 
-    def save(self, path: str | Path, runtime: Runtime = "1.4") -> Path:
-        """Writes the program in the form that the name asks for: `.pte`, `.tflite`, or a folder for a C project.
+    def save(self, path: str | Path, runtime: Runtime = "1.4", *, force: bool = False) -> Path:
+        """Writes the program in the form that the name asks for: `.pte`, `.tflite`, or a folder for a C project (see `firmware`).
 
         Beside a `.pte` with code for the NPU goes what the NPU's firmware needs to know: which of its kernels are used."""
         path = Path(path)
         form = form_of(path)
         one_of("runtime", runtime, get_args(Runtime))
         if form == ".pte":
-            write_whole(path, self.pte(runtime))
+            content = self.pte(runtime)
             if self.payloads.kernel_selection:
                 beside = path.with_name(f"{path.stem}_neutron_kernel_selection.c")
                 write_whole(beside, self.payloads.kernel_selection.encode())
+            write_whole(path, content)
         elif form == ".tflite":
             write_whole(path, self.tflite())
         else:
-            self.firmware(path)
+            self.firmware(path, force=force)
         return path
 
-    def firmware(self, folder: str | Path) -> Path:
-        """Writes the C project: all of it, or nothing."""
-        write_project(self.files, Path(folder))
+    def firmware(self, folder: str | Path, *, force: bool = False) -> Path:
+        """Writes the C project: all of it, or nothing. An earlier project in the folder gives way to it; files that are not Pillion's stay,
+        and where one would be lost, or one of Pillion's that was changed, nothing is written but by `force`."""
+        write_project(self.files, Path(folder), force)
         return Path(folder)
 
     def run(self, *inputs: Any, on: str = REFERENCE) -> tuple[Array, ...]:
@@ -139,12 +142,13 @@ class Program:
         arrays = as_arrays(inputs)
         one_of("on", on, (REFERENCE, HOST, EXECUTORCH, *BOARDS))
         check_fit(self.graph, arrays)
+        check_timeout(timeout)
         if on == REFERENCE:
             return RunResult(self.graph.reference(*arrays))
         if on == EXECUTORCH:
             from pillion.executorch_host import run_executorch
 
-            return RunResult(run_executorch(self.pte(), arrays))
+            return RunResult(run_executorch(self.pte(), arrays, timeout=timeout))
         with in_temporary_project(self.files) as folder:
             return run_project(Path(folder), arrays, on, profile=profile, timeout=timeout)
 
@@ -181,5 +185,4 @@ def check_fit(graph: Graph, arrays: Sequence[Array]) -> None:
     """Raises where arrays are not the graph's inputs, with the same words whatever is to run it."""
     if len(arrays) != len(graph.inputs):
         check_inputs(graph, arrays)
-    wanted = [{"name": v.name, "dtype": v.dtype.value, "shape": list(v.shape)} for v in graph.inputs]
-    check_arrays(wanted, arrays)
+    check_arrays(graph.inputs, arrays)

@@ -86,7 +86,12 @@ def write(folder: Path, ops: Mapping[str, str]) -> Path:
     shutil.copytree(_HERE / "kernels", folder / "kernels", ignore=shutil.ignore_patterns("*.h"))
     shutil.copytree(_KERNELS, folder / "kernels" / "include" / "pillion")
     shutil.copy(_HERE / "kernels" / "test_kernels.h", folder / "kernels" / "include" / "pillion")
-    for name, text in firmware_files("tiny").items():
+    sources = [
+        "model.c",
+        "weights.c",
+        *(f"kernels/{file.name}" for file in sorted(folder.glob("kernels/*.c"))),
+    ]
+    for name, text in firmware_files("tiny", sources=sources).items():
         (folder / name).write_text(text, "utf-8")
     (folder / "model.h").write_text(_MODEL_H, "utf-8")
     (folder / "model.c").write_text(_model_c(ops), "utf-8")

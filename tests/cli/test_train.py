@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 from pillion.cli import main
-from pillion.emitters.c.project import read_manifest
+from pillion.emitters.c.manifest import read_manifest
 from pillion.executors import run_project
 
 pytestmark = pytest.mark.slow
@@ -98,7 +98,7 @@ def test_the_compiled_program_has_learned(pillion: Command) -> None:
     assert losses(answer.out)[-1] < 0.6 * losses(answer.out)[0]
     assert answer.err == ""
     assert answer.out.splitlines()[-1].split() == ["batches", "30"]
-    assert read_manifest(Path("fw"))["model"] == "net"
+    assert read_manifest(Path("fw")).model == "net"
     for seed in range(4):
         x = np.random.default_rng(seed).standard_normal((1, 2, 6, 6), np.float32)
         x[:, 0] += (-1) ** seed

@@ -15,6 +15,8 @@ from typing import Literal
 from pillion.errors import PillionError
 
 Optimize = Literal["speed", "size"]
+HOST_FOLDER = "host"
+"""Where model.c and weights.c for other processors lie, if the core's kernels are special to it."""
 
 # Measured with GCC 12.2 on 3x3 convolution, depthwise and linear kernels in portable C, on all five boards:
 # -O3 takes 2 to 4 % more instructions than -O2 and 8 to 10 % more code; -Os takes 64 to 101 % more and 18 %
@@ -97,13 +99,17 @@ _PLACE = re.compile(r"@(\w+)@")
 
 
 def firmware_files(
-    model: str = "model", boards: Iterable[str] = tuple(BOARDS), optimize: Optimize = "speed"
+    model: str = "model",
+    boards: Iterable[str] = tuple(BOARDS),
+    optimize: Optimize = "speed",
+    sources: Iterable[str] = (),
 ) -> Mapping[str, str]:
-    """Name and text of each file that lies beside a model in its firmware folder. `boards` are those that can run it."""
+    """Name and text of each file that lies beside a model in its firmware folder. `boards` are those that can run it, `sources`
+    the C files of the model and its kernels."""
     folder = resources.files("pillion.boards") / "data"
     files = (file for file in folder.iterdir() if file.is_file())
     texts = {file.name: file.read_text("utf-8") for file in sorted(files, key=lambda file: file.name)}
-    facts = _facts(model, [find_board(name) for name in boards], optimize)
+    facts = {**_facts(model, [find_board(name) for name in boards], optimize), **_sources(list(sources))}
     return {name: _PLACE.sub(lambda found: facts[found[1]], text) for name, text in texts.items()}
 
 
@@ -123,6 +129,14 @@ def _facts(model: str, boards: list[Board], optimize: Optimize) -> Mapping[str, 
             for board in boards
             for name, value in _core(board).items()
         ),
+    }
+
+
+def _sources(sources: list[str]) -> Mapping[str, str]:
+    """Those of the core, and those of the variant for other processors, in its folder."""
+    return {
+        "sources": " ".join(path for path in sources if not path.startswith(f"{HOST_FOLDER}/")),
+        "host_sources": " ".join(path for path in sources if path.startswith(f"{HOST_FOLDER}/")),
     }
 
 

@@ -19,6 +19,7 @@ from pathlib import Path
 
 from pillion.boards.toolchain import version
 from pillion.errors import PillionError
+from pillion.files import read_whole
 
 # As much of a compiler's complaint as is worth showing.
 _MOST_LINES = 12
@@ -59,13 +60,14 @@ class Sources:
 
 def compile_objects(compiler: Compiler, sources: Sources) -> list[Path]:
     """The object file of each source, in their order."""
-    headers = digest((sources.folder / name).read_bytes() for name in sources.headers)
+    headers = digest(read_whole(sources.folder / name, "C header") for name in sources.headers)
     with ThreadPoolExecutor(os.cpu_count()) as pool:
         return list(pool.map(lambda name: _object(compiler, sources.folder, name, headers), sources.files))
 
 
 def _object(compiler: Compiler, folder: Path, name: str, headers: str) -> Path:
-    key = digest((compiler.key(), headers.encode(), name.encode(), (folder / name).read_bytes()))
+    source = read_whole(folder / name, "C source")
+    key = digest((compiler.key(), headers.encode(), name.encode(), source))
     doing = f"compiling {name} of {folder}"
     return _kept(
         key, Path(name).stem + ".o", lambda out: compiler.run(["-c", name, "-o", str(out)], folder, doing)
@@ -76,7 +78,8 @@ def link(
     compiler: Compiler, objects: Sequence[Path], folder: Path, scripts: Sequence[str], name: str
 ) -> Path:
     """One file from the objects; `scripts` are files of the folder that the compiler's flags name."""
-    contents = (path.read_bytes() for path in (*objects, *(folder / script for script in scripts)))
+    contents = [read_whole(folder / script, "linker script") for script in scripts]
+    made = [path.read_bytes() for path in objects]
     arguments = [str(path) for path in objects]
     doing = f"linking {folder}"
 
@@ -84,7 +87,7 @@ def link(
         # Libraries, which are among the flags, come after the objects that need them.
         Compiler(compiler.command, ()).run([*arguments, *compiler.flags, "-o", str(out)], folder, doing)
 
-    return _kept(digest((compiler.key(), *contents)), name, make)
+    return _kept(digest((compiler.key(), *made, *contents)), name, make)
 
 
 def digest(parts: Iterable[bytes]) -> str:

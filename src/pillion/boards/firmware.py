@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -24,6 +25,7 @@ C_FLAGS = (
     "-Ikernels/include",
 )
 _HOST_ONLY = ("host.c",)
+_MOST_NAMES = 8
 
 
 @dataclass(frozen=True)
@@ -36,31 +38,46 @@ class Firmware:
     harness: Sources
 
 
-def read_firmware(folder: Path) -> Firmware:
-    """Look through a firmware folder."""
+def read_firmware(folder: Path, files: Collection[str] | None = None) -> Firmware:
+    """Look through a firmware folder. Where the `files` of the firmware are known, others may lie beside them."""
     folder = folder.absolute()
-    missing = [
-        name for name in ("model.c", "model.h", "weights.c", "kernels") if not (folder / name).exists()
-    ]
+    present = files if files is not None else _found(folder)
+    wanted = {"model.c", "model.h", "weights.c", *(name for name in present if name.endswith((".c", ".h")))}
+    names = sorted(name for name in wanted if name in present and (folder / name).exists())
+    missing = sorted(wanted - set(names))
     if missing:
         raise PillionError(
             f"{folder} is not a firmware folder",
             rule="it holds model.c, model.h, weights.c and kernels/",
-            here="missing: " + ", ".join(missing),
+            here="missing: " + ", ".join(missing[:_MOST_NAMES]),
             help="write one with: pillion compile -m MODEL --target TARGET -o FOLDER/",
         )
     ours = firmware_files()
-    sources = _names(folder, "*.c")
-    kernel_headers = _names(folder, "kernels/**/*.h")
-    headers = (*_names(folder, "*.h"), *kernel_headers)
+    sources = _in(names, "", ".c")
+    kernel_headers = tuple(name for name in names if name.startswith("kernels/") and name.endswith(".h"))
+    headers = (*_in(names, "", ".h"), *kernel_headers)
     harness = tuple(name for name in sources if name in ours and name not in _HOST_ONLY)
     return Firmware(
         folder,
         Sources(folder, tuple(name for name in sources if name not in ours), headers),
-        Sources(folder, _names(folder, "kernels/*.c"), kernel_headers),
+        Sources(folder, _in(names, "kernels/", ".c"), kernel_headers),
         Sources(folder, harness, headers),
     )
 
 
-def _names(folder: Path, pattern: str) -> tuple[str, ...]:
-    return tuple(sorted(path.relative_to(folder).as_posix() for path in folder.glob(pattern)))
+def _found(folder: Path) -> list[str]:
+    """The C files and headers where firmware has them."""
+    return [
+        path.relative_to(folder).as_posix()
+        for pattern in ("*", "kernels/**/*")
+        for path in folder.glob(pattern)
+    ]
+
+
+def _in(names: Collection[str], folder: str, suffix: str) -> tuple[str, ...]:
+    """The names in a folder itself."""
+    return tuple(
+        name
+        for name in names
+        if name.startswith(folder) and "/" not in name[len(folder) :] and name.endswith(suffix)
+    )

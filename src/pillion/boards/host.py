@@ -1,49 +1,35 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Run a firmware's C on this computer: the same model.c, weights.c and kernels, as a shared library."""
+"""Run a firmware's C on this computer: the same model.c, weights.c and kernels, linked to a runner in a child process.
+
+Whatever the C does stays there: a crash and an endless loop are errors that name the op."""
 
 from __future__ import annotations
 
-import ctypes
+import fcntl
+import os
 import re
 import statistics
-import time
-from collections.abc import Sequence
+import struct
+import tempfile
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TypeVar
 
-from pillion.boards.build import Compiler, compile_objects, link
+from pillion.boards.build import Compiler, Sources, compile_objects, link
 from pillion.boards.firmware import C_FLAGS, read_firmware
 from pillion.boards.toolchain import host_compiler
+from pillion.child import Child, ChildEnded, ChildLate
 from pillion.errors import PillionError
+from pillion.files import read_text
 
-_ALIGNMENT = 16
-_GUARD_BYTES = 4096
-# Lies around the arena, and in it before a run: no kernel may write there or count on zeros.
-_JUNK = 0xA5
-_LIBRARY = "libpillion_model.so"
-
-
-class _Buffer(ctypes.Structure):
-    _fields_ = [("name", ctypes.c_char_p), ("offset", ctypes.c_uint32), ("bytes", ctypes.c_uint32)]
-
-
-_AfterOp = ctypes.CFUNCTYPE(None, ctypes.c_uint32)
-
-
-class _Model(ctypes.Structure):
-    """`pillion_model` of pillion/model.h."""
-
-    _fields_ = [
-        ("name", ctypes.c_char_p),
-        ("arena_bytes", ctypes.c_uint32),
-        ("input_count", ctypes.c_uint32),
-        ("output_count", ctypes.c_uint32),
-        ("op_count", ctypes.c_uint32),
-        ("inputs", ctypes.POINTER(_Buffer)),
-        ("outputs", ctypes.POINTER(_Buffer)),
-        ("op_names", ctypes.POINTER(ctypes.c_char_p)),
-        ("run", ctypes.CFUNCTYPE(None, ctypes.c_void_p, _AfterOp)),
-    ]
+TIMEOUT_SECONDS = 60.0
+RUNNER = Path(__file__).parent / "runner" / "runner.c"
+_NAME = "pillion_model_runner"
+_NOT_RUNNING = 0xFFFF_FFFF
+_WORD = struct.Struct("=I")
+_CHANGES = struct.Struct("=4I")
+_Result = TypeVar("_Result")
 
 
 @dataclass(frozen=True)
@@ -55,44 +41,121 @@ class Place:
     bytes: int
 
 
-class HostModel:
-    """A compiled model, ready to run. `native` lets the compiler use all that this processor has."""
+@dataclass(frozen=True)
+class Description:
+    """What a compiled model says of itself."""
 
-    def __init__(self, firmware: Path, *, native: bool = False) -> None:
-        # Of the library nothing is used but the descriptor; it keeps itself loaded.
-        self._library = ctypes.CDLL(str(build(firmware, native=native)))
-        self._model = _Model.in_dll(self._library, _descriptor(firmware))
-        self.name = self._model.name.decode()
-        self.arena_bytes = int(self._model.arena_bytes)
-        self.inputs = _places(self._model.inputs, self._model.input_count)
-        self.outputs = _places(self._model.outputs, self._model.output_count)
-        self.op_names = [self._model.op_names[i].decode() for i in range(self._model.op_count)]
-        self._memory = ctypes.create_string_buffer(self.arena_bytes + 2 * _GUARD_BYTES + _ALIGNMENT)
-        first = ctypes.addressof(self._memory) + _GUARD_BYTES
-        self._arena = first + -first % _ALIGNMENT
-        self._fill()
+    name: str
+    arena_bytes: int
+    inputs: tuple[Place, ...]
+    outputs: tuple[Place, ...]
+    op_names: tuple[str, ...]
+
+
+class HostModel:
+    """A compiled model, ready to run in a process of its own until nobody holds it. `native` lets the compiler use all that
+    this processor has; `timeout` is how many seconds a run may take; where the `files` of the firmware are known, others may lie there."""
+
+    def __init__(
+        self,
+        firmware: Path,
+        *,
+        native: bool = False,
+        timeout: float = TIMEOUT_SECONDS,
+        files: Collection[str] | None = None,
+    ) -> None:
+        image = build(firmware, native=native, files=files)
+        self._timeout, self._firmware = timeout, firmware
+        self._described: Description | None = None
+        with tempfile.TemporaryFile() as file:
+            # The word in it says where the model is, however its process ends; standard streams would be closed.
+            self._progress = os.fdopen(fcntl.fcntl(file, fcntl.F_DUPFD_CLOEXEC, 3), "r+b", buffering=0)
+            self._progress.write(_WORD.pack(_NOT_RUNNING))
+            shared = self._progress.fileno()
+            self._child = Child([str(image), str(shared), str(os.getpid())], pass_fds=(shared,))
+        self._described = self._watched(lambda: self._describe(image.stat().st_size))
+        self.name, self.arena_bytes = self._described.name, self._described.arena_bytes
+        self.inputs, self.outputs = list(self._described.inputs), list(self._described.outputs)
+        self.op_names = list(self._described.op_names)
 
     def run(self, inputs: Sequence[bytes]) -> list[bytes]:
         """The outputs for one sample."""
         self._check_inputs(inputs)
-        self._fill()
-        for place, data in zip(self.inputs, inputs, strict=True):
-            ctypes.memmove(self._arena + place.offset, bytes(data), place.bytes)
-        self._model.run(self._arena, _AfterOp())
-        self._check_guards()
-        return [ctypes.string_at(self._arena + place.offset, place.bytes) for place in self.outputs]
+        return self._watched(lambda: self._run(b"r" + b"".join(inputs)))
 
     def microseconds(self, repeat: int = 20) -> float:
         """Median time of a run, on whatever the arena holds: the work does not depend on the values."""
-        times = []
-        for _ in range(repeat):
-            start = time.perf_counter_ns()
-            self._model.run(self._arena, _AfterOp())
-            times.append(time.perf_counter_ns() - start)
-        return statistics.median(times) / 1000
+        return statistics.median(self._watched(lambda: self._times(repeat))) / 1000
 
-    def _fill(self) -> None:
-        ctypes.memset(self._arena - _GUARD_BYTES, _JUNK, self.arena_bytes + 2 * _GUARD_BYTES)
+    def close(self) -> None:
+        """Ends the process. It ends by itself when nobody holds the model any more."""
+        self._child.close()
+        self._progress.close()
+
+    def __enter__(self) -> HostModel:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def _describe(self, most: int) -> Description:
+        (count,) = _WORD.unpack(self._child.receive(_WORD.size, self._timeout))
+        # Every name in it stands in the linked file.
+        if count > most:
+            raise _not_ours(self._firmware, f"it describes itself in {count} bytes")
+        try:
+            return _description(self._child.receive(count, self._timeout))
+        except (ValueError, struct.error) as error:
+            raise _not_ours(self._firmware, str(error)) from None
+
+    def _run(self, message: bytes) -> list[bytes]:
+        self._child.send(message, self._timeout)
+        sizes = [place.bytes for place in self.outputs]
+        answer = self._child.receive(_CHANGES.size + sum(sizes), self._timeout)
+        self._check_guards(*_CHANGES.unpack_from(answer))
+        ends = [_CHANGES.size + sum(sizes[: i + 1]) for i in range(len(sizes))]
+        return [answer[end - size : end] for size, end in zip(sizes, ends, strict=True)]
+
+    def _times(self, repeat: int) -> list[int]:
+        self._child.send(b"t" + _WORD.pack(repeat), self._timeout)
+        return [struct.unpack("=q", self._child.receive(8, self._timeout))[0] for _ in range(repeat)]
+
+    def _watched(self, action: Callable[[], _Result]) -> _Result:
+        """The result of an exchange with the process; its end and its silence are errors that say where the model was."""
+        try:
+            return action()
+        except ChildLate:
+            raise PillionError(
+                f"{self._what} did not finish on this computer",
+                rule=f"a run ends within {self._timeout:g} s",
+                here=self._where(),
+                help="give more time; a small model that takes this long does not end at all",
+            ) from None
+        except ChildEnded as ended:
+            raise PillionError(
+                f"{self._what} crashed on this computer",
+                rule="the C of a model runs to its end",
+                here=f"{ended}, {self._where()}",
+                help="was its C changed? `pillion compile` into another folder; if that crashes too, please report it",
+            ) from None
+        except PillionError:
+            raise
+        except BaseException:  # a message that was cut short would be taken for the next one
+            self._child.close()
+            raise
+
+    @property
+    def _what(self) -> str:
+        return self._described.name if self._described else f"the C of {self._firmware}"
+
+    def _where(self) -> str:
+        """The op in which the model is, as far as its process has told."""
+        word = b"" if self._progress.closed else os.pread(self._progress.fileno(), _WORD.size, 0)
+        done = _WORD.unpack(word)[0] if len(word) == _WORD.size else _NOT_RUNNING
+        names = self._described.op_names if self._described else ()
+        if done < len(names):
+            return f"in op {done} of {len(names)}, `{names[done]}`"
+        return "before or after the model's ops"
 
     def _check_inputs(self, inputs: Sequence[bytes]) -> None:
         wanted = [place.bytes for place in self.inputs]
@@ -105,49 +168,76 @@ class HostModel:
                 help="pass one bytes object for each input, in the order of the model",
             )
 
-    def _check_guards(self) -> None:
-        clean = bytes([_JUNK]) * _GUARD_BYTES
-        for side, start in (
-            ("before", self._arena - _GUARD_BYTES),
-            ("after", self._arena + self.arena_bytes),
-        ):
-            guard = ctypes.string_at(start, _GUARD_BYTES)
-            if guard != clean:
-                touched = [i for i in range(_GUARD_BYTES) if guard[i] != _JUNK]
-                nearest = _GUARD_BYTES - touched[-1] if side == "before" else touched[0] + 1
+    def _check_guards(self, before: int, nearest_before: int, after: int, nearest_after: int) -> None:
+        for side, changed, nearest in (("before", before, nearest_before), ("after", after, nearest_after)):
+            if changed:
                 raise PillionError(
                     f"{self.name} wrote outside its arena",
                     rule=f"the arena has {self.arena_bytes} bytes",
-                    here=f"{len(touched)} bytes {side} the arena were changed, the nearest {nearest} from it",
+                    here=f"{changed} bytes {side} the arena were changed, the nearest {nearest} from it",
                     help="this is a defect of a kernel or of the memory plan: please report it",
                 )
 
 
-def build(firmware: Path, *, native: bool = False) -> Path:
-    """The shared library of a firmware, in the cache."""
-    parts = read_firmware(firmware)
+def build(firmware: Path, *, native: bool = False, files: Collection[str] | None = None) -> Path:
+    """The program that runs a firmware's model, in the cache."""
+    parts = read_firmware(firmware, files)
     # -O3 gives up size for speed, which is right here: a third less time than -O2 in portable kernels.
-    flags = ("-O3", "-fPIC", *(("-march=native",) if native else ()))
+    flags = ("-O3", *(("-march=native",) if native else ()))
     compiler = Compiler(host_compiler(), (*flags, *C_FLAGS))
-    objects = [*compile_objects(compiler, parts.model), *compile_objects(compiler, parts.kernels)]
-    return link(Compiler(compiler.command, ("-shared",)), objects, parts.folder, (), _LIBRARY)
+    runner = Compiler(compiler.command, (*compiler.flags, f"-DPILLION_MODEL={_descriptor(firmware)}"))
+    objects = [
+        *compile_objects(runner, Sources(parts.folder, (str(RUNNER),), parts.kernels.headers)),
+        *compile_objects(compiler, parts.model),
+        *compile_objects(compiler, parts.kernels),
+    ]
+    return link(Compiler(compiler.command, ()), objects, parts.folder, (), _NAME)
 
 
 def _descriptor(firmware: Path) -> str:
-    found = re.search(
-        r"^extern const pillion_model (\w+);", (firmware / "model.h").read_text("utf-8"), re.MULTILINE
-    )
+    header = firmware / "model.h"
+    found = re.search(r"^extern const pillion_model (\w+);", read_text(header, "C header"), re.MULTILINE)
     if found is None:
         raise PillionError(
             "the model's name is not known",
             rule="model.h says: extern const pillion_model pillion_model_NAME;",
-            here=str(firmware / "model.h"),
+            here=str(header),
             help="write the firmware folder again with: pillion compile",
         )
     return found[1]
 
 
-def _places(buffers: ctypes.Array[_Buffer], count: int) -> list[Place]:
-    return [
-        Place(buffers[i].name.decode(), int(buffers[i].offset), int(buffers[i].bytes)) for i in range(count)
-    ]
+def _description(data: bytes) -> Description:
+    """Raises ValueError or struct.error where it is none."""
+    at = 0
+
+    def number() -> int:
+        nonlocal at
+        at += _WORD.size
+        return int(_WORD.unpack_from(data, at - _WORD.size)[0])
+
+    def text() -> str:
+        nonlocal at
+        length = number()
+        at += length
+        return data[at - length : at].decode()
+
+    arena_bytes, inputs, outputs, ops = (number() for _ in range(4))
+    name = text()
+    places = []
+    for _ in range(inputs + outputs):
+        offset, size = number(), number()
+        places.append(Place(text(), offset, size))
+        if offset + size > arena_bytes:
+            raise ValueError(f"`{places[-1].name}` does not lie in the arena of {arena_bytes} bytes")
+    names = tuple(text() for _ in range(ops))
+    return Description(name, arena_bytes, tuple(places[:inputs]), tuple(places[inputs:]), names)
+
+
+def _not_ours(firmware: Path, reason: str) -> PillionError:
+    return PillionError(
+        f"the C of {firmware} does not describe its model",
+        rule="model.c gives the names, and the places of inputs and outputs in the arena",
+        here=reason,
+        help=f"write it again with: pillion compile -m MODEL -t TARGET --quantize -o {firmware}",
+    )

@@ -11,7 +11,7 @@ from __future__ import annotations
 import json
 import subprocess
 import tempfile
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -40,9 +40,9 @@ class QemuResult:
     console: str
 
 
-def build(firmware: Path, board: Board) -> Path:
-    """The linked firmware: an ELF file in the cache."""
-    parts = read_firmware(firmware)
+def build(firmware: Path, board: Board, files: Collection[str] | None = None) -> Path:
+    """The linked firmware: an ELF file in the cache. Where its `files` are known, others may lie beside them."""
+    parts = read_firmware(firmware, files)
     speed = OPTIMIZE_FLAGS[board.optimize]
     compiler = Compiler(arm_compiler(), (*board.cflags, *speed, *C_FLAGS))
     # Only the harness is told the tick, so that the other objects serve every board with the same core.
@@ -58,10 +58,16 @@ def build(firmware: Path, board: Board) -> Path:
 
 
 def run(
-    firmware: Path, board: Board, inputs: bytes, *, profile: bool = False, timeout: float = 60.0
+    firmware: Path,
+    board: Board,
+    inputs: bytes,
+    *,
+    profile: bool = False,
+    timeout: float = 60.0,
+    files: Collection[str] | None = None,
 ) -> QemuResult:
     """Run the samples in `inputs`, one after another: each is all inputs of the model, one after another."""
-    image = build(firmware, board)
+    image = build(firmware, board, files)
     with tempfile.TemporaryDirectory(prefix="pillion-") as folder:
         (Path(folder) / "input.bin").write_bytes(inputs)
         status, console = _emulate(image, board, Path(folder), profile, timeout)

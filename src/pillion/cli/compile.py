@@ -11,6 +11,7 @@ import typer
 from pillion.cli.app import app
 from pillion.cli.options import (
     CalibrateOption,
+    ForceOption,
     IoDtypeOption,
     IoLayoutOption,
     JsonOption,
@@ -47,6 +48,7 @@ def compile(
         Optional[Path],
         typer.Option("-i", "--intermediates", help="A folder for the graph's text after each pass."),
     ] = None,
+    force: ForceOption = False,
     as_json: JsonOption = False,
 ) -> None:
     """Compile a model."""
@@ -70,6 +72,6 @@ def compile(
     )
     with report.progress(quiet=as_json) as progress:
         program = build.build(request, progress)
-    build.write(program, output, runtime)
+    build.write(program, output, runtime, force=force)
     report.warn_of_memory(program)
     report.show(report.compiled(program, output, runtime), as_json)

@@ -43,4 +43,7 @@ WeightsOption = Annotated[
 SizeOption = Annotated[
     Optional[str], typer.Option(help="Height and width for zoo models of any size: 96 or 96x128.")
 ]
+ForceOption = Annotated[
+    bool, typer.Option("--force", help="Overwrite files of a C project that are not as Pillion wrote them.")
+]
 JsonOption = Annotated[bool, typer.Option("--json", help="Answer in JSON.")]

@@ -11,6 +11,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+from pillion.emitters.c.manifest import OpFacts
 from pillion.executors import RunResult
 from pillion.files import form_of
 from pillion.place import Entry
@@ -157,15 +158,18 @@ def _segment_row(number: int, entries: Sequence[Entry]) -> Facts:
     }
 
 
-def ran(manifest: Mapping[str, Any], on: str, result: RunResult) -> Facts:
+def ran(model: str, op_facts: Sequence[OpFacts], on: str, result: RunResult) -> Facts:
     """What there is to say about a run."""
-    facts: Facts = {"model": manifest["model"], "on": on, "outputs": [_summary(o) for o in result.outputs]}
+    facts: Facts = {"model": model, "on": on, "outputs": [_summary(o) for o in result.outputs]}
     if result.profile is None:
         return facts
     profile = result.profile
     ops = [
-        {**{k: op[k] for k in ("kind", "name", "kernel", "macs")}, "instructions": count, "why": op["why"]}
-        for op, count in zip(manifest["ops"], profile.op_instructions, strict=True)
+        {
+            **{"kind": op.kind, "name": op.name, "kernel": op.kernel, "macs": op.macs},
+            **{"instructions": count, "why": op.why},
+        }
+        for op, count in zip(op_facts, profile.op_instructions, strict=True)
     ]
     regions = [{"region": r.name, "predicted": r.predicted, "found": r.found} for r in profile.regions]
     return {

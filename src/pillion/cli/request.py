@@ -6,7 +6,7 @@ from __future__ import annotations
 import io
 import logging
 import re
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, get_args
@@ -16,12 +16,12 @@ import numpy as np
 from pillion.boards.board import Optimize
 from pillion.choices import one_of
 from pillion.compiler import IoDtype, IoLayout
-from pillion.emitters.c.project import is_project
 from pillion.emitters.pte import Runtime
 from pillion.errors import PillionError
-from pillion.files import NO_FOLDERS, form_of, refuse_foreign, suffix_of, write_whole
+from pillion.executors import Tensor
+from pillion.files import NO_FOLDERS, suffix_of, write_whole
 from pillion.ir.graph import Graph
-from pillion.ir.types import Array
+from pillion.ir.types import Array, DType
 from pillion.place import Wishes
 from pillion.program import Program
 
@@ -218,16 +218,9 @@ def _calibration(request: Request, example_inputs: Any) -> Iterable[Any] | None:
     return batches
 
 
-def write(program: Program, output: Path, runtime: str = "1.4") -> None:
+def write(program: Program, output: Path, runtime: str = "1.4", *, force: bool = False) -> None:
     """Writes the program in the form that the output's name asks for."""
-    check_output(output)
-    program.save(output, "main" if runtime == "main" else "1.4")
-
-
-def check_output(output: Path) -> None:
-    """Raises where a name asks for a form that there is not, or for a place that is taken."""
-    if not form_of(output):
-        refuse_foreign(output, is_project)
+    program.save(output, "main" if runtime == "main" else "1.4", force=force)
 
 
 def check_program(program: Path) -> None:
@@ -247,18 +240,26 @@ def check_program(program: Path) -> None:
     )
 
 
-def read_inputs(paths: Sequence[Path], manifest: Mapping[str, Any]) -> list[Array]:
+def read_inputs(paths: Sequence[Path], wanted: Sequence[Tensor] = ()) -> list[Array]:
     """Arrays from .npy files; random data of the right kind where no file is named."""
     if not paths:
-        return [_random(buffer) for buffer in manifest["inputs"]]
+        return [_random(one) for one in wanted]
     return [_load(path) for path in paths]
 
 
-def _random(buffer: Mapping[str, Any]) -> Array:
+def _random(wanted: Tensor) -> Array:
     rng = np.random.default_rng(0)
-    if buffer["dtype"] == "float32":
-        return rng.standard_normal(buffer["shape"]).astype(np.float32)
-    return rng.integers(-128, 128, buffer["shape"]).astype(buffer["dtype"])
+    try:
+        if wanted.dtype is DType.FLOAT32:
+            return rng.standard_normal(wanted.shape).astype(np.float32)
+        return rng.integers(-128, 128, wanted.shape).astype(wanted.dtype.numpy)
+    except (MemoryError, ValueError) as error:
+        raise PillionError(
+            f"there is no room for input `{wanted.name}`",
+            rule="the model's inputs fit into the memory of this computer",
+            here=f"{wanted.dtype.value}{list(wanted.shape)}: {error}",
+            help="a computer with more memory, or a smaller model",
+        ) from None
 
 
 def _load(path: Path) -> Array:

@@ -3,7 +3,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Optional
 
@@ -17,10 +16,11 @@ from pillion.errors import PillionError
 from pillion.files import suffix_of
 
 if TYPE_CHECKING:
+    from pillion.emitters.c.manifest import OpFacts
     from pillion.executors import RunResult
 
-    Ran = tuple[Mapping[str, Any], RunResult]
-    """The manifest of what ran, and what came out."""
+    Ran = tuple[str, tuple[OpFacts, ...], RunResult]
+    """The name of what ran, its ops, and what came out."""
 
 
 @app.command()
@@ -45,10 +45,12 @@ def run(
     native: Annotated[
         bool, typer.Option("--native", help="On the host: compile for exactly this processor.")
     ] = False,
-    timeout: Annotated[float, typer.Option(help="Seconds after which a board is stopped.")] = 60.0,
+    timeout: Annotated[float, typer.Option(help="Seconds after which a run is stopped.")] = 60.0,
     as_json: JsonOption = False,
 ) -> None:
-    """Run a compiled model on this computer or on an emulated board."""
+    """Run a compiled model on this computer or on an emulated board.
+
+    Running a C project compiles and executes its code: a stranger's project is a stranger's program."""
     from pillion.cli import report
     from pillion.cli import request as build
     from pillion.executors import EXECUTORCH, HOST, REFERENCE
@@ -63,18 +65,19 @@ def run(
     build.check_program(program)
     options = {"profile": profile, "timeout": timeout, "native": native}
     run_one = _run_file if suffix_of(program) == ".pte" else _run_project
-    manifest, result = run_one(program, on, input or [], options)
+    model, ops, result = run_one(program, on, input or [], options)
     build.write_outputs(output or [], result.outputs)
-    report.show(report.ran(manifest, on, result), as_json)
+    report.show(report.ran(model, ops, on, result), as_json)
 
 
 def _run_project(program: Path, on: str, inputs: list[Path], options: dict[str, Any]) -> Ran:
     from pillion.cli import request as build
-    from pillion.emitters.c.project import read_manifest
+    from pillion.emitters.c.manifest import read_manifest
     from pillion.executors import run_project
 
     manifest = read_manifest(program)
-    return manifest, run_project(program, build.read_inputs(inputs, manifest), on, **options)
+    arrays = build.read_inputs(inputs, manifest.inputs)
+    return manifest.model, manifest.ops, run_project(program, arrays, on, **options)
 
 
 def _run_file(program: Path, on: str, inputs: list[Path], options: dict[str, Any]) -> Ran:
@@ -82,4 +85,5 @@ def _run_file(program: Path, on: str, inputs: list[Path], options: dict[str, Any
     from pillion.loaded import load
 
     loaded = load(program, on)
-    return loaded.run(build.read_inputs(inputs, loaded.manifest), on, **options)
+    graph = loaded.program.graph
+    return graph.name, *loaded.run(build.read_inputs(inputs, graph.inputs), on, **options)

@@ -9,6 +9,7 @@ import typer
 
 from pillion.cli.app import app
 from pillion.cli.options import (
+    ForceOption,
     IoDtypeOption,
     IoLayoutOption,
     JsonOption,
@@ -43,6 +44,7 @@ def train(
     keep_on_cpu: KeepOption = None,
     only_npu: OnlyNpuOption = False,
     optimize: OptimizeOption = "speed",
+    force: ForceOption = False,
     as_json: JsonOption = False,
 ) -> None:
     """Train a model that rounds as the target does, with your own loop, and compile it.
@@ -63,5 +65,5 @@ def train(
         only_npu=only_npu,
         optimize=optimize,
     )
-    program, batches = training_run.train(function, request, output, prints_to_stderr=as_json)
+    program, batches = training_run.train(function, request, output, force=force, prints_to_stderr=as_json)
     report.show({**report.compiled(program, output), "batches": batches}, as_json)

@@ -16,9 +16,10 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from pillion.cli.request import Request, check_output, compile_for, hush, write
+from pillion.cli.request import Request, compile_for, hush, write
+from pillion.emitters.c.project import check_project
 from pillion.errors import PillionError
-from pillion.files import suffix_of
+from pillion.files import form_of, suffix_of
 from pillion.program import Program
 
 if TYPE_CHECKING:
@@ -31,7 +32,7 @@ TRAINING = "train(model) trains the module that it is given and returns it"
 
 
 def train(
-    function: str, request: Request, output: Path, *, prints_to_stderr: bool = False
+    function: str, request: Request, output: Path, *, force: bool = False, prints_to_stderr: bool = False
 ) -> tuple[Program, int]:
     """Prepares a model, hands it to `file.py:function`, compiles and writes what comes back; with the number of batches.
 
@@ -47,18 +48,19 @@ def train(
     )
     name = name if request.model else type(module).__name__.lower()
     request = replace(request, model=spec, quantize=True)
-    _rehearse(compile_for(request, module, inputs, name), output)
+    _rehearse(compile_for(request, module, inputs, name), output, force)
     prepared = prepare_qat(module, inputs, request.target)
     with capture.beside(file.path), redirect_stdout(sys.stderr if prints_to_stderr else sys.stdout):
         trained = _trained(loop, prepared, function, file.path)
     program = compile_for(request, trained, inputs, name)
-    write(program, output)
+    write(program, output, force=force)
     return program, int(trained.batches_seen)
 
 
-def _rehearse(untrained: Program, output: Path) -> None:
+def _rehearse(untrained: Program, output: Path, force: bool) -> None:
     """Raises whatever would be raised after training."""
-    check_output(output)
+    if not form_of(output):
+        check_project(untrained.files, output, force)
     with tempfile.TemporaryDirectory() as folder:
         write(untrained, Path(folder) / output.name)
 

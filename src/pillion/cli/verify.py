@@ -60,7 +60,7 @@ def verify(
     from pillion.cli import request as build
 
     _check_request(program, model, target)
-    arrays = build.read_inputs(input, {"inputs": []}) if input else None
+    arrays = build.read_inputs(input) if input else None
     if program is not None:
         build.check_program(program)
         _show(_verify_file(program, target, samples, seed, arrays), as_json)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Loads and runs programs in the wheel's runtime."""
+"""Loads and runs programs in the wheel's runtime, in this process."""
 
 from __future__ import annotations
 
@@ -28,9 +28,9 @@ _MOST_WORDS = 1024
 class Host:
     """The runtime of this process. There is one: operators cannot be registered twice."""
 
-    def __init__(self) -> None:
+    def __init__(self, plugin: Path | None = None) -> None:
         wheel = find_wheel()
-        plugin = build_plugin(wheel)
+        plugin = plugin or build_plugin(wheel)
         import_module("torch")  # brings the libraries that the runtime is linked with
         self.module: Any = import_module(MODULE)
         self.library = load_plugin(plugin, wheel.libraries)
@@ -92,11 +92,6 @@ def load_plugin(plugin: Path, libraries: Sequence[Path]) -> ctypes.CDLL:
 
 
 @cache
-def host() -> Host:
+def host(plugin: Path | None = None) -> Host:
     """The runtime, made when it is first needed."""
-    return Host()
-
-
-def run_executorch(program: bytes, inputs: Sequence[Array]) -> tuple[Array, ...]:
-    """The outputs of a `.pte` file's `forward` for one sample, from the real ExecuTorch runtime."""
-    return host().execute(program, inputs)
+    return Host(plugin)

@@ -5,15 +5,14 @@ from __future__ import annotations
 
 import itertools
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
-from pillion.devices.cortex_m import Isa
-from pillion.emitters.c.project import boards_for, read_manifest
+from pillion.emitters.c.manifest import Manifest, read_manifest
+from pillion.emitters.c.project import boards_for
 from pillion.errors import PillionError
-from pillion.executors import HOST, REFERENCE, Outputs, run_project
+from pillion.executors import HOST, REFERENCE, Outputs, run_samples
 from pillion.ir.graph import Graph
 from pillion.ir.types import Array
 from pillion.program import Program, check_fit
@@ -104,9 +103,9 @@ def verify_project(
     """A C project: its C on this computer and on a board. No reference is in it, and no graph."""
     _check_count(samples)
     manifest = read_manifest(folder)
-    data = [list(inputs)] if inputs else samples_of_manifest(manifest["inputs"], samples, seed)
+    data = [list(inputs)] if inputs else samples_of_manifest(manifest.inputs, samples, seed)
     runs = tuple(_run_folder(folder, name, data) for name in (HOST, _board_of(manifest)))
-    return Verification(manifest["model"], manifest["target"], len(data), runs, _pairs(runs), ())
+    return Verification(manifest.model, manifest.target, len(data), runs, _pairs(runs), ())
 
 
 def _check_count(samples: int) -> None:
@@ -146,10 +145,10 @@ def _check_types(executor: str, graph: Graph, outputs: Outputs) -> None:
         )
 
 
-def _board_of(manifest: Mapping[str, Any]) -> str:
+def _board_of(manifest: Manifest) -> str:
     """The board of a project's target, or the first one that can run its kernels."""
-    target = find_target(manifest["target"])
-    return target.board or boards_for(Isa(manifest.get("kernels", target.isa.value)))[0].name
+    target = find_target(manifest.target)
+    return target.board or boards_for(manifest.kernels or target.isa)[0].name
 
 
 def _run_folder(folder: Path, on: str, data: Sequence[Sequence[Array]]) -> Run:
@@ -159,7 +158,7 @@ def _run_folder(folder: Path, on: str, data: Sequence[Sequence[Array]]) -> Run:
         return Run(on, skipped=reason)
     start = time.perf_counter()
     try:
-        outputs = tuple(run_project(folder, sample, on).outputs for sample in data)
+        outputs = tuple(run_samples(folder, data, on))
     except PillionError as error:
         return Run(on, failed=error)
     return Run(on, outputs, time.perf_counter() - start)

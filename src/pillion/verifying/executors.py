@@ -16,7 +16,7 @@ from pillion.emitters import tflite
 from pillion.emitters.c.project import project_files
 from pillion.emitters.pte import emit
 from pillion.errors import PillionError
-from pillion.executors import EXECUTORCH, HOST, REFERENCE, Outputs, in_temporary_project, run_project
+from pillion.executors import EXECUTORCH, HOST, REFERENCE, Outputs, in_temporary_project, run_samples
 from pillion.importers.pte import read
 from pillion.ir.graph import Graph
 from pillion.ir.numerics import Arithmetic
@@ -29,7 +29,7 @@ from pillion.program import Program
 Samples = Sequence[Sequence[Array]]
 LITERT = "litert"
 TIMEOUT_SECONDS = 600.0
-"""For one sample on a board: MobileNetV2 at 224 x 224 takes some seconds."""
+"""For one sample: MobileNetV2 at 224 x 224 takes some seconds on a board."""
 
 
 class Executor(Protocol):
@@ -76,7 +76,7 @@ class Host:
 
     def run(self, program: Program, samples: Samples) -> list[Outputs]:
         with _project(program) as folder:
-            return [run_project(folder, sample, HOST).outputs for sample in samples]
+            return run_samples(folder, samples, HOST, timeout=TIMEOUT_SECONDS)
 
 
 @dataclass(frozen=True)
@@ -101,9 +101,7 @@ class EmulatedBoard:
 
     def run(self, program: Program, samples: Samples) -> list[Outputs]:
         with _project(program) as folder:
-            return [
-                run_project(folder, sample, self.name, timeout=TIMEOUT_SECONDS).outputs for sample in samples
-            ]
+            return run_samples(folder, samples, self.name, timeout=TIMEOUT_SECONDS)
 
 
 @contextmanager
@@ -136,8 +134,9 @@ class ExecuTorch:
         from pillion.executorch_host import run_executorch
 
         if self.file is not None and program.graph is self.graph:
-            return Loaded(read(self.file), program).in_runtime
-        return functools.partial(run_executorch, emit(program.graph, program.target.core))
+            return functools.partial(Loaded(read(self.file), program).in_runtime, timeout=TIMEOUT_SECONDS)
+        program_bytes = emit(program.graph, program.target.core)
+        return functools.partial(run_executorch, program_bytes, timeout=TIMEOUT_SECONDS)
 
 
 class LiteRt:

@@ -3,11 +3,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from typing import Any
+from collections.abc import Sequence
 
 import numpy as np
 
+from pillion.emitters.c.manifest import Buffer
 from pillion.ir.graph import Graph
 from pillion.ir.types import Array, DType, Value
 from pillion.ops import Quantize
@@ -22,10 +22,10 @@ def random_samples(graph: Graph, count: int, seed: int) -> list[list[Array]]:
     return [[_random(graph, value, rng) for value in graph.inputs] for _ in range(count)]
 
 
-def samples_of_manifest(buffers: Sequence[Mapping[str, Any]], count: int, seed: int) -> list[list[Array]]:
+def samples_of_manifest(buffers: Sequence[Buffer], count: int, seed: int) -> list[list[Array]]:
     """The same for a C project, of whose inputs only the types are known."""
     rng = np.random.default_rng(seed)
-    return [[_of_type(tuple(b["shape"]), DType(b["dtype"]), rng) for b in buffers] for _ in range(count)]
+    return [[_of_type(b.shape, b.dtype, rng) for b in buffers] for _ in range(count)]
 
 
 def _random(graph: Graph, value: Value, rng: np.random.Generator) -> Array:

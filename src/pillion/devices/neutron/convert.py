@@ -9,7 +9,6 @@ import difflib
 import importlib.util
 import json
 import os
-import signal
 import subprocess
 import sys
 import tempfile
@@ -18,6 +17,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from pillion.child import ending, stop
 from pillion.devices.neutron import worker
 from pillion.devices.neutron.extract import border_names, extract
 from pillion.devices.neutron.payload import DevicePayload
@@ -120,33 +120,14 @@ def _run(folder: Path, job: Mapping[str, Any], timeout: float) -> dict[str, Any]
         except subprocess.TimeoutExpired:
             raise _failed(folder, f"no answer within {timeout:g} seconds") from None
         finally:
-            _stop(process)
+            stop(process)
     if code:
-        raise _failed(folder, _ending(code))
+        raise _failed(folder, ending(code))
     return _read_result(folder, code)
 
 
-def _stop(process: subprocess.Popen[bytes]) -> None:
-    """Ends a child that still runs, and what it has started."""
-    if process.poll() is None:
-        if hasattr(os, "killpg"):
-            os.killpg(process.pid, signal.SIGKILL)
-        else:
-            process.kill()
-        process.wait()
-
-
-def _ending(code: int) -> str:
-    if code >= 0:
-        return f"exit code {code}"
-    try:
-        return f"killed by {signal.Signals(-code).name}"
-    except ValueError:
-        return f"killed by signal {-code}"
-
-
 def _read_result(folder: Path, code: int) -> dict[str, Any]:
-    path = _left(folder, worker.RESULT, f"{_ending(code)}, but no result")
+    path = _left(folder, worker.RESULT, f"{ending(code)}, but no result")
     try:
         result: dict[str, Any] = json.loads(path.read_text("utf-8"))
     except ValueError:

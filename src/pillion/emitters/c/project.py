@@ -3,28 +3,21 @@
 
 from __future__ import annotations
 
-import json
 import re
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from types import MappingProxyType
 
-from pillion.boards.board import BOARDS, Board, firmware_files
+from pillion import folders
+from pillion.boards.board import BOARDS, HOST_FOLDER, Board, firmware_files
 from pillion.devices.cortex_m import CORES, Isa
 from pillion.emitters.c import text
+from pillion.emitters.c.manifest import MANIFEST, Buffer, Manifest, Memory, OpFacts, StandIn, manifest_in
 from pillion.emitters.c.npu import inner_program, npu_files, segment_steps
 from pillion.emitters.c.program import CProgram, lower
 from pillion.errors import PillionError
-from pillion.files import write_folder
-from pillion.ir.types import Value
+from pillion.ir.types import PerTensor, Value
 from pillion.ops import Segment
-
-HOST_FOLDER = "host"
-"""Where model.c and weights.c for other processors lie, if the core's kernels are special to it."""
-
-
-MANIFEST_KEYS = frozenset({"model", "target", "inputs", "outputs", "memory", "ops"})
-"""What every manifest has."""
 
 _INCLUDE = re.compile(r'^\s*#\s*include "([^"/]+)"', re.MULTILINE)
 
@@ -36,17 +29,20 @@ def kernel_folder() -> Path:
     return inside if inside.is_dir() else beside
 
 
-def project_files(program: CProgram, target: str) -> dict[str, str]:
-    """Path → text of every file of the project."""
+def project_files(
+    program: CProgram, target: str, more: Mapping[str, str | bytes] = MappingProxyType({})
+) -> dict[str, str | bytes]:
+    """Path → content of every file of the project; `more` are files that only Python makes of it."""
     isa = instruction_set(program)
     boards = [board.name for board in boards_for(isa)]
-    files = {**_program_files(program), **firmware_files(program.graph.name, boards, program.optimize)}
+    files: dict[str, str | bytes] = {**_program_files(program)}
     if isa is not Isa.PORTABLE:
         portable = _program_files(lower(program.graph))
         files.update({f"{HOST_FOLDER}/{path}": content for path, content in portable.items()})
-        files["model.h"] = text.or_else(files["model.h"], f"{HOST_FOLDER}/model.h")
-    files["manifest.json"] = json.dumps(manifest(program, target, sorted(files)), indent=2) + "\n"
-    return files
+        files["model.h"] = text.or_else(str(files["model.h"]), f"{HOST_FOLDER}/model.h")
+    sources = sorted(path for path in files if path.endswith(".c"))
+    files |= {**firmware_files(program.graph.name, boards, program.optimize, sources), **more}
+    return {**files, MANIFEST: manifest(program, target).sealed(files).text()}
 
 
 def instruction_set(program: CProgram) -> Isa:
@@ -99,95 +95,78 @@ def _add_with_headers(source: Path, files: dict[str, str]) -> None:
             _add_with_headers(source.parent / header, files)
 
 
-def manifest(program: CProgram, target: str, files: list[str]) -> dict[str, Any]:
-    """What another program may want to know about the project."""
+def manifest(program: CProgram, target: str) -> Manifest:
+    """What another program may want to know about the project, without its files."""
     memory = program.memory
-    return {
-        "model": program.graph.name,
-        "target": target,
-        "arithmetic": program.graph.arithmetic.value,
-        "optimize": program.optimize,
-        "kernels": instruction_set(program).value,
-        "inputs": [_buffer(program, value) for value in program.graph.inputs],
-        "outputs": [_buffer(program, value) for value in program.graph.outputs],
-        "memory": {
-            "arena_bytes": memory.arena_bytes,
-            "activation_bytes": memory.activation_bytes,
-            "floor_bytes": memory.floor_bytes,
-            "scratch_bytes": memory.scratch_bytes,
-            "constant_bytes": program.constant_bytes,
-            "params_bytes": program.params_bytes,
-            "npu_stand_in": _stand_in(program),
-        },
-        "macs": program.graph.macs,
-        "ops": [_op(program, i) for i in range(len(program.steps))],
-        "files": files,
-    }
+    return Manifest(
+        model=program.graph.name,
+        target=target,
+        arithmetic=program.graph.arithmetic,
+        optimize=program.optimize,
+        kernels=instruction_set(program),
+        inputs=tuple(_buffer(program, value) for value in program.graph.inputs),
+        outputs=tuple(_buffer(program, value) for value in program.graph.outputs),
+        memory=Memory(
+            arena_bytes=memory.arena_bytes,
+            activation_bytes=memory.activation_bytes,
+            floor_bytes=memory.floor_bytes,
+            scratch_bytes=memory.scratch_bytes,
+            constant_bytes=program.constant_bytes,
+            params_bytes=program.params_bytes,
+            npu_stand_in=_stand_in(program),
+        ),
+        macs=program.graph.macs,
+        ops=tuple(_op(program, i) for i in range(len(program.steps))),
+        files={},
+    )
 
 
-def _stand_in(program: CProgram) -> dict[str, int]:
-    """What the segments' references take where there is no NPU: nothing of this is on the chip."""
+def _stand_in(program: CProgram) -> StandIn:
+    """Nothing of this is on the chip."""
     inner = [inner_program(program, number, step) for number, step in segment_steps(program)]
-    return {
-        "constant_bytes": sum(p.constant_bytes for p in inner),
-        "arena_bytes": sum(p.memory.arena_bytes for p in inner),
-    }
+    return StandIn(sum(p.constant_bytes for p in inner), sum(p.memory.arena_bytes for p in inner))
 
 
-def _buffer(program: CProgram, value: Value) -> dict[str, Any]:
-    quantization = {"scale": value.scale, "zero_point": value.zero_point} if value.is_quantized else {}
-    return {
-        "name": value.name,
-        "dtype": value.dtype.value,
-        "shape": list(value.shape),
-        "offset": program.memory.offsets[value],
-        "bytes": value.type.size_bytes,
-        **quantization,
-    }
+def _buffer(program: CProgram, value: Value) -> Buffer:
+    quant = value.type.quant if isinstance(value.type.quant, PerTensor) else None
+    return Buffer(
+        name=value.name,
+        dtype=value.dtype,
+        shape=value.shape,
+        offset=program.memory.offsets[value],
+        bytes=value.type.size_bytes,
+        scale=quant.scale if quant else None,
+        zero_point=quant.zero_point if quant else None,
+    )
 
 
-def _op(program: CProgram, index: int) -> dict[str, Any]:
+def _op(program: CProgram, index: int) -> OpFacts:
     step = program.steps[index]
     op = step.choice.op
-    return {
-        "name": op.name,
-        "kind": op.kind,
-        "kernel": step.choice.kernel.name if step.calls or isinstance(op, Segment) else "none (alias)",
-        "why": step.choice.short_reason,
-        "passed_over": [f"{name}: {verdict}" for name, verdict in step.choice.passed_over],
-        "source": op.source,
-        "macs": op.macs,
-        "scratch_bytes": step.choice.kernel.scratch_bytes(op),
-    }
+    return OpFacts(
+        name=op.name,
+        kind=op.kind,
+        kernel=step.choice.kernel.name if step.calls or isinstance(op, Segment) else "none (alias)",
+        why=step.choice.short_reason,
+        passed_over=tuple(f"{name}: {verdict}" for name, verdict in step.choice.passed_over),
+        source=op.source,
+        macs=op.macs,
+        scratch_bytes=step.choice.kernel.scratch_bytes(op),
+    )
 
 
-def write_project(files: Mapping[str, str | bytes], folder: Path) -> None:
-    """All files or none; an earlier project gives way to them."""
-    write_folder(folder, files, is_project)
+def write_project(files: Mapping[str, str | bytes], folder: Path, force: bool = False) -> None:
+    """All files; an earlier project gives way to them, but no file of the user does, nor one that the user changed, but by `force`."""
+    folders.write_project(folder, files, MANIFEST, _earlier, force)
 
 
-def is_project(path: Path) -> bool:
-    """Whether a folder holds a project of ours; other programs have files of the name manifest.json, too."""
+def check_project(files: Mapping[str, str | bytes], folder: Path, force: bool = False) -> None:
+    """Raises where `write_project` would, and writes nothing."""
+    folders.check_project(folder, files, MANIFEST, _earlier, force)
+
+
+def _earlier(folder: Path) -> folders.Listing | None:
     try:
-        read_manifest(path)
+        return manifest_in(folder).listing
     except PillionError:
-        return False
-    return True
-
-
-def read_manifest(folder: Path) -> dict[str, Any]:
-    """The manifest of a project that was written earlier."""
-    try:
-        loaded = json.loads((folder / "manifest.json").read_text("utf-8"))
-        missing = MANIFEST_KEYS - set(loaded) if isinstance(loaded, dict) else MANIFEST_KEYS
-        if missing:
-            raise ValueError(f"it lacks {', '.join(sorted(missing))}")
-    except (OSError, ValueError) as error:
-        reason = error.strerror if isinstance(error, OSError) else str(error)
-        raise PillionError(
-            f"{folder} is not a project of Pillion",
-            rule="a folder that `pillion compile` wrote, whose manifest.json describes it",
-            here=f"{folder / 'manifest.json'}: {reason}",
-            help=f"pillion compile -m MODEL -t TARGET --quantize -o {folder}",
-        ) from None
-    return loaded
+        return None

@@ -1,0 +1,241 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * Runs a model on this computer for boards/host.py, which starts it as a child process: what the model does cannot
+ * harm the parent, and can be stopped. Linked with the model, whose descriptor PILLION_MODEL names.
+ *
+ * Arguments: a file descriptor whose first word says where the model is, and the parent's process number.
+ * The parent's bytes come on standard input, ours go to standard output; numbers as they lie in memory:
+ *   at the start     bytes of what follows; arena bytes; counts of inputs, outputs, ops; name;
+ *                    offset, bytes and name of each input and output; name of each op
+ *   'r', all inputs  how many bytes changed before the arena and how near, the same after it; all outputs
+ *   't', a count     so many times, in nanoseconds, of runs on whatever the arena holds
+ * A text is its length and its bytes. */
+#define _XOPEN_SOURCE 700
+
+#include "pillion/model.h"
+
+#include <fcntl.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/resource.h>
+#include <sys/time.h>
+#include <time.h>
+#include <unistd.h>
+
+#define ALIGNMENT 16u
+#define GUARD_BYTES 4096u
+/* Lies around the arena, and in it before a run: no kernel may write there or count on zeros. */
+#define JUNK 0xA5
+/* In the word that says where the model is: outside a run. */
+#define NOT_RUNNING UINT32_MAX
+
+extern const pillion_model PILLION_MODEL;
+
+static const pillion_model *const model = &PILLION_MODEL;
+static int from_parent, to_parent;
+static pid_t parent;
+static volatile uint32_t *ops_done;
+static uint8_t *arena;
+
+static void fail(const char *what) {
+    perror(what);
+    _exit(3);
+}
+
+/* Whether all could be read: the parent ends the run by closing its side. */
+static int take(void *to, size_t bytes) {
+    uint8_t *at = to;
+    while (bytes > 0) {
+        const ssize_t got = read(from_parent, at, bytes);
+        if (got <= 0) {
+            return 0;
+        }
+        at += got;
+        bytes -= (size_t)got;
+    }
+    return 1;
+}
+
+static void give(const void *from, size_t bytes) {
+    const uint8_t *at = from;
+    while (bytes > 0) {
+        const ssize_t put = write(to_parent, at, bytes);
+        if (put <= 0) {
+            _exit(0);
+        }
+        at += put;
+        bytes -= (size_t)put;
+    }
+}
+
+static void give_number(uint32_t number) {
+    give(&number, sizeof number);
+}
+
+static void give_text(const char *text) {
+    const size_t length = strlen(text);
+    give_number((uint32_t)length);
+    give(text, length);
+}
+
+static size_t text_bytes(const char *text) {
+    return sizeof(uint32_t) + strlen(text);
+}
+
+static size_t buffers_bytes(const pillion_buffer *buffers, uint32_t count) {
+    size_t total = 0;
+    for (uint32_t i = 0; i < count; i++) {
+        total += 2 * sizeof(uint32_t) + text_bytes(buffers[i].name);
+    }
+    return total;
+}
+
+static void give_buffers(const pillion_buffer *buffers, uint32_t count) {
+    for (uint32_t i = 0; i < count; i++) {
+        give_number(buffers[i].offset);
+        give_number(buffers[i].bytes);
+        give_text(buffers[i].name);
+    }
+}
+
+static void describe(void) {
+    size_t bytes = 4 * sizeof(uint32_t) + text_bytes(model->name);
+    bytes += buffers_bytes(model->inputs, model->input_count) + buffers_bytes(model->outputs, model->output_count);
+    for (uint32_t i = 0; i < model->op_count; i++) {
+        bytes += text_bytes(model->op_names[i]);
+    }
+    give_number((uint32_t)bytes);
+    give_number(model->arena_bytes);
+    give_number(model->input_count);
+    give_number(model->output_count);
+    give_number(model->op_count);
+    give_text(model->name);
+    give_buffers(model->inputs, model->input_count);
+    give_buffers(model->outputs, model->output_count);
+    for (uint32_t i = 0; i < model->op_count; i++) {
+        give_text(model->op_names[i]);
+    }
+}
+
+static void fill(void) {
+    memset(arena - GUARD_BYTES, JUNK, GUARD_BYTES + (size_t)model->arena_bytes + GUARD_BYTES);
+}
+
+static void make_arena(void) {
+    uint8_t *const memory = malloc(2 * (size_t)GUARD_BYTES + model->arena_bytes + ALIGNMENT);
+    if (memory == NULL) {
+        fail("the model's arena");
+    }
+    arena = memory + GUARD_BYTES;
+    arena += -(uintptr_t)arena % ALIGNMENT;
+    fill();
+}
+
+/* Of a guard: how many of its bytes changed, and the distance of the nearest one from the arena. */
+static void give_changes(const uint8_t *guard, int is_before) {
+    uint32_t changed = 0, nearest = 0;
+    for (uint32_t i = 0; i < GUARD_BYTES; i++) {
+        const uint32_t distance = i + 1;
+        if (guard[is_before ? GUARD_BYTES - distance : i] != JUNK) {
+            changed++;
+            nearest = nearest == 0 ? distance : nearest;
+        }
+    }
+    give_number(changed);
+    give_number(nearest);
+}
+
+static void after_op(uint32_t op) {
+    *ops_done = op + 1;
+}
+
+static int run_sample(void) {
+    fill();
+    for (uint32_t i = 0; i < model->input_count; i++) {
+        if (!take(arena + model->inputs[i].offset, model->inputs[i].bytes)) {
+            return 0;
+        }
+    }
+    *ops_done = 0;
+    model->run(arena, after_op);
+    *ops_done = NOT_RUNNING;
+    give_changes(arena - GUARD_BYTES, 1);
+    give_changes(arena + model->arena_bytes, 0);
+    for (uint32_t i = 0; i < model->output_count; i++) {
+        give(arena + model->outputs[i].offset, model->outputs[i].bytes);
+    }
+    return 1;
+}
+
+static int time_runs(void) {
+    uint32_t count;
+    if (!take(&count, sizeof count)) {
+        return 0;
+    }
+    for (uint32_t i = 0; i < count; i++) {
+        struct timespec from, to;
+        (void)clock_gettime(CLOCK_MONOTONIC, &from);
+        model->run(arena, NULL);
+        (void)clock_gettime(CLOCK_MONOTONIC, &to);
+        const int64_t nanoseconds = (int64_t)(to.tv_sec - from.tv_sec) * 1000000000 + (to.tv_nsec - from.tv_nsec);
+        give(&nanoseconds, sizeof nanoseconds);
+    }
+    return 1;
+}
+
+static void end_without_parent(int signal) {
+    (void)signal;
+    if (getppid() != parent) {
+        _exit(1);
+    }
+}
+
+/* A parent that is killed cannot stop us; so a model that does not end is stopped by a look at every second. */
+static void watch_parent(void) {
+    struct sigaction action;
+    memset(&action, 0, sizeof action);
+    action.sa_handler = end_without_parent;
+    action.sa_flags = SA_RESTART;
+    const struct itimerval second = {{1, 0}, {1, 0}};
+    if (sigaction(SIGALRM, &action, NULL) != 0 || setitimer(ITIMER_REAL, &second, NULL) != 0) {
+        fail("watching the parent");
+    }
+}
+
+/* What the model itself prints must not get among the answers. */
+static void keep_pipes_apart(void) {
+    from_parent = fcntl(STDIN_FILENO, F_DUPFD, 3);
+    to_parent = fcntl(STDOUT_FILENO, F_DUPFD, 3);
+    const int nothing = open("/dev/null", O_RDWR);
+    if (from_parent < 0 || to_parent < 0 || nothing < 0 || dup2(nothing, STDIN_FILENO) < 0) {
+        fail("the pipes of the parent");
+    }
+    if (dup2(STDERR_FILENO, STDOUT_FILENO) < 0) {
+        (void)dup2(nothing, STDOUT_FILENO);
+    }
+}
+
+int main(int count, char **arguments) {
+    if (count != 3) {
+        fprintf(stderr, "this program is started by Pillion\n");
+        return 3;
+    }
+    const struct rlimit none = {0, 0};
+    (void)setrlimit(RLIMIT_CORE, &none);
+    keep_pipes_apart();
+    parent = (pid_t)atol(arguments[2]);
+    watch_parent();
+    void *const page = mmap(NULL, sizeof *ops_done, PROT_READ | PROT_WRITE, MAP_SHARED, atoi(arguments[1]), 0);
+    if (page == MAP_FAILED) {
+        fail("the word that says where the model is");
+    }
+    ops_done = page;
+    describe();
+    make_arena();
+    char what;
+    while (take(&what, 1) && (what == 'r' ? run_sample() : time_runs())) {
+    }
+    return 0;
+}
