@@ -11,8 +11,8 @@ import torch
 from torch import Tensor, nn
 
 import pillion
-from pillion.executors import Profile
 from pillion.program import Program
+from pillion.run.executor import Profile
 
 Figures = dict[str, Any]
 Shape = tuple[int, ...]

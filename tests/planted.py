@@ -9,16 +9,16 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from pillion.executors import Outputs
 from pillion.ir.graph import Graph
 from pillion.ir.numerics import Arithmetic
 from pillion.ir.op import Op
 from pillion.ir.types import Array, DType, TensorType, Value
+from pillion.ir.verdict import Verdict
 from pillion.ops import Add, Clamp, Conv2d, DepthwiseConv2d, Linear, Quantize, Reshape, Segment
 from pillion.ops.samples import conv_bias, conv_weights, make, value
 from pillion.program import Program
+from pillion.run.executor import USUAL, Runnable, RunOptions, RunResult, Samples
 from pillion.targets import find_target
-from pillion.verifying.executors import Samples
 
 
 def _renamed(v: Value, name: str) -> Value:
@@ -114,8 +114,8 @@ class Faulty:
     change: Callable[[Graph], Graph]
     name: str = "faulty"
 
-    def check(self, program: Program) -> None:
-        """Nothing is missing."""
+    def judge(self, program: Runnable) -> Verdict:
+        return Verdict("faulty", True, "", "")
 
-    def run(self, program: Program, samples: Samples) -> list[Outputs]:
-        return [self.change(program.graph).reference(*sample) for sample in samples]
+    def run(self, program: Runnable, samples: Samples, options: RunOptions = USUAL) -> list[RunResult]:
+        return [RunResult(self.change(program.graph).reference(*sample)) for sample in samples]

@@ -14,9 +14,9 @@ import pytest
 import pillion
 import planted
 from pillion.errors import PillionError
-from pillion.executors import EXECUTORCH, HOST, REFERENCE
 from pillion.program import Program
-from pillion.verifying import verify_project
+from pillion.run.executor import EXECUTORCH, HOST, REFERENCE
+from pillion.run.verify import verify_project
 
 
 @pytest.fixture(scope="module")

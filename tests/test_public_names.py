@@ -14,7 +14,7 @@ API = {
     "pillion": "PillionError Program compile prepare_qat",
     "pillion.boards.host": "HostModel",
     "pillion.executors": "RunResult host_folder run_project",
-    "pillion.importers.torch.quantize": "QatModule QuantizedProgram Wishes finish_training load_calibration prepare_qat ptq",
+    "pillion.quantize": "QatModule QuantizedProgram Wishes finish_training load_calibration prepare_qat ptq",
     "pillion.targets": "TARGETS find_target",
     "pillion.zoo": "MODELS build find load_weights save_weights",
 }

@@ -14,19 +14,19 @@ from typing import TYPE_CHECKING, Any
 from pillion.errors import PillionError
 
 if TYPE_CHECKING:
-    from pillion.compiler import compile
+    from pillion.compiler import compile, load, prepare_qat
     from pillion.program import Program
-    from pillion.training import prepare_qat
-    from pillion.verifying import verify
+    from pillion.run.verify import verify
 
 __version__ = "0.1.0"
-__all__ = ["PillionError", "Program", "__version__", "compile", "prepare_qat", "verify"]
+__all__ = ["PillionError", "Program", "__version__", "compile", "load", "prepare_qat", "verify"]
 
 _LAZY = {
     "compile": "pillion.compiler",
+    "load": "pillion.compiler",
     "Program": "pillion.program",
-    "prepare_qat": "pillion.training",
-    "verify": "pillion.verifying",
+    "prepare_qat": "pillion.compiler",
+    "verify": "pillion.run.verify",
 }
 
 

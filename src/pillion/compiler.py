@@ -1,62 +1,71 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Read this first: `compile` is the list of stages, from a PyTorch model to a program for a chip.
+"""Read this first: `compile` is the list of stages, from a model to a program for a chip.
 
-    capture     the module becomes an exported program                          capture.py
-    quantize    batch norms folded, int8 by torchao's pt2e                      quantize/
-    import      a Graph: one small typed IR, images NHWC                        importers/torch_export.py
-    passes      dequantize-op-quantize becomes integer ops; movement merged     passes/
-    place       segments for the NPU, the rest for the CPU, and why             place/, devices/
-    emit        kernels chosen, memory planned, C written                       emitters/, memory/
+    read        a module, an exported program or a file becomes a Graph, one small typed IR with images     importers/
+                NHWC; models of PyTorch are captured and quantized on the way, .tflite and .pte are int8
+    integer     dequantize-op-quantize becomes integer ops; movement merged                                 passes/
+    place       segments for the NPU, the rest for the CPU, and why                                         place/, devices/
+    lower       kernels chosen, constants packed, memory planned                                            emitters/c/, memory/
 
-Whatever a stage cannot do it refuses with the rule, the value and the way out; nothing falls back silently.
+The Program that comes out writes itself as C, as an ExecuTorch program or as a TFLite file (emitters/), and runs on whatever can run
+it (run/). What a stage cannot do it refuses with the rule, the value and the way out; nothing falls back silently.
 """
 
 from __future__ import annotations
 
 import difflib
-from collections.abc import Callable, Iterable, Sequence
+import os
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Literal, Union, get_args
+from typing import TYPE_CHECKING, Any, Literal, Union, get_args
 
 from pillion import passes
-from pillion.boards.board import Optimize
-from pillion.choices import one_of
-from pillion.errors import PillionError
+from pillion.boards.board import BOARDS, Board, Optimize, another_core
+from pillion.errors import PillionError, one_of
+from pillion.importers import pte, tflite
 from pillion.ir.graph import Graph, identifier, want_computed_outputs
 from pillion.ir.types import Array
+from pillion.ir.verify import refuse_float
+from pillion.outside.files import suffix_of
 from pillion.passes.int8_io import int8_io
 from pillion.passes.integer import float_ops
+from pillion.place import Placement, all_on_cpu, inline_segments, place
 from pillion.place import Wishes as PlacementWishes
-from pillion.place import all_on_cpu, place
 from pillion.program import Program
 from pillion.targets import Target, find_target
 
 if TYPE_CHECKING:
     import torch
 
-    from pillion.importers.torch.quantize import FloatOp
+    from pillion.importers.torch.train.qat import QatModule
 
 IoDtype = Literal["float32", "int8"]
 """What goes in and comes out."""
 IoLayout = Literal["nchw", "nhwc"]
 """How images do."""
+INT8_FILES = (".tflite", ".pte")
+"""Models that are quantized already."""
 
 Input = Union["torch.Tensor", Array]
 Inputs = Input | Sequence[Input]
 """A tensor for each argument of `forward`; one alone needs no tuple."""
+Model = Union["torch.nn.Module", "torch.export.ExportedProgram", str, "os.PathLike[str]"]
+"""A module, an exported program, or what `-m` names: a model of the zoo, `net.py:Net`, a .pt2, .tflite or .pte file."""
 Watch = Callable[[str, Graph], None]
 Progress = Callable[[int, int | None], None]
 
 
 def compile(
-    model: torch.nn.Module | torch.export.ExportedProgram,
-    example_inputs: Inputs,
+    model: Model,
+    example_inputs: Inputs | None = None,
     *,
     target: str,
     calibrate: Iterable[Inputs] | str | Path | None = None,
     name: str | None = None,
     io_dtype: IoDtype = "float32",
     io_layout: IoLayout = "nchw",
+    input_size: int | tuple[int, int] | None = None,
+    weights: str | Path | None = None,
     progress: Progress | None = None,
     placement: PlacementWishes | None = None,
     optimize: Optimize = "speed",
@@ -65,65 +74,99 @@ def compile(
     """Compiles a model for a target. Without `calibrate`, the example inputs alone decide the ranges; it may be samples, or the
     path of a folder or file with samples.
 
-    `placement` keeps ops on the CPU or demands the NPU for all; `optimize` chooses between fast and small code; `progress`
-    hears of every calibration sample; `watch` sees the graph after each pass."""
-    from pillion.importers.torch.given import as_inputs, as_model
-    from pillion.importers.torch.quantize import QatModule, finish_training, ptq
-    from pillion.importers.torch.to_graph import import_program
-
-    for option, value, allowed in (
-        ("io_dtype", io_dtype, IoDtype),
-        ("io_layout", io_layout, IoLayout),
-        ("optimize", optimize, Optimize),
-    ):
-        one_of(option, value, get_args(allowed))
+    Example inputs go with modules and exported programs; files say themselves what their inputs look like. `input_size` and
+    `weights` go with models of the zoo, `weights` also with `net.py:Net`. `placement` keeps ops on the CPU or demands the NPU for all;
+    `optimize` chooses between fast and small code; `progress` hears of every calibration sample; `watch` sees the graph after
+    each pass."""
+    one_of("io_dtype", io_dtype, get_args(IoDtype))
+    one_of("io_layout", io_layout, get_args(IoLayout))
+    one_of("optimize", optimize, get_args(Optimize))
     chip = find_target(target)
-    model, inputs = as_model(model), as_inputs(example_inputs, "example_inputs")
-    wishes = chip.quantization
-    name = name or (model.name if isinstance(model, QatModule) else type(model).__name__.lower())
-
-    def refuse(ops: Sequence[FloatOp]) -> None:
-        refuse_float(name, [(op.op, op.source, op.reason) for op in ops])
-
-    if isinstance(model, QatModule):
-        quantized = finish_training(model, inputs, calibrate, progress, wishes)
-        refuse(quantized.float_ops)
+    if is_int8_file(model):
+        given = {
+            "example_inputs": example_inputs,
+            "calibrate": calibrate,
+            "weights": weights,
+            "input_size": input_size,
+        }
+        refuse_useless(str(model), {**given, "io_layout": "nhwc" if io_layout == "nhwc" else None})
+        graph = read_int8(model, name)
     else:
-        quantized = ptq(model, inputs, calibrate, progress, wishes, refuse)
-    graph = import_program(quantized.graph_module, name, nhwc=io_layout == "nhwc")
-    return finish(graph, chip, io_dtype, placement, watch, optimize)
+        graph = read_torch(
+            model,
+            example_inputs,
+            wishes=chip.quantization,
+            calibrate=calibrate,
+            progress=progress,
+            name=name,
+            nhwc=io_layout == "nhwc",
+            input_size=input_size,
+            weights=weights,
+        )
+    graph = to_integers(graph, io_dtype, watch)
+    placed = put_on(chip, graph, placement or PlacementWishes(), watch)
+    program = Program(placed.graph, chip, placed.ledger, optimize)
+    program.lower()
+    return program
 
 
-def finish(
-    graph: Graph,
-    chip: Target,
-    io_dtype: str = "float32",
-    placement: PlacementWishes | None = None,
-    watch: Watch | None = None,
-    optimize: Optimize = "speed",
-) -> Program:
-    """From an imported graph to a program: the part that knows nothing of PyTorch."""
+def is_int8_file(model: object) -> bool:
+    """Whether a model is the name of a file that is quantized already."""
+    return isinstance(model, (str, os.PathLike)) and suffix_of(os.fspath(model)) in INT8_FILES
+
+
+def read_torch(model: Any, example_inputs: Any, **options: Any) -> Graph:
+    """A model of PyTorch, captured, quantized and imported."""
+    from pillion.importers.torch.read import read
+
+    return read(model, example_inputs, **options)
+
+
+def read_int8(model: Any, name: str | None) -> Graph:
+    """A file whose ops are int8 already. A .pte is placed anew: the NPU's segments are ops again."""
+    path = Path(model)
+    graph = tflite.read(path) if suffix_of(path) == ".tflite" else inline_segments(pte.read(path).graph)
+    return graph.replace(name=name) if name else graph
+
+
+def refuse_useless(model: str, options: Mapping[str, object]) -> None:
+    """Raises where an option asks for what an int8 file has decided. Options are named as the user writes them."""
+    useless = [option for option, value in options.items() if value is not None]
+    if useless:
+        raise PillionError(
+            f"{model} has its ranges, weights and inputs inside",
+            rule=f"{', '.join(options)} go with models that Pillion quantizes",
+            here=f"{', '.join(f'{option} {options[option]}' for option in useless)} with a {suffix_of(model)}",
+            help="leave them out, or compile the PyTorch model that the file was made from",
+        )
+
+
+def to_integers(graph: Graph, io_dtype: IoDtype, watch: Watch | None) -> Graph:
+    """All ops between the model's borders compute in integers, and movement is merged."""
     graph = graph.replace(name=identifier(graph.name))
     if watch:
         watch("import", graph)
     graph = passes.run(graph, passes.PIPELINE + ((int8_io,) if io_dtype == "int8" else ()), watch)
     refuse_float(graph.name, [(f"{op.kind} {op.name}", op.source, reason) for op, reason in float_ops(graph)])
     want_computed_outputs(graph)
+    return graph
+
+
+def put_on(chip: Target, graph: Graph, wishes: PlacementWishes, watch: Watch | None) -> Placement:
+    """Each op on the NPU or on the CPU."""
     if chip.npu is None:
-        refuse_npu_wishes(chip, placement)
-        return Program(graph, chip, all_on_cpu(graph, chip.isa), optimize)
+        refuse_npu_wishes(chip, wishes)
+        return Placement(graph, all_on_cpu(graph, chip.isa))
     graph = passes.run(graph, passes.NPU_PIPELINE, watch)
-    wishes = placement or PlacementWishes()
     refuse_idle_wishes(graph, wishes)
     placed = place(graph, chip.npu, chip.isa, wishes)
     if watch:
         watch("place", placed.graph)
-    return Program(placed.graph, chip, placed.ledger, optimize)
+    return placed
 
 
-def refuse_npu_wishes(chip: Target, placement: PlacementWishes | None) -> None:
+def refuse_npu_wishes(chip: Target, asked: PlacementWishes) -> None:
     """Raises where a chip without an NPU is asked for more or less of it."""
-    asked = placement or PlacementWishes()
     options = ["--only-npu"] * asked.only_npu + [f"--keep-on-cpu {pattern}" for pattern in asked.keep_on_cpu]
     if options:
         raise PillionError(
@@ -149,15 +192,39 @@ def refuse_idle_wishes(graph: Graph, placement: PlacementWishes) -> None:
         )
 
 
-def refuse_float(name: str, left: Sequence[tuple[str, str, str]]) -> None:
-    """Raises where ops (what, source line, reason) compute in float between the model's borders."""
-    if left:
-        listed = "\n".join(
-            f"{what}{f' ({source})' if source else ''}: {reason}" for what, source, reason in left
-        )
-        raise PillionError(
-            f"{len(left)} {'op' if len(left) == 1 else 'ops'} of `{name}` would stay in float",
-            rule="all ops between the model's inputs and outputs are int8",
-            here=listed,
-            help="write these ops with supported ones (`pillion ops --pytorch`), or leave them outside the model",
-        )
+def load(path: str | os.PathLike[str], target: str | None = None, board: Board | None = None) -> Program:
+    """The program in a .pte file, for the core that it was compiled for, for another `target`, or for the board that is to run it.
+
+    What it was compiled for counts where nothing else is said. A file that does not say it gets portable kernels."""
+    file = pte.read(path)
+    if board is not None and file.core is not None and board.core != file.core:
+        raise _for_another_core(str(path), file.core, board)
+    core = target or file.core or (board.core if board else ANY_CORE)
+    return Program(file.graph, find_target(core), file=file)
+
+
+ANY_CORE = "cortex-m3"
+"""For programs that do not say what they were compiled for, where it makes no difference: portable C."""
+
+
+def _for_another_core(path: str, core: str, board: Board) -> PillionError:
+    """The error of a file that was compiled for another core than a board has."""
+    fitting = [name for name, one in BOARDS.items() if one.core == core]
+    return another_core(
+        path,
+        core,
+        board,
+        rule="a program runs on a board with its core",
+        here=f"--on {board.name}",
+        help=f"--on {fitting[0]}" if fitting else f"pillion compile -m {path} -t {board.core} -o FOLDER",
+    )
+
+
+def prepare_qat(model: torch.nn.Module, example_inputs: Inputs, target: str) -> QatModule:
+    """A copy of a model for training: every tensor that the target holds in int8 is rounded on the way forward. Train it in any loop of
+    PyTorch, then `compile` it.
+
+    The first axis of the example inputs is the batch, of any size unless the model's `forward` depends on it."""
+    from pillion.importers.torch.train import qat
+
+    return qat.prepare_qat(model, example_inputs, find_target(target).quantization)

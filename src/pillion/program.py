@@ -4,42 +4,32 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field, fields, replace
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, get_args
+from typing import Any, get_args
 
-import numpy as np
-
-from pillion.boards.board import BOARDS, Optimize
-from pillion.choices import one_of
+from pillion.boards.board import Optimize
+from pillion.emitters import pte, tflite
 from pillion.emitters.c.program import CProgram, lower
 from pillion.emitters.c.project import project_files, write_project
 from pillion.emitters.neutron_segments import Payloads, payloads
 from pillion.emitters.pte import Runtime
-from pillion.executors import (
-    EXECUTORCH,
-    HOST,
-    REFERENCE,
-    RunResult,
-    check_arrays,
-    check_timeout,
-    in_temporary_project,
-    run_project,
-)
-from pillion.files import form_of, write_whole
-from pillion.ir.graph import Graph, check_inputs
+from pillion.errors import one_of
+from pillion.importers.pte import ReadProgram
+from pillion.ir.graph import Graph
 from pillion.ir.numerics import Arithmetic
 from pillion.ir.text import to_text
-from pillion.ir.types import Array
 from pillion.memory import MemoryPlan
 from pillion.ops import Segment
+from pillion.outside.files import form_of, write_whole
 from pillion.passes import sum_hard_sigmoids
 from pillion.place import Ledger, inline_segments
+from pillion.run.executor import REFERENCE, TIMEOUT_SECONDS, Outputs, RunOptions, RunResult, want_runnable
+from pillion.run.inputs import as_arrays, check_fit
+from pillion.run.places import find_executor
+from pillion.run.verify import SAMPLES, Verification, verify
 from pillion.targets import Target
-
-if TYPE_CHECKING:
-    from pillion.verifying import Verification
 
 
 @dataclass(frozen=True)
@@ -52,10 +42,16 @@ class Program:
     """Where each op runs and why."""
     optimize: Optimize = "speed"
     """What kernels are chosen and compiled for."""
+    file: ReadProgram | None = None
+    """The .pte file that the program was read from: the ExecuTorch runtime is given that one, byte for byte."""
 
     def __getstate__(self) -> dict[str, Any]:
         """What is not made from the rest: pickles hold no kernels."""
         return {one.name: getattr(self, one.name) for one in fields(self)}
+
+    def lower(self) -> CProgram:
+        """The last stage of compilation: `lowered`, made now, so that what no kernel does is refused now."""
+        return self.lowered
 
     @cached_property
     def lowered(self) -> CProgram:
@@ -97,16 +93,14 @@ class Program:
 
     def tflite(self) -> bytes:
         """The whole graph as a TFLite file, which computes in LiteRT's arithmetic."""
-        from pillion.emitters.tflite import emit
-
-        return emit(sum_hard_sigmoids(inline_segments(self.graph)).replace(arithmetic=Arithmetic.TFLITE))
+        return tflite.emit(
+            sum_hard_sigmoids(inline_segments(self.graph)).replace(arithmetic=Arithmetic.TFLITE)
+        )
 
     def pte(self, runtime: Runtime = "1.4") -> bytes:
         """An ExecuTorch program: kernel calls for the CPU, delegate calls for the NPU's segments."""
-        from pillion.emitters.pte import emit
-
         one_of("runtime", runtime, get_args(Runtime))
-        return emit(self.graph, self.target.core, runtime, [s.payload for s in self.payloads.segments])
+        return pte.emit(self.graph, self.target.core, runtime, [s.payload for s in self.payloads.segments])
 
     def save(self, path: str | Path, runtime: Runtime = "1.4", *, force: bool = False) -> Path:
         """Writes the program in the form that the name asks for: `.pte`, `.tflite`, or a folder for a C project (see `firmware`).
@@ -133,39 +127,34 @@ class Program:
         write_project(self.files, Path(folder), force)
         return Path(folder)
 
-    def run(self, *inputs: Any, on: str = REFERENCE) -> tuple[Array, ...]:
-        """The outputs for one sample, as numpy arrays. `on` is `reference`, `host`, `executorch` or a board."""
+    def of(self, graph: Graph) -> Program:
+        """The same for another graph, for instance a part of this one."""
+        return replace(self, graph=graph, file=None)
+
+    def run(self, *inputs: Any, on: str = REFERENCE) -> Outputs:
+        """The outputs for one sample, as numpy arrays. `on` names an executor: `reference`, `host`, a board, `executorch` or `litert`."""
         return self.measure(*inputs, on=on, profile=False).outputs
 
-    def measure(self, *inputs: Any, on: str, profile: bool = True, timeout: float = 60.0) -> RunResult:
+    def measure(
+        self,
+        *inputs: Any,
+        on: str,
+        profile: bool = True,
+        timeout: float = TIMEOUT_SECONDS,
+        native: bool = False,
+    ) -> RunResult:
         """As `run`, with what the board measured."""
-        arrays = as_arrays(inputs)
-        one_of("on", on, (REFERENCE, HOST, EXECUTORCH, *BOARDS))
+        arrays, executor = as_arrays(inputs), find_executor(on)
         check_fit(self.graph, arrays)
-        check_timeout(timeout)
-        if on == REFERENCE:
-            return RunResult(self.graph.reference(*arrays))
-        if on == EXECUTORCH:
-            from pillion.executorch_host import run_executorch
-
-            return RunResult(run_executorch(self.pte(), arrays, timeout=timeout))
-        with in_temporary_project(self.files) as folder:
-            return run_project(Path(folder), arrays, on, profile=profile, timeout=timeout)
+        options = RunOptions(timeout, profile, native)
+        want_runnable(executor, self)
+        return executor.run(self, [arrays], options)[0]
 
     def verify(
-        self,
-        samples: int = 3,
-        *,
-        seed: int = 0,
-        inputs: Sequence[Any] | None = None,
-        pte: bytes | None = None,
+        self, samples: int = SAMPLES, *, seed: int = 0, inputs: Sequence[Any] | None = None
     ) -> Verification:
-        """Runs the program on all executors that are installed, and compares all bytes. Without `inputs`, on random samples.
-
-        `pte` is the file that the program was read from, if it was."""
-        from pillion.verifying import verify
-
-        return verify(self, samples, seed=seed, inputs=as_arrays(inputs) if inputs else None, pte=pte)
+        """Runs the program on all executors that are installed, and compares all bytes. Without `inputs`, on random samples."""
+        return verify(self, samples, seed=seed, inputs=as_arrays(inputs) if inputs else None)
 
     def explain(self) -> str:
         """Each op, who runs it, and why: the ledger as text."""
@@ -174,15 +163,3 @@ class Program:
     def text(self) -> str:
         """The graph in words, long constants left out."""
         return to_text(self.graph, constants=False)
-
-
-def as_arrays(inputs: Sequence[Any]) -> list[Array]:
-    """numpy arrays of arrays or torch tensors."""
-    return [np.asarray(x.detach().cpu().numpy() if hasattr(x, "detach") else x, order="C") for x in inputs]
-
-
-def check_fit(graph: Graph, arrays: Sequence[Array]) -> None:
-    """Raises where arrays are not the graph's inputs, with the same words whatever is to run it."""
-    if len(arrays) != len(graph.inputs):
-        check_inputs(graph, arrays)
-    check_arrays(graph.inputs, arrays)

@@ -12,10 +12,10 @@ import numpy as np
 import pytest
 from shell import Call
 
-from pillion import verifying
+from pillion import program as programs
 from pillion.emitters.pte import emit
 from pillion.errors import PillionError
-from pillion.verifying import executors as taking_part
+from pillion.run import verify as verifying
 from planted import net, program, with_segment
 
 pytestmark = pytest.mark.slow
@@ -64,14 +64,14 @@ def test_inputs_may_be_given(pte: Path, tmp_path: Path, pillion: Call) -> None:
 def test_a_difference_is_explained_and_ends_in_exit_code_1(
     pte: Path, monkeypatch: pytest.MonkeyPatch, pillion: Call
 ) -> None:
-    true_files = taking_part.project_files
+    true_files = programs.project_files
 
     def files(*arguments: object) -> dict[str, str]:
         made = true_files(*arguments)  # type: ignore[arg-type]  # passed on
         made["weights.c"] = re.sub(r"(_op2_bias\[\d+\] = {\s*)-?\d+", r"\g<1>7777", made["weights.c"])
         return made
 
-    monkeypatch.setattr(taking_part, "project_files", files)
+    monkeypatch.setattr(programs, "project_files", files)
     answer = pillion("verify", pte, "--samples", 1)
     assert answer.code == 1
     assert re.search(r"host differs first at depthwise_conv2d `.*second", answer.out)
@@ -121,7 +121,7 @@ def test_nothing_to_compare_is_no_mismatch(
         if on != "host":
             raise PillionError("no emulator was found", rule="", here="", help="sudo apt-get install qemu")
 
-    monkeypatch.setattr(verifying, "check_tools", no_board)
+    monkeypatch.setattr(verifying, "want_tools", no_board)
     answer = pillion("verify", program(net(), "cortex-m0plus").firmware(tmp_path / "fw"), "--samples", 1)
     assert answer.code == 2
     assert "error: there is nothing to compare `net` with" in answer.err

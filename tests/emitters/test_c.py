@@ -14,13 +14,14 @@ from pillion.devices.cortex_m import Isa
 from pillion.emitters.c.choose import choose, kernels
 from pillion.emitters.c.program import lower
 from pillion.emitters.c.project import project_files
-from pillion.executors import in_temporary_project, run_project
 from pillion.ir.graph import Graph
 from pillion.ir.numerics import Arithmetic
 from pillion.ir.op import Op
 from pillion.ir.types import Array
 from pillion.ops import ALL_OPS, KINDS
 from pillion.program import Program
+from pillion.run.places import run_project
+from pillion.run.project import temporary_project
 from pillion.targets import find_target
 
 BOARDS = {
@@ -66,9 +67,9 @@ def assert_same(graph: Graph, inputs: list[Array], outputs: tuple[Array, ...]) -
 def test_host_c_is_the_reference(cls: type[Op], arithmetic: Arithmetic) -> None:
     graph = examples_graph(cls, arithmetic)
     assert graph is not None
-    with in_temporary_project(dict(project_files(lower(graph), "host"))) as folder:
+    with temporary_project(dict(project_files(lower(graph), "host"))) as folder:
         for inputs in samples_of(graph):
-            assert_same(graph, inputs, run_project(Path(folder), inputs).outputs)
+            assert_same(graph, inputs, run_project(folder, inputs).outputs)
 
 
 @pytest.mark.qemu
@@ -78,9 +79,9 @@ def test_boards_give_the_reference(cls: type[Op], board: str) -> None:
     graph = examples_graph(cls, Arithmetic.CMSIS_NN)
     assert graph is not None
     program = Program(graph, find_target(BOARDS[board]))
-    with in_temporary_project(program.files) as folder:
+    with temporary_project(program.files) as folder:
         for inputs in samples_of(graph, 1):
-            assert_same(graph, inputs, run_project(Path(folder), inputs, board).outputs)
+            assert_same(graph, inputs, run_project(folder, inputs, board).outputs)
 
 
 @pytest.mark.parametrize("isa", Isa, ids=lambda i: i.value)
@@ -129,6 +130,6 @@ def test_size_gives_the_same_bytes() -> None:
     assert graph is not None
     program = Program(graph, find_target("cortex-m33"), optimize="size")
     inputs = samples_of(graph, 1)[0]
-    with in_temporary_project(program.files) as folder:
-        assert "OPTIMIZE ?= -Os" in (Path(folder) / "Makefile").read_text()
-        assert_same(graph, inputs, run_project(Path(folder), inputs, "mps2-an505").outputs)
+    with temporary_project(program.files) as folder:
+        assert "OPTIMIZE ?= -Os" in (folder / "Makefile").read_text()
+        assert_same(graph, inputs, run_project(folder, inputs, "mps2-an505").outputs)

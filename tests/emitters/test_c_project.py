@@ -16,8 +16,8 @@ from pillion.boards.elf import read_elf
 from pillion.boards.qemu import build
 from pillion.emitters.c.project import boards_for, instruction_set
 from pillion.errors import PillionError
-from pillion.executors import run_project
 from pillion.program import Program
+from pillion.run.places import run_project
 from pillion.targets import find_target
 from planted import net, program, with_segment
 

@@ -24,8 +24,8 @@ from pillion.schemas.pte_record import Record
 
 pytest.importorskip("executorch", reason="pip install 'pillion[executorch]'")
 
-from pillion.executorch_host import run_executorch, wheel
-from pillion.executorch_host.runtime import host
+from pillion.run.executorch import run_executorch, wheel
+from pillion.run.executorch.runtime import host
 
 
 def program_of(operator: str, args: tuple[object, ...], x: Value, y: Value, out: View) -> bytes:

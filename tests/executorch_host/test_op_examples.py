@@ -44,7 +44,7 @@ def is_refused(graph: Graph, core: str, runtime: Runtime) -> bool:
 
 def differing_bytes(graph: Graph, core: str, runtime: Runtime = "1.4") -> list[int]:
     """For each output and each sample."""
-    from pillion.executorch_host import run_executorch
+    from pillion.run.executorch import run_executorch
 
     program = emit(graph, CORES[core], runtime)
     counts = []

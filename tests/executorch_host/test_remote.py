@@ -12,17 +12,17 @@ import pytest
 from pillion.devices.cortex_m import CORES
 from pillion.emitters.pte import emit
 from pillion.errors import PillionError
-from pillion.executors import run_project
 from pillion.ir.graph import Graph
 from pillion.ops import Add
 from pillion.ops.samples import random_like, value
+from pillion.run.places import run_project
 from planted import net, program
 
 pytest.importorskip("executorch", reason="pip install 'pillion[executorch]'")
 
 from test_host import plain, program_of
 
-from pillion.executorch_host import messages, remote, run_executorch
+from pillion.run.executorch import messages, remote, run_executorch
 
 a, b, y = value("a", (2, 3)), value("b", (2, 3), 0.1), value("y", (2, 3), 0.2, 3)
 GRAPH = Graph("sum", (a, b), (Add(a=a, b=b, y=y),), (y,))

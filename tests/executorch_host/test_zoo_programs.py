@@ -21,10 +21,10 @@ from pillion.emitters.pte import emit
 from pillion.emitters.pte.facts import facts_of
 from pillion.ops import Segment
 from pillion.program import Program
+from pillion.run.verify import random_samples
 from pillion.schemas import pte
 from pillion.schemas.flatbuffer import unpack
 from pillion.targets import find_target
-from pillion.verifying import random_samples
 
 pytest.importorskip("executorch", reason="pip install 'pillion[executorch]'")
 pytestmark = [pytest.mark.slow, pytest.mark.torch]

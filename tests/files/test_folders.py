@@ -12,10 +12,10 @@ from pathlib import Path
 import pytest
 from killing import killed_at
 
-from pillion import folders
 from pillion.emitters.c.manifest import MANIFEST, Manifest, read_manifest
 from pillion.emitters.c.project import check_project, write_project
 from pillion.errors import PillionError
+from pillion.outside import folders
 from pillion.program import Program
 from pillion.targets import find_target
 from planted import net
@@ -437,7 +437,7 @@ def test_a_folder_of_the_users_with_our_name_is_left_alone(
 def test_two_writers_take_turns(
     tmp_path: Path, small: Files, other: Files, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from pillion import files
+    from pillion.outside import files
 
     folder = tmp_path / "fw"
     write_project(small, folder)

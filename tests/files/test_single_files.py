@@ -10,9 +10,9 @@ from pathlib import Path
 import pytest
 from killing import killed_at
 
-from pillion import files
 from pillion.errors import PillionError
-from pillion.files import read_whole, write_whole
+from pillion.outside import files
+from pillion.outside.files import read_whole, write_whole
 
 
 def test_a_kill_at_any_step_leaves_the_old_or_the_new_file(tmp_path: Path) -> None:

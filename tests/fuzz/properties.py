@@ -4,7 +4,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from pathlib import Path
 
 import numpy as np
 
@@ -19,7 +18,6 @@ from pillion.emitters.c.project import project_files
 from pillion.emitters.pte import emit as emit_pte
 from pillion.emitters.tflite import emit as emit_tflite
 from pillion.errors import PillionError
-from pillion.executors import in_temporary_project, run_project
 from pillion.ir.graph import Graph
 from pillion.ir.numerics import Arithmetic
 from pillion.ir.op import Op
@@ -32,6 +30,8 @@ from pillion.passes.int8_io import int8_io
 from pillion.passes.split_groups import split_groups
 from pillion.place import Wishes, place
 from pillion.program import Program
+from pillion.run.places import run_project
+from pillion.run.project import temporary_project
 from pillion.targets import find_target
 from place.graphs import EAGER, one_by_one
 
@@ -113,9 +113,9 @@ def memory_is_sound(graph: Graph) -> None:
 
 
 def host_is_the_reference(graph: Graph) -> None:
-    with in_temporary_project(dict(project_files(lower(graph), "host"))) as folder:
+    with temporary_project(dict(project_files(lower(graph), "host"))) as folder:
         for inputs in samples(graph):
-            want_same(graph, graph.reference(*inputs), run_project(Path(folder), inputs).outputs, "host C")
+            want_same(graph, graph.reference(*inputs), run_project(folder, inputs).outputs, "host C")
 
 
 def placed_is_the_reference(graph: Graph, eager: bool = True) -> None:
@@ -169,7 +169,7 @@ def litert_is_the_reference(graph: Graph) -> None:
         model_content=emit_tflite(graph),
         experimental_op_resolver_type=litert.OpResolverType.BUILTIN_REF,
         num_threads=1,
-        experimental_preserve_all_tensors=True,  # see verifying/executors.py
+        experimental_preserve_all_tensors=True,  # see run/litert.py
     )
     interpreter.allocate_tensors()
     for inputs in samples(graph, 1):
@@ -182,7 +182,7 @@ def litert_is_the_reference(graph: Graph) -> None:
 
 
 def executorch_is_the_reference(graph: Graph) -> None:
-    from pillion.executorch_host import run_executorch
+    from pillion.run.executorch import run_executorch
 
     program = emit_pte(graph, CORES["cortex-m33"])
     for inputs in samples(graph, 1):
@@ -191,7 +191,7 @@ def executorch_is_the_reference(graph: Graph) -> None:
 
 def executorch_with_segments_is_the_reference(graph: Graph) -> None:
     """The NPU's segments are delegates there."""
-    from pillion.executorch_host import run_executorch
+    from pillion.run.executorch import run_executorch
 
     placed = place(split_groups(passes.run(graph)), EAGER, Isa.DSP, Wishes()).graph
     program = Program(placed, find_target("imxrt700")).pte()
@@ -203,7 +203,7 @@ def board_is_the_reference(graph: Graph, target: str, optimize: Optimize = "spee
     """On the target's emulated board, with the kernels of its core."""
     chip = find_target(target)
     program = Program(graph, chip, optimize=optimize)
-    with in_temporary_project(program.files) as folder:
+    with temporary_project(program.files) as folder:
         for inputs in samples(graph, 1):
-            got = run_project(Path(folder), inputs, chip.board).outputs
+            got = run_project(folder, inputs, chip.board).outputs
             want_same(graph, graph.reference(*inputs), got, chip.board)

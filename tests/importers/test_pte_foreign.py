@@ -11,27 +11,28 @@ import numpy as np
 import pytest
 from pte_seeds import FOREIGN
 
+from pillion.boards.board import find_board
+from pillion.compiler import load
 from pillion.errors import PillionError
 from pillion.importers.pte import read
 from pillion.ir.types import Array
-from pillion.loaded import Loaded, load
 from pillion.ops.samples import random_like
+from pillion.program import Program
 
 RUNTIME = pytest.mark.skipif(
     importlib.util.find_spec("executorch") is None, reason="pip install 'pillion[executorch]'"
 )
 
 
-def samples(loaded: Loaded) -> list[list[Array]]:
-    return [[random_like(v, seed) for v in loaded.program.graph.inputs] for seed in range(3)]
+def samples(loaded: Program) -> list[list[Array]]:
+    return [[random_like(v, seed) for v in loaded.graph.inputs] for seed in range(3)]
 
 
-def assert_alike(loaded: Loaded, on: str) -> None:
+def assert_alike(loaded: Program, on: str) -> None:
     """The reference and another executor."""
     for arrays in samples(loaded):
-        _, wanted = loaded.run(arrays, "reference")
-        _, got = loaded.run(arrays, on)
-        for ours, theirs in zip(wanted.outputs, got.outputs, strict=True):
+        wanted, got = loaded.run(*arrays), loaded.run(*arrays, on=on)
+        for ours, theirs in zip(wanted, got, strict=True):
             assert (ours.shape, ours.dtype) == (theirs.shape, theirs.dtype)
             np.testing.assert_array_equal(ours.view(np.uint8), theirs.view(np.uint8))
 
@@ -52,7 +53,7 @@ def test_the_c_code_gives_the_references_bytes(path: Path) -> None:
 @pytest.mark.slow
 def test_a_board_gives_the_references_bytes() -> None:
     path = next(path for path in FOREIGN if path.stem == "res_m55")
-    assert_alike(load(path, "mps3-an547"), "mps3-an547")
+    assert_alike(load(path, board=find_board("mps3-an547")), "mps3-an547")
 
 
 def kinds(stem: str) -> Counter[str]:

@@ -10,7 +10,9 @@ import pytest
 from pte_seeds import one_op, segment_graph, small_file
 
 from example_graphs import samples_of
+from pillion.boards.board import find_board
 from pillion.cli import request as build
+from pillion.compiler import load
 from pillion.devices.cortex_m import CORES
 from pillion.emitters.pte import emit
 from pillion.errors import PillionError
@@ -19,7 +21,6 @@ from pillion.importers.pte.container import Container
 from pillion.importers.pte.program import graph_of
 from pillion.ir.graph import Graph
 from pillion.ir.text import to_text
-from pillion.loaded import load
 from pillion.ops import ALL_OPS, Op, Segment
 
 CORE_NAMES = ("cortex-m33", "cortex-m55")
@@ -86,11 +87,11 @@ def test_code_for_the_npu_is_no_graph() -> None:
 def test_a_board_with_another_core_is_refused(tmp_path: Path) -> None:
     path = tmp_path / "m.pte"
     path.write_bytes(emit(segment_graph(), CORES["cortex-m33"]))
-    assert load(path, "mps2-an505").program.target.core.name == "cortex-m33"
+    assert load(path, board=find_board("mps2-an505")).target.core.name == "cortex-m33"
     with pytest.raises(
         PillionError, match="compiled for cortex-m33, and mps3-an547 has a cortex-m55"
     ) as refusal:
-        load(path, "mps3-an547")
+        load(path, board=find_board("mps3-an547"))
     assert refusal.value.help == "--on mps2-an505"
 
 
@@ -117,7 +118,6 @@ def test_models_come_back(name: str, target: str, tmp_path: Path) -> None:
     inputs = [x.numpy() for x in zoo.random_inputs(name, 1, seed=11)[0]]
     wanted = program.run(*inputs)
     for on in ("reference", "host"):
-        _, result = load(path, on).run(inputs, on)
-        for ours, theirs in zip(wanted, result.outputs, strict=True):
+        for ours, theirs in zip(wanted, load(path).run(*inputs, on=on), strict=True):
             np.testing.assert_array_equal(ours, theirs)
     assert alike(program.graph, graph_of(Container(path.read_bytes(), "m")))

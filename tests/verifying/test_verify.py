@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import importlib.util
 import re
 from collections.abc import Sequence
@@ -12,21 +13,27 @@ import numpy as np
 import pytest
 
 import pillion
+from pillion import program as programs
 from pillion.boards.toolchain import Tool
+from pillion.cli.verification import facts_of, words_of
 from pillion.emitters.neutron_segments import Payloads
 from pillion.emitters.pte import emit
 from pillion.errors import PillionError
-from pillion.executors import Outputs
+from pillion.importers.pte import read
 from pillion.ir.graph import Graph
 from pillion.ir.numerics import Arithmetic
 from pillion.ir.types import Array
+from pillion.ir.verdict import Verdict
 from pillion.ops import parse
-from pillion.program import Program
-from pillion.verifying import Difference, Verification, verify, verify_project
-from pillion.verifying import executors as taking_part
-from pillion.verifying.executors import EmulatedBoard, ExecuTorch, Host, LiteRt, Reference, Samples
-from pillion.verifying.facts import facts_of, words_of
-from pillion.verifying.rounding import rounding_steps
+from pillion.run import litert, places
+from pillion.run.board import EmulatedBoard
+from pillion.run.executor import USUAL, Outputs, Runnable, RunOptions, RunResult, Samples
+from pillion.run.executorch import ExecuTorch
+from pillion.run.host import Host
+from pillion.run.litert import LiteRt
+from pillion.run.reference import Reference
+from pillion.run.rounding import rounding_steps
+from pillion.run.verify import Difference, Verification, verify, verify_project
 from planted import Faulty, net, program, tampered, with_segment
 
 has_executorch = pytest.mark.skipif(
@@ -62,7 +69,7 @@ def test_the_element_and_its_values_are_those_of_the_tensors() -> None:
         samples=1,
         executors=[Reference(), Faulty(lambda g: tampered(g, "second_bias", 20_000))],
     )
-    found, sample = only_difference(result), pillion.verifying.random_samples(graph, 1, 0)[0]
+    found, sample = only_difference(result), pillion.run.verify.random_samples(graph, 1, 0)[0]
     wanted, got = (
         next(array for value, array in g.reference_values(*sample).items() if value.name == "second")
         for g in (graph, bad)
@@ -94,14 +101,14 @@ def test_steps_are_those_of_either_arithmetic() -> None:
 
 def tamper_with_c(monkeypatch: pytest.MonkeyPatch, array: str) -> None:
     """From now on the generated C has another first number in this array."""
-    true_files = taking_part.project_files
+    true_files = programs.project_files
 
     def files(*arguments: object) -> dict[str, str]:
         made = true_files(*arguments)  # type: ignore[arg-type]  # passed on
         made["weights.c"] = re.sub(rf"({array}\[\d+\] = {{\s*)-?\d+", r"\g<1>7777", made["weights.c"])
         return made
 
-    monkeypatch.setattr(taking_part, "project_files", files)
+    monkeypatch.setattr(programs, "project_files", files)
 
 
 def test_a_fault_in_the_generated_c_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -140,7 +147,8 @@ def test_a_file_that_was_changed_is_named_as_a_whole() -> None:
     bias = next(v for v in sound.graph.constants if v.name == "last_bias").constant.tobytes()
     changed = written.replace(bias[:4], (123456).to_bytes(4, "little"), 1)
     assert changed != written
-    found = only_difference(verify(sound, executors=[Reference(), ExecuTorch(sound.graph, changed)]))
+    loaded = dataclasses.replace(sound, file=dataclasses.replace(read(written), raw=changed))
+    found = only_difference(verify(loaded, executors=[Reference(), ExecuTorch()]))
     assert found.op is None
     assert "file has been changed" in words_of(found)
 
@@ -150,11 +158,11 @@ class Overwriting:
 
     name = "overwriting"
 
-    def check(self, program: Program) -> None:
-        """Nothing is missing."""
+    def judge(self, program: Runnable) -> Verdict:
+        return Verdict("faulty", True, "", "")
 
-    def run(self, program: Program, samples: Samples) -> list[Outputs]:
-        return [self.one(program.graph, sample) for sample in samples]
+    def run(self, program: Runnable, samples: Samples, options: RunOptions = USUAL) -> list[RunResult]:
+        return [RunResult(self.one(program.graph, sample)) for sample in samples]
 
     def one(self, graph: Graph, sample: Sequence[Array]) -> Outputs:
         values = {v.name: v for v in graph.values.values()}
@@ -194,7 +202,7 @@ def test_who_does_not_take_part_says_why_and_what_would_help(monkeypatch: pytest
 
 
 class Failing(Faulty):
-    def run(self, program: Program, samples: Samples) -> list[Outputs]:
+    def run(self, program: Runnable, samples: Samples, options: RunOptions = USUAL) -> list[RunResult]:
         raise PillionError(
             "the model did not finish", rule="a run ends", here="no end", help="give more time"
         )
@@ -225,7 +233,7 @@ def test_inputs_take_the_place_of_random_ones() -> None:
 
 def test_random_samples_reach_beyond_the_range_of_int8() -> None:
     graph = net()
-    (x,) = pillion.verifying.random_samples(graph, 1, 0)[0]
+    (x,) = pillion.run.verify.random_samples(graph, 1, 0)[0]
     quantized = graph.ops[0].reference(graph.arithmetic, x)
     assert 0 < np.mean((quantized == -128) | (quantized == 127)) < 0.3
 
@@ -233,7 +241,7 @@ def test_random_samples_reach_beyond_the_range_of_int8() -> None:
 def test_a_project_on_this_computer_alone_is_no_answer(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(pillion.verifying.executors, "QEMU", Tool("emulator", ("no-such-program",), "qemu"))
+    monkeypatch.setattr(places, "QEMU", Tool("emulator", ("no-such-program",), "qemu"))
     found = verify_project(program(net()).firmware(tmp_path / "fw"), 2)
     assert [(run.executor, run.has_run) for run in found.runs] == [("host", True), ("mps2-an385", False)]
     assert found.nothing_compared
@@ -292,9 +300,9 @@ def test_the_npus_kernel_selection_lies_beside_the_program(tmp_path: Path) -> No
 
 @has_litert
 def test_a_segment_that_litert_computes_otherwise_is_searched(monkeypatch: pytest.MonkeyPatch) -> None:
-    true_interpreter = taking_part._interpreter
+    true_interpreter = litert._interpreter
     monkeypatch.setattr(
-        taking_part, "_interpreter", lambda body: true_interpreter(tampered(body, "second_bias", 20_000))
+        litert, "_interpreter", lambda body: true_interpreter(tampered(body, "second_bias", 20_000))
     )
     found = only_difference(verify(program(with_segment(), "imxrt700"), executors=[Reference(), LiteRt()]))
     assert found.op is not None
@@ -304,7 +312,7 @@ def test_a_segment_that_litert_computes_otherwise_is_searched(monkeypatch: pytes
 class OnlyWhole(Faulty):
     """Refuses parts of the net."""
 
-    def run(self, program: Program, samples: Samples) -> list[Outputs]:
+    def run(self, program: Runnable, samples: Samples, options: RunOptions = USUAL) -> list[RunResult]:
         if len(program.graph.ops) < len(net().ops):
             raise PillionError("too short", rule="six ops", here="less", help="more ops")
         return super().run(program, samples)

@@ -19,7 +19,7 @@ from pathlib import Path
 
 from pillion.boards.toolchain import version
 from pillion.errors import PillionError
-from pillion.files import read_whole
+from pillion.outside.files import read_whole
 
 # As much of a compiler's complaint as is worth showing.
 _MOST_LINES = 12

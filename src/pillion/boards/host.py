@@ -19,9 +19,9 @@ from typing import TypeVar
 from pillion.boards.build import Compiler, Sources, compile_objects, link
 from pillion.boards.firmware import C_FLAGS, read_firmware
 from pillion.boards.toolchain import host_compiler
-from pillion.child import Child, ChildEnded, ChildLate
 from pillion.errors import PillionError
-from pillion.files import read_text
+from pillion.outside.child import Child, ChildEnded, ChildLate
+from pillion.outside.files import read_text
 
 TIMEOUT_SECONDS = 60.0
 RUNNER = Path(__file__).parent / "runner" / "runner.c"

@@ -7,9 +7,9 @@ import json
 from pathlib import Path
 from typing import Any
 
-from pillion.files import writing
 from pillion.ir.graph import Graph
 from pillion.ir.text import to_text
+from pillion.outside.files import writing
 from pillion.program import Program
 
 

@@ -8,7 +8,7 @@ from typing import Annotated, Optional
 
 import typer
 
-from pillion.files import MODEL_FILES
+from pillion.outside.files import MODEL_FILES
 
 ModelOption = Annotated[
     str,

@@ -11,11 +11,10 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from pillion.emitters.c.manifest import OpFacts
-from pillion.executors import RunResult
-from pillion.files import form_of
+from pillion.outside.files import form_of
 from pillion.place import Entry
 from pillion.program import Program
+from pillion.run.executor import RunResult
 
 Progress = Callable[[int, int | None], None]
 Facts = dict[str, Any]
@@ -158,7 +157,7 @@ def _segment_row(number: int, entries: Sequence[Entry]) -> Facts:
     }
 
 
-def ran(model: str, op_facts: Sequence[OpFacts], on: str, result: RunResult) -> Facts:
+def ran(model: str, on: str, result: RunResult) -> Facts:
     """What there is to say about a run."""
     facts: Facts = {"model": model, "on": on, "outputs": [_summary(o) for o in result.outputs]}
     if result.profile is None:
@@ -169,7 +168,7 @@ def ran(model: str, op_facts: Sequence[OpFacts], on: str, result: RunResult) -> 
             **{"kind": op.kind, "name": op.name, "kernel": op.kernel, "macs": op.macs},
             **{"instructions": count, "why": op.why},
         }
-        for op, count in zip(op_facts, profile.op_instructions, strict=True)
+        for op, count in zip(profile.ops, profile.op_instructions, strict=True)
     ]
     regions = [{"region": r.name, "predicted": r.predicted, "found": r.found} for r in profile.regions]
     return {

@@ -6,30 +6,25 @@ from __future__ import annotations
 import io
 import logging
 import re
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, get_args
 
 import numpy as np
 
+from pillion import compiler
 from pillion.boards.board import Optimize
-from pillion.choices import one_of
-from pillion.compiler import IoDtype, IoLayout
+from pillion.cli.intermediates import Intermediates
+from pillion.cli.report import warn
+from pillion.compiler import IoDtype, IoLayout, Progress
 from pillion.emitters.pte import Runtime
-from pillion.errors import PillionError
-from pillion.executors import Tensor
-from pillion.files import NO_FOLDERS, suffix_of, write_whole
-from pillion.ir.graph import Graph
+from pillion.errors import PillionError, one_of
 from pillion.ir.types import Array, DType
+from pillion.outside.files import NO_FOLDERS, suffix_of, write_whole
 from pillion.place import Wishes
 from pillion.program import Program
-
-INT8_FILES = (".tflite", ".pte")
-"""Models that are quantized already."""
-
-Progress = Callable[[int, int | None], None]
-Watch = Callable[[str, Graph], None]
+from pillion.run.inputs import Tensor
 
 
 @dataclass(frozen=True)
@@ -81,19 +76,20 @@ def parse_size(text: str | None) -> tuple[int, int] | None:
 
 def build(request: Request, progress: Progress | None = None) -> Program:
     """The program that was asked for."""
-    from pillion.cli.intermediates import Intermediates
-
-    if suffix_of(request.model) in INT8_FILES:
+    if compiler.is_int8_file(request.model):
         refuse_options(request)
+    else:
+        _want_quantize(request)
     kept = Intermediates(request.intermediates) if request.intermediates else None
-    watch = kept.watch if kept else None
-    match suffix_of(request.model):
-        case ".tflite":
-            program = _from_tflite(request, watch)
-        case ".pte":
-            program = _from_pte(request, watch)
-        case _:
-            program = _from_torch(request, progress, watch)
+    program = compile_for(
+        request,
+        request.model,
+        calibrate=request.calibrate,
+        input_size=request.input_size,
+        weights=request.weights,
+        progress=progress,
+        watch=kept.watch if kept else None,
+    )
     if kept:
         kept.keep(program)
     return program
@@ -101,40 +97,24 @@ def build(request: Request, progress: Progress | None = None) -> Program:
 
 def refuse_options(request: Request) -> None:
     """Raises where an option asks for what an int8 file has decided."""
-    given = {
-        f"--calibrate {request.calibrate}": request.calibrate is not None,
-        f"--weights {request.weights}": request.weights is not None,
-        f"--input-size {'x'.join(map(str, request.input_size or ()))}": request.input_size is not None,
-        f"--io-layout {request.io_layout}": request.io_layout != "nchw",
-    }
-    useless = [option for option, is_given in given.items() if is_given]
-    if useless:
+    size = "x".join(map(str, request.input_size)) if request.input_size else None
+    given = {"--calibrate": request.calibrate, "--weights": request.weights, "--input-size": size}
+    layout = request.io_layout if request.io_layout != "nchw" else None
+    compiler.refuse_useless(request.model, {**given, "--io-layout": layout})
+
+
+def _want_quantize(request: Request) -> None:
+    """Raises where a model computes in float and shall not be quantized; warns where nothing says how it should be."""
+    hush()
+    if not request.quantize:
         raise PillionError(
-            f"{request.model} has its ranges, weights and inputs inside",
-            rule="--calibrate, --weights, --input-size and --io-layout go with models that Pillion quantizes",
-            here=f"{', '.join(useless)} with a {suffix_of(request.model)}",
-            help="leave them out, or compile the PyTorch model that the file was made from",
+            f"`{request.model}` computes in float",
+            rule="programs are int8",
+            here=f"-m {request.model}, no --quantize",
+            help="add --quantize (and --calibrate with real data for real accuracy)",
         )
-
-
-def _from_tflite(request: Request, watch: Watch | None) -> Program:
-    from pillion.compiler import finish
-    from pillion.importers.tflite import read
-    from pillion.targets import find_target
-
-    chip = find_target(request.target)
-    return finish(read(request.model), chip, request.io_dtype, _placement(request), watch, _optimize(request))
-
-
-def _from_pte(request: Request, watch: Watch | None) -> Program:
-    """Placed anew: the NPU's segments are ops again."""
-    from pillion.compiler import finish
-    from pillion.importers.pte import read
-    from pillion.place import inline_segments
-    from pillion.targets import find_target
-
-    chip, graph = find_target(request.target), inline_segments(read(request.model).graph)
-    return finish(graph, chip, request.io_dtype, _placement(request), watch, _optimize(request))
+    if request.calibrate is None:
+        warn("no --calibrate: ranges come from the example input alone, and accuracy suffers")
 
 
 CHATTY = ("torchao", "torch.utils._pytree", "torch.export")
@@ -147,75 +127,18 @@ def hush() -> None:
         logging.getLogger(name).setLevel(logging.ERROR)
 
 
-def _from_torch(request: Request, progress: Progress | None, watch: Watch | None) -> Program:
-    hush()
-    from pillion.importers.torch.capture import load
-    from pillion.importers.torch.quantize import QatModule
-
-    if not request.quantize:
-        raise PillionError(
-            f"`{request.model}` computes in float",
-            rule="programs are int8",
-            here=f"-m {request.model}, no --quantize",
-            help="add --quantize (and --calibrate with real data for real accuracy)",
-        )
-    source = load(request.model, input_size=request.input_size, weights=request.weights)
-    return compile_for(
-        request,
-        source.module if isinstance(source.module, QatModule) else source.exported,
-        source.example_inputs,
-        source.name,
-        calibrate=_calibration(request, source.example_inputs),
-        progress=progress,
-        watch=watch,
-    )
-
-
-def compile_for(
-    request: Request,
-    model: Any,
-    example_inputs: Any,
-    name: str,
-    *,
-    calibrate: Iterable[Any] | None = None,
-    progress: Progress | None = None,
-    watch: Watch | None = None,
-) -> Program:
-    """Compiles a model that is at hand as the request says."""
-    from pillion import compiler
-
+def compile_for(request: Request, model: Any, example_inputs: Any = None, **options: Any) -> Program:
+    """Compiles a model, named or at hand, as the request says."""
     return compiler.compile(
         model,
         example_inputs,
         target=request.target,
-        calibrate=calibrate,
-        name=name,
         io_dtype=request.io_dtype,  # type: ignore[arg-type]  # checked by Request
         io_layout=request.io_layout,  # type: ignore[arg-type]  # checked by Request
-        progress=progress,
-        placement=_placement(request),
-        optimize=_optimize(request),
-        watch=watch,
+        placement=Wishes(request.keep_on_cpu, request.only_npu),
+        optimize="size" if request.optimize == "size" else "speed",
+        **options,
     )
-
-
-def _optimize(request: Request) -> Optimize:
-    return "size" if request.optimize == "size" else "speed"
-
-
-def _placement(request: Request) -> Wishes:
-    return Wishes(request.keep_on_cpu, request.only_npu)
-
-
-def _calibration(request: Request, example_inputs: Any) -> Iterable[Any] | None:
-    from pillion.cli.report import warn
-    from pillion.importers.torch.quantize import load_calibration
-
-    if request.calibrate is None:
-        warn("no --calibrate: ranges come from the example input alone, and accuracy suffers")
-        return None
-    batches: Iterable[Any] = load_calibration(request.calibrate, example_inputs)
-    return batches
 
 
 def write(program: Program, output: Path, runtime: str = "1.4", *, force: bool = False) -> None:

@@ -4,23 +4,23 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Optional
+from typing import TYPE_CHECKING, Annotated, Optional
 
 import typer
 
+from pillion.boards.board import BOARDS
 from pillion.cli.app import app
 from pillion.cli.options import (
     JsonOption,
 )
 from pillion.errors import PillionError
-from pillion.files import suffix_of
+from pillion.outside.files import suffix_of
 
 if TYPE_CHECKING:
-    from pillion.emitters.c.manifest import OpFacts
-    from pillion.executors import RunResult
+    from pillion.run.executor import RunOptions, RunResult
 
-    Ran = tuple[str, tuple[OpFacts, ...], RunResult]
-    """The name of what ran, its ops, and what came out."""
+    Ran = tuple[str, RunResult]
+    """The name of what ran, and what came out."""
 
 
 @app.command()
@@ -31,7 +31,7 @@ def run(
     on: Annotated[
         str,
         typer.Option(
-            help="host, or a board: mps2-an505, mps3-an547, …; for a .pte also reference, executorch."
+            help="host, or a board: mps2-an505, mps3-an547, …; for a .pte also reference, executorch, litert."
         ),
     ] = "host",
     input: Annotated[
@@ -53,9 +53,9 @@ def run(
     Running a C project compiles and executes its code: a stranger's project is a stranger's program."""
     from pillion.cli import report
     from pillion.cli import request as build
-    from pillion.executors import EXECUTORCH, HOST, REFERENCE
+    from pillion.run.executor import EXECUTORCH, HOST, LITERT, REFERENCE, RunOptions
 
-    if profile and on in (HOST, REFERENCE, EXECUTORCH):
+    if profile and on in (HOST, REFERENCE, EXECUTORCH, LITERT):
         raise PillionError(
             "--profile counts instructions on a board",
             rule="--on names a board",
@@ -63,27 +63,28 @@ def run(
             help="add --on mps2-an505 or --on mps3-an547",
         )
     build.check_program(program)
-    options = {"profile": profile, "timeout": timeout, "native": native}
     run_one = _run_file if suffix_of(program) == ".pte" else _run_project
-    model, ops, result = run_one(program, on, input or [], options)
+    model, result = run_one(program, on, input or [], RunOptions(timeout, profile, native))
     build.write_outputs(output or [], result.outputs)
-    report.show(report.ran(model, ops, on, result), as_json)
+    report.show(report.ran(model, on, result), as_json)
 
 
-def _run_project(program: Path, on: str, inputs: list[Path], options: dict[str, Any]) -> Ran:
+def _run_project(program: Path, on: str, inputs: list[Path], options: RunOptions) -> Ran:
     from pillion.cli import request as build
     from pillion.emitters.c.manifest import read_manifest
-    from pillion.executors import run_project
+    from pillion.run.places import run_folder
 
     manifest = read_manifest(program)
     arrays = build.read_inputs(inputs, manifest.inputs)
-    return manifest.model, manifest.ops, run_project(program, arrays, on, **options)
+    return manifest.model, run_folder(program, [arrays], on, options)[0]
 
 
-def _run_file(program: Path, on: str, inputs: list[Path], options: dict[str, Any]) -> Ran:
+def _run_file(program: Path, on: str, inputs: list[Path], options: RunOptions) -> Ran:
     from pillion.cli import request as build
-    from pillion.loaded import load
+    from pillion.compiler import load
+    from pillion.run.places import find_executor
 
-    loaded = load(program, on)
-    graph = loaded.program.graph
-    return graph.name, *loaded.run(build.read_inputs(inputs, graph.inputs), on, **options)
+    find_executor(on)
+    loaded = load(program, board=BOARDS.get(on))
+    arrays = build.read_inputs(inputs, loaded.graph.inputs)
+    return loaded.graph.name, loaded.measure(*arrays, on=on, **vars(options))

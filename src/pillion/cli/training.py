@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any
 from pillion.cli.request import Request, compile_for, hush, write
 from pillion.emitters.c.project import check_project
 from pillion.errors import PillionError
-from pillion.files import form_of, suffix_of
+from pillion.outside.files import form_of, suffix_of
 from pillion.program import Program
 
 if TYPE_CHECKING:
@@ -37,8 +37,8 @@ def train(
     """Prepares a model, hands it to `file.py:function`, compiles and writes what comes back; with the number of batches.
 
     `request.model` may be empty: then the file's own `model` is trained."""
+    from pillion.compiler import prepare_qat
     from pillion.importers.torch import capture
-    from pillion.training import prepare_qat
 
     hush()
     file, loop = _loop(function)
@@ -48,11 +48,11 @@ def train(
     )
     name = name if request.model else type(module).__name__.lower()
     request = replace(request, model=spec, quantize=True)
-    _rehearse(compile_for(request, module, inputs, name), output, force)
+    _rehearse(compile_for(request, module, inputs, name=name), output, force)
     prepared = prepare_qat(module, inputs, request.target)
     with capture.beside(file.path), redirect_stdout(sys.stderr if prints_to_stderr else sys.stdout):
         trained = _trained(loop, prepared, function, file.path)
-    program = compile_for(request, trained, inputs, name)
+    program = compile_for(request, trained, inputs, name=name)
     write(program, output, force=force)
     return program, int(trained.batches_seen)
 

@@ -20,11 +20,11 @@ from pillion.cli.options import (
     WeightsOption,
 )
 from pillion.errors import PillionError
-from pillion.files import suffix_of
+from pillion.outside.files import suffix_of
 
 if TYPE_CHECKING:
     from pillion.ir.types import Array
-    from pillion.verifying import Verification
+    from pillion.run.verify import Verification
 
 
 @app.command()
@@ -103,32 +103,29 @@ def _verify_file(
 ) -> Verification:
     """A program that was written before: a .pte, or the folder of a C project."""
     from pillion.cli import report
-    from pillion.importers.pte import read
-    from pillion.program import Program
-    from pillion.targets import find_target
-    from pillion.verifying import verify_project
+    from pillion.compiler import load
+    from pillion.run.verify import verify_project
 
     if suffix_of(path) != ".pte":
         return verify_project(path, samples, seed=seed, inputs=arrays)
-    found = read(path)
-    if found.core and not found.is_recorded:
+    program = load(path, target)
+    assert program.file is not None
+    if program.file.core and not program.file.is_recorded:
         report.warn(f"{path} was changed after Pillion wrote it: what its calls compute now is verified")
-    core = target or found.core
-    if core is None:
+    if not (target or program.file.core):
         raise PillionError(
             f"{path} does not say for which core it was made",
             rule="a program that Pillion has not written has no record of its core",
             here="no --target",
             help="--target cortex-m55 (`pillion targets` lists all)",
         )
-    program = Program(found.graph, find_target(core))
-    return program.verify(samples, seed=seed, inputs=arrays, pte=found.raw)
+    return program.verify(samples, seed=seed, inputs=arrays)
 
 
 def _show(verification: Verification, as_json: bool) -> None:
     """The table, what differs, and the exit code."""
     from pillion.cli import report
-    from pillion.verifying.facts import facts_of, words_of
+    from pillion.cli.verification import facts_of, words_of
 
     facts = facts_of(verification)
     if as_json:

@@ -15,6 +15,10 @@ class Verdict:
     ok: bool
     wanted: str
     got: str
+    what: str = ""
+    """What is wrong, in words for users, where rule and values are not enough."""
+    help: str = ""
+    """The way out, where the one who judges knows it."""
 
     def __str__(self) -> str:
         return f"{self.rule}: wants {self.wanted}, got {self.got}"

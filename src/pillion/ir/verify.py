@@ -3,6 +3,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from pillion.errors import PillionError
 from pillion.ir.graph import Graph
 from pillion.ir.op import Op
@@ -70,3 +72,17 @@ def _located(error: PillionError, op: Op, after: str) -> PillionError:
         f"found after pass `{after}`; --intermediates keeps the graph's text" if after else ""
     )
     return PillionError(error.what, rule=error.rule, here=f"{error.here}\n{op_text(op)}", help=help)
+
+
+def refuse_float(name: str, left: Sequence[tuple[str, str, str]]) -> None:
+    """Raises where ops (what, source line, reason) compute in float between the model's borders."""
+    if left:
+        listed = "\n".join(
+            f"{what}{f' ({source})' if source else ''}: {reason}" for what, source, reason in left
+        )
+        raise PillionError(
+            f"{len(left)} {'op' if len(left) == 1 else 'ops'} of `{name}` would stay in float",
+            rule="all ops between the model's inputs and outputs are int8",
+            here=listed,
+            help="write these ops with supported ones (`pillion ops --pytorch`), or leave them outside the model",
+        )

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from pillion.errors import PillionError
-from pillion.files import MODEL_FILES
+from pillion.outside.files import MODEL_FILES
 from pillion.zoo.weights import load_weights, save_weights
 
 if TYPE_CHECKING:

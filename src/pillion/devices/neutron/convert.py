@@ -17,11 +17,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from pillion.child import ending, stop
 from pillion.devices.neutron import worker
 from pillion.devices.neutron.extract import border_names, extract
 from pillion.devices.neutron.payload import DevicePayload
 from pillion.errors import PillionError
+from pillion.outside.child import ending, stop
 
 SDK = "eiq_neutron_sdk"
 TIMEOUT_SECONDS = 600.0

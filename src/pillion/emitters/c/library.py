@@ -55,8 +55,13 @@ class Library:
         def calls_for_elements(made: OpClass, arithmetic: Arithmetic) -> tuple[Call, ...]:
             return calls(made, arithmetic) if made.results[0].type.elements else ()
 
-        functions: Any = (calls_for_elements, takes, scratch_bytes, in_place)
-        return Kernel(f"{name or op.kind}{self.suffix}", op, *functions, overread_bytes)
+        functions: Any = {
+            "calls": calls_for_elements,
+            "takes": takes,
+            "scratch_bytes": scratch_bytes,
+            "in_place": in_place,
+        }
+        return Kernel(f"{name or op.kind}{self.suffix}", op, **functions, overread_bytes=overread_bytes)
 
 
 PORTABLE = Library(Isa.PORTABLE, "kernels.h")

@@ -12,13 +12,13 @@ from pathlib import Path
 import numpy as np
 
 from pillion.boards.board import Optimize
-from pillion.declared import build, parse, plain
 from pillion.devices.cortex_m import Isa
 from pillion.errors import PillionError
-from pillion.files import read_text
-from pillion.folders import Listing, check_paths, finish_stopped, sha256
 from pillion.ir.numerics import Arithmetic
 from pillion.ir.types import DType, PerTensor, Shape, TensorType
+from pillion.outside.declared import build, parse, plain
+from pillion.outside.files import read_text
+from pillion.outside.folders import Listing, check_paths, finish_stopped, sha256
 
 MANIFEST = "manifest.json"
 MOST_BYTES = 1 << 26

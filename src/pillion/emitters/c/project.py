@@ -8,7 +8,6 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from types import MappingProxyType
 
-from pillion import folders
 from pillion.boards.board import BOARDS, HOST_FOLDER, Board, firmware_files
 from pillion.devices.cortex_m import CORES, Isa
 from pillion.emitters.c import text
@@ -18,6 +17,7 @@ from pillion.emitters.c.program import CProgram, lower
 from pillion.errors import PillionError
 from pillion.ir.types import PerTensor, Value
 from pillion.ops import Segment
+from pillion.outside import folders
 
 _INCLUDE = re.compile(r'^\s*#\s*include "([^"/]+)"', re.MULTILINE)
 

@@ -9,11 +9,11 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from pillion.errors import PillionError
-from pillion.files import read_whole
 from pillion.importers.pte.container import Container
 from pillion.importers.pte.recorded import recorded_graph
 from pillion.ir.graph import Graph
 from pillion.ir.types import Value
+from pillion.outside.files import read_whole
 from pillion.schemas.flatbuffer import MalformedError
 from pillion.schemas.pte import Tensor
 

@@ -7,13 +7,13 @@ import os
 from pathlib import Path
 
 from pillion.errors import PillionError
-from pillion.files import read_whole
 from pillion.importers.tflite.model import Reader, clean_name
 from pillion.importers.tflite.table import ops_of
 from pillion.ir.graph import Graph
 from pillion.ir.numerics import Arithmetic
 from pillion.ir.op import Op
 from pillion.ir.verify import verify
+from pillion.outside.files import read_whole
 from pillion.schemas import tflite
 from pillion.schemas.flatbuffer import MalformedError, unpack
 

@@ -21,9 +21,9 @@ from torch.export import ExportedProgram
 
 from pillion import zoo
 from pillion.errors import PillionError
-from pillion.files import MODEL_FILES, suffix_of
 from pillion.importers.torch.export import check_static, export, quiet
 from pillion.importers.torch.given import as_inputs
+from pillion.outside.files import MODEL_FILES, suffix_of
 
 InputSize = int | tuple[int, int] | None
 

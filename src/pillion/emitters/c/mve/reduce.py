@@ -25,6 +25,7 @@ def calls(op: Summed, arithmetic: Arithmetic) -> tuple[Call, ...]:
     return (Call(MVE.routine("reduce_sum_s8"), params, (op.x,), op.y),)
 
 
-KERNELS: tuple[Kernel, ...] = tuple(
-    MVE.row(op, calls, takes, overread_bytes=OVERREAD_BYTES) for op in (Mean, ReduceSum)
+KERNELS: tuple[Kernel, ...] = (
+    MVE.row(Mean, calls, takes, overread_bytes=OVERREAD_BYTES),
+    MVE.row(ReduceSum, calls, takes, overread_bytes=OVERREAD_BYTES),
 )

@@ -25,6 +25,7 @@ def resize(op: ResizeNearest | ResizeBilinear, arithmetic: Arithmetic) -> tuple[
     return (Call(PORTABLE.routine(f"{op.kind}_s8"), {**sizes, **places}, (op.x,), op.y),)
 
 
-KERNELS: tuple[Kernel, ...] = tuple(
-    PORTABLE.row(op, resize, all_int8) for op in (ResizeNearest, ResizeBilinear)
+KERNELS: tuple[Kernel, ...] = (
+    PORTABLE.row(ResizeNearest, resize, all_int8),
+    PORTABLE.row(ResizeBilinear, resize, all_int8),
 )

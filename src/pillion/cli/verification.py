@@ -6,7 +6,7 @@ from __future__ import annotations
 from typing import Any
 
 from pillion.errors import PillionError
-from pillion.verifying import Difference, Run, Verification
+from pillion.run.verify import Difference, Run, Verification
 
 Facts = dict[str, Any]
 

@@ -9,13 +9,13 @@ from collections.abc import Sequence
 from functools import cache
 from pathlib import Path
 
-from pillion.child import Child, ChildEnded, ChildLate
 from pillion.errors import PillionError
-from pillion.executorch_host import messages
-from pillion.executorch_host.wheel import build_plugin, find_wheel
 from pillion.ir.types import Array
+from pillion.outside.child import Child, ChildEnded, ChildLate
+from pillion.run.executorch import messages
+from pillion.run.executorch.wheel import build_plugin, find_wheel
 
-WORKER = "pillion.executorch_host.worker"
+WORKER = "pillion.run.executorch.worker"
 START_SECONDS = 300.0
 """For importing torch, on a computer that does other things too."""
 TIMEOUT_SECONDS = 60.0

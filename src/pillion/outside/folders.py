@@ -19,9 +19,9 @@ from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 
-from pillion.declared import build, parse, plain
 from pillion.errors import PillionError
-from pillion.files import MARK, MARK_FILE, locked, made, put, read_text, resolved, writing
+from pillion.outside.declared import build, parse, plain
+from pillion.outside.files import MARK, MARK_FILE, locked, made, put, read_text, resolved, writing
 
 NEW, COMMIT = ".pillion-new", ".pillion-commit"
 JOURNAL, STAGED = "journal.json", "files"

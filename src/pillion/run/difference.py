@@ -13,14 +13,12 @@ from dataclasses import dataclass
 import numpy as np
 
 from pillion.errors import PillionError
-from pillion.executors import Outputs
 from pillion.ir.graph import Graph
 from pillion.ir.op import Op
 from pillion.ir.types import Array, Value
 from pillion.ops import Segment
-from pillion.program import Program
-from pillion.verifying.executors import Executor
-from pillion.verifying.rounding import Index, Step, rounding_steps
+from pillion.run.executor import Executor, Outputs, Runnable
+from pillion.run.rounding import Index, Step, rounding_steps
 
 Number = int | float
 
@@ -73,7 +71,7 @@ UNCHANGED = "each part of the program is right when it is written anew: the file
 
 
 def first_difference(
-    program: Program, executor: Executor, sample: Sequence[Array], number: int, outputs: Outputs
+    program: Runnable, executor: Executor, sample: Sequence[Array], number: int, outputs: Outputs
 ) -> Difference:
     """Of a program whose outputs for a sample, the one of this number, are not those of the reference."""
     whole = differing(program.graph.outputs, program.graph.reference(*sample), outputs)
@@ -86,7 +84,7 @@ def first_difference(
     return dataclasses.replace(found, sample=number)
 
 
-def _search(program: Program, executor: Executor, sample: Sequence[Array], whole: Found) -> Difference:
+def _search(program: Runnable, executor: Executor, sample: Sequence[Array], whole: Found) -> Difference:
     graph = program.graph
     search = Search(program, executor, tuple(sample))
     found, place = search.bisect(whole, lambda count: prefix(graph, count), len(graph.ops))
@@ -100,7 +98,7 @@ def _search(program: Program, executor: Executor, sample: Sequence[Array], whole
     return _describe(executor.name, op, found, _steps(graph, op, found, sample))
 
 
-def _inside(program: Program, executor: Executor, op: Segment, inputs: Sequence[Array]) -> Difference | None:
+def _inside(program: Runnable, executor: Executor, op: Segment, inputs: Sequence[Array]) -> Difference | None:
     """The same for a segment on its own; None where it is right on its own."""
     body = op.body
     search = Search(program, executor, tuple(inputs))
@@ -116,13 +114,13 @@ def _inside(program: Program, executor: Executor, op: Segment, inputs: Sequence[
 class Search:
     """Runs cuts of a program."""
 
-    program: Program
+    program: Runnable
     executor: Executor
     inputs: tuple[Array, ...]
 
     def compare(self, graph: Graph) -> Found | None:
         """The first output of a graph, run in the place of the program's, that is not the reference's."""
-        outputs = self.executor.run(dataclasses.replace(self.program, graph=graph), [self.inputs])[0]
+        outputs = self.executor.run(self.program.of(graph), [self.inputs])[0].outputs
         return differing(graph.outputs, graph.reference(*self.inputs), outputs)
 
     def bisect(self, whole: Found, cut: Callable[[int], Graph], count: int) -> tuple[Found, int]:

@@ -12,18 +12,21 @@ from pathlib import Path
 from pillion.emitters.c.manifest import Manifest, read_manifest
 from pillion.emitters.c.project import boards_for
 from pillion.errors import PillionError
-from pillion.executors import HOST, REFERENCE, Outputs, run_samples
 from pillion.ir.graph import Graph
 from pillion.ir.types import Array
-from pillion.program import Program, check_fit
+from pillion.ir.verdict import Verdict
+from pillion.run.difference import Difference, bytes_different, first_difference
+from pillion.run.executor import HOST, REFERENCE, Executor, Outputs, Runnable, RunOptions, judged
+from pillion.run.inputs import check_fit
+from pillion.run.places import executors_of, run_folder, want_tools
+from pillion.run.samples import random_samples, samples_of_manifest
 from pillion.targets import find_target
-from pillion.verifying.difference import Difference, bytes_different, first_difference
-from pillion.verifying.executors import Executor, check_tools, executors_of
-from pillion.verifying.samples import random_samples, samples_of_manifest
 
 __all__ = ["Difference", "Pair", "Run", "Verification", "verify", "verify_project"]
 
 SAMPLES = 3
+PATIENT = RunOptions(timeout=600.0)
+"""For one sample: MobileNetV2 at 224 x 224 takes some seconds on a board."""
 
 
 @dataclass(frozen=True)
@@ -33,7 +36,7 @@ class Run:
     executor: str
     outputs: tuple[Outputs, ...] = ()
     seconds: float = 0.0
-    skipped: PillionError | None = None
+    skipped: Verdict | None = None
     """Why this executor did not take part."""
     failed: PillionError | None = None
     """Why it took part and did not finish."""
@@ -76,22 +79,19 @@ class Verification:
 
 
 def verify(
-    program: Program,
+    program: Runnable,
     samples: int = SAMPLES,
     *,
     seed: int = 0,
     inputs: Sequence[Array] | None = None,
     executors: Sequence[Executor] | None = None,
-    pte: bytes | None = None,
 ) -> Verification:
-    """Runs a program on everything that can run it. Without `inputs`, on random samples.
-
-    `pte` is the file that the program was read from: the ExecuTorch runtime is given that one, byte for byte."""
+    """Runs a program on everything that can run it. Without `inputs`, on random samples."""
     _check_count(samples)
     data = [list(inputs)] if inputs else random_samples(program.graph, samples, seed)
     for sample in data:
         check_fit(program.graph, sample)
-    taking_part = executors_of(program, pte) if executors is None else executors
+    taking_part = executors_of(program) if executors is None else executors
     runs = tuple(_run(executor, program, data) for executor in taking_part)
     differences = tuple(_differences(program, taking_part, runs, data))
     return Verification(program.graph.name, program.target.name, len(data), runs, _pairs(runs), differences)
@@ -118,14 +118,13 @@ def _check_count(samples: int) -> None:
         )
 
 
-def _run(executor: Executor, program: Program, data: Sequence[Sequence[Array]]) -> Run:
-    try:
-        executor.check(program)
-    except PillionError as reason:
-        return Run(executor.name, skipped=reason)
+def _run(executor: Executor, program: Runnable, data: Sequence[Sequence[Array]]) -> Run:
+    verdict = executor.judge(program)
+    if not verdict.ok:
+        return Run(executor.name, skipped=verdict)
     start = time.perf_counter()
     try:
-        outputs = tuple(executor.run(program, data))
+        outputs = tuple(result.outputs for result in executor.run(program, data, PATIENT))
         for sample in outputs:
             _check_types(executor.name, program.graph, sample)
     except PillionError as error:
@@ -152,20 +151,19 @@ def _board_of(manifest: Manifest) -> str:
 
 
 def _run_folder(folder: Path, on: str, data: Sequence[Sequence[Array]]) -> Run:
-    try:
-        check_tools(on)
-    except PillionError as reason:
-        return Run(on, skipped=reason)
+    verdict = judged("tools", lambda: want_tools(on))
+    if not verdict.ok:
+        return Run(on, skipped=verdict)
     start = time.perf_counter()
     try:
-        outputs = tuple(run_samples(folder, data, on))
+        outputs = tuple(result.outputs for result in run_folder(folder, data, on, PATIENT))
     except PillionError as error:
         return Run(on, failed=error)
     return Run(on, outputs, time.perf_counter() - start)
 
 
 def _differences(
-    program: Program,
+    program: Runnable,
     executors: Sequence[Executor],
     runs: Sequence[Run],
     data: Sequence[Sequence[Array]],

@@ -14,9 +14,9 @@ from typing import Any
 import numpy as np
 
 from pillion.errors import PillionError
-from pillion.executorch_host import segment
-from pillion.executorch_host.wheel import build_plugin, find_wheel
 from pillion.ir.types import Array
+from pillion.run.executorch import segment
+from pillion.run.executorch.wheel import build_plugin, find_wheel
 
 MODULE = "executorch.extension.pybindings._portable_lib"
 """The runtime itself. `executorch.runtime` would import the whole of ExecuTorch's compiler first: seconds."""

@@ -6,13 +6,15 @@ from __future__ import annotations
 import os
 import signal
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from functools import partial
 from pathlib import Path
 from typing import BinaryIO
 
 from pillion.errors import PillionError
-from pillion.executorch_host import messages
-from pillion.executorch_host.runtime import host
+from pillion.ir.types import Array
+from pillion.run.executorch import messages
+from pillion.run.executorch.runtime import host
 
 
 def main() -> None:
@@ -21,13 +23,17 @@ def main() -> None:
     answers = os.fdopen(os.dup(1), "wb", buffering=0)
     os.dup2(2, 1)
     _answer(answers, lambda: messages.write() if host(plugin) else b"")
-    questions = sys.stdin.buffer
+    questions = open(0, "rb", closefd=False)
     while questions.peek(1):
         question, program, inputs = messages.read(questions.read)
         # We are stopped by our parent; if that was killed, by this.
         signal.setitimer(signal.ITIMER_REAL, question.seconds + 1)
-        _answer(answers, lambda: messages.write(arrays=host(plugin).execute(program, inputs)))
+        _answer(answers, partial(_run, plugin, program, inputs))
         signal.setitimer(signal.ITIMER_REAL, 0)
+
+
+def _run(plugin: Path, program: bytes, inputs: Sequence[Array]) -> bytes:
+    return messages.write(arrays=host(plugin).execute(program, inputs))
 
 
 def _answer(answers: BinaryIO, make: Callable[[], bytes]) -> None:

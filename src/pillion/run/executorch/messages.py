@@ -12,8 +12,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from pillion.declared import build, parse, plain
 from pillion.ir.types import Array, DType, Shape
+from pillion.outside.declared import build, parse, plain
 
 _LENGTH = struct.Struct("=I")
 _MOST_WORDS = 1 << 20

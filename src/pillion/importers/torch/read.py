@@ -1,0 +1,81 @@
+# SPDX-License-Identifier: Apache-2.0
+"""From what a user has of a model in PyTorch to a Graph, whose weights are int8 and which computes in float between quantize and
+dequantize ops."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from torch import Tensor
+
+from pillion.errors import PillionError
+from pillion.importers.torch import capture
+from pillion.importers.torch.given import Batches, as_inputs, as_model
+from pillion.importers.torch.quantize import FloatOp, QatModule, finish_training, ptq
+from pillion.importers.torch.quantize.ptq import Progress
+from pillion.importers.torch.to_graph import import_program
+from pillion.ir.graph import Graph
+from pillion.ir.verify import refuse_float
+from pillion.ir.wishes import Wishes
+
+
+def read(
+    model: Any,
+    example_inputs: Any = None,
+    *,
+    wishes: Wishes,
+    calibrate: Batches | None = None,
+    progress: Progress | None = None,
+    name: str | None = None,
+    nhwc: bool = False,
+    input_size: capture.InputSize = None,
+    weights: str | Path | None = None,
+) -> Graph:
+    """The graph of a module, of an exported program, or of what `-m` names: a model of the zoo, `file.py:factory`, a .pt2.
+
+    `wishes` are those of the target's processors; without `calibrate` the example inputs alone decide the ranges."""
+    if isinstance(model, (str, os.PathLike)):
+        source = _captured(os.fspath(model), example_inputs, input_size, weights)
+        is_trained = isinstance(source.module, QatModule)
+        found, inputs = (source.module if is_trained else source.exported), source.example_inputs
+        name = name or source.name
+    else:
+        found, inputs = as_model(model), as_inputs(example_inputs, "example_inputs")
+        name = name or (found.name if isinstance(found, QatModule) else type(found).__name__.lower())
+    return _quantized(found, inputs, name, calibrate, progress, wishes, nhwc)
+
+
+def _captured(
+    spec: str, example_inputs: Any, input_size: capture.InputSize, weights: str | Path | None
+) -> capture.CapturedSource:
+    if example_inputs is not None:
+        raise PillionError(
+            f"{spec} says itself what its inputs look like",
+            rule="example_inputs go with a module or an exported program",
+            here=f"example_inputs with {spec}",
+            help="leave example_inputs out",
+        )
+    return capture.load(spec, input_size=input_size, weights=weights)
+
+
+def _quantized(
+    model: Any,
+    inputs: tuple[Tensor, ...],
+    name: str,
+    calibrate: Batches | None,
+    progress: Progress | None,
+    wishes: Wishes,
+    nhwc: bool,
+) -> Graph:
+    def refuse(ops: Sequence[FloatOp]) -> None:
+        refuse_float(name, [(op.op, op.source, op.reason) for op in ops])
+
+    if isinstance(model, QatModule):
+        quantized = finish_training(model, inputs, calibrate, progress, wishes)
+        refuse(quantized.float_ops)
+    else:
+        quantized = ptq(model, inputs, calibrate, progress, wishes, refuse)
+    return import_program(quantized.graph_module, name, nhwc=nhwc)

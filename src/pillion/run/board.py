@@ -1,0 +1,122 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The generated C with a core's own kernels, on the emulated board that has the core."""
+
+from __future__ import annotations
+
+import dataclasses
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+
+from pillion.boards import qemu
+from pillion.boards.board import Board, another_core, find_board
+from pillion.boards.elf import ElfSizes, read_elf
+from pillion.boards.qemu import QemuResult
+from pillion.boards.toolchain import ARM_COMPILER, QEMU
+from pillion.devices.cortex_m import Isa
+from pillion.emitters.c.manifest import Manifest, read_manifest
+from pillion.emitters.c.project import boards_for
+from pillion.ir.verdict import Verdict
+from pillion.run.executor import USUAL, Profile, Region, Runnable, RunOptions, RunResult, Samples, judged
+from pillion.run.project import outputs_of, temporary_project
+
+
+@dataclass(frozen=True)
+class EmulatedBoard:
+    """A board that QEMU emulates; none where QEMU has none with the core of a target."""
+
+    board: str | None
+
+    @property
+    def name(self) -> str:
+        return self.board or "board"
+
+    def judge(self, program: Runnable) -> Verdict:
+        """It needs the cross compiler and the emulator, and a machine with the core."""
+        if self.board is None:
+            return Verdict(
+                "board.core",
+                False,
+                "QEMU emulates the processor",
+                f"--target {program.target.name}",
+                f"no emulated board has a {program.target.core.name}",
+                "a target whose row in `pillion targets` names a board",
+            )
+        return judged("board.tools", ARM_COMPILER.path, QEMU.path)
+
+    def run(self, program: Runnable, samples: Samples, options: RunOptions = USUAL) -> list[RunResult]:
+        """The results for each sample, of a project in a folder that goes away again."""
+        with temporary_project(program.files) as folder:
+            return run_on_board(folder, read_manifest(folder), find_board(self.name), samples, options)
+
+
+def run_on_board(
+    folder: Path, manifest: Manifest, board: Board, samples: Samples, options: RunOptions
+) -> list[RunResult]:
+    """A C project that lies in a folder. Each sample is a run of the emulator, which begins anew."""
+    board = dataclasses.replace(board, optimize=manifest.optimize)
+    _check_board(manifest, board)
+    results = []
+    for sample in samples:
+        raw = b"".join(np.ascontiguousarray(x).tobytes() for x in sample)
+        run = qemu.run(
+            folder, board, raw, profile=options.profile, timeout=options.timeout, files=manifest.files
+        )
+        profile = _profile(manifest, run, _sizes(folder, manifest, board)) if options.profile else None
+        results.append(RunResult(outputs_of(manifest, _cut(run.outputs, manifest)), profile))
+    return results
+
+
+def _cut(outputs: bytes, manifest: Manifest) -> list[bytes]:
+    """The bytes of each output."""
+    sizes = [o.bytes for o in manifest.outputs]
+    ends = np.cumsum(sizes).tolist()
+    return [outputs[end - size : end] for size, end in zip(sizes, ends, strict=True)]
+
+
+def _sizes(folder: Path, manifest: Manifest, board: Board) -> ElfSizes:
+    """What the linked firmware has of everything."""
+    return read_elf(qemu.build(folder, board, manifest.files))
+
+
+def _check_board(manifest: Manifest, board: Board) -> None:
+    """Raises where the board's core cannot run the project's kernels."""
+    isa = manifest.isa
+    fitting = [one.name for one in boards_for(isa)]
+    if board.name in fitting:
+        return
+    instructions = {Isa.MVE: "Helium", Isa.DSP: "the DSP extension and no Helium"}.get(isa, isa.value)
+    raise another_core(
+        f"`{manifest.model}`",
+        manifest.target,
+        board,
+        rule=f"its kernels are for cores with {instructions}",
+        here=f"on {board.name}",
+        help=f"run it on {' or '.join(fitting)}, or compile it for {board.core}",
+    )
+
+
+def _profile(manifest: Manifest, result: QemuResult, sizes: ElfSizes) -> Profile:
+    memory = manifest.memory
+    constants = _constants(sizes, manifest.model)
+    regions = [
+        Region("arena", memory.arena_bytes, sizes.arena),
+        Region("constants", memory.constant_bytes, constants.get(False, 0)),
+    ]
+    if memory.npu_stand_in.constant_bytes:
+        regions.append(
+            Region("NPU stand-in's constants", memory.npu_stand_in.constant_bytes, constants.get(True, 0))
+        )
+    ops = tuple(result.op_instructions or ())
+    return Profile(sum(ops), ops, result.stack_bytes or 0, sizes.code, tuple(regions), manifest.ops)
+
+
+def _constants(sizes: ElfSizes, model: str) -> dict[bool, int]:
+    """Bytes of the model's arrays in the linked file: False → its own, True → those of the NPU's stand-in."""
+    found: dict[bool, int] = {}
+    for symbol in sizes.symbols.values():
+        if symbol.name.startswith(f"{model}_") and not symbol.is_function:
+            of_npu = symbol.name.startswith(f"{model}_npu_")
+            found[of_npu] = found.get(of_npu, 0) + symbol.bytes
+    return found

@@ -1,0 +1,138 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What an executor is: anything that runs programs. Each says by a verdict whether it can run one, and runs it on samples."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Protocol
+
+from pillion.emitters.c.manifest import OpFacts
+from pillion.errors import PillionError
+from pillion.importers.pte import ReadProgram
+from pillion.ir.graph import Graph
+from pillion.ir.types import Array
+from pillion.ir.verdict import Verdict
+from pillion.outside.child import MOST_SECONDS
+from pillion.targets import Target
+
+REFERENCE, HOST, EXECUTORCH, LITERT = "reference", "host", "executorch", "litert"
+"""The executors that are no boards."""
+TIMEOUT_SECONDS = 60.0
+Outputs = tuple[Array, ...]
+Samples = Sequence[Sequence[Array]]
+"""For each sample an array for each input."""
+
+
+@dataclass(frozen=True)
+class Region:
+    """Bytes of one kind as the compiler predicted them and as they are in the linked firmware."""
+
+    name: str
+    predicted: int
+    found: int
+
+
+@dataclass(frozen=True)
+class Profile:
+    """What a board reports of one run. Instructions, not cycles."""
+
+    instructions: int
+    op_instructions: tuple[int, ...]
+    stack_bytes: int
+    code_bytes: int
+    regions: tuple[Region, ...]
+    ops: tuple[OpFacts, ...] = ()
+    """What the compiler said of each op."""
+
+
+@dataclass(frozen=True)
+class RunResult:
+    """Outputs, and what was measured if that was asked for."""
+
+    outputs: Outputs
+    profile: Profile | None = None
+
+
+def check_timeout(seconds: float) -> None:
+    """Raises where a time limit is none."""
+    if not 0 < seconds <= MOST_SECONDS:
+        raise PillionError(
+            f"{seconds:g} s is no time limit",
+            rule=f"a number of seconds above 0, {MOST_SECONDS:,} at most",
+            here=f"{seconds:g}",
+            help="--timeout 60, timeout=60 in Python",
+        )
+
+
+@dataclass(frozen=True)
+class RunOptions:
+    """How a program is run."""
+
+    timeout: float = TIMEOUT_SECONDS
+    """Seconds that one sample may take."""
+    profile: bool = False
+    """Whether a board counts instructions and memory."""
+    native: bool = False
+    """Whether the C compiler may use all that this computer's processor has: the same bytes, sooner."""
+
+    def __post_init__(self) -> None:
+        check_timeout(self.timeout)
+
+
+USUAL = RunOptions()
+"""A minute for each sample, and nothing measured."""
+
+
+class Runnable(Protocol):
+    """What executors are given: a graph of integer ops that is compiled for a target."""
+
+    @property
+    def graph(self) -> Graph: ...
+    @property
+    def target(self) -> Target: ...
+    @property
+    def file(self) -> ReadProgram | None:
+        """The .pte file that the program was read from, if it was."""
+
+    @property
+    def files(self) -> Mapping[str, str | bytes]:
+        """Path → content of the C project."""
+
+    def of(self, graph: Graph) -> Runnable:
+        """The same for another graph: a part of the program, when a difference is looked for."""
+
+
+class Executor(Protocol):
+    """Something that runs programs."""
+
+    @property
+    def name(self) -> str: ...
+
+    def judge(self, program: Runnable) -> Verdict:
+        """Whether it can run the program here; the help of a verdict that is not ok says what would let it."""
+
+    def run(self, program: Runnable, samples: Samples, options: RunOptions = ...) -> list[RunResult]:
+        """The results for each sample."""
+
+
+def judged(rule: str, *checks: Callable[[], object]) -> Verdict:
+    """The verdict of checks that raise where something is missing."""
+    try:
+        for check in checks:
+            check()
+    except PillionError as error:
+        return Verdict(rule, False, error.rule, error.here, error.what, error.help)
+    return Verdict(rule, True, "what it needs", "all of it")
+
+
+def want_runnable(executor: Executor, program: Runnable) -> None:
+    """Raises where an executor cannot run a program."""
+    verdict = executor.judge(program)
+    if not verdict.ok:
+        raise PillionError(
+            verdict.what or f"{executor.name} cannot run the program",
+            rule=verdict.wanted,
+            here=verdict.got,
+            help=verdict.help,
+        )

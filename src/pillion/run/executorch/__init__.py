@@ -1,0 +1,55 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Programs in the real ExecuTorch runtime of the installed wheel, in a process of its own, with Pillion's plug-in of operators and an
+interpreter of NPU segments put into it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from functools import partial
+
+import numpy as np
+
+from pillion.emitters.pte import emit
+from pillion.importers.pte import ReadProgram
+from pillion.ir.types import Array
+from pillion.ir.verdict import Verdict
+from pillion.run.executor import EXECUTORCH, USUAL, Outputs, Runnable, RunOptions, RunResult, Samples, judged
+from pillion.run.executorch.remote import run_executorch
+from pillion.run.executorch.wheel import CXX, find_wheel
+
+__all__ = ["ExecuTorch", "run_executorch"]
+
+
+class ExecuTorch:
+    """The real runtime: of a program that was read from a file, that file; of any other, the one that Pillion writes."""
+
+    name = EXECUTORCH
+
+    def judge(self, program: Runnable) -> Verdict:
+        """It needs the wheel, a C++ compiler, and kernels for every op."""
+        return judged("executorch.program", find_wheel, CXX.path, lambda: _bytes_of(program))
+
+    def run(self, program: Runnable, samples: Samples, options: RunOptions = USUAL) -> list[RunResult]:
+        """The results for each sample."""
+        run: Callable[[Sequence[Array]], Outputs] = partial(
+            run_executorch, _bytes_of(program), timeout=options.timeout
+        )
+        if program.file is None:
+            return [RunResult(run(sample)) for sample in samples]
+        return [RunResult(_as_in_memory(program.file, run, sample)) for sample in samples]
+
+
+def _bytes_of(program: Runnable) -> bytes:
+    """NPU segments are always TFLite here: code for the NPU itself runs nowhere else."""
+    return program.file.raw if program.file else emit(program.graph, program.target.core)
+
+
+def _as_in_memory(
+    file: ReadProgram, run: Callable[[Sequence[Array]], Outputs], sample: Sequence[Array]
+) -> Outputs:
+    """Arrays are as they lie in memory; the tensors of a file have logical axes in some order in memory."""
+    logical = [x.transpose(np.argsort(o)) for x, o in zip(sample, file.input_orders, strict=True)]
+    return tuple(
+        np.ascontiguousarray(y.transpose(o)).reshape([y.shape[axis] for axis in o])
+        for y, o in zip(run(logical), file.output_orders, strict=True)
+    )

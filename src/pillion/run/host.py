@@ -1,0 +1,65 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The generated C, compiled for this computer, in a process of its own."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+
+import numpy as np
+
+from pillion.boards.board import HOST_FOLDER
+from pillion.boards.host import HostModel
+from pillion.boards.toolchain import host_compiler
+from pillion.emitters.c.manifest import Manifest, read_manifest
+from pillion.errors import PillionError
+from pillion.ir.types import Array
+from pillion.ir.verdict import Verdict
+from pillion.run.executor import HOST, USUAL, Runnable, RunOptions, RunResult, Samples, judged
+from pillion.run.project import outputs_of, temporary_project
+
+
+class Host:
+    """The generated C on this computer."""
+
+    name = HOST
+
+    def judge(self, program: Runnable) -> Verdict:
+        """It needs a C compiler."""
+        return judged("host.compiler", host_compiler)
+
+    def run(self, program: Runnable, samples: Samples, options: RunOptions = USUAL) -> list[RunResult]:
+        """The results for each sample, of a project in a folder that goes away again."""
+        with temporary_project(program.files) as folder:
+            return run_on_host(folder, read_manifest(folder), samples, options)
+
+
+def run_on_host(folder: Path, manifest: Manifest, samples: Samples, options: RunOptions) -> list[RunResult]:
+    """A C project that lies in a folder. One process runs all samples."""
+    firmware, files = _for_host(folder, manifest)
+    with HostModel(firmware, native=options.native, timeout=options.timeout, files=files) as model:
+        _want_same_places(manifest, model)
+        return [RunResult(outputs_of(manifest, model.run(_bytes(sample)))) for sample in samples]
+
+
+def _bytes(sample: Sequence[Array]) -> list[bytes]:
+    return [np.ascontiguousarray(x).tobytes() for x in sample]
+
+
+def _for_host(folder: Path, manifest: Manifest) -> tuple[Path, list[str]]:
+    """The variant of a project for other processors than its core, where it has one, and the files of that."""
+    prefix = f"{HOST_FOLDER}/" if f"{HOST_FOLDER}/model.c" in manifest.files else ""
+    return folder / prefix, [path.removeprefix(prefix) for path in manifest.files if path.startswith(prefix)]
+
+
+def _want_same_places(manifest: Manifest, model: HostModel) -> None:
+    """Raises where the C takes and gives other numbers of bytes than the manifest says."""
+    says = [[b.bytes for b in buffers] for buffers in (manifest.inputs, manifest.outputs)]
+    does = [[p.bytes for p in places] for places in (model.inputs, model.outputs)]
+    if says != does:
+        raise PillionError(
+            f"the C of `{manifest.model}` is not that of its manifest.json",
+            rule=f"bytes of inputs and outputs: {says[0]}, {says[1]}",
+            here=f"model.c: {does[0]}, {does[1]}",
+            help="compile the model again",
+        )

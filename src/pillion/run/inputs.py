@@ -1,0 +1,62 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What goes into a program: arrays of the right number, types and shapes."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, Protocol
+
+import numpy as np
+
+from pillion.errors import PillionError
+from pillion.ir.graph import Graph, check_inputs
+from pillion.ir.types import Array, DType, Shape
+
+
+class Tensor(Protocol):
+    """Whatever says of an input what it is: a graph's value, or a buffer of a manifest."""
+
+    @property
+    def name(self) -> str: ...
+    @property
+    def dtype(self) -> DType: ...
+    @property
+    def shape(self) -> Shape: ...
+
+
+def check_arrays(wanted: Sequence[Tensor], inputs: Sequence[Array]) -> None:
+    """Raises where arrays do not fit a program's inputs."""
+    if len(inputs) != len(wanted):
+        names = ", ".join(w.name for w in wanted)
+        raise PillionError(
+            f"the model takes {len(wanted)} inputs",
+            rule=f"--input once for each of {names}, in this order",
+            here=f"{len(inputs)} arrays",
+            help="leave --input out to run on random data",
+        )
+    for want, array in zip(wanted, inputs, strict=True):
+        if array.dtype != want.dtype.numpy or array.shape != want.shape:
+            raise PillionError(
+                f"input `{want.name}` does not fit",
+                rule=f"{want.dtype.value}{list(want.shape)}",
+                here=f"{array.dtype}{list(array.shape)}",
+                help=_way_to_fit(want, array),
+            )
+
+
+def _way_to_fit(want: Tensor, array: Array) -> str:
+    if array.shape != want.shape:
+        return f"the model was compiled for {list(want.shape)}: reshape the array, or compile the model for its size"
+    return f"array.astype(numpy.{want.dtype.value})"
+
+
+def as_arrays(inputs: Sequence[Any]) -> list[Array]:
+    """numpy arrays of arrays or torch tensors."""
+    return [np.asarray(x.detach().cpu().numpy() if hasattr(x, "detach") else x, order="C") for x in inputs]
+
+
+def check_fit(graph: Graph, arrays: Sequence[Array]) -> None:
+    """Raises where arrays are not the graph's inputs, with the same words whatever is to run it."""
+    if len(arrays) != len(graph.inputs):
+        check_inputs(graph, arrays)
+    check_arrays(graph.inputs, arrays)

@@ -1,0 +1,94 @@
+# SPDX-License-Identifier: Apache-2.0
+"""LiteRT's reference kernels, a judge that is not ours: for all of a graph that computes as LiteRT does, and has no segments; of other
+graphs for the NPU's segments, with the reference for the rest."""
+
+from __future__ import annotations
+
+import functools
+import importlib
+import importlib.util
+from collections.abc import Callable
+from typing import Any
+
+from pillion.emitters import tflite
+from pillion.ir.graph import Graph
+from pillion.ir.numerics import Arithmetic
+from pillion.ir.op import Op
+from pillion.ir.types import Array
+from pillion.ir.verdict import Verdict
+from pillion.ops import Segment
+from pillion.run.executor import LITERT, USUAL, Outputs, Runnable, RunOptions, RunResult, Samples
+from pillion.targets import TARGETS
+
+
+class LiteRt:
+    """LiteRT, with its reference kernels."""
+
+    name = LITERT
+
+    def judge(self, program: Runnable) -> Verdict:
+        """It needs the package, and a graph of which it knows something."""
+        rule = "it runs the segments that go to the NPU, and models that come from a .tflite file"
+        if importlib.util.find_spec("ai_edge_litert") is None:
+            return Verdict(
+                "litert.package",
+                False,
+                rule,
+                "no package `ai_edge_litert` in this environment",
+                "LiteRT is not installed",
+                "pip install 'pillion[litert]'",
+            )
+        knows = bool(_segments(program.graph)) or program.graph.arithmetic is Arithmetic.TFLITE
+        with_npu = next(target.name for target in TARGETS.values() if target.npu)
+        return Verdict(
+            "litert.graph",
+            knows,
+            rule,
+            f"--target {program.target.name}",
+            "" if knows else "no op runs on an NPU",
+            f"a target with an NPU, for instance --target {with_npu}",
+        )
+
+    def run(self, program: Runnable, samples: Samples, options: RunOptions = USUAL) -> list[RunResult]:
+        """The results for each sample."""
+        segments = _segments(program.graph)
+        if not segments and program.graph.arithmetic is Arithmetic.TFLITE:
+            interpreter = _interpreter(program.graph)
+            return [RunResult(_in_litert(interpreter, program.graph, *sample)) for sample in samples]
+        instead: dict[Op, Callable[..., object]] = {
+            op: functools.partial(_in_litert, _interpreter(op.body), op.body) for op in segments
+        }
+        return [RunResult(_mixed(program.graph, instead, sample)) for sample in samples]
+
+
+def _mixed(graph: Graph, instead: dict[Op, Callable[..., object]], sample: Any) -> Outputs:
+    """The reference, with the segments by LiteRT."""
+    values = graph.reference_values(*sample, instead=instead)
+    return tuple(values[v] for v in graph.outputs)
+
+
+def _segments(graph: Graph) -> list[Segment]:
+    return [op for op in graph.ops if isinstance(op, Segment)]
+
+
+def _interpreter(body: Graph) -> Any:
+    """With memory of its own for each tensor: where a tensor is reshaped and read again, LiteRT's sharing lets an addition write
+    over it."""
+    litert: Any = importlib.import_module("ai_edge_litert.interpreter")
+    made: Any = litert.Interpreter(
+        model_content=tflite.emit(body),
+        experimental_op_resolver_type=litert.OpResolverType.BUILTIN_REF,
+        num_threads=1,
+        experimental_preserve_all_tensors=True,
+    )
+    made.allocate_tensors()
+    return made
+
+
+def _in_litert(interpreter: Any, body: Graph, *operands: Array) -> Outputs:
+    details = (*interpreter.get_input_details(), *interpreter.get_output_details())
+    places = {detail["name"]: detail["index"] for detail in details}
+    for value, data in zip(body.inputs, operands, strict=True):
+        interpreter.set_tensor(places[value.name], data)
+    interpreter.invoke()
+    return tuple(interpreter.get_tensor(places[value.name]) for value in body.outputs)

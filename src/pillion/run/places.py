@@ -1,0 +1,85 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Who there is to run programs: the executors by name, and C projects on those that run C."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+
+from pillion.boards.board import BOARDS, find_board
+from pillion.boards.toolchain import ARM_COMPILER, QEMU, host_compiler
+from pillion.emitters.c.manifest import read_manifest
+from pillion.errors import one_of
+from pillion.ir.types import Array
+from pillion.run.board import EmulatedBoard, run_on_board
+from pillion.run.executor import (
+    EXECUTORCH,
+    HOST,
+    LITERT,
+    REFERENCE,
+    TIMEOUT_SECONDS,
+    USUAL,
+    Executor,
+    Runnable,
+    RunOptions,
+    RunResult,
+    Samples,
+)
+from pillion.run.executorch import ExecuTorch
+from pillion.run.host import Host, run_on_host
+from pillion.run.inputs import check_arrays
+from pillion.run.litert import LiteRt
+from pillion.run.reference import Reference
+
+PLACES = (REFERENCE, HOST, EXECUTORCH, LITERT, *BOARDS)
+"""All that `on` may name."""
+
+
+def find_executor(on: str) -> Executor:
+    """The executor of this name."""
+    one_of("on", on, PLACES)
+    named: dict[str, Executor] = {e.name: e for e in (Reference(), Host(), ExecuTorch(), LiteRt())}
+    return named.get(on) or EmulatedBoard(on)
+
+
+def executors_of(program: Runnable) -> list[Executor]:
+    """All that may run a program, the reference first."""
+    return [Reference(), Host(), EmulatedBoard(program.target.board), ExecuTorch(), LiteRt()]
+
+
+def want_tools(on: str) -> None:
+    """Raises where a program is missing that builds or runs C for a place."""
+    if on == HOST:
+        host_compiler()
+    else:
+        ARM_COMPILER.path()
+        QEMU.path()
+
+
+def run_folder(
+    folder: Path,
+    samples: Samples,
+    on: str = HOST,
+    options: RunOptions = USUAL,
+) -> list[RunResult]:
+    """Runs a C project that lies in a folder, on this computer or on a board."""
+    manifest = read_manifest(folder)
+    for sample in samples:
+        check_arrays(manifest.inputs, sample)
+    if on == HOST:
+        return run_on_host(folder, manifest, samples, options)
+    return run_on_board(folder, manifest, find_board(on), samples, options)
+
+
+def run_project(
+    folder: Path,
+    inputs: Sequence[Array],
+    on: str = HOST,
+    *,
+    profile: bool = False,
+    timeout: float = TIMEOUT_SECONDS,
+    native: bool = False,
+) -> RunResult:
+    """Runs a C project on one sample. `native` uses all that this processor has: the same bytes, sooner. A run that takes longer
+    than `timeout` seconds is stopped."""
+    return run_folder(folder, [inputs], on, RunOptions(timeout, profile, native))[0]

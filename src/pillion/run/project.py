@@ -1,0 +1,38 @@
+# SPDX-License-Identifier: Apache-2.0
+"""C projects as they lie in folders: where the variant for this computer is, and what comes out of them."""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+
+import numpy as np
+
+from pillion.boards.board import HOST_FOLDER
+from pillion.emitters.c.manifest import Manifest
+from pillion.outside.files import put
+from pillion.run.executor import Outputs
+
+
+@contextmanager
+def temporary_project(files: Mapping[str, str | bytes]) -> Iterator[Path]:
+    """The files of a project in a folder that goes away again."""
+    with tempfile.TemporaryDirectory(prefix="pillion-") as folder:
+        for path, content in files.items():
+            put(Path(folder) / path, content)
+        yield Path(folder)
+
+
+def host_folder(folder: Path) -> Path:
+    """Where a project keeps the C for other processors than its core."""
+    return folder / HOST_FOLDER if (folder / HOST_FOLDER / "model.c").is_file() else folder
+
+
+def outputs_of(manifest: Manifest, raw: Sequence[bytes]) -> Outputs:
+    """The outputs that a project gave, as arrays of their types and shapes."""
+    return tuple(
+        np.frombuffer(data, o.dtype.numpy).reshape(o.shape)
+        for o, data in zip(manifest.outputs, raw, strict=True)
+    )
