@@ -29,7 +29,7 @@ from pillion.passes.integer import float_ops
 from pillion.place import Wishes as PlacementWishes
 from pillion.place import all_on_cpu, place
 from pillion.program import Program
-from pillion.targets import Target, find_target
+from pillion.targets import Target, example_with_npu, find_target
 
 if TYPE_CHECKING:
     import torch
@@ -111,8 +111,8 @@ def finish(
     want_computed_outputs(graph)
     if chip.npu is None:
         refuse_npu_wishes(chip, placement)
-        return Program(graph, chip, all_on_cpu(graph, chip.isa), optimize)
-    graph = passes.run(graph, passes.NPU_PIPELINE, watch)
+        return Program(graph, chip, all_on_cpu(graph, chip.isa, example_with_npu()), optimize)
+    graph = passes.run(graph, chip.npu.rewrites, watch)
     wishes = placement or PlacementWishes()
     refuse_idle_wishes(graph, wishes)
     placed = place(graph, chip.npu, chip.isa, wishes)
@@ -130,7 +130,7 @@ def refuse_npu_wishes(chip: Target, placement: PlacementWishes | None) -> None:
             f"`{chip.name}` has no NPU",
             rule="--only-npu and --keep-on-cpu go with chips that have one",
             here=f"--target {chip.name} {' '.join(options)}",
-            help=f"--target imxrt700, or leave {options[0].split()[0]} out",
+            help=f"{example_with_npu()}, or leave {options[0].split()[0]} out",
         )
 
 

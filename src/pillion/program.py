@@ -13,10 +13,11 @@ import numpy as np
 
 from pillion.boards.board import BOARDS, Optimize
 from pillion.choices import one_of
+from pillion.devices.payloads import Payloads, marked
 from pillion.emitters.c.program import CProgram, lower
 from pillion.emitters.c.project import project_files, write_project
-from pillion.emitters.neutron_segments import Payloads, payloads
 from pillion.emitters.pte import Runtime
+from pillion.emitters.segments import segment_files
 from pillion.executors import (
     EXECUTORCH,
     HOST,
@@ -79,8 +80,9 @@ class Program:
 
     @cached_property
     def payloads(self) -> Payloads:
-        """What the NPU is given for each segment."""
-        return payloads(self.graph, self.target.converter_name)
+        """What the NPU is given for each segment. For a chip without one, segments stay in a form that runs on computers."""
+        files, npu = segment_files(self.graph), self.target.npu
+        return npu.payloads(files, self.target.converter_name) if npu else marked(files)
 
     @cached_property
     def files(self) -> dict[str, str | bytes]:
@@ -88,10 +90,9 @@ class Program:
         files: dict[str, str | bytes] = dict(project_files(self.lowered, self.target.name))
         for number, segment in enumerate(self.payloads.segments):
             files[f"npu_segment_{number}.tflite"] = segment.tflite
-            if self.payloads.sdk_version:
+            if self.payloads.converter:
                 files[f"npu_segment_{number}.bin"] = segment.payload
-        if self.payloads.kernel_selection:
-            files["neutron_kernel_selection.c.txt"] = self.payloads.kernel_selection
+        files |= {f"{name}.txt": text for name, text in self.payloads.firmware_files.items()}
         return files
 
     def tflite(self) -> bytes:
@@ -105,20 +106,20 @@ class Program:
         from pillion.emitters.pte import emit
 
         one_of("runtime", runtime, get_args(Runtime))
-        return emit(self.graph, self.target.core, runtime, [s.payload for s in self.payloads.segments])
+        payloads = [segment.payload for segment in self.payloads.segments]
+        return emit(self.graph, self.target.core, runtime, payloads, self.target.delegate)
 
     def save(self, path: str | Path, runtime: Runtime = "1.4") -> Path:
         """Writes the program in the form that the name asks for: `.pte`, `.tflite`, or a folder for a C project.
 
-        Beside a `.pte` with code for the NPU goes what the NPU's firmware needs to know: which of its kernels are used."""
+        Beside a `.pte` with code for the NPU goes what the NPU's firmware needs to know."""
         path = Path(path)
         form = form_of(path)
         one_of("runtime", runtime, get_args(Runtime))
         if form == ".pte":
             write_whole(path, self.pte(runtime))
-            if self.payloads.kernel_selection:
-                beside = path.with_name(f"{path.stem}_neutron_kernel_selection.c")
-                write_whole(beside, self.payloads.kernel_selection.encode())
+            for name, text in self.payloads.firmware_files.items():
+                write_whole(path.with_name(f"{path.stem}_{name}"), text.encode())
         elif form == ".tflite":
             write_whole(path, self.tflite())
         else:

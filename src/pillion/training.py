@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """Training for a chip: the model rounds while it learns.
 
-model = pillion.prepare_qat(model, example_inputs, target="imxrt700")
+model = pillion.prepare_qat(model, example_inputs, target="cortex-m55")
 …                                                    # any loop of PyTorch
-program = pillion.compile(model, example_inputs, target="imxrt700")
+program = pillion.compile(model, example_inputs, target="cortex-m55")
 """
 
 from __future__ import annotations

@@ -25,6 +25,7 @@ from pillion.ir.types import Array
 from pillion.loaded import Loaded
 from pillion.ops import Segment
 from pillion.program import Program
+from pillion.targets import example_with_npu
 
 Samples = Sequence[Sequence[Array]]
 LITERT = "litert"
@@ -137,7 +138,9 @@ class ExecuTorch:
 
         if self.file is not None and program.graph is self.graph:
             return Loaded(read(self.file), program).in_runtime
-        return functools.partial(run_executorch, emit(program.graph, program.target.core))
+        return functools.partial(
+            run_executorch, emit(program.graph, program.target.core, delegate=program.target.delegate)
+        )
 
 
 class LiteRt:
@@ -159,7 +162,7 @@ class LiteRt:
                 "no op runs on an NPU",
                 rule="LiteRT runs the segments that go to the NPU, and models that come from a .tflite file",
                 here=f"--target {program.target.name}",
-                help="a target with an NPU, for instance --target imxrt700",
+                help=f"a target with an NPU, for instance {example_with_npu()}",
             )
 
     def run(self, program: Program, samples: Samples) -> list[Outputs]:
