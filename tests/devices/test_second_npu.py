@@ -106,6 +106,7 @@ def test_it_is_placed_explained_and_run(monkeypatch: pytest.MonkeyPatch) -> None
 def test_without_a_converter_its_segments_are_tflite(monkeypatch: pytest.MonkeyPatch) -> None:
     program = compiled(monkeypatch)
     assert (program.payloads.converter, len(program.payloads.segments)) == ("", 1)
+    assert program.payloads.summary == "1 segment, as TFLite: there is no converter"
     assert [one.id for one in Container(program.pte(), "net").plan.delegates] == ["SecondBackend"]
     assert program.verify(1).ok
 

@@ -50,7 +50,12 @@ class Payloads:
         count = f"{len(self.segments)} segment{'' if len(self.segments) == 1 else 's'}"
         if self.converter:
             return f"{count}, converted by {self.converter}"
-        return f"{count}, as TFLite: {self.missing or 'its converter'} is not installed, and a device will refuse it"
+        why = (
+            f"{self.missing} is not installed, and a device will refuse it"
+            if self.missing
+            else "there is no converter"
+        )
+        return f"{count}, as TFLite: {why}"
 
 
 def marked(files: Sequence[SegmentFile], missing: str = "") -> Payloads:
