@@ -76,7 +76,7 @@ def with_segment() -> Graph:
     made = _renamed(second.results[0], "made")
     ops = (
         Clamp(x=x, y=clamped, low=-100, high=90),
-        Segment(xs=(clamped,), ys=(made,), body=body, device="neutron"),
+        Segment(xs=(clamped,), ys=(made,), body=body, device="npu"),
         Clamp(x=made, y=_renamed(made, "last"), high=127),
     )
     return Graph("mixed", (x,), ops, (ops[-1].results[0],))

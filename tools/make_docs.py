@@ -14,8 +14,8 @@ from pathlib import Path
 from performance_page import performance_page
 
 from pillion import passes
-from pillion.cli.listings import RULE_COLUMNS, kernels_of, rules
-from pillion.devices import cortex_m, neutron
+from pillion.cli.listings import NPUS, RULE_COLUMNS, kernels_of, rules
+from pillion.devices import cortex_m
 from pillion.devices.device import Device
 from pillion.importers.torch.operators import pytorch_operators
 from pillion.ir.op import operand_fields, result_fields
@@ -65,10 +65,11 @@ def pytorch_page() -> str:
 
 
 def passes_page() -> str:
-    seen = list(dict.fromkeys((*passes.PIPELINE, passes.int8_io, *passes.NPU_PIPELINE)))
+    rewrites = list(dict.fromkeys(one for npu in NPUS.values() for one in npu.rewrites))
+    seen = list(dict.fromkeys((*passes.PIPELINE, passes.int8_io, *rewrites)))
     order = " → ".join(p.__name__ for p in passes.PIPELINE)
     rows = [[f"`{p.__name__}`", " ".join(paragraphs(p).split())] for p in seen]
-    before = " → ".join(p.__name__ for p in passes.NPU_PIPELINE)
+    before = " → ".join(p.__name__ for p in rewrites)
     return f"# Passes\n\nOrder: {order}.\n\nFor chips with an NPU, before placement: {before}.\n\n" + table(
         ["pass", "what it does"], rows
     )
@@ -107,8 +108,7 @@ def devices_page() -> str:
             "The CPU takes every op. The kernel of an op is the first of its row whose conditions hold; `pillion explain` and\n"
             "`pillion run --profile` say which one that is, and which conditions the ones before it did not find.\n",
             *(kernels_section(isa, core) for isa, core in EXAMPLE_CORES.items()),
-            device_section(neutron.N3_64),
-            device_section(neutron.N1_16),
+            *(device_section(npu) for npu in NPUS.values()),
         ]
     )
 

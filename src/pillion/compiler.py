@@ -32,7 +32,7 @@ from pillion.passes.integer import float_ops
 from pillion.place import Placement, all_on_cpu, inline_segments, place
 from pillion.place import Wishes as PlacementWishes
 from pillion.program import Program
-from pillion.targets import Target, find_target
+from pillion.targets import Target, example_with_npu, find_target
 
 if TYPE_CHECKING:
     import torch
@@ -156,8 +156,8 @@ def put_on(chip: Target, graph: Graph, wishes: PlacementWishes, watch: Watch | N
     """Each op on the NPU or on the CPU."""
     if chip.npu is None:
         refuse_npu_wishes(chip, wishes)
-        return Placement(graph, all_on_cpu(graph, chip.isa))
-    graph = passes.run(graph, passes.NPU_PIPELINE, watch)
+        return Placement(graph, all_on_cpu(graph, chip.isa, example_with_npu()))
+    graph = passes.run(graph, chip.npu.rewrites, watch)
     refuse_idle_wishes(graph, wishes)
     placed = place(graph, chip.npu, chip.isa, wishes)
     if watch:
@@ -173,7 +173,7 @@ def refuse_npu_wishes(chip: Target, asked: PlacementWishes) -> None:
             f"`{chip.name}` has no NPU",
             rule="--only-npu and --keep-on-cpu go with chips that have one",
             here=f"--target {chip.name} {' '.join(options)}",
-            help=f"--target imxrt700, or leave {options[0].split()[0]} out",
+            help=f"{example_with_npu()}, or leave {options[0].split()[0]} out",
         )
 
 

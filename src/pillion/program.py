@@ -10,11 +10,12 @@ from pathlib import Path
 from typing import Any, get_args
 
 from pillion.boards.board import Optimize
+from pillion.devices.payloads import Payloads, marked
 from pillion.emitters import pte, tflite
 from pillion.emitters.c.program import CProgram, lower
 from pillion.emitters.c.project import project_files, write_project
-from pillion.emitters.neutron_segments import Payloads, payloads
 from pillion.emitters.pte import Runtime
+from pillion.emitters.segments import segment_files
 from pillion.errors import one_of
 from pillion.importers.pte import ReadProgram
 from pillion.ir.graph import Graph
@@ -76,8 +77,9 @@ class Program:
 
     @cached_property
     def payloads(self) -> Payloads:
-        """What the NPU is given for each segment."""
-        return payloads(self.graph, self.target.converter_name)
+        """What the NPU is given for each segment. For a chip without one, segments stay in a form that runs on computers."""
+        files, npu = segment_files(self.graph), self.target.npu
+        return npu.payloads(files, self.target.converter_name) if npu else marked(files)
 
     @cached_property
     def files(self) -> dict[str, str | bytes]:
@@ -85,10 +87,9 @@ class Program:
         more: dict[str, str | bytes] = {}
         for number, segment in enumerate(self.payloads.segments):
             more[f"npu_segment_{number}.tflite"] = segment.tflite
-            if self.payloads.sdk_version:
+            if self.payloads.converter:
                 more[f"npu_segment_{number}.bin"] = segment.payload
-        if self.payloads.kernel_selection:
-            more["neutron_kernel_selection.c.txt"] = self.payloads.kernel_selection
+        more |= {f"{name}.txt": text for name, text in self.payloads.firmware_files.items()}
         return project_files(self.lowered, self.target.name, more)
 
     def tflite(self) -> bytes:
@@ -100,20 +101,20 @@ class Program:
     def pte(self, runtime: Runtime = "1.4") -> bytes:
         """An ExecuTorch program: kernel calls for the CPU, delegate calls for the NPU's segments."""
         one_of("runtime", runtime, get_args(Runtime))
-        return pte.emit(self.graph, self.target.core, runtime, [s.payload for s in self.payloads.segments])
+        payloads = [segment.payload for segment in self.payloads.segments]
+        return pte.emit(self.graph, self.target.core, runtime, payloads, self.target.delegate)
 
     def save(self, path: str | Path, runtime: Runtime = "1.4", *, force: bool = False) -> Path:
         """Writes the program in the form that the name asks for: `.pte`, `.tflite`, or a folder for a C project (see `firmware`).
 
-        Beside a `.pte` with code for the NPU goes what the NPU's firmware needs to know: which of its kernels are used."""
+        Beside a `.pte` with code for the NPU goes what the NPU's firmware needs to know."""
         path = Path(path)
         form = form_of(path)
         one_of("runtime", runtime, get_args(Runtime))
         if form == ".pte":
             content = self.pte(runtime)
-            if self.payloads.kernel_selection:
-                beside = path.with_name(f"{path.stem}_neutron_kernel_selection.c")
-                write_whole(beside, self.payloads.kernel_selection.encode())
+            for name, text in self.payloads.firmware_files.items():
+                write_whole(path.with_name(f"{path.stem}_{name}"), text.encode())
             write_whole(path, content)
         elif form == ".tflite":
             write_whole(path, self.tflite())

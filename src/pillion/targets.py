@@ -36,6 +36,11 @@ class Target:
         return self.npu.wishes if self.npu else Wishes()
 
     @property
+    def delegate(self) -> str:
+        """What ExecuTorch's runtime on the chip calls the NPU, if there is one."""
+        return (self.npu.delegate or self.npu.name) if self.npu else ""
+
+    @property
     def isa(self) -> Isa:
         return self.core.isa
 
@@ -71,6 +76,8 @@ _CHIPS = (
 )
 
 TARGETS: dict[str, Target] = {target.name: target for target in (*map(_cpu, CORES.values()), *_CHIPS)}
+WITH_NPU = tuple(target for target in TARGETS.values() if target.npu is not None)
+"""The targets that have an NPU. The first one is the example in messages."""
 _ALIASES = {alias: target.name for target in TARGETS.values() for alias in target.aliases}
 
 
@@ -88,6 +95,11 @@ def find_target(name: str) -> Target:
         here=f"--target {name}",
         help=f"did you mean `{close[0]}`?" if close else "`pillion targets` describes each",
     )
+
+
+def example_with_npu() -> str:
+    """`--target` and a chip with an NPU, for messages that advise one."""
+    return f"--target {WITH_NPU[0].name}" if WITH_NPU else "a target with an NPU"
 
 
 def describe_targets() -> list[dict[str, str | None]]:

@@ -120,7 +120,7 @@ def segment_graph() -> Graph:
     clamped = value("clamped", a.shape)
     ops = (
         Clamp(x=first, y=clamped, low=-100, high=90),
-        Segment(xs=(clamped, second), ys=(after,), body=body, device="neutron"),
+        Segment(xs=(clamped, second), ys=(after,), body=body, device="npu"),
         Clamp(x=after, y=last),
     )
     return Graph("mixed", (first, second), ops, (last,))
@@ -128,10 +128,11 @@ def segment_graph() -> Graph:
 
 def test_segments_run_as_the_delegate() -> None:
     graph = segment_graph()
-    program = emit(graph, CORES["cortex-m33"])
-    for seed in range(3):
-        inputs = [random_like(v, seed) for v in graph.inputs]
-        np.testing.assert_array_equal(run_executorch(program, inputs)[0], graph.reference(*inputs)[0])
+    for delegate in ("", "NpuBackend", "another NPU's"):
+        program = emit(graph, CORES["cortex-m33"], delegate=delegate)
+        for seed in range(3):
+            inputs = [random_like(v, seed) for v in graph.inputs]
+            np.testing.assert_array_equal(run_executorch(program, inputs)[0], graph.reference(*inputs)[0])
 
 
 def test_code_for_the_npu_itself_does_not_run_here() -> None:

@@ -47,7 +47,7 @@ def segment_graph() -> Graph:
     other, last = value("other", y.shape, 0.1, 5), value("last", y.shape, 0.3, 1)
     ops = (
         Clamp(x=first, y=clamped, low=-100, high=90),
-        Segment(xs=(clamped, other), ys=(after,), body=body, device="neutron"),
+        Segment(xs=(clamped, other), ys=(after,), body=body, device="npu"),
         Clamp(x=after, y=last),
     )
     return Graph("mixed", (first, other), ops, (last,))

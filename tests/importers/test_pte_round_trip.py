@@ -77,6 +77,24 @@ def test_segments_come_back() -> None:
     assert alike(graph, graph_of(Container(raw, "g")))
 
 
+@pytest.mark.parametrize("delegate", ["NpuBackend", "another NPU's"])
+def test_any_delegate_is_read_that_is_given_a_segment_under_the_mark(delegate: str) -> None:
+    graph = segment_graph()
+    raw = emit(graph, CORES["cortex-m33"], delegate=delegate)
+    by_its_calls = graph_of(Container(raw, "g"))
+    assert alike(graph, by_its_calls)
+    assert [op.device for op in by_its_calls.ops if isinstance(op, Segment)] == [delegate]
+    again = emit(by_its_calls, CORES["cortex-m33"])
+    assert [one.id for one in Container(again, "g").plan.delegates] == [delegate]
+
+
+def test_a_delegate_with_code_of_its_own_is_refused_by_name() -> None:
+    raw = emit(segment_graph(), CORES["cortex-m33"], payloads=[bytes(64)], delegate="another NPU's")
+    with pytest.raises(PillionError, match="delegate another NPU's, with code for the NPU itself") as refusal:
+        graph_of(Container(raw, "g"))
+    assert "Pillion's mark" in refusal.value.rule
+
+
 def test_code_for_the_npu_is_no_graph() -> None:
     raw = emit(segment_graph(), CORES["cortex-m33"], payloads=[bytes(64)])
     with pytest.raises(PillionError, match="code for the NPU") as refusal:

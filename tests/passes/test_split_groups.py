@@ -8,12 +8,10 @@ import dataclasses
 import numpy as np
 import pytest
 
-from pillion.devices.neutron import N3_64
 from pillion.ir.graph import Graph
 from pillion.ir.numerics import Arithmetic
 from pillion.ir.op import Op
 from pillion.ir.types import PerChannel, PerTensor, Value, constant
-from pillion.ir.verdict import all_ok
 from pillion.ir.verify import verify
 from pillion.ops import Conv2d, Linear
 from pillion.ops.samples import make, random_like, value
@@ -87,12 +85,6 @@ def test_every_group_has_constants_of_its_own(bias: bool) -> None:
         assert isinstance(op.bias.type.quant, PerChannel)
         assert len(op.bias.type.quant.scales) == len(op.weights.type.quant.scales) == 3
         assert op.source == "net.py:3"
-
-
-def test_the_npu_takes_what_it_refused() -> None:
-    op = grouped(11, 2, 3)
-    assert not all_ok(N3_64.judge(op))
-    assert all(all_ok(N3_64.judge(part)) for part in split_groups(graph_of(op)))
 
 
 def test_two_convolutions_with_the_same_weights() -> None:

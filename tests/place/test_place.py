@@ -8,7 +8,7 @@ import dataclasses
 import numpy as np
 import pytest
 
-from devices.neutron_cases import conv
+from devices.neutron.rule_cases import conv
 from pillion.devices.cortex_m import Isa
 from pillion.devices.neutron import N3_64
 from pillion.errors import PillionError

@@ -16,7 +16,7 @@ import pillion
 from pillion import program as programs
 from pillion.boards.toolchain import Tool
 from pillion.cli.verification import facts_of, words_of
-from pillion.emitters.neutron_segments import Payloads
+from pillion.devices.payloads import Payloads
 from pillion.emitters.pte import emit
 from pillion.errors import PillionError
 from pillion.importers.pte import read
@@ -288,7 +288,9 @@ def test_the_npus_kernel_selection_lies_beside_the_program(tmp_path: Path) -> No
     made = program(with_segment(), "imxrt700")
     assert made.save(tmp_path / "plain.pte").exists()
     (segment,) = made.payloads.segments
-    vars(made)["payloads"] = Payloads((segment,), "3.0", "/* add, conv */\n")
+    vars(made)["payloads"] = Payloads(
+        (segment,), converter="sdk 3.0", firmware_files={"neutron_kernel_selection.c": "/* add, conv */\n"}
+    )
     made.save(tmp_path / "net.pte")
     assert sorted(path.name for path in tmp_path.iterdir()) == [
         "net.pte",

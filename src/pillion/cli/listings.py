@@ -12,13 +12,13 @@ from pillion.devices.device import Device
 from pillion.emitters.c.choose import kernels
 from pillion.errors import PillionError
 from pillion.ops import ALL_OPS
-from pillion.targets import TARGETS
+from pillion.targets import TARGETS, WITH_NPU
 
 Row = Mapping[str, Any]
 
-NPUS: dict[str, Device] = {t.npu.name: t.npu for t in TARGETS.values() if t.npu is not None}
-FIRST_NPU = "neutron-n3-64"
-NICKNAMES = {"neutron": FIRST_NPU, "npu": FIRST_NPU}
+NPUS: dict[str, Device] = {t.npu.name: t.npu for t in WITH_NPU if t.npu is not None}
+NICKNAMES = {nick: name for name in reversed(NPUS) for nick in ("npu", name.split("-")[0])}
+"""The first NPU is the one that is meant where none is named, and the first of a family where only that is."""
 
 RULE_COLUMNS = ("op", "rule", "wants", "source")
 KERNEL_COLUMNS = ("op", "kernels")
@@ -57,5 +57,5 @@ def describe_device(name: str) -> tuple[list[Row], tuple[str, ...]]:
         f"there is no device `{name}`",
         rule=f"an NPU ({', '.join(NPUS)}), a core ({', '.join(CORES)}) or a target",
         here=f"--device {name}",
-        help=f"--device {(close or [FIRST_NPU])[0]}",
+        help=f"--device {(close or known)[0]}",
     )

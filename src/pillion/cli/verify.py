@@ -87,7 +87,7 @@ def _check_request(program: Path | None, model: str | None, target: str | None) 
             "one program is verified",
             rule="the path of a .pte file or a C project, or --model and --target",
             here="neither" if model is None else f"{program} and --model {model}",
-            help="pillion verify ds_cnn.pte, or pillion verify -m ds_cnn --target imxrt700 --quantize",
+            help="pillion verify ds_cnn.pte, or pillion verify -m ds_cnn --target cortex-m55 --quantize",
         )
     if model is not None and target is None:
         raise PillionError(

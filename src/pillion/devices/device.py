@@ -1,13 +1,18 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a processor takes: a list of rules, each of which gives a verdict with the wanted and the found value."""
+"""All that the rest of Pillion knows of an NPU: the fields of `Device`. A folder beside this file makes one.
+
+What it takes is a list of rules, each of which gives a verdict with the wanted and the found value."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
 
+from pillion.devices.payloads import Payloads, SegmentFile, marked
+from pillion.devices.retyped import Change
+from pillion.ir.graph import Graph
 from pillion.ir.op import Op
 from pillion.ir.verdict import Verdict
 from pillion.ir.wishes import Wishes
@@ -34,9 +39,25 @@ class Rule:
         return Verdict(f"{op.kind}.{self.name}", ok, self.wants, str(got))
 
 
+def no_changes(rule: str, op: Op) -> Iterator[Change]:
+    """The changes of a device that knows of none: what it refuses runs on the CPU, and `explain` has no advice."""
+    return iter(())
+
+
+def drops_nothing(op: Op) -> bool:
+    """The answer of a device whose converter computes whatever it is given."""
+    return False
+
+
+def without_converter(files: Sequence[SegmentFile], chip: str) -> Payloads:
+    """The payloads of a device that has no converter."""
+    return marked(files)
+
+
 @dataclass(frozen=True)
 class Device:
-    """A processor: the ops that it has, under which rules, and what they cost there."""
+    """An NPU: the ops that it has, under which rules, and what they cost there; how a graph is made ready for it, and what
+    becomes of its segments."""
 
     name: str
     summary: str
@@ -48,6 +69,16 @@ class Device:
     """What it takes to start a segment (an estimate)."""
     wishes: Wishes = field(default_factory=Wishes)
     """What it asks of the quantizer."""
+    rewrites: tuple[Callable[[Graph], Graph], ...] = ()
+    """Passes that run before placement: they say what the NPU lacks in terms of what it has."""
+    changes: Callable[[str, Op], Iterator[Change]] = no_changes
+    """For the name of a rule and an op that fails it: what might satisfy it, the smallest change first."""
+    drops: Callable[[Op], bool] = drops_nothing
+    """Whether its converter removes an op. Of these alone no segment is made."""
+    delegate: str = ""
+    """What ExecuTorch's runtime on the chip calls it, in `.pte` files; its name, if that is empty."""
+    payloads: Callable[[Sequence[SegmentFile], str], Payloads] = without_converter
+    """What it is given for the segments of a program. The second argument is what its converter calls the chip."""
 
     @cached_property
     def _by_op(self) -> dict[type[Op], list[Rule]]:

@@ -105,6 +105,14 @@ class Op:
         """Multiply-accumulates of one run."""
         return 0
 
+    @property
+    def is_idle(self) -> bool:
+        """Whether the op answers with its operand: the same numbers in the same order, whatever they are.
+
+        Each class of ops says this itself, for nothing follows from silence: there are converters that fail where nothing
+        is left to compute, and runtimes in which nothing need be done."""
+        raise NotImplementedError
+
     def refuse(self, rule: str, here: object, help: str = "") -> PillionError:
         """The error of `check`: what the op wants and what it got."""
         place = f"{here}" + (f"  ({self.source})" if self.source else "")

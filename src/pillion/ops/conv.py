@@ -36,6 +36,8 @@ def output_size(size: int, kernel: int, stride: int, dilation: int, padding: int
 class Convolution(Op):
     """What regular and depthwise convolution share: bias, requantization, geometry."""
 
+    is_idle = False
+
     x: Value
     weights: Value
     bias: Value

@@ -28,6 +28,8 @@ class Div(Binary):
     zero. `tflite` multiplies in fixed point by the reciprocal of b. Quotients so small that LiteRT's shift
     exceeds 31 places, which C leaves undefined, are zero here."""
 
+    is_idle = False
+
     a: Value = operand()
     b: Value = operand()
     y: Value = result()

@@ -17,6 +17,14 @@ ADD_LEFT_SHIFT = 20
 """Headroom in bits for the sum of two rescaled int8 operands."""
 
 
+def holds_only(value: Value, real: float) -> bool:
+    """Whether a value is constant, and the same real number throughout."""
+    if not value.is_constant:
+        return False
+    scale, zero_point = (value.scale, value.zero_point) if value.is_quantized else (1.0, 0)
+    return bool(((value.constant.astype(np.float64) - zero_point) * scale == real).all())
+
+
 class Binary(Op):
     """Shape rule of all ops with two operands."""
 
@@ -40,6 +48,10 @@ class Binary(Op):
         if len(types) > 1:
             raise self.refuse("both operands have one type", f"{self.a.dtype.value} and {self.b.dtype.value}")
 
+    def keeps(self, operand: Value, other: Value, real: float) -> bool:
+        """Whether the result has the type of one operand, and the other one is constant and `real` throughout."""
+        return operand.type == self.y.type and holds_only(other, real)
+
     @classmethod
     def examples(cls) -> Iterator[Op]:
         yield from samples.binary_examples(cls)
@@ -61,6 +73,12 @@ class Sum(Binary):
             numerics.encode(self.b.scale / common),
             numerics.encode(common / (2**ADD_LEFT_SHIFT * self.y.scale)),
         )
+
+    @property
+    def is_idle(self) -> bool:
+        """Zero is added to an operand, or taken from it."""
+        sums = self.keeps(self.a, self.b, 0.0) or (self.sign == 1 and self.keeps(self.b, self.a, 0.0))
+        return sums and (self.low, self.high) == (-128, 127)
 
     def reference(self, arithmetic: Arithmetic, *operands: Array) -> Array:
         first, second, out = self.rescale
@@ -110,6 +128,12 @@ class Mul(Binary):
         scales = (self.a.scale, self.b.scale)
         return numerics.encode(numerics.ratio(arithmetic, scales, self.y.scale, float32_in_tflite=True))
 
+    @property
+    def is_idle(self) -> bool:
+        """An operand is multiplied by one."""
+        products = self.keeps(self.a, self.b, 1.0) or self.keeps(self.b, self.a, 1.0)
+        return products and (self.low, self.high) == (-128, 127)
+
     def reference(self, arithmetic: Arithmetic, *operands: Array) -> Array:
         a, b = (x.astype(np.int64) - v.zero_point for x, v in zip(operands, (self.a, self.b), strict=True))
         m = self.multiplier(arithmetic)
@@ -120,15 +144,29 @@ class Mul(Binary):
 class Extremum(Binary):
     """Compares integers as they are, hence shared parameters."""
 
+    beyond: int = 0
+    """The int8 value that decides against itself whatever it is compared with."""
+
     def check(self) -> None:
         super().check()
         if self.a.dtype is DType.INT8:
             want_same_quant(self, self.a, self.b, self.y)
 
+    @property
+    def is_idle(self) -> bool:
+        """An operand is compared with a number beyond which no int8 value lies."""
+        return any(
+            held.is_constant and other.type == self.y.type and bool((held.constant == self.beyond).all())
+            for held, other in ((self.a, self.b), (self.b, self.a))
+            if held.dtype is DType.INT8
+        )
+
 
 @op("minimum", quantization=Quantization.SHARED)
 class Minimum(Extremum):
     """The smaller of a and b."""
+
+    beyond = 127
 
     a: Value = operand()
     b: Value = operand()
@@ -141,6 +179,8 @@ class Minimum(Extremum):
 @op("maximum", quantization=Quantization.SHARED)
 class Maximum(Extremum):
     """The larger of a and b."""
+
+    beyond = -128
 
     a: Value = operand()
     b: Value = operand()

@@ -21,6 +21,8 @@ class Quantize(Op):
     `cmsis-nn` multiplies by the float32 reciprocal of the scale and rounds ties to even; `tflite` divides in float32 and
     rounds ties away from zero. Both saturate; not a number becomes the zero point."""
 
+    is_idle = False
+
     x: Value = operand()
     y: Value = result()
 
@@ -48,6 +50,8 @@ class Quantize(Op):
 @op("dequantize", quantization=Quantization.NONE)
 class Dequantize(Op):
     """int8 (or int32) to float32: (q - zero point) · scale."""
+
+    is_idle = False
 
     x: Value = operand()
     y: Value = result()
@@ -80,6 +84,10 @@ class Requantize(Op):
 
     x: Value = operand()
     y: Value = result()
+
+    @property
+    def is_idle(self) -> bool:
+        return self.x.type == self.y.type
 
     def infer(self) -> TensorType:
         return TensorType(self.x.shape, DType.INT8)

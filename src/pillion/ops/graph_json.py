@@ -262,8 +262,8 @@ class _Unpacker:
             raise PillionError(
                 "a segment holds code for the NPU itself",
                 rule="the graph of a segment is kept where it is TFLite under Pillion's mark",
-                here="a segment that NXP's converter has made",
-                help="compile the model without NXP's SDK",
+                here="a segment that the NPU's own converter has made",
+                help="compile the model where that converter is not installed",
             )
         return made
 

@@ -24,6 +24,8 @@ class Linear(Op):
     Under `tflite` the accumulator is scaled in double precision and rounded once, half away from zero; under
     `cmsis-nn` it is requantized like a convolution's."""
 
+    is_idle = False
+
     x: Value = operand()
     weights: Value = operand()
     bias: Value = operand()

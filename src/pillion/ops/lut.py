@@ -122,6 +122,12 @@ class Lut(Op):
             levels = numerics.round_half_away(REAL[self.function](x, self) / self.y.scale + self.y.zero_point)
         return numerics.saturate(np.nan_to_num(levels, nan=-128, posinf=127, neginf=-128), -128, 127)
 
+    @property
+    def is_idle(self) -> bool:
+        """Its table leaves every number as it is."""
+        same = self.x.is_quantized and self.x.type == self.y.type
+        return same and np.array_equal(self.entries(Arithmetic.CMSIS_NN), np.arange(-128, 128))
+
     def reference(self, arithmetic: Arithmetic, *operands: Array) -> Array:
         return self.entries(arithmetic)[operands[0].astype(np.int64) + 128]
 
@@ -140,6 +146,10 @@ class Clamp(Op):
     y: Value = result()
     low: int = -128
     high: int = 127
+
+    @property
+    def is_idle(self) -> bool:
+        return self.x.type == self.y.type and self.low <= -128 and self.high >= 127
 
     def infer(self) -> TensorType:
         return TensorType(self.x.shape, self.x.dtype)

@@ -19,6 +19,8 @@ class BatchMatmul(Op):
     """a · b for each batch: [B, M, K] · [B, K, N]. With `adj_x` the last two axes of a lie exchanged in
     memory, with `adj_y` those of b; the two are independent."""
 
+    is_idle = False
+
     a: Value = operand()
     b: Value = operand()
     y: Value = result()

@@ -29,6 +29,8 @@ class Movement(Op):
 class Reshape(Movement):
     """The same elements in the same order under another shape: no work at run time."""
 
+    is_idle = True
+
     x: Value = operand()
     y: Value = result()
 
@@ -49,6 +51,12 @@ class Transpose(Movement):
     y: Value = result()
     order: tuple[int, ...] = ()
 
+    @property
+    def is_idle(self) -> bool:
+        """Axes of size 1 may go anywhere."""
+        real = [axis for axis in self.order if self.x.shape[axis] != 1]
+        return real == sorted(real)
+
     def infer(self) -> TensorType:
         if sorted(self.order) != list(range(self.x.type.rank)):
             raise self.refuse(f"order is a permutation of {self.x.type.rank} axes", self.order)
@@ -66,6 +74,10 @@ class Slice(Movement):
     y: Value = result()
     begin: tuple[int, ...] = ()
     step: tuple[int, ...] = ()
+
+    @property
+    def is_idle(self) -> bool:
+        return self.x.shape == self.y.shape
 
     def infer(self) -> TensorType:
         rank = self.x.type.rank
@@ -93,6 +105,10 @@ class Pad(Movement):
     after: tuple[int, ...] = ()
     value: float = 0
 
+    @property
+    def is_idle(self) -> bool:
+        return not any((*self.before, *self.after))
+
     def infer(self) -> TensorType:
         if (
             not len(self.before) == len(self.after) == self.x.type.rank
@@ -119,6 +135,10 @@ class Concat(Movement):
     xs: tuple[Value, ...] = operand()
     y: Value = result()
     axis: int = 0
+
+    @property
+    def is_idle(self) -> bool:
+        return len(self.xs) == 1
 
     def infer(self) -> TensorType:
         """A constant may be quantized already while the other operands are still real numbers."""

@@ -25,6 +25,14 @@ class Pool(Op):
     kernel: Pair
     stride: Pair
     padding: Sides
+    low: int
+    high: int
+
+    @property
+    def is_idle(self) -> bool:
+        """A window is a single pixel, and every pixel has one."""
+        one_pixel = self.kernel == self.stride == (1, 1) and not any(self.padding)
+        return one_pixel and (self.low, self.high) == (-128, 127)
 
     @property
     def output_shape(self) -> Shape:
@@ -109,6 +117,11 @@ class Mean(Op):
     y: Value = result()
     axes: tuple[int, ...] = ()
     keepdims: bool = False
+
+    @property
+    def is_idle(self) -> bool:
+        """Every axis that is reduced has the size 1."""
+        return self.x.type.elements == self.y.type.elements and self.x.type.quant == self.y.type.quant
 
     @property
     def count(self) -> int:

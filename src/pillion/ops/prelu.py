@@ -12,6 +12,7 @@ from pillion.ir.numerics import Arithmetic, Multiplier
 from pillion.ir.op import Op, op, operand, result, want_dtype
 from pillion.ir.types import Array, Shape, TensorType, Value
 from pillion.ops import samples_more
+from pillion.ops.elementwise import holds_only
 
 
 @op("prelu")
@@ -52,6 +53,13 @@ class Prelu(Op):
         if not fits or sum(s > 1 for s in shape) > 1:
             here = f"{list(self.slope.shape)} for {list(self.x.shape)}"
             raise self.refuse("the slope is one number, or one for each index of one axis", here)
+
+    @property
+    def is_idle(self) -> bool:
+        """No number is negative, or all slopes are one."""
+        if not self.x.is_quantized or self.x.type != self.y.type:
+            return False
+        return self.x.zero_point == -128 or holds_only(self.slope, 1.0)
 
     def reference(self, arithmetic: Arithmetic, *operands: Array) -> Array:
         x = operands[0].astype(np.int64) - self.x.zero_point

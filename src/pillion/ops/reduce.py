@@ -25,6 +25,11 @@ class Reduction(Op):
     keepdims: bool
 
     @property
+    def is_idle(self) -> bool:
+        """Every axis that is reduced has the size 1."""
+        return self.x.type.elements == self.y.type.elements and self.x.type.quant == self.y.type.quant
+
+    @property
     def count(self) -> int:
         """Elements behind one of the result."""
         return math.prod(self.x.shape[a] for a in self.axes)

@@ -28,6 +28,10 @@ class Resize(Op):
     align_corners: bool
     half_pixel: bool
 
+    @property
+    def is_idle(self) -> bool:
+        return self.size == self.x.shape[1:3]
+
     def infer(self) -> TensorType:
         return TensorType((self.x.shape[0], *self.size, self.x.shape[3]), self.x.dtype)
 

@@ -15,6 +15,8 @@ from pillion.ir.types import Array, TensorType, Value
 class Segment(Op):
     """A graph that another processor runs, in the arithmetic of that graph."""
 
+    is_idle = False
+
     xs: tuple[Value, ...] = operand()
     ys: tuple[Value, ...] = result()
     body: Graph

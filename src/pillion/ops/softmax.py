@@ -36,6 +36,8 @@ NEWTON_48_17, NEWTON_32_17 = 1515870810, -1010580540
 class Softmax(Op):
     """exp(x) over the sum of exp(x) along the last axis; the result is in steps of 1/256 from -128."""
 
+    is_idle = False
+
     x: Value = operand()
     y: Value = result()
 

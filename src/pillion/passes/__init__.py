@@ -20,7 +20,7 @@ from pillion.passes.sum_hard_sigmoids import sum_hard_sigmoids
 from pillion.passes.transpose_early import transpose_early
 from pillion.passes.transpose_product import transpose_product
 
-__all__ = ["NPU_PIPELINE", "PIPELINE", "Pass", "int8_io", "run", "split_groups", "sum_hard_sigmoids"]
+__all__ = ["PIPELINE", "Pass", "int8_io", "run", "split_groups", "sum_hard_sigmoids"]
 
 Pass = Callable[[Graph], Graph]
 
@@ -37,9 +37,6 @@ PIPELINE: tuple[Pass, ...] = (
     merge_movement,
     merge_duplicates,
 )
-
-NPU_PIPELINE: tuple[Pass, ...] = (split_groups, sum_hard_sigmoids)
-"""What an NPU lacks, in terms of what it has."""
 
 
 def run(

@@ -6,7 +6,6 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from pillion.devices.device import Device
-from pillion.devices.neutron.changes import changes_for
 from pillion.ir.op import Op
 from pillion.ir.verdict import Verdict, all_ok, failures
 
@@ -45,7 +44,7 @@ def _step(op: Op, npu: Device, rule: str) -> Flip | None:
     broken = _failing(op, npu)
     if rule not in broken:
         return None
-    for words, changed in changes_for(rule.split(".")[1], op):
+    for words, changed in npu.changes(rule.split(".")[1], op):
         if _failing(changed, npu) < broken:
             return Flip(words, changed)
     return None

@@ -3,7 +3,7 @@
 
 An op may go to the NPU if all its rules hold. Ops that may and that touch one another form a segment, cut so that no path
 leaves it and comes back (it would wait for itself). A segment is kept if it is estimated to be faster than the CPU,
-dispatch and bytes that cross included, and if it does any work at all: the converter fails on segments of mere movement."""
+dispatch and bytes that cross included, and if it does any work at all: converters fail on segments of mere movement."""
 
 from __future__ import annotations
 
@@ -14,7 +14,6 @@ from dataclasses import dataclass
 from pillion.devices import cortex_m
 from pillion.devices.cortex_m import Isa
 from pillion.devices.device import Device
-from pillion.devices.neutron.idle import is_idle
 from pillion.errors import PillionError
 from pillion.ir.graph import Graph
 from pillion.ir.numerics import Arithmetic
@@ -77,13 +76,12 @@ def place(graph: Graph, npu: Device, isa: Isa, wishes: Wishes = Wishes()) -> Pla
     return Placement(cut, ledger)
 
 
-def all_on_cpu(graph: Graph, isa: Isa) -> Ledger:
-    """The record of a program for a chip without an NPU."""
+def all_on_cpu(graph: Graph, isa: Isa, flip: str) -> Ledger:
+    """The record of a program for a chip without an NPU; `flip` names a chip that has one."""
     why = Verdict("target.npu", False, "a chip with an NPU", "none")
     return Ledger(
         tuple(
-            Entry(op, Unit.CPU, None, why, (why,), "--target imxrt700", 0, 0, cortex_m.estimate(op, isa))
-            for op in graph.ops
+            Entry(op, Unit.CPU, None, why, (why,), flip, 0, 0, cortex_m.estimate(op, isa)) for op in graph.ops
         )
     )
 
@@ -130,7 +128,7 @@ def _neighbours(graph: Graph, op: Op, placed: Iterable[Op]) -> list[Op]:
 
 def _worth(graph: Graph, segment: list[Op], npu: Device, isa: Isa) -> Verdict:
     """Whether a segment works at all and is estimated to be faster on the NPU."""
-    if all(is_idle(op) for op in segment):
+    if all(npu.drops(op) for op in segment):
         return Verdict(
             "segment.work", False, "an op that computes", ", ".join(sorted({op.kind for op in segment}))
         )

@@ -18,7 +18,7 @@ from pillion.ir.types import Array
 from pillion.ir.verdict import Verdict
 from pillion.ops import Segment
 from pillion.run.executor import LITERT, USUAL, Outputs, Runnable, RunOptions, RunResult, Samples
-from pillion.targets import TARGETS
+from pillion.targets import example_with_npu
 
 
 class LiteRt:
@@ -39,14 +39,13 @@ class LiteRt:
                 "pip install 'pillion[litert]'",
             )
         knows = bool(_segments(program.graph)) or program.graph.arithmetic is Arithmetic.TFLITE
-        with_npu = next(target.name for target in TARGETS.values() if target.npu)
         return Verdict(
             "litert.graph",
             knows,
             rule,
             f"--target {program.target.name}",
             "" if knows else "no op runs on an NPU",
-            f"a target with an NPU, for instance --target {with_npu}",
+            f"a target with an NPU, for instance {example_with_npu()}",
         )
 
     def run(self, program: Runnable, samples: Samples, options: RunOptions = USUAL) -> list[RunResult]:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The payload where NXP's converter is not installed: the segment as TFLite, behind a mark of our own.
+"""The payload where the NPU's own converter is not installed: the segment as TFLite, behind a mark of our own.
 
     0   16 bytes  mark; to the NPU's runtime: no inputs, no outputs, payload version 255
     16  u32       version of this format; where the runtime looks for the microcode's magic number

@@ -1,66 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The Cortex-M cores: their instruction sets, and the emulated board that stands for each."""
+"""The Cortex-M cores: what there is, and what ops cost on them."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from enum import Enum
+from pillion.devices.cortex_m.cores import CORES, Core, Isa
+from pillion.devices.cortex_m.estimate import estimate
 
-from pillion.ir.op import Op
-
-
-class Isa(Enum):
-    """Instruction sets that kernels are written for."""
-
-    PORTABLE = "portable"
-    DSP = "dsp"
-    MVE = "mve"
-
-
-@dataclass(frozen=True)
-class Core:
-    """One core. `board` is a QEMU machine with that core (or None where QEMU has none)."""
-
-    name: str
-    isa: Isa
-    cflags: tuple[str, ...]
-    board: str | None = None
-
-    def runs(self, isa: Isa) -> bool:
-        """Whether it runs kernels that are written for an instruction set: portable ones always, others if it is its own."""
-        return isa in (Isa.PORTABLE, self.isa)
-
-
-def _core(short: str, isa: Isa, board: str | None = None) -> Core:
-    name = f"cortex-{short}"
-    return Core(name, isa, (f"-mcpu={name}", "-mthumb"), board)
-
-
-CORES: dict[str, Core] = {
-    core.name: core
-    for core in (
-        _core("m0plus", Isa.PORTABLE),
-        _core("m3", Isa.PORTABLE, "mps2-an385"),
-        _core("m4", Isa.DSP, "mps2-an386"),
-        _core("m7", Isa.DSP, "mps2-an500"),
-        _core("m23", Isa.PORTABLE),
-        _core("m33", Isa.DSP, "mps2-an505"),
-        _core("m35p", Isa.DSP),
-        _core("m55", Isa.MVE, "mps3-an547"),
-        _core("m85", Isa.MVE),
-    )
-}
-
-
-MACS_PER_CYCLE = {Isa.MVE: 6.0, Isa.DSP: 1.2, Isa.PORTABLE: 0.25}
-"""Of dot products, for estimates."""
-CYCLES_PER_ELEMENT = {Isa.MVE: 3, Isa.DSP: 8, Isa.PORTABLE: 25}
-"""Of everything that is done once per element of the result: requantize, store, move."""
-
-
-def estimate(op: Op, isa: Isa) -> int:
-    """Cycles of one op on the CPU: an estimate for placement, never a measurement."""
-    if op.kind == "reshape":
-        return 0
-    elements = sum(v.type.elements for v in op.results)
-    return int(op.macs / MACS_PER_CYCLE[isa]) + elements * CYCLES_PER_ELEMENT[isa]
+__all__ = ["CORES", "Core", "Isa", "estimate"]

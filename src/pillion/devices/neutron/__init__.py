@@ -1,49 +1,25 @@
 # SPDX-License-Identifier: Apache-2.0
-"""NXP's eIQ Neutron: its rules, what it costs, what it asks of the quantizer. The docs table, `explain`, errors and tests
-read the same rules.
+"""NXP's eIQ Neutron: all that Pillion knows of it. The docs table, `explain`, errors and tests read the same rules.
 
-Cycles are estimates from the published geometry (pipelines x MACs per cycle); no public simulator confirms them."""
+limits, rules   what NXP's converter takes
+changes/        what might satisfy a rule
+dropped         what the converter removes
+estimate        what ops cost
+converter/      from a segment's TFLite file to code for the NPU
+"""
 
 from __future__ import annotations
 
-import math
-
 from pillion.devices.device import Device
+from pillion.devices.neutron.changes import changes_for
+from pillion.devices.neutron.converter import payloads
+from pillion.devices.neutron.dropped import drops
+from pillion.devices.neutron.estimate import DISPATCH_CYCLES, estimate
 from pillion.devices.neutron.limits import Geometry
 from pillion.devices.neutron.rules import SUPPORTED, rules
-from pillion.ir.op import Op
 from pillion.ir.wishes import Wishes
-from pillion.ops import Conv2d, DepthwiseConv2d, Linear, Reshape
-from pillion.ops.matmul import BatchMatmul
-from pillion.ops.transpose_conv import TransposeConv2d
-
-DISPATCH_CYCLES = 2000
-"""Starting the NPU and waiting for it (an estimate)."""
-BYTES_PER_CYCLE = 8
-"""Between SRAM and the NPU (an estimate)."""
-
-
-def _estimate(op: Op, geometry: Geometry) -> int:
-    """Cycles of one op: dot products in blocks of pipelines x MACs, or bytes moved, whichever is more."""
-    moved = sum(v.type.size_bytes for v in (*op.operands, *op.results)) // BYTES_PER_CYCLE
-    match op:
-        case Conv2d() | Linear():
-            depth = op.macs // op.y.type.elements
-            blocks = -(-op.y.shape[-1] // geometry.pipelines) * -(-depth // geometry.macs)
-            return max(moved, op.y.type.elements // op.y.shape[-1] * blocks)
-        case BatchMatmul():
-            blocks = -(-op.columns // geometry.pipelines) * -(-op.depth // geometry.macs)
-            return max(moved, op.a.shape[0] * op.rows * blocks)
-        case TransposeConv2d():
-            blocks = -(-op.out_channels // geometry.pipelines) * -(-op.in_channels // geometry.macs)
-            return max(moved, op.x.type.elements // op.in_channels * math.prod(op.kernel) * blocks)
-        case DepthwiseConv2d():
-            return max(moved, op.macs // geometry.pipelines)
-        case Reshape():
-            return 0
-        case _:
-            return moved
-
+from pillion.passes.split_groups import split_groups
+from pillion.passes.sum_hard_sigmoids import sum_hard_sigmoids
 
 WISHES = Wishes(
     symmetric_operands=frozenset({"batch_matmul"}),
@@ -61,9 +37,14 @@ def neutron(name: str, geometry: Geometry) -> Device:
         summary=f"NXP eIQ Neutron, {geometry.pipelines} x {geometry.macs} MAC per cycle",
         ops=frozenset(SUPPORTED),
         rules=rules(geometry),
-        estimate=lambda op: _estimate(op, geometry),
+        estimate=lambda op: estimate(op, geometry),
         dispatch_cycles=DISPATCH_CYCLES,
         wishes=WISHES,
+        rewrites=(split_groups, sum_hard_sigmoids),
+        changes=changes_for,
+        drops=drops,
+        delegate="NeutronBackend",
+        payloads=payloads,
     )
 
 

@@ -9,34 +9,38 @@ from typing import Literal
 import numpy as np
 
 from pillion.devices.cortex_m import Core
+from pillion.devices.payloads import marked
 from pillion.ir.graph import Graph
 from pillion.ir.types import Array
 from pillion.ops import Segment
 from pillion.ops import graph_json as skeleton
 from pillion.schemas import pte_record as record
-from pillion.schemas.ir_payload import ir_payload, is_ir
+from pillion.schemas.ir_payload import is_ir
 
 Runtime = Literal["1.4", "main"]
 
 
 def emit(
-    graph: Graph, core: Core, runtime: Runtime = "1.4", payloads: Sequence[bytes] | None = None
+    graph: Graph,
+    core: Core,
+    runtime: Runtime = "1.4",
+    payloads: Sequence[bytes] | None = None,
+    delegate: str = "",
 ) -> bytes:
     """The graph as a `.pte` file for a core.
 
     What is special to the core: the sizes of scratch tensors, and the form of linear's bias. `runtime` names the
     ExecuTorch whose operators are called. `payloads` are for the NPU's segments, in running order; without them the
-    segments are TFLite under Pillion's mark, which only Pillion's executors run."""
+    segments are TFLite under Pillion's mark, which only Pillion's executors run. `delegate` is what the runtime on the chip
+    calls the NPU."""
     from pillion.emitters.pte.lower import lower
     from pillion.emitters.pte.node import Settings
     from pillion.emitters.pte.writer import Writer
 
     segments = [op.body for op in graph.ops if isinstance(op, Segment)]
-    raw = [_marked(body) for body in segments] if payloads is None else payloads
-    lowered = lower(
-        graph, Settings(graph.arithmetic, core.isa, runtime, dict(zip(segments, raw, strict=True)))
-    )
-    writer = Writer(lowered)
+    raw = _marked(graph) if payloads is None else payloads
+    by_body = dict(zip(segments, raw, strict=True))
+    writer = Writer(lower(graph, Settings(graph.arithmetic, core.isa, runtime, by_body, delegate)))
     head = {"core": core.name, "runtime": runtime, "model": graph.name}
 
     def sealed() -> record.Record:
@@ -46,11 +50,10 @@ def emit(
     return writer.program(sealed)
 
 
-def _marked(body: Graph) -> bytes:
-    from pillion.emitters import tflite
+def _marked(graph: Graph) -> list[bytes]:
+    from pillion.emitters.segments import segment_files
 
-    inputs, outputs = (tuple(v.name for v in values) for values in (body.inputs, body.outputs))
-    return ir_payload(tflite.emit(body), inputs, outputs)
+    return [segment.payload for segment in marked(segment_files(graph)).segments]
 
 
 def find_in(payload: bytes) -> skeleton.NumberOf:

@@ -7,7 +7,6 @@ import dataclasses
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from pillion.emitters.pte.movement import moves_nothing
 from pillion.emitters.pte.node import Call, Delegate, Settings, Temp, View
 from pillion.emitters.pte.table import steps
 from pillion.ir.graph import Graph, rewrite, want_computed_outputs
@@ -15,6 +14,7 @@ from pillion.ir.op import Op
 from pillion.ir.types import Value
 from pillion.memory import ALIGNMENT, MemoryPlan, OpMemory, plan_memory
 from pillion.ops import Reshape
+from pillion.ops.movement import Movement
 
 
 @dataclass(frozen=True)
@@ -57,7 +57,7 @@ def without_copies(graph: Graph) -> Graph:
         if isinstance(op, Reshape) and op.x.is_constant:
             constants[op.y] = dataclasses.replace(op.y, data=op.x.constant.reshape(op.y.shape))
             return [] if not graph.is_output(op.y) else [op]
-        if moves_nothing(op):
+        if isinstance(op, Movement) and op.is_idle:
             return [Reshape(x=op.operands[0], y=op.results[0], source=op.source)]
         return [op]
 

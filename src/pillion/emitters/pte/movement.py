@@ -7,7 +7,6 @@ import math
 from collections.abc import Sequence
 
 from pillion.emitters.pte.node import Call, Settings, View, plain, temp
-from pillion.ir.op import Op
 from pillion.ir.types import DType, Shape
 from pillion.ops import Concat, Pad, Slice, Transpose
 
@@ -109,18 +108,3 @@ def merged_axes(shape: Shape, order: Sequence[int]) -> tuple[Shape, tuple[int, .
 def _adjoins(shape: Shape, axis: int, next_axis: int) -> bool:
     """Whether nothing but axes of size 1 lies between two axes in memory."""
     return axis < next_axis and all(shape[a] == 1 for a in range(axis + 1, next_axis))
-
-
-def moves_nothing(op: Op) -> bool:
-    """Whether the bytes of the result are those of the operand, in the same order."""
-    match op:
-        case Transpose():
-            return len(merged_axes(op.x.shape, op.order)[0]) <= 1
-        case Slice():
-            return op.x.shape == op.y.shape
-        case Pad():
-            return not any((*op.before, *op.after))
-        case Concat():
-            return len(op.xs) == 1
-        case _:
-            return False

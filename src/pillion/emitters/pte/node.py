@@ -63,6 +63,8 @@ class Settings:
     """Whose operators are called: ExecuTorch `1.4`, or its `main`, where avg_pool2d has one more argument."""
     payloads: Mapping[Graph, bytes] = field(default_factory=dict)
     """What the delegate is given for each segment's graph."""
+    delegate: str = ""
+    """What the runtime on the chip calls the NPU; without it, a segment goes to a delegate that is called as its device."""
 
 
 Arg = View | tuple[View, ...] | tuple[int, ...] | bool | int | float | None

@@ -50,14 +50,11 @@ from pillion.ops import (
 Step = Call | Delegate
 Row = Callable[[Any, Settings], Sequence[Step]]
 
-NPU_BACKEND = "NeutronBackend"
-"""The delegate's name in the runtime on the chip."""
-
 
 def segment(op: Segment, settings: Settings) -> list[Delegate]:
     """What crosses the border is contiguous, as the payload says."""
     inputs, outputs = tuple(map(plain, op.xs)), tuple(map(plain, op.ys))
-    return [Delegate(NPU_BACKEND, settings.payloads[op.body], (), inputs, outputs)]
+    return [Delegate(settings.delegate or op.device, settings.payloads[op.body], (), inputs, outputs)]
 
 
 TABLE: Mapping[type[Op], Row | None] = {

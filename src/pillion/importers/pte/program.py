@@ -24,8 +24,8 @@ from pillion.ir.verify import verify
 from pillion.ops import Reshape
 from pillion.schemas import pte
 from pillion.schemas.flatbuffer import MalformedError, Table
+from pillion.schemas.ir_payload import is_ir
 
-NPU_BACKEND = "NeutronBackend"
 MOST_STEPS = 20_000
 """Far more than any model for these chips has."""
 
@@ -60,8 +60,9 @@ def refuse_unknown(container: Container) -> None:
                 name = operator_name(container, index)
                 unknown[name] += name not in TABLE
             case pte.DelegateCall(delegate_index=index):
-                name = container.delegate(index).id
-                unknown[f"delegate {name}"] += name != NPU_BACKEND
+                delegate = container.delegate(index)
+                found_code = not is_ir(container.payload(delegate))
+                unknown[f"delegate {delegate.id}, with code for the NPU itself"] += found_code
             case other:
                 unknown[type(other).__name__ if other else "an instruction of no known kind"] += 1
     found = [f"{name[:100]}, {count} times" for name, count in unknown.items() if count]
@@ -69,7 +70,7 @@ def refuse_unknown(container: Container) -> None:
         more = f"\nand {len(found) - 40} more" if len(found) > 40 else ""
         raise PillionError(
             f"`{container.name}` has {len(found)} kind{'s' * (len(found) > 1)} of instruction that cannot be read",
-            rule="int8 kernels of the cortex_m library, and copies of ATen's, one after the other",
+            rule="int8 kernels of the cortex_m library, copies of ATen's and segments under Pillion's mark, one after the other",
             here="\n".join(found[:40]) + more,
             help="compile the model with Pillion, from PyTorch or .tflite; it says what keeps an op in float",
         )
@@ -197,9 +198,8 @@ class Reader:
 
     def delegate(self, source: str, call: pte.DelegateCall) -> None:
         """An NPU segment: inputs, then outputs, all contiguous."""
-        body = apart(
-            read_payload(self.container.payload(self.container.delegate(call.delegate_index))), source
-        )
+        delegate = self.container.delegate(call.delegate_index)
+        body = apart(read_payload(self.container.payload(delegate)), source)
         wanted = (*body.inputs, *body.outputs)
         arguments = [self.border(number) for number in call.args]
         if [(a.nbytes, a.dtype) for a in arguments] != [(v.type.size_bytes, v.dtype) for v in wanted]:
@@ -218,7 +218,7 @@ class Reader:
                 tensor.label.learn(value.scale, value.zero_point)
         for argument, tensor in zip(arguments[count:], ys, strict=True):
             self.write(argument, tensor)
-        self.add(Delegated(source, tuple(xs), tuple(ys), body))
+        self.add(Delegated(source, tuple(xs), tuple(ys), body, delegate.id))
 
     # The graph
 

@@ -327,9 +327,12 @@ class Delegated(Step):
     xs: tuple[Tensor, ...]
     ys: tuple[Tensor, ...]
     body: Graph
+    delegate: str
+    """What the runtime on the chip calls the NPU."""
 
     def emit(self, out: Output) -> None:
         quants = [v.quant if v.is_quantized else None for v in (*self.body.inputs, *self.body.outputs)]
         xs = tuple(out.value(x, q, self.source) for x, q in zip(self.xs, quants, strict=False))
         ys = tuple(out.new(y, q) for y, q in zip(self.ys, quants[len(xs) :], strict=True))
-        out.ops.append(Segment(xs=xs, ys=ys, body=self.body, device="neutron", source=self.source))
+        segment = Segment(xs=xs, ys=ys, body=self.body, device=self.delegate, source=self.source)
+        out.ops.append(segment)

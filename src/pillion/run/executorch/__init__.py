@@ -41,7 +41,11 @@ class ExecuTorch:
 
 def _bytes_of(program: Runnable) -> bytes:
     """NPU segments are always TFLite here: code for the NPU itself runs nowhere else."""
-    return program.file.raw if program.file else emit(program.graph, program.target.core)
+    return (
+        program.file.raw
+        if program.file
+        else emit(program.graph, program.target.core, delegate=program.target.delegate)
+    )
 
 
 def _as_in_memory(

@@ -46,18 +46,17 @@ class Host:
                 here="another library has registered them",
                 help="run in a process that loads no other library of cortex_m operators",
             )
-        error = self.library.pillion_register(self.runner)
-        if error:
-            raise PillionError(
-                "the ExecuTorch runtime does not take more operators",
-                rule="its table of operators has a fixed size",
-                here=f"error 0x{error:x}",
-                help="run in a process that loads no other library of operators",
-            )
+        _want_room(self.library.pillion_register(self.runner), "operators")
+
+    def play_delegates(self, program: bytes) -> None:
+        """Whatever a program calls its NPU, the interpreter of segments answers to that name."""
+        for name in segment.delegates(program):
+            _want_room(self.library.pillion_register_delegate(name.encode()), "delegates")
 
     def execute(self, program: bytes, inputs: Sequence[Array]) -> tuple[Array, ...]:
         import torch
 
+        self.play_delegates(program)
         tensors = [torch.from_numpy(np.array(x)) for x in inputs]
         try:
             loaded = self.module._load_program_from_buffer(
@@ -80,12 +79,24 @@ class Host:
         )
 
 
+def _want_room(error: int, what: str) -> None:
+    """Raises where the runtime's table of something is full."""
+    if error:
+        raise PillionError(
+            f"the ExecuTorch runtime does not take more {what}",
+            rule=f"its table of {what} has a fixed size",
+            here=f"error 0x{error:x}",
+            help=f"run in a process that loads no other library of {what}",
+        )
+
+
 def load_plugin(plugin: Path, libraries: Sequence[Path]) -> ctypes.CDLL:
     """The plug-in finds the runtime's symbols in the libraries that Python has loaded for itself alone."""
     for path in libraries:
         ctypes.CDLL(str(path), mode=ctypes.RTLD_GLOBAL | os.RTLD_NOLOAD)
     library = ctypes.CDLL(str(plugin))
     library.pillion_register.argtypes = [segment.RUNNER]
+    library.pillion_register_delegate.argtypes = [ctypes.c_char_p]
     library.pillion_last_refusal.argtypes = [ctypes.c_char_p, ctypes.c_size_t]
     library.pillion_last_refusal.restype = ctypes.c_size_t
     return library

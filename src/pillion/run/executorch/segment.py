@@ -10,9 +10,11 @@ from functools import lru_cache
 import numpy as np
 
 from pillion.errors import PillionError
+from pillion.importers.pte.container import Container
 from pillion.importers.pte.delegate import read_payload
 from pillion.ir.graph import Graph
 from pillion.ir.types import Array
+from pillion.schemas.flatbuffer import MalformedError
 
 
 class Buffer(ctypes.Structure):
@@ -26,6 +28,14 @@ RUNNER = ctypes.CFUNCTYPE(
 )
 
 _errors: list[str] = []
+
+
+def delegates(program: bytes) -> list[str]:
+    """What a program calls the processors that run its segments; none where the file is one that the runtime refuses."""
+    try:
+        return sorted({delegate.id for delegate in Container(program, "program").plan.delegates})
+    except (MalformedError, PillionError):
+        return []
 
 
 def last_error() -> str:

@@ -23,7 +23,7 @@ def main() -> None:
     answers = os.fdopen(os.dup(1), "wb", buffering=0)
     os.dup2(2, 1)
     _answer(answers, lambda: messages.write() if host(plugin) else b"")
-    questions = open(0, "rb", closefd=False)
+    questions = os.fdopen(0, "rb", closefd=False)
     while questions.peek(1):
         question, program, inputs = messages.read(questions.read)
         # We are stopped by our parent; if that was killed, by this.

@@ -3,7 +3,7 @@
 
 trained = prepare_qat(model, example_inputs)      in training.py, where targets are known
 …                                                 any loop of PyTorch
-pillion.compile(trained, example_inputs, target="imxrt700")
+pillion.compile(trained, example_inputs, target="cortex-m55")
 """
 
 from __future__ import annotations

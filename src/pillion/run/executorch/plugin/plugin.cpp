@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  * Puts Pillion's operators and an interpreter of NPU segments into an ExecuTorch runtime. */
 #include <cstddef>
+#include <list>
 #include <mutex>
 #include <new>
 #include <string>
@@ -95,7 +96,7 @@ class Npu final : public executorch::runtime::BackendInterface {
     std::vector<pillion_buffer> buffers;
     for (EValue* value : args) {
       if (!value->isTensor()) {
-        remember("NeutronBackend", "operands and results are tensors");
+        remember("delegate", "operands and results are tensors");
         return Error::InvalidArgument;
       }
       const Tensor& t = value->toTensor();
@@ -112,14 +113,21 @@ Npu npu;
 
 extern "C" {
 
-/* Registers everything; the runtime's error code. To be called once in a process: a second time ends it. */
+/* Registers all operators; the runtime's error code. To be called once in a process: a second time ends it. */
 int pillion_register(pillion_segment_runner runner) {
   pillion::segment_runner = runner;
-  const auto failed = executorch::runtime::register_kernels({pillion::kKernels, sizeof pillion::kKernels / sizeof *pillion::kKernels});
-  if (failed != executorch::runtime::Error::Ok || runner == nullptr) {
-    return static_cast<int>(failed);
+  return static_cast<int>(
+      executorch::runtime::register_kernels({pillion::kKernels, sizeof pillion::kKernels / sizeof *pillion::kKernels}));
+}
+
+/* Plays the delegate of this name, unless the runtime has it; the runtime's error code. */
+int pillion_register_delegate(const char* name) {
+  if (executorch::runtime::get_backend_class(name) != nullptr) {
+    return static_cast<int>(executorch::runtime::Error::Ok);
   }
-  return static_cast<int>(executorch::runtime::register_backend({"NeutronBackend", &pillion::npu}));
+  static std::list<std::string> names; /* the runtime keeps the pointer */
+  names.emplace_back(name);
+  return static_cast<int>(executorch::runtime::register_backend({names.back().c_str(), &pillion::npu}));
 }
 
 /* Copies the last refusal and forgets it; its length. */

@@ -7,7 +7,19 @@ from typing import Any
 
 import pytest
 
-from devices.neutron_cases import ACCEPTED, LIMITS, RULES, Q, conv, dot, lut, pair, softmax, value, with_types
+from devices.neutron.rule_cases import (
+    ACCEPTED,
+    LIMITS,
+    RULES,
+    Q,
+    conv,
+    dot,
+    lut,
+    pair,
+    softmax,
+    value,
+    with_types,
+)
 from pillion.devices.device import Device
 from pillion.devices.neutron import N1_16, N3_64
 from pillion.emitters.tflite import emit
@@ -128,4 +140,4 @@ def test_conversions_stay_on_the_cpu() -> None:
 def test_the_rules_as_text(golden: Any) -> None:
     rules = sorted(N3_64.rules, key=lambda rule: (rule.op.kind, rule.name))
     lines = [f"{rule.op.kind}.{rule.name}: {rule.wants} ({rule.source})" for rule in rules]
-    golden.check("devices/neutron_n3_64.txt", "\n".join(lines) + "\n")
+    golden.check("devices/neutron/n3_64.txt", "\n".join(lines) + "\n")

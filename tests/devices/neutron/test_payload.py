@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Payloads byte for byte, and NXP's converter with everything that it may do wrong (a stand-in for it: neutron_sdk/)."""
+"""Payloads byte for byte, and NXP's converter with everything that it may do wrong (a stand-in for it: sdk_stand_in/)."""
 
 from __future__ import annotations
 
@@ -11,13 +11,13 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from pillion.devices.neutron.convert import Converted, convert, merge_kernel_selections, sdk_available
-from pillion.devices.neutron.payload import (
+from pillion.devices.neutron.converter.payload import (
     DevicePayload,
     Port,
     compose,
     parse,
 )
+from pillion.devices.neutron.converter.sdk import Converted, convert, merge_kernel_selections, sdk_available
 from pillion.emitters.tflite import emit
 from pillion.errors import PillionError
 from pillion.ir.graph import Graph
@@ -28,7 +28,7 @@ from pillion.schemas.ir_payload import (
     ir_payload,
 )
 
-STAND_IN = Path(__file__).parent / "neutron_sdk"
+STAND_IN = Path(__file__).parent / "sdk_stand_in"
 TARGET = "imxrt700"
 SECONDS = 60.0
 

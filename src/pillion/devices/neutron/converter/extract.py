@@ -6,7 +6,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TypeVar
 
-from pillion.devices.neutron.payload import DevicePayload, Port, check
+from pillion.devices.neutron.converter.payload import DevicePayload, Port, check
 from pillion.errors import PillionError
 from pillion.schemas import tflite
 from pillion.schemas.flatbuffer import MalformedError, unpack

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Changes to transposed convolutions, resizes and products of tensors that may satisfy a rule of the NPU."""
+"""Changes to ops whose result is the larger image: transposed convolutions and resizes."""
 
 from __future__ import annotations
 
@@ -8,13 +8,18 @@ import math
 from collections.abc import Iterator
 
 from pillion.devices.neutron import limits as limits
-from pillion.devices.retyped import Change, fitted, retyped, with_quant
+from pillion.devices.retyped import Change, fitted, retyped
 from pillion.ir.op import Op
-from pillion.ir.types import Pair, PerTensor
-from pillion.ops import BatchMatmul, ResizeBilinear, ResizeNearest, TransposeConv2d
+from pillion.ir.types import Pair
+from pillion.ops import (
+    ResizeBilinear,
+    ResizeNearest,
+    TransposeConv2d,
+)
 
 
 def shorter_stride(op: Op) -> Iterator[Change]:
+    """A transposed convolution with the longest stride that the NPU has for its kernel."""
     if isinstance(op, TransposeConv2d):
         most = [min(limits.MAX_TRANSPOSE_CONV_STRIDE, k) for k in op.kernel]
         new = (min(op.stride[0], most[0]), min(op.stride[1], most[1]))
@@ -22,6 +27,7 @@ def shorter_stride(op: Op) -> Iterator[Change]:
 
 
 def no_dilation(op: Op) -> Iterator[Change]:
+    """A transposed convolution whose kernel has no gaps."""
     if isinstance(op, TransposeConv2d):
         yield f"dilation {op.dilation} → (1, 1)", _stepping(op, op.stride, (1, 1))
 
@@ -39,6 +45,7 @@ def _stepping(op: TransposeConv2d, stride: Pair, dilation: Pair) -> Op:
 
 
 def less_padding(op: Op) -> Iterator[Change]:
+    """A transposed convolution that cuts off less than its kernel is large."""
     if isinstance(op, TransposeConv2d):
         sides = zip(op.padding, (*op.kernel, *op.kernel), strict=True)
         top, left, bottom, right = (min(p, k - 1) for p, k in sides)
@@ -78,13 +85,8 @@ def _nearest(before: int, after: int) -> int:
 
 
 def other_mode(op: Op) -> Iterator[Change]:
+    """A resize with the treatment of edges that the NPU has for its kind."""
     if isinstance(op, (ResizeNearest, ResizeBilinear)):
         edges = isinstance(op, ResizeBilinear)
         words = f"align_corners=False, half_pixel={edges}"
         yield words, dataclasses.replace(op, align_corners=False, half_pixel=edges)
-
-
-def symmetric_operands(op: Op) -> Iterator[Change]:
-    if isinstance(op, BatchMatmul):
-        changed = {v: with_quant(v, PerTensor(v.scale)) for v in (op.a, op.b)}
-        yield "operands with zero point 0 (quantize for this target)", op.substitute(changed)

@@ -16,7 +16,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from pillion.devices.neutron.microcode import read_microcode
+from pillion.devices.neutron.converter.microcode import read_microcode
 from pillion.errors import PillionError
 from pillion.schemas.ir_payload import IrPayload, damaged, is_ir, parse_ir, to_block
 

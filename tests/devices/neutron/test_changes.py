@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import pytest
 
-from devices.neutron_cases import LIMITS, RULES, clamp, conv, depthwise, lut, softmax, with_types
+from devices.neutron.rule_cases import LIMITS, RULES, clamp, conv, depthwise, lut, softmax, with_types
 from pillion.devices.neutron import N3_64
 from pillion.devices.neutron.changes import CHANGES
 from pillion.ir.op import Op

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Runs in a child process and is the only code that imports NXP's SDK, which may end its process.
 
-`python -m pillion.devices.neutron.worker FOLDER` reads `job.json` there and leaves `result.json`. Only plain values
+`python -m pillion.devices.neutron.converter.worker FOLDER` reads `job.json` there and leaves `result.json`. Only plain values
 cross; whatever the SDK writes into the working directory stays in the folder too."""
 
 from __future__ import annotations

@@ -17,9 +17,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from pillion.devices.neutron import worker
-from pillion.devices.neutron.extract import border_names, extract
-from pillion.devices.neutron.payload import DevicePayload
+from pillion.devices.neutron.converter import worker
+from pillion.devices.neutron.converter.extract import border_names, extract
+from pillion.devices.neutron.converter.payload import DevicePayload
 from pillion.errors import PillionError
 from pillion.outside.child import ending, stop
 

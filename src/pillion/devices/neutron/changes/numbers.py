@@ -1,0 +1,157 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Changes to number formats, scales, bounds and functions."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Iterator
+
+import numpy as np
+
+from pillion.devices.neutron import limits as limits
+from pillion.devices.retyped import Change, with_quant
+from pillion.ir.op import Op
+from pillion.ir.types import DType, PerChannel, PerTensor, TensorType, Value
+from pillion.ops import (
+    BatchMatmul,
+    Clamp,
+    Function,
+    Linear,
+    Lut,
+)
+from pillion.ops.conv import Convolution
+
+
+def one_scale(weights: Value) -> PerTensor:
+    """The scale of weights whose channels share the largest."""
+    return PerTensor(float(weights.channel_scales.max()))
+
+
+def per_tensor(op: Op) -> Iterator[Change]:
+    """A linear layer with one scale for all weights."""
+    if isinstance(op, Linear) and isinstance(op.weights.type.quant, PerChannel):
+        weights = with_quant(op.weights, one_scale(op.weights))
+        yield "weights with one scale (quantize for this target)", dataclasses.replace(op, weights=weights)
+
+
+def weights_around_zero(op: Op) -> Iterator[Change]:
+    """Weights whose zero point is 0."""
+    if isinstance(op, (Convolution, Linear)):
+        weights = with_quant(op.weights, one_scale(op.weights))
+        yield "weights with zero point 0 (quantize them symmetrically)", op.substitute({op.weights: weights})
+
+
+def symmetric_operands(op: Op) -> Iterator[Change]:
+    """A product of operands whose zero points are 0."""
+    if isinstance(op, BatchMatmul):
+        changed = {v: with_quant(v, PerTensor(v.scale)) for v in (op.a, op.b)}
+        yield "operands with zero point 0 (quantize for this target)", op.substitute(changed)
+
+
+def constant(op: Op) -> Iterator[Change]:
+    """Weights and bias that are constant."""
+    if isinstance(op, (Convolution, Linear)):
+        values = [v for v in (op.weights, op.bias) if not v.is_constant]
+        held = {
+            v: dataclasses.replace(v, data=np.broadcast_to(v.dtype.numpy.type(0), v.shape)) for v in values
+        }
+        yield f"constant {' and '.join(v.name for v in values)}", op.substitute(held)
+
+
+def same_parameters(op: Op) -> Iterator[Change]:
+    """Operands with the scale and zero point of the result."""
+    quant = op.results[0].type.quant
+    if quant is not None:
+        same = {v: with_quant(v, quant) for v in op.operands}
+        yield (
+            "one scale and zero point for operands and result (as the quantizer gives them)",
+            op.substitute(same),
+        )
+
+
+def hinge_inside(op: Op) -> Iterator[Change]:
+    """A bound that no value crosses would be crossed if the operand's range went further."""
+    if not isinstance(op, Clamp):
+        return
+    for zero_point in (op.x.zero_point + 1, op.x.zero_point - 1):
+        if not -128 < zero_point < 127:
+            continue
+        quant = PerTensor(op.x.scale, zero_point)
+        changed = {op.x: with_quant(op.x, quant)}
+        words = f"an operand with values beyond the bound: its zero point {op.x.zero_point} → {zero_point}"
+        yield words, op.substitute(changed)
+        moved = max(-128, min(127, op.low + zero_point - op.x.zero_point))
+        same = {op.x: with_quant(op.x, quant), op.y: with_quant(op.y, quant)}
+        yield words, dataclasses.replace(op.substitute(same), low=moved)  # type: ignore[call-arg]  # ops with bounds
+
+
+def same_scale(op: Op) -> Iterator[Change]:
+    """Bounds that leave scale and zero point as they are."""
+    if isinstance(op, Clamp) and isinstance(op.x.type.quant, PerTensor):
+        quant = op.x.quant
+        levels = [
+            (b - op.y.zero_point) * op.y.scale / quant.scale + quant.zero_point for b in (op.low, op.high)
+        ]
+        low, high = (max(-128, min(127, round(level))) for level in levels)
+        yield (
+            "the operand's scale and zero point for the result",
+            dataclasses.replace(op, y=with_quant(op.y, quant), low=low, high=high),
+        )
+
+
+NEAREST = {
+    Function.SILU: Function.HARDSWISH,
+    Function.GELU: Function.HARDSWISH,
+    Function.GELU_TANH: Function.HARDSWISH,
+    Function.ELU: Function.LEAKY_RELU,
+}
+"""Functions of the NPU with which models are built where they cannot have these."""
+
+
+def other_function(op: Op) -> Iterator[Change]:
+    """The function of the NPU that is nearest."""
+    nearest = NEAREST.get(op.function) if isinstance(op, Lut) else None
+    if isinstance(op, Lut) and nearest:
+        changed = dataclasses.replace(op, function=nearest)
+        if nearest.fixed_output:
+            changed = dataclasses.replace(changed, y=with_quant(op.y, PerTensor(*nearest.fixed_output)))
+        yield f"{op.function.value} → {nearest.value} in the model (trained with it)", changed
+
+
+def fixed_output(op: Op) -> Iterator[Change]:
+    """A function whose result has the only parameters that the NPU gives it."""
+    if isinstance(op, Lut) and op.function.fixed_output:
+        scale, zero_point = op.function.fixed_output
+        y = with_quant(op.y, PerTensor(scale, zero_point))
+        yield (
+            f"a result of scale {scale:g}, zero point {zero_point} (as the quantizer gives it)",
+            dataclasses.replace(op, y=y),
+        )
+
+
+def coarser_result(op: Op) -> Iterator[Change]:
+    """A result in steps that are larger by a power of two."""
+    y = op.results[0]
+    for power in range(1, 64):
+        quant = PerTensor(y.scale * 2.0**power, y.zero_point)
+        words = (
+            f"a result of scale {y.scale:g} → {quant.scale:g} (calibrate with data that the model will see)"
+        )
+        yield words, op.substitute({y: with_quant(y, quant)})
+
+
+def as_int8(op: Op) -> Iterator[Change]:
+    """The op on int8 values."""
+    wide = [v for v in (*op.operands, *op.results) if v.dtype not in (DType.INT8, DType.INT32)]
+    changed = {v: _int8(v) for v in wide}
+    yield "int8 (quantize the model)", op.substitute(changed)
+
+
+def _int8(value: Value) -> Value:
+    quant = (
+        value.type.quant
+        if isinstance(value.type.quant, PerTensor) and -128 <= value.zero_point < 128
+        else PerTensor(0.1)
+    )
+    data = None if value.data is None else np.broadcast_to(np.int8(0), value.shape)
+    return Value(value.name, TensorType(value.shape, DType.INT8, quant), data)

@@ -1,0 +1,74 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Changes to the shapes of softmaxes, of operands that are repeated, and of what is moved."""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+from collections.abc import Iterator
+
+from pillion.devices.neutron import limits as limits
+from pillion.devices.retyped import Change, fitted, retyped
+from pillion.ir.op import Op
+from pillion.ir.types import Shape
+from pillion.ops import (
+    Pad,
+    Reshape,
+    Softmax,
+    Transpose,
+)
+
+
+def softmax_channels(op: Op) -> Iterator[Change]:
+    """A softmax over as many channels as the NPU takes at most."""
+    if isinstance(op, Softmax):
+        channels = op.x.shape[-1]
+        rows = op.x.type.elements // channels
+        yield _reshaped(
+            op, "channels", channels, limits.MAX_SOFTMAX_CHANNELS, (rows, limits.MAX_SOFTMAX_CHANNELS)
+        )
+
+
+def softmax_rows(op: Op) -> Iterator[Change]:
+    """As many softmaxes of the same channels as the NPU takes at once."""
+    if isinstance(op, Softmax):
+        channels = op.x.shape[-1]
+        most = min(limits.MAX_SOFTMAX_ROWS, limits.MAX_SOFTMAX_ELEMENTS // channels)
+        yield _reshaped(op, "rows", op.x.type.elements // channels, most, (most, channels))
+
+
+def _reshaped(op: Softmax, what: str, old: int, now: int, shape: Shape) -> Change:
+    return f"{what} {old} → {now}", op.substitute({v: retyped(v, shape) for v in (op.x, op.y)})
+
+
+def unit_steps(op: Op) -> Iterator[Change]:
+    """A slice that leaves nothing out between two elements."""
+    if "step" in op.attributes:
+        yield "step 1", dataclasses.replace(op, step=tuple(1 for _ in op.attributes["step"]))  # type: ignore[call-arg]  # it has the attribute
+
+
+def repeated(op: Op) -> Iterator[Change]:
+    """One operand written out to the shape of the result: the one that lacks less."""
+    shape = op.results[0].shape
+    operand = max(op.operands, key=lambda v: v.type.elements)
+    words = f"{operand.name} {list(operand.shape)} → {list(shape)}"
+    yield words, op.substitute({operand: retyped(operand, shape)})
+
+
+def joined_axes(op: Op) -> Iterator[Change]:
+    """One axis less at a time. Which axes are joined is the user's choice: the NPU only counts them."""
+    rank = op.results[0].type.rank
+    for fewer in range(rank - 1, 0, -1):
+        words = f"axes {rank} → {fewer} (join some)"
+        match op:
+            case Reshape():
+                shape = (*op.y.shape[: fewer - 1], math.prod(op.y.shape[fewer - 1 :]))
+                yield words, dataclasses.replace(op, y=retyped(op.y, shape))
+            case Transpose():
+                order = tuple(a for a in op.order if a < fewer)
+                x = retyped(op.x, op.x.shape[:fewer])
+                yield words, fitted(dataclasses.replace(op, x=x, order=order))
+            case Pad():
+                x = retyped(op.x, op.x.shape[:fewer])
+                before, after = op.before[:fewer], op.after[:fewer]
+                yield words, fitted(dataclasses.replace(op, x=x, before=before, after=after))

@@ -1,0 +1,69 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What goes to an NPU for each segment of a program, whichever NPU it is.
+
+A device is asked with the segments as TFLite files. Where its vendor's converter is installed it answers with code for the
+chip; everywhere else the files themselves go into the program, under Pillion's mark, and only Pillion's executors run them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+
+from pillion.schemas.ir_payload import ir_payload
+
+
+@dataclass(frozen=True)
+class SegmentFile:
+    """A segment as a TFLite file, and the names of what crosses its border in the order of the program's arguments."""
+
+    name: str
+    tflite: bytes
+    inputs: tuple[str, ...]
+    outputs: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class SegmentPayload:
+    """A segment in both forms."""
+
+    name: str
+    tflite: bytes
+    payload: bytes
+    """What the delegate is given."""
+
+
+@dataclass(frozen=True)
+class Payloads:
+    """All segments of a program, in running order."""
+
+    segments: tuple[SegmentPayload, ...]
+    converter: str = ""
+    """Who made them, with its version; empty where they are TFLite under Pillion's mark, which a chip refuses."""
+    missing: str = ""
+    """The converter that is not installed."""
+    firmware_files: Mapping[str, str] = field(default_factory=dict)
+    """What the NPU's firmware needs to know beside the payloads: name → text."""
+
+    @property
+    def summary(self) -> str:
+        """Which of the two was written, in one line."""
+        count = f"{len(self.segments)} segment{'' if len(self.segments) == 1 else 's'}"
+        if self.converter:
+            return f"{count}, converted by {self.converter}"
+        why = (
+            f"{self.missing} is not installed, and a device will refuse it"
+            if self.missing
+            else "there is no converter"
+        )
+        return f"{count}, as TFLite: {why}"
+
+
+def marked(files: Sequence[SegmentFile], missing: str = "") -> Payloads:
+    """The files under Pillion's mark."""
+    return Payloads(
+        tuple(
+            SegmentPayload(file.name, file.tflite, ir_payload(file.tflite, file.inputs, file.outputs))
+            for file in files
+        ),
+        missing=missing,
+    )

@@ -1,0 +1,19 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The segments of a placed graph as TFLite files: the form in which every device takes them."""
+
+from __future__ import annotations
+
+from pillion.devices.payloads import SegmentFile
+from pillion.emitters import tflite
+from pillion.ir.graph import Graph
+from pillion.ops import Segment
+
+
+def segment_files(graph: Graph) -> list[SegmentFile]:
+    """The file of each segment, in running order."""
+    return [_file(op.body) for op in graph.ops if isinstance(op, Segment)]
+
+
+def _file(body: Graph) -> SegmentFile:
+    inputs, outputs = (tuple(value.name for value in values) for values in (body.inputs, body.outputs))
+    return SegmentFile(body.name, tflite.emit(body), inputs, outputs)
