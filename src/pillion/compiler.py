@@ -17,13 +17,14 @@ import difflib
 import os
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
+from shlex import quote
 from typing import TYPE_CHECKING, Any, Literal, Union, get_args
 
 from pillion import passes
 from pillion.boards.board import BOARDS, Board, Optimize, another_core
 from pillion.errors import PillionError, one_of
 from pillion.importers import pte, tflite
-from pillion.ir.graph import Graph, identifier, want_computed_outputs
+from pillion.ir.graph import Graph, model_name, want_computed_outputs
 from pillion.ir.types import Array
 from pillion.ir.verify import refuse_float
 from pillion.outside.files import suffix_of
@@ -66,6 +67,7 @@ def compile(
     io_layout: IoLayout = "nchw",
     input_size: int | tuple[int, int] | None = None,
     weights: str | Path | None = None,
+    trust_pickle: bool = False,
     progress: Progress | None = None,
     placement: PlacementWishes | None = None,
     optimize: Optimize = "speed",
@@ -77,7 +79,7 @@ def compile(
     Example inputs go with modules and exported programs; files say themselves what their inputs look like. `input_size` and
     `weights` go with models of the zoo, `weights` also with `net.py:Net`. `placement` keeps ops on the CPU or demands the NPU for all;
     `optimize` chooses between fast and small code; `progress` hears of every calibration sample; `watch` sees the graph after
-    each pass."""
+    each pass. With `trust_pickle`, what a .pt2 holds beside tensors is executed."""
     one_of("io_dtype", io_dtype, get_args(IoDtype))
     one_of("io_layout", io_layout, get_args(IoLayout))
     one_of("optimize", optimize, get_args(Optimize))
@@ -88,6 +90,7 @@ def compile(
             "calibrate": calibrate,
             "weights": weights,
             "input_size": input_size,
+            "trust_pickle": trust_pickle or None,
         }
         refuse_useless(str(model), {**given, "io_layout": "nhwc" if io_layout == "nhwc" else None})
         graph = read_int8(model, name)
@@ -102,6 +105,7 @@ def compile(
             nhwc=io_layout == "nhwc",
             input_size=input_size,
             weights=weights,
+            trust_pickle=trust_pickle,
         )
     graph = to_integers(graph, io_dtype, watch)
     placed = put_on(chip, graph, placement or PlacementWishes(), watch)
@@ -143,7 +147,7 @@ def refuse_useless(model: str, options: Mapping[str, object]) -> None:
 
 def to_integers(graph: Graph, io_dtype: IoDtype, watch: Watch | None) -> Graph:
     """All ops between the model's borders compute in integers, and movement is merged."""
-    graph = graph.replace(name=identifier(graph.name))
+    graph = graph.replace(name=model_name(graph.name))
     if watch:
         watch("import", graph)
     graph = passes.run(graph, passes.PIPELINE + ((int8_io,) if io_dtype == "int8" else ()), watch)
@@ -188,7 +192,7 @@ def refuse_idle_wishes(graph: Graph, placement: PlacementWishes) -> None:
             f"--keep-on-cpu {idle[0]} matches no op of `{graph.name}`",
             rule="each pattern matches the name or the kind of an op",
             here=f"{', '.join(idle)}; kinds: {', '.join(sorted({op.kind for op in graph.ops}))}",
-            help=f"--keep-on-cpu {close[0]}" if close else "`pillion explain` lists names and kinds",
+            help=f"--keep-on-cpu {quote(close[0])}" if close else "`pillion explain` lists names and kinds",
         )
 
 
@@ -216,7 +220,9 @@ def _for_another_core(path: str, core: str, board: Board) -> PillionError:
         board,
         rule="a program runs on a board with its core",
         here=f"--on {board.name}",
-        help=f"--on {fitting[0]}" if fitting else f"pillion compile -m {path} -t {board.core} -o FOLDER",
+        help=f"--on {fitting[0]}"
+        if fitting
+        else f"pillion compile -m {quote(path)} -t {board.core} -o FOLDER",
     )
 
 

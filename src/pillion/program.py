@@ -23,7 +23,7 @@ from pillion.ir.numerics import Arithmetic
 from pillion.ir.text import to_text
 from pillion.memory import MemoryPlan
 from pillion.ops import Segment
-from pillion.outside.files import form_of, write_whole
+from pillion.outside.files import Content, form_of, write_whole
 from pillion.passes import sum_hard_sigmoids
 from pillion.place import Ledger, inline_segments
 from pillion.run.executor import REFERENCE, TIMEOUT_SECONDS, Outputs, RunOptions, RunResult, want_runnable
@@ -82,9 +82,9 @@ class Program:
         return npu.payloads(files, self.target.converter_name) if npu else marked(files)
 
     @cached_property
-    def files(self) -> dict[str, str | bytes]:
+    def files(self) -> dict[str, Content]:
         """Path → content of the C project."""
-        more: dict[str, str | bytes] = {}
+        more: dict[str, Content] = {}
         for number, segment in enumerate(self.payloads.segments):
             more[f"npu_segment_{number}.tflite"] = segment.tflite
             if self.payloads.converter:

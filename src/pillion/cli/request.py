@@ -6,9 +6,12 @@ from __future__ import annotations
 import io
 import logging
 import re
-from collections.abc import Sequence
+import warnings
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
+from shlex import quote
 from typing import Any, get_args
 
 import numpy as np
@@ -19,8 +22,9 @@ from pillion.cli.intermediates import Intermediates
 from pillion.cli.report import warn
 from pillion.compiler import IoDtype, IoLayout, Progress
 from pillion.emitters.pte import Runtime
-from pillion.errors import PillionError, one_of
+from pillion.errors import PillionError, PillionWarning, one_of
 from pillion.ir.types import Array, DType
+from pillion.outside.arrays import UNREADABLE, read_arrays, reason
 from pillion.outside.files import NO_FOLDERS, suffix_of, write_whole
 from pillion.place import Wishes
 from pillion.program import Program
@@ -44,6 +48,7 @@ class Request:
     only_npu: bool = False
     optimize: str = "speed"
     runtime: str = "1.4"
+    trust_pickle: bool = False
 
     def __post_init__(self) -> None:
         one_of("--io-dtype", self.io_dtype, get_args(IoDtype))
@@ -87,6 +92,7 @@ def build(request: Request, progress: Progress | None = None) -> Program:
         calibrate=request.calibrate,
         input_size=request.input_size,
         weights=request.weights,
+        trust_pickle=request.trust_pickle,
         progress=progress,
         watch=kept.watch if kept else None,
     )
@@ -100,7 +106,9 @@ def refuse_options(request: Request) -> None:
     size = "x".join(map(str, request.input_size)) if request.input_size else None
     given = {"--calibrate": request.calibrate, "--weights": request.weights, "--input-size": size}
     layout = request.io_layout if request.io_layout != "nchw" else None
-    compiler.refuse_useless(request.model, {**given, "--io-layout": layout})
+    compiler.refuse_useless(
+        request.model, {**given, "--io-layout": layout, "--trust-pickle": request.trust_pickle or None}
+    )
 
 
 def _want_quantize(request: Request) -> None:
@@ -129,16 +137,34 @@ def hush() -> None:
 
 def compile_for(request: Request, model: Any, example_inputs: Any = None, **options: Any) -> Program:
     """Compiles a model, named or at hand, as the request says."""
-    return compiler.compile(
-        model,
-        example_inputs,
-        target=request.target,
-        io_dtype=request.io_dtype,  # type: ignore[arg-type]  # checked by Request
-        io_layout=request.io_layout,  # type: ignore[arg-type]  # checked by Request
-        placement=Wishes(request.keep_on_cpu, request.only_npu),
-        optimize="size" if request.optimize == "size" else "speed",
-        **options,
-    )
+    with _warnings_in_a_line():
+        return compiler.compile(
+            model,
+            example_inputs,
+            target=request.target,
+            io_dtype=request.io_dtype,  # type: ignore[arg-type]  # checked by Request
+            io_layout=request.io_layout,  # type: ignore[arg-type]  # checked by Request
+            placement=Wishes(request.keep_on_cpu, request.only_npu),
+            optimize="size" if request.optimize == "size" else "speed",
+            **options,
+        )
+
+
+@contextmanager
+def _warnings_in_a_line() -> Iterator[None]:
+    """Ours look like all others of the command line."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("always", PillionWarning)
+        usual = warnings.showwarning
+
+        def show(message: Warning | str, category: type[Warning], *place: Any, **more: Any) -> None:
+            if issubclass(category, PillionWarning):
+                warn(str(message))
+            else:
+                usual(message, category, *place, **more)
+
+        warnings.showwarning = show
+        yield
 
 
 def write(program: Program, output: Path, runtime: str = "1.4", *, force: bool = False) -> None:
@@ -155,11 +181,12 @@ def check_program(program: Path) -> None:
     model = f"{program}" if form in (".py", ".pt2", ".tflite") else "MODEL"
     model += ":Net" if form == ".py" and file == program else ""
     quantize = "" if form == ".tflite" else " --quantize"
+    folder = quote(f"{file.stem}/")
     raise PillionError(
         f"{program} is not a program",
         rule="what `pillion compile` wrote: a .pte file, or the folder of a C project",
         here=f"suffix {file.suffix}",
-        help=f"pillion compile -m {model} -t TARGET{quantize} -o {file.stem}/, and then {file.stem}/",
+        help=f"pillion compile -m {quote(model)} -t TARGET{quantize} -o {folder}, and then {folder}",
     )
 
 
@@ -187,12 +214,12 @@ def _random(wanted: Tensor) -> Array:
 
 def _load(path: Path) -> Array:
     try:
-        loaded = np.load(path, allow_pickle=False)
-    except (OSError, ValueError, EOFError) as error:
+        loaded = read_arrays(path)
+    except UNREADABLE as error:
         raise PillionError(
             f"{path} cannot be read",
             rule="an input is an array in a .npy file",
-            here=str(error).splitlines()[0],
+            here=reason(error),
             help="numpy.save('x.npy', array)",
         ) from None
     if not isinstance(loaded, np.ndarray):

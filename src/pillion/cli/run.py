@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Optional
 import typer
 
 from pillion.boards.board import BOARDS
-from pillion.cli.app import app
+from pillion.cli.application import app
 from pillion.cli.options import (
     JsonOption,
 )
@@ -31,7 +31,8 @@ def run(
     on: Annotated[
         str,
         typer.Option(
-            help="host, or a board: mps2-an505, mps3-an547, …; for a .pte also reference, executorch, litert."
+            help="host, or a board: mps2-an505, mps3-an547, …; for a .pte also reference, litert, executorch "
+            "(its own runtime on this computer, with Pillion's kernels)."
         ),
     ] = "host",
     input: Annotated[

@@ -4,8 +4,8 @@
 from __future__ import annotations
 
 import dataclasses
+import hashlib
 import re
-from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -61,7 +61,11 @@ class Graph:
         return sum(op.macs for op in self.ops)
 
     def is_output(self, value: Value) -> bool:
-        return value in self.outputs
+        return value in self._outputs
+
+    @cached_property
+    def _outputs(self) -> frozenset[Value]:
+        return frozenset(self.outputs)
 
     def only_user(self, value: Value) -> Op | None:
         """The op that alone reads a value, which then is no output of the graph either."""
@@ -130,7 +134,14 @@ def check_inputs(graph: Graph, inputs: Sequence[Array]) -> None:
 
 
 def want_computed_outputs(graph: Graph) -> None:
-    """Raises where a result does not depend on the inputs."""
+    """Raises where a result does not depend on the inputs, or where there is none."""
+    if not graph.outputs:
+        raise PillionError(
+            f"`{graph.name}` has no output",
+            rule="a model has results",
+            here=f"{len(graph.inputs)} inputs, {len(graph.ops)} ops",
+            help="convert or export the model with what it computes as its output",
+        )
     constant = [repr(v) for v in graph.outputs if v.is_constant]
     if constant:
         raise PillionError(
@@ -149,19 +160,43 @@ def identifier(name: str) -> str:
     return f"{cleaned}_model" if cleaned.lower() == "pillion" else cleaned
 
 
+LONGEST_MODEL_NAME = 36
+"""C99 tells names apart by 63 characters; what stands around a model's name takes up to 27 of them."""
+
+
+def model_name(name: str) -> str:
+    """The name of a model as an identifier that leaves room for what is named after it."""
+    return shortened(identifier(name), LONGEST_MODEL_NAME)
+
+
+def clean_name(name: str) -> str:
+    """A name from a file without what would mean something in a graph's text, in a terminal or in C."""
+    return re.sub(r"[^\w./;+-]", "_", name, flags=re.ASCII) or "unnamed"
+
+
+def shortened(name: str, longest: int) -> str:
+    """The name, or its begin and a number made from all of it: names that differ only at their ends stay different."""
+    if len(name) <= longest:
+        return name
+    return f"{name[: longest - 9]}_{hashlib.sha256(name.encode('utf-8', 'replace')).hexdigest()[:8]}"
+
+
 class Names:
     """Gives out names that a graph does not have yet."""
 
     def __init__(self, taken: Mapping[str, object] | Sequence[str] = ()) -> None:
-        self._taken = Counter(taken)
+        self._taken = set(taken)
+        self._numbers: dict[str, int] = {}
+        """The last number tried for a wish: all below it are taken for good."""
 
     def fresh(self, wish: str) -> str:
         """The wished name, with a number behind it if it is taken."""
-        name, number = wish, 1
-        while self._taken[name]:
+        name, number = wish, self._numbers.get(wish, 1)
+        while name in self._taken:
             number += 1
             name = f"{wish}_{number}"
-        self._taken[name] += 1
+        self._numbers[wish] = number
+        self._taken.add(name)
         return name
 
 

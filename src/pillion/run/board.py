@@ -19,7 +19,7 @@ from pillion.emitters.c.manifest import Manifest, read_manifest
 from pillion.emitters.c.project import boards_for
 from pillion.ir.verdict import Verdict
 from pillion.run.executor import USUAL, Profile, Region, Runnable, RunOptions, RunResult, Samples, judged
-from pillion.run.project import outputs_of, temporary_project
+from pillion.run.project import not_its_manifest, outputs_of, temporary_project
 
 
 @dataclass(frozen=True)
@@ -71,6 +71,8 @@ def run_on_board(
 def _cut(outputs: bytes, manifest: Manifest) -> list[bytes]:
     """The bytes of each output."""
     sizes = [o.bytes for o in manifest.outputs]
+    if len(outputs) != sum(sizes):
+        raise not_its_manifest(manifest, f"{sum(sizes)} bytes of outputs", f"{len(outputs)} on the board")
     ends = np.cumsum(sizes).tolist()
     return [outputs[end - size : end] for size, end in zip(sizes, ends, strict=True)]
 
@@ -109,6 +111,8 @@ def _profile(manifest: Manifest, result: QemuResult, sizes: ElfSizes) -> Profile
             Region("NPU stand-in's constants", memory.npu_stand_in.constant_bytes, constants.get(True, 0))
         )
     ops = tuple(result.op_instructions or ())
+    if len(ops) != len(manifest.ops):
+        raise not_its_manifest(manifest, f"{len(manifest.ops)} ops", f"{len(ops)} measured")
     return Profile(sum(ops), ops, result.stack_bytes or 0, sizes.code, tuple(regions), manifest.ops)
 
 

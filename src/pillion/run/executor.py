@@ -14,6 +14,7 @@ from pillion.ir.graph import Graph
 from pillion.ir.types import Array
 from pillion.ir.verdict import Verdict
 from pillion.outside.child import MOST_SECONDS
+from pillion.outside.files import Content
 from pillion.targets import Target
 
 REFERENCE, HOST, EXECUTORCH, LITERT = "reference", "host", "executorch", "litert"
@@ -96,7 +97,7 @@ class Runnable(Protocol):
         """The .pte file that the program was read from, if it was."""
 
     @property
-    def files(self) -> Mapping[str, str | bytes]:
+    def files(self) -> Mapping[str, Content]:
         """Path → content of the C project."""
 
     def of(self, graph: Graph) -> Runnable:

@@ -12,11 +12,10 @@ from pillion.boards.board import HOST_FOLDER
 from pillion.boards.host import HostModel
 from pillion.boards.toolchain import host_compiler
 from pillion.emitters.c.manifest import Manifest, read_manifest
-from pillion.errors import PillionError
 from pillion.ir.types import Array
 from pillion.ir.verdict import Verdict
 from pillion.run.executor import HOST, USUAL, Runnable, RunOptions, RunResult, Samples, judged
-from pillion.run.project import outputs_of, temporary_project
+from pillion.run.project import not_its_manifest, outputs_of, temporary_project
 
 
 class Host:
@@ -57,9 +56,5 @@ def _want_same_places(manifest: Manifest, model: HostModel) -> None:
     says = [[b.bytes for b in buffers] for buffers in (manifest.inputs, manifest.outputs)]
     does = [[p.bytes for p in places] for places in (model.inputs, model.outputs)]
     if says != does:
-        raise PillionError(
-            f"the C of `{manifest.model}` is not that of its manifest.json",
-            rule=f"bytes of inputs and outputs: {says[0]}, {says[1]}",
-            here=f"model.c: {does[0]}, {does[1]}",
-            help="compile the model again",
-        )
+        words = [f"bytes of inputs {b[0]}, of outputs {b[1]}" for b in (says, does)]
+        raise not_its_manifest(manifest, *words)

@@ -12,12 +12,13 @@ import numpy as np
 
 from pillion.boards.board import HOST_FOLDER
 from pillion.emitters.c.manifest import Manifest
-from pillion.outside.files import put
+from pillion.errors import PillionError
+from pillion.outside.files import Content, put
 from pillion.run.executor import Outputs
 
 
 @contextmanager
-def temporary_project(files: Mapping[str, str | bytes]) -> Iterator[Path]:
+def temporary_project(files: Mapping[str, Content]) -> Iterator[Path]:
     """The files of a project in a folder that goes away again."""
     with tempfile.TemporaryDirectory(prefix="pillion-") as folder:
         for path, content in files.items():
@@ -28,6 +29,16 @@ def temporary_project(files: Mapping[str, str | bytes]) -> Iterator[Path]:
 def host_folder(folder: Path) -> Path:
     """Where a project keeps the C for other processors than its core."""
     return folder / HOST_FOLDER if (folder / HOST_FOLDER / "model.c").is_file() else folder
+
+
+def not_its_manifest(manifest: Manifest, wanted: str, found: str) -> PillionError:
+    """The error of a project whose C does something else than its manifest says."""
+    return PillionError(
+        f"the C of `{manifest.model}` is not that of its manifest.json",
+        rule=wanted,
+        here=found,
+        help="compile the model again",
+    )
 
 
 def outputs_of(manifest: Manifest, raw: Sequence[bytes]) -> Outputs:

@@ -3,26 +3,22 @@
 
 from __future__ import annotations
 
+import io
 import os
-import tempfile
-import zipfile
-import zlib
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from pillion.errors import PillionError
+from pillion.outside.arrays import UNREADABLE, Array, read_arrays, reason
+from pillion.outside.files import write_whole
 
 if TYPE_CHECKING:
     from torch import nn
 
 COUNTER = "num_batches_tracked"  # of a batch norm; inference does not read it, so a file may leave it out
 SHOWN = 8  # keys of one kind in a message
-# What numpy and zipfile raise for files that are broken, or of another kind.
-UNREADABLE = (OSError, ValueError, EOFError, RuntimeError, MemoryError, zipfile.BadZipFile, zlib.error)
-
-Array = np.ndarray[Any, np.dtype[Any]]
 
 
 def load_weights(module: nn.Module, path: str | os.PathLike[str]) -> None:
@@ -51,15 +47,9 @@ def save_weights(module: nn.Module, path: str | os.PathLike[str]) -> None:
     arrays: dict[str, Array] = {
         k: v.detach().cpu().numpy() for k, v in module.state_dict().items() if _is_weight(k)
     }
-    handle, part = tempfile.mkstemp(dir=path.parent, prefix=path.name, suffix=".part")
-    try:
-        with os.fdopen(handle, "wb") as file:
-            np.savez(file, **arrays)  # type: ignore[arg-type]  # names are anything
-        os.chmod(part, 0o644)
-        os.replace(part, path)
-    except BaseException:
-        os.unlink(part)
-        raise
+    stream = io.BytesIO()
+    np.savez(stream, **arrays)  # type: ignore[arg-type]  # names are anything
+    write_whole(path, stream.getvalue())
 
 
 def _is_weight(key: str) -> bool:
@@ -68,31 +58,17 @@ def _is_weight(key: str) -> bool:
 
 def _read(path: Path) -> dict[str, Array]:
     try:
-        with path.open("rb") as file:
-            archive = np.load(file, allow_pickle=False)
-            if isinstance(archive, np.ndarray):
-                raise ValueError("it holds a single array")
-            return {key: _array(archive[key], key) for key in archive.files}
-    except FileNotFoundError:
-        raise PillionError(
-            f"no weights at {path}",
-            rule="the path of an .npz file",
-            here=f"no such file, in {Path.cwd()}",
-            help="write one with pillion.zoo.save_weights(module, path)",
-        ) from None
+        found = read_arrays(path)
+        if isinstance(found, np.ndarray):
+            raise ValueError("it holds a single array")
+        return found
     except UNREADABLE as error:
         raise PillionError(
             f"{path} is not a file of weights",
             rule="an .npz archive of plain arrays, one for each key of the model's state_dict()",
-            here=str(error),
+            here=reason(error),
             help="write one with pillion.zoo.save_weights(module, path), or with numpy.savez",
         ) from None
-
-
-def _array(member: object, key: str) -> Array:
-    if not isinstance(member, np.ndarray):
-        raise ValueError(f"the member {key} is not an array")
-    return member
 
 
 def _problems(arrays: dict[str, Array], wanted: dict[str, tuple[int, ...]]) -> list[str]:

@@ -17,7 +17,7 @@ from pillion.errors import PillionError
 from pillion.ir.numerics import Arithmetic
 from pillion.ir.types import DType, PerTensor, Shape, TensorType
 from pillion.outside.declared import build, parse, plain
-from pillion.outside.files import read_text
+from pillion.outside.files import Content, read_text
 from pillion.outside.folders import Listing, check_paths, finish_stopped, sha256
 
 MANIFEST = "manifest.json"
@@ -151,7 +151,7 @@ class Manifest:
         """The files, and whether it can be believed which of them were changed."""
         return Listing(self.files, is_sealed=all(self.files.values()) and self.checksum == self._sum())
 
-    def sealed(self, files: Mapping[str, str | bytes]) -> Manifest:
+    def sealed(self, files: Mapping[str, Content]) -> Manifest:
         """With the hashes of files, and of itself."""
         hashes = {path: sha256(content) for path, content in sorted(files.items())}
         listed = replace(self, files=hashes)

@@ -33,12 +33,16 @@ def read(
     nhwc: bool = False,
     input_size: capture.InputSize = None,
     weights: str | Path | None = None,
+    trust_pickle: bool = False,
 ) -> Graph:
     """The graph of a module, of an exported program, or of what `-m` names: a model of the zoo, `file.py:factory`, a .pt2.
 
     `wishes` are those of the target's processors; without `calibrate` the example inputs alone decide the ranges."""
     if isinstance(model, (str, os.PathLike)):
-        source = _captured(os.fspath(model), example_inputs, input_size, weights)
+        _want_no_inputs(os.fspath(model), example_inputs)
+        source = capture.load(
+            os.fspath(model), input_size=input_size, weights=weights, trust_pickle=trust_pickle
+        )
         is_trained = isinstance(source.module, QatModule)
         found, inputs = (source.module if is_trained else source.exported), source.example_inputs
         name = name or source.name
@@ -48,9 +52,7 @@ def read(
     return _quantized(found, inputs, name, calibrate, progress, wishes, nhwc)
 
 
-def _captured(
-    spec: str, example_inputs: Any, input_size: capture.InputSize, weights: str | Path | None
-) -> capture.CapturedSource:
+def _want_no_inputs(spec: str, example_inputs: Any) -> None:
     if example_inputs is not None:
         raise PillionError(
             f"{spec} says itself what its inputs look like",
@@ -58,7 +60,6 @@ def _captured(
             here=f"example_inputs with {spec}",
             help="leave example_inputs out",
         )
-    return capture.load(spec, input_size=input_size, weights=weights)
 
 
 def _quantized(

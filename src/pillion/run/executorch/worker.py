@@ -6,13 +6,11 @@ from __future__ import annotations
 import os
 import signal
 import sys
-from collections.abc import Callable, Sequence
-from functools import partial
+from collections.abc import Callable
 from pathlib import Path
 from typing import BinaryIO
 
 from pillion.errors import PillionError
-from pillion.ir.types import Array
 from pillion.run.executorch import messages
 from pillion.run.executorch.runtime import host
 
@@ -23,17 +21,20 @@ def main() -> None:
     answers = os.fdopen(os.dup(1), "wb", buffering=0)
     os.dup2(2, 1)
     _answer(answers, lambda: messages.write() if host(plugin) else b"")
-    questions = os.fdopen(0, "rb", closefd=False)
-    while questions.peek(1):
-        question, program, inputs = messages.read(questions.read)
-        # We are stopped by our parent; if that was killed, by this.
-        signal.setitimer(signal.ITIMER_REAL, question.seconds + 1)
-        _answer(answers, partial(_run, plugin, program, inputs))
+    with os.fdopen(os.dup(0), "rb") as questions:
+        while questions.peek(1):
+            _answer(answers, lambda: _run(plugin, questions.read))
+
+
+def _run(plugin: Path, receive: messages.Receive) -> bytes:
+    question, program, inputs = messages.read(receive)
+    # We are stopped by our parent; if that was killed, by this.
+    signal.setitimer(signal.ITIMER_REAL, question.seconds + 1)
+    try:
+        outputs = host(plugin).execute(program, inputs)
+    finally:
         signal.setitimer(signal.ITIMER_REAL, 0)
-
-
-def _run(plugin: Path, program: bytes, inputs: Sequence[Array]) -> bytes:
-    return messages.write(arrays=host(plugin).execute(program, inputs))
+    return messages.write(arrays=outputs)
 
 
 def _answer(answers: BinaryIO, make: Callable[[], bytes]) -> None:

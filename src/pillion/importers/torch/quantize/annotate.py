@@ -21,8 +21,8 @@ from torchao.quantization.pt2e.quantizer.quantizer import Q_ANNOTATION_KEY
 from pillion.importers.torch.nodes import (
     aten,
     calls,
+    constant_nodes,
     constant_of,
-    is_constant,
     is_tensor,
     module_of,
     named_argument,
@@ -32,6 +32,7 @@ from pillion.importers.torch.nodes import (
 )
 from pillion.importers.torch.quantize.sharing import Sharing, Site
 from pillion.importers.torch.quantize.specs import Specs
+from pillion.importers.torch.rewrite.batch_norm import shared_norms
 from pillion.importers.torch.rewrite.functional import DROPOUTS
 from pillion.importers.torch.rows.quantization import REASONS, RULES, Rule
 from pillion.importers.torch.train.norms import simulated_layer
@@ -81,6 +82,9 @@ class PillionQuantizer(Quantizer):
 class Plan:
     """Which calls are quantized, which of them give their output range to a clamp, and who shares parameters."""
 
+    constants: frozenset[Node] = frozenset()
+    """What depends on no input."""
+    shared_norms: frozenset[Node] = frozenset()
     rules: dict[Node, Rule] = field(default_factory=dict)
     reasons: dict[Node, str] = field(default_factory=dict)
     fused: set[Node] = field(default_factory=set)
@@ -88,9 +92,9 @@ class Plan:
 
 
 def plan_of(model: GraphModule, wishes: Wishes) -> Plan:
-    plan = Plan()
+    plan = Plan(constant_nodes(model.graph), shared_norms(model.graph))
     for node in calls(model.graph):
-        if handles_reals(node) and not is_constant(node) and node.target not in DROPOUTS:
+        if handles_reals(node) and node not in plan.constants and node.target not in DROPOUTS:
             reason = _reason(node)
             if reason:
                 plan.reasons[node] = reason
@@ -136,7 +140,7 @@ def _reason(node: Node) -> str:
     for operand in operands_of(node, rule):
         held = constant_of(operand)
         if not is_tensor(operand):
-            return f"an operand is {value_of(operand).dtype}"
+            return f"an operand is {getattr(value_of(operand), 'dtype', 'a number that is computed from tensors')}"
         if held is not None and not bool(torch.isfinite(held).all()):
             return "a constant is not finite"
     return rule.refusal(node)
@@ -174,7 +178,9 @@ def _gives_range_away(node: Node, plan: Plan) -> bool:
     user = single_user(node)
     if user is None or user not in plan.rules or not plan.rules[node].takes_clamp:
         return False
-    return user.target in CLAMPS or (user.target is batch_norm and simulated_layer(user) is node)
+    return user.target in CLAMPS or (
+        user.target is batch_norm and simulated_layer(user, plan.shared_norms) is node
+    )
 
 
 def _share(node: Node, plan: Plan, wishes: Wishes) -> None:
@@ -182,7 +188,7 @@ def _share(node: Node, plan: Plan, wishes: Wishes) -> None:
     rule, sharing = plan.rules[node], plan.sharing
     operands = [n for n in operands_of(node, rule) if n not in plan.fused]
     for operand in map(_source, operands):
-        if not is_constant(operand):
+        if operand not in plan.constants:
             sharing.add(operand)
     if rule.quantization is Quantization.SHARED or rule.kind in wishes.shared:
         _share_all(node, operands, sharing)

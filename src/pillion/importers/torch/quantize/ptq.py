@@ -10,7 +10,7 @@ import torch
 from torch import Tensor, nn
 from torch.export import ExportedProgram
 from torch.fx import GraphModule, Node
-from torchao.quantization.pt2e.quantize_pt2e import convert_pt2e, prepare_pt2e
+from torchao.quantization.pt2e.quantize_pt2e import prepare_pt2e
 
 from pillion.errors import PillionError
 from pillion.importers.torch.export import check_examples, export, quiet
@@ -18,7 +18,9 @@ from pillion.importers.torch.given import Batches, as_batches, as_inputs, as_sam
 from pillion.importers.torch.nodes import source_line
 from pillion.importers.torch.quantize.annotate import FloatOp, PillionQuantizer
 from pillion.importers.torch.quantize.bias import make_room_for_biases
-from pillion.importers.torch.quantize.program import QuantizedProgram, complete_values
+from pillion.importers.torch.quantize.convert import convert
+from pillion.importers.torch.quantize.program import QuantizedProgram
+from pillion.importers.torch.quantize.useful_ranges import want_finite, warn_of_ranges
 from pillion.importers.torch.rewrite.masks import limit_masks
 from pillion.importers.torch.rewrite.normalize import normalize
 from pillion.ir.wishes import Wishes
@@ -53,6 +55,7 @@ def ptq(
     observe(prepared, [inputs] if calibrate is None else calibrate, progress, inputs)
     limit_masks(prepared)
     check_ranges(prepared, "calibration")
+    warn_of_ranges(prepared)
     make_room_for_biases(prepared)
     notes = (ONE_EXAMPLE,) if calibrate is None else ()
     return QuantizedProgram(convert(prepared), tuple(quantizer.float_ops), notes)
@@ -93,6 +96,7 @@ def _count(samples: Iterable[Any]) -> int | None:
 
 
 def _observe_one(prepared: nn.Module, batch: tuple[Tensor, ...], number: int) -> None:
+    want_finite(batch, number)
     try:
         prepared(*batch)
     except (RuntimeError, IndexError, TypeError, ValueError) as error:
@@ -106,12 +110,12 @@ def _observe_one(prepared: nn.Module, batch: tuple[Tensor, ...], number: int) ->
 
 
 def check_ranges(prepared: GraphModule, stage: str) -> None:
-    """Raises where a range is not finite."""
+    """Raises where a range is not finite, or its width is not."""
     for node in (n for n in prepared.graph.nodes if n.op == "call_module"):
         observer = prepared.get_submodule(str(node.target))
         observer = getattr(observer, "activation_post_process", observer)
-        extremes = [getattr(observer, name, torch.zeros(())) for name in ("min_val", "max_val")]
-        if not all(bool(torch.isfinite(extreme).all()) for extreme in extremes):
+        low, high = (getattr(observer, name, torch.zeros(())) for name in ("min_val", "max_val"))
+        if not bool(torch.isfinite(high - low).all()):
             raise _infinite(node, stage)
 
 
@@ -124,11 +128,3 @@ def _infinite(node: Node, stage: str) -> PillionError:
         here=f"{source.target}  ({source_line(source)})",
         help="look for a division by zero, a logarithm of zero, or broken weights and inputs",
     )
-
-
-def convert(prepared: GraphModule) -> GraphModule:
-    """Observers become quantize and dequantize nodes, constants become int8."""
-    with quiet():
-        converted = convert_pt2e(prepared, fold_quantize=True)
-    complete_values(converted)
-    return converted

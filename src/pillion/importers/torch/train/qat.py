@@ -24,9 +24,11 @@ from pillion.importers.torch.given import Batches, as_inputs, as_model
 from pillion.importers.torch.nodes import calls, constant_of, replace
 from pillion.importers.torch.quantize.annotate import FloatOp, PillionQuantizer
 from pillion.importers.torch.quantize.bias import make_room_for_biases
+from pillion.importers.torch.quantize.convert import convert
 from pillion.importers.torch.quantize.program import QuantizedProgram
-from pillion.importers.torch.quantize.ptq import Inputs, Progress, check_ranges, convert, observe
+from pillion.importers.torch.quantize.ptq import Inputs, Progress, check_ranges, observe
 from pillion.importers.torch.quantize.specs import Specs
+from pillion.importers.torch.quantize.useful_ranges import warn_of_ranges
 from pillion.importers.torch.rewrite.functional import DROPOUTS
 from pillion.importers.torch.train.batches import check_fit, fix_shapes, trainable_graph
 from pillion.importers.torch.train.norms import put_norms_away, simulate_folding
@@ -181,6 +183,7 @@ def finish_training(
         _calibrate(module, inputs, calibrate, progress)
     module.settle(inputs)
     check_ranges(module.model, "training")
+    warn_of_ranges(module.model)
     _remove_dropouts(module.model)
     put_norms_away(module.model)
     make_room_for_biases(module.model)

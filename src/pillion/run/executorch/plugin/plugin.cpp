@@ -10,9 +10,13 @@
 #include <executorch/runtime/backend/interface.h>
 #include <executorch/runtime/kernel/operator_registry.h>
 
+#include "limits.h"
 #include "operators.h"
 
 namespace pillion {
+
+bool for_helium = false;
+
 namespace {
 
 using executorch::runtime::Error;
@@ -128,6 +132,11 @@ int pillion_register_delegate(const char* name) {
   static std::list<std::string> names; /* the runtime keeps the pointer */
   names.emplace_back(name);
   return static_cast<int>(executorch::runtime::register_backend({names.back().c_str(), &pillion::npu}));
+}
+
+/* Says for which kind of core the next programs are. */
+void pillion_set_helium(int has_helium) {
+  pillion::for_helium = has_helium != 0;
 }
 
 /* Copies the last refusal and forgets it; its length. */
