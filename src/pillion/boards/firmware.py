@@ -45,6 +45,7 @@ def read_firmware(folder: Path, files: Collection[str] | None = None) -> Firmwar
     wanted = {"model.c", "model.h", "weights.c", *(name for name in present if name.endswith((".c", ".h")))}
     names = sorted(name for name in wanted if name in present and (folder / name).exists())
     missing = sorted(wanted - set(names))
+    missing += ["kernels"] * (not any(name.startswith("kernels/") for name in names))
     if missing:
         raise PillionError(
             f"{folder} is not a firmware folder",

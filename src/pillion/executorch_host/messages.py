@@ -23,10 +23,15 @@ Receive = Callable[[int], bytes]
 
 @dataclass(frozen=True)
 class Shaped:
-    """What an array is."""
+    """What an array is, and the order in which its axes lie in memory, which the runtime looks at."""
 
     dtype: DType
     shape: Shape
+    order: tuple[int, ...]
+
+    def __post_init__(self) -> None:
+        if sorted(self.order) != list(range(len(self.shape))) or any(size < 0 for size in self.shape):
+            raise ValueError(f"an array of shape {self.shape}, axes {self.order}")
 
     @property
     def bytes(self) -> int:
@@ -50,10 +55,14 @@ def write(
     seconds: float = 0.0,
 ) -> bytes:
     """All bytes of a message."""
-    shaped = tuple(Shaped(DType(array.dtype.name), array.shape) for array in arrays)
+    shaped = tuple(Shaped(DType(array.dtype.name), array.shape, _order(array)) for array in arrays)
     words = json.dumps(plain(Message(len(program), shaped, error, seconds))).encode()
-    data = (np.ascontiguousarray(array).tobytes() for array in arrays)
+    data = (array.transpose(one.order).tobytes() for array, one in zip(arrays, shaped, strict=True))
     return b"".join([_LENGTH.pack(len(words)), words, program, *data])
+
+
+def _order(array: Array) -> tuple[int, ...]:
+    return tuple(sorted(range(array.ndim), key=lambda axis: -array.strides[axis]))
 
 
 def read(receive: Receive) -> tuple[Message, bytes, list[Array]]:
@@ -63,5 +72,9 @@ def read(receive: Receive) -> tuple[Message, bytes, list[Array]]:
         raise ValueError(f"its facts have {length} bytes")
     message = build(Message, parse(receive(length).decode()))
     program = receive(message.program)
-    arrays = [np.frombuffer(receive(one.bytes), one.dtype.numpy).reshape(one.shape) for one in message.arrays]
-    return message, program, arrays
+    return message, program, [_array(one, receive(one.bytes)) for one in message.arrays]
+
+
+def _array(shaped: Shaped, data: bytes) -> Array:
+    in_memory = np.frombuffer(data, shaped.dtype.numpy).reshape([shaped.shape[axis] for axis in shaped.order])
+    return in_memory.transpose(np.argsort(shaped.order))

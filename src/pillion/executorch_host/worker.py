@@ -21,13 +21,20 @@ def main() -> None:
     answers = os.fdopen(os.dup(1), "wb", buffering=0)
     os.dup2(2, 1)
     _answer(answers, lambda: messages.write() if host(plugin) else b"")
-    questions = sys.stdin.buffer
-    while questions.peek(1):
-        question, program, inputs = messages.read(questions.read)
-        # We are stopped by our parent; if that was killed, by this.
-        signal.setitimer(signal.ITIMER_REAL, question.seconds + 1)
-        _answer(answers, lambda: messages.write(arrays=host(plugin).execute(program, inputs)))
+    with os.fdopen(os.dup(0), "rb") as questions:
+        while questions.peek(1):
+            _answer(answers, lambda: _run(plugin, questions.read))
+
+
+def _run(plugin: Path, receive: messages.Receive) -> bytes:
+    question, program, inputs = messages.read(receive)
+    # We are stopped by our parent; if that was killed, by this.
+    signal.setitimer(signal.ITIMER_REAL, question.seconds + 1)
+    try:
+        outputs = host(plugin).execute(program, inputs)
+    finally:
         signal.setitimer(signal.ITIMER_REAL, 0)
+    return messages.write(arrays=outputs)
 
 
 def _answer(answers: BinaryIO, make: Callable[[], bytes]) -> None:
