@@ -166,12 +166,18 @@ def _want_same_places(manifest: Manifest, model: HostModel) -> None:
     says = [[b.bytes for b in buffers] for buffers in (manifest.inputs, manifest.outputs)]
     does = [[p.bytes for p in places] for places in (model.inputs, model.outputs)]
     if says != does:
-        raise PillionError(
-            f"the C of `{manifest.model}` is not that of its manifest.json",
-            rule=f"bytes of inputs and outputs: {says[0]}, {says[1]}",
-            here=f"model.c: {does[0]}, {does[1]}",
-            help="compile the model again",
-        )
+        words = [f"bytes of inputs {b[0]}, of outputs {b[1]}" for b in (says, does)]
+        raise _not_its_manifest(manifest, *words)
+
+
+def _not_its_manifest(manifest: Manifest, wanted: str, found: str) -> PillionError:
+    """The error of a project whose C does something else than its manifest says."""
+    return PillionError(
+        f"the C of `{manifest.model}` is not that of its manifest.json",
+        rule=wanted,
+        here=found,
+        help="compile the model again",
+    )
 
 
 def host_folder(folder: Path) -> Path:
@@ -197,6 +203,8 @@ def _run_board(
     sample = b"".join(np.ascontiguousarray(x).tobytes() for x in inputs)
     result = qemu.run(folder, board, sample, profile=profile, timeout=timeout, files=manifest.files)
     sizes = [o.bytes for o in manifest.outputs]
+    if len(result.outputs) != sum(sizes):
+        raise _not_its_manifest(manifest, f"{sum(sizes)} bytes of outputs", f"{len(result.outputs)} on {on}")
     ends = np.cumsum(sizes).tolist()
     outputs = _arrays(
         manifest.outputs, [result.outputs[end - size : end] for size, end in zip(sizes, ends, strict=True)]
@@ -239,6 +247,8 @@ def _profile(manifest: Manifest, result: QemuResult, sizes: ElfSizes) -> Profile
             Region("NPU stand-in's constants", memory.npu_stand_in.constant_bytes, constants.get(True, 0))
         )
     ops = tuple(result.op_instructions or ())
+    if len(ops) != len(manifest.ops):
+        raise _not_its_manifest(manifest, f"{len(manifest.ops)} ops", f"{len(ops)} measured")
     return Profile(sum(ops), ops, result.stack_bytes or 0, sizes.code, tuple(regions))
 
 

@@ -21,6 +21,7 @@ from pillion.boards.faults import fault_error
 from pillion.boards.firmware import C_FLAGS, read_firmware
 from pillion.boards.toolchain import QEMU, arm_compiler
 from pillion.errors import PillionError
+from pillion.files import read_whole
 
 _SHIFT = 7
 INSTRUCTION_NS = 1 << _SHIFT
@@ -71,13 +72,30 @@ def run(
     with tempfile.TemporaryDirectory(prefix="pillion-") as folder:
         (Path(folder) / "input.bin").write_bytes(inputs)
         status, console = _emulate(image, board, Path(folder), profile, timeout)
-        facts = _facts(console)
-        _check(status, console, facts, image, board)
-        outputs = (Path(folder) / "output.bin").read_bytes()
+        try:
+            return _result(status, console, image, board, Path(folder), profile)
+        except (ValueError, KeyError, OverflowError, ZeroDivisionError) as error:
+            raise _nonsense(board, console, f"{type(error).__name__}: {error}") from None
+
+
+def _result(status: int, console: str, image: Path, board: Board, folder: Path, profile: bool) -> QemuResult:
+    """What the firmware has printed and written; a firmware that was changed may say anything."""
+    facts = _facts(console)
+    _check(status, console, facts, image, board)
+    outputs = read_whole(folder / "output.bin", "output of the firmware")
     op_instructions = _op_instructions(facts) if profile else None
     stack_bytes = next((int(str(fact["stack_bytes"])) for fact in facts if "stack_bytes" in fact), None)
     total = None if op_instructions is None else sum(op_instructions)
     return QemuResult(outputs, total, op_instructions, stack_bytes, console)
+
+
+def _nonsense(board: Board, console: str, reason: str) -> PillionError:
+    return PillionError(
+        f"the answer of the firmware on {board.name} makes no sense",
+        rule="main.c prints facts in JSON, one a line",
+        here=f"{reason}\n{_tail(console)}",
+        help="was main.c changed? compile the model again",
+    )
 
 
 def command_line(image: Path, board: Board, profile: bool) -> list[str]:
@@ -117,7 +135,7 @@ def _facts(console: str) -> list[Mapping[str, object]]:
     for line in console.splitlines():
         try:
             fact = json.loads(line)
-        except ValueError:
+        except (ValueError, RecursionError):
             continue
         if isinstance(fact, dict):
             facts.append(fact)
@@ -147,7 +165,7 @@ def _check(status: int, console: str, facts: list[Mapping[str, object]], image: 
 
 def _op_instructions(facts: list[Mapping[str, object]]) -> list[int]:
     """Ticks to instructions, less what measuring adds: a look at the clock per op, an interrupt per wrap."""
-    clock = next(fact for fact in facts if "tick_ns" in fact)
+    clock = next((fact for fact in facts if "tick_ns" in fact), {})
     tick_ns = float(str(clock["tick_ns"]))
 
     def instructions(ticks: object) -> int:
