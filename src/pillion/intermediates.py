@@ -7,7 +7,7 @@ import json
 from pathlib import Path
 from typing import Any
 
-from pillion.files import writing
+from pillion.files import write_whole, writing
 from pillion.ir.graph import Graph
 from pillion.ir.text import to_text
 from pillion.program import Program
@@ -24,18 +24,21 @@ class Intermediates:
 
     def watch(self, name: str, graph: Graph) -> None:
         """Keeps the graph's text after a pass."""
-        (self.folder / f"{self.count:02d}_{name}.txt").write_text(to_text(graph, constants=False), "utf-8")
+        self._keep(f"{self.count:02d}_{name}.txt", to_text(graph, constants=False))
         self.count += 1
 
     def keep(self, program: Program) -> None:
         """Keeps what is known once the program is there."""
         for number, segment in enumerate(program.payloads.segments):
-            (self.folder / f"npu_segment_{number}.tflite").write_bytes(segment.tflite)
+            self._keep(f"npu_segment_{number}.tflite", segment.tflite)
         self._json("ledger.json", [entry.as_row() for entry in program.ledger])
         self._json("memory.json", memory_facts(program))
 
     def _json(self, name: str, facts: object) -> None:
-        (self.folder / name).write_text(json.dumps(facts, indent=1) + "\n", "utf-8")
+        self._keep(name, json.dumps(facts, indent=1) + "\n")
+
+    def _keep(self, name: str, content: str | bytes) -> None:
+        write_whole(self.folder / name, content.encode() if isinstance(content, str) else content)
 
 
 def memory_facts(program: Program) -> dict[str, Any]:

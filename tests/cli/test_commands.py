@@ -173,3 +173,39 @@ def test_a_reader_who_stops_reading_is_no_error() -> None:
     )
     assert done.stdout.startswith("op")
     assert "Traceback" not in done.stderr
+
+
+def test_files_of_the_user_stay_and_edited_ones_ask_for_force(project: Path, pillion: Call) -> None:
+    again = ("compile", "-m", f"{NET}:Net", "-t", "cortex-m33", "-q", "-o", project)
+    (project / "my_app.c").write_text("int main(void) { return my_board(); }")
+    (project / "src").mkdir()
+    (project / "src" / "notes.txt").write_text("mine")
+    assert pillion(*again).code == 0
+    assert (project / "src" / "notes.txt").read_text() == "mine"
+    assert pillion("run", project).code == 0
+    assert subprocess.run(["make", "-s", "host"], cwd=project, capture_output=True).returncode == 0
+    changed = (project / "model.c").read_text() + "/* mine */\n"
+    (project / "model.c").write_text(changed)
+    assert pillion("run", project).code == 0
+    refused = pillion(*again)
+    assert refused.code == 2
+    assert "here  model.c: changed\n" in refused.err
+    assert (project / "model.c").read_text() == changed
+    assert pillion(*again, "--force").code == 0
+    assert (project / "model.c").read_text() != changed
+    assert (project / "my_app.c").is_file()
+    assert (project / "build" / "host" / "firmware").is_file()
+
+
+@pytest.mark.parametrize("statement", ["*(volatile int *volatile)arena = *(int *volatile)0;", "for (;;) { }"])
+def test_c_that_does_not_come_back_is_an_error(statement: str, project: Path, pillion: Call) -> None:
+    source = project / "host" / "model.c"
+    text = source.read_text()
+    body = text.index("{", text.index("void net_run(")) + 1
+    source.write_text(f"{text[:body]} {statement} {text[body:]}")
+    answer = pillion("run", project, "--timeout", "1")
+    assert answer.code == 2
+    assert answer.err.splitlines()[0].startswith("error: net ")
+    assert "in op 0 of " in answer.err
+    if "for" not in statement:  # it would take the minute that `verify` gives
+        assert pillion("verify", project, "--samples", "1").code == 1

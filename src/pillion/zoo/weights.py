@@ -3,8 +3,8 @@
 
 from __future__ import annotations
 
+import io
 import os
-import tempfile
 import zipfile
 import zlib
 from pathlib import Path
@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from pillion.errors import PillionError
+from pillion.files import write_whole
 
 if TYPE_CHECKING:
     from torch import nn
@@ -51,15 +52,9 @@ def save_weights(module: nn.Module, path: str | os.PathLike[str]) -> None:
     arrays: dict[str, Array] = {
         k: v.detach().cpu().numpy() for k, v in module.state_dict().items() if _is_weight(k)
     }
-    handle, part = tempfile.mkstemp(dir=path.parent, prefix=path.name, suffix=".part")
-    try:
-        with os.fdopen(handle, "wb") as file:
-            np.savez(file, **arrays)  # type: ignore[arg-type]  # names are anything
-        os.chmod(part, 0o644)
-        os.replace(part, path)
-    except BaseException:
-        os.unlink(part)
-        raise
+    stream = io.BytesIO()
+    np.savez(stream, **arrays)  # type: ignore[arg-type]  # names are anything
+    write_whole(path, stream.getvalue())
 
 
 def _is_weight(key: str) -> bool:
