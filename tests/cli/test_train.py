@@ -205,3 +205,17 @@ def test_no_model_and_no_file(pillion: Command) -> None:
     pillion.write("def train(model):\n    return model\n")
     refused(pillion.train(), "has no model", "-m")
     refused(pillion.train(function="absent.py:train"), "no file absent.py")
+
+
+def test_an_edited_project_is_refused_before_training(pillion: Command) -> None:
+    """Not after hours of it."""
+    pillion.write(HEAD, LOOP)
+    assert pillion.train("-o", "fw").code == 0
+    changed = Path("fw/model.c").read_text() + "/* mine */\n"
+    Path("fw/model.c").write_text(changed)
+    pillion.write(HEAD, "def train(model):\n    raise SystemExit('it has begun')\n")
+    answer = pillion.train("-o", "fw")
+    assert answer.code == 2
+    assert "model.c: changed" in answer.err
+    assert "it has begun" in pillion.train("-o", "fw", "--force").err
+    assert Path("fw/model.c").read_text() == changed
