@@ -13,12 +13,12 @@ import numpy as np
 
 from judge.machine import CORES, Core
 from pillion.devices import cortex_m
-from pillion.emitters.pte import emit, limits, movement, pool
+from pillion.emitters.pte import elementwise, emit, limits, movement, pool
 from pillion.emitters.pte.scratch import Window
 from pillion.ir.graph import Graph
 from pillion.ir.op import Op
 from pillion.ir.types import Array, PerChannel, Shape, Value, constant
-from pillion.ops import Conv2d, DepthwiseConv2d, Quantize, Softmax, Transpose, TransposeConv2d
+from pillion.ops import Conv2d, DepthwiseConv2d, Minimum, Quantize, Softmax, Transpose, TransposeConv2d
 from pillion.ops.samples import make, random_like, real, value
 from pillion.ops.softmax import OUTPUT
 
@@ -35,6 +35,7 @@ def without_limits() -> Iterator[None]:
         stack.enter_context(mock.patch.object(movement, "transposes_matrix", return_value=True))
         stack.enter_context(mock.patch.object(limits, "transposes_convolution", return_value=True))
         stack.enter_context(mock.patch.object(pool, "LONGEST_SOFTMAX", 10**9))
+        stack.enter_context(mock.patch.object(elementwise, "_together", lambda *shapes: shapes))
         for name in ("loses_pixels", "row_kernel_fails"):
             stack.enter_context(mock.patch.object(Window, name, False))
         yield
@@ -92,6 +93,13 @@ def _quantize() -> Beyond:
     return Beyond(op, np.full((1, 32), 20_000, np.float32), HELIUM, "steps from zero")
 
 
+def _extremum() -> Beyond:
+    """One number for each row of an image: the second operand is a constant, so that there is one input."""
+    numbers = constant("b", np.arange(-6, 6, 3, np.int8).reshape(1, 4, 1, 1), value("q", ()).quant)
+    x = value("x", (1, 4, 3, 2))
+    return Beyond(make(Minimum, value("y", (1,)), a=x, b=numbers), _numbered(x.shape), BOTH, "last two axes")
+
+
 _SIZES = "16 bits"
 
 
@@ -133,6 +141,7 @@ PROGRAMS: dict[str, Callable[[], Beyond]] = {
     "window smaller than the stride": lambda: _deconvolution(2, 3, 0, "window is as high"),
     "padding larger than the overlap": lambda: _deconvolution(3, 2, 2, "window is as high"),
     "padding that is no multiple of the stride": lambda: _deconvolution(4, 2, 1, "multiple of the stride"),
+    "extremum with one number for each row": _extremum,
     "softmax of 512 equal numbers": _softmax,
     "real numbers of 40,000 steps": _quantize,
 }

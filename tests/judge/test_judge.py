@@ -3,14 +3,21 @@
 
 from __future__ import annotations
 
+import itertools
+from collections.abc import Iterator
+
 import numpy as np
 import pytest
 
+from fuzz.together import together
 from judge.beyond import BOTH, PROGRAMS
 from judge.cases import KINDS, case
 from judge.hunt import complaint
 from judge.machine import RUNTIMES, Core, judged, missing
 from pillion.emitters.pte import Runtime
+from pillion.ir.graph import Graph
+from pillion.ops import Minimum
+from pillion.ops.samples import value
 
 pytestmark = [pytest.mark.slow, pytest.mark.skipif(bool(missing()), reason=missing())]
 
@@ -24,6 +31,24 @@ def test_limits_are_those_of_the_library(name: str, core: Core) -> None:
     (wanted,) = found.graph.reference(found.input)
     is_right = answer.ok and np.array_equal(answer.outputs[0][0], wanted)
     assert is_right == (core not in found.cores), answer.complaint
+
+
+def extrema() -> Iterator[Graph]:
+    """An operand repeated along every choice of axes, some of them of size 1."""
+    for rank, swap in itertools.product((2, 3, 4, 5), (False, True)):
+        for mask, single in itertools.product(itertools.product((0, 1), repeat=rank), (None, 0, rank - 2)):
+            shape = tuple(1 if axis == single else size for axis, size in enumerate((3, 4, 5, 2, 3)[-rank:]))
+            small = tuple(1 if one else size for one, size in zip(mask, shape, strict=True))
+            a, b, y = value("a", shape), value("b", small), value("y", shape)
+            first, second = (b, a) if swap else (a, b)
+            yield Graph("extremum", (a, b), (Minimum(a=first, b=second, y=y),), (y,))
+
+
+@pytest.mark.parametrize("core", BOTH)
+def test_extrema_repeat_operands_along_any_axes(core: Core) -> None:
+    graphs = list(extrema())
+    for begin in range(0, len(graphs), 60):
+        assert complaint(together(graphs[begin : begin + 60]), core, "1.4") == ""
 
 
 @pytest.mark.parametrize("kind", KINDS)

@@ -123,6 +123,12 @@ bool repeats_to(const Tensor& x, const Tensor& y) {
   return true;
 }
 
+/* Whether the library steps twice from one row to the next of an operand that has one number for each row. */
+bool goes_astray(const Tensor& x, const Tensor& y) {
+  const auto size = [](const Tensor& t, ssize_t from_last) { return from_last < t.dim() ? t.size(t.dim() - 1 - from_last) : 1; };
+  return size(x, 0) == 1 && size(x, 1) == 1 && size(x, 2) > 1 && size(y, 1) > 1;
+}
+
 template <typename Choose>
 void extremum(Call& call, Choose choose) {
   const Tensor &a = call.tensor(), &b = call.tensor();
@@ -139,6 +145,7 @@ void extremum(Call& call, Choose choose) {
   }
   want(is_contiguous(a) && is_contiguous(b) && is_contiguous(y) && y.dim() <= 4, "repeated operands are contiguous, of rank 4 or less");
   want(repeats_to(a, y) && repeats_to(b, y), "shapes are equal or repeat to the result's");
+  want(!goes_astray(a, y) && !goes_astray(b, y), "no operand is repeated along the last two axes and not along the one before");
   for (ssize_t i = 0; i < y.numel(); i++) {
     to[i] = choose(first[source(a, y, i)], second[source(b, y, i)]);
   }
