@@ -4,7 +4,6 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
 from typing import Any
 
 from fuzz.choices import Choices, from_seed
@@ -32,19 +31,21 @@ TRIES = 40
 
 
 class Wide(Grower):
-    """Grows values of which one in three is large."""
+    """Grows values of which one in three is large, or none."""
 
-    def __init__(self, choices: Choices, accepts: Callable[[Op], bool]) -> None:
-        super().__init__(choices, Arithmetic.CMSIS_NN, LARGEST, accepts)
+    def __init__(self, choices: Choices, smallish: int = 0) -> None:
+        super().__init__(choices, Arithmetic.CMSIS_NN, smallish or LARGEST)
         self.most_macs = MOST_MACS
-        self.how = choices.pick(("small", "small", "small", "small", "long", "image"))
+        self.most_of_small = smallish or 3000
+        how = choices.pick(("small", "small", "small", "small", "long", "image"))
+        self.how = "small" if smallish else how
 
     def shape(self, rank: int | None = None) -> Shape:
         rank = self.choices.pick((4, 3, 2, 4, 1, 4, 5)) if rank is None else rank
         if self.how == "small":
-            self.largest = 3000
+            largest, self.largest = self.largest, self.most_of_small
             small = super().shape(rank)
-            self.largest = LARGEST
+            self.largest = largest
             return small
         made = self._long(rank) if self.how == "long" or rank < 3 else self._image(rank)
         return made
@@ -80,13 +81,13 @@ def upsampled(grower: Grower, cls: type[TransposeConv2d]) -> Value:
     return weighted(4, shaped)(grower, cls)
 
 
-def case(kind: str, seed: int, accepts: Callable[[Op], bool] = lambda op: True) -> Graph | None:
-    """The program of a seed; None if none of its tries made a valid op."""
+def case(kind: str, seed: int, smallish: int = 0) -> Graph | None:
+    """The program of a seed, of few elements where asked for; None if none of its tries made a valid op."""
     choices = from_seed(hash_of(kind, seed))
     cls = KINDS[kind]
     recipe = upsampled if cls is TransposeConv2d else recipe_of(cls)
     for _ in range(TRIES):
-        grower = Wide(choices, accepts)
+        grower = Wide(choices, smallish)
         try:
             recipe(grower, cls)
         except (Unfit, IndexError):

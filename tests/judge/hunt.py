@@ -81,8 +81,8 @@ def ask(
         found = complaint(graph, core, runtime)
         word = "refused" if found is None else "wrong" if found else "equal"
         asked[f"{word} {core} {runtime}"] += 1
-        if word != "equal":
-            asked[f"{word} {kind}"] += 1 if word == "refused" else 0
+        if word == "refused":
+            asked[f"refused {kind}"] += 1
         if found:
             print(
                 f"\n{kind} seed {seed}, {core}, {runtime}: {found}\n{to_text(graph)[:MOST_TEXT]}", flush=True

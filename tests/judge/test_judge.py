@@ -9,15 +9,19 @@ from collections.abc import Iterator
 import numpy as np
 import pytest
 
+import pillion
 from fuzz.together import together
 from judge.beyond import BOTH, PROGRAMS
 from judge.cases import KINDS, case
 from judge.hunt import complaint
-from judge.machine import RUNTIMES, Core, judged, missing
-from pillion.emitters.pte import Runtime
+from judge.machine import CORES, RUNTIMES, Core, judged, missing
+from judge.zoo import row, rows
+from pillion import zoo
+from pillion.devices import cortex_m
+from pillion.emitters.pte import Runtime, emit
 from pillion.ir.graph import Graph
-from pillion.ops import Minimum
-from pillion.ops.samples import value
+from pillion.ops import Minimum, Quantize
+from pillion.ops.samples import real, value
 
 pytestmark = [pytest.mark.slow, pytest.mark.skipif(bool(missing()), reason=missing())]
 
@@ -49,6 +53,36 @@ def test_extrema_repeat_operands_along_any_axes(core: Core) -> None:
     graphs = list(extrema())
     for begin in range(0, len(graphs), 60):
         assert complaint(together(graphs[begin : begin + 60]), core, "1.4") == ""
+
+
+@pytest.mark.parametrize("core", BOTH)
+def test_our_kernel_quantizes_ties_as_the_core_does(core: Core) -> None:
+    """Helium rounds the product once, in blocks of sixteen; other cores round it twice."""
+    pytest.importorskip("executorch", reason="pip install 'pillion[executorch]'")
+    from pillion.executorch_host import run_executorch
+
+    x, y = real("x", (1, 1000)), value("y", (1, 1000), 0.05, 3)
+    graph = Graph("ties", (x,), (Quantize(x=x, y=y),), (y,))
+    halves = (np.arange(1000) - 500).astype(np.float32).reshape(x.shape) / 2 * np.float32(0.05)
+    program = emit(graph, cortex_m.CORES[CORES[core]])
+    answer = judged(program, graph.outputs, [[halves]], core, "1.4")
+    np.testing.assert_array_equal(run_executorch(program, [halves])[0], answer.outputs[0][0])
+    assert np.array_equal(graph.reference(halves)[0], answer.outputs[0][0]) == (core == "m33")
+
+
+@pytest.mark.torch
+def test_a_model_on_all_cores_and_runtimes() -> None:
+    answers = list(rows(["ds_cnn"]))
+    assert {(one.core, one.runtime) for one in answers} == {(c, r) for c in BOTH for r in RUNTIMES}
+    assert not [str(one) for one in answers if one.complaint]
+
+
+@pytest.mark.torch
+def test_the_example_of_the_readme_in_full_size() -> None:
+    """224 x 224 pixels in three planes: what Helium's kernel for matrices gets wrong."""
+    module, example = zoo.build("mobilenet_v2")
+    program = pillion.compile(module, example, target="cortex-m55+int8", name="mv2")
+    assert not row(program, "mobilenet_v2", "m55", "1.4", samples=1).complaint
 
 
 @pytest.mark.parametrize("kind", KINDS)

@@ -49,9 +49,9 @@ def rows(names: Sequence[str], size: int | None = None) -> Iterator[Row]:
                 yield row(program, name, core, runtime)
 
 
-def row(program: Program, name: str, core: Core, runtime: Runtime) -> Row:
+def row(program: Program, name: str, core: Core, runtime: Runtime, samples: int = SAMPLES) -> Row:
     """Random inputs, in one run."""
-    fed = random_samples(program.graph, SAMPLES, seed=3)
+    fed = random_samples(program.graph, samples, seed=3)
     answer = judged(program.pte(runtime), program.graph.outputs, fed, core, runtime)
     complaint = answer.complaint
     try:
