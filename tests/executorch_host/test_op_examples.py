@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Every example of every op: the real ExecuTorch runtime on the emitted program gives the reference's bytes."""
+"""Every example of every op: ExecuTorch's runtime with our kernels, on the emitted program, gives the reference's bytes."""
 
 from __future__ import annotations
 

@@ -89,6 +89,6 @@ def test_the_example_of_the_readme_in_full_size() -> None:
 def test_a_program_of_every_kind_is_equal_or_refused(kind: str) -> None:
     """A few; `python -m judge.hunt` asks about any number."""
     places: list[tuple[Core, Runtime]] = [("m55", RUNTIMES[0]), ("m33", RUNTIMES[1])]
-    asked = [complaint(graph, *place) for seed in (1, 2) if (graph := case(kind, seed)) for place in places]
+    asked = [complaint(graph, *place) for seed in (1,) if (graph := case(kind, seed)) for place in places]
     assert asked
     assert not [words for words in asked if words]
