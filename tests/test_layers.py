@@ -35,7 +35,7 @@ ALLOWED: dict[str, set[str]] = {
     "place": FLOOR | {"devices", "passes"},
     "capture": BASE | {"zoo", "quantize", "files"},
     "targets": BASE | {"devices", "ir"},
-    "executorch_host": FLOOR | FORMATS | {"child", "declared", "emitters", "importers", "boards"},
+    "executorch_host": FLOOR | FORMATS | {"child", "declared", "emitters", "importers", "boards", "devices"},
 }
 """Part → the parts that it may import. Parts that are not named stand above all others."""
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A `.pte` file as something to run: on its graph's reference, as C on this computer or a board, in the real runtime."""
+"""A `.pte` file as something to run: on its graph's reference, as C on this computer or a board, in ExecuTorch's runtime."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Every model of the zoo as a `.pte`: the real ExecuTorch runtime checks the file in full, and gives the reference's bytes."""
+"""Every model of the zoo as a `.pte`: ExecuTorch's runtime checks the file in full and, with our kernels, gives the reference's bytes."""
 
 from __future__ import annotations
 

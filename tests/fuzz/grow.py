@@ -55,6 +55,7 @@ class Grower:
         self.values: list[Value] = []
         self.samples: dict[Value, Array] = {}
         self.count = 0
+        self.most_macs = MOST_MACS
 
     # --- values
 
@@ -180,7 +181,7 @@ class Grower:
             if (
                 y.type.elements > 4 * self.largest
                 or y.type.elements < 1
-                or op.macs > MOST_MACS
+                or op.macs > self.most_macs
                 or not self.accepts(op)
             ):
                 raise Unfit

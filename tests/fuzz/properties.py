@@ -10,6 +10,7 @@ import numpy as np
 
 from example_graphs import boundary_like
 from fuzz.memory_walk import check_plan
+from judge.inputs import samples as samples_for_kernels
 from pillion import passes
 from pillion.boards.board import Optimize
 from pillion.devices.cortex_m import CORES, Isa
@@ -185,7 +186,7 @@ def executorch_is_the_reference(graph: Graph) -> None:
     from pillion.executorch_host import run_executorch
 
     program = emit_pte(graph, CORES["cortex-m33"])
-    for inputs in samples(graph, 1):
+    for inputs in samples_for_kernels(graph):
         want_same(graph, graph.reference(*inputs), run_executorch(program, inputs), "ExecuTorch")
 
 
@@ -195,7 +196,7 @@ def executorch_with_segments_is_the_reference(graph: Graph) -> None:
 
     placed = place(split_groups(passes.run(graph)), EAGER, Isa.DSP, Wishes()).graph
     program = Program(placed, find_target("imxrt700")).pte()
-    for inputs in samples(graph, 1):
+    for inputs in samples_for_kernels(graph):
         want_same(graph, placed.reference(*inputs), run_executorch(program, inputs), "ExecuTorch")
 
 

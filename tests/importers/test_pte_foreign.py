@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Programs of ExecuTorch's own Cortex-M flow: what Pillion reads computes what the real runtime computes, to the byte."""
+"""Programs of ExecuTorch's own Cortex-M flow: what Pillion reads computes what its calls compute in ExecuTorch's runtime with our kernels, to the byte."""
 
 from __future__ import annotations
 

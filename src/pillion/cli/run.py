@@ -31,7 +31,8 @@ def run(
     on: Annotated[
         str,
         typer.Option(
-            help="host, or a board: mps2-an505, mps3-an547, …; for a .pte also reference, executorch."
+            help="host, or a board: mps2-an505, mps3-an547, …; for a .pte also reference, executorch "
+            "(its own runtime on this computer, with Pillion's kernels)."
         ),
     ] = "host",
     input: Annotated[

@@ -6,17 +6,20 @@ from __future__ import annotations
 import ctypes
 import os
 from collections.abc import Sequence
-from functools import cache
+from functools import cache, lru_cache
 from importlib import import_module
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
+from pillion.devices.cortex_m import CORES, Isa
 from pillion.errors import PillionError
 from pillion.executorch_host import segment
 from pillion.executorch_host.wheel import build_plugin, find_wheel
+from pillion.importers.pte.container import Container
 from pillion.ir.types import Array
+from pillion.schemas.flatbuffer import MalformedError
 
 MODULE = "executorch.extension.pybindings._portable_lib"
 """The runtime itself. `executorch.runtime` would import the whole of ExecuTorch's compiler first: seconds."""
@@ -59,6 +62,7 @@ class Host:
         import torch
 
         tensors = [torch.from_numpy(np.array(x)) for x in inputs]
+        self.library.pillion_set_helium(is_for_helium(program))
         try:
             loaded = self.module._load_program_from_buffer(
                 program, program_verification=self.module.Verification.InternalConsistency
@@ -86,9 +90,21 @@ def load_plugin(plugin: Path, libraries: Sequence[Path]) -> ctypes.CDLL:
         ctypes.CDLL(str(path), mode=ctypes.RTLD_GLOBAL | os.RTLD_NOLOAD)
     library = ctypes.CDLL(str(plugin))
     library.pillion_register.argtypes = [segment.RUNNER]
+    library.pillion_set_helium.argtypes = [ctypes.c_int]
     library.pillion_last_refusal.argtypes = [ctypes.c_char_p, ctypes.c_size_t]
     library.pillion_last_refusal.restype = ctypes.c_size_t
     return library
+
+
+@lru_cache(maxsize=16)
+def is_for_helium(program: bytes) -> bool:
+    """Whether a program says that its core has Helium: the library's kernels for it have limits of their own."""
+    try:
+        record = Container(program, "program").record
+    except (MalformedError, PillionError):
+        return False
+    core = CORES.get(record.core) if record else None
+    return core is not None and core.isa is Isa.MVE
 
 
 @cache

@@ -112,7 +112,7 @@ def _project(program: Program) -> Iterator[Path]:
 
 @dataclass
 class ExecuTorch:
-    """The real runtime: of `graph`, the file that it was read from; of any other graph, the program that Pillion writes."""
+    """ExecuTorch's runtime with Pillion's kernels: of `graph`, the file that it was read from; of any other graph, the program that Pillion writes."""
 
     graph: Graph | None = None
     file: bytes | None = None

@@ -15,6 +15,10 @@ from pillion.ops import Quantize
 BEYOND = 1.1
 """Float inputs are drawn from the range that int8 covers, times this: a twentieth of them saturates on either side."""
 
+NEAR_TIE = 2.0**-10
+"""Of a step. Where a float input lies so near the middle of two, ExecuTorch's kernels answer one on cores with Helium, which
+round its product once, and may answer the other elsewhere: no executor would be wrong."""
+
 
 def random_samples(graph: Graph, count: int, seed: int) -> list[list[Array]]:
     """Inputs for a graph; a seed gives the same ones, and more of them start with the same."""
@@ -32,16 +36,19 @@ def _random(graph: Graph, value: Value, rng: np.random.Generator) -> Array:
     covered = _covered(graph, value)
     if covered is None:
         return _of_type(value.shape, value.dtype, rng)
-    middle, half = sum(covered) / 2, (covered[1] - covered[0]) / 2 * BEYOND
-    return rng.uniform(middle - half, middle + half, value.shape).astype(np.float32)
+    low, high, step = covered
+    middle, half = (low + high) / 2, (high - low) / 2 * BEYOND
+    drawn = rng.uniform(middle - half, middle + half, value.shape)
+    is_near = np.abs(np.mod(drawn / step, 1) - 0.5) < NEAR_TIE
+    return (drawn + is_near * step / 8).astype(np.float32)
 
 
-def _covered(graph: Graph, value: Value) -> tuple[float, float] | None:
-    """The smallest and the largest number that a float input keeps when it is quantized."""
+def _covered(graph: Graph, value: Value) -> tuple[float, float, float] | None:
+    """The smallest and the largest number that a float input keeps when it is quantized, and the step between levels."""
     for op in graph.users.get(value, []):
         if isinstance(op, Quantize):
             low, high = op.y.dtype.bounds
-            return (low - op.y.zero_point) * op.y.scale, (high - op.y.zero_point) * op.y.scale
+            return (low - op.y.zero_point) * op.y.scale, (high - op.y.zero_point) * op.y.scale, op.y.scale
     return None
 
 

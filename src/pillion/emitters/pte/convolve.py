@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from pillion.devices.cortex_m import Isa
-from pillion.emitters.pte import scratch
+from pillion.emitters.pte import limits, scratch
 from pillion.emitters.pte.node import Call, Settings, View, bounds, data, image, ints, plain, refusal, temp
 from pillion.emitters.pte.node import scratch as bytes_for_kernel
 from pillion.emitters.pte.scratch import Window
@@ -18,9 +18,6 @@ from pillion.ir.op import Op
 from pillion.ir.types import Pair
 from pillion.ops import Conv2d, DepthwiseConv2d, Linear, TransposeConv2d
 from pillion.ops.conv import Convolution
-
-LARGEST_SIDE = 65535
-"""The library holds sizes in 16 bits."""
 
 
 @dataclass(frozen=True)
@@ -59,6 +56,7 @@ def depthwise_conv2d(op: DepthwiseConv2d, settings: Settings) -> list[Call]:
     # With one input channel, Helium runs it as a regular convolution, with that kernel's limits.
     if window.in_channels == 1 and window.row_kernel_fails:
         window = window.turned
+    _want_sizes(op, window)
     weights = plain(op.weights).reshaped(1, *window.kernel, op.out_channels)
     need = bytes_for_kernel(scratch.depthwise_conv2d(window, settings.isa))
     geometry = (window.stride, window.padding, window.dilation, op.depth_multiplier)
@@ -108,12 +106,13 @@ def _pointwise(op: Linear, settings: Settings, rows: tuple[int, int, int]) -> Ca
 
 
 def transpose_conv2d(op: TransposeConv2d, settings: Settings) -> list[Call]:
-    """The kernel knows equal padding and nothing more. All else is a convolution, its weights turned round, over the
-    image with zeros (that is, zero points) between the pixels."""
+    """The kernel knows equal padding and nothing more, and not every window. All else is a convolution, its weights
+    turned round, over the image with zeros (that is, zero points) between the pixels."""
     _want_constants(op)
-    if not _is_plain(op):
-        return _over_spread_image(op, settings)
     window = _window(op, 1)
+    if not (_is_plain(op) and limits.transposes_convolution(window)):
+        return _over_spread_image(op, settings)
+    _want_sizes(op, window)
     first, second = (bytes_for_kernel(size) for size in scratch.transpose_conv2d(window, settings.isa))
     sums = _sums(op)
     geometry = (op.stride, op.padding[:2], (0, 0), (1, 1))
@@ -122,10 +121,9 @@ def transpose_conv2d(op: TransposeConv2d, settings: Settings) -> list[Call]:
 
 
 def _is_plain(op: TransposeConv2d) -> bool:
-    """Whether the kernel does it. (It has gone wrong where padding is no multiple of the stride.)"""
-    (top, left, bottom, right), strides = op.padding, op.stride
-    even = (top, left) == (bottom, right) and op.output_padding == (0, 0) and op.dilation == (1, 1)
-    return even and top % strides[0] == 0 and left % strides[1] == 0
+    """Whether the kernel has words for it."""
+    top, left, bottom, right = op.padding
+    return (top, left) == (bottom, right) and op.output_padding == (0, 0) and op.dilation == (1, 1)
 
 
 def _over_spread_image(op: TransposeConv2d, settings: Settings) -> list[Call]:
@@ -156,14 +154,13 @@ def _spread(x: View, stride: int, zero_point: int, calls: list[Call]) -> View:
 
 def regular(op: Op, settings: Settings, window: Window, x: View, weights: View, sums: Sums, y: View) -> Call:
     """A call of the regular convolution."""
+    if window.loses_pixels:
+        window = window.spaced
     if window.row_kernel_fails:
         window = window.turned
     if window.row_kernel_fails:
         raise refusal(op, "the padding of an image of one row can be split as the library splits it", window)
-    if max(*window.image, *window.result, window.in_channels, window.out_channels) > LARGEST_SIDE:
-        raise refusal(
-            op, f"sizes are at most {LARGEST_SIDE}", [window.image, window.in_channels, window.out_channels]
-        )
+    _want_sizes(op, window)
     need = bytes_for_kernel(scratch.conv2d(window, settings.isa))
     weights = weights.reshaped(window.out_channels, *window.kernel, window.in_channels // window.groups)
     args = (
@@ -195,6 +192,16 @@ def _window(op: Convolution, groups: int) -> Window:
 
 def _sums(op: Convolution | Linear) -> Sums:
     return Sums(plain(op.bias), op.x.zero_point, op.y.zero_point, *op.multipliers, *bounds(op))
+
+
+def _want_sizes(op: Op, window: Window) -> None:
+    if too_large := limits.beyond(window.sizes):
+        raise refusal(
+            op,
+            f"sizes are at most {limits.LARGEST_SIDE}: the library holds them in 16 bits",
+            f"{max(too_large)}, of {window}",
+            "write C: -o folder/",
+        )
 
 
 def _want_constants(op: Convolution | Linear) -> None:

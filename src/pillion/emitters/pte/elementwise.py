@@ -3,8 +3,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-
 import numpy as np
 
 from pillion.emitters.pte.node import Call, Settings, View, bounds, data, plain, refusal, temp
@@ -15,6 +13,8 @@ from pillion.ops import Add, Clamp, Dequantize, Lut, Maximum, Minimum, Mul, Quan
 from pillion.ops.elementwise import Binary
 from pillion.schemas.pte import ScalarType
 
+MOST_AXES = 4
+"""Along which the kernels for extrema repeat an operand."""
 LEVELS = np.arange(-128, 128, dtype=np.int8)
 """What the entries of a table stand for."""
 
@@ -118,7 +118,7 @@ def extremum(op: Minimum | Maximum, settings: Settings) -> list[Call]:
         return table
     if op.y.dtype is not DType.INT8:
         raise refusal(op, "operands are int8", repr(op.a), "quantize the model")
-    calls, a, b, y = _over_axes(plain(op.a), plain(op.b), plain(op.y))
+    calls, a, b, y = _over_axes(plain(op.a), plain(op.b), plain(op.y), MOST_AXES)
     return [*calls, Call(f"cortex_m::{op.kind}.out", (a, b), y)]
 
 
@@ -153,23 +153,40 @@ def over_channels(a: View, b: View, y: View) -> Operands:
             whole, vector = big.image(1, rows, 1, channels), small.image(1, 1, 1, channels)
             first, second = (vector, whole) if swap else (whole, vector)
             return [], first, second, y.image(1, rows, 1, channels)
-    return _over_axes(a, b, y, lambda repeats: False)
+    return _over_axes(a, b, y, most_axes=0)
 
 
-def _over_axes(
-    a: View, b: View, y: View, may_repeat: Callable[[View], bool] = lambda view: len(view.sizes) <= 4
-) -> Operands:
-    """Operands of one rank: as vectors where their shapes are equal, repeated by the kernel where it may, else written
-    out by a call of their own."""
+def _over_axes(a: View, b: View, y: View, most_axes: int) -> Operands:
+    """Operands of one rank: as vectors where their shapes are equal, repeated by the kernel along so many axes at most,
+    else written out by a call of their own."""
     if a.elements == b.elements == y.elements:
         return [], flattened(a), flattened(b), flattened(y)
     a, b = (_of_rank(view, len(y.sizes)) for view in (a, b))
-    one_is_whole = a.sizes == y.sizes or b.sizes == y.sizes
+    for small, whole, swap in ((b, a, False), (a, b, True)):
+        few, all_of_them = _together(small.sizes, y.sizes)
+        if whole.sizes == y.sizes and len(few) <= most_axes:
+            first, second = whole.reshaped(*all_of_them), small.reshaped(*few)
+            return [], *((second, first) if swap else (first, second)), y.reshaped(*all_of_them)
     calls: list[Call] = []
-    if not (one_is_whole and may_repeat(y)):
-        a, b = (repeated(view, y.sizes, calls) for view in (a, b))
-        return calls, flattened(a), flattened(b), flattened(y)
-    return calls, a, b, y
+    a, b = (repeated(view, y.sizes, calls) for view in (a, b))
+    return calls, flattened(a), flattened(b), flattened(y)
+
+
+def _together(small: Shape, whole: Shape) -> tuple[Shape, Shape]:
+    """Both shapes with neighbouring axes as one where the small operand is repeated along both, or along neither.
+
+    The library goes astray where an operand is repeated along the last two axes and not along the one before."""
+    few: list[int] = []
+    all_of_them: list[int] = []
+    for one, size in zip(small, whole, strict=True):
+        if size == 1:
+            continue
+        if few and (few[-1] == 1) == (one == 1):
+            few[-1], all_of_them[-1] = few[-1] * one, all_of_them[-1] * size
+        else:
+            few.append(one)
+            all_of_them.append(size)
+    return tuple(few), tuple(all_of_them)
 
 
 def flattened(view: View) -> View:

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from pillion.devices.cortex_m import Isa
 from pillion.emitters.pte import scratch
 from pillion.emitters.pte.elementwise import LEVELS, by_table, clamped, lookup, over_channels, repeated
 from pillion.emitters.pte.movement import transposed
@@ -18,15 +19,15 @@ from pillion.ops import BatchMatmul, Div, Prelu
 def batch_matmul(op: BatchMatmul, settings: Settings) -> list[Call]:
     """The kernel wants b as [B, N, K]. Zero points go in with their sign turned, that of the result does not."""
     calls: list[Call] = []
-    a = _exchanged(op.a, calls) if op.adj_x else plain(op.a)
-    b = plain(op.b) if op.adj_y else _exchanged(op.b, calls)
+    a = _exchanged(op.a, calls, settings.isa) if op.adj_x else plain(op.a)
+    b = plain(op.b) if op.adj_y else _exchanged(op.b, calls, settings.isa)
     m = op.multiplier(settings.arithmetic)
     need = bytes_for_kernel(scratch.batch_matmul(op.columns, settings.isa))
     args = (a, -op.a.zero_point, b, -op.b.zero_point, op.y.zero_point, m.mantissa, m.shift, need)
     return [*calls, Call("cortex_m::quantized_batch_matmul.out", args, plain(op.y)), *clamped(op)]
 
 
-def _exchanged(value: Value, calls: list[Call]) -> View:
+def _exchanged(value: Value, calls: list[Call], isa: Isa) -> View:
     """The last two axes exchanged; constants are so in the program."""
     if value.is_constant:
         return data(value.constant.swapaxes(1, 2))
@@ -34,7 +35,7 @@ def _exchanged(value: Value, calls: list[Call]) -> View:
     moved = temp((batch, columns, rows), value.dtype)
     if 1 in (rows, columns):
         return plain(value).reshaped(batch, columns, rows)
-    calls += transposed(plain(value), (0, 2, 1), moved)
+    calls += transposed(plain(value), (0, 2, 1), moved, isa)
     return moved
 
 

@@ -6,6 +6,8 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 
+from pillion.devices.cortex_m import Isa
+from pillion.emitters.pte.limits import transposes_matrix
 from pillion.emitters.pte.node import Call, Settings, View, plain, temp
 from pillion.ir.op import Op
 from pillion.ir.types import DType, Shape
@@ -81,12 +83,14 @@ def _general_pad(op: Pad, x: View, y: View, before: Sequence[int], after: Sequen
 
 
 def transpose(op: Transpose, settings: Settings) -> list[Call]:
-    return transposed(plain(op.x), op.order, plain(op.y))
+    return transposed(plain(op.x), op.order, plain(op.y), settings.isa)
 
 
-def transposed(x: View, order: Sequence[int], y: View) -> list[Call]:
+def transposed(x: View, order: Sequence[int], y: View, isa: Isa) -> list[Call]:
     """Axis i of y is axis order[i] of x."""
     sizes, moved = merged_axes(x.sizes, order)
+    if len(sizes) == 2 and not transposes_matrix(*sizes, isa):
+        sizes, moved = (1, *sizes), (0, 2, 1)
     x, y = x.reshaped(*sizes), y.reshaped(*(sizes[a] for a in moved))
     if x.dtype is DType.INT8 and len(sizes) <= MOST_AXES:
         return [Call("cortex_m::transpose.out", (x, moved), y)]

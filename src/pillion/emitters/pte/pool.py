@@ -8,6 +8,7 @@ import math
 
 from pillion.emitters.pte import scratch
 from pillion.emitters.pte.elementwise import clamped
+from pillion.emitters.pte.limits import LONGEST_SOFTMAX
 from pillion.emitters.pte.node import Call, Settings, View, bounds, image, plain, refusal, temp
 from pillion.emitters.pte.node import scratch as bytes_for_kernel
 from pillion.ir.types import Sides
@@ -76,6 +77,13 @@ def _ceiled(size: int, kernel: int, stride: int, padding: int) -> int:
 
 def softmax(op: Softmax, settings: Settings) -> list[Call]:
     last = op.x.shape[-1]
+    if last > LONGEST_SOFTMAX:
+        raise refusal(
+            op,
+            f"a row has at most {LONGEST_SOFTMAX} elements: the library's sums of more are too large for its shifts",
+            f"{last} elements",
+            "leave the softmax to the application, or write C: -o folder/",
+        )
     rows = op.x.type.elements // last
     x, y = plain(op.x).reshaped(rows, last), plain(op.y).reshaped(rows, last)
     m = op.multiplier

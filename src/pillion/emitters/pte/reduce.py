@@ -8,6 +8,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from pillion.devices.cortex_m import Isa
 from pillion.emitters.pte.convolve import Sums, regular
 from pillion.emitters.pte.elementwise import LEVELS, lookup
 from pillion.emitters.pte.movement import transposed
@@ -48,7 +49,7 @@ def reduce_sum(op: ReduceSum, settings: Settings) -> list[Call]:
 def _sum(op: Mean | ReduceSum, m: Multiplier, settings: Settings) -> list[Call]:
     if m.shift < -31:
         raise refusal(op, "the scale of a sum is at least 2^-32", op.attributes)
-    axes = _side_by_side(op)
+    axes = _side_by_side(op, settings.isa)
     if axes.inner == 1:
         window = Window(1, (axes.outer, 1), axes.count, (axes.outer, 1), 1, (1, 1))
     else:
@@ -61,13 +62,13 @@ def _sum(op: Mean | ReduceSum, m: Multiplier, settings: Settings) -> list[Call]:
 
 
 def reduce_max(op: ReduceMax, settings: Settings) -> list[Call]:
-    axes = _side_by_side(op)
+    axes = _side_by_side(op, settings.isa)
     return [*axes.calls, _largest(axes, plain(op.y), op.y.zero_point)]
 
 
 def reduce_min(op: ReduceMin, settings: Settings) -> list[Call]:
     """The smallest is the largest of the mirror images; -1 - q mirrors all int8 levels."""
-    axes = _side_by_side(op)
+    axes = _side_by_side(op, settings.isa)
     mirrored, y = temp(axes.x.sizes), plain(op.y)
     invert = np.invert(LEVELS)
     pool = _largest(axes, y, op.y.zero_point, mirrored)
@@ -81,7 +82,7 @@ def _largest(axes: Axes, y: View, zero_point: int, x: View | None = None) -> Cal
     return Call("cortex_m::quantized_max_pool2d.out", args, y.image(axes.outer, 1, 1, axes.inner))
 
 
-def _side_by_side(op: Reduction) -> Axes:
+def _side_by_side(op: Reduction, isa: Isa) -> Axes:
     """The operand with the reduced axes as neighbours, transposed if need be."""
     if not op.axes or op.count == 0:
         raise refusal(op, "at least one element is reduced", f"axes {op.axes} of {list(op.x.shape)}")
@@ -90,7 +91,7 @@ def _side_by_side(op: Reduction) -> Axes:
     calls: list[Call] = []
     if any(axes[0] < a < axes[-1] and x.sizes[a] != 1 for a in kept):
         moved = temp(tuple(x.sizes[a] for a in (*kept, *axes)), x.dtype)
-        calls = transposed(x, (*kept, *axes), moved)
+        calls = transposed(x, (*kept, *axes), moved, isa)
         return Axes(calls, moved, op.y.type.elements, op.count, 1)
     outer = math.prod(x.sizes[a] for a in kept if a < axes[0])
     return Axes(calls, x, outer, op.count, op.y.type.elements // max(outer, 1))

@@ -6,7 +6,7 @@ They differ by instruction set because the library's kernels do."""
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from pillion.devices.cortex_m import Isa
 from pillion.ir.types import Pair
@@ -48,10 +48,26 @@ class Window:
         )
 
     @property
+    def sizes(self) -> tuple[int, ...]:
+        """All that the library holds in 16 bits."""
+        sides = (*self.image, *self.result, *self.kernel, *self.stride, *self.padding, *self.dilation)
+        return (*sides, self.in_channels, self.out_channels)
+
+    @property
     def is_pointwise(self) -> bool:
         return (
             self.kernel == (1, 1) and self.padding == (0, 0) and self.dilation == (1, 1) and self.groups == 1
         )
+
+    @property
+    def loses_pixels(self) -> bool:
+        """Whether the kernel for windows of one pixel is asked for fewer pixels than there are, and gives all."""
+        return self.is_pointwise and self.stride == (1, 1) and self.result != self.image
+
+    @property
+    def spaced(self) -> Window:
+        """With gaps in the window, which make no difference to a window of one pixel but for the kernel that is taken."""
+        return replace(self, dilation=(2, 2))
 
     @property
     def is_row(self) -> bool:
@@ -147,10 +163,15 @@ def batch_matmul(columns: int, isa: Isa) -> int:
     return 4 * columns if isa is Isa.MVE else 0
 
 
+def reverses(window: Window) -> bool:
+    """Whether the library turns a transposed convolution into a regular one over a spread image."""
+    return window.in_channels > 16 and max(window.stride) <= 2
+
+
 def transpose_conv2d(window: Window, isa: Isa) -> Pair:
     """Of quantized_transpose_conv2d, whose window is that of the small image: scratch and output scratch."""
     (height, width), (stride_h, stride_w) = window.kernel, window.stride
-    if window.in_channels > 16 and max(window.stride) <= 2:
+    if reverses(window):
         return _columns(window, isa), window.in_channels * height * width * window.out_channels
     # The library uses the vertical stride where it means the horizontal one.
     columns = (window.image[1] - 1) * stride_w + max(width, stride_h)

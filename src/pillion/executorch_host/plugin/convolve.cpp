@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <vector>
 
+#include "limits.h"
 #include "operators.h"
 #include "tensor.h"
 
@@ -77,6 +78,7 @@ int32_t dot(const int16_t* x, const int8_t* weights, int32_t count) {
 void run(const Convolution& c, const int8_t* weights, int32_t kernel_h, int32_t kernel_w, int32_t groups) {
   const Image x(c.x), y(c.y);
   want(x.n == y.n, "as many images come out as go in");
+  want_sizes({x.h, x.w, x.c, y.h, y.w, y.c, kernel_h, kernel_w, c.stride[0], c.stride[1], c.padding[0], c.padding[1], c.dilation[0], c.dilation[1]});
   const std::vector<int32_t> bias = bias_of(c.bias, y.c);
   const int32_t *mantissa = int32s(c.mantissas, y.c), *shift = int32s(c.shifts, y.c);
   const int32_t window = kernel_h * kernel_w * (x.c / groups), outer = y.c / groups;
@@ -95,6 +97,23 @@ void run(const Convolution& c, const int8_t* weights, int32_t kernel_h, int32_t 
   }
 }
 
+/* Whether the library has a kernel of its own for these windows: of one pixel, next to one another. */
+bool is_pointwise(const Convolution& c, int32_t kernel_h, int32_t kernel_w, int32_t groups) {
+  const bool plain = c.padding[0] == 0 && c.padding[1] == 0 && c.dilation[0] == 1 && c.dilation[1] == 1;
+  return plain && kernel_h == 1 && kernel_w == 1 && groups == 1;
+}
+
+/* The limits of the kernels for pixels and for rows, which the library chooses by the sizes. */
+void want_kernel(const Convolution& c, int32_t kernel_h, int32_t kernel_w, int32_t groups) {
+  const Image x(c.x), y(c.y);
+  if (is_pointwise(c, kernel_h, kernel_w, groups)) {
+    const bool all = c.stride[0] != 1 || c.stride[1] != 1 || (x.h == y.h && x.w == y.w);
+    want(all, "windows of one pixel give as many pixels as there are");
+  } else if (x.h == 1 && kernel_h == 1 && c.dilation[1] == 1 && groups == 1 && c.stride[1] * x.c % 4 == 0) {
+    want_row_padding(x.w, y.w, kernel_w, c.stride[1], c.padding[1]);
+  }
+}
+
 void conv2d(Call& call) {
   const Convolution c(call, false);
   const int32_t in = Image(c.x).c, out = Image(c.y).c, group_in = c.weights.size(3);
@@ -103,6 +122,7 @@ void conv2d(Call& call) {
   want(out % groups == 0, "groups divide the output channels");
   /* The library on the chip adds to a null pointer here. */
   want(groups == 1 || c.bias != nullptr, "a grouped convolution has a bias");
+  want_kernel(c, c.weights.size(1), c.weights.size(2), groups);
   run(c, int8(c.weights), c.weights.size(1), c.weights.size(2), groups);
 }
 
@@ -112,6 +132,9 @@ void depthwise_conv2d(Call& call) {
   want(x.n == 1, "a depthwise convolution is of one image");
   want(c.weights.size(0) == 1 && c.weights.size(3) == y.c, "weights are [1, h, w, out]");
   want(y.c == x.c * c.multiplier, "output channels are input channels times the multiplier");
+  if (x.c == 1 && y.c > 1) {
+    want_kernel(c, c.weights.size(1), c.weights.size(2), 1);
+  }
   const int32_t taps = c.weights.size(1) * c.weights.size(2);
   std::vector<int8_t> weights(static_cast<size_t>(y.c) * taps);
   for (int32_t o = 0; o < y.c; o++) {
@@ -139,6 +162,9 @@ void transpose_conv2d(Call& call) {
   const std::vector<int32_t> bias = bias_of(given, out.c);
   const int32_t *mantissa = int32s(mantissas, out.c), *shift = int32s(shifts, out.c);
   const int32_t kernel_h = weights.size(1), kernel_w = weights.size(2);
+  const int64_t kernel[] = {kernel_h, kernel_w};
+  want_sizes({in.h, in.w, in.c, out.h, out.w, out.c, kernel_h, kernel_w, stride[0], stride[1], padding[0], padding[1]});
+  want_rows_of_sums(Integers(kernel, 2), stride, padding, in.c);
   const int8_t *from = int8(x), *w = int8(weights);
   for (int32_t n = 0; n < in.n; n++) {
     std::vector<int32_t> sums(static_cast<size_t>(out.h) * out.w * out.c);

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <cstring>
 
+#include "limits.h"
 #include "operators.h"
 #include "tensor.h"
 
@@ -17,6 +18,9 @@ void transpose(Call& call) {
   want(rank >= 1 && rank <= kMostAxes && y.dim() == rank && static_cast<ssize_t>(order.size()) == rank, "rank 1 to 4, as many axes as order");
   want(is_contiguous(x) && is_contiguous(y), "input and result are contiguous");
   want(rank != 2 || (order[0] == 1 && order[1] == 0), "two axes are always exchanged");
+  if (rank == 2) {
+    want_matrix(x.size(0), x.size(1));
+  }
   int64_t step[kMostAxes], size[kMostAxes], axes = 0;
   for (ssize_t axis = 0; axis < rank; axis++) {
     const int64_t from = order[axis];

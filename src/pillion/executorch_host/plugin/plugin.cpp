@@ -9,9 +9,13 @@
 #include <executorch/runtime/backend/interface.h>
 #include <executorch/runtime/kernel/operator_registry.h>
 
+#include "limits.h"
 #include "operators.h"
 
 namespace pillion {
+
+bool for_helium = false;
+
 namespace {
 
 using executorch::runtime::Error;
@@ -120,6 +124,11 @@ int pillion_register(pillion_segment_runner runner) {
     return static_cast<int>(failed);
   }
   return static_cast<int>(executorch::runtime::register_backend({"NeutronBackend", &pillion::npu}));
+}
+
+/* Says for which kind of core the next programs are. */
+void pillion_set_helium(int has_helium) {
+  pillion::for_helium = has_helium != 0;
 }
 
 /* Copies the last refusal and forgets it; its length. */

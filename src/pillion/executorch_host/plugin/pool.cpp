@@ -108,10 +108,13 @@ int32_t one_over_one_plus(int32_t a) {
   return static_cast<int32_t>(std::min<int64_t>(static_cast<int64_t>(x) << 1, INT32_MAX));
 }
 
+/* From this sum of a row on the last shift is one of 32 places or more, which the library does not survive. */
+constexpr int64_t kTooLargeSum = INT64_C(1) << 28;
+
 void softmax_row(const int8_t* x, int8_t* y, ssize_t count, int32_t mantissa, int32_t shift, int32_t smallest) {
   const int32_t largest = *std::max_element(x, x + count);
   std::vector<int32_t> powers(count);
-  int32_t total = 0;
+  int64_t total = 0;
   for (ssize_t i = 0; i < count; i++) {
     const int32_t difference = x[i] - largest;
     if (difference >= smallest) {
@@ -119,6 +122,7 @@ void softmax_row(const int8_t* x, int8_t* y, ssize_t count, int32_t mantissa, in
       total += shift_right(powers[i], 12);
     }
   }
+  want(total < kTooLargeSum, "the exponentials of a row add up to less than 512 times the largest one");
   const int32_t zeros = __builtin_clz(static_cast<uint32_t>(total));
   const int32_t inverse = one_over_one_plus(static_cast<int32_t>((static_cast<uint32_t>(total) << zeros) - (UINT32_C(1) << 31)));
   for (ssize_t i = 0; i < count; i++) {

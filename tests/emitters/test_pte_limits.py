@@ -1,0 +1,81 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What is written where a kernel of the real library has a limit: another exact form, or a refusal with the limit."""
+
+from __future__ import annotations
+
+import pytest
+
+from judge.beyond import BOTH, PROGRAMS
+from judge.machine import CORES, Core
+from pillion.devices import cortex_m
+from pillion.devices.cortex_m import Isa
+from pillion.emitters.pte import emit
+from pillion.emitters.pte.limits import LARGEST_SIDE, transposes_convolution, transposes_matrix
+from pillion.emitters.pte.movement import transposed
+from pillion.emitters.pte.node import View, plain
+from pillion.emitters.pte.scratch import Window
+from pillion.errors import PillionError
+from pillion.ops.samples import value
+
+REFUSED = {
+    "convolution of 65,537 columns",
+    "depthwise convolution of 65,537 rows",
+    "softmax of 512 equal numbers",
+}
+INPUTS = {"real numbers of 40,000 steps"}
+"""What depends on the input: no program can be refused for it."""
+
+
+@pytest.mark.parametrize("core", BOTH)
+@pytest.mark.parametrize("name", PROGRAMS.keys() - INPUTS)
+def test_nothing_past_a_limit_is_written(name: str, core: Core) -> None:
+    found = PROGRAMS[name]()
+    if name in REFUSED:
+        with pytest.raises(PillionError) as refusal:
+            emit(found.graph, cortex_m.CORES[CORES[core]])
+        assert refusal.value.rule
+        assert refusal.value.help
+    elif core in found.cores:
+        assert emit(found.graph, cortex_m.CORES[CORES[core]]) != found.program(core)
+
+
+@pytest.mark.parametrize(
+    ("rows", "columns", "isa", "axes"),
+    [
+        (3, 224 * 224, Isa.DSP, 2),
+        (3, 224 * 224, Isa.MVE, 3),
+        (224 * 224, 3, Isa.MVE, 2),
+        (8, 9362, Isa.MVE, 2),
+        (8, 9363, Isa.MVE, 3),
+        (300, 9362, Isa.MVE, 2),
+        (LARGEST_SIDE, 2, Isa.MVE, 2),
+        (LARGEST_SIDE + 1, 2, Isa.MVE, 3),
+        (2, LARGEST_SIDE, Isa.PORTABLE, 2),
+        (2, LARGEST_SIDE + 1, Isa.PORTABLE, 3),
+        (5, 10, Isa.MVE, 3),
+        (5, 10, Isa.DSP, 2),
+    ],
+)
+def test_matrices_are_transposed_by_the_kernel_that_can(rows: int, columns: int, isa: Isa, axes: int) -> None:
+    x, y = plain(value("x", (rows, columns))), plain(value("y", (columns, rows)))
+    (call,) = transposed(x, (1, 0), y, isa)
+    source, order = call.args
+    assert isinstance(source, View)
+    assert len(source.sizes) == len(call.out.sizes) == axes
+    assert order == ((1, 0) if axes == 2 else (0, 2, 1))
+    assert transposes_matrix(rows, columns, isa) == (axes == 2)
+
+
+def window(kernel: int, stride: int, padding: int, channels: int = 3) -> Window:
+    return Window(
+        1, (4, 4), channels, (8, 8), 2, (kernel, kernel), (stride, stride), padding=(padding, padding)
+    )
+
+
+def test_transposed_convolutions_that_the_library_computes() -> None:
+    assert transposes_convolution(window(2, 2, 0))
+    assert transposes_convolution(window(4, 2, 2))
+    assert not transposes_convolution(window(3, 2, 1))
+    assert not transposes_convolution(window(1, 2, 0))
+    assert transposes_convolution(window(1, 2, 0, channels=17))
+    assert not transposes_convolution(window(1, 3, 0, channels=17))
