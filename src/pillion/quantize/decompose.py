@@ -29,7 +29,6 @@ from pillion.quantize.graph import (
     named_argument,
     value_of,
 )
-from pillion.quantize.masks import MASKED
 
 Result = Tensor | Sequence[Tensor]
 
@@ -237,8 +236,10 @@ def _attention(
         attn_mask = torch.ones(q.shape[-2], k.shape[-2]).tril() == 1
     logits = torch.matmul(q, k.transpose(-2, -1))
     if attn_mask is not None:
-        logits = logits + (attn_mask if attn_mask.is_floating_point() else (~attn_mask).to(q.dtype) * MASKED)
-    return torch.matmul(aten.softmax.int(logits, -1), v)
+        logits = logits + (
+            attn_mask if attn_mask.is_floating_point() else torch.where(attn_mask, 0.0, -math.inf)
+        )
+    return torch.matmul(aten._safe_softmax.default(logits, -1), v)
 
 
 def _for_each_head(x: Tensor, times: int) -> Tensor:
@@ -255,15 +256,9 @@ def _is_known_attention(node: Node) -> bool:
 
 
 def _masked_fill(x: Tensor, mask: Tensor, value: float) -> Tensor:
-    """Where the value is that of a mask, nothing of x matters beside it."""
-    filled = mask.to(x.dtype)
-    if value <= FAR:
-        return x + filled * max(value, MASKED)
-    return x * (1 - filled) + filled * value
+    return x * (1 - mask.to(x.dtype)) + torch.where(mask, value, 0.0)
 
 
-FAR = -1e4
-"""From here on a number that is filled in is a mask."""
 FORMS: dict[Any, Callable[..., Any]] = {
     aten.channel_shuffle.default: _channel_shuffle,
     aten.dot.default: _product,

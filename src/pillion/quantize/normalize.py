@@ -12,7 +12,7 @@ from pillion.quantize.clamps import normalize_clamps
 from pillion.quantize.constants import fold_constants, make_scalars_constants, use_linear
 from pillion.quantize.decompose import decompose, inline_scopes
 from pillion.quantize.functional import make_functional, remove_identities
-from pillion.quantize.masks import make_masks_finite
+from pillion.quantize.mask_rows import settle_masks
 from pillion.quantize.norm_training import make_trainable
 
 
@@ -29,8 +29,8 @@ def normalize(module: GraphModule, *, training: bool = False) -> GraphModule:
     canonicalize(module)
     remove_identities(module, training=training)
     fold_constants(module, training=training)
-    make_masks_finite(module)
     make_scalars_constants(module, training=training)
+    settle_masks(module, training=training)
     use_linear(module, training=training)
     if training:
         make_trainable(module)
