@@ -75,10 +75,15 @@ def _mask_of(node: Node, training: bool) -> Node | None:
     operands = node.args[:2] if node.target is aten.add.Tensor else node.args[1:2]
     for operand in operands:
         held = constant_of(operand)
-        if held is None or not held.is_floating_point() or (training and is_trainable(operand)):
+        if (
+            held is None
+            or not held.numel()
+            or not held.is_floating_point()
+            or (training and is_trainable(operand))
+        ):
             continue
-        lowest = held.min() if node.target is aten.add.Tensor else -held.max()
-        if held.numel() and float(lowest) < -MARGIN:
+        lowest = held.detach().min() if node.target is aten.add.Tensor else -held.detach().max()
+        if float(lowest) < -MARGIN:
             return operand  # type: ignore[return-value]  # what holds a constant is a node
     return None
 
