@@ -6,7 +6,9 @@ from __future__ import annotations
 import io
 import logging
 import re
-from collections.abc import Callable, Iterable, Sequence
+import warnings
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, get_args
@@ -17,7 +19,7 @@ from pillion.boards.board import Optimize
 from pillion.choices import one_of
 from pillion.compiler import IoDtype, IoLayout
 from pillion.emitters.pte import Runtime
-from pillion.errors import PillionError
+from pillion.errors import PillionError, PillionWarning
 from pillion.executors import Tensor
 from pillion.files import NO_FOLDERS, suffix_of, write_whole
 from pillion.ir.graph import Graph
@@ -184,19 +186,39 @@ def compile_for(
     """Compiles a model that is at hand as the request says."""
     from pillion import compiler
 
-    return compiler.compile(
-        model,
-        example_inputs,
-        target=request.target,
-        calibrate=calibrate,
-        name=name,
-        io_dtype=request.io_dtype,  # type: ignore[arg-type]  # checked by Request
-        io_layout=request.io_layout,  # type: ignore[arg-type]  # checked by Request
-        progress=progress,
-        placement=_placement(request),
-        optimize=_optimize(request),
-        watch=watch,
-    )
+    with _warnings_in_a_line():
+        return compiler.compile(
+            model,
+            example_inputs,
+            target=request.target,
+            calibrate=calibrate,
+            name=name,
+            io_dtype=request.io_dtype,  # type: ignore[arg-type]  # checked by Request
+            io_layout=request.io_layout,  # type: ignore[arg-type]  # checked by Request
+            progress=progress,
+            placement=_placement(request),
+            optimize=_optimize(request),
+            watch=watch,
+        )
+
+
+@contextmanager
+def _warnings_in_a_line() -> Iterator[None]:
+    """Ours look like all others of the command line."""
+    from pillion.report import warn
+
+    with warnings.catch_warnings():
+        warnings.simplefilter("always", PillionWarning)
+        usual = warnings.showwarning
+
+        def show(message: Warning | str, category: type[Warning], *place: Any, **more: Any) -> None:
+            if issubclass(category, PillionWarning):
+                warn(str(message))
+            else:
+                usual(message, category, *place, **more)
+
+        warnings.showwarning = show
+        yield
 
 
 def _optimize(request: Request) -> Optimize:

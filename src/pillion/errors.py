@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The one exception that users see."""
+"""The one exception that users see, and the one kind of warning."""
 
 from __future__ import annotations
 
@@ -17,6 +17,10 @@ class PillionError(Exception):
 
     def __reduce__(self) -> tuple[object, ...]:
         return _rebuild, (self.what, self.rule, self.here, self.help)
+
+
+class PillionWarning(UserWarning):
+    """Something that a user should know of: a program was made, and its answers may be of no use."""
 
 
 def _rebuild(what: str, rule: str, here: str, help: str) -> PillionError:

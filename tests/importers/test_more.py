@@ -296,8 +296,6 @@ def import_float(module: nn.Module, x: Tensor) -> Graph:
     ("module", "shape", "what"),
     [
         (nn.ConvTranspose2d(4, 6, 3, groups=2), (1, 4, 5, 7), "grouped"),
-        (nn.ConvTranspose2d(4, 6, 3), (4, 5, 7), "unbatched"),
-        (nn.ConvTranspose1d(4, 6, 3), (4, 5), "unbatched"),
         (nn.Upsample(scale_factor=1.3), (1, 4, 5, 7), "by this factor"),
     ],
     ids=str,

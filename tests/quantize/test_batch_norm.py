@@ -90,11 +90,7 @@ def test_other_norms_become_depthwise(kind: str) -> None:
 
 @pytest.mark.parametrize("kind", UNFOLDABLE)
 def test_other_norms_are_integer(kind: str) -> None:
-    program = quantized(Other(kind), *random_inputs(UNFOLDABLE[kind]))
-    if kind == "unbatched":  # the convolution itself has no batch axis
-        assert [op.op for op in program.float_ops] == ["aten.conv2d.default"]
-    else:
-        assert program.float_ops == ()
+    assert quantized(Other(kind), *random_inputs(UNFOLDABLE[kind])).float_ops == ()
 
 
 @pytest.mark.parametrize("flow", ["ptq", "qat"])

@@ -20,6 +20,8 @@ from pillion.ir.graph import Graph, Names, identifier
 from pillion.ir.types import DType, PerChannel, PerTensor, Quant, TensorType, Value, constant
 from pillion.ops import Dequantize, Quantize
 
+OTHERWISE = "write this line of the model so that the rule holds, or leave it outside the model"
+"""The way out where an op's own rule names none."""
 LIBRARY = "quantized_decomposed"
 """Of torch's conversions; torch knows it once torchao is imported."""
 
@@ -123,7 +125,7 @@ class _Importer:
         except PillionError as error:
             line = source_line(node)
             here = error.here if line in error.here else f"{error.here}  ({line})"
-            raise PillionError(error.what, rule=error.rule, here=here, help=error.help) from None
+            raise PillionError(error.what, rule=error.rule, here=here, help=error.help or OTHERWISE) from None
 
     def quantize(self, x: Placed, quant: PerTensor) -> Placed:
         if x.value.is_constant:

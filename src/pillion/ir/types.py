@@ -43,6 +43,10 @@ class DType(Enum):
         return int(info.min), int(info.max)
 
 
+LEAST_SCALE = 2.0**-149
+"""Of all float32 numbers: what stands for products of scales that are smaller. Nothing is computed with those."""
+
+
 @dataclass(frozen=True)
 class PerTensor:
     """real = scale * (quantized - zero_point). The scale is representable in float32."""
@@ -51,8 +55,10 @@ class PerTensor:
     zero_point: int = 0
 
     def __post_init__(self) -> None:
-        if not (self.scale > 0 and math.isfinite(self.scale)):
-            raise ValueError(f"a quantization scale must be positive and finite, got {self.scale!r}")
+        if not _is_scale(self.scale):
+            raise ValueError(
+                f"a quantization scale must be positive and finite in float32, got {self.scale!r}"
+            )
         object.__setattr__(self, "scale", float(np.float32(self.scale)))
 
 
@@ -64,9 +70,17 @@ class PerChannel:
     axis: int
 
     def __post_init__(self) -> None:
-        if not self.scales or not all(s > 0 and math.isfinite(s) for s in self.scales):
-            raise ValueError(f"quantization scales must be positive and finite, got {self.scales!r}")
+        if not self.scales or not all(map(_is_scale, self.scales)):
+            raise ValueError(
+                f"quantization scales must be positive and finite in float32, got {self.scales!r}"
+            )
         object.__setattr__(self, "scales", tuple(float(np.float32(s)) for s in self.scales))
+
+
+def _is_scale(number: float) -> bool:
+    """Also once it is rounded: tiny numbers become zero, huge ones infinite."""
+    with np.errstate(over="ignore"):
+        return bool(0 < np.float32(number) < np.inf)
 
 
 Quant = PerTensor | PerChannel

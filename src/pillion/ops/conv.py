@@ -3,7 +3,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import dataclasses
+from collections.abc import Callable, Iterator
+from typing import Any, TypeVar
 
 import numpy as np
 from numpy.lib.stride_tricks import sliding_window_view
@@ -12,8 +14,11 @@ from numpy.typing import NDArray
 from pillion.ir import numerics
 from pillion.ir.numerics import Arithmetic
 from pillion.ir.op import Op, op, operand, result, want_dtype, want_rank
-from pillion.ir.types import Array, DType, Pair, Shape, Sides, TensorType, Value
+from pillion.ir.types import Array, DType, Pair, Shape, Sides, TensorType, Value, constant
 from pillion.ops import samples
+
+Weighted = TypeVar("Weighted", bound=Any)
+"""A convolution or a linear layer."""
 
 
 def windows(
@@ -104,7 +109,7 @@ class Convolution(Op):
         want_dtype(self, self.weights, DType.INT8)
         want_dtype(self, self.bias, DType.INT32)
         if self.weights.is_constant and self.bias.is_constant:
-            check_accumulator(self, self.weights_per_output, self.bias.constant)
+            check_accumulator(self, self.x, self.weights_per_output, self.bias.constant)
 
     @property
     def weights_per_output(self) -> Array:
@@ -125,13 +130,35 @@ class Convolution(Op):
         return numerics.saturate(scaled + self.y.zero_point, self.low, self.high)
 
 
-def check_accumulator(op: Op, weights: Array, bias: Array) -> None:
-    """Refuses sums that could leave 32 bits."""
-    largest = 255 * np.abs(weights.astype(np.int64)).sum(axis=1) + np.abs(bias.astype(np.int64))
-    if largest.size and largest.max() > numerics.INT32_MAX:
+def check_accumulator(op: Op, x: Value, weights: Array, bias: Array) -> None:
+    """Refuses sums that could leave 32 bits, for weights [outputs, taps]. Any part of a sum is in these bounds too."""
+    furthest = (-128 - x.zero_point, 127 - x.zero_point)
+    taps, start = weights.astype(np.int64), bias.astype(np.int64)
+    lowest = start + np.minimum(taps * furthest[0], taps * furthest[1]).sum(axis=1)
+    highest = start + np.maximum(taps * furthest[0], taps * furthest[1]).sum(axis=1)
+    outside = (lowest < numerics.INT32_MIN) | (highest > numerics.INT32_MAX)
+    if outside.any():
+        channel = int(np.argmax(outside))
         raise op.refuse(
-            "sums fit 32 bits", f"up to {int(largest.max())}", "calibrate with data that the model will see"
+            "sums fit 32 bits",
+            f"from {lowest[channel]} to {highest[channel]} in channel {channel}",
+            "calibrate with data that the model will see",
         )
+
+
+def without_idle_biases(op: Weighted, fresh: Callable[[str], str]) -> Weighted:
+    """Zeros for the biases of dead channels, whose multiplier is zero: nothing of a sum is seen there. Converters saturate such
+    biases, and sums would leave 32 bits for no reason."""
+    try:
+        idle = np.broadcast_to(op.multipliers[0] == 0, op.bias.shape)
+    except (
+        ValueError
+    ):  # scales that no multiplier can reach, or a bias of another shape: the op's own check says so
+        return op
+    if not idle.any():
+        return op
+    data = np.where(idle, 0, op.bias.constant).astype(np.int32)
+    return dataclasses.replace(op, bias=constant(fresh(op.bias.name), data, op.bias.type.quant))
 
 
 @op("conv2d")

@@ -13,6 +13,21 @@ from pillion.ir.op import Op, Quantization, op, operand, result, want_dtype
 from pillion.ir.types import Array, DType, PerChannel, TensorType, Value
 from pillion.ops import samples
 
+NORMAL = (2.0**-126, 2.0**126)
+"""Scales that are normal numbers of float32, as are their reciprocals: cores and compilers take smaller ones for zero."""
+
+
+def want_normal(op: Op, value: Value) -> None:
+    """Refuses scales that float32 arithmetic cannot be relied on with."""
+    scales = value.channel_scales
+    low, high = NORMAL
+    if scales.min() < low or scales.max() > high:
+        raise op.refuse(
+            f"the scale of `{value.name}` is from {low:.3g} to {high:.3g}: it and its reciprocal are normal float32 numbers",
+            f"{scales.min():.3g} to {scales.max():.3g}" if len(scales) > 1 else f"{scales.min():.3g}",
+            "quantize again with data that the model will see, or leave the conversion from and to float32 outside the model",
+        )
+
 
 @op("quantize", quantization=Quantization.NONE)
 class Quantize(Op):
@@ -29,6 +44,8 @@ class Quantize(Op):
 
     def check(self) -> None:
         want_dtype(self, self.x, DType.FLOAT32)
+        if self.y.is_quantized:
+            want_normal(self, self.y)
 
     def reference(self, arithmetic: Arithmetic, *operands: Array) -> Array:
         x, scale = operands[0].astype(np.float32), np.float32(self.y.scale)
@@ -58,6 +75,7 @@ class Dequantize(Op):
     def check(self) -> None:
         if not self.x.is_quantized:
             raise self.refuse("the operand is quantized", repr(self.x))
+        want_normal(self, self.x)
 
     def reference(self, arithmetic: Arithmetic, *operands: Array) -> Array:
         match self.x.type.quant:

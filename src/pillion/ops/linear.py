@@ -72,7 +72,7 @@ class Linear(Op):
             want_dtype(self, self.weights, DType.INT8)
             want_dtype(self, self.bias, DType.INT32)
             if self.weights.is_constant and self.bias.is_constant:
-                check_accumulator(self, self.weights.constant, self.bias.constant)
+                check_accumulator(self, self.x, self.weights.constant, self.bias.constant)
 
     def accumulators(self, x: Array, weights: Array, bias: Array) -> NDArray[np.int64]:
         """What is scaled, for each output element."""

@@ -4,10 +4,12 @@ from __future__ import annotations
 import dataclasses
 from typing import Any
 
+import numpy as np
+
 from pillion.ir import numerics
 from pillion.ir.graph import Graph, Names
 from pillion.ir.op import Op, Quantization, operand_fields
-from pillion.ir.types import DType, PerChannel, PerTensor, TensorType, Value, constant
+from pillion.ir.types import LEAST_SCALE, DType, PerChannel, PerTensor, TensorType, Value, constant
 from pillion.ops import Clamp, Dequantize, Function, Linear, Lut, Pad, Quantize, Requantize
 from pillion.ops.conv import Convolution
 from pillion.passes.reach import want_reach
@@ -152,7 +154,7 @@ def quantized_bias(op: Convolution | Linear, x: Value, names: Names) -> Value:
     """The bias at the accumulator's scale."""
     if op.bias.dtype is DType.INT32:
         return op.bias
-    scales = x.scale * op.weights.channel_scales
+    scales = np.maximum(x.scale * op.weights.channel_scales, LEAST_SCALE)
     data = numerics.quantize_bias(op.bias.constant, x.scale, op.weights.channel_scales)
     quant = PerChannel(tuple(scales.tolist()), 0) if len(scales) == len(data) else PerTensor(float(scales[0]))
     return constant(names.fresh(f"{op.bias.name}_i32"), data, quant)

@@ -136,7 +136,7 @@ def _reason(node: Node) -> str:
     for operand in operands_of(node, rule):
         held = constant_of(operand)
         if not is_tensor(operand):
-            return f"an operand is {value_of(operand).dtype}"
+            return f"an operand is {getattr(value_of(operand), 'dtype', 'a number that is computed from tensors')}"
         if held is not None and not bool(torch.isfinite(held).all()):
             return "a constant is not finite"
     return rule.refusal(node)

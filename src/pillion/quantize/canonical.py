@@ -129,10 +129,11 @@ def _convolution(node: Node) -> Node | None:
         argument(node, i) for i in range(9)
     )
     rank = len(stride)
-    if transposed and rank == 2:
+    transposing = {1: aten.conv_transpose1d.default, 2: aten.conv_transpose2d.input}
+    if transposed and rank in transposing:
         return call(
             node,
-            aten.conv_transpose2d.input,
+            transposing[rank],
             x,
             weight,
             bias,
@@ -162,6 +163,21 @@ def _padded_convolution(node: Node) -> Node:
     return call(node, target, x, weight, bias, stride, [total // 2 for total in totals], dilation, groups)
 
 
+def _prelu(node: Node) -> Node:
+    """The kernel has its slopes with an axis for each of the operand."""
+    x, slopes = node.args
+    return call(node, aten.prelu.default, x, call(node, aten.reshape.default, slopes, [-1]))
+
+
+def _cat(node: Node) -> Node | None:
+    """Without operands that hold nothing."""
+    operands: Any = node.args[0]
+    kept = [n for n in operands if value_of(n).numel()]
+    if not kept or len(kept) == len(operands):
+        return None
+    return call(node, aten.cat.default, kept, *node.args[1:], **node.kwargs)
+
+
 def _over_all_axes(node: Node) -> Node:
     target = aten.mean.dim if node.target is aten.mean.default else aten.sum.dim_IntList
     source: Any = node.args[0]
@@ -188,9 +204,11 @@ def _resize(node: Node) -> Node | None:
 SYNONYMS: dict[Any, Rewrite] = {
     aten._adaptive_avg_pool2d.default: _adaptive_pool,
     aten._native_batch_norm_legit_no_training.default: _batch_norm,
+    aten._prelu_kernel.default: _prelu,
     aten._softmax.default: lambda node: call(node, aten.softmax.int, *node.args[:2]),
     aten._unsafe_view.default: _reshape,
     aten.adaptive_avg_pool2d.default: _adaptive_pool,
+    aten.cat.default: _cat,
     aten.constant_pad_nd.default: lambda node: call(
         node, aten.pad.default, *node.args[:2], "constant", float(argument(node, 2, 0.0))
     ),

@@ -8,6 +8,7 @@ from typing import Any
 
 from torch.fx import GraphModule, Node
 
+from pillion.errors import PillionError
 from pillion.quantize.graph import (
     argument,
     aten,
@@ -18,6 +19,7 @@ from pillion.quantize.graph import (
     replace,
     shape_of,
     single_user,
+    source_line,
 )
 from pillion.quantize.table import RULES
 
@@ -47,7 +49,7 @@ def normalize_clamps(module: GraphModule, *, training: bool = False) -> None:
     for node in calls(module.graph, CLAMPS):
         found = None if training and any(map(is_trainable, node.args)) else _bounds(node)
         if found is not None:
-            _rewrite(node, found)
+            _rewrite(node, _checked(found, node))
     for node in calls(module.graph, (aten.relu.default, aten.clamp.default)):
         _move_up(node)
 
@@ -70,26 +72,46 @@ def _bounds(node: Node) -> Bounds | None:
     return -math.inf if first is None else float(first), math.inf if last is None else float(last)
 
 
+def _checked(bounds: Bounds, node: Node) -> Bounds:
+    """The bounds in order: where the least is above the largest, PyTorch answers the largest."""
+    if any(map(math.isnan, bounds)):
+        raise PillionError(
+            "a bound of a clamp is not a number",
+            rule="bounds are numbers, or minus and plus infinity, or left out",
+            here=f"{bounds[0]} to {bounds[1]}  ({source_line(node)})",
+            help="leave the bound out: PyTorch answers nan for every input",
+        )
+    return min(bounds), bounds[1]
+
+
 def _extremum_bounds(node: Node) -> Bounds | None:
     """With a constant of one element."""
-    held = constant_of(node.args[1])
-    kept: Any = node.args[0]
+    kept = _kept(node)
+    held = constant_of(next((a for a in node.args if a is not kept), None))
     if held is None or held.numel() != 1 or shape_of(kept) != shape_of(node):
         return None
     return (held.item(), math.inf) if node.target is aten.maximum.default else (-math.inf, held.item())
 
 
+def _kept(node: Node) -> Any:
+    """What is clamped."""
+    return node.args[0] if constant_of(node.args[0]) is None else node.args[1]
+
+
 def _rewrite(node: Node, bounds: Bounds) -> None:
-    source: Any = node.args[0]
+    source: Any = _kept(node)
     inner = _bounds(source) if source.target in (aten.relu.default, aten.clamp.default) else None
-    if inner is not None and single_user(source) is node and inner[0] <= bounds[1] and inner[1] >= bounds[0]:
-        bounds = max(inner[0], bounds[0]), min(inner[1], bounds[1])
-        source = source.args[0]
+    if inner is not None and single_user(source) is node:
+        low, high = (min(max(bound, bounds[0]), bounds[1]) for bound in inner)
+        bounds, source = (low, high), source.args[0]
     replace(node, _clamp(node, source, bounds))
 
 
 def _clamp(before: Node, source: Node, bounds: Bounds) -> Node:
-    low, high = (None if math.isinf(b) else b for b in bounds)
+    low = None if bounds[0] == -math.inf else bounds[0]
+    high = None if bounds[1] == math.inf else bounds[1]
+    if low is None and high is None:
+        return source
     if (low, high) == (0.0, None):
         return call(before, aten.relu.default, source)
     return call(before, aten.clamp.default, source, low, high)

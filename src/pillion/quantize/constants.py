@@ -108,20 +108,12 @@ def _multiply_instead_of_divide(module: GraphModule, node: Node) -> None:
 
 def use_linear(module: GraphModule, *, training: bool = False) -> None:
     """Products of matrices: with a constant on the right a linear layer, otherwise a batch of one."""
-    for node in calls(module.graph, [aten.addmm.default, aten.linear.default, aten.mm.default]):
-        if node.target is aten.addmm.default and (
-            named_argument(node, "beta"),
-            named_argument(node, "alpha"),
-        ) != (1, 1):
-            continue
+    for node in calls(module.graph, [aten.addmm.default, aten.mm.default]):
         new = _product(module, node, training)
-        if new is not None:
-            replace(node, new)
+        replace(node, new)
 
 
-def _product(module: GraphModule, node: Node, training: bool) -> Node | None:
-    if node.target is aten.linear.default:
-        return None
+def _product(module: GraphModule, node: Node, training: bool) -> Node:
     bias, x, right = (None, *node.args) if node.target is aten.mm.default else node.args[:3]
     offset = constant_of(bias)
     if is_constant(right) and (bias is None or (offset is not None and offset.dim() == 1)):

@@ -29,7 +29,6 @@ from pillion.quantize.graph import (
     named_argument,
     value_of,
 )
-from pillion.quantize.masks import MASKED
 
 Result = Tensor | Sequence[Tensor]
 
@@ -237,8 +236,10 @@ def _attention(
         attn_mask = torch.ones(q.shape[-2], k.shape[-2]).tril() == 1
     logits = torch.matmul(q, k.transpose(-2, -1))
     if attn_mask is not None:
-        logits = logits + (attn_mask if attn_mask.is_floating_point() else (~attn_mask).to(q.dtype) * MASKED)
-    return torch.matmul(aten.softmax.int(logits, -1), v)
+        logits = logits + (
+            attn_mask if attn_mask.is_floating_point() else torch.where(attn_mask, 0.0, -math.inf)
+        )
+    return torch.matmul(aten._safe_softmax.default(logits, -1), v)
 
 
 def _for_each_head(x: Tensor, times: int) -> Tensor:
@@ -255,20 +256,72 @@ def _is_known_attention(node: Node) -> bool:
 
 
 def _masked_fill(x: Tensor, mask: Tensor, value: float) -> Tensor:
-    """Where the value is that of a mask, nothing of x matters beside it."""
-    filled = mask.to(x.dtype)
-    if value <= FAR:
-        return x + filled * max(value, MASKED)
-    return x * (1 - filled) + filled * value
+    return x * (1 - mask.to(x.dtype)) + torch.where(mask, value, 0.0)
 
 
-FAR = -1e4
-"""From here on a number that is filled in is a mask."""
+def _clamp_to_tensors(x: Tensor, low: Tensor | None = None, high: Tensor | None = None) -> Tensor:
+    x = x if low is None else torch.maximum(x, low)
+    return x if high is None else torch.minimum(x, high)
+
+
+def _sum_of(product: Callable[..., Tensor]) -> Callable[..., Tensor]:
+    """A tensor plus a product, each times a number; a tensor times 0 is not looked at, as in torch."""
+
+    def form(x: Tensor, a: Tensor, b: Tensor, *, beta: float = 1, alpha: float = 1) -> Tensor:
+        y = product(a, b)
+        y = y if alpha == 1 else y * alpha
+        if beta == 0:
+            return y
+        return y + (x if beta == 1 else x * beta)
+
+    return form
+
+
+def _with_batch(layer: Callable[..., Tensor]) -> Callable[..., Tensor]:
+    """A layer on one image or signal: a batch of one."""
+    return lambda x, *rest, **options: layer(x.unsqueeze(0), *rest, **options).squeeze(0)
+
+
+def _is_unbatched(node: Node) -> bool:
+    images: Any = node.args[:2]
+    return bool(value_of(images[0]).dim() == value_of(images[1]).dim() - 1)
+
+
+def _with_axis(function: Callable[..., Tensor]) -> Callable[..., Tensor]:
+    """A function over an axis, of a single number: over the axis of one element."""
+    return lambda x, *rest, **options: function(x.reshape(1), *rest, **options).reshape(())
+
+
+def _is_single_number(node: Node) -> bool:
+    return value_of(node.args[0]).dim() == 0  # type: ignore[arg-type]  # the schema says tensor
+
+
+UNBATCHED = (
+    aten.conv1d.default,
+    aten.conv2d.default,
+    aten.conv_transpose1d.default,
+    aten.conv_transpose2d.input,
+)
+OVER_AN_AXIS = (aten.prelu.default, aten.softmax.int)
 FORMS: dict[Any, Callable[..., Any]] = {
+    **{target: _with_batch(target) for target in UNBATCHED},
+    **{target: _with_axis(target) for target in OVER_AN_AXIS},
+    aten.addbmm.default: _sum_of(lambda a, b: torch.bmm(a, b).sum(0)),
+    aten.addcdiv.default: lambda x, a, b, *, value=1: x + a / b * value,
+    aten.addcmul.default: lambda x, a, b, *, value=1: x + a * b * value,
+    aten.addmm.default: _sum_of(torch.mm),
+    aten.addmv.default: _sum_of(torch.mv),
+    aten.addr.default: _sum_of(torch.outer),
+    aten.baddbmm.default: _sum_of(torch.bmm),
     aten.channel_shuffle.default: _channel_shuffle,
+    aten.clamp.Tensor: _clamp_to_tensors,
+    aten.clamp_max.Tensor: torch.minimum,
+    aten.clamp_min.Tensor: torch.maximum,
     aten.dot.default: _product,
     aten.expand.default: _expand,
     aten.glu.default: _gated,
+    aten.lerp.Scalar: lambda x, y, weight: x + (y - x) * weight,
+    aten.lerp.Tensor: lambda x, y, weight: x + (y - x) * weight,
     aten.masked_fill.Scalar: _masked_fill,
     aten.matmul.default: _product,
     aten.mv.default: _product,
@@ -284,6 +337,9 @@ FORMS: dict[Any, Callable[..., Any]] = {
     aten.unbind.int: lambda x, dim=0: [_select(x, dim, i) for i in range(x.shape[dim])],
 }
 CONDITIONS: dict[Any, Callable[[Node], bool]] = {
+    **dict.fromkeys(UNBATCHED, _is_unbatched),
+    **dict.fromkeys(OVER_AN_AXIS, _is_single_number),
+    aten.addmm.default: lambda node: (named_argument(node, "beta"), named_argument(node, "alpha")) != (1, 1),
     aten.masked_fill.Scalar: lambda node: is_constant(node.args[1]),
     aten.scaled_dot_product_attention.default: _is_known_attention,
 }

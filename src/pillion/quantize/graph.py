@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any
 
 import torch
@@ -53,19 +53,33 @@ def constant_of(node: object) -> Tensor | None:
 
 def is_constant(node: object) -> bool:
     """Does the result depend on no input? While a model is trained, weights may be computed from parameters."""
-    if not isinstance(node, Node) or node.op == "get_attr":
-        return constant_of(node) is not None
-    if node.op != "call_function" or RANDOM in getattr(node.target, "tags", ()):
+    if not isinstance(node, Node):
         return False
-    return all(is_constant(n) for n in node.all_input_nodes)
+    return all(
+        n.op == "call_function" and RANDOM not in getattr(n.target, "tags", ())
+        if n.op != "get_attr"
+        else constant_of(n) is not None
+        for n in _ancestry(node)
+    )
 
 
 def is_trainable(node: object) -> bool:
-    """Is this a parameter, or computed from one, that training is to change?"""
-    held = constant_of(node)
-    if held is not None:
-        return isinstance(held, nn.Parameter) and held.requires_grad
-    return is_constant(node) and any(is_trainable(n) for n in getattr(node, "all_input_nodes", ()))
+    """Is this a parameter, or computed from nothing but constants and such a one, that training is to change?"""
+    if not isinstance(node, Node) or not is_constant(node):
+        return False
+    held = map(constant_of, _ancestry(node))
+    return any(isinstance(tensor, nn.Parameter) and tensor.requires_grad for tensor in held)
+
+
+def _ancestry(node: Node) -> Iterator[Node]:
+    """A node and all that it is computed from, each once; graphs may be deeper than Python calls can be nested."""
+    seen, pending = {node}, [node]
+    while pending:
+        current = pending.pop()
+        yield current
+        fresh = [n for n in current.all_input_nodes if n not in seen]
+        seen.update(fresh)
+        pending += fresh
 
 
 def source_line(node: Node) -> str:

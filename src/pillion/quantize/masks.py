@@ -4,7 +4,6 @@ scores; a mask that is as low as the scores reach, and a bit, has the same proba
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterator
 from dataclasses import dataclass
 from itertools import permutations
@@ -17,6 +16,7 @@ from pillion.quantize.graph import aten, calls, constant, constant_of, single_us
 MARGIN = 12.0
 """exp(-12) is less than a hundredth of what a probability in int8 can tell apart, for hundreds of masked scores."""
 MOVES = (aten.reshape.default, aten.permute.default)
+SOFTMAXES = (aten.softmax.int, aten._safe_softmax.default)
 MASKED = -1e9
 """What stands for minus infinity until the scores are known."""
 
@@ -34,16 +34,6 @@ class _Masked:
     def lowest(self) -> float:
         """What the mask need not go below."""
         return float(self.scores.min_val - self.scores.max_val) - MARGIN
-
-
-def make_masks_finite(module: GraphModule) -> None:
-    """Masks of minus infinity, which no arithmetic goes on with."""
-    for add in calls(module.graph, [aten.add.Tensor]):
-        for operand in add.args[:2]:
-            held = constant_of(operand)
-            if held is not None and bool((held == -math.inf).any()) and _way_to_softmax(add):
-                finite = constant(module, add, held.clamp(min=MASKED), "mask")
-                add.replace_input_with(operand, finite)  # type: ignore[arg-type]  # a constant is a node
 
 
 def limit_masks(prepared: GraphModule) -> None:
@@ -88,16 +78,16 @@ def _observer(prepared: GraphModule, node: object) -> Any:
 
 def _observer_on_the_way_to_softmax(prepared: GraphModule, add: Node) -> Any:
     """The observer of a sum that goes to a softmax; none if it observes anything else."""
-    way = _way_to_softmax(add)
+    way = way_to_softmax(add)
     observer = _observer(prepared, way[0]) if way else None
     observed = [n for n in prepared.graph.find_nodes(op="call_module") if _observer(prepared, n) is observer]
     return observer if set(observed) <= set(way) else None
 
 
-def _way_to_softmax(add: Node) -> list[Node]:
+def way_to_softmax(add: Node) -> list[Node]:
     """What lies between a sum and the softmax that alone reads it: observers and moves. The softmax comes last."""
     way, node = [], single_user(add)
     while node is not None and (node.op == "call_module" or node.target in MOVES):
         way.append(node)
         node = single_user(node)
-    return [*way, node] if node is not None and node.target is aten.softmax.int else []
+    return [*way, node] if node is not None and node.target in SOFTMAXES else []

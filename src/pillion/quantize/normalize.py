@@ -3,8 +3,10 @@
 
 from __future__ import annotations
 
+from torch import Tensor
 from torch.fx import GraphModule
 
+from pillion.errors import PillionError
 from pillion.importers.torch_export import input_dtype
 from pillion.quantize.batch_norm import fold_batch_norms
 from pillion.quantize.canonical import canonicalize, drop_expansions
@@ -12,7 +14,9 @@ from pillion.quantize.clamps import normalize_clamps
 from pillion.quantize.constants import fold_constants, make_scalars_constants, use_linear
 from pillion.quantize.decompose import decompose, inline_scopes
 from pillion.quantize.functional import make_functional, remove_identities
-from pillion.quantize.masks import make_masks_finite
+from pillion.quantize.graph import calls, source_line, value_of
+from pillion.quantize.layer_biases import settle_biases
+from pillion.quantize.mask_rows import settle_masks
 from pillion.quantize.norm_training import make_trainable
 
 
@@ -29,9 +33,10 @@ def normalize(module: GraphModule, *, training: bool = False) -> GraphModule:
     canonicalize(module)
     remove_identities(module, training=training)
     fold_constants(module, training=training)
-    make_masks_finite(module)
     make_scalars_constants(module, training=training)
+    settle_masks(module, training=training)
     use_linear(module, training=training)
+    settle_biases(module, training=training)
     if training:
         make_trainable(module)
     else:
@@ -39,6 +44,7 @@ def normalize(module: GraphModule, *, training: bool = False) -> GraphModule:
     normalize_clamps(module, training=training)
     module.graph.eliminate_dead_code()
     _drop_unused_inputs(module)
+    _refuse_empty(module)
     module.recompile()
     return module
 
@@ -48,3 +54,15 @@ def _drop_unused_inputs(module: GraphModule) -> None:
     for node in module.graph.find_nodes(op="get_attr"):
         if not node.users:
             module.graph.erase_node(node)
+
+
+def _refuse_empty(module: GraphModule) -> None:
+    for node in calls(module.graph):
+        value = value_of(node)
+        if isinstance(value, Tensor) and not value.numel():
+            raise PillionError(
+                "a tensor of the model has no elements",
+                rule="tensors hold one number at least",
+                here=f"{node.target} gives {list(value.shape)}  ({source_line(node)})",
+                help="leave out what is made of it, or give inputs of another size",
+            )

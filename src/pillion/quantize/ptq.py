@@ -22,6 +22,7 @@ from pillion.quantize.graph import source_line
 from pillion.quantize.masks import limit_masks
 from pillion.quantize.normalize import normalize
 from pillion.quantize.program import QuantizedProgram, complete_values
+from pillion.quantize.useful_ranges import want_finite, warn_of_ranges
 
 Inputs = Sequence[Tensor]
 Progress = Callable[[int, int | None], None]
@@ -53,6 +54,7 @@ def ptq(
     observe(prepared, [inputs] if calibrate is None else calibrate, progress, inputs)
     limit_masks(prepared)
     check_ranges(prepared, "calibration")
+    warn_of_ranges(prepared)
     make_room_for_biases(prepared)
     notes = (ONE_EXAMPLE,) if calibrate is None else ()
     return QuantizedProgram(convert(prepared), tuple(quantizer.float_ops), notes)
@@ -93,6 +95,7 @@ def _count(samples: Iterable[Any]) -> int | None:
 
 
 def _observe_one(prepared: nn.Module, batch: tuple[Tensor, ...], number: int) -> None:
+    want_finite(batch, number)
     try:
         prepared(*batch)
     except (RuntimeError, IndexError, TypeError, ValueError) as error:
@@ -106,12 +109,12 @@ def _observe_one(prepared: nn.Module, batch: tuple[Tensor, ...], number: int) ->
 
 
 def check_ranges(prepared: GraphModule, stage: str) -> None:
-    """Raises where a range is not finite."""
+    """Raises where a range is not finite, or its width is not."""
     for node in (n for n in prepared.graph.nodes if n.op == "call_module"):
         observer = prepared.get_submodule(str(node.target))
         observer = getattr(observer, "activation_post_process", observer)
-        extremes = [getattr(observer, name, torch.zeros(())) for name in ("min_val", "max_val")]
-        if not all(bool(torch.isfinite(extreme).all()) for extreme in extremes):
+        low, high = (getattr(observer, name, torch.zeros(())) for name in ("min_val", "max_val"))
+        if not bool(torch.isfinite(high - low).all()):
             raise _infinite(node, stage)
 
 

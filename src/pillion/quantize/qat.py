@@ -33,6 +33,7 @@ from pillion.quantize.ptq import Inputs, Progress, check_ranges, convert, observ
 from pillion.quantize.ranges import RangeOverBatches
 from pillion.quantize.simulation import batch_norm
 from pillion.quantize.specs import Specs
+from pillion.quantize.useful_ranges import warn_of_ranges
 
 NOT_TRAINED = "the module was prepared for training but not trained: its weights are those of the float model"
 TRAINING_ARGUMENT: dict[Any, int] = {batch_norm: 5, **dict.fromkeys(DROPOUTS, 2)}
@@ -181,6 +182,7 @@ def finish_training(
         _calibrate(module, inputs, calibrate, progress)
     module.settle(inputs)
     check_ranges(module.model, "training")
+    warn_of_ranges(module.model)
     _remove_dropouts(module.model)
     put_norms_away(module.model)
     make_room_for_biases(module.model)

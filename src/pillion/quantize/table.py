@@ -70,16 +70,6 @@ def _computed_weights(node: Node) -> str:
     return "" if is_constant(node.args[1]) else "its weights are computed from the input"
 
 
-def _not_2d(node: Node) -> str:
-    missing = node.meta["val"].dim() != 4
-    return "the image has no batch axis" if missing else _computed_weights(node)
-
-
-def _not_1d(node: Node) -> str:
-    missing = node.meta["val"].dim() != 3
-    return "the signal has no batch axis" if missing else _computed_weights(node)
-
-
 def _grouped(check: Refusal) -> Refusal:
     def refusal(node: Node) -> str:
         groups = named_argument(node, "groups")
@@ -124,10 +114,12 @@ RULES: Mapping[Any, Rule] = {
     aten.bmm.default: row(BatchMatmul, operands=BINARY),
     aten.cat.default: row(Concat),
     aten.clamp.default: row(Clamp),
-    aten.conv1d.default: row(Conv2d, weight=1, axis=0, refusal=_not_1d),
-    aten.conv2d.default: row(Conv2d, weight=1, axis=0, refusal=_not_2d),
-    aten.conv_transpose1d.default: row(TransposeConv2d, weight=1, axis=1, refusal=_grouped(_not_1d)),
-    aten.conv_transpose2d.input: row(TransposeConv2d, weight=1, axis=1, refusal=_grouped(_not_2d)),
+    aten.conv1d.default: row(Conv2d, weight=1, axis=0, refusal=_computed_weights),
+    aten.conv2d.default: row(Conv2d, weight=1, axis=0, refusal=_computed_weights),
+    aten.conv_transpose1d.default: row(
+        TransposeConv2d, weight=1, axis=1, refusal=_grouped(_computed_weights)
+    ),
+    aten.conv_transpose2d.input: row(TransposeConv2d, weight=1, axis=1, refusal=_grouped(_computed_weights)),
     aten.div.Tensor: row(Div, operands=BINARY),
     aten.linear.default: row(Linear, weight=1, axis=0, refusal=_computed_weights),
     aten.max_pool2d.default: row(MaxPool2d),

@@ -10,7 +10,18 @@ import numpy as np
 from pillion.emitters.tflite.node import Node
 from pillion.errors import PillionError
 from pillion.ir.op import Op
-from pillion.ir.types import DType, Pair, PerChannel, PerTensor, Quant, Shape, Sides, Value, constant
+from pillion.ir.types import (
+    LEAST_SCALE,
+    DType,
+    Pair,
+    PerChannel,
+    PerTensor,
+    Quant,
+    Shape,
+    Sides,
+    Value,
+    constant,
+)
 from pillion.ops.conv import Convolution
 from pillion.ops.linear import Linear
 from pillion.ops.lut_tflite import activation_levels
@@ -51,9 +62,9 @@ def bias_of(op: Convolution | Linear) -> Value:
     quant: Quant
     match op.weights.type.quant:
         case PerChannel(scales):
-            quant = PerChannel(tuple(op.x.scale * scale for scale in scales), 0)
+            quant = PerChannel(tuple(max(op.x.scale * scale, LEAST_SCALE) for scale in scales), 0)
         case _:
-            quant = PerTensor(op.x.scale * op.weights.scale)
+            quant = PerTensor(max(op.x.scale * op.weights.scale, LEAST_SCALE))
     return constant(op.bias.name, op.bias.constant, quant)
 
 

@@ -55,19 +55,19 @@ def avg_pool2d(
     border = sides(padding)
     if count_include_pad and any(border):
         top, left, bottom, right = border
-        image = b.arrange(x, NHWC)
-        x = Placed(
-            b.emit(
-                Pad,
-                x=image,
-                before=(0, top, left, 0),
-                after=(0, bottom, right, 0),
-                value=0.0,
-                name=f"{b.hint}_padded",
-            ),
-            NHWC,
+        image, batched = _as_image(b, x)
+        padded = b.emit(
+            Pad,
+            x=image,
+            before=(0, top, left, 0),
+            after=(0, bottom, right, 0),
+            value=0.0,
+            name=f"{b.hint}_padded",
         )
-        return _pool(b, AvgPool2d, x, kernel_size, stride, (0, 0, 0, 0), ceil_mode, reach=border)
+        y = _pool(
+            b, AvgPool2d, Placed(padded, NHWC), kernel_size, stride, (0, 0, 0, 0), ceil_mode, reach=border
+        )
+        return y if batched else _without_batch(b, y.value)
     return _pool(b, AvgPool2d, x, kernel_size, stride, border, ceil_mode)
 
 
@@ -88,7 +88,7 @@ def _pool(
     if ceil_mode:
         padding = _ceil_padding(image.shape[1:3], kernel, step, padding, reach)
     y = b.emit(cls, x=image, kernel=kernel, stride=step, padding=padding)
-    return Placed(y, NHWC) if batched else Placed(b.reshape(y, y.shape[1:]), (1, 2, 0))
+    return Placed(y, NHWC) if batched else _without_batch(b, y)
 
 
 def _as_image(b: Builder, x: Placed) -> tuple[Value, bool]:
@@ -97,6 +97,10 @@ def _as_image(b: Builder, x: Placed) -> tuple[Value, bool]:
         return b.arrange(x, NHWC), True
     value = b.arrange(x, (1, 2, 0))
     return b.reshape(value, (1, *value.shape)), False
+
+
+def _without_batch(b: Builder, image: Value) -> Placed:
+    return Placed(b.reshape(image, image.shape[1:]), (1, 2, 0))
 
 
 def _ceil_padding(image: Sequence[int], kernel: Pair, stride: Pair, padding: Sides, reach: Sides) -> Sides:

@@ -27,7 +27,6 @@ def conv2d(
     dilation: Any = 1,
     groups: int = 1,
 ) -> Placed:
-    want_batch("conv2d", x, 4)
     want_constant("conv2d", "weight", weight)
     out_channels, channels = weight.shape[0], x.shape[1]
     fields: dict[str, Any] = {
@@ -54,7 +53,6 @@ def conv1d(
     groups: int = 1,
 ) -> Placed:
     """Over images of height 1."""
-    want_batch("conv1d", x, 3)
     want_constant("conv1d", "weight", weight)
     step, border, apart = (pair(given)[0] for given in (stride, padding, dilation))
     out = conv2d(b, as_image(b, x), with_height(weight), bias, (1, step), (0, border), (1, apart), groups)
@@ -74,7 +72,6 @@ def conv_transpose2d(
     dilation: Any = 1,
 ) -> Placed:
     """Weights are [in, out, height, width]."""
-    want_batch("conv_transpose2d", x, 4)
     if groups != 1:
         raise refuse(
             "a grouped conv_transpose2d is not supported",
@@ -109,7 +106,6 @@ def conv_transpose1d(
     dilation: Any = 1,
 ) -> Placed:
     """Over images of height 1."""
-    want_batch("conv_transpose1d", x, 3)
     want_constant("conv_transpose1d", "weight", weight)
     step, border, more, apart = (pair(given)[0] for given in (stride, padding, output_padding, dilation))
     image = as_image(b, x)
@@ -117,16 +113,6 @@ def conv_transpose1d(
         b, image, with_height(weight), bias, (1, step), (0, border), (0, more), groups, (1, apart)
     )
     return as_rows(b, out)
-
-
-def want_batch(what: str, x: Placed, rank: int) -> None:
-    if x.rank != rank:
-        raise refuse(
-            f"an unbatched {what} is not supported",
-            f"{what}: the input has rank {rank}",
-            f"shape {list(x.shape)}",
-            "add a batch axis: x.unsqueeze(0)",
-        )
 
 
 def as_image(b: Builder, x: Placed) -> Placed:

@@ -16,6 +16,7 @@ from pillion.ir.graph import Graph, Names
 from pillion.ir.op import Op
 from pillion.ir.types import Array, DType, PerChannel, PerTensor, Quant, TensorType, Value, constant
 from pillion.ops import Add, Dequantize, Function, Lut, Quantize, Segment, Softmax
+from pillion.ops.conv import without_idle_biases
 
 LEVELS: Table = np.arange(-128, 128).astype(np.int8)
 """What the entries of a table stand for."""
@@ -210,7 +211,7 @@ class Weighted(Scaled):
             source=self.source,
             **self.fields,
         )
-        out.ops.append(made)
+        out.ops.append(without_idle_biases(made, str))
 
 
 @dataclass(eq=False)

@@ -9,7 +9,7 @@ from pillion.importers.tflite.model import Call
 from pillion.ir import numerics
 from pillion.ir.numerics import Arithmetic
 from pillion.ir.op import Op
-from pillion.ir.types import DType, PerChannel, PerTensor, Quant, Value, constant
+from pillion.ir.types import LEAST_SCALE, DType, PerChannel, PerTensor, Quant, Value, constant
 from pillion.ops.conv import Convolution
 from pillion.ops.div import Div
 from pillion.ops.elementwise import Mul, Sum
@@ -44,9 +44,9 @@ def accumulator(call: Call, x: Value, weights: Value) -> Quant:
     """The quantization of sums; refuses weights that are not symmetric."""
     match weights.type.quant:
         case PerChannel(scales):
-            return PerChannel(tuple(x.scale * scale for scale in scales), 0)
+            return PerChannel(tuple(max(x.scale * scale, LEAST_SCALE) for scale in scales), 0)
         case PerTensor(scale, 0):
-            return PerTensor(x.scale * scale)
+            return PerTensor(max(x.scale * scale, LEAST_SCALE))
         case quant:
             raise call.refuse("weights are quantized with zero point 0", quant)
 

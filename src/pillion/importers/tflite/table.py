@@ -15,7 +15,7 @@ from pillion.importers.tflite.operands import bias_of, checked, int8_only, with_
 from pillion.importers.tflite.table_more import ROWS as MORE_ROWS
 from pillion.ir.op import Op
 from pillion.ir.types import DType, PerTensor, Value
-from pillion.ops.conv import Conv2d, DepthwiseConv2d
+from pillion.ops.conv import Conv2d, DepthwiseConv2d, without_idle_biases
 from pillion.ops.elementwise import Add, Maximum, Minimum, Mul, Sub
 from pillion.ops.formats import Dequantize, Quantize, Requantize
 from pillion.ops.linear import Linear
@@ -68,7 +68,7 @@ def _convolution(call: Call, cls: Any, options: Any, channel_axis: int, **fields
     fields.update(levels(call, y, options.fused_activation))
     bias = bias_of(call, 2, x, weights, weights.shape[channel_axis])
     made: Op = cls(x=x, weights=weights, bias=bias, y=y, source=call.source, **fields)
-    return made
+    return without_idle_biases(made, call.fresh)
 
 
 def _linear(call: Call) -> list[Op]:
@@ -82,7 +82,8 @@ def _linear(call: Call) -> list[Op]:
     bias, bounds = bias_of(call, 2, x, weights, out), levels(call, y, options.fused_activation)
     rows = x.shape if options.keep_num_dims else (x.type.elements // features, features)
     before, x = shapes.reshaped(call, x, rows)
-    return [*before, Linear(x=x, weights=weights, bias=bias, y=y, source=call.source, **bounds)]
+    made = Linear(x=x, weights=weights, bias=bias, y=y, source=call.source, **bounds)
+    return [*before, without_idle_biases(made, call.fresh)]
 
 
 def _arithmetic(cls: Any, options: Any) -> Row:

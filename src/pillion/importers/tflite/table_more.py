@@ -12,6 +12,7 @@ from pillion.importers.tflite.operands import bias_of, int8_only, with_axes
 from pillion.importers.tflite.shapes import reshaped
 from pillion.ir.op import Op
 from pillion.ir.types import Pair, Sides, Value
+from pillion.ops.conv import without_idle_biases
 from pillion.ops.div import Div
 from pillion.ops.matmul import BatchMatmul
 from pillion.ops.movement import Reshape
@@ -75,7 +76,7 @@ def _transpose_conv(call: Call) -> list[Op]:
         high=bounds["high"],
         source=call.source,
     )
-    return [made]
+    return [without_idle_biases(made, call.fresh)]
 
 
 def _cut_and_added(call: Call, code: int, x: Value, weights: Value, stride: Pair) -> tuple[Sides, Pair]:

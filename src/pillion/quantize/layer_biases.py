@@ -1,0 +1,84 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Biases of layers: one constant number for each output. What else can be added there is added behind the layer."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from torch.fx import GraphModule, Node
+
+from pillion.quantize.graph import (
+    aten,
+    call,
+    calls,
+    constant,
+    constant_of,
+    is_constant,
+    is_trainable,
+    named_argument,
+    replace,
+    shape_of,
+)
+
+LAYERS = (
+    aten.conv1d.default,
+    aten.conv2d.default,
+    aten.conv_transpose1d.default,
+    aten.conv_transpose2d.input,
+    aten.linear.default,
+)
+
+
+def settle_biases(module: GraphModule, *, training: bool = False) -> None:
+    """Weights of a linear layer are a matrix, biases a vector."""
+    for node in calls(module.graph, [aten.linear.default]):
+        weight: Any = node.args[1]
+        if len(shape_of(weight)) == 1:
+            replace(node, _as_matrix(module, node, weight))
+    for node in calls(module.graph, LAYERS):
+        bias = named_argument(node, "bias")
+        if bias is not None and not _is_vector(bias, node):
+            replace(node, _settled(module, node, bias, training))
+
+
+def _as_matrix(module: GraphModule, node: Node, weight: Node) -> Node:
+    """A vector of weights makes one feature, which has no axis."""
+    matrix = call(node, aten.reshape.default, weight, [1, *shape_of(weight)])
+    held = constant_of(weight)
+    if held is not None and not is_trainable(weight):
+        matrix = constant(module, node, held.reshape(1, -1), f"{node.name}_weight")
+    layer = call(node, aten.linear.default, node.args[0], matrix, *node.args[2:])
+    return call(node, aten.reshape.default, layer, list(shape_of(node)))
+
+
+def _is_vector(bias: Node, layer: Node) -> bool:
+    return is_constant(bias) and shape_of(bias) == (_outputs(layer),)
+
+
+def _outputs(layer: Node) -> int:
+    """Channels or features."""
+    shape = shape_of(layer)
+    return shape[-1] if layer.target is aten.linear.default else shape[1]
+
+
+def _settled(module: GraphModule, layer: Node, bias: Node, training: bool) -> Node:
+    held, outputs = constant_of(bias), _outputs(layer)
+    is_open = held is None or (training and is_trainable(bias))
+    if (
+        not is_open
+        and held is not None
+        and held.numel() in (1, outputs)
+        and held.shape[-1:] in ((), (1,), (outputs,))
+    ):
+        vector = constant(module, layer, held.reshape(-1).expand(outputs).contiguous(), f"{layer.name}_bias")
+        return call(layer, layer.target, *_with_bias(layer, vector))  # type: ignore[arg-type]  # a call
+    alone = call(layer, layer.target, *_with_bias(layer, None))  # type: ignore[arg-type]  # a call
+    behind = len(shape_of(layer)) - 2
+    if layer.target is not aten.linear.default:
+        bias = call(layer, aten.reshape.default, bias, [-1, *[1] * behind])
+    return call(layer, aten.add.Tensor, alone, bias)
+
+
+def _with_bias(layer: Node, bias: Node | None) -> tuple[Any, ...]:
+    names = [declared.name for declared in layer.target._schema.arguments]  # type: ignore[union-attr]  # an OpOverload
+    return tuple(bias if name == "bias" else named_argument(layer, name) for name in names)

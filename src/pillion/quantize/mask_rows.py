@@ -1,0 +1,225 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Masks of attention, row by row: a row is what one softmax sees of the scores plus the mask.
+
+A softmax does not change when a number is added to all of a row, so a row that is masked as a whole is no mask any more. What
+PyTorch answers there depends on how low it is masked: nothing at all behind minus infinity (zeros from
+`scaled_dot_product_attention`, NaN from a softmax), equal probabilities where float32 loses the scores beside the mask, and
+those of the scores themselves where it keeps them. Here each of these is written down as what it comes to."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch import Tensor
+from torch.fx import GraphModule, Node
+
+from pillion.errors import PillionError
+from pillion.quantize.graph import (
+    aten,
+    call,
+    calls,
+    constant,
+    constant_of,
+    is_trainable,
+    replace,
+    shape_of,
+    single_user,
+    source_line,
+)
+from pillion.quantize.masks import MARGIN, MASKED, way_to_softmax
+
+KEPT_TO = -(2.0**17)
+"""Down to here float32 keeps the scores beside the mask, to 2^-7, which is about one step of a probability in int8."""
+LOST_FROM = -(2.0**29)
+"""From here on it loses scores of up to 32 altogether."""
+
+FAR = -512.0
+"""What is added to a masked score may be added to the score or instead of it: nothing of it is left either way."""
+
+
+@dataclass(frozen=True)
+class _Rows:
+    """A mask as its softmax sees it."""
+
+    mask: Tensor
+    """Of the shape of the sum."""
+    places: Tensor
+    """For each element that the softmax reads, where in the sum it lies."""
+    axis: int
+    highest: Tensor
+    """The largest value of each row."""
+
+    def in_sum(self, rows: Tensor) -> Tensor:
+        """One value for each row, at all elements of the row where they lie in the sum."""
+        spread = torch.empty(self.mask.numel(), dtype=rows.dtype)
+        spread[self.places.reshape(-1)] = rows.expand(self.places.shape).reshape(-1)
+        return spread.reshape(self.mask.shape)
+
+
+def settle_masks(module: GraphModule, *, training: bool = False) -> None:
+    """Each constant mask in front of a softmax has its rows end at zero or above, and is finite."""
+    for node in calls(module.graph, [aten.add.Tensor, aten.sub.Tensor]):
+        mask = _mask_of(node, training)
+        if mask is not None:
+            _settle(module, _sunk(module, node, training), training)
+    for softmax in calls(module.graph, [aten._safe_softmax.default]):
+        replace(softmax, call(softmax, aten.softmax.int, *softmax.args[:2]))
+
+
+def _mask_of(node: Node, training: bool) -> Node | None:
+    """The operand of a sum or difference that is a mask: constant and far below zero."""
+    operands = node.args[:2] if node.target is aten.add.Tensor else node.args[1:2]
+    for operand in operands:
+        held = constant_of(operand)
+        if (
+            held is None
+            or not held.numel()
+            or not held.is_floating_point()
+            or (training and is_trainable(operand))
+        ):
+            continue
+        lowest = held.detach().min() if node.target is aten.add.Tensor else -held.detach().max()
+        if float(lowest) < -MARGIN:
+            return operand  # type: ignore[return-value]  # what holds a constant is a node
+    return None
+
+
+def _sunk(module: GraphModule, node: Node, training: bool) -> Node:
+    """The mask behind the numbers that are added to the masked scores, or that they are multiplied by."""
+    if node.target is aten.sub.Tensor:
+        node.target = aten.add.Tensor
+        node.args = (node.args[0], _computed(module, node, -_held(node.args[1])))
+    mask, scores = _operands(node)
+    user = single_user(node)
+    other = next((a for a in user.args[:2] if a is not node), None) if user else None
+    held = None if training and is_trainable(other) else constant_of(other)
+    if user is None or held is None or shape_of(user) != shape_of(node):
+        return node
+    if user.target is aten.add.Tensor:
+        summed = call(user, aten.add.Tensor, scores, _computed(module, user, _held(mask) + held))
+    elif user.target is aten.mul.Tensor and bool((held > 0).all()):
+        scaled = _scaled(user, scores, other)
+        summed = call(user, aten.add.Tensor, scaled, _computed(module, user, _held(mask) * held))
+    else:
+        return node
+    replace(user, summed)
+    return _sunk(module, summed, training)
+
+
+def _scaled(before: Node, scores: Node, factor: Any) -> Node:
+    """The zeros in scores come last."""
+    if _zeros_and_ones(scores) is None:
+        return call(before, aten.mul.Tensor, scores, factor)
+    return call(
+        before, aten.mul.Tensor, call(before, aten.mul.Tensor, scores.args[0], factor), scores.args[1]
+    )
+
+
+def _operands(node: Node) -> tuple[Node, Node]:
+    """The mask, and the scores."""
+    first, second = node.args[:2]
+    return (first, second) if constant_of(first) is not None else (second, first)  # type: ignore[return-value]  # nodes
+
+
+def _held(node: Any) -> Tensor:
+    held = constant_of(node)
+    assert held is not None, "masks are constants"
+    return held.detach()
+
+
+def _computed(module: GraphModule, before: Node, tensor: Tensor) -> Node:
+    return constant(module, before, tensor, "mask")
+
+
+def _settle(module: GraphModule, total: Node, training: bool) -> None:
+    way = way_to_softmax(total)
+    mask = _mask_of(total, training)
+    if not way or mask is None:
+        return
+    rows = _rows(_held(mask), total, way)
+    if bool(torch.isnan(rows.highest).any()):
+        return  # refused as every constant that is not finite
+    scores = next(a for a in total.args[:2] if a is not mask)
+    source, kept = _filled(scores, rows.mask)
+    empty, lost = rows.highest == -math.inf, rows.highest <= LOST_FROM
+    _refuse_between(rows, kept, way[-1])
+    shift = rows.in_sum(torch.where(empty, 0.0, -rows.highest.clamp(max=0.0)))
+    settled = torch.where(rows.in_sum(empty), 0.0, rows.mask + shift).clamp(min=MASKED)
+    erased = (~kept | rows.in_sum(lost & ~empty)) & (settled > FAR)
+    if bool(erased.any()):
+        ones = (1,) * erased.dim()
+        factors = _narrowed((~erased).to(settled.dtype), ones)
+        source = call(total, aten.mul.Tensor, source, constant(module, total, factors, "rows"))
+    total.args = (source, _computed(module, total, _narrowed(settled, _held(mask).shape)))
+    if bool(empty.any()):
+        _give_zeros(module, way[-1], empty)
+
+
+def _filled(scores: Any, mask: Tensor) -> tuple[Any, Tensor]:
+    """What scores are before zeros are put into them, and where they are kept."""
+    factors = _zeros_and_ones(scores)
+    if factors is None:
+        return scores, torch.ones(mask.shape, dtype=torch.bool)
+    return scores.args[0], (factors != 0).expand(mask.shape)
+
+
+def _zeros_and_ones(scores: Any) -> Tensor | None:
+    """The constant of a product that puts zeros into scores, if that is what it does."""
+    is_product = isinstance(scores, Node) and scores.target is aten.mul.Tensor and len(scores.users) == 1
+    held = constant_of(scores.args[1]) if is_product else None
+    is_known = held is not None and bool(((held == 0) | (held == 1)).all())
+    return held if is_known and shape_of(scores.args[0]) == shape_of(scores) else None
+
+
+def _rows(mask: Tensor, total: Node, way: Sequence[Node]) -> _Rows:
+    full = mask.expand(shape_of(total))
+    places, moved = torch.arange(full.numel()).reshape(full.shape), full
+    for move in way[:-1]:
+        places, moved = (move.target(tensor, *move.args[1:]) for tensor in (places, moved))  # type: ignore[operator]  # a call
+    axis = int(way[-1].args[1])  # type: ignore[arg-type]  # the schema says int
+    return _Rows(full, places, axis, moved.amax(axis, keepdim=True))
+
+
+def _narrowed(full: Tensor, wished: Sequence[int]) -> Tensor:
+    """The tensor without the repetitions along those axes that have one element in the wished shape."""
+    shape = (1,) * (full.dim() - len(wished)) + tuple(wished)
+    for axis, size in enumerate(shape):
+        first = full.narrow(axis, 0, 1)
+        if size == 1 and bool((full == first).all()):
+            full = first
+    return full.contiguous()
+
+
+def _refuse_between(rows: _Rows, kept: Tensor, softmax: Node) -> None:
+    highest = torch.where(kept, rows.in_sum(rows.highest), 0.0)
+    between = (highest > LOST_FROM) & (highest < KEPT_TO)
+    if bool(between.any()):
+        raise PillionError(
+            "a mask leaves some of the scores of a row that it masks as a whole",
+            rule=f"where all keys are masked, the mask is -inf, {LOST_FROM:.2g} or less, or {KEPT_TO:.2g} or more",
+            here=f"{float(highest[between][0]):.3g}: float32 rounds the scores beside it  ({source_line(softmax)})",
+            help="mask with -inf, or leave each query one key at least",
+        )
+
+
+def _give_zeros(module: GraphModule, softmax: Node, empty: Tensor) -> None:
+    """Rows without any key: `scaled_dot_product_attention` answers zeros there, a softmax NaN."""
+    if softmax.target is not aten._safe_softmax.default:
+        raise PillionError(
+            "a softmax over nothing but minus infinity is not a number",
+            rule="a mask leaves each row of scores one finite value at least",
+            here=f"{int(empty.sum())} of {empty.numel()} rows are -inf throughout  ({source_line(softmax)})",
+            help="F.scaled_dot_product_attention answers zeros for such rows; a mask of -1e9 gives equal probabilities",
+        )
+    full = (~empty).to(torch.float32).expand(*empty.shape)
+    kept = constant(module, softmax, _narrowed(full, (1,) * full.dim()), "rows")
+    users = list(softmax.users)
+    with softmax.graph.inserting_after(softmax):
+        zeroed = softmax.graph.call_function(aten.mul.Tensor, (softmax, kept))
+    zeroed.meta.update(softmax.meta)
+    for user in users:
+        user.replace_input_with(softmax, zeroed)
