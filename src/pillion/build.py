@@ -9,6 +9,7 @@ import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from shlex import quote
 from typing import Any, get_args
 
 import numpy as np
@@ -239,11 +240,12 @@ def check_program(program: Path) -> None:
     model = f"{program}" if form in (".py", ".pt2", ".tflite") else "MODEL"
     model += ":Net" if form == ".py" and file == program else ""
     quantize = "" if form == ".tflite" else " --quantize"
+    folder = quote(f"{file.stem}/")
     raise PillionError(
         f"{program} is not a program",
         rule="what `pillion compile` wrote: a .pte file, or the folder of a C project",
         here=f"suffix {file.suffix}",
-        help=f"pillion compile -m {model} -t TARGET{quantize} -o {file.stem}/, and then {file.stem}/",
+        help=f"pillion compile -m {quote(model)} -t TARGET{quantize} -o {folder}, and then {folder}",
     )
 
 

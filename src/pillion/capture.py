@@ -12,6 +12,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
+from shlex import quote
 from types import ModuleType
 from typing import Any
 
@@ -197,7 +198,7 @@ def _no_factory(path: Path, factory: str, file: ModuleType) -> PillionError:
         f"{path} has no {factory}",
         rule="file.py:factory names a class or function of the file",
         here=f"it has {', '.join(own[:MOST_NAMES])}" if own else "it defines neither classes nor functions",
-        help=f"-m {path}:{close[0]}"
+        help=f"-m {quote(f'{path}:{close[0]}')}"
         if close
         else f"write there what makes the model: class {factory}(nn.Module): …",
     )

@@ -14,7 +14,7 @@ from pillion.boards.board import Optimize
 from pillion.devices.cortex_m import Isa
 from pillion.emitters.c.choose import Choice, choose
 from pillion.emitters.c.kernel import Call, Routine
-from pillion.ir.graph import Graph, want_computed_outputs
+from pillion.ir.graph import Graph, Names, identifier, shortened, want_computed_outputs
 from pillion.ir.types import Value
 from pillion.memory import MemoryPlan, OpMemory, plan_memory
 
@@ -78,22 +78,31 @@ def _params_size(call: Call) -> int:
     return len(call.params) * POINTER_BYTES
 
 
+LONGEST_IDENTIFIER = 58
+"""C99 tells names apart by 63 characters, of which a number that tells equal ones apart takes some."""
+
+
 class _Constants:
-    """Arrays by content: equal ones are stored once."""
+    """Arrays by content: equal ones are stored once, under a name that C can hold and that no other has."""
 
     def __init__(self, prefix: str) -> None:
         self.prefix = prefix
+        self.names = Names()
         self.by_content: dict[tuple[str, bytes], Constant] = {}
 
     def name(self, wish: str, data: NDArray[np.generic]) -> str:
         data = np.ascontiguousarray(data)
         key = (data.dtype.name, hashlib.sha256(data.tobytes()).digest())
-        return self.by_content.setdefault(key, Constant(f"{self.prefix}_{wish}", data)).name
+        if key not in self.by_content:
+            clean = shortened(identifier(f"{self.prefix}_{wish}"), LONGEST_IDENTIFIER)
+            self.by_content[key] = Constant(self.names.fresh(clean), data)
+        return self.by_content[key].name
 
 
 def lower(graph: Graph, isa: Isa = Isa.PORTABLE, optimize: Optimize = "speed") -> CProgram:
     """The graph with a kernel for each op, packed constants and a memory plan."""
     want_computed_outputs(graph)
+    graph = graph.replace(name=identifier(graph.name))
     choices = choose(graph, isa, optimize)
     constants = _Constants(graph.name)
     steps = tuple(_step(i, choice, graph, constants) for i, choice in enumerate(choices))

@@ -7,6 +7,7 @@ import json
 import re
 from collections.abc import Mapping, Sequence
 from pathlib import Path
+from shlex import quote
 from typing import Any
 
 from pillion.boards.board import BOARDS, Board, firmware_files
@@ -188,6 +189,6 @@ def read_manifest(folder: Path) -> dict[str, Any]:
             f"{folder} is not a project of Pillion",
             rule="a folder that `pillion compile` wrote, whose manifest.json describes it",
             here=f"{folder / 'manifest.json'}: {reason}",
-            help=f"pillion compile -m MODEL -t TARGET --quantize -o {folder}",
+            help=f"pillion compile -m MODEL -t TARGET --quantize -o {quote(str(folder))}",
         ) from None
     return loaded
