@@ -14,6 +14,7 @@ from typing import Any, get_args
 
 import numpy as np
 
+from pillion.arrays import UNREADABLE, read_arrays
 from pillion.boards.board import Optimize
 from pillion.choices import one_of
 from pillion.compiler import IoDtype, IoLayout
@@ -50,6 +51,7 @@ class Request:
     only_npu: bool = False
     optimize: str = "speed"
     runtime: str = "1.4"
+    trust_pickle: bool = False
 
     def __post_init__(self) -> None:
         one_of("--io-dtype", self.io_dtype, get_args(IoDtype))
@@ -107,12 +109,13 @@ def refuse_options(request: Request) -> None:
         f"--weights {request.weights}": request.weights is not None,
         f"--input-size {'x'.join(map(str, request.input_size or ()))}": request.input_size is not None,
         f"--io-layout {request.io_layout}": request.io_layout != "nchw",
+        "--trust-pickle": request.trust_pickle,
     }
     useless = [option for option, is_given in given.items() if is_given]
     if useless:
         raise PillionError(
             f"{request.model} has its ranges, weights and inputs inside",
-            rule="--calibrate, --weights, --input-size and --io-layout go with models that Pillion quantizes",
+            rule="--calibrate, --weights, --input-size, --io-layout and --trust-pickle go with models that Pillion quantizes",
             here=f"{', '.join(useless)} with a {suffix_of(request.model)}",
             help="leave them out, or compile the PyTorch model that the file was made from",
         )
@@ -160,7 +163,12 @@ def _from_torch(request: Request, progress: Progress | None, watch: Watch | None
             here=f"-m {request.model}, no --quantize",
             help="add --quantize (and --calibrate with real data for real accuracy)",
         )
-    source = load(request.model, input_size=request.input_size, weights=request.weights)
+    source = load(
+        request.model,
+        input_size=request.input_size,
+        weights=request.weights,
+        trust_pickle=request.trust_pickle,
+    )
     return compile_for(
         request,
         source.module if isinstance(source.module, QatModule) else source.exported,
@@ -265,8 +273,8 @@ def _random(buffer: Mapping[str, Any]) -> Array:
 
 def _load(path: Path) -> Array:
     try:
-        loaded = np.load(path, allow_pickle=False)
-    except (OSError, ValueError, EOFError) as error:
+        loaded = read_arrays(path)
+    except UNREADABLE as error:
         raise PillionError(
             f"{path} cannot be read",
             rule="an input is an array in a .npy file",

@@ -3,7 +3,9 @@
 
 from __future__ import annotations
 
+import errno
 import os
+import stat
 import tempfile
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
@@ -47,17 +49,52 @@ def put(path: Path, content: str | bytes) -> None:
     path.write_bytes(content.encode() if isinstance(content, str) else content)
 
 
-def read_whole(path: Path, kind: str) -> bytes:
-    """A file of some kind (`.pte`)."""
+MOST_BYTES = 2**31
+"""Of a file that is read: its tables point with 31 bits, and no model of this size runs on a microcontroller."""
+
+_KINDS: Mapping[str, Callable[[int], bool]] = {
+    "a folder": stat.S_ISDIR,
+    "a named pipe": stat.S_ISFIFO,
+    "a socket": stat.S_ISSOCK,
+    "a device": lambda mode: stat.S_ISCHR(mode) or stat.S_ISBLK(mode),
+}
+
+
+def regular_file(path: Path, kind: str) -> Path:
+    """The path, if it is that of a file of some kind (`.pte`) that may be read: not of a pipe, which might never end."""
     try:
-        return path.read_bytes()
+        found = path.stat()
+        is_open = os.access(path, os.R_OK)
+    except (OSError, ValueError) as error:  # a path with a zero byte is a ValueError
+        is_missing = isinstance(error, FileNotFoundError)
+        reason = "no file of this name" if is_missing else getattr(error, "strerror", None) or error
+        raise _unreadable(path, kind, f"{reason}, in {Path.cwd()}") from None
+    if not stat.S_ISREG(found.st_mode):
+        raise _unreadable(
+            path, kind, next((n for n, test in _KINDS.items() if test(found.st_mode)), "no file")
+        )
+    if not is_open:
+        raise _unreadable(path, kind, os.strerror(errno.EACCES))
+    if found.st_size > MOST_BYTES:
+        raise _unreadable(path, kind, f"{found.st_size:,} bytes")
+    return path
+
+
+def _unreadable(path: Path, kind: str, here: str) -> PillionError:
+    return PillionError(
+        f"`{path}` cannot be read",
+        rule=f"the path of a {kind} file, of at most {MOST_BYTES >> 30} GiB",
+        here=here,
+        help="look at the path, and whether you may read the file",
+    )
+
+
+def read_whole(path: Path, kind: str) -> bytes:
+    """The bytes of a file of some kind (`.pte`)."""
+    try:
+        return regular_file(path, kind).read_bytes()
     except OSError as error:
-        raise PillionError(
-            f"`{path}` cannot be read",
-            rule=f"the path of a {kind} file",
-            here=f"{error.strerror or error}, in {Path.cwd()}",
-            help="look at the path, and whether you may read the file",
-        ) from None
+        raise _unreadable(path, kind, error.strerror or str(error)) from None
 
 
 def write_whole(path: Path, content: bytes) -> None:

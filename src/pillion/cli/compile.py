@@ -22,6 +22,7 @@ from pillion.cli.options import (
     QuantizeOption,
     SizeOption,
     TargetOption,
+    TrustOption,
     WeightsOption,
 )
 
@@ -34,6 +35,7 @@ def compile(
     quantize: QuantizeOption = False,
     calibrate: CalibrateOption = None,
     weights: WeightsOption = None,
+    trust_pickle: TrustOption = False,
     input_size: SizeOption = None,
     io_dtype: IoDtypeOption = "float32",
     io_layout: IoLayoutOption = "nchw",
@@ -66,6 +68,7 @@ def compile(
         only_npu,
         optimize,
         runtime,
+        trust_pickle,
     )
     with report.progress(quiet=as_json) as progress:
         program = build.build(request, progress)

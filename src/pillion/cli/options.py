@@ -43,4 +43,11 @@ WeightsOption = Annotated[
 SizeOption = Annotated[
     Optional[str], typer.Option(help="Height and width for zoo models of any size: 96 or 96x128.")
 ]
+TrustOption = Annotated[
+    bool,
+    typer.Option(
+        "--trust-pickle",
+        help="Execute what a .pt2 holds beside tensors: only for files whose maker you trust.",
+    ),
+]
 JsonOption = Annotated[bool, typer.Option("--json", help="Answer in JSON.")]
