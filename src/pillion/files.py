@@ -49,6 +49,8 @@ def put(path: Path, content: str | bytes) -> None:
     path.write_bytes(content.encode() if isinstance(content, str) else content)
 
 
+UNFINISHED = ".pillion-"
+"""With which the names of folders begin that hold what is not written yet: names of outputs may have all 255 bytes."""
 MOST_BYTES = 2**31
 """Of a file that is read: its tables point with 31 bits, and no model of this size runs on a microcontroller."""
 
@@ -60,7 +62,7 @@ _KINDS: Mapping[str, Callable[[int], bool]] = {
 }
 
 
-def regular_file(path: Path, kind: str) -> Path:
+def regular_file(path: Path, kind: str, most: int | None = None) -> Path:
     """The path, if it is that of a file of some kind (`.pte`) that may be read: not of a pipe, which might never end."""
     try:
         found = path.stat()
@@ -75,7 +77,7 @@ def regular_file(path: Path, kind: str) -> Path:
         )
     if not is_open:
         raise _unreadable(path, kind, os.strerror(errno.EACCES))
-    if found.st_size > MOST_BYTES:
+    if found.st_size > (most or MOST_BYTES):
         raise _unreadable(path, kind, f"{found.st_size:,} bytes")
     return path
 
@@ -89,10 +91,10 @@ def _unreadable(path: Path, kind: str, here: str) -> PillionError:
     )
 
 
-def read_whole(path: Path, kind: str) -> bytes:
-    """The bytes of a file of some kind (`.pte`)."""
+def read_whole(path: Path, kind: str, most: int | None = None) -> bytes:
+    """The bytes of a file of some kind (`.pte`), so many at most."""
     try:
-        return regular_file(path, kind).read_bytes()
+        return regular_file(path, kind, most).read_bytes()
     except OSError as error:
         raise _unreadable(path, kind, error.strerror or str(error)) from None
 
@@ -107,7 +109,7 @@ def write_whole(path: Path, content: bytes) -> None:
             help="choose another name",
         )
     path = path.resolve()
-    with writing(path), tempfile.TemporaryDirectory(dir=made(path.parent), prefix=f".{path.name}-") as folder:
+    with writing(path), tempfile.TemporaryDirectory(dir=made(path.parent), prefix=UNFINISHED) as folder:
         fresh = Path(folder) / path.name
         fresh.write_bytes(content)
         os.replace(fresh, path)
@@ -118,7 +120,7 @@ def write_folder(folder: Path, files: Mapping[str, str | bytes], is_ours: Callab
     folder = folder.resolve()
     with writing(folder):
         refuse_foreign(folder, is_ours)
-        with tempfile.TemporaryDirectory(dir=made(folder.parent), prefix=f".{folder.name}-") as temporary:
+        with tempfile.TemporaryDirectory(dir=made(folder.parent), prefix=UNFINISHED) as temporary:
             fresh = Path(temporary) / "new"
             for path, content in files.items():
                 put(fresh / path, content)
