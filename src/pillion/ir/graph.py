@@ -131,7 +131,14 @@ def check_inputs(graph: Graph, inputs: Sequence[Array]) -> None:
 
 
 def want_computed_outputs(graph: Graph) -> None:
-    """Raises where a result does not depend on the inputs."""
+    """Raises where a result does not depend on the inputs, or where there is none."""
+    if not graph.outputs:
+        raise PillionError(
+            f"`{graph.name}` has no output",
+            rule="a model has results",
+            here=f"{len(graph.inputs)} inputs, {len(graph.ops)} ops",
+            help="convert or export the model with what it computes as its output",
+        )
     constant = [repr(v) for v in graph.outputs if v.is_constant]
     if constant:
         raise PillionError(

@@ -51,9 +51,7 @@ class PerTensor:
     zero_point: int = 0
 
     def __post_init__(self) -> None:
-        if not (self.scale > 0 and math.isfinite(self.scale)):
-            raise ValueError(f"a quantization scale must be positive and finite, got {self.scale!r}")
-        object.__setattr__(self, "scale", float(np.float32(self.scale)))
+        object.__setattr__(self, "scale", _scale(self.scale))
 
 
 @dataclass(frozen=True)
@@ -64,9 +62,18 @@ class PerChannel:
     axis: int
 
     def __post_init__(self) -> None:
-        if not self.scales or not all(s > 0 and math.isfinite(s) for s in self.scales):
-            raise ValueError(f"quantization scales must be positive and finite, got {self.scales!r}")
-        object.__setattr__(self, "scales", tuple(float(np.float32(s)) for s in self.scales))
+        if not self.scales:
+            raise ValueError("there are no quantization scales")
+        object.__setattr__(self, "scales", tuple(map(_scale, self.scales)))
+
+
+def _scale(number: float) -> float:
+    """In 32 bits, where it is neither zero nor infinite."""
+    with np.errstate(over="ignore", under="ignore"):
+        scale = float(np.float32(number))
+    if not (scale > 0 and math.isfinite(scale)):
+        raise ValueError(f"a quantization scale must be positive and finite in 32 bits, got {number!r}")
+    return scale
 
 
 Quant = PerTensor | PerChannel

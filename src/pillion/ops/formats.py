@@ -13,6 +13,15 @@ from pillion.ir.op import Op, Quantization, op, operand, result, want_dtype
 from pillion.ir.types import Array, DType, PerChannel, TensorType, Value
 from pillion.ops import samples
 
+LARGEST_SCALE = 2.0**126
+"""The smallest normal number of 32 bits is the reciprocal of it."""
+
+
+def want_normal_scales(op: Op, value: Value) -> None:
+    """Raises where a scale or its reciprocal is no normal number: C compilers and cores make different things of those."""
+    if not all(1 / LARGEST_SCALE <= scale <= LARGEST_SCALE for scale in value.channel_scales):
+        raise op.refuse(f"scales are from {1 / LARGEST_SCALE:.3g} to {LARGEST_SCALE:.3g}", value.type.quant)
+
 
 @op("quantize", quantization=Quantization.NONE)
 class Quantize(Op):
@@ -29,6 +38,7 @@ class Quantize(Op):
 
     def check(self) -> None:
         want_dtype(self, self.x, DType.FLOAT32)
+        want_normal_scales(self, self.y)
 
     def reference(self, arithmetic: Arithmetic, *operands: Array) -> Array:
         x, scale = operands[0].astype(np.float32), np.float32(self.y.scale)
@@ -58,6 +68,7 @@ class Dequantize(Op):
     def check(self) -> None:
         if not self.x.is_quantized:
             raise self.refuse("the operand is quantized", repr(self.x))
+        want_normal_scales(self, self.x)
 
     def reference(self, arithmetic: Arithmetic, *operands: Array) -> Array:
         match self.x.type.quant:

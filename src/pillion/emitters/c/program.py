@@ -14,7 +14,9 @@ from pillion.boards.board import Optimize
 from pillion.devices.cortex_m import Isa
 from pillion.emitters.c.choose import Choice, choose
 from pillion.emitters.c.kernel import Call, Routine
+from pillion.errors import PillionError
 from pillion.ir.graph import Graph, Names, identifier, shortened, want_computed_outputs
+from pillion.ir.sizes import LARGEST
 from pillion.ir.types import Value
 from pillion.memory import MemoryPlan, OpMemory, plan_memory
 
@@ -117,8 +119,18 @@ def lower(graph: Graph, isa: Isa = Isa.PORTABLE, optimize: Optimize = "speed") -
         c.op: OpMemory(c.kernel.scratch_bytes(c.op), c.kernel.overread_bytes, c.kernel.in_place(c.op))
         for c in choices
     }
-    return CProgram(
-        graph, isa, steps, tuple(constants.by_content.values()), operands, plan_memory(graph, needs), optimize
+    memory = plan_memory(graph, needs)
+    if memory.arena_bytes > LARGEST:
+        raise _too_large(graph, memory)
+    return CProgram(graph, isa, steps, tuple(constants.by_content.values()), operands, memory, optimize)
+
+
+def _too_large(graph: Graph, memory: MemoryPlan) -> PillionError:
+    return PillionError(
+        f"`{graph.name}` needs more memory than a microcontroller can address",
+        rule=f"the arena has at most {LARGEST} bytes",
+        here=f"{memory.arena_bytes} bytes, the largest scratch {memory.scratch_bytes}",
+        help="smaller images or batches",
     )
 
 
