@@ -26,6 +26,7 @@ from pillion.files import MODEL_FILES, regular_file, suffix_of
 from pillion.pt2 import load_pt2
 from pillion.quantize.export import check_static, export, quiet
 from pillion.quantize.given import as_inputs
+from pillion.quantize.sizes import check_tensors
 
 InputSize = int | tuple[int, int] | None
 
@@ -131,6 +132,7 @@ def _load_pt2(
     with quiet():
         exported = load_pt2(path, trust_pickle=trust_pickle)
     check_static(exported)
+    check_tensors(exported)
     return CapturedSource(None, exported, _inputs_of(exported), path.stem)
 
 

@@ -111,7 +111,7 @@ def test_a_file_that_is_something_else(tmp_path: Path, kind: str) -> None:
     path, model = tmp_path / "w.npz", zoo.build("linear_bn")[0]
     zoo.save_weights(model, path)
     write_something_else(path, kind)
-    with pytest.raises(PillionError, match="is not a file of weights|a folder"):
+    with pytest.raises(PillionError, match=r"is not a file of weights|a folder"):
         zoo.load_weights(model, path)
 
 
