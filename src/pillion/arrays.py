@@ -20,6 +20,11 @@ UNREADABLE = (OSError, ValueError, EOFError, RuntimeError, MemoryError, zipfile.
 _HEADERS = {(1, 0): np.lib.format.read_array_header_1_0, (2, 0): np.lib.format.read_array_header_2_0}
 
 
+def reason(error: BaseException) -> str:
+    """The first line of what an error says; its kind where it says nothing."""
+    return (str(error).splitlines() or [type(error).__name__])[0]
+
+
 def read_arrays(path: Path) -> dict[str, Array] | Array:
     """The arrays of an `.npz` by name, or the array of an `.npy`. Raises one of `UNREADABLE` where there are none, and a
     PillionError where there is no such file."""
@@ -43,7 +48,10 @@ def _array(file: IO[bytes], size: int) -> Array:
     version = np.lib.format.read_magic(file)
     if version not in _HEADERS:
         raise ValueError(f"version {version} of the format is not known")
-    shape, fortran, dtype = _HEADERS[version](file)
+    try:
+        shape, fortran, dtype = _HEADERS[version](file)
+    except Exception as error:  # numpy lets its tokenizer's errors through, among others
+        raise ValueError(f"its header is damaged: {str(error)[:100]}") from None
     if dtype.hasobject:
         raise ValueError("it holds pickled objects, which are not read")
     count = math.prod(shape)

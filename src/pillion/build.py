@@ -14,7 +14,7 @@ from typing import Any, get_args
 
 import numpy as np
 
-from pillion.arrays import UNREADABLE, read_arrays
+from pillion.arrays import UNREADABLE, read_arrays, reason
 from pillion.boards.board import Optimize
 from pillion.choices import one_of
 from pillion.compiler import IoDtype, IoLayout
@@ -278,7 +278,7 @@ def _load(path: Path) -> Array:
         raise PillionError(
             f"{path} cannot be read",
             rule="an input is an array in a .npy file",
-            here=str(error).splitlines()[0],
+            here=reason(error),
             help="numpy.save('x.npy', array)",
         ) from None
     if not isinstance(loaded, np.ndarray):

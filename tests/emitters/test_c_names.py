@@ -7,11 +7,15 @@ from __future__ import annotations
 import re
 import shutil
 import subprocess
+from collections import OrderedDict
 from pathlib import Path
 
 import numpy as np
 import pytest
+import torch
+from torch import nn
 
+import pillion
 from pillion.boards.firmware import C_FLAGS
 from pillion.compiler import finish
 from pillion.devices.cortex_m import CORES
@@ -139,6 +143,16 @@ def test_a_file_of_any_name_becomes_a_model_that_compiles(tmp_path: Path) -> Non
         path = tmp_path / f"{stem}.pte"
         path.write_bytes(foreign)
         want_same_bytes(Program(read_pte(path).graph, find_target("cortex-m33")))
+
+
+@pytest.mark.parametrize("name", ["*/", "größe", "int", 'a"b\\', "x" * 3000])
+def test_any_names_of_modules(name: str) -> None:
+    """Of classes, of their parts, and of the model."""
+    torch.manual_seed(0)
+    parts = [("größe", nn.Linear(4, 4)), ("int", nn.ReLU()), ("a b", nn.Linear(4, 3)), ("*_", nn.Sigmoid())]
+    module = type(name, (nn.Sequential,), {})(OrderedDict(parts))
+    for given in (None, name):
+        want_same_bytes(pillion.compile(module, torch.randn(1, 4), target="cortex-m33", name=given))
 
 
 def test_names_of_models_leave_room_and_stay_different() -> None:

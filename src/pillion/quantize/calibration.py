@@ -12,7 +12,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from pillion.arrays import UNREADABLE, read_arrays
+from pillion.arrays import UNREADABLE, read_arrays, reason
 from pillion.errors import PillionError
 
 SUFFIXES = (".npy", ".npz")
@@ -94,6 +94,6 @@ def _read(file: Path) -> list[np.ndarray[Any, Any]]:
         raise PillionError(
             f"cannot read {file}",
             rule="an .npy or .npz file of numbers",
-            here=str(error).splitlines()[0],
+            here=reason(error),
             help="write it with numpy.save or numpy.savez",
         ) from None

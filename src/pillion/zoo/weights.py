@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from pillion.arrays import UNREADABLE, Array, read_arrays
+from pillion.arrays import UNREADABLE, Array, read_arrays, reason
 from pillion.errors import PillionError
 
 if TYPE_CHECKING:
@@ -71,7 +71,7 @@ def _read(path: Path) -> dict[str, Array]:
         raise PillionError(
             f"{path} is not a file of weights",
             rule="an .npz archive of plain arrays, one for each key of the model's state_dict()",
-            here=str(error),
+            here=reason(error),
             help="write one with pillion.zoo.save_weights(module, path), or with numpy.savez",
         ) from None
 

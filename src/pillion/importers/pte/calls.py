@@ -122,7 +122,7 @@ class Call:
             field = fields.get(place, fields.get(place - len(self.numbers)))
             if field is None and isinstance(held, (pte.Int, pte.IntList)):
                 raise self.refuse(f"argument {place} is no integer", type(held).__name__)
-            found = (held.int_val,) if isinstance(held, pte.Int) else ()
+            found: tuple[int, ...] = (held.int_val,) if isinstance(held, pte.Int) else ()
             found = self.integers(place) if isinstance(held, pte.IntList) else found
             wrong = [n for n in found if field is not None and not field.takes(n)]
             if wrong and field is not None:
