@@ -11,10 +11,12 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
+from shlex import quote
 from typing import Any, get_args
 
 import numpy as np
 
+from pillion.arrays import UNREADABLE, read_arrays, reason
 from pillion.boards.board import Optimize
 from pillion.choices import one_of
 from pillion.compiler import IoDtype, IoLayout
@@ -51,6 +53,7 @@ class Request:
     only_npu: bool = False
     optimize: str = "speed"
     runtime: str = "1.4"
+    trust_pickle: bool = False
 
     def __post_init__(self) -> None:
         one_of("--io-dtype", self.io_dtype, get_args(IoDtype))
@@ -108,12 +111,13 @@ def refuse_options(request: Request) -> None:
         f"--weights {request.weights}": request.weights is not None,
         f"--input-size {'x'.join(map(str, request.input_size or ()))}": request.input_size is not None,
         f"--io-layout {request.io_layout}": request.io_layout != "nchw",
+        "--trust-pickle": request.trust_pickle,
     }
     useless = [option for option, is_given in given.items() if is_given]
     if useless:
         raise PillionError(
             f"{request.model} has its ranges, weights and inputs inside",
-            rule="--calibrate, --weights, --input-size and --io-layout go with models that Pillion quantizes",
+            rule="--calibrate, --weights, --input-size, --io-layout and --trust-pickle go with models that Pillion quantizes",
             here=f"{', '.join(useless)} with a {suffix_of(request.model)}",
             help="leave them out, or compile the PyTorch model that the file was made from",
         )
@@ -161,7 +165,12 @@ def _from_torch(request: Request, progress: Progress | None, watch: Watch | None
             here=f"-m {request.model}, no --quantize",
             help="add --quantize (and --calibrate with real data for real accuracy)",
         )
-    source = load(request.model, input_size=request.input_size, weights=request.weights)
+    source = load(
+        request.model,
+        input_size=request.input_size,
+        weights=request.weights,
+        trust_pickle=request.trust_pickle,
+    )
     return compile_for(
         request,
         source.module if isinstance(source.module, QatModule) else source.exported,
@@ -254,11 +263,12 @@ def check_program(program: Path) -> None:
     model = f"{program}" if form in (".py", ".pt2", ".tflite") else "MODEL"
     model += ":Net" if form == ".py" and file == program else ""
     quantize = "" if form == ".tflite" else " --quantize"
+    folder = quote(f"{file.stem}/")
     raise PillionError(
         f"{program} is not a program",
         rule="what `pillion compile` wrote: a .pte file, or the folder of a C project",
         here=f"suffix {file.suffix}",
-        help=f"pillion compile -m {model} -t TARGET{quantize} -o {file.stem}/, and then {file.stem}/",
+        help=f"pillion compile -m {quote(model)} -t TARGET{quantize} -o {folder}, and then {folder}",
     )
 
 
@@ -286,12 +296,12 @@ def _random(wanted: Tensor) -> Array:
 
 def _load(path: Path) -> Array:
     try:
-        loaded = np.load(path, allow_pickle=False)
-    except (OSError, ValueError, EOFError) as error:
+        loaded = read_arrays(path)
+    except UNREADABLE as error:
         raise PillionError(
             f"{path} cannot be read",
             rule="an input is an array in a .npy file",
-            here=str(error).splitlines()[0],
+            here=reason(error),
             help="numpy.save('x.npy', array)",
         ) from None
     if not isinstance(loaded, np.ndarray):

@@ -12,6 +12,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
+from shlex import quote
 from types import ModuleType
 from typing import Any
 
@@ -21,9 +22,11 @@ from torch.export import ExportedProgram
 
 from pillion import zoo
 from pillion.errors import PillionError
-from pillion.files import MODEL_FILES, suffix_of
+from pillion.files import MODEL_FILES, regular_file, suffix_of
+from pillion.pt2 import load_pt2
 from pillion.quantize.export import check_static, export, quiet
 from pillion.quantize.given import as_inputs
+from pillion.quantize.sizes import check_tensors
 
 InputSize = int | tuple[int, int] | None
 
@@ -56,10 +59,17 @@ class UserFile:
     module: ModuleType
 
 
-def load(spec: str, *, input_size: InputSize = None, weights: str | Path | None = None) -> CapturedSource:
-    """The model that `-m` names: a name of the zoo, `file.py:factory`, or a `.pt2`; with weights from an .npz."""
+def load(
+    spec: str,
+    *,
+    input_size: InputSize = None,
+    weights: str | Path | None = None,
+    trust_pickle: bool = False,
+) -> CapturedSource:
+    """The model that `-m` names: a name of the zoo, `file.py:factory`, or a `.pt2`; with weights from an .npz. With
+    `trust_pickle`, what a `.pt2` holds beside tensors is executed."""
     if suffix_of(spec) == ".pt2":
-        return _load_pt2(Path(spec), input_size, weights)
+        return _load_pt2(Path(spec), input_size, weights, trust_pickle)
     module, inputs, name = build(spec, input_size=input_size, weights=weights)
     return CapturedSource(module, export(module, inputs), inputs, name)
 
@@ -109,7 +119,9 @@ def _no_model(spec: str) -> PillionError:
     )
 
 
-def _load_pt2(path: Path, input_size: InputSize, weights: str | Path | None) -> CapturedSource:
+def _load_pt2(
+    path: Path, input_size: InputSize, weights: str | Path | None, trust_pickle: bool
+) -> CapturedSource:
     if input_size is not None or weights is not None:
         raise PillionError(
             f"{path} has its input size and weights inside",
@@ -117,19 +129,10 @@ def _load_pt2(path: Path, input_size: InputSize, weights: str | Path | None) -> 
             here=f"{'--weights' if weights is not None else '--input-size'} with a .pt2",
             help="export the module with these weights and inputs of this size",
         )
-    _want_file(path)
-    try:
-        with quiet():
-            exported = torch.export.load(str(path))
-    except Exception as error:
-        reason = (str(error).splitlines() or [type(error).__name__])[0]
-        raise PillionError(
-            f"{path} is not an exported program",
-            rule="a file written by torch.export.save",
-            here=reason,
-            help="torch.export.save(torch.export.export(model, inputs), 'model.pt2')",
-        ) from error
+    with quiet():
+        exported = load_pt2(path, trust_pickle=trust_pickle)
     check_static(exported)
+    check_tensors(exported)
     return CapturedSource(None, exported, _inputs_of(exported), path.stem)
 
 
@@ -142,16 +145,6 @@ def _inputs_of(exported: ExportedProgram) -> tuple[Tensor, ...]:
     values = [n.meta["val"] for n in exported.graph.find_nodes(op="placeholder") if n.name in names]
     source = torch.Generator().manual_seed(0)
     return tuple(torch.randn(v.shape, generator=source).to(v.dtype) for v in values)
-
-
-def _want_file(path: Path) -> None:
-    if not path.is_file():
-        raise PillionError(
-            f"no file {path}",
-            rule="the path of a file",
-            here="a folder" if path.is_dir() else f"in {Path.cwd()}",
-            help="look at the path; `pillion models` lists what needs no file",
-        )
 
 
 def _from_file(file: UserFile, factory: str, input_size: InputSize) -> tuple[nn.Module, tuple[Tensor, ...]]:
@@ -197,7 +190,7 @@ def _no_factory(path: Path, factory: str, file: ModuleType) -> PillionError:
         f"{path} has no {factory}",
         rule="file.py:factory names a class or function of the file",
         here=f"it has {', '.join(own[:MOST_NAMES])}" if own else "it defines neither classes nor functions",
-        help=f"-m {path}:{close[0]}"
+        help=f"-m {quote(f'{path}:{close[0]}')}"
         if close
         else f"write there what makes the model: class {factory}(nn.Module): …",
     )
@@ -210,7 +203,7 @@ def names_of(file: ModuleType) -> list[str]:
 
 def open_file(path: Path) -> UserFile:
     """Runs a file as a module of its own; files beside it can be imported by it."""
-    _want_file(path)
+    regular_file(path, ".py")
     name = "pillion_model_" + re.sub(r"\W", "_", path.stem)
     spec = importlib.util.spec_from_file_location(name, path)
     assert spec is not None

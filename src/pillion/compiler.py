@@ -16,13 +16,14 @@ from __future__ import annotations
 import difflib
 from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
+from shlex import quote
 from typing import TYPE_CHECKING, Literal, Union, get_args
 
 from pillion import passes
 from pillion.boards.board import Optimize
 from pillion.choices import one_of
 from pillion.errors import PillionError
-from pillion.ir.graph import Graph, identifier, want_computed_outputs
+from pillion.ir.graph import Graph, model_name, want_computed_outputs
 from pillion.ir.types import Array
 from pillion.passes.int8_io import int8_io
 from pillion.passes.integer import float_ops
@@ -103,7 +104,7 @@ def finish(
     optimize: Optimize = "speed",
 ) -> Program:
     """From an imported graph to a program: the part that knows nothing of PyTorch."""
-    graph = graph.replace(name=identifier(graph.name))
+    graph = graph.replace(name=model_name(graph.name))
     if watch:
         watch("import", graph)
     graph = passes.run(graph, passes.PIPELINE + ((int8_io,) if io_dtype == "int8" else ()), watch)
@@ -145,7 +146,7 @@ def refuse_idle_wishes(graph: Graph, placement: PlacementWishes) -> None:
             f"--keep-on-cpu {idle[0]} matches no op of `{graph.name}`",
             rule="each pattern matches the name or the kind of an op",
             here=f"{', '.join(idle)}; kinds: {', '.join(sorted({op.kind for op in graph.ops}))}",
-            help=f"--keep-on-cpu {close[0]}" if close else "`pillion explain` lists names and kinds",
+            help=f"--keep-on-cpu {quote(close[0])}" if close else "`pillion explain` lists names and kinds",
         )
 
 

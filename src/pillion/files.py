@@ -10,7 +10,7 @@ import shutil
 import stat
 import tempfile
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
@@ -57,25 +57,52 @@ def put(path: Path, content: str | bytes) -> None:
     path.write_bytes(content.encode() if isinstance(content, str) else content)
 
 
-def read_whole(path: Path, kind: str, most: int | None = None) -> bytes:
-    """A file of some kind (`.pte`), and of so many bytes at most. Anything else than a file is refused: a pipe would wait for ever."""
+MOST_BYTES = 2**31
+"""Of a file that is read: its tables point with 31 bits, and no model of this size runs on a microcontroller."""
+
+_KINDS: Mapping[str, Callable[[int], bool]] = {
+    "a folder": stat.S_ISDIR,
+    "a named pipe": stat.S_ISFIFO,
+    "a socket": stat.S_ISSOCK,
+    "a device": lambda mode: stat.S_ISCHR(mode) or stat.S_ISBLK(mode),
+}
+
+
+def regular_file(path: Path, kind: str, most: int | None = None) -> Path:
+    """The path, if it is that of a file of some kind (`.pte`) that may be read: not of a pipe, which might never end."""
     try:
-        descriptor = os.open(path, os.O_RDONLY | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_BINARY", 0))
-        with os.fdopen(descriptor, "rb") as file:
-            status = os.fstat(descriptor)
-            if not stat.S_ISREG(status.st_mode):
-                raise OSError(errno.EINVAL, "not a file, but a pipe, a device or a socket")
-            if most is not None and status.st_size > most:
-                raise OSError(errno.EFBIG, f"{status.st_size:,} bytes, and {most:,} are the most")
-            return file.read()
-    except (OSError, ValueError) as error:  # a ValueError is a NUL in the name
-        reason = getattr(error, "strerror", None) or error
-        raise PillionError(
-            f"`{path}` cannot be read",
-            rule=f"the path of a {kind} file",
-            here=f"{reason}, in {Path.cwd()}",
-            help="look at the path, and whether you may read the file",
-        ) from None
+        found = path.stat()
+        is_open = os.access(path, os.R_OK)
+    except (OSError, ValueError) as error:  # a path with a zero byte is a ValueError
+        is_missing = isinstance(error, FileNotFoundError)
+        reason = "no file of this name" if is_missing else getattr(error, "strerror", None) or error
+        raise _unreadable(path, kind, f"{reason}, in {Path.cwd()}") from None
+    if not stat.S_ISREG(found.st_mode):
+        raise _unreadable(
+            path, kind, next((n for n, test in _KINDS.items() if test(found.st_mode)), "no file")
+        )
+    if not is_open:
+        raise _unreadable(path, kind, os.strerror(errno.EACCES))
+    if found.st_size > (most or MOST_BYTES):
+        raise _unreadable(path, kind, f"{found.st_size:,} bytes")
+    return path
+
+
+def _unreadable(path: Path, kind: str, here: str) -> PillionError:
+    return PillionError(
+        f"`{path}` cannot be read",
+        rule=f"the path of a {kind} file, of at most {MOST_BYTES >> 30} GiB",
+        here=here,
+        help="look at the path, and whether you may read the file",
+    )
+
+
+def read_whole(path: Path, kind: str, most: int | None = None) -> bytes:
+    """The bytes of a file of some kind (`.pte`), so many at most."""
+    try:
+        return regular_file(path, kind, most).read_bytes()
+    except OSError as error:
+        raise _unreadable(path, kind, error.strerror or str(error)) from None
 
 
 def read_text(path: Path, kind: str, most: int | None = None) -> str:

@@ -6,6 +6,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from shlex import quote
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -97,5 +98,7 @@ def _for_another_core(path: Path, core: str, board: Board) -> PillionError:
         board,
         rule="a program runs on a board with its core",
         here=f"--on {board.name}",
-        help=f"--on {fitting[0]}" if fitting else f"pillion compile -m {path} -t {board.core} -o FOLDER",
+        help=f"--on {fitting[0]}"
+        if fitting
+        else f"pillion compile -m {quote(str(path))} -t {board.core} -o FOLDER",
     )

@@ -14,6 +14,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager, redirect_stdout
 from dataclasses import replace
 from pathlib import Path
+from shlex import quote
 from typing import TYPE_CHECKING, Any
 
 from pillion.build import Request, compile_for, hush, write
@@ -86,7 +87,7 @@ def _loop(function: str) -> tuple[UserFile, Callable[[Any], Any]]:
             f"{function} does not name a training function",
             rule="file.py:function",
             here="a file without a function" if function.rstrip(":").endswith(".py") else function,
-            help=f"pillion train {function.split(':')[0].removesuffix('.py')}.py:train …",
+            help=f"pillion train {quote(function.split(':')[0].removesuffix('.py') + '.py:train')} …",
         )
     file = capture.open_file(path)
     loop = getattr(file.module, name, None)
@@ -112,7 +113,9 @@ def _no_loop(file: UserFile, name: str, found: object) -> PillionError:
         f"{file.path} has no function {name}",
         rule=TRAINING,
         here=listed if found is None else f"{name} is a {type(found).__name__}",
-        help=f"pillion train {file.path}:{close[0]} …" if close else f"def {name}(model): …; return model",
+        help=f"pillion train {quote(f'{file.path}:{close[0]}')} …"
+        if close
+        else f"def {name}(model): …; return model",
     )
 
 

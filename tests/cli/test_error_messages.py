@@ -74,7 +74,7 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 BOTH = ("-t", "cortex-m33", "-q", "-o", "out")
 WRONG = {
     "unknown_model": (("compile", "-m", "ds_cn", *BOTH), "did you mean ds_cnn"),
-    "no_such_file": (("compile", "-m", "gone.py:Net", *BOTH), "no file gone.py"),
+    "no_such_file": (("compile", "-m", "gone.py:Net", *BOTH), "`gone.py` cannot be read"),
     "file_without_factory": (("compile", "-m", "net.py", *BOTH), "file.py:factory"),
     "unknown_factory": (("compile", "-m", "net.py:Nett", *BOTH), "Net"),
     "empty_file": (("compile", "-m", "empty.py:Net", *BOTH), "neither classes nor functions"),

@@ -3,7 +3,13 @@
 
 from __future__ import annotations
 
+import dataclasses
 import random
+from collections.abc import Iterator
+from typing import Any
+
+from pillion.schemas import tflite
+from pillion.schemas.flatbuffer import Table, pack, unpack
 
 WORDS = (0, 1, 2, 255, 0x7FFFFFFF, 0x80000000, 0xFFFFFFFF)
 """At which sizes and offsets go wrong."""
@@ -27,3 +33,51 @@ def damaged(rng: random.Random, whole: bytes, tables: int | None = None) -> byte
         else:
             del raw[at : at + rng.randrange(1, 9)]
     return bytes(raw)
+
+
+NUMBERS = (0, 1, 2, 3, 7, 16, -1, -2, 127, 128, -128, 255, 65535, 2**30, 2**31 - 1, -(2**31))
+REALS = (0.0, -1.0, float("nan"), float("inf"), 1e-45, 1e-38, 1e-20, 1e38, 3.4e38)
+TEXTS = ("", "*/", "a/b", "x" * 3000, "\n", '"')
+
+
+def tables(table: Table) -> Iterator[Table]:
+    """The table and all below it."""
+    yield table
+    for field in dataclasses.fields(table):  # type: ignore[arg-type]  # every table is a dataclass
+        held = getattr(table, field.name)
+        for inner in held if isinstance(held, list) else [held]:
+            if isinstance(inner, Table):
+                yield from tables(inner)
+
+
+def changed_tables(rng: random.Random, whole: bytes) -> bytes:
+    """A TFLite file that is whole as a file and has other numbers, texts or lists in one to three of its fields."""
+    model = unpack(tflite.Model, whole, tflite.IDENTIFIER)
+    for _ in range(rng.choice((1, 1, 1, 2, 3))):
+        table = rng.choice([t for t in tables(model) if not isinstance(t, tflite.Buffer)])
+        fields = dataclasses.fields(table)  # type: ignore[arg-type]  # every table is a dataclass
+        if fields:
+            name = rng.choice(fields).name
+            setattr(table, name, _another(rng, getattr(table, name)))
+    try:
+        return pack(model, tflite.IDENTIFIER)
+    except Exception:  # a number that the field cannot hold
+        return whole
+
+
+def _another(rng: random.Random, held: Any) -> Any:
+    match held:
+        case bool():
+            return not held
+        case int():
+            return rng.choice((*NUMBERS, held + 1, held - 1))
+        case float():
+            return rng.choice((*REALS, held * 1.5))
+        case str():
+            return rng.choice(TEXTS)
+        case [first, *_]:
+            at = rng.randrange(len(held))
+            other = rng.choice(held) if isinstance(first, Table) else _another(rng, first)
+            return [*held[:at], *[other] * rng.choice((0, 1, 1, 2)), *held[at + rng.randrange(2) :]]
+        case _:
+            return held

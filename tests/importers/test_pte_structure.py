@@ -105,7 +105,7 @@ def test_a_thousand_changed_tables(seed: int) -> None:
 
 KEPT = (
     # file, what, its value, the value instead, whether that is a program
-    ("mlp_m55", pte.Double, 1.0, 1e300, True),
+    ("mlp_m55", pte.Double, 1.0, 1e300, False),
     ("mlp_m55", pte.Double, -1.0, math.nan, False),
     ("mlp_m55", pte.Int, -6, 2**40, False),
     ("mlp_m55", pte.Int, 1253710561, -(2**62), False),

@@ -100,7 +100,7 @@ def test_integers_are_not_weights(tmp_path: Path) -> None:
 
 
 def test_a_file_that_is_not_there(tmp_path: Path) -> None:
-    with pytest.raises(PillionError, match="no weights at"):
+    with pytest.raises(PillionError, match="no file of this name"):
         zoo.load_weights(zoo.build("linear_bn")[0], tmp_path / "none.npz")
 
 
@@ -111,7 +111,7 @@ def test_a_file_that_is_something_else(tmp_path: Path, kind: str) -> None:
     path, model = tmp_path / "w.npz", zoo.build("linear_bn")[0]
     zoo.save_weights(model, path)
     write_something_else(path, kind)
-    with pytest.raises(PillionError, match="is not a file of weights"):
+    with pytest.raises(PillionError, match=r"is not a file of weights|a folder"):
         zoo.load_weights(model, path)
 
 

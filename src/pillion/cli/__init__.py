@@ -1,13 +1,32 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The command line. Each command gathers what it needs, calls the Python API, and shows the answer."""
+"""The command line. Each command gathers what it needs, calls the Python API, and shows the answer.
 
-# ruff: noqa: F401, I001  # the help shows the commands in this order
-from pillion.cli import compile
-from pillion.cli import train
-from pillion.cli import run
-from pillion.cli import verify
-from pillion.cli import explain
-from pillion.cli import lists
-from pillion.cli.app import app, main
+This file imports little: whoever presses Ctrl-C while the rest is imported gets one line, too."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from pillion.cli.ends import ending_well
+
+if TYPE_CHECKING:
+    from pillion.cli.commands import app
 
 __all__ = ["app", "main"]
+
+
+def main() -> None:
+    """Runs the command line; what users can act on ends in one message and exit code 2."""
+    with ending_well():
+        from pillion.cli.commands import run_command_line
+
+        run_command_line()
+
+
+def __getattr__(name: str) -> Any:
+    """The application, for whoever wants to look at its commands."""
+    if name == "app":
+        from pillion.cli.commands import app
+
+        return app
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

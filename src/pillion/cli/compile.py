@@ -23,6 +23,7 @@ from pillion.cli.options import (
     QuantizeOption,
     SizeOption,
     TargetOption,
+    TrustOption,
     WeightsOption,
 )
 
@@ -35,6 +36,7 @@ def compile(
     quantize: QuantizeOption = False,
     calibrate: CalibrateOption = None,
     weights: WeightsOption = None,
+    trust_pickle: TrustOption = False,
     input_size: SizeOption = None,
     io_dtype: IoDtypeOption = "float32",
     io_layout: IoLayoutOption = "nchw",
@@ -68,6 +70,7 @@ def compile(
         only_npu,
         optimize,
         runtime,
+        trust_pickle,
     )
     with report.progress(quiet=as_json) as progress:
         program = build.build(request, progress)

@@ -11,6 +11,7 @@ from pillion.cli.options import (
     ModelOption,
     SizeOption,
     TargetOption,
+    TrustOption,
     WeightsOption,
 )
 
@@ -21,6 +22,7 @@ def explain(
     target: TargetOption,
     calibrate: CalibrateOption = None,
     weights: WeightsOption = None,
+    trust_pickle: TrustOption = False,
     input_size: SizeOption = None,
     keep_on_cpu: KeepOption = None,
     as_json: JsonOption = False,
@@ -36,6 +38,7 @@ def explain(
         weights,
         build.parse_size(input_size),
         keep_on_cpu=tuple(keep_on_cpu or ()),
+        trust_pickle=trust_pickle,
     )
     with report.progress(quiet=as_json) as progress:
         program = build.build(request, progress)

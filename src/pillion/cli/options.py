@@ -46,4 +46,11 @@ SizeOption = Annotated[
 ForceOption = Annotated[
     bool, typer.Option("--force", help="Overwrite files of a C project that are not as Pillion wrote them.")
 ]
+TrustOption = Annotated[
+    bool,
+    typer.Option(
+        "--trust-pickle",
+        help="Execute what a .pt2 holds beside tensors: only for files whose maker you trust.",
+    ),
+]
 JsonOption = Annotated[bool, typer.Option("--json", help="Answer in JSON.")]

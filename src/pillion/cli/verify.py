@@ -17,6 +17,7 @@ from pillion.cli.options import (
     KeepOption,
     QuantizeOption,
     SizeOption,
+    TrustOption,
     WeightsOption,
 )
 from pillion.errors import PillionError
@@ -44,6 +45,7 @@ def verify(
     quantize: QuantizeOption = False,
     calibrate: CalibrateOption = None,
     weights: WeightsOption = None,
+    trust_pickle: TrustOption = False,
     input_size: SizeOption = None,
     io_dtype: IoDtypeOption = "float32",
     io_layout: IoLayoutOption = "nchw",
@@ -74,6 +76,7 @@ def verify(
         io_dtype,
         io_layout,
         keep_on_cpu=tuple(keep_on_cpu or ()),
+        trust_pickle=trust_pickle,
     )
     with report.progress(quiet=as_json) as progress:
         built = build.build(request, progress)

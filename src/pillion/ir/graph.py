@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import dataclasses
+import hashlib
 import re
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -130,7 +131,14 @@ def check_inputs(graph: Graph, inputs: Sequence[Array]) -> None:
 
 
 def want_computed_outputs(graph: Graph) -> None:
-    """Raises where a result does not depend on the inputs."""
+    """Raises where a result does not depend on the inputs, or where there is none."""
+    if not graph.outputs:
+        raise PillionError(
+            f"`{graph.name}` has no output",
+            rule="a model has results",
+            here=f"{len(graph.inputs)} inputs, {len(graph.ops)} ops",
+            help="convert or export the model with what it computes as its output",
+        )
     constant = [repr(v) for v in graph.outputs if v.is_constant]
     if constant:
         raise PillionError(
@@ -147,6 +155,27 @@ def identifier(name: str) -> str:
     if cleaned[0].isdigit():
         cleaned = f"v{cleaned}"
     return f"{cleaned}_model" if cleaned.lower() == "pillion" else cleaned
+
+
+LONGEST_MODEL_NAME = 36
+"""C99 tells names apart by 63 characters; what stands around a model's name takes up to 27 of them."""
+
+
+def model_name(name: str) -> str:
+    """The name of a model as an identifier that leaves room for what is named after it."""
+    return shortened(identifier(name), LONGEST_MODEL_NAME)
+
+
+def clean_name(name: str) -> str:
+    """A name from a file without what would mean something in a graph's text, in a terminal or in C."""
+    return re.sub(r"[^\w./;+-]", "_", name, flags=re.ASCII) or "unnamed"
+
+
+def shortened(name: str, longest: int) -> str:
+    """The name, or its begin and a number made from all of it: names that differ only at their ends stay different."""
+    if len(name) <= longest:
+        return name
+    return f"{name[: longest - 9]}_{hashlib.sha256(name.encode('utf-8', 'replace')).hexdigest()[:8]}"
 
 
 class Names:

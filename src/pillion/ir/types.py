@@ -55,11 +55,7 @@ class PerTensor:
     zero_point: int = 0
 
     def __post_init__(self) -> None:
-        if not _is_scale(self.scale):
-            raise ValueError(
-                f"a quantization scale must be positive and finite in float32, got {self.scale!r}"
-            )
-        object.__setattr__(self, "scale", float(np.float32(self.scale)))
+        object.__setattr__(self, "scale", _scale(self.scale))
 
 
 @dataclass(frozen=True)
@@ -70,17 +66,18 @@ class PerChannel:
     axis: int
 
     def __post_init__(self) -> None:
-        if not self.scales or not all(map(_is_scale, self.scales)):
-            raise ValueError(
-                f"quantization scales must be positive and finite in float32, got {self.scales!r}"
-            )
-        object.__setattr__(self, "scales", tuple(float(np.float32(s)) for s in self.scales))
+        if not self.scales:
+            raise ValueError("there are no quantization scales")
+        object.__setattr__(self, "scales", tuple(map(_scale, self.scales)))
 
 
-def _is_scale(number: float) -> bool:
-    """Also once it is rounded: tiny numbers become zero, huge ones infinite."""
-    with np.errstate(over="ignore"):
-        return bool(0 < np.float32(number) < np.inf)
+def _scale(number: float) -> float:
+    """In 32 bits, where it is neither zero nor infinite."""
+    with np.errstate(over="ignore", under="ignore"):
+        scale = float(np.float32(number))
+    if not (scale > 0 and math.isfinite(scale)):
+        raise ValueError(f"a quantization scale must be positive and finite in 32 bits, got {number!r}")
+    return scale
 
 
 Quant = PerTensor | PerChannel

@@ -6,6 +6,7 @@ from __future__ import annotations
 from pillion.errors import PillionError
 from pillion.ir.graph import Graph
 from pillion.ir.op import Op
+from pillion.ir.sizes import check_size, check_sizes
 from pillion.ir.types import Value
 
 
@@ -13,6 +14,7 @@ def verify(graph: Graph, after: str = "") -> Graph:
     """The graph itself, or a PillionError that shows the op at fault."""
     defined: dict[str, Value] = {}
     for value in graph.inputs:
+        check_size(value)
         _define(defined, value)
     for op in graph.ops:
         try:
@@ -41,6 +43,7 @@ def _verify_op(defined: dict[str, Value], op: Op) -> None:
     low, high = (op.attributes.get(bound, 0) for bound in ("low", "high"))
     if low > high:
         raise op.refuse("low is at most high", f"low {low}, high {high}")
+    check_sizes(op)
     inferred = op.infer()
     first = op.results[0]
     if (inferred.shape, inferred.dtype) != (first.shape, first.dtype):

@@ -17,7 +17,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from pillion.errors import PillionError
-from pillion.ir.graph import Graph
+from pillion.ir.graph import Graph, Names, clean_name, model_name
 from pillion.ir.numerics import Arithmetic
 from pillion.ir.op import Op, operand_fields, result_fields
 from pillion.ir.types import Array, DType, PerChannel, PerTensor, Quant, Shape, TensorType, Value
@@ -186,6 +186,7 @@ class _Unpacker:
     def __init__(self, held: Json, source: Source) -> None:
         self.held, self.source = held, source
         self.values: dict[int, Value] = {}
+        self.names = Names()
         self.bodies = [
             _Unpacker(body, Source(bytes_of, source.kinds)).graph() if body else None
             for body, bytes_of in zip(held["bodies"], source.bodies, strict=True)
@@ -197,7 +198,7 @@ class _Unpacker:
         if len({name for name, *_ in held["values"]}) != len(held["values"]):
             raise ValueError("two values have one name")
         graph = Graph(
-            _text(held["name"]),
+            model_name(_text(held["name"])),
             tuple(map(self.value, inputs)),
             tuple(map(self.op, held["ops"])),
             tuple(map(self.value, outputs)),
@@ -212,7 +213,9 @@ class _Unpacker:
             name, dtype, shape, quant, *data = self.held["values"][_natural(index)]
             sizes = tuple(map(_natural, shape))
             made = TensorType(sizes, DType(dtype), self.quant(quant, sizes))
-            self.values[index] = Value(_text(name), made, self.data(data[0], made) if data else None)
+            self.values[index] = Value(
+                self.names.fresh(clean_name(_text(name))), made, self.data(data[0], made) if data else None
+            )
         return self.values[index]
 
     def data(self, held: Json, made: TensorType) -> Array:
@@ -253,7 +256,7 @@ class _Unpacker:
         fields: dict[str, Any] = {n: self.refer(v) for n, v in (*operands.items(), *results.items())}
         fields |= {name: _attribute(spelled, hints[name]) for name, spelled in attributes.items()}
         fields |= {name: self.body() for name, hint in hints.items() if hint is Graph}
-        return cls(**fields, source=_text(source))
+        return cls(**fields, source=_line(source))
 
     def body(self) -> Graph:
         """Of the next segment."""
@@ -285,6 +288,11 @@ def _text(held: Json) -> str:
     if not isinstance(held, str):
         raise TypeError(f"no text: {held!r}")
     return held
+
+
+def _line(held: Json) -> str:
+    """Where an op comes from, which is shown to people: nothing that a terminal or a page would act on."""
+    return "".join(mark if mark.isprintable() else "_" for mark in _text(held))
 
 
 def _natural(held: Json) -> int:

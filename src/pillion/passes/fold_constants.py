@@ -3,6 +3,7 @@ from __future__ import annotations
 
 from pillion.ir.graph import Graph
 from pillion.ir.op import Op
+from pillion.ir.sizes import LARGEST
 from pillion.ir.types import PerChannel, Value, constant
 
 
@@ -10,6 +11,7 @@ def fold_constants(graph: Graph) -> Graph:
     """An op whose operands are all constant is computed now."""
     known: dict[Value, Value] = {}
     ops: list[Op] = []
+    folded = 0
     for op in graph.ops:
         op = op.substitute(known)
         if (
@@ -17,6 +19,11 @@ def fold_constants(graph: Graph) -> Graph:
             and not op.activations
             and not any(isinstance(v.type.quant, PerChannel) for v in op.operands)
         ):
+            folded += op.results[0].type.size_bytes
+            if max(folded, op.macs) > LARGEST:
+                raise op.refuse(
+                    f"what depends on no input has at most {LARGEST} bytes and products", repr(op.results[0])
+                )
             made = op.reference(graph.arithmetic, *(v.constant for v in op.operands))
             known[op.results[0]] = constant(op.name, made, op.results[0].type.quant)
         else:

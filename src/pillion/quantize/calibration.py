@@ -3,7 +3,6 @@
 
 from __future__ import annotations
 
-import zipfile
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -13,10 +12,10 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from pillion.arrays import UNREADABLE, read_arrays, reason
 from pillion.errors import PillionError
 
 SUFFIXES = (".npy", ".npz")
-UNREADABLE = (OSError, ValueError, EOFError, zipfile.BadZipFile)
 
 
 @dataclass(frozen=True)
@@ -89,15 +88,12 @@ def load_calibration(path: str | Path, example_inputs: Sequence[Tensor]) -> Cali
 
 def _read(file: Path) -> list[np.ndarray[Any, Any]]:
     try:
-        loaded = np.load(file, allow_pickle=False)
-        if isinstance(loaded, np.ndarray):
-            return [loaded]
-        with loaded:
-            return [loaded[name] for name in loaded.files]
+        found = read_arrays(file)
+        return [found] if isinstance(found, np.ndarray) else list(found.values())
     except UNREADABLE as error:
         raise PillionError(
             f"cannot read {file}",
             rule="an .npy or .npz file of numbers",
-            here=str(error).splitlines()[0],
+            here=reason(error),
             help="write it with numpy.save or numpy.savez",
         ) from None

@@ -170,8 +170,20 @@ def _stack(tensors: Sequence[Tensor], dim: int = 0) -> Tensor:
 def _repeat(x: Tensor, counts: Sequence[int]) -> Tensor:
     x = x.reshape((1,) * (len(counts) - x.dim()) + tuple(x.shape))
     for dim, count in enumerate(counts):
-        x = torch.cat([x] * count, dim) if count != 1 else x
+        x = _times(x, count, dim)
     return x
+
+
+MOST_AT_ONCE = 256
+"""Operands of a concatenation that repeats: more of them are repeated in steps, as a graph must not grow with a size."""
+
+
+def _times(x: Tensor, count: int, dim: int) -> Tensor:
+    if count <= MOST_AT_ONCE:
+        return torch.cat([x] * count, dim) if count != 1 else x
+    whole, rest = divmod(count, MOST_AT_ONCE)
+    many = _times(torch.cat([x] * MOST_AT_ONCE, dim), whole, dim)
+    return torch.cat([many, *[x] * rest], dim) if rest else many
 
 
 def _expand(x: Tensor, sizes: Sequence[int], implicit: bool = False) -> Tensor:

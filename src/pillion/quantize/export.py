@@ -20,6 +20,7 @@ from torch.export.graph_signature import InputKind, TensorArgument
 
 from pillion.errors import PillionError
 from pillion.quantize.given import as_inputs, in_words
+from pillion.quantize.sizes import check_tensors
 
 CHATTY = ("torch.export", "torch.utils._pytree", "torch._subclasses.fake_tensor", "torch.fx", "torchao")
 """Loggers whose messages are for others, or come as an exception too."""
@@ -42,6 +43,7 @@ def export(module: nn.Module, example_inputs: Sequence[Tensor], *, training: boo
     sys.stderr.write(said.getvalue())
     check_static(exported)
     check_outputs(exported)
+    check_tensors(exported)
     return exported
 
 
@@ -113,7 +115,8 @@ def check_outputs(exported: ExportedProgram) -> None:
 
 
 def check_examples(exported: ExportedProgram, inputs: Sequence[Tensor]) -> None:
-    """Raises where example inputs are not those that a program was exported for."""
+    """Raises where example inputs are not those that a program was exported for, or its tensors are larger than memories."""
+    check_tensors(exported)
     for spec in exported.graph_signature.input_specs:
         if spec.kind is InputKind.USER_INPUT and not isinstance(spec.arg, TensorArgument):
             raise PillionError(

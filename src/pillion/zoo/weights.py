@@ -5,13 +5,12 @@ from __future__ import annotations
 
 import io
 import os
-import zipfile
-import zlib
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
+from pillion.arrays import UNREADABLE, Array, read_arrays, reason
 from pillion.errors import PillionError
 from pillion.files import write_whole
 
@@ -20,10 +19,6 @@ if TYPE_CHECKING:
 
 COUNTER = "num_batches_tracked"  # of a batch norm; inference does not read it, so a file may leave it out
 SHOWN = 8  # keys of one kind in a message
-# What numpy and zipfile raise for files that are broken, or of another kind.
-UNREADABLE = (OSError, ValueError, EOFError, RuntimeError, MemoryError, zipfile.BadZipFile, zlib.error)
-
-Array = np.ndarray[Any, np.dtype[Any]]
 
 
 def load_weights(module: nn.Module, path: str | os.PathLike[str]) -> None:
@@ -63,31 +58,17 @@ def _is_weight(key: str) -> bool:
 
 def _read(path: Path) -> dict[str, Array]:
     try:
-        with path.open("rb") as file:
-            archive = np.load(file, allow_pickle=False)
-            if isinstance(archive, np.ndarray):
-                raise ValueError("it holds a single array")
-            return {key: _array(archive[key], key) for key in archive.files}
-    except FileNotFoundError:
-        raise PillionError(
-            f"no weights at {path}",
-            rule="the path of an .npz file",
-            here=f"no such file, in {Path.cwd()}",
-            help="write one with pillion.zoo.save_weights(module, path)",
-        ) from None
+        found = read_arrays(path)
+        if isinstance(found, np.ndarray):
+            raise ValueError("it holds a single array")
+        return found
     except UNREADABLE as error:
         raise PillionError(
             f"{path} is not a file of weights",
             rule="an .npz archive of plain arrays, one for each key of the model's state_dict()",
-            here=str(error),
+            here=reason(error),
             help="write one with pillion.zoo.save_weights(module, path), or with numpy.savez",
         ) from None
-
-
-def _array(member: object, key: str) -> Array:
-    if not isinstance(member, np.ndarray):
-        raise ValueError(f"the member {key} is not an array")
-    return member
 
 
 def _problems(arrays: dict[str, Array], wanted: dict[str, tuple[int, ...]]) -> list[str]:

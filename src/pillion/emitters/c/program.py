@@ -14,7 +14,9 @@ from pillion.boards.board import Optimize
 from pillion.devices.cortex_m import Isa
 from pillion.emitters.c.choose import Choice, choose
 from pillion.emitters.c.kernel import Call, Routine
-from pillion.ir.graph import Graph, want_computed_outputs
+from pillion.errors import PillionError
+from pillion.ir.graph import Graph, Names, identifier, shortened, want_computed_outputs
+from pillion.ir.sizes import LARGEST
 from pillion.ir.types import Value
 from pillion.memory import MemoryPlan, OpMemory, plan_memory
 
@@ -78,22 +80,31 @@ def _params_size(call: Call) -> int:
     return len(call.params) * POINTER_BYTES
 
 
+LONGEST_IDENTIFIER = 58
+"""C99 tells names apart by 63 characters, of which a number that tells equal ones apart takes some."""
+
+
 class _Constants:
-    """Arrays by content: equal ones are stored once."""
+    """Arrays by content: equal ones are stored once, under a name that C can hold and that no other has."""
 
     def __init__(self, prefix: str) -> None:
         self.prefix = prefix
+        self.names = Names()
         self.by_content: dict[tuple[str, bytes], Constant] = {}
 
     def name(self, wish: str, data: NDArray[np.generic]) -> str:
         data = np.ascontiguousarray(data)
         key = (data.dtype.name, hashlib.sha256(data.tobytes()).digest())
-        return self.by_content.setdefault(key, Constant(f"{self.prefix}_{wish}", data)).name
+        if key not in self.by_content:
+            clean = shortened(identifier(f"{self.prefix}_{wish}"), LONGEST_IDENTIFIER)
+            self.by_content[key] = Constant(self.names.fresh(clean), data)
+        return self.by_content[key].name
 
 
 def lower(graph: Graph, isa: Isa = Isa.PORTABLE, optimize: Optimize = "speed") -> CProgram:
     """The graph with a kernel for each op, packed constants and a memory plan."""
     want_computed_outputs(graph)
+    graph = graph.replace(name=identifier(graph.name))
     choices = choose(graph, isa, optimize)
     constants = _Constants(graph.name)
     steps = tuple(_step(i, choice, graph, constants) for i, choice in enumerate(choices))
@@ -108,8 +119,18 @@ def lower(graph: Graph, isa: Isa = Isa.PORTABLE, optimize: Optimize = "speed") -
         c.op: OpMemory(c.kernel.scratch_bytes(c.op), c.kernel.overread_bytes, c.kernel.in_place(c.op))
         for c in choices
     }
-    return CProgram(
-        graph, isa, steps, tuple(constants.by_content.values()), operands, plan_memory(graph, needs), optimize
+    memory = plan_memory(graph, needs)
+    if memory.arena_bytes > LARGEST:
+        raise _too_large(graph, memory)
+    return CProgram(graph, isa, steps, tuple(constants.by_content.values()), operands, memory, optimize)
+
+
+def _too_large(graph: Graph, memory: MemoryPlan) -> PillionError:
+    return PillionError(
+        f"`{graph.name}` needs more memory than a microcontroller can address",
+        rule=f"the arena has at most {LARGEST} bytes",
+        here=f"{memory.arena_bytes} bytes, the largest scratch {memory.scratch_bytes}",
+        help="smaller images or batches",
     )
 
 

@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 
 from pillion.emitters.c.kernel import Call, Param
 from pillion.emitters.c.program import Constant, CProgram, Step
+from pillion.emitters.c.spelling import commented, quoted
 from pillion.ir.types import Value
 from pillion.ops import Segment
 
@@ -82,11 +83,11 @@ def _accessors(program: CProgram) -> str:
 
 
 def describe(value: Value) -> str:
-    """`x: int8[1, 5, 3, 8], real = 0.05 * (q + 3)`"""
+    """`x: int8[1, 5, 3, 8], real = 0.05 * (q + 3)`, for a comment."""
     if not value.is_quantized:
-        return repr(value)
+        return commented(repr(value))
     sign = "-" if value.zero_point >= 0 else "+"
-    return f"{value!r}, real = {value.scale:.9g} * (q {sign} {abs(value.zero_point)})"
+    return f"{commented(repr(value))}, real = {value.scale:.9g} * (q {sign} {abs(value.zero_point)})"
 
 
 def weights_h(program: CProgram) -> str:
@@ -207,7 +208,7 @@ def _comment(step: Step) -> str:
     place = f"  {op.source}" if op.source else ""
     operands = ", ".join("x".join(map(str, v.shape)) or "1" for v in op.activations)
     shape = "x".join(map(str, op.results[0].shape)) or "1"
-    return f"/* {step.index}: {op.kind} {op.name}  {operands} -> {shape}{place} */"
+    return f"/* {step.index}: {op.kind} {commented(f'{op.name}  {operands} -> {shape}{place}')} */"
 
 
 def _call_text(program: CProgram, step: Step, number: int, call: Call) -> str:
@@ -226,7 +227,9 @@ def _argument(program: CProgram, value: Value) -> str:
 
 def _descriptor(program: CProgram) -> str:
     graph = program.graph
-    names = ",\n".join(f'    "{step.choice.op.kind} {step.choice.op.name}"' for step in program.steps)
+    names = ",\n".join(
+        f"    {quoted(f'{step.choice.op.kind} {step.choice.op.name}')}" for step in program.steps
+    )
     return dedent("""
         static const pillion_buffer inputs[] = {{
         {inputs}
@@ -264,7 +267,9 @@ def _descriptor(program: CProgram) -> str:
 
 
 def _buffers(program: CProgram, values: Iterable[Value]) -> str:
-    return ",\n".join(f'    {{"{v.name}", {program.memory.offsets[v]}, {v.type.size_bytes}}}' for v in values)
+    return ",\n".join(
+        f"    {{{quoted(v.name)}, {program.memory.offsets[v]}, {v.type.size_bytes}}}" for v in values
+    )
 
 
 def _c_type(value: Value) -> str:

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, TypeVar
 import numpy as np
 
 from pillion.errors import PillionError
+from pillion.importers.pte.fields import FIELDS
 from pillion.importers.pte.tensor import Label, Tensor, View
 from pillion.ir.types import Array, DType, Pair, Shape
 from pillion.schemas import pte
@@ -86,6 +87,8 @@ def described(number: int, held: pte.Tensor) -> Argument:
         raise MalformedError(
             f"value {number}: sizes {sizes[:MAX_RANK]}; axes are at most {MAX_RANK}, none empty"
         )
+    if held.storage_offset:
+        raise MalformedError(f"value {number} begins {held.storage_offset} elements behind its place")
     if sorted(order) != list(range(len(sizes))):
         raise MalformedError(f"value {number}: {order[:MAX_RANK]} is no order of {len(sizes)} axes")
     if held.scalar_type not in DTYPES:
@@ -109,6 +112,22 @@ class Call:
         if len(numbers) < 2 or numbers[-1] != numbers[-2]:
             raise MalformedError(f"{source}: the last two arguments are the result")
         self.out = self.argument(numbers[-1])
+        self.check_fields()
+
+    def check_fields(self) -> None:
+        """Refuses integers that are not what the kernel may be given, whether a row reads them or not."""
+        for place, number in enumerate(self.numbers):
+            held = self.reader.entry(number)
+            fields = FIELDS[self.operator]
+            field = fields.get(place, fields.get(place - len(self.numbers)))
+            if field is None and isinstance(held, (pte.Int, pte.IntList)):
+                raise self.refuse(f"argument {place} is no integer", type(held).__name__)
+            found: tuple[int, ...] = (held.int_val,) if isinstance(held, pte.Int) else ()
+            found = self.integers(place) if isinstance(held, pte.IntList) else found
+            wrong = [n for n in found if field is not None and not field.takes(n)]
+            if wrong and field is not None:
+                rule = f"argument {place} is {field.means}, from {field.low} to {field.high}"
+                raise self.refuse(rule, wrong[0])
 
     def refuse(self, rule: str, here: object) -> PillionError:
         return PillionError(
@@ -135,16 +154,18 @@ class Call:
         return self.held(place, pte.Int).int_val
 
     def level(self, place: int, sign: int = 1) -> int:
-        """A zero point or another int8 number."""
+        """A zero point or another int8 number, or the one that it is the opposite of."""
         number = sign * self.number(place)
         if not -128 <= number <= 127:
             raise self.refuse(f"argument {place} stands for an int8 number", number)
         return number
 
     def bounds(self, low: int, high: int) -> dict[str, int]:
-        """The range of the result; where its ends cross, the upper one holds."""
-        least, most = (min(max(self.number(place), -128), 127) for place in (low, high))
-        return {"low": min(least, most), "high": most}
+        """The range of the result."""
+        least, most = self.level(low), self.level(high)
+        if least > most:
+            raise self.refuse("the lower bound of the result is at most the upper one", (least, most))
+        return {"low": least, "high": most}
 
     def real(self, place: int) -> float:
         return self.held(place, pte.Double).double_val
@@ -164,17 +185,12 @@ class Call:
             raise self.refuse(f"argument {place} is a list of integers", found[:4])
         return tuple(one.int_val for one in found if isinstance(one, pte.Int))
 
-    def pair(self, place: int, least: int = 0) -> Pair:
+    def pair(self, place: int) -> Pair:
         first, second = self.integers(place, 2)
-        if not least <= min(first, second) <= max(first, second) < 2**16:
-            raise self.refuse(f"argument {place} is two numbers of at least {least}", (first, second))
         return first, second
 
     def multiplier(self, mantissa: int, shift: int) -> Pair:
-        m, s = self.number(mantissa), self.number(shift)
-        if not (-(2**31) <= m < 2**31 and -31 <= s <= 30):
-            raise self.refuse("multipliers have 32 bits, shifts are from -31 to 30", (m, s))
-        return m, s
+        return self.number(mantissa), self.number(shift)
 
     # Tensors
 

@@ -28,10 +28,41 @@ def _moved(call: Call, make: Any, x: Tensor, shape: Shape, **fields: Any) -> Ten
 
 
 def _axis(call: Call, place: int, rank: int) -> int:
-    axis = call.number(place)
+    return _inside(call, call.number(place), rank)
+
+
+def _inside(call: Call, axis: int, rank: int) -> int:
     if not -rank <= axis < rank:
-        raise call.refuse(f"argument {place} is an axis", f"{axis} of {rank}")
+        raise call.refuse(f"an axis is from {-rank} to {rank - 1}", axis)
     return axis % rank
+
+
+def viewed(call: Call) -> None:
+    _want_sizes(call, call.integers(1))
+    same_bytes(call)
+
+
+def _want_sizes(call: Call, said: tuple[int, ...]) -> None:
+    """The result has the sizes that the call says, too; -1 stands for any."""
+    sizes = call.out.sizes
+    if len(said) != len(sizes) or any(n not in (-1, d) for n, d in zip(said, sizes, strict=True)):
+        raise call.refuse(f"the result has sizes {sizes}", said)
+
+
+def squeezed(call: Call) -> None:
+    """Axes of one element go."""
+    sizes = call.view(0).sizes
+    gone = {_inside(call, axis, len(sizes)) for axis in call.integers(1)}
+    _want_sizes(call, tuple(d for axis, d in enumerate(sizes) if axis not in gone or d != 1))
+    same_bytes(call)
+
+
+def unsqueezed(call: Call) -> None:
+    """An axis of one element comes."""
+    sizes = call.view(0).sizes
+    at = _inside(call, call.number(1), len(sizes) + 1)
+    _want_sizes(call, (*sizes[:at], 1, *sizes[at:]))
+    same_bytes(call)
 
 
 def same_bytes(call: Call) -> None:
@@ -50,6 +81,8 @@ def in_order(call: Call) -> None:
         raise call.refuse(
             "type and sizes stay", (view.tensor.dtype.value, out.dtype.value, view.sizes, out.sizes)
         )
+    if len(call.numbers) > 2 and not call.is_null(2) and call.integers(2) != out.order:
+        raise call.refuse(f"the order of the result is {out.order}", call.integers(2))
     order = tuple(view.order.index(axis) for axis in out.order)
     _moved(call, Transpose, view.tensor, out.memory_shape, order=order)
 
@@ -173,6 +206,7 @@ def _sliced(call: Call, x: Tensor, axis: int, chosen: range) -> None:
 def expand(call: Call) -> None:
     """Repeated along axes of size 1: one after the other, as concatenations of the same."""
     sizes, x = call.out_plain, call.plain(0)
+    _want_sizes(call, call.integers(1))
     shape = (1,) * (len(sizes) - len(x.shape)) + x.shape
     if len(shape) != len(sizes) or any(s not in (1, d) for s, d in zip(shape, sizes, strict=True)):
         raise call.refuse(f"sizes are 1 or those of the result, {sizes}", x.shape)

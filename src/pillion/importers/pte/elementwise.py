@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 
 from pillion.importers.pte.calls import Call
+from pillion.importers.pte.fields import LEVEL, SHIFTED
 from pillion.importers.pte.scales import Ratios, SumRatios
 from pillion.importers.pte.steps import LEVELS, Lookup, Product, Same, Sum, ToInt8, ToReal
 from pillion.importers.pte.tensor import Table, Tensor, View
@@ -142,9 +143,11 @@ def relu(call: Call) -> None:
 
 
 def _clamped(call: Call, low: int, high: int) -> None:
+    """ATen's kernels refuse bounds that the type does not have."""
     call.want_alike(call.view(0))
     x = call.int8(call.view(0).tensor)
-    low, high = (min(max(bound, -128), 127) for bound in (low, high))
+    if not (LEVEL.takes(low) and LEVEL.takes(high)):
+        raise call.refuse(f"bounds are from {LEVEL.low} to {LEVEL.high}", (low, high))
     table = np.minimum(np.maximum(LEVELS, low), high).astype(np.int8)
     _function(call, x, table).label.join(x.label)
 
@@ -209,7 +212,7 @@ def mul(call: Call) -> None:
         product = numerics.requantize((x - plain[0]) * (y - plain[1]), *m)
         return numerics.saturate(product + out_zero, -128, 127)
 
-    made = _as_function(call, a, b, numbers) if max(map(abs, plain)) < 2**15 else None
+    made = _as_function(call, a, b, numbers) if all(map(SHIFTED.takes, plain)) else None
     if made is not None:
         made.label.learn(zero_point=out_zero)
         return

@@ -18,7 +18,7 @@ from pillion.importers.pte.scales import Search
 from pillion.importers.pte.steps import Delegated, Output, Same, Step
 from pillion.importers.pte.table import TABLE
 from pillion.importers.pte.tensor import Label, Tensor
-from pillion.ir.graph import Graph
+from pillion.ir.graph import Graph, model_name
 from pillion.ir.types import DType, Shape
 from pillion.ir.verify import verify
 from pillion.ops import Reshape
@@ -228,7 +228,9 @@ class Reader:
         taken = tuple(out.new(x, x.quant if x.dtype is DType.INT8 else None) for x in inputs)
         for step in self.steps:
             step.emit(out)
-        made = Graph(self.container.name, taken, tuple(out.ops), tuple(out.values[y] for y in outputs))
+        made = Graph(
+            model_name(self.container.name), taken, tuple(out.ops), tuple(out.values[y] for y in outputs)
+        )
         return verify(made.without_dead_ops())
 
     def solve(self) -> None:

@@ -38,10 +38,10 @@ TABLE: Mapping[str, Row] = {
     "aten::slice_copy.Tensor_out": copies.slice_copy,
     "aten::select_copy.int_out": copies.select,
     "aten::expand_copy.out": copies.expand,
-    "aten::view_copy.out": copies.same_bytes,
+    "aten::view_copy.out": copies.viewed,
     "aten::clone.out": copies.same_bytes,
-    "aten::squeeze_copy.dims_out": copies.same_bytes,
-    "aten::unsqueeze_copy.out": copies.same_bytes,
+    "aten::squeeze_copy.dims_out": copies.squeezed,
+    "aten::unsqueeze_copy.out": copies.unsqueezed,
     "dim_order_ops::_clone_dim_order.out": copies.in_order,
     "dim_order_ops::_to_dim_order_copy.out": copies.in_order,
 }

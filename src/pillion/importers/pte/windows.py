@@ -69,7 +69,7 @@ def _convolution(
     call: Call, make: Any, x: Tensor, weights: Array, axis: int, more: int, fields: dict[str, Any]
 ) -> None:
     """`more` arguments stand before the input offset than for a regular convolution."""
-    stride, before, dilation = call.pair(3, 1), call.pair(4), call.pair(5, 1)
+    stride, before, dilation = call.pair(3), call.pair(4), call.pair(5)
     kernel, shape = (weights.shape[1], weights.shape[2]), call.out_image
     padding = sides(call, before, x.shape, shape, kernel, stride, dilation)
     fields = {**fields, "stride": stride, "dilation": dilation, "padding": padding}
@@ -78,7 +78,7 @@ def _convolution(
 
 def transpose_conv2d(call: Call) -> None:
     x, weights = call.image(0), four_axes(call, 1)
-    stride, (top, left), dilation = call.pair(3, 1), call.pair(4), call.pair(6, 1)
+    stride, (top, left), dilation = call.pair(3), call.pair(4), call.pair(6)
     if call.pair(5) != (0, 0) or dilation != (1, 1):
         raise call.refuse("no output padding, no dilation", (call.pair(5), dilation))
     fields = {"stride": stride, "padding": (top, left, top, left)}
@@ -126,7 +126,7 @@ def linear(call: Call) -> None:
     out, features = weights.shape
     x = call.shaped(x, (*x.shape[:-1], features) if x.shape and x.shape[-1] == features else (-1, features))
     zeros = (call.level(4, -1), call.level(6))
-    ratios = Ratios(call.integers(7)[:1], call.integers(8)[:1])
+    ratios = Ratios(call.integers(7, 1), call.integers(8, 1))
     bias, bounds = _linear_bias(call, weights, zeros[0]), call.bounds(10, 9)
     y = _made(call, x, (*x.shape[:-1], out), zeros)
     call.reader.add(
@@ -192,7 +192,7 @@ def avg_pool2d(call: Call) -> None:
 
 
 def max_pool2d(call: Call) -> None:
-    if call.pair(4, 1) != (1, 1) or call.flag(5) or call.level(6) != call.level(7):
+    if call.pair(4) != (1, 1) or call.flag(5) or call.level(6) != call.level(7):
         raise call.refuse("no dilation, no ceil mode, one zero point", call.integers(4))
     call.image(0).label.learn(zero_point=call.level(6))
     _pool(call, MaxPool2d, call.bounds(8, 9))
@@ -200,7 +200,7 @@ def max_pool2d(call: Call) -> None:
 
 def _pool(call: Call, make: Any, fields: dict[str, Any]) -> None:
     x, shape = call.image(0), call.out_image
-    kernel, stride, before = call.pair(1, 1), call.pair(2, 1), call.pair(3)
+    kernel, stride, before = call.pair(1), call.pair(2), call.pair(3)
     padding = sides(call, before, x.shape, shape, kernel, stride, (1, 1))
     y = call.make(shape, DType.INT8, x.label)
     geometry = {"kernel": kernel, "stride": stride, "padding": padding}

@@ -8,9 +8,9 @@ from pathlib import Path
 
 from pillion.errors import PillionError
 from pillion.files import read_whole
-from pillion.importers.tflite.model import Reader, clean_name
+from pillion.importers.tflite.model import Reader
 from pillion.importers.tflite.table import ops_of
-from pillion.ir.graph import Graph
+from pillion.ir.graph import Graph, model_name
 from pillion.ir.numerics import Arithmetic
 from pillion.ir.op import Op
 from pillion.ir.verify import verify
@@ -26,7 +26,7 @@ def read(source: str | os.PathLike[str] | bytes) -> Graph:
         else (read_whole(Path(source), ".tflite"), Path(source).stem)
     )
     try:
-        return _graph(unpack(tflite.Model, raw, tflite.IDENTIFIER), clean_name(name))
+        return _graph(unpack(tflite.Model, raw, tflite.IDENTIFIER), model_name(name))
     except MalformedError as error:
         raise PillionError(
             f"`{name}` is not a valid TensorFlow Lite file",

@@ -4,7 +4,6 @@
 from __future__ import annotations
 
 import math
-import re
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import TypeVar
@@ -12,7 +11,7 @@ from typing import TypeVar
 import numpy as np
 
 from pillion.errors import PillionError
-from pillion.ir.graph import Names
+from pillion.ir.graph import Names, clean_name
 from pillion.ir.types import Array, DType, PerChannel, PerTensor, Quant, Shape, TensorType, Value
 from pillion.schemas import tflite
 from pillion.schemas.flatbuffer import MalformedError, Table
@@ -24,11 +23,6 @@ EXTERNAL = 1
 """A buffer whose offset is larger lies outside of the tables."""
 DTYPES = {int(ElementType[dtype.name]): dtype for dtype in DType}
 Options = TypeVar("Options", bound=Table)
-
-
-def clean_name(name: str) -> str:
-    """A name without what separates names in a graph's text."""
-    return re.sub(r"[^\w./;+-]", "_", name, flags=re.ASCII) or "unnamed"
 
 
 @dataclass(frozen=True)

@@ -9,6 +9,7 @@ from pillion.importers.tflite.model import Call
 from pillion.ir import numerics
 from pillion.ir.numerics import Arithmetic
 from pillion.ir.op import Op
+from pillion.ir.sizes import check_sizes
 from pillion.ir.types import LEAST_SCALE, DType, PerChannel, PerTensor, Quant, Value, constant
 from pillion.ops.conv import Convolution
 from pillion.ops.div import Div
@@ -71,6 +72,7 @@ def checked(call: Call, op: Op) -> Op:
     made, declared = op.infer(), op.results[0]
     if (made.shape, made.dtype) != (declared.shape, declared.dtype):
         raise call.refuse(f"the result is {made.dtype.value}{list(made.shape)}", repr(declared))
+    check_sizes(op)
     check_ratios(op)
     return op
 

@@ -1,0 +1,23 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Text of a model in C: whatever a file or a source line is called, it stays a comment or a string."""
+
+from __future__ import annotations
+
+import re
+
+
+def commented(text: str) -> str:
+    """The text as a comment can hold it: no end, no begin, no backslash, no trigraph, nothing beyond ASCII."""
+    plain = re.sub(r"[^ -~]|\\", "_", text)
+    return re.sub(r"\*(?=/)|/(?=\*)|\?(?=\?)", r"\g<0> ", plain)
+
+
+def quoted(text: str) -> str:
+    """A string literal with these characters, in UTF-8."""
+    return '"' + "".join(map(_spelled, text.encode("utf-8", "replace"))) + '"'
+
+
+def _spelled(byte: int) -> str:
+    """Octal numbers end after three digits, hexadecimal ones where they like; `?` could begin a trigraph."""
+    is_plain = 32 <= byte < 127 and chr(byte) not in '"\\?'
+    return chr(byte) if is_plain else f"\\{byte:03o}"

@@ -1,0 +1,101 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The members of a `.pt2`, checked and put into an archive of our own making, which two readers cannot take for two."""
+
+from __future__ import annotations
+
+import io
+import json
+import zipfile
+from collections.abc import Mapping
+from pathlib import PurePosixPath
+from typing import Any
+
+from pillion.pt2.words import UntrustedError, check_words
+
+PROGRAMS = ("models/", "serialized_exported_program.json")
+"""Where the operators stand: now, and until torch 2.7."""
+OBJECTS = ("custom_obj", "opaque_obj", "custom-obj", "opaque-obj")
+"""With which the names of members begin that torch makes objects of."""
+NATIVE = ("aotinductor", "executorch", "mtia")
+"""Folders of `data/` with code for a processor, or for another runtime."""
+
+ROOT = "package"
+KEPT = ("data/", "models/", "archive_", ".data/", "byteorder")
+"""What a program consists of."""
+
+Json = Any
+
+
+def checked_archive(raw: bytes) -> bytes:
+    """The same program as an archive with nothing in it that would be executed. Raises where there is such a thing, or where
+    this is no archive."""
+    made = io.BytesIO()
+    with zipfile.ZipFile(made, "w", zipfile.ZIP_STORED) as archive:
+        for name, content in _members(raw).items():
+            archive.writestr(name, _checked(name.removeprefix(f"{ROOT}/"), content, len(raw)))
+    return made.getvalue()
+
+
+def _members(raw: bytes) -> Mapping[str, bytes]:
+    """By names in small letters and below one root, as torch looks for them; until torch 2.7 there was no root."""
+    found = {"/".join(PurePosixPath(name.lower()).parts): held for name, held in stored_members(raw).items()}
+    if "version" in found:
+        return {name: held for name, held in found.items() if "/" not in name}
+    roots = {name.partition("/")[0] for name in found}
+    if len(roots) != 1:
+        raise ValueError(f"all members lie in one folder, found {', '.join(sorted(roots))[:80]!r}")
+    below = {name.partition("/")[2]: held for name, held in found.items()}
+    return {f"{ROOT}/{name}": held for name, held in below.items() if name.startswith(KEPT)}
+
+
+def stored_members(raw: bytes) -> Mapping[str, bytes]:
+    """All members, which torch never compresses: none is larger than the file."""
+    with zipfile.ZipFile(io.BytesIO(raw)) as archive:
+        infos = archive.infolist()
+        packed = [info.filename for info in infos if info.compress_type != zipfile.ZIP_STORED]
+        total = sum(info.file_size for info in infos)
+        if packed or total > len(raw):
+            raise ValueError(
+                f"members are stored as they are, {(packed or ['they overlap'])[0][:80]!r} is not"
+            )
+        if len({PurePosixPath(info.filename.lower()) for info in infos}) != len(infos):
+            raise ValueError("two members have one name")
+        return {info.filename: archive.read(info) for info in infos}
+
+
+def _checked(inside: str, content: bytes, most: int) -> bytes:
+    """What torch is handed of a member."""
+    if inside.startswith("data/") and inside.split("/")[1] in NATIVE:
+        raise UntrustedError(f"native code: {inside[:200]!r}")
+    if inside.rpartition("/")[2].startswith(OBJECTS):
+        raise UntrustedError(f"a pickled object: {inside[:200]!r}")
+    if content.startswith(b"PK"):
+        stored_members(content)
+    if inside.startswith(PROGRAMS):
+        return json.dumps(check_words(_parsed(inside, content))).encode()
+    if inside.endswith("_config.json"):
+        return json.dumps(_checked_config(_parsed(inside, content), most)).encode()
+    return content
+
+
+def _parsed(name: str, content: bytes) -> Json:
+    try:
+        return json.loads(content)
+    except (ValueError, RecursionError) as error:
+        raise ValueError(f"{name[:80]!r} is no JSON: {error}") from None
+
+
+def _checked_config(config: Json, most: int) -> Json:
+    """Which member holds which tensor. No tensor has more elements than the file has bytes."""
+    for name, entry in check_words(config)["config"].items():
+        if str(entry["path_name"]).startswith(OBJECTS):
+            raise UntrustedError(f"a pickled object: {name[:80]!r}")
+        elements = 1
+        for size in (entry.get("tensor_meta") or {}).get("sizes", []):
+            elements *= size["as_int"]
+        if not 0 <= elements <= most:
+            raise ValueError(f"tensor {name[:80]!r} has {elements} elements, the file {most} bytes")
+    return config
+
+
+__all__ = ["UntrustedError", "checked_archive", "stored_members"]

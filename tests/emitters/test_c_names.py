@@ -1,0 +1,180 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Whatever a model, its tensors and its source lines are called, the C that comes out compiles, and answers the reference's
+bytes."""
+
+from __future__ import annotations
+
+import re
+import shutil
+import subprocess
+from collections import OrderedDict
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+from torch import nn
+
+import pillion
+from pillion.boards.firmware import C_FLAGS
+from pillion.compiler import finish
+from pillion.devices.cortex_m import CORES
+from pillion.emitters.c.spelling import commented, quoted
+from pillion.emitters.pte import emit as emit_pte
+from pillion.emitters.tflite import emit as emit_tflite
+from pillion.importers.pte import read as read_pte
+from pillion.importers.tflite import read as read_tflite
+from pillion.ir.graph import LONGEST_MODEL_NAME, Graph, model_name
+from pillion.ir.types import PerTensor, constant
+from pillion.ops import Add, Clamp, Op
+from pillion.ops.samples import random_like, value
+from pillion.program import Program
+from pillion.targets import find_target
+
+NAMES = (
+    *(
+        "model/add/y",
+        "a.b",
+        "a;b",
+        "a+b",
+        "a-b",
+        'a"b',
+        "a\\b",
+        "a*/b",
+        "/*",
+        "??/",
+        "??/\\",
+        "%s%n",
+        "{x}",
+        "\n",
+        "a\\\nb",
+    ),
+    *(
+        "größe",
+        "模型",
+        "\u202e\u2066",
+        "\ud800",
+        "\0",
+        "\x1b[2J",
+        "*/ int main(void) { } /*",
+        "$(touch x)",
+        "`x`",
+        "' x",
+    ),
+    *(
+        "int",
+        "main",
+        "memcpy",
+        "NULL",
+        "double",
+        "uint8_t",
+        "base",
+        "arena",
+        "op0",
+        "inputs",
+        "pillion",
+        "Pillion",
+        "PILLION_model",
+    ),
+    *("1", "9lives", "_", "__x", "", " ", "x" * 3000, "x" * 2999 + "y", "X" * 3000, "é" * 3000),
+)
+"""All of them in one model: many of them clean to one."""
+MODELS = ("model/add/y", "int", "NULL", "9lives", "", "PILLION", NAMES[-4])
+
+
+def named_graph(model: str, names: tuple[str, ...] = NAMES) -> Graph:
+    """A chain of sums with constants, whose values are called like this; no two of them by one name."""
+    rng = np.random.default_rng(0)
+    x = value(names[0], (1, 2, 3, 4), 0.1, 3)
+    ops: list[Op] = []
+    at = x
+    for number, name in enumerate(names[1:]):
+        held = constant(f"{name}·", rng.integers(-128, 128, (1, 2, 3, 4)).astype(np.int8), PerTensor(0.1, 3))
+        y = value(name, (1, 2, 3, 4), 0.1 + 0.001 * number, 3)
+        ops.append(Add(a=at, b=held, y=y, source=f"{name}:{number}"))
+        at = y
+    return Graph(model, (x,), tuple(ops), (at,))
+
+
+def written(program: Program, folder: Path) -> Path:
+    for path, content in program.files.items():
+        (folder / path).parent.mkdir(parents=True, exist_ok=True)
+        (folder / path).write_bytes(content.encode() if isinstance(content, str) else content)
+    return folder
+
+
+def want_same_bytes(program: Program) -> None:
+    """The C compiles with every warning an error, for this computer, and answers what the reference answers."""
+    data = [random_like(v) for v in program.graph.inputs]
+    found, wanted = program.run(*data, on="host"), program.run(*data)
+    assert [y.tobytes() for y in found] == [y.tobytes() for y in wanted]
+
+
+@pytest.mark.parametrize("model", MODELS)
+def test_any_names_compile_and_answer(model: str) -> None:
+    names = NAMES if model == "model/add/y" else NAMES[:3]
+    program = Program(named_graph(model, names), find_target("cortex-m33"))
+    want_same_bytes(program)
+
+
+@pytest.mark.skipif(not shutil.which("arm-none-eabi-gcc"), reason="no compiler for Cortex-M here")
+def test_any_names_compile_for_the_chip(tmp_path: Path) -> None:
+    folder = written(Program(named_graph("int"), find_target("cortex-m55")), tmp_path)
+    command = ("arm-none-eabi-gcc", "-mcpu=cortex-m55", *C_FLAGS, "-fsyntax-only", "model.c", "weights.c")
+    done = subprocess.run(command, cwd=folder, capture_output=True, text=True)
+    assert not done.returncode, done.stderr
+
+
+def test_any_names_through_files() -> None:
+    """TFLite keeps names, a program of ours its record."""
+    chip = find_target("cortex-m33")
+    graph = named_graph("n", tuple(n for n in NAMES if n != "\ud800"))
+    for read in (read_tflite(emit_tflite(graph)), read_pte(emit_pte(graph, CORES["cortex-m33"])).graph):
+        program = finish(read, chip)
+        assert all(v.name.isascii() and v.name.isprintable() for v in program.graph.values.values())
+        want_same_bytes(program)
+
+
+def test_a_file_of_any_name_becomes_a_model_that_compiles(tmp_path: Path) -> None:
+    x, y = value("x", (1, 4), 0.1, 3), value("y", (1, 4), 0.1, 3)
+    raw = emit_pte(Graph("g", (x,), (Clamp(x=x, y=y, low=-3, high=5),), (y,)), CORES["cortex-m33"])
+    foreign = raw.replace(b"pillion", b"qillion")
+    for stem in ("a b", "a;b", "$(touch x)", "größe", "%s%n", "\n"):
+        path = tmp_path / f"{stem}.pte"
+        path.write_bytes(foreign)
+        want_same_bytes(Program(read_pte(path).graph, find_target("cortex-m33")))
+
+
+@pytest.mark.parametrize("name", ["*/", "größe", "int", 'a"b\\', "x" * 3000])
+def test_any_names_of_modules(name: str) -> None:
+    """Of classes, of their parts, and of the model."""
+    torch.manual_seed(0)
+    parts = [("größe", nn.Linear(4, 4)), ("int", nn.ReLU()), ("a b", nn.Linear(4, 3)), ("*_", nn.Sigmoid())]
+    module = type(name, (nn.Sequential,), {})(OrderedDict(parts))
+    for given in (None, name):
+        want_same_bytes(pillion.compile(module, torch.randn(1, 4), target="cortex-m33", name=given))
+
+
+def test_names_of_models_leave_room_and_stay_different() -> None:
+    made = [model_name(name) for name in NAMES]
+    assert all(
+        re.fullmatch(r"[A-Za-z]\w*", name, re.ASCII) and len(name) <= LONGEST_MODEL_NAME for name in made
+    )
+    assert model_name("x" * 3000) != model_name("x" * 2999 + "y")
+
+
+@pytest.mark.parametrize("text", NAMES)
+def test_comments_and_strings_stay_what_they_are(text: str, tmp_path: Path) -> None:
+    source = f"/* {commented(text)} */\n/* {commented(text * 3)} */\nconst char *const t = {quoted(text)};\n"
+    source += (
+        f"const char exact[sizeof({quoted(text)}) == {len(text.encode('utf-8', 'replace')) + 1} ? 1 : -1];\n"
+    )
+    (tmp_path / "t.c").write_text(source)
+    done = subprocess.run(
+        ["cc", "-std=c99", "-Wall", "-Wextra", "-Werror", "-fsyntax-only", "t.c"],
+        cwd=tmp_path,
+        capture_output=True,
+        text=True,
+    )
+    assert not done.returncode, done.stderr
+    assert source.isascii()
