@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import dataclasses
+from collections import Counter
 
 import numpy as np
 import pytest
@@ -18,6 +19,7 @@ from pillion.ir.op import Op
 from pillion.ir.types import DType, PerTensor, TensorType, Value, constant
 from pillion.ir.verify import verify
 from pillion.ops import (
+    ALL_OPS,
     Add,
     Clamp,
     Concat,
@@ -26,13 +28,18 @@ from pillion.ops import (
     Mul,
     Pad,
     Quantize,
+    ReduceMax,
+    ReduceMin,
+    ReduceSum,
     Reshape,
     Segment,
     Slice,
     Sub,
     Transpose,
 )
+from pillion.ops.samples import random_like
 from pillion.place import Placement, Unit, Wishes, inline_segments, place
+from pillion.place.idle import is_idle
 from place.graphs import EAGER, SHAPE, add, chain, graph_of, on_cpu, on_npu, segments, value
 
 BYTES = 6 * 4 * 8
@@ -144,6 +151,39 @@ def test_ops_that_are_almost_idle_compute(op: Op) -> None:
     assert units(placed(graph_of([X], [op]))) == "n"
 
 
+OTHER_SCALE = value("y", quant=PerTensor(0.1, 3))
+
+
+@pytest.mark.parametrize(
+    ("idle", "busy"),
+    [
+        (cls(x=X, y=Y, axes=(0,), keepdims=True), cls(x=X, y=OTHER_SCALE, axes=(0,), keepdims=True))
+        for cls in (Mean, ReduceSum, ReduceMax, ReduceMin)
+    ]
+    + [
+        (Add(a=X, b=neutral(3), y=Y), Add(a=X, b=neutral(3), y=OTHER_SCALE)),
+        (Sub(a=X, b=neutral(3), y=Y), Sub(a=X, b=neutral(3), y=OTHER_SCALE)),
+        (Mul(a=X, b=neutral(4, 1.0), y=Y), Mul(a=X, b=neutral(4, 1.0), y=OTHER_SCALE)),
+    ],
+    ids=lambda op: op.kind,
+)
+def test_who_changes_the_scale_computes(idle: Op, busy: Op) -> None:
+    assert is_idle(idle)
+    assert not is_idle(busy)
+
+
+@pytest.mark.parametrize("cls", ALL_OPS, ids=lambda cls: cls.kind)
+def test_idle_ops_answer_with_what_they_were_given(cls: type[Op]) -> None:
+    """Of whom the result has bytes that no operand has, or more of them, is not idle."""
+    for op in cls.examples():
+        operands = [v.constant if v.is_constant else random_like(v) for v in op.operands]
+        found = (
+            Counter(op.reference(Arithmetic.TFLITE, *operands).ravel().tolist()) if is_idle(op) else Counter()
+        )
+        given = Counter(np.concatenate([x.ravel() for x in operands]).tolist())
+        assert found <= given
+
+
 def test_movement_goes_along_with_what_computes() -> None:
     x = value("x")
     flat = Reshape(x=x, y=value("flat", (1, 6 * 4 * 8)))
@@ -178,6 +218,13 @@ def test_cost_decides() -> None:
     (entry,) = place(graph_of(large.activations, [large]), N3_64, Isa.DSP).ledger
     assert (entry.unit, entry.deciding.rule, entry.deciding.ok) == (Unit.NPU, "segment.cost", True)
     assert 0 < entry.npu_cycles < entry.cpu_cycles
+
+
+def test_every_byte_that_crosses_the_border_costs() -> None:
+    """Four in a cycle, as the docs say; what stays inside a segment costs nothing."""
+    for graph, crossing in ((chain(on_npu), 2 * BYTES), (chain(on_npu, on_npu, on_npu), 2 * BYTES)):
+        (verdict, *_) = {entry.verdicts[-1] for entry in placed(graph).ledger}
+        assert verdict.got == f"{crossing // 4:,} (estimated)"
 
 
 def test_a_dispatch_that_costs_more_than_it_saves() -> None:
