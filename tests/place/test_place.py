@@ -309,6 +309,7 @@ def test_the_ledger_has_every_op_once_and_in_order() -> None:
 def test_segments_are_numbered_in_the_ledger_as_in_the_graph() -> None:
     made = placed(chain(on_npu, on_cpu, on_npu))
     numbers = {entry.op.name: entry.segment for entry in made.ledger}
+    assert numbers == {"n0": 0, "n1": None, "n2": 1}
     for number, segment in enumerate(segments(made.graph)):
         assert {numbers[op.name] for op in segment.body} == {number}
 
