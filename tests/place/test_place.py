@@ -235,6 +235,13 @@ def test_a_dispatch_that_costs_more_than_it_saves() -> None:
     assert [len(entries) for entries in costs] == [1, 0]
 
 
+def test_a_segment_that_is_worth_it_stays_where_another_is_not() -> None:
+    dear = dataclasses.replace(EAGER, estimate=lambda op: 10**9 if op.name == "n0" else 0)
+    made = place(chain(on_npu, on_cpu, on_npu), dear, Isa.DSP)
+    assert units(made) == "ccn"
+    assert [entry.deciding.rule for entry in made.ledger] == ["segment.cost", "lut.function", "segment.cost"]
+
+
 # Wishes
 
 
