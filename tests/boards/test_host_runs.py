@@ -65,7 +65,8 @@ def test_a_write_outside_the_arena_is_an_error(
 
 @pytest.mark.parametrize("offset", [0, ARENA_BYTES - 1])
 def test_a_write_at_the_edge_of_the_arena_is_fine(write_firmware: WriteFirmware, offset: int) -> None:
-    HostModel(write_firmware({"edge": f"test_write_at(a, {offset});"})).run([bytes(COUNT)])
+    model = HostModel(write_firmware({"edge": f"test_write_at(a, {offset});"}))
+    assert [len(answer) for answer in model.run([bytes(COUNT)])] == [place.bytes for place in model.outputs]
 
 
 def test_a_changed_source_is_compiled_again(write_firmware: WriteFirmware) -> None:

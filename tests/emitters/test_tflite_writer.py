@@ -264,11 +264,6 @@ def test_every_buffer_is_aligned() -> None:
     assert [start % 16 for start in starts] == [0, 0, 0]
 
 
-def test_one_graph_one_file() -> None:
-    graph = graph_of(convolution(low=-100, high=90, padding=(2, 0, 0, 1)))
-    assert emit(graph) == emit(graph)
-
-
 def test_names_made_up_on_the_way_do_not_collide() -> None:
     conv = convolution(padding=(2, 0, 0, 1))
     rename = Value("y/padded", conv.x.type)

@@ -32,7 +32,9 @@ def c_library() -> str:
     return found[1]
 
 
-@pytest.mark.skipif(not (shutil.which(GCC) and shutil.which(CLANG)), reason=f"needs {CLANG} and {GCC}")
+@pytest.mark.skipif(
+    not (shutil.which(GCC) and shutil.which(CLANG)), reason=f"needs {CLANG} and {GCC}: make test-tools"
+)
 @pytest.mark.parametrize(("folder", "core", "floats"), BUILDS)
 def test_clang_compiles_without_a_warning(folder: str, core: str, floats: str, tmp_path: Path) -> None:
     sources = sorted((KERNELS / folder).glob("*.c"))

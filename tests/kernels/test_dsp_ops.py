@@ -228,6 +228,16 @@ def test_sums_and_means(arithmetic: Arithmetic) -> None:
     check(M33, ops, arithmetic=arithmetic)
 
 
+@pytest.mark.parametrize("level", [-128, 127])
+def test_sums_as_far_as_they_go(level: int) -> None:
+    """Every element at one end: sums in 16 bits overflow with the first row too many, and with random data never."""
+    ops = [op for op in every_block() if kernel_of(op)]
+    for height, width in ((1, 255), (16, 16), (4, 64)):
+        x = value("x", (1, height, width, 5), 0.05, 3)
+        ops.append(make(AvgPool2d, value("y", (), 0.05, 3), x=x, kernel=(height, width)))
+    check_data([(op, tuple(np.full(v.shape, level, np.int8) for v in op.activations)) for op in ops])
+
+
 @pytest.mark.parametrize(("inner", "is_taken"), [(1, True), (2, False), (3, False), (4, True)])
 def test_sums_of_few_neighbours_are_left_to_the_portable_kernel(inner: int, is_taken: bool) -> None:
     op = make(Mean, value("y", (), 0.03), x=value("x", (1, 9, inner), 0.05), axes=(1,))

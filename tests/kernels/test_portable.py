@@ -383,7 +383,7 @@ def compilers() -> list[list[str]]:
 @pytest.mark.parametrize("compiler", compilers(), ids="-".join)
 def test_compiles_without_a_warning_and_needs_little(compiler: list[str], tmp_path: Path) -> None:
     if shutil.which(compiler[0]) is None:
-        pytest.skip(f"needs {compiler[0]}")
+        pytest.skip(f"needs {compiler[0]}: make test-tools")
     sources = [str(source) for source in sorted((KERNELS / "portable").glob("*.c"))]
     command = [*compiler, "-O2", *WARNINGS, "-I", str(KERNELS / "include"), "-c", *sources]
     if len(compiler) > 1:

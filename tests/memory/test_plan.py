@@ -117,11 +117,35 @@ def test_an_input_is_overwritten_once_it_is_dead() -> None:
     assert plan.arena_bytes == 80
 
 
-def test_overreads_stay_inside_the_arena() -> None:
-    graph = chain([64, 64])
-    plan = plan_memory(graph, needs(graph, overread_bytes=15))
-    end = max(plan.offsets[graph.inputs[0]] + 64 + 15, 128)
-    assert plan.arena_bytes >= end
+@settings(max_examples=150)
+@given(programs(), st.data())
+def test_the_arena_covers_what_kernels_read_behind_their_operands(graph: Graph, data: st.DataObject) -> None:
+    """Whoever reads an operand, first or last, and wherever the operand lies; and no byte more is asked for."""
+    behind = {op: data.draw(st.sampled_from([0, 1, 15, 16, 200])) for op in graph.ops}
+    plan = plan_memory(graph, {op: OpMemory(overread_bytes=count) for op, count in behind.items()})
+    ends = [
+        plan.offsets[v] + v.type.size_bytes + behind[op]
+        for op in graph.ops
+        for v in op.activations
+        if behind[op]
+    ]
+    without = plan_memory(graph, needs(graph)).arena_bytes
+    assert plan.arena_bytes == max([without, *(-(-end // ALIGNMENT) * ALIGNMENT for end in ends)])
+
+
+@given(st.lists(st.sampled_from([16, 48, 160]), min_size=2, max_size=8))
+def test_a_result_lies_on_its_operand_where_it_fits_only(sizes: list[int]) -> None:
+    """A kernel writes a larger result over what it has not read yet."""
+    graph = chain(sizes)
+    wanted = {op: OpMemory(in_place=op.activations) for op in graph.ops}
+    plan = plan_memory(graph, wanted)
+    for op in graph.ops:
+        (x,), (y,) = op.activations, op.results
+        if y.type.size_bytes > x.type.size_bytes:
+            first, second = sorted((x, y), key=lambda v: plan.offsets[v])
+            assert plan.offsets[first] + first.type.size_bytes <= plan.offsets[second]
+    shrinking = sizes == sorted(sizes, reverse=True)
+    assert not shrinking or plan.activation_bytes == sizes[0]
 
 
 @pytest.mark.slow

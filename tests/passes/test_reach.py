@@ -4,13 +4,22 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Any
 
+import numpy as np
 import pytest
 import torch
 from torch import Tensor, nn
 
 import pillion
 from pillion.errors import PillionError
+from pillion.ir import numerics
+from pillion.ir.numerics import Arithmetic
+from pillion.ir.op import Op
+from pillion.ir.types import PerChannel, Value, constant
+from pillion.ops import Add, BatchMatmul, Conv2d, DepthwiseConv2d, Linear, Mean, Mul, Prelu, ReduceSum, Sub
+from pillion.ops.samples import make, value
+from pillion.passes.reach import want_reach
 
 pytestmark = pytest.mark.torch
 
@@ -52,3 +61,73 @@ def test_hard_steps_are_right(name: str) -> None:
     found = pillion.compile(module, (x,), target="cortex-m33").run(x)[0]
     with torch.no_grad():
         assert abs(module(x).numpy() - found).mean() < 0.05
+
+
+X = value("x", (1, 3, 5, 2), 0.5, -128)
+"""From 0 to 255 steps."""
+ROWS = value("a", (2, 3, 5), 0.5, -128)
+
+
+def weighted(cls: type[Op], y: Value, shape: tuple[int, ...], axis: int) -> Op:
+    """The largest weights of one sign, and a bias that adds to them."""
+    scales = PerChannel((0.25,) * shape[axis], axis)
+    weights = constant("w", np.full(shape, 127, np.int8), scales)
+    bias = constant("b", np.full(shape[axis], 12345, np.int32), PerChannel((0.125,) * shape[axis], 0))
+    return make(cls, y, x=X, weights=weights, bias=bias)
+
+
+OPS: dict[str, Callable[[Value], Op]] = {
+    "conv2d": lambda y: weighted(Conv2d, y, (3, 2, 2, 2), 0),
+    "depthwise_conv2d": lambda y: weighted(DepthwiseConv2d, y, (1, 3, 2, 2), 3),
+    "linear": lambda y: weighted(Linear, y, (4, 2), 0),
+    "add": lambda y: make(Add, y, a=X, b=X),
+    "sub": lambda y: make(Sub, y, a=X, b=value("b", X.shape, 0.5, 127)),
+    "mul": lambda y: make(Mul, y, a=X, b=value("b", X.shape, 0.5, 127)),
+    "batch_matmul": lambda y: make(
+        BatchMatmul, y, a=ROWS, b=value("b", (2, 5, 4), 0.5, 127), adj_x=False, adj_y=False
+    ),
+    "mean": lambda y: make(Mean, y, x=X, axes=(1, 2)),
+    "reduce_sum": lambda y: make(ReduceSum, y, x=X, axes=(1, 2)),
+    "prelu": lambda y: make(Prelu, y, x=value("x", X.shape, 0.5, 127), slope=value("slope", (2,), 0.5, -128)),
+    "prelu of positive numbers": lambda y: make(Prelu, y, x=X, slope=value("slope", (2,), 2.0**-9, 0)),
+}
+
+
+def wraps(op: Op, monkeypatch: pytest.MonkeyPatch) -> bool:
+    """Whether the definition of an op wraps, for operands at the ends of their ranges that make it as large as can be."""
+    largest: list[int] = []
+
+    def watched(x: Any, mantissa: Any, shift: Any) -> Any:
+        largest.append(int(np.abs(np.asarray(x, np.int64) << np.maximum(shift, 0)).max()))
+        return requantize(x, mantissa, shift)
+
+    requantize = numerics.requantize
+    with monkeypatch.context() as patched:
+        patched.setattr(numerics, "requantize", watched)
+        ends = [np.full(v.shape, 127 if v.zero_point < 0 else -128, np.int8) for v in op.activations]
+        given = iter(ends)
+        op.reference(
+            Arithmetic.CMSIS_NN, *(v.constant if v.is_constant else next(given) for v in op.operands)
+        )
+    assert largest, "the definition requantizes"
+    return max(largest) > numerics.INT32_MAX
+
+
+@pytest.mark.parametrize("name", OPS)
+def test_what_wraps_is_refused_and_nothing_else(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Steps of the result are halved until 32 bits are not enough: the last that fits is taken, the next is not."""
+    found = []
+    for halvings in range(32):
+        op = OPS[name](value("y", (), 2.0**-halvings, 0))
+        try:
+            expected = wraps(op, monkeypatch)
+        except ValueError:  # no shift is large enough
+            expected = True
+        if expected:
+            with pytest.raises(PillionError, match="fit 32 bits"):
+                want_reach(op)
+        else:
+            want_reach(op)
+        found.append(expected)
+    assert found == sorted(found), "once it wraps, it wraps"
+    assert len(set(found)) == 2, "both sides of the bound are seen"

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import dataclasses
+from collections import Counter
 
 import numpy as np
 import pytest
@@ -18,6 +19,7 @@ from pillion.ir.op import Op
 from pillion.ir.types import DType, PerTensor, TensorType, Value, constant
 from pillion.ir.verify import verify
 from pillion.ops import (
+    ALL_OPS,
     Add,
     Clamp,
     Concat,
@@ -26,13 +28,18 @@ from pillion.ops import (
     Mul,
     Pad,
     Quantize,
+    ReduceMax,
+    ReduceMin,
+    ReduceSum,
     Reshape,
     Segment,
     Slice,
     Sub,
     Transpose,
 )
+from pillion.ops.samples import random_like
 from pillion.place import Placement, Unit, Wishes, inline_segments, place
+from pillion.place.idle import is_idle
 from place.graphs import EAGER, SHAPE, add, chain, graph_of, on_cpu, on_npu, segments, value
 
 BYTES = 6 * 4 * 8
@@ -144,6 +151,39 @@ def test_ops_that_are_almost_idle_compute(op: Op) -> None:
     assert units(placed(graph_of([X], [op]))) == "n"
 
 
+OTHER_SCALE = value("y", quant=PerTensor(0.1, 3))
+
+
+@pytest.mark.parametrize(
+    ("idle", "busy"),
+    [
+        (cls(x=X, y=Y, axes=(0,), keepdims=True), cls(x=X, y=OTHER_SCALE, axes=(0,), keepdims=True))
+        for cls in (Mean, ReduceSum, ReduceMax, ReduceMin)
+    ]
+    + [
+        (Add(a=X, b=neutral(3), y=Y), Add(a=X, b=neutral(3), y=OTHER_SCALE)),
+        (Sub(a=X, b=neutral(3), y=Y), Sub(a=X, b=neutral(3), y=OTHER_SCALE)),
+        (Mul(a=X, b=neutral(4, 1.0), y=Y), Mul(a=X, b=neutral(4, 1.0), y=OTHER_SCALE)),
+    ],
+    ids=lambda op: op.kind,
+)
+def test_who_changes_the_scale_computes(idle: Op, busy: Op) -> None:
+    assert is_idle(idle)
+    assert not is_idle(busy)
+
+
+@pytest.mark.parametrize("cls", ALL_OPS, ids=lambda cls: cls.kind)
+def test_idle_ops_answer_with_what_they_were_given(cls: type[Op]) -> None:
+    """Of whom the result has bytes that no operand has, or more of them, is not idle."""
+    for op in cls.examples():
+        operands = [v.constant if v.is_constant else random_like(v) for v in op.operands]
+        found = (
+            Counter(op.reference(Arithmetic.TFLITE, *operands).ravel().tolist()) if is_idle(op) else Counter()
+        )
+        given = Counter(np.concatenate([x.ravel() for x in operands]).tolist())
+        assert found <= given
+
+
 def test_movement_goes_along_with_what_computes() -> None:
     x = value("x")
     flat = Reshape(x=x, y=value("flat", (1, 6 * 4 * 8)))
@@ -180,12 +220,26 @@ def test_cost_decides() -> None:
     assert 0 < entry.npu_cycles < entry.cpu_cycles
 
 
+def test_every_byte_that_crosses_the_border_costs() -> None:
+    """Four in a cycle, as the docs say; what stays inside a segment costs nothing."""
+    for graph, crossing in ((chain(on_npu), 2 * BYTES), (chain(on_npu, on_npu, on_npu), 2 * BYTES)):
+        (verdict, *_) = {entry.verdicts[-1] for entry in placed(graph).ledger}
+        assert verdict.got == f"{crossing // 4:,} (estimated)"
+
+
 def test_a_dispatch_that_costs_more_than_it_saves() -> None:
     graph = chain(on_npu)
     costs = [
         place(graph, dataclasses.replace(EAGER, dispatch_cycles=c), Isa.DSP).ledger.on_npu for c in (0, 10**6)
     ]
     assert [len(entries) for entries in costs] == [1, 0]
+
+
+def test_a_segment_that_is_worth_it_stays_where_another_is_not() -> None:
+    dear = dataclasses.replace(EAGER, estimate=lambda op: 10**9 if op.name == "n0" else 0)
+    made = place(chain(on_npu, on_cpu, on_npu), dear, Isa.DSP)
+    assert units(made) == "ccn"
+    assert [entry.deciding.rule for entry in made.ledger] == ["segment.cost", "lut.function", "segment.cost"]
 
 
 # Wishes
@@ -262,6 +316,7 @@ def test_the_ledger_has_every_op_once_and_in_order() -> None:
 def test_segments_are_numbered_in_the_ledger_as_in_the_graph() -> None:
     made = placed(chain(on_npu, on_cpu, on_npu))
     numbers = {entry.op.name: entry.segment for entry in made.ledger}
+    assert numbers == {"n0": 0, "n1": None, "n2": 1}
     for number, segment in enumerate(segments(made.graph)):
         assert {numbers[op.name] for op in segment.body} == {number}
 

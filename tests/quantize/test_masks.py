@@ -74,3 +74,21 @@ def test_a_sum_that_is_read_elsewhere_keeps_its_range() -> None:
     x = torch.randn(1, TOKENS, DEPTH, generator=torch.Generator().manual_seed(0))
     scores, _ = pillion.compile(Masked(both, LATER * -1e4).eval(), (x,), target="cortex-m33").run(x)
     assert scores.min() < -9e3
+
+
+@pytest.mark.parametrize("target", ["cortex-m33", "imxrt700"])
+def test_what_is_masked_has_no_share_even_where_its_score_is_the_best(target: str) -> None:
+    """The first query may see the worst key only; all others would have the highest scores that there are."""
+    keys = torch.ones(TOKENS, DEPTH)
+    keys[0] = -1
+    answers = torch.eye(TOKENS)
+    mask = torch.zeros(TOKENS, TOKENS)
+    mask[0, 1:] = -1e9
+
+    def look_up(queries: Tensor, mask: Tensor) -> Tensor:
+        return torch.softmax(queries @ keys.T + mask, -1) @ answers
+
+    queries = torch.full((1, TOKENS, DEPTH), 0.5)
+    found = pillion.compile(Masked(look_up, mask).eval(), (queries,), target=target).run(queries)[0][0, 0]
+    assert found[0] > 0.98
+    assert found[1:].max() < 1 / 128

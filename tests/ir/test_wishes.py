@@ -1,0 +1,19 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What devices ask of quantization, together."""
+
+from __future__ import annotations
+
+import dataclasses
+
+import pytest
+
+from pillion.ir.wishes import Wishes
+
+FIELDS = [field.name for field in dataclasses.fields(Wishes)]
+
+
+@pytest.mark.parametrize("field", FIELDS)
+def test_wishes_together_are_all_that_either_has(field: str) -> None:
+    one, other = Wishes(**{field: frozenset({"a", "b"})}), Wishes(**{field: frozenset({"b", "c"})})
+    assert one | other == Wishes(**{field: frozenset({"a", "b", "c"})})
+    assert one | Wishes() == Wishes() | one == one

@@ -1,0 +1,67 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The set-up brings what the tests ask for, and a machine on which it cannot says what is left out."""
+
+from __future__ import annotations
+
+import importlib.metadata
+import os
+import re
+import shutil
+import subprocess
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[1]
+MAKEFILE = (ROOT / "Makefile").read_text("utf-8")
+SCRIPT = ROOT / "tools" / "install_system_tools.sh"
+NEEDED = ("sh", "id", "echo")
+"""What the script itself calls."""
+TOOLS = {
+    "arm-none-eabi-gcc": ("gcc-arm-none-eabi libnewlib-arm-none-eabi", "emulated boards"),
+    "qemu-system-arm": ("qemu-system-arm", "emulated boards"),
+    "cc": ("gcc libc6-dev", "programs on this computer"),
+    "make": ("make", "tests of the generated Makefile"),
+    "cmake": ("cmake", "tests of the generated CMakeLists.txt"),
+    "c++": ("g++", "tests in ExecuTorch's runtime"),
+    "clang": ("clang", "tests of the kernels with clang"),
+}
+"""Each with its packages, and with what is left out without it."""
+FOR_USERS = ("arm-none-eabi-gcc", "qemu-system-arm", "cc")
+
+
+def said(folder: Path, missing: tuple[str, ...], *options: str) -> str:
+    """What the script says on a machine without some tools and without apt-get."""
+    for tool in (*NEEDED, *(tool for tool in TOOLS if tool not in missing)):
+        (folder / tool).symlink_to(shutil.which(tool) or "/bin/true")
+    command = ["sh", str(SCRIPT), *options]
+    done = subprocess.run(command, env={**os.environ, "PATH": str(folder)}, capture_output=True, text=True)
+    assert (done.returncode, done.stdout) == (0, "")
+    return done.stderr
+
+
+@pytest.mark.parametrize("tool", TOOLS)
+def test_a_missing_tool_is_named_with_what_is_left_out(tool: str, tmp_path: Path) -> None:
+    text = said(tmp_path, (tool,), "--tests")
+    packages, left_out = TOOLS[tool]
+    assert text.startswith(f"missing: {packages} (")
+    assert text.endswith(f"Left out: {left_out}.\n")
+
+
+@pytest.mark.parametrize("tool", TOOLS)
+def test_who_runs_no_tests_needs_less(tool: str, tmp_path: Path) -> None:
+    assert bool(said(tmp_path, (tool,))) == (tool in FOR_USERS)
+
+
+def test_where_nothing_is_missing_nothing_is_said(tmp_path: Path) -> None:
+    assert said(tmp_path, (), "--tests") == ""
+
+
+def test_the_tosa_tools_are_those_that_executorch_asks_for() -> None:
+    try:
+        wanted = importlib.metadata.requires("executorch") or []
+    except importlib.metadata.PackageNotFoundError:
+        pytest.skip("pip install 'pillion[executorch]'")
+    pinned = re.search(r"^TOSA\s*\?= (\S+)$", MAKEFILE, re.MULTILINE)
+    assert pinned is not None
+    assert {pinned[1]} == {w.split(";")[0].strip() for w in wanted if w.startswith("tosa-tools")}

@@ -1,0 +1,47 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The parts of the project whose tests are judged, and which tests those are."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+
+KERNELS = "kernels"
+
+
+@dataclass(frozen=True)
+class Part:
+    """Files, and the tests that have to notice a fault in them."""
+
+    name: str
+    tests: tuple[str, ...]
+    """Folders of `tests`."""
+
+    def files(self, root: Path) -> list[Path]:
+        if self.name == KERNELS:
+            folders = ("portable", "dsp", "mve", "include")
+            return [p for f in folders for p in sorted((root / KERNELS / f).rglob("*.[ch]"))]
+        return sorted(p for p in (root / "src" / "pillion" / self.name).rglob("*.py") if p.stat().st_size)
+
+
+PARTS = (
+    Part("ir", ("ir", "ops", "passes")),
+    Part("ops", ("ops", "ir", "emitters", "passes")),
+    Part("memory", ("memory", "emitters")),
+    Part("place", ("place", "devices", "passes")),
+    Part("passes", ("passes", "place")),
+    Part("quantize", ("quantize", "capture")),
+    Part("importers", ("importers", "capture")),
+    Part("emitters", ("emitters", "executorch_host", "importers")),
+    Part(KERNELS, ("kernels",)),
+)
+
+PYTHON_PARTS = tuple(part.name for part in PARTS if part.name != KERNELS)
+
+
+def kernel_order(path: str, test: str) -> tuple[int, int]:
+    """How near a test of `tests/kernels` is to a kernel's file, smaller is nearer: by instruction set, then by shared words."""
+    folder, stem = Path(path).parent.name, Path(path).stem
+    kind = folder if folder in ("portable", "dsp", "mve") else stem if stem in ("dsp", "mve") else "portable"
+    words = set(stem.replace("conv2d", "conv").split("_")) - {"s8", "dsp", "mve"}
+    return kind not in Path(test.split("::")[0]).name, -sum(word in test for word in words)
