@@ -84,14 +84,14 @@ def regular_file(path: Path, kind: str, most: int | None = None) -> Path:
     if not is_open:
         raise _unreadable(path, kind, os.strerror(errno.EACCES))
     if found.st_size > (most or MOST_BYTES):
-        raise _unreadable(path, kind, f"{found.st_size:,} bytes")
+        raise _unreadable(path, kind, f"{found.st_size:,} bytes, and {most or MOST_BYTES:,} are the most")
     return path
 
 
 def _unreadable(path: Path, kind: str, here: str) -> PillionError:
     return PillionError(
         f"`{path}` cannot be read",
-        rule=f"the path of a {kind} file, of at most {MOST_BYTES >> 30} GiB",
+        rule=f"the path of a {kind} file",
         here=here,
         help="look at the path, and whether you may read the file",
     )

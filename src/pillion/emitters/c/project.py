@@ -15,6 +15,7 @@ from pillion.emitters.c import text
 from pillion.emitters.c.manifest import MANIFEST, Buffer, Manifest, Memory, OpFacts, StandIn, manifest_in
 from pillion.emitters.c.npu import inner_program, npu_files, segment_steps
 from pillion.emitters.c.program import CProgram, lower
+from pillion.emitters.c.spelling import encodable
 from pillion.errors import PillionError
 from pillion.ir.types import PerTensor, Value
 from pillion.ops import Segment
@@ -130,7 +131,7 @@ def _stand_in(program: CProgram) -> StandIn:
 def _buffer(program: CProgram, value: Value) -> Buffer:
     quant = value.type.quant if isinstance(value.type.quant, PerTensor) else None
     return Buffer(
-        name=value.name,
+        name=encodable(value.name),
         dtype=value.dtype,
         shape=value.shape,
         offset=program.memory.offsets[value],
@@ -144,12 +145,12 @@ def _op(program: CProgram, index: int) -> OpFacts:
     step = program.steps[index]
     op = step.choice.op
     return OpFacts(
-        name=op.name,
+        name=encodable(op.name),
         kind=op.kind,
         kernel=step.choice.kernel.name if step.calls or isinstance(op, Segment) else "none (alias)",
         why=step.choice.short_reason,
         passed_over=tuple(f"{name}: {verdict}" for name, verdict in step.choice.passed_over),
-        source=op.source,
+        source=encodable(op.source),
         macs=op.macs,
         scratch_bytes=step.choice.kernel.scratch_bytes(op),
     )

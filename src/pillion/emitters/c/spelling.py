@@ -12,9 +12,14 @@ def commented(text: str) -> str:
     return re.sub(r"\*(?=/)|/(?=\*)|\?(?=\?)", r"\g<0> ", plain)
 
 
+def encodable(text: str) -> str:
+    """The text with a question mark for each character that UTF-8 has not: halves of pairs."""
+    return text.encode("utf-8", "replace").decode()
+
+
 def quoted(text: str) -> str:
     """A string literal with these characters, in UTF-8."""
-    return '"' + "".join(map(_spelled, text.encode("utf-8", "replace"))) + '"'
+    return '"' + "".join(map(_spelled, encodable(text).encode())) + '"'
 
 
 def _spelled(byte: int) -> str:
