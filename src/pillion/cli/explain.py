@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from pillion.cli.app import app
+from pillion.cli.application import app
 from pillion.cli.options import (
     CalibrateOption,
     JsonOption,

@@ -7,7 +7,7 @@ from typing import Annotated, Optional
 
 import typer
 
-from pillion.cli.app import app
+from pillion.cli.application import app
 from pillion.cli.options import JsonOption
 from pillion.errors import PillionError
 

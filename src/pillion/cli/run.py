@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Optional
 
 import typer
 
-from pillion.cli.app import app
+from pillion.cli.application import app
 from pillion.cli.options import (
     JsonOption,
 )

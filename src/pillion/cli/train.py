@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from pillion.cli.app import app
+from pillion.cli.application import app
 from pillion.cli.options import (
     ForceOption,
     IoDtypeOption,
