@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any
 
 import torch
@@ -53,19 +53,45 @@ def constant_of(node: object) -> Tensor | None:
 
 def is_constant(node: object) -> bool:
     """Does the result depend on no input? While a model is trained, weights may be computed from parameters."""
-    if not isinstance(node, Node) or node.op == "get_attr":
-        return constant_of(node) is not None
-    if node.op != "call_function" or RANDOM in getattr(node.target, "tags", ()):
-        return False
-    return all(is_constant(n) for n in node.all_input_nodes)
+    return isinstance(node, Node) and all(_holds_or_computes(n) for n in _sources(node))
+
+
+def constant_nodes(graph: Graph) -> frozenset[Node]:
+    """All nodes that `is_constant` holds for, found in one walk: for those who ask of many nodes."""
+    found: set[Node] = set()
+    for node in graph.nodes:
+        if _holds_or_computes(node) and found.issuperset(node.all_input_nodes):
+            found.add(node)
+    return frozenset(found)
 
 
 def is_trainable(node: object) -> bool:
-    """Is this a parameter, or computed from one, that training is to change?"""
+    """Is this a parameter, or computed from nothing but constants of which one is a parameter, that training is to change?"""
+    return is_constant(node) and any(_is_parameter(n) for n in _sources(node))
+
+
+def _sources(node: object) -> Iterator[Node]:
+    """A node and all that it is computed from, each once and without recursion: graphs are deep, and paths in them many."""
+    waiting = [node] if isinstance(node, Node) else []
+    seen = set(waiting)
+    while waiting:
+        one = waiting.pop()
+        yield one
+        fresh = [n for n in one.all_input_nodes if n not in seen]
+        seen.update(fresh)
+        waiting += fresh
+
+
+def _holds_or_computes(node: Node) -> bool:
+    """Is this a tensor of the module, or a call that gives the same for the same operands?"""
+    if node.op == "get_attr":
+        return constant_of(node) is not None
+    return node.op == "call_function" and RANDOM not in getattr(node.target, "tags", ())
+
+
+def _is_parameter(node: Node) -> bool:
     held = constant_of(node)
-    if held is not None:
-        return isinstance(held, nn.Parameter) and held.requires_grad
-    return is_constant(node) and any(is_trainable(n) for n in getattr(node, "all_input_nodes", ()))
+    return isinstance(held, nn.Parameter) and held.requires_grad
 
 
 def source_line(node: Node) -> str:
