@@ -16,8 +16,19 @@ from pillion.quantize.graph import constant_of, evaluate, fake_mode, value_of
 
 decomposed = torch.ops.quantized_decomposed
 
-QUANTIZE = frozenset({decomposed.quantize_per_tensor.default, decomposed.quantize_per_channel.default})
-DEQUANTIZE = frozenset({decomposed.dequantize_per_tensor.default, decomposed.dequantize_per_channel.default})
+
+@dataclass(frozen=True)
+class Conversion:
+    """The calls of torch between real numbers and integers, with one scale or with one for each channel."""
+
+    quantize: Any
+    dequantize: Any
+
+
+PER_TENSOR = Conversion(decomposed.quantize_per_tensor.default, decomposed.dequantize_per_tensor.default)
+PER_CHANNEL = Conversion(decomposed.quantize_per_channel.default, decomposed.dequantize_per_channel.default)
+QUANTIZE = frozenset({PER_TENSOR.quantize, PER_CHANNEL.quantize})
+DEQUANTIZE = frozenset({PER_TENSOR.dequantize, PER_CHANNEL.dequantize})
 
 
 @dataclass(frozen=True)
