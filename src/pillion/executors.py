@@ -15,7 +15,7 @@ import numpy as np
 from pillion.devices.cortex_m import Isa
 from pillion.emitters.c.project import HOST_FOLDER, read_manifest
 from pillion.errors import PillionError
-from pillion.files import put
+from pillion.files import Content, put
 from pillion.ir.types import Array
 
 if TYPE_CHECKING:
@@ -189,7 +189,7 @@ def _constants(sizes: ElfSizes, model: str) -> dict[bool, int]:
     return found
 
 
-def in_temporary_project(files: Mapping[str, str | bytes]) -> tempfile.TemporaryDirectory[str]:
+def in_temporary_project(files: Mapping[str, Content]) -> tempfile.TemporaryDirectory[str]:
     """The files of a project in a folder that goes away again."""
     folder = tempfile.TemporaryDirectory(prefix="pillion-")
     for path, content in files.items():

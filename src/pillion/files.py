@@ -5,8 +5,9 @@ from __future__ import annotations
 
 import os
 import tempfile
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
+from dataclasses import dataclass
 from pathlib import Path
 
 from pillion.errors import PillionError
@@ -41,10 +42,41 @@ def form_of(output: Path) -> str:
     return form if form in FORMS else ""
 
 
-def put(path: Path, content: str | bytes) -> None:
+@dataclass(frozen=True, eq=False)
+class Written:
+    """The content of a large file, of which there is never more in memory than the part that is being written."""
+
+    parts: Callable[[], Iterable[bytes]]
+    """The same bytes at each call."""
+
+    def __bytes__(self) -> bytes:
+        return b"".join(self.parts())
+
+    def __str__(self) -> str:
+        return bytes(self).decode()
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Written) and bytes(self) == bytes(other)
+
+    __hash__ = None  # type: ignore[assignment]  # as of all that is compared by a content made anew each time
+
+
+Content = str | bytes | Written
+"""What a file gets."""
+
+
+def parts_of(content: Content) -> Iterable[bytes]:
+    """The bytes of a content, one part after another."""
+    if isinstance(content, Written):
+        return content.parts()
+    return (content.encode() if isinstance(content, str) else content,)
+
+
+def put(path: Path, content: Content) -> None:
     """Writes a file and the folders that it lies in."""
     path.parent.mkdir(parents=True, exist_ok=True)
-    path.write_bytes(content.encode() if isinstance(content, str) else content)
+    with path.open("wb") as file:
+        file.writelines(parts_of(content))
 
 
 def read_whole(path: Path, kind: str) -> bytes:
@@ -76,7 +108,7 @@ def write_whole(path: Path, content: bytes) -> None:
         os.replace(fresh, path)
 
 
-def write_folder(folder: Path, files: Mapping[str, str | bytes], is_ours: Callable[[Path], bool]) -> None:
+def write_folder(folder: Path, files: Mapping[str, Content], is_ours: Callable[[Path], bool]) -> None:
     """A folder. What was there before is replaced if it was empty or is ours."""
     folder = folder.resolve()
     with writing(folder):

@@ -127,7 +127,7 @@ class Convolution(Op):
 
 def check_accumulator(op: Op, weights: Array, bias: Array) -> None:
     """Refuses sums that could leave 32 bits."""
-    largest = 255 * np.abs(weights.astype(np.int64)).sum(axis=1) + np.abs(bias.astype(np.int64))
+    largest = 255 * numerics.row_magnitudes(weights) + np.abs(bias.astype(np.int64))
     if largest.size and largest.max() > numerics.INT32_MAX:
         raise op.refuse(
             "sums fit 32 bits", f"up to {int(largest.max())}", "calibrate with data that the model will see"

@@ -87,7 +87,10 @@ class _Constants:
 
     def name(self, wish: str, data: NDArray[np.generic]) -> str:
         data = np.ascontiguousarray(data)
-        key = (data.dtype.name, hashlib.sha256(data.tobytes()).digest())
+        key = (
+            data.dtype.name,
+            hashlib.sha256(data.reshape(-1)).digest(),
+        )  # of the array's own bytes: no copy is made
         return self.by_content.setdefault(key, Constant(f"{self.prefix}_{wish}", data)).name
 
 

@@ -15,7 +15,7 @@ from pillion.emitters.c import text
 from pillion.emitters.c.npu import inner_program, npu_files, segment_steps
 from pillion.emitters.c.program import CProgram, lower
 from pillion.errors import PillionError
-from pillion.files import write_folder
+from pillion.files import Content, write_folder
 from pillion.ir.types import Value
 from pillion.ops import Segment
 
@@ -36,15 +36,18 @@ def kernel_folder() -> Path:
     return inside if inside.is_dir() else beside
 
 
-def project_files(program: CProgram, target: str) -> dict[str, str]:
+def project_files(program: CProgram, target: str) -> dict[str, Content]:
     """Path → text of every file of the project."""
     isa = instruction_set(program)
     boards = [board.name for board in boards_for(isa)]
-    files = {**_program_files(program), **firmware_files(program.graph.name, boards, program.optimize)}
+    files: dict[str, Content] = {
+        **_program_files(program),
+        **firmware_files(program.graph.name, boards, program.optimize),
+    }
     if isa is not Isa.PORTABLE:
         portable = _program_files(lower(program.graph))
         files.update({f"{HOST_FOLDER}/{path}": content for path, content in portable.items()})
-        files["model.h"] = text.or_else(files["model.h"], f"{HOST_FOLDER}/model.h")
+        files["model.h"] = text.or_else(str(files["model.h"]), f"{HOST_FOLDER}/model.h")
     files["manifest.json"] = json.dumps(manifest(program, target, sorted(files)), indent=2) + "\n"
     return files
 
@@ -60,13 +63,13 @@ def boards_for(isa: Isa) -> list[Board]:
     return [board for board in BOARDS.values() if CORES[board.core].runs(isa)]
 
 
-def _program_files(program: CProgram) -> dict[str, str]:
+def _program_files(program: CProgram) -> dict[str, Content]:
     """The model, the stand-ins of its NPU segments, and all kernels in use."""
     npu, inner = npu_files(program)
     return {**_model_files(program), **npu, **_kernel_files([program, *inner])}
 
 
-def _model_files(program: CProgram) -> dict[str, str]:
+def _model_files(program: CProgram) -> dict[str, Content]:
     return {
         "model.h": text.model_h(program),
         "model.c": text.model_c(program),
@@ -161,7 +164,7 @@ def _op(program: CProgram, index: int) -> dict[str, Any]:
     }
 
 
-def write_project(files: Mapping[str, str | bytes], folder: Path) -> None:
+def write_project(files: Mapping[str, Content], folder: Path) -> None:
     """All files or none; an earlier project gives way to them."""
     write_folder(folder, files, is_project)
 
