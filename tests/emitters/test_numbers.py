@@ -27,7 +27,9 @@ def random(dtype: str, size: int) -> Array:
     if dtype.startswith("float"):
         return (rng.standard_normal(size) * 10.0 ** rng.integers(-9, 9, size)).astype(dtype)
     info = np.iinfo(dtype)
-    drawn = rng.integers(info.min, info.max, size, np.int64, endpoint=True) >> rng.integers(0, info.bits, size)
+    drawn = rng.integers(info.min, info.max, size, np.int64, endpoint=True) >> rng.integers(
+        0, info.bits, size
+    )
     drawn[: 3 * size // 50] = rng.choice([info.min + 1, info.max, 0, -1 if info.min else 1], 3 * size // 50)
     return drawn.astype(dtype)
 
@@ -63,7 +65,9 @@ def test_the_least_number_of_32_bits_among_many(place: int) -> None:
 
 
 @pytest.mark.parametrize(("dtype", "size"), [("int8", 10**6), ("int16", 10**6), ("int32", 10**6)])
-def test_many_integers_are_not_spelled_one_by_one(monkeypatch: pytest.MonkeyPatch, dtype: str, size: int) -> None:
+def test_many_integers_are_not_spelled_one_by_one(
+    monkeypatch: pytest.MonkeyPatch, dtype: str, size: int
+) -> None:
     b"".join(lines(random(dtype, MANY + 9)))  # the tables are made once
     spelled_out: list[object] = []
     monkeypatch.setattr(numbers, "literal", lambda n: spelled_out.append(n) or str(n))

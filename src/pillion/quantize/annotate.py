@@ -20,6 +20,7 @@ from torchao.quantization.pt2e.quantizer.quantizer import Q_ANNOTATION_KEY
 
 from pillion.ir.op import Quantization
 from pillion.ir.wishes import Wishes
+from pillion.quantize.batch_norm import shared_norms
 from pillion.quantize.functional import DROPOUTS
 from pillion.quantize.graph import (
     aten,
@@ -83,6 +84,7 @@ class Plan:
 
     constants: frozenset[Node] = frozenset()
     """What depends on no input."""
+    shared_norms: frozenset[Node] = frozenset()
     rules: dict[Node, Rule] = field(default_factory=dict)
     reasons: dict[Node, str] = field(default_factory=dict)
     fused: set[Node] = field(default_factory=set)
@@ -90,7 +92,7 @@ class Plan:
 
 
 def plan_of(model: GraphModule, wishes: Wishes) -> Plan:
-    plan = Plan(constants=constant_nodes(model.graph))
+    plan = Plan(constant_nodes(model.graph), shared_norms(model.graph))
     for node in calls(model.graph):
         if handles_reals(node) and node not in plan.constants and node.target not in DROPOUTS:
             reason = _reason(node)
@@ -176,7 +178,9 @@ def _gives_range_away(node: Node, plan: Plan) -> bool:
     user = single_user(node)
     if user is None or user not in plan.rules or not plan.rules[node].takes_clamp:
         return False
-    return user.target in CLAMPS or (user.target is batch_norm and simulated_layer(user) is node)
+    return user.target in CLAMPS or (
+        user.target is batch_norm and simulated_layer(user, plan.shared_norms) is node
+    )
 
 
 def _share(node: Node, plan: Plan, wishes: Wishes) -> None:
