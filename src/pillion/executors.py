@@ -17,7 +17,7 @@ from pillion.child import MOST_SECONDS
 from pillion.devices.cortex_m import Isa
 from pillion.emitters.c.manifest import Buffer, Manifest, read_manifest
 from pillion.errors import PillionError
-from pillion.files import put
+from pillion.files import Content, put
 from pillion.ir.types import Array, DType, Shape
 
 if TYPE_CHECKING:
@@ -262,7 +262,7 @@ def _constants(sizes: ElfSizes, model: str) -> dict[bool, int]:
     return found
 
 
-def in_temporary_project(files: Mapping[str, str | bytes]) -> tempfile.TemporaryDirectory[str]:
+def in_temporary_project(files: Mapping[str, Content]) -> tempfile.TemporaryDirectory[str]:
     """The files of a project in a folder that goes away again."""
     folder = tempfile.TemporaryDirectory(prefix="pillion-")
     for path, content in files.items():

@@ -10,8 +10,9 @@ import shutil
 import stat
 import tempfile
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
+from dataclasses import dataclass
 from pathlib import Path
 
 from pillion.errors import PillionError
@@ -51,10 +52,41 @@ def form_of(output: Path) -> str:
     return form if form in FORMS else ""
 
 
-def put(path: Path, content: str | bytes) -> None:
+@dataclass(frozen=True, eq=False)
+class Written:
+    """The content of a large file, of which there is never more in memory than the part that is being written."""
+
+    parts: Callable[[], Iterable[bytes]]
+    """The same bytes at each call."""
+
+    def __bytes__(self) -> bytes:
+        return b"".join(self.parts())
+
+    def __str__(self) -> str:
+        return bytes(self).decode()
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Written) and bytes(self) == bytes(other)
+
+    __hash__ = None  # type: ignore[assignment]  # as of all that is compared by a content made anew each time
+
+
+Content = str | bytes | Written
+"""What a file gets."""
+
+
+def parts_of(content: Content) -> Iterable[bytes]:
+    """The bytes of a content, one part after another."""
+    if isinstance(content, Written):
+        return content.parts()
+    return (content.encode() if isinstance(content, str) else content,)
+
+
+def put(path: Path, content: Content) -> None:
     """Writes a file and the folders that it lies in."""
     path.parent.mkdir(parents=True, exist_ok=True)
-    path.write_bytes(content.encode() if isinstance(content, str) else content)
+    with path.open("wb") as file:
+        file.writelines(parts_of(content))
 
 
 MOST_BYTES = 2**31

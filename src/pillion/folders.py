@@ -21,7 +21,7 @@ from pathlib import Path, PurePosixPath
 
 from pillion.declared import build, parse, plain
 from pillion.errors import PillionError
-from pillion.files import MARK, MARK_FILE, locked, made, put, read_text, resolved, writing
+from pillion.files import MARK, MARK_FILE, Content, locked, made, parts_of, put, read_text, resolved, writing
 
 NEW, COMMIT = ".pillion-new", ".pillion-commit"
 JOURNAL, STAGED = "journal.json", "files"
@@ -57,9 +57,12 @@ class Journal:
         check_paths([*self.changes, *self.removed])
 
 
-def sha256(content: str | bytes) -> str:
+def sha256(content: Content) -> str:
     """The hash of a file's content, in hexadecimal digits."""
-    return hashlib.sha256(content.encode() if isinstance(content, str) else content).hexdigest()
+    total = hashlib.sha256()
+    for part in parts_of(content):
+        total.update(part)
+    return total.hexdigest()
 
 
 def check_paths(paths: Iterable[str]) -> None:
@@ -89,7 +92,7 @@ class Plan:
 
 def write_project(
     folder: Path,
-    files: Mapping[str, str | bytes],
+    files: Mapping[str, Content],
     index: str,
     earlier: Callable[[Path], Listing | None],
     force: bool,
@@ -116,7 +119,7 @@ def write_project(
 
 def check_project(
     folder: Path,
-    files: Mapping[str, str | bytes],
+    files: Mapping[str, Content],
     index: str,
     earlier: Callable[[Path], Listing | None],
     force: bool,
@@ -131,7 +134,7 @@ def check_project(
 
 def _agreed(
     folder: Path,
-    files: Mapping[str, str | bytes],
+    files: Mapping[str, Content],
     index: str,
     earlier: Callable[[Path], Listing | None],
     force: bool,
@@ -180,7 +183,7 @@ def refuse_foreign(folder: Path, listing: Listing | None) -> None:
         )
 
 
-def _plan(folder: Path, files: Mapping[str, str | bytes], index: str, listing: Listing) -> Plan:
+def _plan(folder: Path, files: Mapping[str, Content], index: str, listing: Listing) -> Plan:
     """Hashes of all files against what they were and will be."""
     changes: dict[str, Change] = {}
     lost: dict[str, str] = {}
@@ -272,7 +275,7 @@ def _in_the_way(path: Path, found: str, wanted: str) -> PillionError:
     )
 
 
-def _stage(folder: Path, journal: Journal, files: Mapping[str, str | bytes]) -> None:
+def _stage(folder: Path, journal: Journal, files: Mapping[str, Content]) -> None:
     """All that is new, beside its places; a project that is to be finished from here on."""
     new = folder / NEW
     try:

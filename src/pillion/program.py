@@ -27,7 +27,7 @@ from pillion.executors import (
     in_temporary_project,
     run_project,
 )
-from pillion.files import form_of, write_whole
+from pillion.files import Content, form_of, write_whole
 from pillion.ir.graph import Graph, check_inputs
 from pillion.ir.numerics import Arithmetic
 from pillion.ir.text import to_text
@@ -84,9 +84,9 @@ class Program:
         return payloads(self.graph, self.target.converter_name)
 
     @cached_property
-    def files(self) -> dict[str, str | bytes]:
+    def files(self) -> dict[str, Content]:
         """Path → content of the C project."""
-        more: dict[str, str | bytes] = {}
+        more: dict[str, Content] = {}
         for number, segment in enumerate(self.payloads.segments):
             more[f"npu_segment_{number}.tflite"] = segment.tflite
             if self.payloads.sdk_version:

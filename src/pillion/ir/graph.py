@@ -6,7 +6,6 @@ from __future__ import annotations
 import dataclasses
 import hashlib
 import re
-from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -62,7 +61,11 @@ class Graph:
         return sum(op.macs for op in self.ops)
 
     def is_output(self, value: Value) -> bool:
-        return value in self.outputs
+        return value in self._outputs
+
+    @cached_property
+    def _outputs(self) -> frozenset[Value]:
+        return frozenset(self.outputs)
 
     def only_user(self, value: Value) -> Op | None:
         """The op that alone reads a value, which then is no output of the graph either."""
@@ -182,15 +185,18 @@ class Names:
     """Gives out names that a graph does not have yet."""
 
     def __init__(self, taken: Mapping[str, object] | Sequence[str] = ()) -> None:
-        self._taken = Counter(taken)
+        self._taken = set(taken)
+        self._numbers: dict[str, int] = {}
+        """The last number tried for a wish: all below it are taken for good."""
 
     def fresh(self, wish: str) -> str:
         """The wished name, with a number behind it if it is taken."""
-        name, number = wish, 1
-        while self._taken[name]:
+        name, number = wish, self._numbers.get(wish, 1)
+        while name in self._taken:
             number += 1
             name = f"{wish}_{number}"
-        self._taken[name] += 1
+        self._numbers[wish] = number
+        self._taken.add(name)
         return name
 
 

@@ -14,6 +14,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 from enum import Enum
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -128,6 +129,23 @@ def quantize_bias(bias: ArrayLike, input_scale: float, weight_scales: ArrayLike)
     """A float bias at the accumulator's scale, saturated to 32 bits."""
     scale = input_scale * np.asarray(weight_scales, np.float64)
     return quantize_array(bias, scale, 0, INT32_MIN, INT32_MAX).astype(np.int32)
+
+
+def row_sums(weights: NDArray[Any]) -> Int64Array:
+    """The sum of each row of small integers, exactly, and without a wide copy of them: matrices may be large."""
+    return np.asarray(weights.sum(axis=1, dtype=np.int64))
+
+
+def row_magnitudes(weights: NDArray[Any]) -> Int64Array:
+    """The sum of the magnitudes in each row."""
+    return 2 * row_sums(np.maximum(weights, 0)) - row_sums(weights)
+
+
+def row_bounds(weights: NDArray[Any]) -> tuple[Int64Array, Int64Array]:
+    """The least and the largest sum of each row's products with int8 numbers."""
+    positive = row_sums(np.maximum(weights, 0))
+    negative = row_sums(weights) - positive
+    return 127 * negative - 128 * positive, 127 * positive - 128 * negative
 
 
 def saturate(x: ArrayLike, low: int, high: int) -> NDArray[np.int8]:

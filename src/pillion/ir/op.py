@@ -18,6 +18,7 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Callable, Iterator, Mapping
 from enum import Enum
+from functools import cache, cached_property
 from typing import Any, ClassVar, TypeVar
 
 import numpy as np
@@ -82,15 +83,15 @@ class Op:
         """An op is called by its first result."""
         return self.results[0].name
 
-    @property
+    @cached_property
     def operands(self) -> tuple[Value, ...]:
-        return tuple(v for f in _fields(self, "operand") for v in _values(getattr(self, f.name)))
+        return tuple(v for name in _fields(self, "operand") for v in _values(getattr(self, name)))
 
-    @property
+    @cached_property
     def results(self) -> tuple[Value, ...]:
-        return tuple(v for f in _fields(self, "result") for v in _values(getattr(self, f.name)))
+        return tuple(v for name in _fields(self, "result") for v in _values(getattr(self, name)))
 
-    @property
+    @cached_property
     def activations(self) -> tuple[Value, ...]:
         """The operands that are not constants."""
         return tuple(v for v in self.operands if not v.is_constant)
@@ -98,7 +99,7 @@ class Op:
     @property
     def attributes(self) -> dict[str, Any]:
         """Everything that is neither a tensor nor the source line, by name."""
-        return {f.name: getattr(self, f.name) for f in dataclasses.fields(self) if not f.metadata.get("role")}
+        return {name: getattr(self, name) for name in _names_by_role(type(self), None)}
 
     @property
     def macs(self) -> int:
@@ -115,17 +116,22 @@ class Op:
         if not any(v in values for v in (*self.operands, *self.results)):
             return self
         changes: dict[str, Any] = {}
-        for field in dataclasses.fields(self):
-            if field.metadata.get("role") in ("operand", "result"):
-                old = getattr(self, field.name)
-                changes[field.name] = (
-                    tuple(values.get(v, v) for v in old) if isinstance(old, tuple) else values.get(old, old)
-                )
+        for name in (*_fields(self, "operand"), *_fields(self, "result")):
+            old = getattr(self, name)
+            changes[name] = (
+                tuple(values.get(v, v) for v in old) if isinstance(old, tuple) else values.get(old, old)
+            )
         return dataclasses.replace(self, **changes)
 
 
-def _fields(op: Op | type[Op], role: str) -> list[dataclasses.Field[Any]]:
-    return [f for f in dataclasses.fields(op) if f.metadata.get("role") == role]
+def _fields(op: Op | type[Op], role: str) -> tuple[str, ...]:
+    return _names_by_role(op if isinstance(op, type) else type(op), role)
+
+
+@cache
+def _names_by_role(kind: type[Any], role: str | None) -> tuple[str, ...]:
+    """The fields of a class of ops that play a role; they are asked for more often than anything else of an op."""
+    return tuple(f.name for f in dataclasses.fields(kind) if f.metadata.get("role") == role)
 
 
 def _values(held: Value | tuple[Value, ...] | None) -> tuple[Value, ...]:
@@ -135,11 +141,11 @@ def _values(held: Value | tuple[Value, ...] | None) -> tuple[Value, ...]:
 
 
 def operand_fields(op: Op | type[Op]) -> list[str]:
-    return [f.name for f in _fields(op, "operand")]
+    return list(_fields(op, "operand"))
 
 
 def result_fields(op: Op | type[Op]) -> list[str]:
-    return [f.name for f in _fields(op, "result")]
+    return list(_fields(op, "result"))
 
 
 OpClass = TypeVar("OpClass", bound=type[Op])

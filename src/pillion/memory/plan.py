@@ -143,8 +143,7 @@ def _place(blocks: Sequence[_Block], floor: int) -> int:
         lambda b: (-b.size * (b.last - b.first + 1), b.first),
         lambda b: (-b.last, -b.size),
     )
-    for block in blocks:
-        block.rivals = [b for b in blocks if b is not block and b.meets(block)]
+    _find_rivals(blocks)
     best: int | None = None
     best_offsets: list[int] = []
     for order in _orders(blocks, [sorted(blocks, key=key) for key in orders]):
@@ -156,6 +155,21 @@ def _place(blocks: Sequence[_Block], floor: int) -> int:
     for block, offset in zip(blocks, best_offsets, strict=True):
         block.offset = offset
     return best or 0
+
+
+def _find_rivals(blocks: Sequence[_Block]) -> None:
+    """Tells each block which others are live at some time when it is, in the order of the list. In running order only the
+    blocks that are live still are looked at: nobody meets the rest."""
+    rivals: list[list[int]] = [[] for _ in blocks]
+    live: list[int] = []
+    for number in sorted(range(len(blocks)), key=lambda n: blocks[n].first):
+        live = [other for other in live if blocks[other].meets(blocks[number])]
+        for other in live:
+            rivals[other].append(number)
+        rivals[number] += live
+        live.append(number)
+    for block, numbers in zip(blocks, rivals, strict=True):
+        block.rivals = [blocks[n] for n in sorted(numbers)]
 
 
 def _orders(blocks: Sequence[_Block], fixed: list[list[_Block]]) -> Iterable[list[_Block]]:

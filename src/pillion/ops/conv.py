@@ -132,10 +132,8 @@ class Convolution(Op):
 
 def check_accumulator(op: Op, x: Value, weights: Array, bias: Array) -> None:
     """Refuses sums that could leave 32 bits, for weights [outputs, taps]. Any part of a sum is in these bounds too."""
-    furthest = (-128 - x.zero_point, 127 - x.zero_point)
-    taps, start = weights.astype(np.int64), bias.astype(np.int64)
-    lowest = start + np.minimum(taps * furthest[0], taps * furthest[1]).sum(axis=1)
-    highest = start + np.maximum(taps * furthest[0], taps * furthest[1]).sum(axis=1)
+    start = bias.astype(np.int64) - x.zero_point * numerics.row_sums(weights)
+    lowest, highest = (start + bound for bound in numerics.row_bounds(weights))
     outside = (lowest < numerics.INT32_MIN) | (highest > numerics.INT32_MAX)
     if outside.any():
         channel = int(np.argmax(outside))

@@ -2,6 +2,8 @@
 from __future__ import annotations
 
 import dataclasses
+import heapq
+from collections.abc import Sequence
 
 from pillion.ir.graph import Graph
 from pillion.ir.op import Op
@@ -10,73 +12,165 @@ from pillion.ops import Clamp, Lut, Requantize, Reshape, Transpose
 
 POINTWISE = (Lut, Clamp, Requantize)
 
+Place = tuple[int, ...]
+"""Where an op stands in running order; what takes the place of an op stands behind the same numbers."""
+
 
 def merge_movement(graph: Graph) -> Graph:
     """Transposes and reshapes in a row become one or none; one that moves only axes of size 1 is a reshape; one that stands
     before a function of single elements goes behind it if that lets it meet another."""
-    while True:
-        merged = _sweep(graph)
-        if merged is graph:
-            return graph
-        graph = merged.without_dead_ops()
+    return _Movement(graph).run()
 
 
-def _sweep(graph: Graph) -> Graph:
-    for op in graph.ops:
-        changed = _merged(graph, op)
-        if changed is not None:
-            return changed
-    return graph
+class _Movement:
+    """The ops of a graph while they are changed. The first one that can be improved always is next; afterwards only those are
+    looked at again that have another neighbour now, so the work grows with the changes, not with their product with the ops."""
+
+    def __init__(self, graph: Graph) -> None:
+        self.graph = graph.without_dead_ops()
+        self.places: dict[Op, Place] = {}
+        self.makers: dict[Value, Op] = {}
+        self.users: dict[Value, dict[Op, None]] = {}
+        self.instead: dict[Value, Value] = {}
+        """Values that are gone → what their users, which are not remade before the end, read now."""
+        self.waiting: list[tuple[Place, int, Op]] = []
+        self.looks = 0
+        for number, op in enumerate(self.graph.ops):
+            self.add(op, (number,))
+
+    def run(self) -> Graph:
+        changes = 0
+        while self.waiting:
+            place, _, op = heapq.heappop(self.waiting)
+            if op in self.places:
+                changes += self.improve(op, place)
+        if not changes:
+            return self.graph
+        ops = sorted(self.places, key=self.places.__getitem__)
+        return self.graph.replace(ops=tuple(op.substitute(self.now_read(op)) for op in ops))
+
+    def improve(self, op: Op, place: Place) -> bool:
+        """One improvement at this op, if there is one."""
+        if not isinstance(op, (Transpose, Reshape)):
+            return False
+        x = self.now(op.x)
+        if x.shape == op.y.shape and (isinstance(op, Reshape) or op.order == tuple(range(len(op.order)))):
+            return self.bypass(op, x)
+        better = _in_one(op, x, self.makers.get(x))
+        if better is not None:
+            self.exchange([op], [(better, place)])
+            return True
+        return self.before_pointwise(op, x, place)
+
+    def before_pointwise(self, move: Transpose | Reshape, x: Value, place: Place) -> bool:
+        """move(f(move(x))) is f(move(move(x))): done where the two moves are of one kind, and f has no other user."""
+        pointwise = self.makers.get(x)
+        if not isinstance(pointwise, POINTWISE) or len(self.users[x]) > 1 or self.graph.is_output(x):
+            return False
+        inner = self.now(pointwise.operands[0])
+        if type(self.makers.get(inner)) is not type(move):
+            return False
+        moved = Value(f"{move.y.name}_moved", dataclasses.replace(inner.type, shape=move.y.shape))
+        early = dataclasses.replace(move, x=inner, y=moved)
+        late = dataclasses.replace(pointwise, x=moved, y=move.y)
+        self.exchange([move, pointwise], [(early, (*place, 0)), (late, (*place, 1))])
+        return True
+
+    def bypass(self, op: Transpose | Reshape, x: Value) -> bool:
+        """Leaves out an op that changes nothing; not where an input or constant would become an output."""
+        if not self.graph.is_output(op.y):
+            self.read_instead(op.y, x)
+            self.exchange([op], [])
+            return True
+        maker = self.makers.get(x)
+        if maker is None or self.graph.is_output(x):
+            return False
+        renamed = maker.substitute({x: op.y})  # the output keeps its name
+        place = self.places[maker]
+        self.read_instead(x, op.y)
+        self.exchange([op, maker], [(renamed, place)])
+        return True
+
+    def exchange(self, old: Sequence[Op], new: Sequence[tuple[Op, Place]]) -> None:
+        """Some ops in the place of others, which make the same results or ones that nobody reads any more."""
+        for op in old:
+            del self.places[op]
+            for value in op.results:
+                del self.makers[value]
+        for op, place in new:
+            self.add(op, place)
+        for op in old:
+            self.leave(op)
+
+    def add(self, op: Op, place: Place) -> None:
+        self.places[op] = place
+        for value in map(self.now, op.operands):
+            self.users.setdefault(value, {})[op] = None
+        self.look_at(op)
+        for value in op.results:
+            self.makers[value] = op
+            self.look_behind(value)
+
+    def leave(self, gone: Op) -> None:
+        """What an op read has one user less; what only that op needed goes too."""
+        leaving = [gone]
+        while leaving:
+            op = leaving.pop()
+            for value in dict.fromkeys(map(self.now, op.operands)):
+                del self.users[value][op]
+                if len(self.users[value]) == 1:
+                    self.look_behind(value)
+                maker = self.makers.get(value)
+                if maker is not None and not any(map(self.is_needed, maker.results)):
+                    del self.places[maker]
+                    for result in maker.results:
+                        del self.makers[result]
+                    leaving.append(maker)
+
+    def is_needed(self, value: Value) -> bool:
+        return bool(self.users.get(value)) or self.graph.is_output(value)
+
+    def read_instead(self, gone: Value, value: Value) -> None:
+        """Who reads `gone` reads `value`."""
+        self.instead[gone] = value
+        self.users.setdefault(value, {}).update(self.users.pop(gone, {}))
+        self.look_behind(value)
+
+    def now(self, value: Value) -> Value:
+        """What is read where a value was read before."""
+        while value in self.instead:
+            value = self.instead[value]
+        return value
+
+    def now_read(self, op: Op) -> dict[Value, Value]:
+        return {v: self.now(v) for v in op.operands if v in self.instead}
+
+    def look_behind(self, value: Value) -> None:
+        """Looks at those again that a change of a value's maker, or of the number of its users, may concern."""
+        for user in self.users.get(value, ()):
+            self.look_at(user)
+            if isinstance(user, POINTWISE):
+                for behind in self.users.get(user.results[0], ()):
+                    self.look_at(behind)
+
+    def look_at(self, op: Op) -> None:
+        if isinstance(op, (Transpose, Reshape)) and op in self.places:
+            self.looks += 1
+            heapq.heappush(self.waiting, (self.places[op], self.looks, op))
 
 
-def _merged(graph: Graph, op: Op) -> Graph | None:
-    """The graph after one improvement at this op, or None."""
-    if isinstance(op, (Transpose, Reshape)):
-        if op.x.shape == op.y.shape and (isinstance(op, Reshape) or op.order == tuple(range(len(op.order)))):
-            return _bypass(graph, op, op.x)
-        if isinstance(op, Transpose) and _moves_only_units(op.x.shape, op.order):
-            return _swap(graph, op, Reshape(x=op.x, y=op.y, source=op.source))
-        before = graph.producers.get(op.x)
-        if isinstance(op, Reshape) and isinstance(before, Reshape):
-            return _swap(graph, op, dataclasses.replace(op, x=before.x))
-        if isinstance(op, Transpose) and isinstance(before, Transpose):
-            order = tuple(before.order[a] for a in op.order)
-            return _swap(graph, op, dataclasses.replace(op, x=before.x, order=order))
-        if isinstance(before, POINTWISE):
-            return _before_pointwise(graph, before, op)
+def _in_one(op: Transpose | Reshape, x: Value, before: Op | None) -> Op | None:
+    """A move that does what this one does and the one before it, or the same as a reshape."""
+    match op, before:
+        case Transpose(), _ if _moves_only_units(x.shape, op.order):
+            return Reshape(x=x, y=op.y, source=op.source)
+        case Reshape(), Reshape():
+            return dataclasses.replace(op, x=before.x)
+        case Transpose(), Transpose():
+            return dataclasses.replace(op, x=before.x, order=tuple(before.order[a] for a in op.order))
     return None
-
-
-def _before_pointwise(graph: Graph, pointwise: Op, move: Transpose | Reshape) -> Graph | None:
-    """move(f(move(x))) is f(move(move(x))): done where the two moves are of one kind, and f has no other user."""
-    inner: Value = pointwise.operands[0]
-    first = graph.producers.get(inner)
-    if type(first) is not type(move) or graph.only_user(pointwise.results[0]) is not move:
-        return None
-    moved = Value(f"{move.y.name}_moved", dataclasses.replace(inner.type, shape=move.y.shape))
-    early = dataclasses.replace(move, x=inner, y=moved)
-    late = dataclasses.replace(pointwise, x=moved, y=move.y)  # type: ignore[call-arg]  # pointwise ops have x and y
-    ops = [
-        new for op in graph.ops for new in ((early, late) if op is move else () if op is pointwise else (op,))
-    ]
-    return graph.replace(ops=tuple(ops))
 
 
 def _moves_only_units(shape: Shape, order: tuple[int, ...]) -> bool:
     real = [axis for axis in order if shape[axis] != 1]
     return real == sorted(real)
-
-
-def _swap(graph: Graph, old: Op, new: Op) -> Graph:
-    return graph.replace(ops=tuple(new if op is old else op for op in graph.ops))
-
-
-def _bypass(graph: Graph, op: Op, instead: Value) -> Graph | None:
-    """The graph without an op that changes nothing; None where an input or constant would become an output."""
-    result = op.results[0]
-    if graph.is_output(result) and (instead not in graph.producers or graph.is_output(instead)):
-        return None
-    if graph.is_output(result):  # the output keeps its name
-        without = graph.replace(ops=tuple(o for o in graph.ops if o is not op))
-        return without.substitute({instead: result})
-    return graph.replace(ops=tuple(o for o in graph.ops if o is not op)).substitute({result: instead})

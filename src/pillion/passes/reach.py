@@ -48,9 +48,7 @@ def _sums(op: Op) -> Iterator[tuple[int, int]]:
     match op:
         case Convolution() | Linear() if op.weights.is_constant and op.bias.is_constant:
             weights = op.weights_per_output if isinstance(op, Convolution) else op.weights.constant
-            sums = LEVELS * np.abs(weights.astype(np.int64)).sum(axis=1) + np.abs(
-                op.bias.constant.astype(np.int64)
-            )
+            sums = LEVELS * numerics.row_magnitudes(weights) + np.abs(op.bias.constant.astype(np.int64))
             yield from zip(sums.tolist(), op.multipliers[1].tolist(), strict=True)
         case Sum():
             yield 2 * LEVELS << ADD_LEFT_SHIFT - 1, op.rescale[2].shift

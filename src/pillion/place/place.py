@@ -8,7 +8,9 @@ dispatch and bytes that cross included, and if it does any work at all: the conv
 from __future__ import annotations
 
 import fnmatch
-from collections.abc import Iterable
+import heapq
+from collections import Counter
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from pillion.devices import cortex_m
@@ -105,27 +107,31 @@ def _segments(graph: Graph, refused: set[Op]) -> list[list[Op]]:
         before = [graph.producers[v] for v in op.activations if v in graph.producers]
         on_npu = op not in refused
         level[op] = max((level[b] + ((b not in refused) != on_npu) for b in before), default=0)
-    group: dict[Op, int] = {}
-    for op in graph.ops:
-        if op in refused:
-            continue
-        joined = {group[b] for b in _neighbours(graph, op, group) if level[b] == level[op]}
-        number = min(joined, default=len(graph.ops) + len(group))
-        group.update((member, number) for member, g in group.items() if g in joined)
-        group[op] = number
-    members: dict[int, list[Op]] = {}
-    for op in graph.ops:
-        if op in group:
-            members.setdefault(group[op], []).append(op)
+    members: dict[Op, list[Op]] = {}
+    first = _connected([op for op in graph.ops if op not in refused], level)
+    for op, one in first.items():
+        members.setdefault(one, []).append(op)
     return list(members.values())
 
 
-def _neighbours(graph: Graph, op: Op, placed: Iterable[Op]) -> list[Op]:
-    """Ops before this one that make an operand of it or read one of its operands."""
-    known = set(placed)
-    touching = {graph.producers[v] for v in op.activations if v in graph.producers}
-    touching |= {user for v in op.activations for user in graph.users.get(v, [])}
-    return [o for o in touching if o in known]
+def _connected(ops: Sequence[Op], level: Mapping[Op, int]) -> dict[Op, Op]:
+    """Each op → one that stands for all ops of its level that touch it: they make an operand of it, or read one too."""
+    stands_for: dict[Op, Op] = {}
+    touched: dict[tuple[Value, int], Op] = {}
+    for op in ops:
+        stands_for[op] = op
+        for value in op.activations:
+            other = touched.setdefault((value, level[op]), op)
+            stands_for[_root(stands_for, other)] = _root(stands_for, op)
+        touched.update(((value, level[op]), op) for value in op.results)
+    return {op: _root(stands_for, op) for op in ops}
+
+
+def _root(stands_for: dict[Op, Op], op: Op) -> Op:
+    """The end of a chain, which is halved on the way."""
+    while stands_for[op] is not op:
+        stands_for[op] = op = stands_for[stands_for[op]]
+    return op
 
 
 def _worth(graph: Graph, segment: list[Op], npu: Device, isa: Isa) -> Verdict:
@@ -164,7 +170,9 @@ def _ledger(
     graph: Graph, segments: list[list[Op]], judged: dict[Op, tuple[Verdict, ...]], npu: Device, isa: Isa
 ) -> Ledger:
     number = {op: i for i, segment in enumerate(segments) for op in segment}
-    crossing = {op: _crossing_bytes(graph, segment, op) for segment in segments for op in segment}
+    crossing = Counter[Op]()
+    for segment in segments:
+        crossing.update(_crossing_bytes(graph, segment))
     entries = []
     for op in graph.ops:
         verdicts = judged[op]
@@ -176,7 +184,7 @@ def _ledger(
                 deciding=(failures(verdicts) or list(verdicts[-1:]))[0],
                 verdicts=verdicts,
                 flip="" if op in number else smallest_change(op, npu, verdicts),
-                crossing_bytes=crossing.get(op, 0),
+                crossing_bytes=crossing[op],
                 npu_cycles=npu.estimate(op) if all_ok(npu.judge(op)) else 0,
                 cpu_cycles=cortex_m.estimate(op, isa),
             )
@@ -184,11 +192,16 @@ def _ledger(
     return Ledger(tuple(entries))
 
 
-def _crossing_bytes(graph: Graph, segment: list[Op], op: Op) -> int:
-    """What enters the segment with this op, the first to read it, and what the op makes for others."""
-    entering = [v for v in _inputs(graph, segment) if next(o for o in segment if v in o.activations) is op]
-    leaving = [v for v in _outputs(graph, segment) if v in op.results]
-    return sum(v.type.size_bytes for v in (*entering, *leaving))
+def _crossing_bytes(graph: Graph, segment: list[Op]) -> Counter[Op]:
+    """For each op what enters the segment with it, the first to read it, and what it makes for others."""
+    reader = {v: op for op in reversed(segment) for v in op.activations}
+    maker = {v: op for op in segment for v in op.results}
+    crossing: Counter[Op] = Counter()
+    for value in _inputs(graph, segment):
+        crossing[reader[value]] += value.type.size_bytes
+    for value in _outputs(graph, segment):
+        crossing[maker[value]] += value.type.size_bytes
+    return crossing
 
 
 def _want_all(ledger: Ledger) -> None:
@@ -221,15 +234,23 @@ def _segment_op(graph: Graph, segment: list[Op], npu: Device) -> Segment:
     return Segment(xs=tuple(inputs), ys=tuple(outputs), body=body, device=npu.name, source=segment[0].source)
 
 
-def _in_order(graph: Graph, ops: list[Op]) -> list[Op]:
-    """The same ops, each after those whose results it reads."""
-    ready: set[Value] = set(graph.inputs)
+def _in_order(graph: Graph, ops: Sequence[Op]) -> list[Op]:
+    """The same ops, each after those whose results it reads; of those that could be next, the first in the list is."""
+    given = set(graph.inputs)
+    missing = [set(op.activations) - given for op in ops]
+    readers: dict[Value, list[int]] = {}
+    for number, values in enumerate(missing):
+        for value in values:
+            readers.setdefault(value, []).append(number)
+    runnable = [number for number, values in enumerate(missing) if not values]  # in order: a heap
     ordered: list[Op] = []
-    while ops:
-        runnable = [op for op in ops if all(v in ready for v in op.activations)]
-        assert runnable, "segments are convex"
-        first = runnable[0]
-        ordered.append(first)
-        ready.update(first.results)
-        ops = [op for op in ops if op is not first]
+    while runnable:
+        op = ops[heapq.heappop(runnable)]
+        ordered.append(op)
+        for value in op.results:
+            for number in readers.get(value, ()):
+                missing[number].remove(value)
+                if not missing[number]:
+                    heapq.heappush(runnable, number)
+    assert len(ordered) == len(ops), "segments are convex"
     return ordered

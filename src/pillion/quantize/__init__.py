@@ -9,14 +9,14 @@
 
 The stages, a file each: `normalize` rewrites the exported graph so that each thing is written in one way (its imports are the
 list of passes); `annotate` plans from the rules of the ops (`table`) who has which parameters and writes torch's annotations;
-torch observes and converts (`ptq`), or simulates rounding while the model is trained (`qat`).
+torch observes (`ptq`), or simulates rounding while the model is trained (`qat`); `convert` puts the numbers in.
 
 The result is a `torch.fx.GraphModule`, not an ExportedProgram: exporting a second time would take longer than all of
 quantization, and there is nothing to learn from it. In its graph
 
 - placeholders are the model's inputs in order, `get_attr` nodes its constants (`constant_of(node)` is the tensor);
 - every node has its shape and type in `meta["val"]`, and calls have the source line (`source_line(node)`);
-- a quantized tensor is `quantize_per_tensor` followed by one `dequantize_per_tensor` for each reader
+- a quantized tensor is `quantize_per_tensor` followed by the `dequantize_per_tensor` that all its readers share
   (`torch.ops.quantized_decomposed`), also behind a placeholder and in front of the output;
 - weights are int8 constants behind `dequantize_per_channel` (conv and linear axis 0, transposed convolution axis 1), operands
   that are constants int8 behind `dequantize_per_tensor`; biases are float constants, to be rounded at s_x · s_w;

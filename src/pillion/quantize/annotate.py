@@ -20,12 +20,13 @@ from torchao.quantization.pt2e.quantizer.quantizer import Q_ANNOTATION_KEY
 
 from pillion.ir.op import Quantization
 from pillion.ir.wishes import Wishes
+from pillion.quantize.batch_norm import shared_norms
 from pillion.quantize.functional import DROPOUTS
 from pillion.quantize.graph import (
     aten,
     calls,
+    constant_nodes,
     constant_of,
-    is_constant,
     is_tensor,
     module_of,
     named_argument,
@@ -81,6 +82,9 @@ class PillionQuantizer(Quantizer):
 class Plan:
     """Which calls are quantized, which of them give their output range to a clamp, and who shares parameters."""
 
+    constants: frozenset[Node] = frozenset()
+    """What depends on no input."""
+    shared_norms: frozenset[Node] = frozenset()
     rules: dict[Node, Rule] = field(default_factory=dict)
     reasons: dict[Node, str] = field(default_factory=dict)
     fused: set[Node] = field(default_factory=set)
@@ -88,9 +92,9 @@ class Plan:
 
 
 def plan_of(model: GraphModule, wishes: Wishes) -> Plan:
-    plan = Plan()
+    plan = Plan(constant_nodes(model.graph), shared_norms(model.graph))
     for node in calls(model.graph):
-        if handles_reals(node) and not is_constant(node) and node.target not in DROPOUTS:
+        if handles_reals(node) and node not in plan.constants and node.target not in DROPOUTS:
             reason = _reason(node)
             if reason:
                 plan.reasons[node] = reason
@@ -174,7 +178,9 @@ def _gives_range_away(node: Node, plan: Plan) -> bool:
     user = single_user(node)
     if user is None or user not in plan.rules or not plan.rules[node].takes_clamp:
         return False
-    return user.target in CLAMPS or (user.target is batch_norm and simulated_layer(user) is node)
+    return user.target in CLAMPS or (
+        user.target is batch_norm and simulated_layer(user, plan.shared_norms) is node
+    )
 
 
 def _share(node: Node, plan: Plan, wishes: Wishes) -> None:
@@ -182,7 +188,7 @@ def _share(node: Node, plan: Plan, wishes: Wishes) -> None:
     rule, sharing = plan.rules[node], plan.sharing
     operands = [n for n in operands_of(node, rule) if n not in plan.fused]
     for operand in map(_source, operands):
-        if not is_constant(operand):
+        if operand not in plan.constants:
             sharing.add(operand)
     if rule.quantization is Quantization.SHARED or rule.kind in wishes.shared:
         _share_all(node, operands, sharing)

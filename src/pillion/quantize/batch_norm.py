@@ -10,12 +10,13 @@ multiplication and an addition by int8 constants could not offer.
 from __future__ import annotations
 
 import math
+from collections.abc import Container
 from dataclasses import dataclass
 from operator import getitem
 from typing import Any
 
 from torch import Tensor
-from torch.fx import GraphModule, Node
+from torch.fx import Graph, GraphModule, Node
 
 from pillion.quantize.graph import (
     argument,
@@ -58,8 +59,9 @@ class Affine:
 def fold_batch_norms(module: GraphModule) -> bool:
     """Folds what can be folded and rewrites the other norms; has anything changed?"""
     norms = calls(module.graph, [aten.batch_norm.default])
+    shared = shared_norms(module.graph)
     plans = [
-        (norm, affine_of(norm), foldable_layer(norm)) for norm in norms
+        (norm, affine_of(norm), foldable_layer(norm, shared)) for norm in norms
     ]  # before the first one changes the graph
     for norm, affine, layer in plans:
         if affine is None:
@@ -94,14 +96,14 @@ def affine_of(norm: Node) -> Affine | None:
     return Affine(exact.detach(), (offset if bias is None else offset + bias.double()).detach())
 
 
-def foldable_layer(norm: Node) -> Node | None:
+def foldable_layer(norm: Node, shared: Container[Node]) -> Node | None:
     """The layer in front of a norm, if it can take the norm in."""
     layer = norm.args[0]
     if (
         not isinstance(layer, Node)
         or not _has_own_channels(layer)
         or set(layer.users) != {norm}
-        or is_shared(norm)
+        or norm in shared
     ):
         return None
     weight, bias = argument(layer, 1), argument(layer, 2)
@@ -115,13 +117,13 @@ def _has_own_channels(layer: Node) -> bool:
     return layer.op == "call_function" and LAYERS.get(layer.target) == len(shape_of(layer))
 
 
-def is_shared(norm: Node) -> bool:
-    """Is this one call of several of the same norm?"""
-    mean: Any = norm.args[3]
-    if mean is None:
-        return False
-    reads = [n for n in norm.graph.find_nodes(op="get_attr") if n.target == mean.target]
-    return sum(user.target in NORMS for n in reads for user in n.users) > 1
+def shared_norms(graph: Graph) -> frozenset[Node]:
+    """The calls of norms that are called more than once."""
+    callers: dict[object, list[Node]] = {}
+    for read in graph.find_nodes(op="get_attr"):
+        norms = [user for user in read.users if user.target in NORMS and argument(user, 3) is read]
+        callers.setdefault(read.target, []).extend(norms)
+    return frozenset(norm for norms in callers.values() if len(norms) > 1 for norm in norms)
 
 
 def _fold(module: GraphModule, layer: Node, affine: Affine) -> Node:

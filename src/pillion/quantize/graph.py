@@ -53,33 +53,45 @@ def constant_of(node: object) -> Tensor | None:
 
 def is_constant(node: object) -> bool:
     """Does the result depend on no input? While a model is trained, weights may be computed from parameters."""
-    if not isinstance(node, Node):
-        return False
-    return all(
-        n.op == "call_function" and RANDOM not in getattr(n.target, "tags", ())
-        if n.op != "get_attr"
-        else constant_of(n) is not None
-        for n in _ancestry(node)
-    )
+    return isinstance(node, Node) and all(_holds_or_computes(n) for n in _sources(node))
+
+
+def constant_nodes(graph: Graph) -> frozenset[Node]:
+    """All nodes that `is_constant` holds for, found in one walk: for those who ask of many nodes."""
+    found: set[Node] = set()
+    for node in graph.nodes:
+        if _holds_or_computes(node) and found.issuperset(node.all_input_nodes):
+            found.add(node)
+    return frozenset(found)
 
 
 def is_trainable(node: object) -> bool:
-    """Is this a parameter, or computed from nothing but constants and such a one, that training is to change?"""
-    if not isinstance(node, Node) or not is_constant(node):
-        return False
-    held = map(constant_of, _ancestry(node))
-    return any(isinstance(tensor, nn.Parameter) and tensor.requires_grad for tensor in held)
+    """Is this a parameter, or computed from nothing but constants of which one is a parameter, that training is to change?"""
+    return is_constant(node) and any(_is_parameter(n) for n in _sources(node))
 
 
-def _ancestry(node: Node) -> Iterator[Node]:
-    """A node and all that it is computed from, each once; graphs may be deeper than Python calls can be nested."""
-    seen, pending = {node}, [node]
-    while pending:
-        current = pending.pop()
-        yield current
-        fresh = [n for n in current.all_input_nodes if n not in seen]
+def _sources(node: object) -> Iterator[Node]:
+    """A node and all that it is computed from, each once and without recursion: graphs are deep, and paths in them many."""
+    waiting = [node] if isinstance(node, Node) else []
+    seen = set(waiting)
+    while waiting:
+        one = waiting.pop()
+        yield one
+        fresh = [n for n in one.all_input_nodes if n not in seen]
         seen.update(fresh)
-        pending += fresh
+        waiting += fresh
+
+
+def _holds_or_computes(node: Node) -> bool:
+    """Is this a tensor of the module, or a call that gives the same for the same operands?"""
+    if node.op == "get_attr":
+        return constant_of(node) is not None
+    return node.op == "call_function" and RANDOM not in getattr(node.target, "tags", ())
+
+
+def _is_parameter(node: Node) -> bool:
+    held = constant_of(node)
+    return isinstance(held, nn.Parameter) and held.requires_grad
 
 
 def source_line(node: Node) -> str:

@@ -4,11 +4,12 @@ scores; a mask that is as low as the scores reach, and a bit, has the same proba
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from itertools import permutations
 from typing import Any
 
+from torch import nn
 from torch.fx import GraphModule, Node
 
 from pillion.quantize.graph import aten, calls, constant, constant_of, single_user
@@ -38,30 +39,35 @@ class _Masked:
 
 def limit_masks(prepared: GraphModule) -> None:
     """Raises masks that are lower than they need to be, where their ranges have been observed."""
-    found = list(_masked(prepared))
-    for mask in dict.fromkeys(m.mask for m in found):
-        sums = [m for m in found if m.mask is mask]
-        if len(sums) == len(mask.users):
-            _raise(prepared, mask, sums)
+    found: dict[Node, list[_Masked]] = {}
+    for masked in _masked(prepared):
+        found.setdefault(masked.mask, []).append(masked)
+    raised = [_raise(prepared, mask, sums) for mask, sums in found.items() if len(sums) == len(mask.users)]
+    if any(raised):
+        prepared.recompile()
 
 
-def _raise(prepared: GraphModule, mask: Node, sums: list[_Masked]) -> None:
+def _raise(prepared: GraphModule, mask: Node, sums: list[_Masked]) -> bool:
+    """Raises one mask, if that is lower than any of the sums needs it to be."""
     lowest = min(m.lowest for m in sums)
     held = constant_of(mask.args[0])
     observer = sums[0].mask_observer
     if held is None or float(observer.min_val) >= lowest:
-        return
+        return False
     mask.args = (constant(prepared, mask, held.clamp(min=lowest), "mask"),)
     observer.min_val.clamp_(min=lowest)
     observer.max_val.clamp_(min=lowest)
     for m in sums:
         m.total.min_val.clamp_(min=float(m.scores.min_val) + lowest)
-    prepared.recompile()
+    return True
 
 
 def _masked(prepared: GraphModule) -> Iterator[_Masked]:
+    observed: dict[nn.Module, list[Node]] = {}
+    for node in prepared.graph.find_nodes(op="call_module"):
+        observed.setdefault(_observer(prepared, node), []).append(node)
     for add in calls(prepared.graph, [aten.add.Tensor]):
-        total = _observer_on_the_way_to_softmax(prepared, add)
+        total = _observer_on_the_way_to_softmax(prepared, add, observed)
         for scores, mask in permutations(add.args[:2]):
             of_mask, of_scores = _observer(prepared, mask), _observer(prepared, scores)
             if None not in (total, of_mask, of_scores) and constant_of(mask.args[0]) is not None:  # type: ignore[union-attr]  # observed nodes
@@ -76,12 +82,13 @@ def _observer(prepared: GraphModule, node: object) -> Any:
     return observer if hasattr(observer, "min_val") else None
 
 
-def _observer_on_the_way_to_softmax(prepared: GraphModule, add: Node) -> Any:
+def _observer_on_the_way_to_softmax(
+    prepared: GraphModule, add: Node, observed: Mapping[nn.Module, list[Node]]
+) -> Any:
     """The observer of a sum that goes to a softmax; none if it observes anything else."""
     way = way_to_softmax(add)
     observer = _observer(prepared, way[0]) if way else None
-    observed = [n for n in prepared.graph.find_nodes(op="call_module") if _observer(prepared, n) is observer]
-    return observer if set(observed) <= set(way) else None
+    return observer if observer is not None and set(observed[observer]) <= set(way) else None
 
 
 def way_to_softmax(add: Node) -> list[Node]:

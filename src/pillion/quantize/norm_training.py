@@ -8,6 +8,7 @@ that post-training quantization folds, and passes torchao's chains by: it reads 
 
 from __future__ import annotations
 
+from collections.abc import Container
 from typing import Any
 
 import torch
@@ -20,6 +21,7 @@ from pillion.quantize.batch_norm import (
     affine_of,
     foldable_layer,
     image_shape,
+    shared_norms,
     transposed_groups,
     under_native_name,
 )
@@ -42,7 +44,8 @@ from pillion.quantize.simulation import batch_norm, factor, safe_factor, scale_w
 def make_trainable(module: GraphModule) -> None:
     """Every norm that has statistics becomes a call that can be trained; those that stay alone get images to read."""
     norms = calls(module.graph, [aten.batch_norm.default])
-    alone = {norm: simulated_layer(norm) is None for norm in norms}
+    shared = shared_norms(module.graph)
+    alone = {norm: simulated_layer(norm, shared) is None for norm in norms}
     for norm in norms:
         if affine_of(norm) is None:
             replace(norm, under_native_name(norm))
@@ -50,9 +53,9 @@ def make_trainable(module: GraphModule) -> None:
             replace(norm, _trainable(module, norm, alone[norm]))
 
 
-def simulated_layer(norm: Node) -> Node | None:
+def simulated_layer(norm: Node, shared: Container[Node]) -> Node | None:
     """The layer that a norm will be folded into. Weights that two layers share can hold the norm of neither."""
-    layer = foldable_layer(norm)
+    layer = foldable_layer(norm, shared)
     return layer if layer is not None and single_user(layer.args[1]) is layer else None  # type: ignore[arg-type]  # a node
 
 

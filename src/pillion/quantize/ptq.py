@@ -10,18 +10,19 @@ import torch
 from torch import Tensor, nn
 from torch.export import ExportedProgram
 from torch.fx import GraphModule, Node
-from torchao.quantization.pt2e.quantize_pt2e import convert_pt2e, prepare_pt2e
+from torchao.quantization.pt2e.quantize_pt2e import prepare_pt2e
 
 from pillion.errors import PillionError
 from pillion.ir.wishes import Wishes
 from pillion.quantize.annotate import FloatOp, PillionQuantizer
 from pillion.quantize.bias import make_room_for_biases
+from pillion.quantize.convert import convert
 from pillion.quantize.export import check_examples, export, quiet
 from pillion.quantize.given import Batches, as_batches, as_inputs, as_sample
 from pillion.quantize.graph import source_line
 from pillion.quantize.masks import limit_masks
 from pillion.quantize.normalize import normalize
-from pillion.quantize.program import QuantizedProgram, complete_values
+from pillion.quantize.program import QuantizedProgram
 from pillion.quantize.useful_ranges import want_finite, warn_of_ranges
 
 Inputs = Sequence[Tensor]
@@ -127,11 +128,3 @@ def _infinite(node: Node, stage: str) -> PillionError:
         here=f"{source.target}  ({source_line(source)})",
         help="look for a division by zero, a logarithm of zero, or broken weights and inputs",
     )
-
-
-def convert(prepared: GraphModule) -> GraphModule:
-    """Observers become quantize and dequantize nodes, constants become int8."""
-    with quiet():
-        converted = convert_pt2e(prepared, fold_quantize=True)
-    complete_values(converted)
-    return converted

@@ -23,13 +23,14 @@ from pillion.ir.wishes import Wishes
 from pillion.quantize.annotate import FloatOp, PillionQuantizer
 from pillion.quantize.batches import check_fit, fix_shapes, trainable_graph
 from pillion.quantize.bias import make_room_for_biases
+from pillion.quantize.convert import convert
 from pillion.quantize.export import quiet
 from pillion.quantize.functional import DROPOUTS
 from pillion.quantize.given import Batches, as_inputs, as_model
 from pillion.quantize.graph import calls, constant_of, replace
 from pillion.quantize.norm_training import put_norms_away, simulate_folding
 from pillion.quantize.program import QuantizedProgram
-from pillion.quantize.ptq import Inputs, Progress, check_ranges, convert, observe
+from pillion.quantize.ptq import Inputs, Progress, check_ranges, observe
 from pillion.quantize.ranges import RangeOverBatches
 from pillion.quantize.simulation import batch_norm
 from pillion.quantize.specs import Specs

@@ -21,6 +21,8 @@ MOST_SHIFT = 22
 """`round` and a sum below 2^30 together stay in 32 bits."""
 B_LIMIT = 2**23
 """S_B is carried in the upper 24 bits of a sum."""
+SUMS_AT_ONCE = 2**20
+"""How many running sums are held in memory: they are eight times as wide as weights."""
 INPUTS_OF_ROUND = 32
 """The inner loops take eight times four inputs before they look where to go on."""
 SUM_LIMIT = 2**30
@@ -42,14 +44,11 @@ class Channels:
     @property
     def folded_bias(self) -> Int64Array:
         """What is added to the sum of x times w, x being the input as it lies in memory."""
-        sums = self.weights.astype(np.int64).sum(axis=1)
-        return self.bias.astype(np.int64) - self.in_zp * sums
+        return self.bias.astype(np.int64) - self.in_zp * numerics.row_sums(self.weights)
 
     def bounds(self) -> tuple[Int64Array, Int64Array]:
         """Least and largest sum of each channel, whatever the input."""
-        w = self.weights.astype(np.int64)
-        least = np.minimum(-128 * w, 127 * w).sum(axis=1)
-        largest = np.maximum(-128 * w, 127 * w).sum(axis=1)
+        least, largest = numerics.row_bounds(self.weights)
         return self.folded_bias + least, self.folded_bias + largest
 
 
@@ -144,12 +143,20 @@ def choose_parts(scaled: Scaled) -> Parts:
 def part_reach(scaled: Scaled, rounds: int) -> Int64Array:
     """A bound for the sums of any inputs that follow one another for so many rounds, with the bias and with inputs that
     come twice."""
-    magnitudes = np.abs(scaled.weights.astype(np.int64))
     length = rounds * INPUTS_OF_ROUND + 4
-    ends = np.pad(np.cumsum(magnitudes, axis=1), ((0, 0), (1, 0)))
-    last = np.minimum(np.arange(ends.shape[1]) + length, ends.shape[1] - 1)
+    channels, inputs = scaled.weights.shape
+    at_once = max(1, SUMS_AT_ONCE // (inputs + 1))
+    blocks = (scaled.weights[first : first + at_once] for first in range(0, channels, at_once))
+    largest = np.concatenate([_largest_windows(block, length) for block in blocks])
     twice = (scaled.weights == -128).sum(axis=1)
-    return np.abs(scaled.sums) + 128 * ((ends[:, last] - ends).max(axis=1) + twice)
+    return np.abs(scaled.sums) + 128 * (largest + twice)
+
+
+def _largest_windows(weights: Int8Array, length: int) -> Int64Array:
+    """The largest sum of magnitudes in each row of so many neighbours."""
+    ends = np.pad(np.cumsum(np.abs(weights.astype(np.int64)), axis=1), ((0, 0), (1, 0)))
+    last = np.minimum(np.arange(ends.shape[1]) + length, ends.shape[1] - 1)
+    return np.asarray((ends[:, last] - ends).max(axis=1))
 
 
 def pair_starts(fits_b: NDArray[np.bool_]) -> tuple[list[int], bool]:
@@ -206,8 +213,8 @@ def in_fours(count: int) -> int:
 
 def pack_pairs(a: Int8Array, b: Int8Array) -> Int32Array:
     """[pairs, inputs] of A and B to words of two halves 256 * B + A: inputs 0 and 2, 1 and 3 of every four."""
-    both = 256 * b.astype(np.int32) + a
-    padded = np.pad(both, ((0, 0), (0, -both.shape[1] % 4))).astype(np.int16)
+    both = 256 * b.astype(np.int16) + a  # it wraps as the halves of the words do
+    padded = np.pad(both, ((0, 0), (0, -both.shape[1] % 4)))
     fours = padded.reshape(len(padded), -1, 2, 2).swapaxes(2, 3)
     return np.ascontiguousarray(fours).view(np.int32).reshape(len(padded), -1)
 
@@ -225,7 +232,8 @@ def scales(scaled: Scaled, a: NDArray[np.intp], b: NDArray[np.intp]) -> Int64Arr
 
 
 def stream_of(*parts: Int64Array | Int32Array) -> Int32Array:
-    return numerics.wrap32(np.hstack(parts)).astype(np.int32).reshape(-1)
+    narrow = [p if p.dtype == np.int32 else numerics.wrap32(p).astype(np.int32) for p in parts]
+    return np.asarray(np.hstack(narrow).reshape(-1), np.int32)
 
 
 @dataclass(frozen=True)

@@ -15,7 +15,7 @@ from pillion.boards.board import Optimize
 from pillion.declared import build, parse, plain
 from pillion.devices.cortex_m import Isa
 from pillion.errors import PillionError
-from pillion.files import read_text
+from pillion.files import Content, read_text
 from pillion.folders import Listing, check_paths, finish_stopped, sha256
 from pillion.ir.numerics import Arithmetic
 from pillion.ir.types import DType, PerTensor, Shape, TensorType
@@ -151,7 +151,7 @@ class Manifest:
         """The files, and whether it can be believed which of them were changed."""
         return Listing(self.files, is_sealed=all(self.files.values()) and self.checksum == self._sum())
 
-    def sealed(self, files: Mapping[str, str | bytes]) -> Manifest:
+    def sealed(self, files: Mapping[str, Content]) -> Manifest:
         """With the hashes of files, and of itself."""
         hashes = {path: sha256(content) for path, content in sorted(files.items())}
         listed = replace(self, files=hashes)

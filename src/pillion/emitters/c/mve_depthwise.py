@@ -18,6 +18,7 @@ from pillion.emitters.c.mve_pack import (
     numbers,
     right_shifts,
 )
+from pillion.ir import numerics
 from pillion.ir.verdict import Verdict, all_ok
 
 UINT16_MAX = 2**16 - 1
@@ -123,7 +124,7 @@ def _strip_verdicts(g: Geometry, sums: Sums, stride: int) -> tuple[Verdict, ...]
 def small_sums(sums: Sums, factor: int) -> Verdict:
     """The sign fix multiplies the sum by a number of up to `factor`."""
     folded = fold_input_offset(sums)
-    w = np.abs(folded.weights.astype(np.int64)).sum(axis=1)
+    w = numerics.row_magnitudes(folded.weights)
     largest = int((128 * w + np.abs(folded.bias.astype(np.int64))).max())
     limit = 2**31 // max(factor, 1)
     return Verdict("sum", largest < limit, f"below {limit}", f"up to {largest}")

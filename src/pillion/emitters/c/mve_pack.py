@@ -70,10 +70,11 @@ def as_words(array: Int8Array) -> Int32Array:
 def fold_input_offset(sums: Sums) -> Sums:
     """The same sums of x itself: sum((x - zp) w) = sum(x w) - zp sum(w). A channel whose result is the same for every
     input (its scale is next to nothing) becomes a bias alone, with a shift that the fast rounding holds for."""
-    w = sums.weights.astype(np.int64)
-    bias = sums.bias.astype(np.int64) - sums.in_zp * w.sum(axis=1)
-    least, most = np.minimum(-128 * w, 127 * w).sum(axis=1), np.maximum(-128 * w, 127 * w).sum(axis=1)
-    ends = [numerics.requantize(bias + end, sums.multipliers, sums.shifts) for end in (least, most)]
+    bias = sums.bias.astype(np.int64) - sums.in_zp * numerics.row_sums(sums.weights)
+    ends = [
+        numerics.requantize(bias + end, sums.multipliers, sums.shifts)
+        for end in numerics.row_bounds(sums.weights)
+    ]
     ends = [np.clip(end + sums.out_zp, -128, 127) - sums.out_zp for end in ends]
     same = (ends[0] == ends[1]) & (sums.shifts <= 0)
     return replace(

@@ -8,6 +8,7 @@ from textwrap import dedent
 
 from pillion.emitters.c import text
 from pillion.emitters.c.program import CProgram, Step, lower
+from pillion.files import Content
 from pillion.ir.graph import Graph
 from pillion.ops import Segment
 
@@ -28,16 +29,16 @@ def named(graph: Graph, name: str) -> Graph:
     return graph.replace(name=name)
 
 
-def npu_files(program: CProgram) -> tuple[dict[str, str], list[CProgram]]:
+def npu_files(program: CProgram) -> tuple[dict[str, Content], list[CProgram]]:
     """The header of all segments and the reference of each, with the programs that the references are."""
-    files: dict[str, str] = {}
+    files: dict[str, Content] = {}
     inner: list[CProgram] = []
     for number, step in segment_steps(program):
         reference = inner_program(program, number, step)
         inner.append(reference)
         stem = f"npu_segment_{number}"
         files[f"{stem}_weights.h"] = text.weights_h(reference)
-        files[f"{stem}_weights.c"] = text.weights_c(reference).replace('"weights.h"', f'"{stem}_weights.h"')
+        files[f"{stem}_weights.c"] = text.weights_c(reference, f"{stem}_weights.h")
         function = text.segment_function(program, number)
         files[f"{stem}_reference.c"] = _reference(reference, number, stem, function)
     if inner:

@@ -32,7 +32,7 @@ def in_fours(weights: Array) -> NDArray[np.int8]:
 
 def bias_for_unsigned(bias: Array, weights: Array, in_zp: int) -> NDArray[np.int32]:
     """The bias of inputs that are counted from the lowest: sums wrap, so may it."""
-    sums = weights.astype(np.int64).sum(axis=1)
+    sums = numerics.row_sums(weights)
     return numerics.wrap32(bias.astype(np.int64) - (in_zp - LOWEST) * sums).astype(np.int32)
 
 

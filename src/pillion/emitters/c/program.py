@@ -94,7 +94,8 @@ class _Constants:
 
     def name(self, wish: str, data: NDArray[np.generic]) -> str:
         data = np.ascontiguousarray(data)
-        key = (data.dtype.name, hashlib.sha256(data.tobytes()).digest())
+        # The hash is of the array's own bytes: no copy is made.
+        key = (data.dtype.name, hashlib.sha256(data.reshape(-1).view(np.uint8).data).digest())
         if key not in self.by_content:
             clean = shortened(identifier(f"{self.prefix}_{wish}"), LONGEST_IDENTIFIER)
             self.by_content[key] = Constant(self.names.fresh(clean), data)

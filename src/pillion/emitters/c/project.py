@@ -17,6 +17,7 @@ from pillion.emitters.c.npu import inner_program, npu_files, segment_steps
 from pillion.emitters.c.program import CProgram, lower
 from pillion.emitters.c.spelling import encodable
 from pillion.errors import PillionError
+from pillion.files import Content
 from pillion.ir.types import PerTensor, Value
 from pillion.ops import Segment
 
@@ -31,12 +32,12 @@ def kernel_folder() -> Path:
 
 
 def project_files(
-    program: CProgram, target: str, more: Mapping[str, str | bytes] = MappingProxyType({})
-) -> dict[str, str | bytes]:
+    program: CProgram, target: str, more: Mapping[str, Content] = MappingProxyType({})
+) -> dict[str, Content]:
     """Path → content of every file of the project; `more` are files that only Python makes of it."""
     isa = instruction_set(program)
     boards = [board.name for board in boards_for(isa)]
-    files: dict[str, str | bytes] = {**_program_files(program)}
+    files: dict[str, Content] = {**_program_files(program)}
     if isa is not Isa.PORTABLE:
         portable = _program_files(lower(program.graph))
         files.update({f"{HOST_FOLDER}/{path}": content for path, content in portable.items()})
@@ -57,13 +58,13 @@ def boards_for(isa: Isa) -> list[Board]:
     return [board for board in BOARDS.values() if CORES[board.core].runs(isa)]
 
 
-def _program_files(program: CProgram) -> dict[str, str]:
+def _program_files(program: CProgram) -> dict[str, Content]:
     """The model, the stand-ins of its NPU segments, and all kernels in use."""
     npu, inner = npu_files(program)
     return {**_model_files(program), **npu, **_kernel_files([program, *inner])}
 
 
-def _model_files(program: CProgram) -> dict[str, str]:
+def _model_files(program: CProgram) -> dict[str, Content]:
     return {
         "model.h": text.model_h(program),
         "model.c": text.model_c(program),
@@ -156,12 +157,12 @@ def _op(program: CProgram, index: int) -> OpFacts:
     )
 
 
-def write_project(files: Mapping[str, str | bytes], folder: Path, force: bool = False) -> None:
+def write_project(files: Mapping[str, Content], folder: Path, force: bool = False) -> None:
     """All files; an earlier project gives way to them, but no file of the user does, nor one that the user changed, but by `force`."""
     folders.write_project(folder, files, MANIFEST, _earlier, force)
 
 
-def check_project(files: Mapping[str, str | bytes], folder: Path, force: bool = False) -> None:
+def check_project(files: Mapping[str, Content], folder: Path, force: bool = False) -> None:
     """Raises where `write_project` would, and writes nothing."""
     folders.check_project(folder, files, MANIFEST, _earlier, force)
 

@@ -13,6 +13,7 @@ from pillion.emitters.pte import limits, scratch
 from pillion.emitters.pte.node import Call, Settings, View, bounds, data, image, ints, plain, refusal, temp
 from pillion.emitters.pte.node import scratch as bytes_for_kernel
 from pillion.emitters.pte.scratch import Window
+from pillion.ir import numerics
 from pillion.ir.numerics import Arithmetic
 from pillion.ir.op import Op
 from pillion.ir.types import Pair
@@ -92,7 +93,7 @@ def _linear_bias(op: Linear, isa: Isa) -> tuple[View | None, View | None]:
     """Helium's kernel wants the bias with the zero point's share added, the others the bias itself."""
     if isa is not Isa.MVE:
         return plain(op.bias), None
-    sums = op.weights.constant.astype(np.int64).sum(axis=1)
+    sums = numerics.row_sums(op.weights.constant)
     whole = op.bias.constant.astype(np.int64) - op.x.zero_point * sums
     return None, data(whole.astype(np.int32).reshape(1, -1))
 
