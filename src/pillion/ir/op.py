@@ -99,7 +99,7 @@ class Op:
     @property
     def attributes(self) -> dict[str, Any]:
         """Everything that is neither a tensor nor the source line, by name."""
-        return {name: getattr(self, name) for name in _names_by_role(type(self), None)}
+        return {name: getattr(self, name) for name in _fields(self, None)}
 
     @property
     def macs(self) -> int:
@@ -124,8 +124,9 @@ class Op:
         return dataclasses.replace(self, **changes)
 
 
-def _fields(op: Op | type[Op], role: str) -> tuple[str, ...]:
-    return _names_by_role(op if isinstance(op, type) else type(op), role)
+def _fields(op: Op | type[Op], role: str | None) -> tuple[str, ...]:
+    kind: Any = op if isinstance(op, type) else type(op)
+    return _names_by_role(kind, role)
 
 
 @cache

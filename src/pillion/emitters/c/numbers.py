@@ -69,7 +69,7 @@ def _by_table(numbers: NDArray[np.generic]) -> bytes:
     return cells.tobytes().translate(None, b"\0")
 
 
-def _by_halves(numbers: NDArray[np.generic]) -> bytes:
+def _by_halves(numbers: NDArray[Any]) -> bytes:
     """Each number as its sign and upper digits, and its lower five digits."""
     if (numbers == LEAST).any():  # it has no literal of its own
         return _one_by_one(numbers)
