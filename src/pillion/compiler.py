@@ -107,6 +107,18 @@ def compile(
             weights=weights,
             trust_pickle=trust_pickle,
         )
+    return finish(graph, chip, io_dtype, placement, watch, optimize)
+
+
+def finish(
+    graph: Graph,
+    chip: Target,
+    io_dtype: IoDtype = "float32",
+    placement: PlacementWishes | None = None,
+    watch: Watch | None = None,
+    optimize: Optimize = "speed",
+) -> Program:
+    """The stages behind the door: from an imported graph to a program, whatever the model was written in."""
     graph = to_integers(graph, io_dtype, watch)
     placed = put_on(chip, graph, placement or PlacementWishes(), watch)
     program = Program(placed.graph, chip, placed.ledger, optimize)

@@ -8,7 +8,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from pillion.devices.neutron import BYTES_PER_CYCLE, N1_16, N3_64
+from pillion.devices.neutron import N1_16, N3_64
+from pillion.devices.neutron.estimate import BYTES_PER_CYCLE
 from pillion.ir.op import Op
 from pillion.ir.types import PerTensor, Value, constant
 from pillion.ops import ALL_OPS, BatchMatmul, Conv2d, DepthwiseConv2d, Linear, Segment
