@@ -56,6 +56,16 @@ def wait_for(condition: Callable[[], object], seconds: float = 20.0) -> None:
         time.sleep(0.02)
 
 
+def run_before_main(firmware: Path, statement: str, priority: str = "") -> Path:
+    """The firmware, whose model now has a statement that is executed before `main`."""
+    with (firmware / "model.c").open("a") as file:
+        file.write(
+            f"static void first(void) __attribute__((constructor{priority}));\n"
+            f"static void first(void) {{ {statement} }}\n"
+        )
+    return firmware
+
+
 linux = pytest.mark.skipif(not Path("/proc/self/cmdline").exists(), reason="looks for processes in /proc")
 
 
@@ -96,12 +106,7 @@ def test_an_endless_loop_ends_in_time(write_firmware: WriteFirmware) -> None:
 def test_what_runs_before_main_is_watched_too(
     write_firmware: WriteFirmware, statement: str, how: str
 ) -> None:
-    firmware = write_firmware(ORDINARY_OPS)
-    start = (
-        f"static void first(void) __attribute__((constructor));\nstatic void first(void) {{ {statement} }}\n"
-    )
-    with (firmware / "model.c").open("a") as file:
-        file.write(start)
+    firmware = run_before_main(write_firmware(ORDINARY_OPS), statement)
     with pytest.raises(PillionError, match=how):
         HostModel(firmware, timeout=0.5)
 
@@ -186,10 +191,18 @@ except KeyboardInterrupt:
 """
 
 
-@pytest.fixture
-def endless_parent(write_firmware: WriteFirmware) -> Iterator[tuple[subprocess.Popen[bytes], Path]]:
+BEFORE_MAIN = {"in an op": None, "before main": "", "first of all": "(101)"}
+"""Where a model does not end, and the priority of its constructor if that is before `main`."""
+
+
+@pytest.fixture(params=BEFORE_MAIN)
+def endless_parent(
+    write_firmware: WriteFirmware, request: pytest.FixtureRequest
+) -> Iterator[tuple[subprocess.Popen[bytes], Path]]:
     """A process that waits for a model without end, and the model's firmware."""
-    firmware = write_firmware(ENDLESS)
+    firmware, priority = write_firmware(ENDLESS), BEFORE_MAIN[request.param]
+    if priority is not None:
+        run_before_main(firmware, "for (;;) {}", priority)
     environment = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
     with subprocess.Popen([sys.executable, "-c", PARENT, str(firmware)], env=environment) as parent:
         wait_for(lambda: processes_of(firmware) or parent.poll() is not None)

@@ -192,8 +192,10 @@ static void end_without_parent(int signal) {
     }
 }
 
-/* A parent that is killed cannot stop us; so a model that does not end is stopped by a look at every second. */
-static void watch_parent(void) {
+/* A parent that is killed cannot stop us; so a model that does not end is stopped by a look at every second. The C of a model
+ * may run before main, so the watch begins as early as a program of GNU C can: 101 is the first number that is not reserved. */
+__attribute__((constructor(101))) static void watch_parent(void) {
+    parent = getppid();
     struct sigaction action;
     memset(&action, 0, sizeof action);
     action.sa_handler = end_without_parent;
@@ -225,8 +227,8 @@ int main(int count, char **arguments) {
     const struct rlimit none = {0, 0};
     (void)setrlimit(RLIMIT_CORE, &none);
     keep_pipes_apart();
+    /* A parent that was gone before the watch began is another one than it says. */
     parent = (pid_t)atol(arguments[2]);
-    watch_parent();
     void *const page = mmap(NULL, sizeof *ops_done, PROT_READ | PROT_WRITE, MAP_SHARED, atoi(arguments[1]), 0);
     if (page == MAP_FAILED) {
         fail("the word that says where the model is");
