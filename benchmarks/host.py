@@ -17,8 +17,8 @@ from typing import Any
 import numpy as np
 
 from pillion.boards.host import HostModel
+from pillion.boards.layout import host_folder
 from pillion.program import Program
-from pillion.run.project import host_folder
 
 Figures = dict[str, Any]
 PILLION = str(Path(sys.executable).with_name("pillion"))

@@ -3,8 +3,8 @@
 
 from __future__ import annotations
 
+from pillion.boards.layout import host_folder
 from pillion.run.executor import RunResult
 from pillion.run.places import run_project
-from pillion.run.project import host_folder
 
 __all__ = ["RunResult", "host_folder", "run_project"]

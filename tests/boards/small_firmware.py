@@ -11,6 +11,7 @@ import pytest
 
 from pillion.boards.board import firmware_files
 from pillion.boards.toolchain import ARM_COMPILER, HOST_COMPILER, QEMU, Tool
+from pillion.outside.files import put
 
 _HERE = Path(__file__).parent
 _KERNELS = _HERE.parents[1] / "kernels" / "include" / "pillion"
@@ -83,23 +84,21 @@ def expected_outputs(x: bytes) -> list[bytes]:
 
 def write(folder: Path, ops: Mapping[str, str]) -> Path:
     """A firmware whose ops are these C statements, by name."""
-    shutil.copytree(_HERE / "kernels", folder / "kernels", ignore=shutil.ignore_patterns("*.h"))
-    shutil.copytree(_KERNELS, folder / "kernels" / "include" / "pillion")
-    shutil.copy(_HERE / "kernels" / "test_kernels.h", folder / "kernels" / "include" / "pillion")
-    sources = [
-        "model.c",
-        "weights.c",
-        *(f"kernels/{file.name}" for file in sorted(folder.glob("kernels/*.c"))),
-    ]
-    for name, text in firmware_files("tiny", sources=sources).items():
-        (folder / name).write_text(text, "utf-8")
-    (folder / "model.h").write_text(_MODEL_H, "utf-8")
-    (folder / "model.c").write_text(_model_c(ops), "utf-8")
+    model = folder / "model"
+    shutil.copytree(_HERE / "kernels", model / "kernels", ignore=shutil.ignore_patterns("*.h"))
+    shutil.copytree(_KERNELS, model / "kernels" / "include" / "pillion")
+    shutil.copy(_HERE / "kernels" / "test_kernels.h", model / "kernels" / "include" / "pillion")
+    kernels = [f"model/kernels/{file.name}" for file in sorted(model.glob("kernels/*.c"))]
+    sources = ["model/model.c", "model/weights.c", *kernels]
+    for path, text in firmware_files("tiny", sources=sources).items():
+        put(folder / path, text)
+    put(model / "model.h", _MODEL_H)
+    put(model / "model.c", _model_c(ops))
     constant = ", ".join(map(str, CONSTANT))
-    (folder / "weights.c").write_text(
+    put(
+        model / "weights.c",
         "#include <stdint.h>\nextern const int8_t test_constant[13];\n"
         f"const int8_t test_constant[13] = {{{constant}}};\n",
-        "utf-8",
     )
     return folder
 

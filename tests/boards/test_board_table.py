@@ -95,7 +95,7 @@ def test_c_files_carry_a_licence() -> None:
 def test_make_builds_as_python_does(write_firmware: WriteFirmware, board: Board) -> None:
     firmware = write_firmware(ORDINARY_OPS)
     printed = _run("make", "-n", board.name, folder=firmware)
-    (compile_main,) = (line for line in printed.splitlines() if "-c main.c" in line)
+    (compile_main,) = (line for line in printed.splitlines() if "-c harness/main.c" in line)
     wanted = {
         *board.cflags,
         *C_FLAGS,

@@ -43,12 +43,12 @@ def test_code_and_constants_grow_apart(write_firmware: WriteFirmware, board: Boa
     """More weights change only the constants; one more kernel hardly changes them but adds to the code."""
     small = write_firmware(ORDINARY_OPS)
     heavy = write_firmware(ORDINARY_OPS)
-    with (heavy / "weights.c").open("a") as weights:
+    with (heavy / "model/weights.c").open("a") as weights:
         weights.write("extern const int8_t more[1024];\nconst int8_t more[1024] = {1};\n")
-    model = (heavy / "model.c").read_text()
+    model = (heavy / "model/model.c").read_text()
     declared = "extern const int8_t more[1024];\nextern const int8_t *volatile keep;\n"
     use = declared + "const int8_t *volatile keep = more;\n"
-    (heavy / "model.c").write_text(model.replace("static void run", use + "static void run"))
+    (heavy / "model/model.c").write_text(model.replace("static void run", use + "static void run"))
     busy = write_firmware({**ORDINARY_OPS, "touch": "(void)test_touch_stack(1);"})
     a, b, c = (read_elf(build(firmware, board)) for firmware in (small, heavy, busy))
     assert (b.code, b.harness) == (a.code, a.harness)

@@ -58,7 +58,7 @@ def wait_for(condition: Callable[[], object], seconds: float = 20.0) -> None:
 
 def run_before_main(firmware: Path, statement: str, priority: str = "") -> Path:
     """The firmware, whose model now has a statement that is executed before `main`."""
-    with (firmware / "model.c").open("a") as file:
+    with (firmware / "model/model.c").open("a") as file:
         file.write(
             f"static void first(void) __attribute__((constructor{priority}));\n"
             f"static void first(void) {{ {statement} }}\n"
@@ -165,17 +165,17 @@ def test_big_samples_go_through(write_firmware: WriteFirmware) -> None:
     size = 3_000_001
     firmware = write_firmware({"flip": f"for (int i = 0; i < {size}; i++) {{ a[i] = (int8_t)~a[i]; }}"})
     for file in ("model.c", "model.h"):
-        text = (firmware / file).read_text()
+        text = (firmware / "model" / file).read_text()
         text = text.replace('"x", 0, 13', f'"x", 0, {size}').replace("ARENA_BYTES 48", f"ARENA_BYTES {size}")
-        (firmware / file).write_text(text.replace('"sum", 16, 13', f'"sum", 0, {size}'))
+        (firmware / "model" / file).write_text(text.replace('"sum", 16, 13', f'"sum", 0, {size}'))
     x = bytes(range(256)) * (size // 256 + 1)
     assert HostModel(firmware).run([x[:size]])[0] == bytes(255 - b for b in x[:size])
 
 
 def test_a_place_outside_the_arena_is_refused(write_firmware: WriteFirmware) -> None:
     firmware = write_firmware(ORDINARY_OPS)
-    text = (firmware / "model.c").read_text()
-    (firmware / "model.c").write_text(text.replace('"sum", 16, 13', '"sum", 40, 13'))
+    text = (firmware / "model/model.c").read_text()
+    (firmware / "model/model.c").write_text(text.replace('"sum", 16, 13', '"sum", 40, 13'))
     with pytest.raises(PillionError, match="does not describe its model") as error:
         HostModel(firmware)
     assert error.value.here == "`sum` does not lie in the arena of 48 bytes"

@@ -72,8 +72,8 @@ def test_a_write_at_the_edge_of_the_arena_is_fine(write_firmware: WriteFirmware,
 def test_a_changed_source_is_compiled_again(write_firmware: WriteFirmware) -> None:
     firmware = write_firmware(ORDINARY_OPS)
     before = HostModel(firmware).run([bytes(COUNT)])[0]
-    weights = (firmware / "weights.c").read_text()
-    (firmware / "weights.c").write_text(re.sub(r"\{-?\d+", "{77", weights))
+    weights = (firmware / "model/weights.c").read_text()
+    (firmware / "model/weights.c").write_text(re.sub(r"\{-?\d+", "{77", weights))
     assert before[0] != 77
     assert HostModel(firmware).run([bytes(COUNT)])[0] == bytes([77]) + before[1:]
 
@@ -81,8 +81,8 @@ def test_a_changed_source_is_compiled_again(write_firmware: WriteFirmware) -> No
 def test_a_changed_header_is_compiled_again(write_firmware: WriteFirmware) -> None:
     firmware = write_firmware(ORDINARY_OPS)
     assert HostModel(firmware).arena_bytes == ARENA_BYTES
-    header = (firmware / "model.h").read_text()
-    (firmware / "model.h").write_text(header.replace(f"ARENA_BYTES {ARENA_BYTES}", "ARENA_BYTES 64"))
+    header = (firmware / "model/model.h").read_text()
+    (firmware / "model/model.h").write_text(header.replace(f"ARENA_BYTES {ARENA_BYTES}", "ARENA_BYTES 64"))
     assert HostModel(firmware).arena_bytes == 64
 
 
@@ -104,7 +104,7 @@ def test_processes_may_build_the_same_model_at_once(write_firmware: WriteFirmwar
 def test_a_folder_that_is_no_firmware_is_an_error(tmp_path: Path) -> None:
     with pytest.raises(PillionError, match="is not a firmware folder") as error:
         HostModel(tmp_path)
-    assert error.value.here == "missing: model.c, model.h, weights.c, kernels"
+    assert error.value.here == "missing: model/model.c, model/model.h, model/weights.c, model/kernels"
 
 
 def test_a_cache_that_cannot_be_written_is_an_error(

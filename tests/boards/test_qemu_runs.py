@@ -130,7 +130,7 @@ def test_a_model_as_large_as_a_mobilenet_v2_runs(write_firmware: WriteFirmware, 
     firmware = write_firmware(
         {"last": "test_add_constant(test_constant + 3499987, a + 1499987, a + 16, 13);"}
     )
-    model, header, weights = (firmware / name for name in ("model.c", "model.h", "weights.c"))
+    model, header, weights = (firmware / "model" / name for name in ("model.c", "model.h", "weights.c"))
     model.write_text(
         model.read_text()
         .replace("test_constant[13]", "test_constant[3500000]")
@@ -150,8 +150,8 @@ def test_a_model_as_large_as_a_mobilenet_v2_runs(write_firmware: WriteFirmware, 
 
 def test_a_model_too_large_for_the_board_is_an_error(write_firmware: WriteFirmware) -> None:
     firmware = write_firmware(ORDINARY_OPS)
-    header = (firmware / "model.h").read_text()
-    (firmware / "model.h").write_text(header.replace("ARENA_BYTES 48", "ARENA_BYTES 5000000"))
+    header = (firmware / "model/model.h").read_text()
+    (firmware / "model/model.h").write_text(header.replace("ARENA_BYTES 48", "ARENA_BYTES 5000000"))
     with pytest.raises(PillionError, match="linking") as error:
         run(firmware, M33, bytes(COUNT))
     assert "too large" in error.value.help

@@ -184,15 +184,15 @@ def test_files_of_the_user_stay_and_edited_ones_ask_for_force(project: Path, pil
     assert (project / "src" / "notes.txt").read_text() == "mine"
     assert pillion("run", project).code == 0
     assert subprocess.run(["make", "-s", "host"], cwd=project, capture_output=True).returncode == 0
-    changed = (project / "model.c").read_text() + "/* mine */\n"
-    (project / "model.c").write_text(changed)
+    changed = (project / "model/model.c").read_text() + "/* mine */\n"
+    (project / "model/model.c").write_text(changed)
     assert pillion("run", project).code == 0
     refused = pillion(*again)
     assert refused.code == 2
-    assert "here  model.c: changed\n" in refused.err
-    assert (project / "model.c").read_text() == changed
+    assert "here  model/model.c: changed\n" in refused.err
+    assert (project / "model/model.c").read_text() == changed
     assert pillion(*again, "--force").code == 0
-    assert (project / "model.c").read_text() != changed
+    assert (project / "model/model.c").read_text() != changed
     assert (project / "my_app.c").is_file()
     assert (project / "build" / "host" / "firmware").is_file()
 

@@ -238,11 +238,11 @@ def test_commands_refuse_what_is_no_project(
 @pytest.mark.parametrize(
     ("file", "content"),
     [
-        ("model.h", b"\xff\xff"),
-        ("model.h", b""),
-        ("model.c", None),
-        ("model.h", None),
-        ("weights.c", b"\xff"),
+        ("model/model.h", b"\xff\xff"),
+        ("model/model.h", b""),
+        ("model/model.c", None),
+        ("model/model.h", None),
+        ("model/weights.c", b"\xff"),
     ],
 )
 def test_other_files_are_read_with_care(
@@ -276,10 +276,10 @@ NONSENSE = {
 @pytest.mark.parametrize("name", NONSENSE)
 def test_a_board_may_say_anything(name: str, tmp_path: Path, pillion: Callable[..., Any]) -> None:
     folder = program(net(), "cortex-m33").firmware(tmp_path / "fw")
-    main = (folder / "main.c").read_text()
+    main = (folder / "harness/main.c").read_text()
     start = main.index("int main(")
     text = f"{main[:start]}int main(void) {{ {NONSENSE[name]} semihost_exit(0); return 0; }}\n"
-    (folder / "main.c").write_text(text.split("static ")[0] + text[start:])
+    (folder / "harness/main.c").write_text(text.split("static ")[0] + text[start:])
     answer = pillion("run", folder, "--on", "mps2-an505", "--profile")
     assert answer.code == 2
     assert "Traceback" not in answer.err

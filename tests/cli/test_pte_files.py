@@ -52,7 +52,7 @@ def test_programs_of_others(tmp_path: Path, pillion: Call) -> None:
     assert {"conv2d", "depthwise_conv2d", "linear", "softmax"} <= {row["kind"] for row in rows}
     folder = tmp_path / "firmware"
     assert pillion("compile", "-m", FOREIGN, "-t", "cortex-m4", "-o", folder).code == 0
-    assert (folder / "model.c").is_file()
+    assert (folder / "model/model.c").is_file()
 
 
 def test_instructions_are_counted_on_boards_only(pillion: Call) -> None:

@@ -211,11 +211,11 @@ def test_an_edited_project_is_refused_before_training(pillion: Command) -> None:
     """Not after hours of it."""
     pillion.write(HEAD, LOOP)
     assert pillion.train("-o", "fw").code == 0
-    changed = Path("fw/model.c").read_text() + "/* mine */\n"
-    Path("fw/model.c").write_text(changed)
+    changed = Path("fw/model/model.c").read_text() + "/* mine */\n"
+    Path("fw/model/model.c").write_text(changed)
     pillion.write(HEAD, "def train(model):\n    raise SystemExit('it has begun')\n")
     answer = pillion.train("-o", "fw")
     assert answer.code == 2
-    assert "model.c: changed" in answer.err
+    assert "model/model.c: changed" in answer.err
     assert "it has begun" in pillion.train("-o", "fw", "--force").err
-    assert Path("fw/model.c").read_text() == changed
+    assert Path("fw/model/model.c").read_text() == changed

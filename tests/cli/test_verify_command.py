@@ -68,7 +68,9 @@ def test_a_difference_is_explained_and_ends_in_exit_code_1(
 
     def files(*arguments: object) -> dict[str, str]:
         made = true_files(*arguments)  # type: ignore[arg-type]  # passed on
-        made["weights.c"] = re.sub(r"(_op2_bias\[\d+\] = {\s*)-?\d+", r"\g<1>7777", made["weights.c"])
+        made["model/weights.c"] = re.sub(
+            r"(_op2_bias\[\d+\] = {\s*)-?\d+", r"\g<1>7777", made["model/weights.c"]
+        )
         return made
 
     monkeypatch.setattr(programs, "project_files", files)

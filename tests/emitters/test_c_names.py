@@ -120,8 +120,9 @@ def test_any_names_compile_and_answer(model: str) -> None:
 @pytest.mark.skipif(not shutil.which("arm-none-eabi-gcc"), reason="no compiler for Cortex-M here")
 def test_any_names_compile_for_the_chip(tmp_path: Path) -> None:
     folder = written(Program(named_graph("int"), find_target("cortex-m55")), tmp_path)
-    command = ("arm-none-eabi-gcc", "-mcpu=cortex-m55", *C_FLAGS, "-fsyntax-only", "model.c", "weights.c")
-    done = subprocess.run(command, cwd=folder, capture_output=True, text=True)
+    command = ("arm-none-eabi-gcc", "-mcpu=cortex-m55", *C_FLAGS, "-Ikernels/include", "-fsyntax-only")
+    sources = ("model.c", "weights.c")
+    done = subprocess.run((*command, *sources), cwd=folder / "model", capture_output=True, text=True)
     assert not done.returncode, done.stderr
 
 

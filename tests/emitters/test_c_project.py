@@ -142,7 +142,7 @@ def test_size_is_compiled_for_size_by_make_and_cmake(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("target", TARGETS)
 def test_every_line_of_the_header_begins_at_the_left(target: str) -> None:
-    header = str(for_target(target).files["model.h"])
+    header = str(for_target(target).files["model/model.h"])
     assert not [line for line in header.splitlines() if line.startswith("  ")]
 
 
@@ -157,8 +157,8 @@ target_link_libraries(app pillion_one pillion_two)
 """
 
 TWO_IN_ONE = """
-#include "one/model.h"
-#include "two/model.h"
+#include "one/model/model.h"
+#include "two/model/model.h"
 
 #include <stddef.h>
 
@@ -232,7 +232,7 @@ def test_two_models_link_for_a_core(target: str, other: str, tmp_path: Path) -> 
         "CMAKE_C_FLAGS": "-mcpu=cortex-m33 -mfloat-abi=hard -mthumb",
         "CMAKE_EXE_LINKER_FLAGS": "-nostdlib -Wl,-e,main -Wl,--defsym=read_sample=0 -Wl,--defsym=write_result=0",
         "CMAKE_C_STANDARD_LIBRARIES": "-lgcc",
-        "HARNESS": "one/memory.c",
+        "HARNESS": "one/harness/memory.c",
     }
     shell("cmake", "-B", "b", *(f"-D{name}={value}" for name, value in flags.items()), folder=folder)
     shell("cmake", "--build", "b", folder=folder)

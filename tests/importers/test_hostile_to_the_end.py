@@ -46,8 +46,8 @@ def want_c(program: Program, folder: Path) -> None:
     for path, content in program.files.items():
         (folder / path).parent.mkdir(parents=True, exist_ok=True)
         (folder / path).write_bytes(content.encode() if isinstance(content, str) else content)
-    inside = folder / "host" if (folder / "host").is_dir() else folder
-    command = ["cc", *C_FLAGS, "-fsyntax-only", "model.c", "weights.c"]
+    inside = folder / ("host" if (folder / "host").is_dir() else "model")
+    command = ["cc", *C_FLAGS, "-Ikernels/include", "-fsyntax-only", "model.c", "weights.c"]
     done = subprocess.run(command, cwd=inside, capture_output=True, text=True)
     assert not done.returncode, done.stderr
 

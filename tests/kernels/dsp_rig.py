@@ -24,7 +24,7 @@ from pillion.ir.verdict import all_ok
 
 HERE = Path(__file__).parent
 KERNELS = HERE.parents[1] / "kernels"
-BOARD_FILES = Path(pillion.__file__).parent / "boards" / "data"
+BOARD_FILES = Path(pillion.__file__).parent / "boards" / "data" / "harness"
 ROUTINES = tuple(dict.fromkeys(dsp.ROUTINES))
 COMPILER = "arm-none-eabi-gcc"
 EMULATOR = "qemu-system-arm"

@@ -184,8 +184,8 @@ def compile_c(folder: Path, *arguments: str) -> None:
 def objects() -> tuple[Path, tuple[str, ...]]:
     """A folder with the files of the board, and everything compiled that does not depend on which kernels are called."""
     folder = Path(tempfile.mkdtemp(prefix="pillion-kernels-"))
-    for name, text in firmware_files().items():
-        (folder / name).write_text(text)
+    for path, text in firmware_files().items():
+        (folder / Path(path).name).write_text(text)
     sources = [
         *HARNESS,
         str(KERNELS / "portable" / "fill.c"),

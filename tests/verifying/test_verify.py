@@ -105,7 +105,9 @@ def tamper_with_c(monkeypatch: pytest.MonkeyPatch, array: str) -> None:
 
     def files(*arguments: object) -> dict[str, str]:
         made = true_files(*arguments)  # type: ignore[arg-type]  # passed on
-        made["weights.c"] = re.sub(rf"({array}\[\d+\] = {{\s*)-?\d+", r"\g<1>7777", made["weights.c"])
+        made["model/weights.c"] = re.sub(
+            rf"({array}\[\d+\] = {{\s*)-?\d+", r"\g<1>7777", made["model/weights.c"]
+        )
         return made
 
     monkeypatch.setattr(programs, "project_files", files)

@@ -7,16 +7,15 @@ import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from difflib import get_close_matches
-from functools import cached_property
+from functools import cache, cached_property
 from importlib import resources
 from types import MappingProxyType
 from typing import Literal
 
+from pillion.boards.layout import HARNESS_FOLDER, HOST_FOLDER
 from pillion.errors import PillionError
 
 Optimize = Literal["speed", "size"]
-HOST_FOLDER = "host"
-"""Where model.c and weights.c for other processors lie, if the core's kernels are special to it."""
 
 # Measured with GCC 12.2 on 3x3 convolution, depthwise and linear kernels in portable C, on all five boards:
 # -O3 takes 2 to 4 % more instructions than -O2 and 8 to 10 % more code; -Os takes 64 to 101 % more and 18 %
@@ -48,7 +47,7 @@ class Board:
     @cached_property
     def regions(self) -> Mapping[str, Region]:
         """CODE, CONSTANTS, DATA and ARENA; the linker script is where they are written down."""
-        script = firmware_files()[self.linker_script]
+        script = firmware_files()[f"{HARNESS_FOLDER}/{self.linker_script}"]
         found = re.findall(
             r"^\s*(\w+)\s*\(\w+\)\s*: ORIGIN = (0x[0-9a-f]+), LENGTH = (\d+)([KM])", script, re.MULTILINE
         )
@@ -104,13 +103,19 @@ def firmware_files(
     optimize: Optimize = "speed",
     sources: Iterable[str] = (),
 ) -> Mapping[str, str]:
-    """Name and text of each file that lies beside a model in its firmware folder. `boards` are those that can run it, `sources`
-    the C files of the model and its kernels."""
-    folder = resources.files("pillion.boards") / "data"
-    files = (file for file in folder.iterdir() if file.is_file())
-    texts = {file.name: file.read_text("utf-8") for file in sorted(files, key=lambda file: file.name)}
+    """Path and text of each file that lies around a model in its project: build files, and the harness in its folder. `boards` are
+    those that can run it, `sources` the C files of the model, of its stand-ins and of their kernels."""
     facts = {**_facts(model, [find_board(name) for name in boards], optimize), **_sources(list(sources))}
-    return {name: _PLACE.sub(lambda found: facts[found[1]], text) for name, text in texts.items()}
+    return {path: _PLACE.sub(lambda found: facts[found[1]], text) for path, text in _texts().items()}
+
+
+@cache
+def _texts() -> Mapping[str, str]:
+    """The files before they are told anything, as they lie in this package."""
+    folder = resources.files("pillion.boards") / "data"
+    places = {"": folder, f"{HARNESS_FOLDER}/": folder / HARNESS_FOLDER}
+    files = {f"{at}{file.name}": file for at, place in places.items() for file in place.iterdir()}
+    return {path: file.read_text("utf-8") for path, file in sorted(files.items()) if file.is_file()}
 
 
 def _facts(model: str, boards: list[Board], optimize: Optimize) -> Mapping[str, str]:

@@ -51,16 +51,19 @@ class Compiler:
 
 @dataclass(frozen=True)
 class Sources:
-    """C files of one folder, and the headers that they may include."""
+    """C files of one folder, the headers that they may include, and the folders in which those are looked for."""
 
     folder: Path
     files: tuple[str, ...]
     headers: tuple[str, ...]
+    includes: tuple[str, ...]
 
 
 def compile_objects(compiler: Compiler, sources: Sources) -> list[Path]:
     """The object file of each source, in their order."""
     headers = digest(read_whole(sources.folder / name, "C header") for name in sources.headers)
+    flags = (*compiler.flags, *(f"-I{folder}" for folder in sources.includes))
+    compiler = Compiler(compiler.command, flags)
     with ThreadPoolExecutor(os.cpu_count()) as pool:
         return list(pool.map(lambda name: _object(compiler, sources.folder, name, headers), sources.files))
 

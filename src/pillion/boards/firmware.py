@@ -1,14 +1,24 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A firmware folder: which of its C files are the model, the kernels, and the harness around them."""
+"""A firmware folder: which of its C files are the model, what stands in for an NPU, and the harness around them."""
 
 from __future__ import annotations
 
-from collections.abc import Collection
+import os
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 from pillion.boards.board import firmware_files
 from pillion.boards.build import Sources
+from pillion.boards.layout import (
+    HARNESS_FOLDER,
+    KERNEL_FOLDER,
+    KERNEL_HEADERS,
+    MODEL_FOLDER,
+    STAND_IN_FOLDER,
+    Layout,
+    layout_of,
+)
 from pillion.errors import PillionError
 
 # For every C file of a firmware, on every machine. Fused multiply-add would make floats differ between
@@ -22,9 +32,8 @@ C_FLAGS = (
     "-ffunction-sections",
     "-fdata-sections",
     "-ffp-contract=off",
-    "-Ikernels/include",
 )
-_HOST_ONLY = ("host.c",)
+_HOST_ONLY = frozenset({"host.c"})
 _MOST_NAMES = 8
 
 
@@ -33,52 +42,133 @@ class Firmware:
     """The sources of a firmware folder. Kernels do not see model.h, so their objects serve every model."""
 
     folder: Path
+    header: Path
     model: Sources
     kernels: Sources
+    stand_ins: tuple[Sources, ...]
     harness: Sources
+
+    @property
+    def inference(self) -> tuple[Sources, ...]:
+        """All sources but the harness."""
+        return (self.model, *self.stand_ins, self.kernels)
 
 
 def read_firmware(folder: Path, files: Collection[str] | None = None) -> Firmware:
     """Look through a firmware folder. Where the `files` of the firmware are known, others may lie beside them."""
     folder = folder.absolute()
     present = files if files is not None else _found(folder)
-    wanted = {"model.c", "model.h", "weights.c", *(name for name in present if name.endswith((".c", ".h")))}
+    layout = layout_of(present)
+    return _Reader(folder, layout, _names(folder, present, layout)).firmware()
+
+
+def _names(folder: Path, present: Collection[str], layout: Layout) -> list[str]:
+    """The C files and headers of a firmware; raises where one is missing."""
+    needed = {layout.path(layout.model, name) for name in ("model.c", "model.h", "weights.c")}
+    wanted = needed | {name for name in present if name.endswith((".c", ".h"))}
     names = sorted(name for name in wanted if name in present and (folder / name).exists())
     missing = sorted(wanted - set(names))
-    missing += ["kernels"] * (not any(name.startswith("kernels/") for name in names))
+    kernels = layout.path(layout.model, KERNEL_FOLDER)
+    missing += [kernels] * (not any(name.startswith(f"{kernels}/") for name in names))
     if missing:
         raise PillionError(
             f"{folder} is not a firmware folder",
-            rule="it holds model.c, model.h, weights.c and kernels/",
+            rule="it holds model.c, model.h, weights.c and kernels/, in model/ or all in one folder",
             here="missing: " + ", ".join(missing[:_MOST_NAMES]),
             help="write one with: pillion compile -m MODEL --target TARGET -o FOLDER/",
         )
-    ours = firmware_files()
-    sources = _in(names, "", ".c")
-    kernel_headers = tuple(name for name in names if name.startswith("kernels/") and name.endswith(".h"))
-    headers = (*_in(names, "", ".h"), *kernel_headers)
-    harness = tuple(name for name in sources if name in ours and name not in _HOST_ONLY)
-    return Firmware(
-        folder,
-        Sources(folder, tuple(name for name in sources if name not in ours), headers),
-        Sources(folder, _in(names, "kernels/", ".c"), kernel_headers),
-        Sources(folder, harness, headers),
-    )
+    return names
+
+
+@dataclass(frozen=True)
+class _Reader:
+    """The C files and headers of a firmware, to be told apart."""
+
+    folder: Path
+    layout: Layout
+    names: list[str]
+
+    def firmware(self) -> Firmware:
+        """Each file where it belongs."""
+        model, stand_in = self.layout.model, self.layout.stand_in
+        apart = () if stand_in == model else (self._program(stand_in), self._kernels(stand_in))
+        return Firmware(
+            folder=self.folder,
+            header=self.folder / model / "model.h",
+            model=self._program(model),
+            kernels=self._kernels(model),
+            stand_ins=tuple(sources for sources in apart if sources.files),
+            harness=self._harness(),
+        )
+
+    def _program(self, place: str) -> Sources:
+        """The C files in a folder itself, but those of the harness."""
+        files = _directly(self._inside(place), "", ".c")
+        return self._sources(place, [name for name in files if name not in _harness_names()])
+
+    def _harness(self) -> Sources:
+        """The program for boards around the model."""
+        place = self.layout.harness
+        files = _directly(self._inside(place), "", ".c")
+        ours = _harness_names() - _HOST_ONLY
+        return self._sources(place, [name for name in files if name in ours])
+
+    def _sources(self, place: str, files: Sequence[str]) -> Sources:
+        """C files that see the headers of their folder, of the model, and of the kernels."""
+        model = self._from(place)
+        headers = [*_directly(self._inside(place), "", ".h"), *self._kernel_headers(place)]
+        if model != ".":
+            headers += [f"{model}/{name}" for name in _directly(self._inside(self.layout.model), "", ".h")]
+        includes = [model] * (model != ".") + [os.path.normpath(f"{model}/{KERNEL_HEADERS}")]
+        return Sources(self.folder / place, tuple(files), tuple(headers), tuple(includes))
+
+    def _kernels(self, place: str) -> Sources:
+        """The kernels in a folder, which see no headers but those of kernels."""
+        files = _directly(self._inside(place), f"{KERNEL_FOLDER}/", ".c")
+        includes = (os.path.normpath(f"{self._from(place)}/{KERNEL_HEADERS}"),)
+        return Sources(self.folder / place, tuple(files), tuple(self._kernel_headers(place)), includes)
+
+    def _kernel_headers(self, place: str) -> list[str]:
+        """The headers of kernels that lie in a folder, and those of the model's kernels."""
+        places = dict.fromkeys((place, self.layout.model))
+        return [
+            os.path.normpath(f"{os.path.relpath(one, place)}/{name}")
+            for one in places
+            for name in self._inside(one)
+            if name.startswith(f"{KERNEL_FOLDER}/") and name.endswith(".h")
+        ]
+
+    def _from(self, place: str) -> str:
+        """The way from a folder to that of the model."""
+        return os.path.relpath(self.layout.model, place)
+
+    def _inside(self, place: str) -> list[str]:
+        """The names of files within a folder, from there."""
+        prefix = "" if place == "." else f"{place}/"
+        return [name.removeprefix(prefix) for name in self.names if name.startswith(prefix)]
+
+
+def _harness_names() -> frozenset[str]:
+    """The names of the harness's files, which in earlier versions lay among the others."""
+    prefix = f"{HARNESS_FOLDER}/"
+    return frozenset(name.removeprefix(prefix) for name in firmware_files() if name.startswith(prefix))
 
 
 def _found(folder: Path) -> list[str]:
     """The C files and headers where firmware has them."""
+    places = ("", *(f"{place}/" for place in (MODEL_FOLDER, STAND_IN_FOLDER, HARNESS_FOLDER)))
     return [
         path.relative_to(folder).as_posix()
-        for pattern in ("*", "kernels/**/*")
-        for path in folder.glob(pattern)
+        for place in places
+        for pattern in ("*", f"{KERNEL_FOLDER}/**/*")
+        for path in folder.glob(place + pattern)
     ]
 
 
-def _in(names: Collection[str], folder: str, suffix: str) -> tuple[str, ...]:
+def _directly(names: Collection[str], folder: str, suffix: str) -> list[str]:
     """The names in a folder itself."""
-    return tuple(
+    return [
         name
         for name in names
         if name.startswith(folder) and "/" not in name[len(folder) :] and name.endswith(suffix)
-    )
+    ]

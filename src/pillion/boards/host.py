@@ -12,11 +12,11 @@ import statistics
 import struct
 import tempfile
 from collections.abc import Callable, Collection, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TypeVar
 
-from pillion.boards.build import Compiler, Sources, compile_objects, link
+from pillion.boards.build import Compiler, compile_objects, link
 from pillion.boards.firmware import C_FLAGS, read_firmware
 from pillion.boards.toolchain import host_compiler
 from pillion.errors import PillionError
@@ -185,17 +185,16 @@ def build(firmware: Path, *, native: bool = False, files: Collection[str] | None
     # -O3 gives up size for speed, which is right here: a third less time than -O2 in portable kernels.
     flags = ("-O3", *(("-march=native",) if native else ()))
     compiler = Compiler(host_compiler(), (*flags, *C_FLAGS))
-    runner = Compiler(compiler.command, (*compiler.flags, f"-DPILLION_MODEL={_descriptor(firmware)}"))
+    runner = Compiler(compiler.command, (*compiler.flags, f"-DPILLION_MODEL={_descriptor(parts.header)}"))
     objects = [
-        *compile_objects(runner, Sources(parts.folder, (str(RUNNER),), parts.kernels.headers)),
-        *compile_objects(compiler, parts.model),
-        *compile_objects(compiler, parts.kernels),
+        *compile_objects(runner, replace(parts.kernels, files=(str(RUNNER),))),
+        *(made for sources in parts.inference for made in compile_objects(compiler, sources)),
     ]
     return link(Compiler(compiler.command, ()), objects, parts.folder, (), _NAME)
 
 
-def _descriptor(firmware: Path) -> str:
-    header = firmware / "model.h"
+def _descriptor(header: Path) -> str:
+    """The C name of the model's descriptor, which `model.h` declares."""
     found = re.search(r"^extern const pillion_model (\w+);", read_text(header, "C header"), re.MULTILINE)
     if found is None:
         raise PillionError(

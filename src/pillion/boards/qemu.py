@@ -50,12 +50,13 @@ def build(firmware: Path, board: Board, files: Collection[str] | None = None) ->
     harness = Compiler(compiler.command, (*compiler.flags, f"-DPILLION_TICK_NS={board.tick_ns:g}"))
     objects = [
         *compile_objects(harness, parts.harness),
-        *compile_objects(compiler, parts.model),
-        *compile_objects(compiler, parts.kernels),
+        *(made for sources in parts.inference for made in compile_objects(compiler, sources)),
     ]
     flags = (*board.cflags, "-nostdlib", "-Wl,--gc-sections", "-T", board.linker_script, "-L.", "-lgcc")
     linker = Compiler(compiler.command, flags)
-    return link(linker, objects, parts.folder, (board.linker_script, "sections.ld"), f"{board.name}.elf")
+    return link(
+        linker, objects, parts.harness.folder, (board.linker_script, "sections.ld"), f"{board.name}.elf"
+    )
 
 
 def run(

@@ -8,8 +8,8 @@ from pathlib import Path
 
 import numpy as np
 
-from pillion.boards.board import HOST_FOLDER
 from pillion.boards.host import HostModel
+from pillion.boards.layout import HOST_FOLDER
 from pillion.boards.toolchain import host_compiler
 from pillion.emitters.c.manifest import Manifest, read_manifest
 from pillion.ir.types import Array

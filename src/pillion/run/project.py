@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""C projects as they lie in folders: where the variant for this computer is, and what comes out of them."""
+"""C projects as they lie in folders, and what comes out of them."""
 
 from __future__ import annotations
 
@@ -10,7 +10,6 @@ from pathlib import Path
 
 import numpy as np
 
-from pillion.boards.board import HOST_FOLDER
 from pillion.emitters.c.manifest import Manifest
 from pillion.errors import PillionError
 from pillion.outside.files import Content, put
@@ -24,11 +23,6 @@ def temporary_project(files: Mapping[str, Content]) -> Iterator[Path]:
         for path, content in files.items():
             put(Path(folder) / path, content)
         yield Path(folder)
-
-
-def host_folder(folder: Path) -> Path:
-    """Where a project keeps the C for other processors than its core."""
-    return folder / HOST_FOLDER if (folder / HOST_FOLDER / "model.c").is_file() else folder
 
 
 def not_its_manifest(manifest: Manifest, wanted: str, found: str) -> PillionError:

@@ -29,8 +29,13 @@ def named(graph: Graph, name: str) -> Graph:
     return graph.replace(name=name)
 
 
-def npu_files(program: CProgram) -> tuple[dict[str, Content], list[CProgram]]:
-    """The header of all segments and the reference of each, with the programs that the references are."""
+def npu_header(program: CProgram) -> dict[str, Content]:
+    """The header of all segments, if there are any."""
+    return {"npu.h": _header(program)} if segment_steps(program) else {}
+
+
+def stand_ins(program: CProgram) -> tuple[dict[str, Content], list[CProgram]]:
+    """The reference of each segment, with the programs that the references are."""
     files: dict[str, Content] = {}
     inner: list[CProgram] = []
     for number, step in segment_steps(program):
@@ -41,8 +46,6 @@ def npu_files(program: CProgram) -> tuple[dict[str, Content], list[CProgram]]:
         files[f"{stem}_weights.c"] = text.weights_c(reference, f"{stem}_weights.h")
         function = text.segment_function(program, number)
         files[f"{stem}_reference.c"] = _reference(reference, number, stem, function)
-    if inner:
-        files["npu.h"] = _header(program)
     return files, inner
 
 

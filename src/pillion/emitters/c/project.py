@@ -4,16 +4,18 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path
 from types import MappingProxyType
 
-from pillion.boards.board import BOARDS, HOST_FOLDER, Board, firmware_files
+from pillion.boards.board import BOARDS, Board, firmware_files
+from pillion.boards.layout import HOST_FOLDER, KERNEL_FOLDER, KERNEL_HEADERS, MODEL_FOLDER, STAND_IN_FOLDER
 from pillion.devices.cortex_m import CORES, Isa
 from pillion.emitters.c import text
 from pillion.emitters.c.manifest import MANIFEST, Buffer, Manifest, Memory, OpFacts, StandIn, manifest_in
-from pillion.emitters.c.npu import inner_program, npu_files, segment_steps
+from pillion.emitters.c.npu import inner_program, npu_header, segment_steps, stand_ins
 from pillion.emitters.c.program import CProgram, lower
+from pillion.emitters.c.readme import readme
 from pillion.emitters.c.spelling import encodable
 from pillion.errors import PillionError
 from pillion.ir.types import PerTensor, Value
@@ -37,13 +39,14 @@ def project_files(
     """Path → content of every file of the project; `more` are files that only Python makes of it."""
     isa = instruction_set(program)
     boards = [board.name for board in boards_for(isa)]
-    files: dict[str, Content] = {**_program_files(program)}
+    files = _in_folders(program)
     if isa is not Isa.PORTABLE:
-        portable = _program_files(lower(program.graph))
-        files.update({f"{HOST_FOLDER}/{path}": content for path, content in portable.items()})
-        files["model.h"] = text.or_else(str(files["model.h"]), f"{HOST_FOLDER}/model.h")
+        files |= _within(HOST_FOLDER, _in_one_folder(lower(program.graph)))
+        header = f"{MODEL_FOLDER}/model.h"
+        files[header] = text.or_else(str(files[header]), f"../{HOST_FOLDER}/model.h")
     sources = sorted(path for path in files if path.endswith(".c"))
     files |= {**firmware_files(program.graph.name, boards, program.optimize, sources), **more}
+    files["README.md"] = readme(program, target, boards, files)
     return {**files, MANIFEST: manifest(program, target).sealed(files).text()}
 
 
@@ -58,10 +61,24 @@ def boards_for(isa: Isa) -> list[Board]:
     return [board for board in BOARDS.values() if CORES[board.core].runs(isa)]
 
 
-def _program_files(program: CProgram) -> dict[str, Content]:
-    """The model, the stand-ins of its NPU segments, and all kernels in use."""
-    npu, inner = npu_files(program)
-    return {**_model_files(program), **npu, **_kernel_files([program, *inner])}
+def _in_folders(program: CProgram) -> dict[str, Content]:
+    """What a product takes, and apart from it what stands in for the NPU, with the kernels that only this needs."""
+    reference, inner = stand_ins(program)
+    model: dict[str, Content] = {**_model_files(program), **npu_header(program), **_kernel_files([program])}
+    model |= _kernel_headers()
+    stand_in = {**reference, **_kernel_files(inner, elsewhere=model)}
+    return _within(MODEL_FOLDER, model) | _within(STAND_IN_FOLDER, stand_in)
+
+
+def _in_one_folder(program: CProgram) -> dict[str, Content]:
+    """All that computes the model, for a processor without an NPU."""
+    reference, inner = stand_ins(program)
+    kernels = {**_kernel_files([program, *inner]), **_kernel_headers()}
+    return {**_model_files(program), **npu_header(program), **reference, **kernels}
+
+
+def _within(folder: str, files: Mapping[str, Content]) -> dict[str, Content]:
+    return {f"{folder}/{path}": content for path, content in files.items()}
 
 
 def _model_files(program: CProgram) -> dict[str, Content]:
@@ -73,22 +90,27 @@ def _model_files(program: CProgram) -> dict[str, Content]:
     }
 
 
-def _kernel_files(programs: Sequence[CProgram]) -> dict[str, str]:
-    """The sources of the kernels in use and all headers, flat as a build file likes it."""
+def _kernel_files(programs: Sequence[CProgram], elsewhere: Collection[str] = ()) -> dict[str, str]:
+    """The sources of the kernels in use, flat as a build file likes it, without those that lie elsewhere."""
     root = kernel_folder()
     routines = [routine for program in programs for routine in program.routines]
     sources = {source for routine in routines for source in (routine.source, *routine.also)}
     files: dict[str, str] = {}
     for source in sorted(sources):
-        _add_with_headers(root / source, files)
-    for header in sorted((root / "include" / "pillion").glob("*.h")):
-        files[f"kernels/include/pillion/{header.name}"] = header.read_text("utf-8")
+        if f"{KERNEL_FOLDER}/{Path(source).name}" not in elsewhere:
+            _add_with_headers(root / source, files)
     return files
+
+
+def _kernel_headers() -> dict[str, str]:
+    """The headers that every kernel may include."""
+    headers = sorted((kernel_folder() / "include" / "pillion").glob("*.h"))
+    return {f"{KERNEL_HEADERS}/pillion/{header.name}": header.read_text("utf-8") for header in headers}
 
 
 def _add_with_headers(source: Path, files: dict[str, str]) -> None:
     """A source and the private headers that lie beside it."""
-    name = f"kernels/{source.name}"
+    name = f"{KERNEL_FOLDER}/{source.name}"
     if name in files:
         return
     files[name] = source.read_text("utf-8")

@@ -58,7 +58,7 @@ def model_h(program: CProgram) -> str:
 def or_else(header: str, other: str) -> str:
     """A header that gives way to another one in a build for this computer."""
     return f"""\
-/* Where PILLION_HOST is defined, this is the header of the model in {Path(other).parent}/, whose arena may be of another size. */
+/* Where PILLION_HOST is defined, this is the header of the model in {Path(other).parent.name}/, whose arena may be of another size. */
 #ifdef PILLION_HOST
 #include "{other}"
 #else
