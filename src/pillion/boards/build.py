@@ -56,7 +56,7 @@ class Sources:
     folder: Path
     files: tuple[str, ...]
     headers: tuple[str, ...]
-    includes: tuple[str, ...]
+    includes: tuple[str, ...] = ()
 
 
 def compile_objects(compiler: Compiler, sources: Sources) -> list[Path]:
