@@ -24,7 +24,7 @@ pytestmark = pytest.mark.skipif(not shutil.which("cc"), reason="needs a C compil
 PORTABLE, DSP, NPU = "cortex-m0plus", "cortex-m33", "imxrt700"
 TARGETS = (PORTABLE, DSP, NPU)
 MOVED = ("model/", "harness/", "npu_stand_in/")
-"""The folders whose files lay in the project itself, before version 0.3."""
+"""The folders whose files lay in the project itself in earlier versions."""
 
 
 def made_for(target: str) -> Program:
@@ -113,7 +113,7 @@ int main(void) {
 DRIVER = """
 #include "npu.h"
 #include <string.h>
-void net_npu_segment_0(const void *const *inputs, void *const *outputs) {
+void mixed_npu_segment_0(const void *const *inputs, void *const *outputs) {
     (void)inputs;
     memset(outputs[0], 1, 1);
 }
@@ -137,18 +137,17 @@ def test_the_model_s_folder_alone_builds_as_the_readme_says(tmp_path: Path) -> N
 @pytest.mark.skipif(not shutil.which("cmake"), reason="needs CMake")
 def test_a_driver_comes_before_the_stand_in(tmp_path: Path) -> None:
     """As the readme says of the library that CMake makes."""
-    made = made_for(NPU)
-    made.firmware(tmp_path / "fw")
+    made_for(NPU).firmware(tmp_path / "fw")
     (tmp_path / "app.c").write_text(DRIVER + c_of_readme(tmp_path / "fw") + MAIN % (60, 120))
     (tmp_path / "CMakeLists.txt").write_text(
         "cmake_minimum_required(VERSION 3.13)\nproject(app C)\nadd_subdirectory(fw)\nadd_executable(app app.c)\n"
-        "target_link_libraries(app pillion_net)\n"
+        "target_link_libraries(app pillion_mixed)\n"
     )
     for command in (("cmake", "-B", "b"), ("cmake", "--build", "b")):
         subprocess.run(command, cwd=tmp_path, check=True, capture_output=True)
     symbols = subprocess.run(["nm", "b/app"], cwd=tmp_path, check=True, capture_output=True, text=True).stdout
-    assert "net_npu_segment_0" in symbols
-    assert "net_npu_0_" not in symbols
+    assert "mixed_npu_segment_0" in symbols
+    assert "mixed_npu_0_" not in symbols
 
 
 @pytest.mark.parametrize("target", TARGETS)
