@@ -24,6 +24,7 @@ from pillion.devices.cortex_m import CORES
 from pillion.emitters.c.spelling import commented, quoted
 from pillion.emitters.pte import emit as emit_pte
 from pillion.emitters.tflite import emit as emit_tflite
+from pillion.files import put
 from pillion.importers.pte import read as read_pte
 from pillion.importers.tflite import read as read_tflite
 from pillion.ir.graph import LONGEST_MODEL_NAME, Graph, model_name
@@ -104,8 +105,7 @@ def named_graph(model: str, names: tuple[str, ...] = VALUES) -> Graph:
 
 def written(program: Program, folder: Path) -> Path:
     for path, content in program.files.items():
-        (folder / path).parent.mkdir(parents=True, exist_ok=True)
-        (folder / path).write_bytes(content.encode() if isinstance(content, str) else content)
+        put(folder / path, content)
     return folder
 
 
