@@ -18,10 +18,11 @@ from itertools import zip_longest
 from pathlib import Path
 from typing import Any
 
-import judge
 from faults import Fault, in_random_order
 from parts import PARTS, Part
 from record import SURVIVED, entry, read_log, write_record
+
+import judge
 
 ROOT = Path(__file__).resolve().parents[2]
 BUILD = ROOT / "build" / "mutants"

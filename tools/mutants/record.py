@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from faults import Fault
+
 from judge import Judgement
 
 SURVIVED = "survived"
