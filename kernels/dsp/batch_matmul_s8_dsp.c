@@ -3,7 +3,7 @@
  *
  * Both are widened to 16 bits less their zero points: of every four elements a word with the first and the third, then one
  * with the others. Held vectors lie in groups of four, four elements of each in turn: 11 instructions for 16 products. */
-#include "asm_function.h"
+#include "pillion/assembly.h"
 #include "dot.h"
 
 #include <string.h>
@@ -19,6 +19,15 @@ typedef struct {
     int32_t y_step;         /* 20: from result to result */
     int32_t multiplier, round, right; /* 24 */
 } moving_vector;
+PILLION_AT(moving_vector, moving, 0);
+PILLION_AT(moving_vector, held, 4);
+PILLION_AT(moving_vector, rounds, 8);
+PILLION_AT(moving_vector, groups, 12);
+PILLION_AT(moving_vector, y, 16);
+PILLION_AT(moving_vector, y_step, 20);
+PILLION_AT(moving_vector, multiplier, 24);
+PILLION_AT(moving_vector, round, 28);
+PILLION_AT(moving_vector, right, 32);
 
 /* r0 moving, r12 held; r1 r2 elements, r3-r6 held ones, r7-r10 sums. */
 #define FOUR                     \
@@ -44,7 +53,7 @@ typedef struct {
     "strb " s ", [r0]\n"                  \
     "add r0, r0, r1\n"
 
-ASM_FUNCTION static void results(UNUSED const moving_vector *v) {
+PILLION_NAKED static void results(PILLION_UNUSED const moving_vector *v) {
     __asm volatile("push {r4-r11, lr}\n"
                    "mov r11, r0\n"
                    "ldrd r0, r12, [r11]\n"

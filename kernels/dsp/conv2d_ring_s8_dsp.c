@@ -2,7 +2,7 @@
  * Convolution of any window over channels that come in fours. Each row of the image is widened once, with its padding,
  * into a ring of as many rows as three neighbouring windows touch; from there their 16-bit words are put into blocks, four
  * instructions for four inputs of three pixels. Nothing is special at the borders. */
-#include "asm_function.h"
+#include "pillion/assembly.h"
 #include "dot.h"
 
 #if PILLION_HAS_DSP
@@ -22,7 +22,7 @@ typedef struct {
     "sxtb16 r4, r3\n"           \
     "sxtb16 r5, r3, ror #8\n"   \
     "strd r4, r5, [r1], #8\n"
-ASM_FUNCTION static void widen_bytes(UNUSED const int8_t *x, UNUSED int16_t *to, UNUSED int32_t fours) {
+PILLION_NAKED static void widen_bytes(PILLION_UNUSED const int8_t *x, PILLION_UNUSED int16_t *to, PILLION_UNUSED int32_t fours) {
     __asm volatile("push {r4, r5}\n"
                    "adds r2, r2, #1\n"
                    "lsrs r2, r2, #1\n"
@@ -40,9 +40,9 @@ ASM_FUNCTION static void widen_bytes(UNUSED const int8_t *x, UNUSED int16_t *to,
     "ldrd r5, r8, [r1], #8\n"    \
     "ldrd r6, r9, [r2], #8\n"    \
     "stmia r3!, {r4-r9}\n"
-ASM_FUNCTION static int32_t *gather(UNUSED const int16_t *x0, UNUSED const int16_t *x1, UNUSED const int16_t *x2,
-                                    UNUSED int32_t *blocks, UNUSED int32_t fours, UNUSED int32_t rows,
-                                    UNUSED int32_t skip) {
+PILLION_NAKED static int32_t *gather(PILLION_UNUSED const int16_t *x0, PILLION_UNUSED const int16_t *x1, PILLION_UNUSED const int16_t *x2,
+                                    PILLION_UNUSED int32_t *blocks, PILLION_UNUSED int32_t fours, PILLION_UNUSED int32_t rows,
+                                    PILLION_UNUSED int32_t skip) {
     __asm volatile("push {r4-r11, lr}\n"
                    "ldrd r10, r11, [sp, #36]\n"
                    "ldr r12, [sp, #44]\n"

@@ -4,6 +4,7 @@
 #ifndef PILLION_DSP_DEPTHWISE_H
 #define PILLION_DSP_DEPTHWISE_H
 
+#include "pillion/assembly.h"
 #include "pillion/dsp.h"
 
 #include <string.h>
@@ -42,6 +43,26 @@ void pillion_dsp_depthwise(const pillion_depthwise_s8_dsp_params *p, const int8_
                            const pillion_dsp_method *method);
 
 #if PILLION_HAS_DSP
+PILLION_AT(pillion_dsp_channel, x, 0);
+PILLION_AT(pillion_dsp_channel, pitch, 4);
+PILLION_AT(pillion_dsp_channel, y, 8);
+PILLION_AT(pillion_dsp_channel, stride, 12);
+#define PILLION_DSP_ON_STACK(field, bytes) PILLION_AT(pillion_dsp_channel, field, 16 + (bytes))
+PILLION_DSP_ON_STACK(round, 0);
+PILLION_DSP_ON_STACK(multiplier, 4);
+PILLION_DSP_ON_STACK(right, 8);
+PILLION_DSP_ON_STACK(sums, 12);
+PILLION_DSP_ON_STACK(row_bytes, 16);
+PILLION_DSP_ON_STACK(x_skip, 20);
+PILLION_DSP_ON_STACK(y_skip, 24);
+PILLION_DSP_ON_STACK(rows, 28);
+PILLION_DSP_ON_STACK(row_end, 32);
+PILLION_DSP_ON_STACK(bias, 36);
+PILLION_DSP_ON_STACK(fours, 40);
+PILLION_DSP_ON_STACK(end_of_row, 44);
+PILLION_DSP_ON_STACK(rest, 48);
+PILLION_DSP_ON_STACK(weights, 52);
+
 /* Two words of weights w0 w1 w2 w3: (w0 w1) and (w2 w3), doubled. */
 static inline void pillion_dsp_expand_four(const int8_t *w, uint32_t *pairs) {
     uint32_t four, even, odd;

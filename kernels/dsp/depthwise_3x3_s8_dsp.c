@@ -2,7 +2,7 @@
  * Depthwise 3x3, stride 1: four outputs of a row at a time. Per row of the kernel there are three words of inputs
  * (x0 x1) (x2 x3) (x4 x5) and two of weights (w0 w1) (w1 w2). An output that begins at an even column is SMLAD with the
  * first and one product more; one that begins at an odd column is one product and SMLAD with the second. */
-#include "asm_function.h"
+#include "pillion/assembly.h"
 #include "depthwise.h"
 
 #if PILLION_HAS_DSP
@@ -32,7 +32,7 @@
 #define BIAS_OF_FOUR "ldr r10, [sp, #36]\n"
 #define BIAS_OF_TWO "ldr r8, [sp, #36]\n"
 
-ASM_FUNCTION static void rows(UNUSED const pillion_dsp_channel *channel) {
+PILLION_NAKED static void rows(PILLION_UNUSED const pillion_dsp_channel *channel) {
     __asm volatile(PILLION_DSP_ROWS("3x3", "#96", PILLION_DSP_COPY("{r1-r10}") PILLION_DSP_COPY("{r1-r10}"), "#80",
                                     BIAS_OF_FOUR FOUR("r0", "#52", "r10", "r10", "r10", "r10")
                                     "add r1, r0, r11\n" NEXT_FOUR("r1", "#60")

@@ -2,7 +2,7 @@
  * Depthwise 3x3, stride 2: four outputs of a row at a time. Per row of the kernel there are five words of inputs, the
  * last two in the place of the first, and two words of weights (w0 w1) (w1 w2): an output is SMLAD with a word of inputs
  * and one product with the next. */
-#include "asm_function.h"
+#include "pillion/assembly.h"
 #include "depthwise.h"
 
 #if PILLION_HAS_DSP
@@ -33,7 +33,7 @@
 #define BIAS_OF_FOUR "ldr r10, [sp, #36]\n"
 #define BIAS_OF_TWO "ldr r8, [sp, #36]\n"
 
-ASM_FUNCTION static void rows(UNUSED const pillion_dsp_channel *channel) {
+PILLION_NAKED static void rows(PILLION_UNUSED const pillion_dsp_channel *channel) {
     __asm volatile(PILLION_DSP_ROWS("3x3_stride2", "#96", PILLION_DSP_COPY("{r1-r10}") PILLION_DSP_COPY("{r1-r10}"), "#80",
                                     BIAS_OF_FOUR FOUR("r0", "#52", "r10", "r10", "r10", "r10")
                                     "add r1, r0, r11\n" NEXT_FOUR("r1", "#60")

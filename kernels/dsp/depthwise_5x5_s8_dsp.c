@@ -2,7 +2,7 @@
  * Depthwise 5x5, stride 1: four outputs of a row at a time. Per row of the kernel there are four words of inputs
  * (x0 x1) ... (x6 x7) and the weights (w0 w1) (w2 w3), then (w1 w2) (w3 w4): an output that begins at an even column
  * takes the first two words and w4, one that begins at an odd column w0 and the last two. */
-#include "asm_function.h"
+#include "pillion/assembly.h"
 #include "depthwise.h"
 
 #if PILLION_HAS_DSP
@@ -46,7 +46,7 @@
     ".endr\n" \
     "sub r0, r0, r11, lsl #2\n"
 
-ASM_FUNCTION static void rows(UNUSED const pillion_dsp_channel *channel) {
+PILLION_NAKED static void rows(PILLION_UNUSED const pillion_dsp_channel *channel) {
     __asm volatile(PILLION_DSP_ROWS(
         "5x5", "#148", PILLION_DSP_COPY("{r1-r11}") PILLION_DSP_COPY("{r1-r11}") PILLION_DSP_COPY("{r1-r11}"), "#132",
         BIAS_OF_FOUR FOUR("52", "r10", "r10", "r10", "r10") FOUR_MORE_ROWS(FOUR("\\at", "r7", "r8", "r9", "r10")),

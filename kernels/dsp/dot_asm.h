@@ -8,6 +8,7 @@
 #define PILLION_DSP_DOT_ASM_H
 
 #include "dot.h"
+#include "pillion/assembly.h"
 
 /* r1 round_B, r2 multiplier_B, r3 round_A, r4 multiplier_A, r5 shift. REQUANTIZE takes twice a sum. */
 #define REQUANTIZE(s, round, multiplier)             \
@@ -22,10 +23,5 @@
 #define CHANNEL_A(requantize, s) "add " s ", " s ", " s "\n" requantize(s, "r3", "r4")
 
 #define PLACE(name) ".global pillion_dsp_dot_" name "\n" "pillion_dsp_dot_" name ":\n"
-
-static inline uint32_t pillion_dsp_thumb(const uint8_t *place) {
-    return (uint32_t)(uintptr_t)place | 1u;
-}
-
 
 #endif

@@ -8,7 +8,7 @@
 
 #if defined(__ARM_FEATURE_MVE)
 #include "bytes.h"
-#include "naked.h"
+#include "pillion/assembly.h"
 
 /* All held vectors and one that moves. */
 typedef struct {
@@ -20,6 +20,17 @@ typedef struct {
     int32_t offset, multiplier, shift, out_zp; /* 24: of the moving vector; then q4, q6, q7 */
     int32_t y_step;        /* 40: from result to result */
 } moving_vector;
+PILLION_AT(moving_vector, held, 0);
+PILLION_AT(moving_vector, y, 4);
+PILLION_AT(moving_vector, moving, 8);
+PILLION_AT(moving_vector, bias, 12);
+PILLION_AT(moving_vector, count, 16);
+PILLION_AT(moving_vector, chunks, 20);
+PILLION_AT(moving_vector, offset, 24);
+PILLION_AT(moving_vector, multiplier, 28);
+PILLION_AT(moving_vector, shift, 32);
+PILLION_AT(moving_vector, out_zp, 36);
+PILLION_AT(moving_vector, y_step, 40);
 
 #define PIECE(x, q, sum)                \
     "vldrb.u8 " q ", [" x "], #16\n"    \
@@ -27,7 +38,7 @@ typedef struct {
 
 /* r1 r3 r5 r7 held vectors, r0 r2 r4 r6 their sums; q3 where four results go. After the loop over the pieces lr is 1: the
  * number of the sign fix. */
-NAKED static void results(UNUSED const moving_vector *v) {
+PILLION_NAKED static void results(PILLION_UNUSED const moving_vector *v) {
     __asm__ volatile(
         "push {r4, r5, r6, r7, r8, r9, r10, r11, r12, lr}\n"
         "vpush {d8, d9, d10, d11, d12, d13, d14, d15}\n"

@@ -25,8 +25,8 @@
 /* All outputs of a channel. lr, the number of blocks left, serves as the positive number of the sign fix. The lanes of
  * the lower row come first: where there is none, they go where those of the upper row go after them. */
 #define OUTPUTS(name, fix)                                                   \
-    NAKED static void name(UNUSED const pillion_mve_strip_channel *channel,  \
-                           UNUSED const pillion_mve_strip_pass *passes) {    \
+    PILLION_NAKED static void name(PILLION_UNUSED const pillion_mve_strip_channel *channel,  \
+                           PILLION_UNUSED const pillion_mve_strip_pass *passes) {    \
         __asm__ volatile(                                                    \
             "push {r4, r5, r6, r7, r8, r9, r10, r11, r12, lr}\n"             \
             "vpush {d8, d9, d10, d11, d12, d13, d14, d15}\n"                 \

@@ -33,7 +33,7 @@
 #define FIX(q) "vqdmlah.s32 " q ", " q ", r12\n"
 
 /* r3 r0 r1: the rows of the window, r2 relu, r4 from row to row, r6 y, r7 pixels of a row, r9 and r10 steps of x and y. */
-NAKED static void outputs(UNUSED const pillion_mve_wide_state *s) {
+PILLION_NAKED static void outputs(PILLION_UNUSED const pillion_mve_wide_state *s) {
     __asm__ volatile(
         "push {r4, r5, r6, r7, r8, r9, r10, r11, r12, lr}\n"
         "vpush {d8, d9, d10, d11, d12, d13, d14, d15}\n"

@@ -13,7 +13,7 @@
     "vqdmlah.s32 " q ", " q ", r12\n"                    \
     "vrshl.s32 " q ", " q ", q1\n"
 
-NAKED static void outputs(UNUSED const pillion_mve_wide_state *s) {
+PILLION_NAKED static void outputs(PILLION_UNUSED const pillion_mve_wide_state *s) {
     __asm__ volatile(
         "push {r4, r5, r6, r7, r8, r9, r10, r11, r12, lr}\n"
         "vpush {d8, d9, d10, d11, d12, d13, d14, d15}\n"

@@ -9,6 +9,7 @@
 #include "dot.h"
 
 #if defined(__ARM_FEATURE_MVE)
+#include "pillion/assembly.h"
 
 #define FIX(q) "vqdmlah.s32 " q ", " q ", r8\n"
 #define NO_FIX(q) ""
@@ -36,6 +37,15 @@ typedef struct {
     int32_t next_block;
     uint32_t y[4]; /* addresses, 4 less than those of the next four channels */
 } state;
+PILLION_AT(state, x, 0);
+PILLION_AT(state, constants, 4);
+PILLION_AT(state, pixel_bytes, 8);
+PILLION_AT(state, one, 12);
+PILLION_AT(state, blocks, 16);
+PILLION_AT(state, quads, 20);
+PILLION_AT(state, out_zp, 24);
+PILLION_AT(state, next_block, 28);
+PILLION_AT(state, y, 32);
 
 /* The last channel of four is made in q4, which has its weights until then. */
 #define BLOCKS(name, fix)                                                                                         \

@@ -11,6 +11,33 @@
 #define PILLION_MVE_DOT_ASM_H
 
 #include "dot.h"
+#include "pillion/assembly.h"
+
+PILLION_AT(pillion_mve_pairs, y, 0);
+PILLION_AT(pillion_mve_pairs, x0, 4);
+PILLION_AT(pillion_mve_pairs, relu, 8);
+PILLION_AT(pillion_mve_pairs, x1, 12);
+PILLION_AT(pillion_mve_pairs, out_zp, 16);
+PILLION_AT(pillion_mve_pairs, constants, 20);
+PILLION_AT(pillion_mve_pairs, row_end, 24);
+PILLION_AT(pillion_mve_pairs, loops, 28);
+PILLION_AT(pillion_mve_pairs, x_step, 32);
+PILLION_AT(pillion_mve_pairs, even_entry, 36);
+PILLION_AT(pillion_mve_pairs, y_step, 40);
+PILLION_AT(pillion_mve_pairs, one, 44);
+PILLION_AT(pillion_mve_pairs, loops_again, 48);
+PILLION_AT(pillion_mve_pairs, odd_entry, 52);
+PILLION_AT(pillion_mve_pairs, rows_left, 56);
+PILLION_AT(pillion_mve_pairs, x_skip, 60);
+PILLION_AT(pillion_mve_pairs, y_skip, 64);
+PILLION_AT(pillion_mve_pairs, y_row, 68);
+PILLION_AT(pillion_mve_pairs, groups_left, 72);
+PILLION_AT(pillion_mve_pairs, group_bytes, 76);
+PILLION_AT(pillion_mve_pairs, rows, 80);
+PILLION_AT(pillion_mve_pairs, first_y, 84);
+PILLION_AT(pillion_mve_pairs, first_x0, 88);
+PILLION_AT(pillion_mve_pairs, first_x1, 92);
+PILLION_AT(pillion_mve_pairs, first_row_end, 96);
 
 #define LOAD_STATE "ldm r11, {r0, r1, r2, r3, r4, r5, r6, r7, r8, r9, r10, r12}\n"
 #define STORE_PLACES "stm r11, {r0, r1, r2, r3}\n"

@@ -5,6 +5,14 @@
 
 #if defined(__ARM_FEATURE_MVE)
 #include "bytes.h"
+#include "pillion/assembly.h"
+
+PILLION_AT(pillion_mul_s8_mve_params, a_zp, offsetof(pillion_mul_s8_mve_params, a_zp) + 0);
+PILLION_AT(pillion_mul_s8_mve_params, b_zp, offsetof(pillion_mul_s8_mve_params, a_zp) + 4);
+PILLION_AT(pillion_mul_s8_mve_params, multiplier, offsetof(pillion_mul_s8_mve_params, a_zp) + 8);
+PILLION_AT(pillion_mul_s8_mve_params, shift, offsetof(pillion_mul_s8_mve_params, a_zp) + 12);
+PILLION_AT(pillion_mul_s8_mve_params, out_zp, offsetof(pillion_mul_s8_mve_params, a_zp) + 16);
+PILLION_AT(pillion_mul_s8_mve_params, fix, offsetof(pillion_mul_s8_mve_params, a_zp) + 20);
 
 static void row(const pillion_mul_s8_mve_params *p, const int8_t *a, const int8_t *b, int8_t *y) {
     __asm__ volatile(

@@ -6,6 +6,12 @@
 
 #if defined(__ARM_FEATURE_MVE)
 #include "pillion/requantize.h"
+#include "pillion/assembly.h"
+
+PILLION_AT(pillion_reduce_sum_s8_mve_params, multiplier, offsetof(pillion_reduce_sum_s8_mve_params, multiplier) + 0);
+PILLION_AT(pillion_reduce_sum_s8_mve_params, shift, offsetof(pillion_reduce_sum_s8_mve_params, multiplier) + 4);
+PILLION_AT(pillion_reduce_sum_s8_mve_params, fix, offsetof(pillion_reduce_sum_s8_mve_params, multiplier) + 8);
+PILLION_AT(pillion_reduce_sum_s8_mve_params, out_zp, offsetof(pillion_reduce_sum_s8_mve_params, multiplier) + 12);
 
 enum { MOST_ROWS = 256 };
 

@@ -21,8 +21,8 @@
     "vpsel q2, q2, q5\n"               \
     "vmovnt.i16 " q ", q2\n"
 
-NAKED static void build_strips(UNUSED const pillion_mve_strip_build *b, UNUSED const int8_t *x,
-                               UNUSED int8_t *strips) {
+PILLION_NAKED static void build_strips(PILLION_UNUSED const pillion_mve_strip_build *b, PILLION_UNUSED const int8_t *x,
+                               PILLION_UNUSED int8_t *strips) {
     __asm__ volatile(
         "push {r4, r5, r6, r7, r8, r9, r10, r11, r12, lr}\n"
         "vpush {d10, d11, d12, d13, d14, d15}\n"
