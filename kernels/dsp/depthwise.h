@@ -174,6 +174,36 @@ static inline void pillion_dsp_expand_5x5(pillion_dsp_channel *channel) {
     "ssat " s ", #8, " s "\n"
 #define PILLION_DSP_FOUR(one) one("r7") one("r8") one("r9") one("r10")
 
+/* The bias goes where the sum is that is written last. */
+#define PILLION_DSP_BIAS_OF_FOUR "ldr r10, [sp, #36]\n"
+#define PILLION_DSP_BIAS_OF_TWO "ldr r8, [sp, #36]\n"
+
+/* The loop of a kernel of 3x3, from FOUR and TWO, which add a row of the kernel to the sums: the row of the plane, the offset
+ * of its weights, and where the sums come from. r1 goes through the rows of a window. */
+#define PILLION_DSP_ROWS_3X3(name, moved)                                                                        \
+    PILLION_DSP_ROWS(name, "#96", PILLION_DSP_COPY("{r1-r10}") PILLION_DSP_COPY("{r1-r10}"), "#80",              \
+                     PILLION_DSP_BIAS_OF_FOUR FOUR("r0", "#52", "r10", "r10", "r10", "r10")                      \
+                     "add r1, r0, r11\n" FOUR("r1", "#60", "r7", "r8", "r9", "r10")                              \
+                     "add r1, r1, r11\n" FOUR("r1", "#68", "r7", "r8", "r9", "r10"),                             \
+                     PILLION_DSP_BIAS_OF_TWO TWO("r0", "#52", "r8", "r8")                                        \
+                     "add r1, r0, r11\n" TWO("r1", "#60", "r7", "r8")                                            \
+                     "add r1, r1, r11\n" TWO("r1", "#68", "r7", "r8"), moved)
+
+/* The loop of a kernel of 5x5, from FOUR and TWO, which take their inputs at r0: that goes through the rows of a window, whose
+ * weights lie at these offsets, and back to the first. */
+#define PILLION_DSP_FOUR_MORE_ROWS(sums) \
+    ".irp at, 68, 84, 100, 116\n"        \
+    "add r0, r0, r11\n" sums             \
+    ".endr\n"                            \
+    "sub r0, r0, r11, lsl #2\n"
+#define PILLION_DSP_ROWS_5X5(name, moved)                                                                        \
+    PILLION_DSP_ROWS(name, "#148",                                                                               \
+                     PILLION_DSP_COPY("{r1-r11}") PILLION_DSP_COPY("{r1-r11}") PILLION_DSP_COPY("{r1-r11}"), "#132", \
+                     PILLION_DSP_BIAS_OF_FOUR FOUR("52", "r10", "r10", "r10", "r10")                             \
+                     PILLION_DSP_FOUR_MORE_ROWS(FOUR("\\at", "r7", "r8", "r9", "r10")),                          \
+                     PILLION_DSP_BIAS_OF_TWO TWO("52", "r8", "r8")                                               \
+                     PILLION_DSP_FOUR_MORE_ROWS(TWO("\\at", "r7", "r8")), moved)
+
 /* The places of a loop, for C. */
 #define PILLION_DSP_METHOD(name, expand)                                                                               \
     extern const uint8_t pillion_dsp_##name##_fours[], pillion_dsp_##name##_fours_rectified[],                         \

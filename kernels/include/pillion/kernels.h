@@ -197,18 +197,18 @@ typedef struct {
 } pillion_clamp_s8_params;
 void pillion_clamp_s8(const pillion_clamp_s8_params *p, const int8_t *x, int8_t *y, void *scratch);
 
-/* The largest value of each window; what lies outside the image is no part of it. */
+/* Pooling; what lies outside the image is no part of a window. */
 typedef struct {
     int32_t batch, in_h, in_w, out_h, out_w, channels;
     int32_t kernel_h, kernel_w, stride_h, stride_w, pad_top, pad_left, low, high;
-} pillion_max_pool2d_s8_params;
+} pillion_pool_s8_params;
+
+/* The largest value of each window. */
+typedef pillion_pool_s8_params pillion_max_pool2d_s8_params;
 void pillion_max_pool2d_s8(const pillion_max_pool2d_s8_params *p, const int8_t *x, int8_t *y, void *scratch);
 
-/* The mean of the integers of each window, rounded half away from zero; what lies outside the image is no part of it. */
-typedef struct {
-    int32_t batch, in_h, in_w, out_h, out_w, channels;
-    int32_t kernel_h, kernel_w, stride_h, stride_w, pad_top, pad_left, low, high;
-} pillion_avg_pool2d_s8_params;
+/* The mean of the integers of each window, rounded half away from zero. */
+typedef pillion_pool_s8_params pillion_avg_pool2d_s8_params;
 void pillion_avg_pool2d_s8(const pillion_avg_pool2d_s8_params *p, const int8_t *x, int8_t *y, void *scratch);
 
 /* y = clamp(requantize(sum(x) - offset) + out_zp, -128, 127): rows of `count` neighbouring means. The sum goes over
