@@ -8,7 +8,7 @@
 #if PILLION_HAS_DSP
 
 typedef struct {
-    const pillion_conv2d_s8_dsp_params *p;
+    const pillion_conv2d_ring_s8_dsp_params *p;
     int16_t *start;
     int32_t rows;    /* of the ring */
     int32_t pitch;   /* halfwords of a row */
@@ -72,7 +72,7 @@ static int32_t least(int32_t a, int32_t b) {
     return a < b ? a : b;
 }
 
-static ring ring_of(const pillion_conv2d_s8_dsp_params *p, void *scratch) {
+static ring ring_of(const pillion_conv2d_ring_s8_dsp_params *p, void *scratch) {
     const int32_t columns = (p->out_w - 1) * p->stride_w + p->kernel_w;
     const int32_t reach = least(p->in_w, columns - p->pad_left);
     const ring r = {p, scratch, p->ring_rows, columns * p->in_c, reach > 0 ? reach : 0, 0};
@@ -81,7 +81,7 @@ static ring ring_of(const pillion_conv2d_s8_dsp_params *p, void *scratch) {
 
 /* Rows up to `last` of the padded image; those before `first` are wanted no more. */
 static void fill_up(ring *r, const int8_t *image, int32_t first, int32_t last) {
-    const pillion_conv2d_s8_dsp_params *const p = r->p;
+    const pillion_conv2d_ring_s8_dsp_params *const p = r->p;
     r->next = r->next < first ? first : r->next;
     for (; r->next <= last; r->next++) {
         int16_t *const to = r->start + r->next % r->rows * r->pitch + p->pad_left * p->in_c;
@@ -124,7 +124,7 @@ static inline const int16_t *tap(const ring *r, window w) {
 
 /* Three windows of one row of outputs: kernel rows up to the end of the ring, then those at its start. */
 static void take_neighbours(const ring *r, window w, int32_t *blocks) {
-    const pillion_conv2d_s8_dsp_params *const p = r->p;
+    const pillion_conv2d_ring_s8_dsp_params *const p = r->p;
     const int32_t length = p->kernel_w * p->in_c, step = p->stride_w * p->in_c;
     const int32_t fours = (int32_t)((uint32_t)length / 4), skip = 2 * (r->pitch - length);
     const int32_t before = least(p->kernel_h, r->rows - w.slot);
@@ -138,7 +138,7 @@ static void take_neighbours(const ring *r, window w, int32_t *blocks) {
 
 /* Any three windows, one kernel row at a time. */
 static void take_any(const ring *r, const window w[3], int32_t *blocks) {
-    const pillion_conv2d_s8_dsp_params *const p = r->p;
+    const pillion_conv2d_ring_s8_dsp_params *const p = r->p;
     const int32_t fours = (int32_t)((uint32_t)(p->kernel_w * p->in_c) / 4);
     window at[3] = {w[0], w[1], w[2]};
     for (int32_t ky = p->kernel_h; ky > 0; ky--) {
@@ -149,7 +149,7 @@ static void take_any(const ring *r, const window w[3], int32_t *blocks) {
     }
 }
 
-static void convolve_image(const pillion_conv2d_s8_dsp_params *p, pillion_dsp_dot *dot, const int8_t *x, int8_t *y) {
+static void convolve_image(const pillion_conv2d_ring_s8_dsp_params *p, pillion_dsp_dot *dot, const int8_t *x, int8_t *y) {
     const int32_t count = p->out_h * p->out_w;
     ring r = ring_of(p, dot->rest);
     fill(r.start, r.rows * r.pitch, p->in_zp);

@@ -331,34 +331,6 @@ def test_computed_weights_are_refused() -> None:
 # --- the library itself -----------------------------------------------------------------------------------------------
 
 
-SHARED = ("pillion_reduction",)
-"""Structs of several kernels, not all of which use all fields."""
-
-
-def declared_fields() -> dict[str, list[str]]:
-    """Struct name → its fields, in order, as kernels.h declares them."""
-    text = re.sub(r"/\*.*?\*/", "", (KERNELS / "include" / "pillion" / "kernels.h").read_text(), flags=re.S)
-    found = {}
-    for body, name in re.findall(r"typedef struct \{(.*?)\} (\w+);", text, flags=re.S):
-        declarations = [d.strip() for d in body.split(";") if d.strip()]
-        found[name] = [f.split()[-1].lstrip("*") for d in declarations for f in d.split(",")]
-    for alias, name in re.findall(r"typedef (\w+) (\w+_params);", text):
-        found[name] = found[alias]
-    return found
-
-
-def test_params_are_the_fields_of_the_structs() -> None:
-    declared = declared_fields()
-    for arithmetic in Arithmetic:
-        for cls in ALL_OPS:
-            for op in taken(list(cls.examples()), arithmetic):
-                for call in (call for k in kernels_of(op, arithmetic) for call in k.calls(op, arithmetic)):
-                    fields = declared[call.routine.params_type]
-                    is_shared = any(fields == declared[name] for name in SHARED)
-                    wanted = [f for f in fields if f in call.params] if is_shared else fields
-                    assert list(call.params) == wanted, call.routine.name
-
-
 @needs_cc
 @pytest.mark.skipif(shutil.which("make") is None, reason="needs make")
 @pytest.mark.slow

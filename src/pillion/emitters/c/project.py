@@ -12,6 +12,7 @@ from typing import Any
 from pillion.boards.board import BOARDS, Board, firmware_files
 from pillion.devices.cortex_m import CORES, Isa
 from pillion.emitters.c import text
+from pillion.emitters.c.declared import kernel_folder
 from pillion.emitters.c.npu import inner_program, npu_files, segment_steps
 from pillion.emitters.c.program import CProgram, lower
 from pillion.errors import PillionError
@@ -27,13 +28,6 @@ MANIFEST_KEYS = frozenset({"model", "target", "inputs", "outputs", "memory", "op
 """What every manifest has."""
 
 _INCLUDE = re.compile(r'^\s*#\s*include "([^"/]+)"', re.MULTILINE)
-
-
-def kernel_folder() -> Path:
-    """The kernel library: inside an installed package, or beside `src` in a checkout."""
-    package = Path(__file__).resolve().parents[2]
-    inside, beside = package / "kernels", package.parents[1] / "kernels"
-    return inside if inside.is_dir() else beside
 
 
 def project_files(program: CProgram, target: str) -> dict[str, str]:

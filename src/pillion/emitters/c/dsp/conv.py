@@ -85,20 +85,19 @@ def calls_1x1(op: Conv2d, arithmetic: Arithmetic) -> tuple[Call, ...]:
     return (Call(CONV_1X1, {**pack.pack_dot(channels_of(op), op.low), **last}, (op.x,), op.y),)
 
 
-def geometry(op: Convolution) -> Params:
-    """The image and the window, in the order of the params structs."""
+def window(op: Convolution) -> Params:
+    """The image, and the window without dilation."""
     batch, in_h, in_w, in_c = op.x.shape
-    sizes = {
-        "batch": batch,
-        "in_h": in_h,
-        "in_w": in_w,
-        "in_c": in_c,
-        "out_h": op.y.shape[1],
-        "out_w": op.y.shape[2],
-    }
-    pairs = {"kernel": op.kernel, "stride": op.stride, "dilation": op.dilation}
-    window = {f"{name}_{axis}": pair[i] for name, pair in pairs.items() for i, axis in enumerate("hw")}
-    return {**sizes, **window, "pad_top": op.padding[0], "pad_left": op.padding[1]}
+    sizes = {"batch": batch, "in_h": in_h, "in_w": in_w, "in_c": in_c}
+    sizes |= {"out_h": op.y.shape[1], "out_w": op.y.shape[2]}
+    pairs = {"kernel": op.kernel, "stride": op.stride}
+    sizes |= {f"{name}_{axis}": pair[i] for name, pair in pairs.items() for i, axis in enumerate("hw")}
+    return {**sizes, "pad_top": op.padding[0], "pad_left": op.padding[1]}
+
+
+def geometry(op: Convolution) -> Params:
+    """The image and the window."""
+    return {**window(op), "dilation_h": op.dilation[0], "dilation_w": op.dilation[1]}
 
 
 def ring_rows(op: Conv2d) -> int:
@@ -122,9 +121,10 @@ def takes_ring(op: Conv2d, arithmetic: Arithmetic) -> tuple[Verdict, ...]:
     )
 
 
-def calls_window(op: Conv2d, routine: Routine, channels: Channels) -> tuple[Call, ...]:
-    last = {"in_zp": op.x.zero_point, "low": op.low, "high": op.high, "ring_rows": ring_rows(op)}
-    return (Call(routine, {**pack.pack_dot(channels, op.low), **geometry(op), **last}, (op.x,), op.y),)
+def calls_window(op: Conv2d, routine: Routine, channels: Channels, place: Params) -> tuple[Call, ...]:
+    """The call of a convolution by dot products; `place` says where its windows are."""
+    bounds = {"in_zp": op.x.zero_point, "low": op.low, "high": op.high}
+    return (Call(routine, {**pack.pack_dot(channels, op.low), **place, **bounds}, (op.x,), op.y),)
 
 
 def thin_channels(op: Conv2d) -> Channels:
@@ -139,11 +139,11 @@ def thin_channels(op: Conv2d) -> Channels:
 
 
 def calls_conv(op: Conv2d, arithmetic: Arithmetic) -> tuple[Call, ...]:
-    return calls_window(op, CONV, channels_of(op))
+    return calls_window(op, CONV, channels_of(op), geometry(op))
 
 
 def calls_ring(op: Conv2d, arithmetic: Arithmetic) -> tuple[Call, ...]:
-    return calls_window(op, CONV_RING, channels_of(op))
+    return calls_window(op, CONV_RING, channels_of(op), {**window(op), "ring_rows": ring_rows(op)})
 
 
 def scratch_ring(op: Conv2d) -> int:
@@ -151,7 +151,7 @@ def scratch_ring(op: Conv2d) -> int:
 
 
 def calls_thin(op: Conv2d, arithmetic: Arithmetic) -> tuple[Call, ...]:
-    return calls_window(op, CONV_THIN, thin_channels(op))
+    return calls_window(op, CONV_THIN, thin_channels(op), geometry(op))
 
 
 def scratch_1x1(op: Conv2d) -> int:
