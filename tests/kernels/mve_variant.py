@@ -11,9 +11,10 @@ import mve_image
 import numpy as np
 from mve_cases import Layer, geometry, layer
 
+from pillion.emitters.c.accumulators import Channels
 from pillion.emitters.c.kernel import Params
 from pillion.emitters.c.mve import conv as mve_conv
-from pillion.emitters.c.mve.pack import Geometry, Sums
+from pillion.emitters.c.mve.pack import Geometry
 from pillion.ir.verdict import Verdict, all_ok
 
 CHANNELS = (*range(1, 34), 63, 64, 65)
@@ -26,15 +27,15 @@ class Variant:
     """A kernel with its row of functions."""
 
     kernel: str
-    verdicts: Callable[[Geometry, Sums], tuple[Verdict, ...]]
-    params: Callable[[Geometry, Sums], Params]
+    verdicts: Callable[[Geometry, Channels], tuple[Verdict, ...]]
+    params: Callable[[Geometry, Channels], Params]
     scratch: Callable[[Geometry], int] = lambda g: 0
     aligned: bool = False
     depthwise: bool = False
     in_place: Callable[[Geometry], bool] = lambda g: False
 
     def takes(self, case: Layer) -> bool:
-        return all_ok(self.verdicts(case.geometry, case.sums))
+        return all_ok(self.verdicts(case.geometry, case.channels))
 
 
 def under_test(variant: mve_conv.Variant, aligned: bool = False, depthwise: bool = False) -> Variant:
@@ -70,7 +71,7 @@ def _call(
     assert variant.takes(case), case.label
     assert not in_place or variant.in_place(g), case.label
     offset = 0 if variant.aligned else number % 5
-    params, scratch = variant.params(g, case.sums), variant.scratch(g)
+    params, scratch = variant.params(g, case.channels), variant.scratch(g)
     return image.call(variant.kernel, params, [case.x], case.expected(), scratch, offset, in_place)
 
 

@@ -14,8 +14,8 @@ import numpy as np
 
 HEADERS = ("kernels.h", "dsp.h", "mve.h")
 """Those that declare kernels, each after the ones whose structs it names."""
-NUMBERS = {"int32_t": np.dtype(np.int32), "float": np.dtype(np.float32)}
-ARRAYS = {
+NUMBERS: dict[str, np.dtype[np.generic]] = {"int32_t": np.dtype(np.int32), "float": np.dtype(np.float32)}
+ARRAYS: dict[str, np.dtype[np.generic]] = {
     "int8_t": np.dtype(np.int8),
     "uint8_t": np.dtype(np.uint8),
     "uint16_t": np.dtype(np.uint16),
