@@ -2,7 +2,10 @@
  * Products of matrices, for each batch: the vectors of one operand are held in scratch, those of the other move along them.
  *
  * Both are widened to 16 bits less their zero points: of every four elements a word with the first and the third, then one
- * with the others. Held vectors lie in groups of four, four elements of each in turn: 11 instructions for 16 products. */
+ * with the others. Held vectors lie in groups of four, four elements of each in turn: 11 instructions for 16 products.
+ * A round is eight elements of four held vectors; after the last one four results are stored.
+ * Registers: r0 moving vector, r12 held ones, lr rounds left, r11 the state; r1 r2 elements, r3-r6 held ones, r7-r10
+ * sums. Of the results: r0 y, r1 its step, r3 multiplier, r4 round, r5 shift. On the stack: groups left, y. */
 #include "pillion/assembly.h"
 #include "dot.h"
 
@@ -43,7 +46,7 @@ PILLION_AT(moving_vector, right, 32);
     "smlad r9, r2, r4, r9\n"     \
     "smlad r10, r2, r6, r10\n"
 
-/* r0 y, r1 its step, r3 multiplier, r4 round, r5 right; s twice a sum, see dot_asm.h. */
+/* r0 y, r1 its step, r3 multiplier, r4 round, r5 right; s twice a sum. */
 #define RESULT(s)                         \
     "add " s ", " s ", " s "\n"           \
     "add r2, r4, " s ", asr #31\n"        \

@@ -1,7 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0
  * Convolution of any window over channels that come in fours. Each row of the image is widened once, with its padding,
  * into a ring of as many rows as three neighbouring windows touch; from there their 16-bit words are put into blocks, four
- * instructions for four inputs of three pixels. Nothing is special at the borders. */
+ * instructions for four inputs of three pixels. Nothing is special at the borders. Both loops take two steps to a
+ * round; an odd number enters in the middle.
+ * Registers of the gathering: r0-r2 pixels, r3 blocks, r4-r9 a block, r10 fours, r11 rows, r12 from row to row, lr
+ * rounds left. Of the widening: r0 bytes, r1 words, r2 rounds left, r3-r5 a step. */
 #include "pillion/assembly.h"
 #include "dot.h"
 
@@ -34,7 +37,6 @@ PILLION_NAKED static void widen_bytes(PILLION_UNUSED const int8_t *x, PILLION_UN
                    "bx lr\n");
 }
 
-/* r0-r2 pixels, r3 blocks, r4-r9 one block, r10 fours, r11 rows, r12 skip, lr rounds of two blocks. */
 #define GATHER                   \
     "ldrd r4, r7, [r0], #8\n"    \
     "ldrd r5, r8, [r1], #8\n"    \

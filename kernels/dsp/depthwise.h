@@ -1,6 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0
  * Depthwise convolution one channel at a time: the channel is copied into a plane of 16-bit numbers with its padding, so
- * that two neighbours make a word and no row or column is special; therefore y may be x. */
+ * that two neighbours make a word and no row or column is special; therefore y may be x. A round of a loop makes four
+ * outputs of a row: their sums, then the results, by the way that `sums` chooses; after the last round `end_of_row`
+ * makes the rest.
+ * Registers: r0 plane, r11 from row to row of it, r12 y, lr from output to output; r1-r4 inputs, r5 r6 weights, r7-r10
+ * sums. Of the results: r2 round, r3 multiplier, r4 shift. On the stack: the channel from `round` on. */
 #ifndef PILLION_DSP_DEPTHWISE_H
 #define PILLION_DSP_DEPTHWISE_H
 

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0
  * Depthwise 3x3, stride 1: four outputs of a row at a time. Per row of the kernel there are three words of inputs
  * (x0 x1) (x2 x3) (x4 x5) and two of weights (w0 w1) (w1 w2). An output that begins at an even column is SMLAD with the
- * first and one product more; one that begins at an odd column is one product and SMLAD with the second. */
+ * first and one product more; one that begins at an odd column is one product and SMLAD with the second.
+ * Registers: as depthwise.h says. */
 #include "depthwise.h"
 
 #if PILLION_HAS_DSP
 
-/* r0 plane, r1 other rows of it, r2-r4 inputs, r5 r6 weights, r7-r10 sums, r11 pitch, r12 y, lr stride. */
 #define FOUR(row, weights, s0, s1, s2, s3)  \
     "ldmia.w " row ", {r2-r4}\n"            \
     "ldrd r5, r6, [sp, " weights "]\n"      \

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0
  * Depthwise 5x5, stride 1: four outputs of a row at a time. Per row of the kernel there are four words of inputs
  * (x0 x1) ... (x6 x7) and the weights (w0 w1) (w2 w3), then (w1 w2) (w3 w4): an output that begins at an even column
- * takes the first two words and w4, one that begins at an odd column w0 and the last two. */
+ * takes the first two words and w4, one that begins at an odd column w0 and the last two.
+ * Registers: as depthwise.h says. */
 #include "depthwise.h"
 
 #if PILLION_HAS_DSP
 
-/* r0 plane, r1-r4 inputs, r5 r6 weights, r7-r10 sums, r11 pitch, r12 y, lr stride. */
 #define FOUR(at, s0, s1, s2, s3)     \
     "ldmia.w r0, {r1-r4}\n"                 \
     "ldrd r5, r6, [sp, #" at "]\n"         \

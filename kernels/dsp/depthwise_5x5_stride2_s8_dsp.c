@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0
  * Depthwise 5x5, stride 2: four outputs of a row at a time. Per row of the kernel there are six words of inputs, the
  * last two in the place of the first, and the weights (w0 w1) (w2 w3) and w4: an output is SMLAD with two words of
- * inputs, and one product with the next. */
+ * inputs, and one product with the next.
+ * Registers: as depthwise.h says. */
 #include "depthwise.h"
 
 #if PILLION_HAS_DSP
 
-/* r0 plane, r1-r4 inputs, r5 r6 weights, r7-r10 sums, r11 pitch, r12 y, lr stride. */
 #define FOUR(at, s0, s1, s2, s3)     \
     "ldmia.w r0, {r1-r4}\n"                  \
     "ldrd r5, r6, [sp, #" at "]\n"          \

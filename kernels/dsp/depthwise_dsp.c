@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
- * What all depthwise convolutions share: the plane of a channel, and the walk over the channels. */
+ * What all depthwise convolutions share: the plane of a channel, and the walk over the channels. The copy into the plane takes
+ * four pixels of a row to a step and four steps to a round, which the first round enters where it must.
+ * Registers: r0 plane, r1 x, r2 from pixel to pixel, r3 rounds, r4 rows, r5 and r6 from row to row of x and of the plane, r8
+ * three pixels, r9-r12 four numbers, lr rounds left. On the stack: where a row, its fours and its rest begin. */
 #include "pillion/assembly.h"
 #include "depthwise.h"
 #include "dot.h"
@@ -77,7 +80,6 @@ static channel_copy copy_of(const pillion_depthwise_s8_dsp_params *p, int32_t pl
     "pkhbt r9, r9, r10, lsl #16\n"      \
     "pkhbt r11, r11, r12, lsl #16\n"    \
     "strd r9, r11, [r0], #8\n"
-/* r0 plane, r1 x, r2 step, r3 rounds, r4 rows, r5 x_skip, r6 to_skip, r8 3 steps, r9-r12 four numbers, lr rounds left. */
 PILLION_NAKED static void copy_channel(PILLION_UNUSED const channel_copy *copy, PILLION_UNUSED const int8_t *x, PILLION_UNUSED int16_t *to) {
     __asm volatile("push {r4-r11, lr}\n"
                    "mov r12, r0\n"

@@ -1,7 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0
  * One pixel times all output channels, from the constants and the blocks that dot_dsp.c takes for three: 9 instructions
  * for 8 products. It saves half of a block where a single pixel is left. Sums that are set aside and inputs that are
- * wanted twice are left to dot_dsp.c. */
+ * wanted twice are left to dot_dsp.c. A round is four steps of four inputs each.
+ * Registers: r0 inputs, r12 weights, lr rounds left; r1 r2 inputs, r4 r5 weights, r6 T, r9 S_A; r7 where the first round
+ * begins, r8 y, r10 start of the inputs, r11 rounds. */
 #include "pillion/assembly.h"
 #include "dot_asm.h"
 

@@ -1,9 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  * What the loops of dot_dsp.c and dot_1_dsp.c share: from the sums of a pair of channels to its results.
- *
- * Requantize, from twice the sum (S_B comes doubled, by a shift of 7): SMMLAR gives round(sum * multiplier / 2^31) on
- * top of `round`, which carries the half of the second rounding and the zero point; one less for a negative sum makes
- * that rounding half away from zero. The shift to the right must be 1 or more. */
+ * Requantization (README.md) takes twice the sum; S_B comes doubled, by a shift of 7. The shift to the right is 1 or more. */
 #ifndef PILLION_DSP_DOT_ASM_H
 #define PILLION_DSP_DOT_ASM_H
 

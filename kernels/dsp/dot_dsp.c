@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0
  * The dot products of all convolutions: three pixels times two output channels at a time.
  *
- * A word of weights holds 256 * B + A for two inputs, A and B being the channels of a pair. SMLAD with the word as it
- * is adds to T = S_A + 256 * S_B; SXTB16 leaves A in its place, and a second SMLAD adds to S_A. At the end
- * S_B = (T - S_A) / 256, exact in 32 bits while |S_B| < 2^23. So four weights cost one unpacking, and stay bytes in
- * flash. Four inputs take 17 instructions for 24 products. */
+ * Two weights lie in a halfword (README.md), A and B being the channels of a pair. A step takes four inputs: 17 instructions
+ * for 24 products. Eight steps are a round, after which the next jump of the list is taken; then the six sums become results.
+ * Registers of the sums: r0 inputs, r12 weights, lr the list of jumps; r1-r3 inputs of the three pixels, r4 r5 weights,
+ * r6-r8 T and r9-r11 S_A of the pixels. Of the results: r1-r4 round and multiplier of B and of A, r5 the shifts. On the stack:
+ * places of y, start of the inputs, list of jumps, three part sums. */
 #include "pillion/assembly.h"
 #include "dot_asm.h"
 

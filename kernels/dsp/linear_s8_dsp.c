@@ -1,7 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0
  * Fully connected: one row of inputs times four output channels at a time, two pairs packed as in dot_dsp.c. Four inputs
  * take 14 instructions for 16 products. The row is widened once: words of inputs 0 and 2, 1 and 3 of every four. Up to
- * three channels that are left come one at a time.
+ * three channels that are left come one at a time. A round is eight steps of four inputs; then the next jump of the list is
+ * taken.
+ * Registers: r0 inputs, r12 weights, lr the list of jumps, r11 y; r1 r2 inputs, r3-r6 weights, r7 r8 T and S_A of the first
+ * pair, r9 r10 of the second. Of the results: r1-r4 rounds and multipliers, r5 shifts. On the stack: start of the inputs, list
+ * of jumps, two part sums.
  *
  * The stream holds, for the channels A, B, C, D of each group:
  *   c_A + 256 * c_B, c_A, c_C + 256 * c_D, c_C, {the words of A and B, the words of C and D} x steps,

@@ -2,7 +2,7 @@
  * A sum or difference as it is defined: both operands with 20 bits of headroom to a common scale, then to that of the
  * result, each rounded. Four elements at a time, for scales that add_s8_mve.c has no exact factors for.
  *
- * Requantization as in dot_asm.h; the number of the sign fix is 0 where there is no right shift. Rows of b may be the same
+ * Requantization as in README.md; the number of the sign fix is 0 where there is no right shift. Rows of b may be the same
  * for all rows of a. y may be either operand. */
 #include "pillion/mve.h"
 

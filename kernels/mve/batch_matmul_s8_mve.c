@@ -3,7 +3,11 @@
  *
  * Both are copied into contiguous bytes with zeros up to a multiple of 16. A piece of 16 elements of the moving vector meets
  * four held ones: 10 instructions for 64 products. Zero points come afterwards: of sum((h - zh) (m - zm)), what depends on
- * h alone is the bias of a held vector, what depends on m alone is one number for all of them. */
+ * h alone is the bias of a held vector, what depends on m alone is one number for all of them. A round of the inner
+ * loop is one piece; after the last one four results are stored.
+ * Registers: r1 r3 r5 r7 held vectors, r0 r2 r4 r6 their sums, r8 y, r9 moving vector, r10 bias, r11 vectors left, r12
+ * pieces; q0 a piece of the moving vector, q1 q2 of held ones, q3 where four results go, q4 multiplier, q5 offset, q6
+ * shift, q7 zero point. After the loop over the pieces lr is 1: the number of the sign fix. */
 #include "pillion/mve.h"
 
 #if defined(__ARM_FEATURE_MVE)
@@ -36,8 +40,6 @@ PILLION_AT(moving_vector, y_step, 40);
     "vldrb.u8 " q ", [" x "], #16\n"    \
     "vmladava.s8 " sum ", q0, " q "\n"
 
-/* r1 r3 r5 r7 held vectors, r0 r2 r4 r6 their sums; q3 where four results go. After the loop over the pieces lr is 1: the
- * number of the sign fix. */
 PILLION_NAKED static void results(PILLION_UNUSED const moving_vector *v) {
     __asm__ volatile(
         "push {r4, r5, r6, r7, r8, r9, r10, r11, r12, lr}\n"

@@ -4,7 +4,8 @@
  * A window of 4x4 makes four outputs: the kernel lies in q0 to q3 at its four places in the window, with zeros around
  * (lanes that a predicate keeps from being loaded), and four VMLADAV are 36 products each. Two windows are requantized
  * together; eight outputs are written by a scattering store with the offsets in q7. All strips of a channel are made
- * before its outputs: y may be x. */
+ * before its outputs: y may be x.
+ * Registers: as strips_asm.h says. */
 #include "pillion/mve.h"
 
 #if defined(__ARM_FEATURE_MVE)

@@ -3,7 +3,8 @@
  *
  * A window of 4x4 makes one output: the kernel lies in q0, with zeros below and on the right. Eight outputs side by side
  * are requantized together and written by a scattering store with the offsets in q7. All strips of a channel are made
- * before its outputs: y may be x. */
+ * before its outputs: y may be x.
+ * Registers: as strips_asm.h says. */
 #include "pillion/mve.h"
 
 #if defined(__ARM_FEATURE_MVE)

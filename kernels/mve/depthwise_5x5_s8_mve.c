@@ -5,7 +5,13 @@
  * vectors of weights are a window, which leaves room for four columns of outputs at stride 1 and for two at stride 2: the
  * weights are loaded from further left by as many bytes. Six gathered vectors are windows at four places, two rows apart:
  * four outputs, which are requantized together and scattered with the offsets in q7. All of a channel is read before its
- * outputs are written: y may be x. */
+ * outputs are written: y may be x. A round of the innermost loop is one column: three loads of weights, twelve
+ * VMLADAV, four results.
+ * Registers of the outputs: r0 r2 r6 r8 sums, r1 bias, r3 multiplier, r5 shift, r7 zero point, r4 and r10 from column
+ * to column of the kernel and of y, r9 y, r11 kernel, r12 window, lr columns left in the block, a positive number, as
+ * the sign fix wants; q0-q5 gathered vectors, q6 weights, then sums, q7 where four outputs go. Of the plane: r1 x, r3
+ * plane, r4 and r5 from row to row of them, r6 and r7 the block of columns. On the stack: offsets of a vector, columns
+ * left, block, plane_row, kernel, columns, table, groups left, plane, y. */
 #include "pillion/mve.h"
 
 #if defined(__ARM_FEATURE_MVE)
@@ -71,8 +77,7 @@ PILLION_AT(channel_5x5, out_zp, 20);
     "vldrw.u32 " q ", [r0, q6]\n" \
     "add r0, r0, r2, lsl #1\n"
 
-/* Fills the plane with a channel, then makes its outputs. lr, the number of columns left, serves as the positive number of
- * the sign fix. */
+/* Fills the plane with a channel, then makes its outputs. */
 PILLION_NAKED static void channel(PILLION_UNUSED const channel_5x5 *c, PILLION_UNUSED const int32_t *layout) {
     __asm__ volatile(
         "push {r4, r5, r6, r7, r8, r9, r10, r11, r12, lr}\n"

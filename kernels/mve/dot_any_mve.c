@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  * The loop of the dot products for any number of inputs; see dot_asm.h. A piece of 16 inputs is 6 loads and 8 multiplies.
- * The loop over pieces is entered in its middle (r9) where their number is no multiple of UNROLL. */
+ * The loop over pieces is entered in its middle (r9) where their number is no multiple of UNROLL. Twelve pieces are a
+ * round.
+ * Registers: as dot_asm.h says. */
 #include "dot.h"
 
 #if defined(__ARM_FEATURE_MVE)

@@ -3,7 +3,10 @@
  *
  * A piece of 16 inputs is one load of x, eight of weights and eight VMLADAVA to r0 r2 r4 r6 (even outputs of the group)
  * and r8 r10 r12 lr (odd ones). The loop over pieces is entered in its middle (r9) where their number is no multiple of
- * UNROLL. r3 is y; r5 runs through the constants of all groups without a step back. Requantization as in dot_asm.h. */
+ * UNROLL: eight pieces are a round.
+ * Registers: r0 r2 r4 r6 r8 r10 r12 lr sums, r1 x, r3 y, r5 constants of all groups, without a step back, r7 rounds
+ * left, r9 where the first round begins, r11 the state; q0 inputs, q1 q3 weights. Of the results: r0 zero point, r2 1,
+ * the number of the sign fix, r4 end of the constants; q0 q1 sums, q2 q3 multipliers, then shifts. */
 #include "pillion/mve.h"
 
 #if defined(__ARM_FEATURE_MVE)

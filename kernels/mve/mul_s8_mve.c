@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0
- * The product of two numbers, at the scale of the result, four elements at a time. Requantization as in dot_asm.h: the
+ * The product of two numbers, at the scale of the result, four elements at a time. Requantization as in README.md: the
  * number of the sign fix is 0 where there is no right shift. Rows of b may be the same for all rows of a. y may be either operand. */
 #include "pillion/mve.h"
 

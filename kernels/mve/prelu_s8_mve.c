@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  * A leaky relu with a slope for each element of a row, four elements at a time: both halves of the function are computed.
  * A ratio of scales above a half takes a shift to the left before the multiplication, any other one to the right after it, with
- * the number of the sign fix as in dot_asm.h. y may be x. */
+ * the number of the sign fix as in README.md. y may be x. */
 #include "pillion/mve.h"
 
 #if defined(__ARM_FEATURE_MVE)

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  * Depthwise convolution, one channel at a time, by strips: four rows of the padded channel laid out column by column, four
  * bytes to a column, so that any 16 bytes are a window of 4x4. Strips begin with every second padded row: neighbours share
- * a pair of rows. What lies where the compiler has put into tables of words (mve_pack.py). "Rows" and "columns" may be
+ * a pair of rows. What lies where the compiler has put into tables of words (emitters/c/mve). "Rows" and "columns" may be
  * exchanged, and the kernel transposed, so that the longer side of an image lies along the strips. */
 #ifndef PILLION_MVE_STRIPS_H
 #define PILLION_MVE_STRIPS_H

@@ -1,5 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0
- * The outputs of a channel from its strips: what the kernels of both strides share. */
+ * The outputs of a channel from its strips: what the kernels of both strides share. A round makes eight outputs: two
+ * vectors of sums are requantized together and stored with one scattering store.
+ * Registers: r1 strip, r3 bias, r5 multiplier, r7 shift, r8 zero point, r9 y, r10 from round to round of y, r11 the
+ * pass, r12 end of the strips, lr rounds left in this strip, a positive number, as the sign fix wants; q0-q3 the
+ * kernel, q4 a window, q5 q6 sums, q7 where eight outputs go. On the stack: strips, y. */
 #ifndef PILLION_MVE_STRIPS_ASM_H
 #define PILLION_MVE_STRIPS_ASM_H
 
@@ -8,11 +12,8 @@
 #define FIX(q) "vqdmlah.s32 " q ", " q ", lr\n"
 #define NO_FIX(q) ""
 
-/* A function that makes all outputs of a channel, eight to a round: two vectors of sums, q5 and q6, are requantized together
- * and stored with the offsets in q7. `load_kernel` puts the kernel at r4 into registers from q0 on; `windows` makes a vector
- * of sums from the strip at r1, with q4, r0, r2, r4 and r6 to use.
- * r1 strip, r3 bias, r5 multiplier, r7 shift, r8 zero point, r9 y, r10 from round to round of y, r11 pass, r12 end of the
- * strips, lr rounds left in this strip: a positive number, as the sign fix wants. On the stack: strips, y. */
+/* A function that makes all outputs of a channel. `load_kernel` puts the kernel at r4 into vectors from q0 on; `windows` makes a
+ * vector of sums from the strip at r1, with q4, r0, r2, r4 and r6 to use. */
 #define STRIP_OUTPUTS(name, load_kernel, windows, fix)                                       \
     PILLION_NAKED static void name(PILLION_UNUSED const pillion_mve_strip_channel *channel,  \
                            PILLION_UNUSED const pillion_mve_strip_pass *passes) {            \

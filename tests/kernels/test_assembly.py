@@ -72,3 +72,21 @@ def test_a_moved_field_does_not_compile(path: Path, tmp_path: Path) -> None:
     done = compile_with(path, wrong, tmp_path)
     assert done.returncode != 0
     assert done.stderr.count("is not where the assembly loads it from") >= count
+
+
+HARD_REGISTERS = re.compile(r'PILLION_NAKED static|__asm__\("r0"\)|#define PILLION_DSP_ROWS\(|#define STRIP_OUTPUTS')
+
+
+@pytest.mark.parametrize(
+    "path", [p for p in FILES if HARD_REGISTERS.search(p.read_text())], ids=lambda p: p.name
+)
+def test_the_head_says_what_lies_in_which_register(path: Path) -> None:
+    head = path.read_text().partition("*/")[0]
+    assert "Registers" in head
+
+
+def test_the_readme_names_files_that_there_are() -> None:
+    named = re.findall(r"`([\w/]+\.[ch])`", (KERNELS / "README.md").read_text())
+    there = {path.name for path in KERNELS.rglob("*.[ch]")}
+    assert len(named) > 20
+    assert [name for name in named if name not in there] == []

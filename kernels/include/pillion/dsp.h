@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  * Kernels for the SIMD instructions of Armv7E-M and Armv8-M Mainline (Cortex-M4, -M7, -M33): two 16-bit products to an
- * instruction. Their constants are packed by pillion/emitters/c/dsp_*.py in the order in which the loops read them; what a
+ * instruction. Their constants are packed by pillion/emitters/c/dsp/ in the order in which the loops read them; what a
  * variant needs to be right is checked there, at compile time. Scratch is aligned to 4 bytes. The answers are those of
  * the portable kernels, bit for bit. */
 #ifndef PILLION_DSP_H
