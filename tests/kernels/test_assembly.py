@@ -74,7 +74,9 @@ def test_a_moved_field_does_not_compile(path: Path, tmp_path: Path) -> None:
     assert done.stderr.count("is not where the assembly loads it from") >= count
 
 
-HARD_REGISTERS = re.compile(r'PILLION_NAKED static|__asm__\("r0"\)|#define PILLION_DSP_ROWS\(|#define STRIP_OUTPUTS')
+HARD_REGISTERS = re.compile(
+    r'PILLION_NAKED static|__asm__\("r0"\)|#define PILLION_DSP_ROWS\(|#define STRIP_OUTPUTS'
+)
 
 
 @pytest.mark.parametrize(

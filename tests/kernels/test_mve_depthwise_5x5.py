@@ -6,12 +6,12 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from itertools import islice
 
-import mve_image
 import numpy as np
 import pytest
 from mve_cases import Layer, geometry, layer, with_a_tie, with_dead_channel
-from mve_variant import CLAMPS, Variant, check, some, under_test
+from mve_variant import CLAMPS, Variant, case_of, check, some, under_test
 
+from kernels import rig
 from pillion.emitters.c.mve import conv as mve_conv
 from pillion.emitters.c.mve.pack import Geometry
 from pillion.ir.verdict import failures
@@ -157,9 +157,5 @@ def test_takes_fewer_instructions_than_16_channels_at_a_time(size: tuple[int, in
 
 
 def instructions(variant: Variant, case: Layer) -> int:
-    image = mve_image.Image()
-    g = case.geometry
-    call = image.call(
-        variant.kernel, variant.params(g, case.channels), [case.x], case.expected(), variant.scratch(g)
-    )
-    return mve_image.run(image).instructions(call)
+    (result,) = rig.run(rig.M55, [case_of(variant, case)])
+    return result.instructions
