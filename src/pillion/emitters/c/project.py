@@ -11,6 +11,7 @@ from types import MappingProxyType
 from pillion.boards.board import BOARDS, HOST_FOLDER, Board, firmware_files
 from pillion.devices.cortex_m import CORES, Isa
 from pillion.emitters.c import text
+from pillion.emitters.c.declared import kernel_folder
 from pillion.emitters.c.manifest import MANIFEST, Buffer, Manifest, Memory, OpFacts, StandIn, manifest_in
 from pillion.emitters.c.npu import inner_program, npu_files, segment_steps
 from pillion.emitters.c.program import CProgram, lower
@@ -22,13 +23,6 @@ from pillion.outside import folders
 from pillion.outside.files import Content
 
 _INCLUDE = re.compile(r'^\s*#\s*include "([^"/]+)"', re.MULTILINE)
-
-
-def kernel_folder() -> Path:
-    """The kernel library: inside an installed package, or beside `src` in a checkout."""
-    package = Path(__file__).resolve().parents[2]
-    inside, beside = package / "kernels", package.parents[1] / "kernels"
-    return inside if inside.is_dir() else beside
 
 
 def project_files(
