@@ -17,8 +17,8 @@ import numpy as np
 from pillion.boards.board import BOARDS, Board, firmware_files
 from pillion.devices.cortex_m import CORES, Isa
 from pillion.emitters.c import dsp, mve, portable
-from pillion.emitters.c.declared import Field, params_structs
 from pillion.emitters.c.kernel import Call, Kernel
+from pillion.emitters.c.structs import Field, params_structs
 from pillion.ir.types import Array, Value
 
 HERE = Path(__file__).parent

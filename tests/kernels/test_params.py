@@ -14,9 +14,9 @@ import numpy as np
 import pytest
 
 from pillion.emitters.c import dsp, mve, portable
-from pillion.emitters.c.declared import Field, params_structs
 from pillion.emitters.c.kernel import Call
 from pillion.emitters.c.library import MVE, PORTABLE
+from pillion.emitters.c.structs import Field, params_structs
 from pillion.ir.numerics import Arithmetic
 from pillion.ir.verdict import all_ok
 from pillion.ops.samples import value

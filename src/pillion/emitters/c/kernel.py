@@ -9,7 +9,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from pillion.emitters.c.declared import in_order
+from pillion.emitters.c.structs import in_order
 from pillion.ir.numerics import Arithmetic, Multiplier
 from pillion.ir.op import Op
 from pillion.ir.types import Value

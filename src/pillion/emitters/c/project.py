@@ -11,11 +11,11 @@ from types import MappingProxyType
 from pillion.boards.board import BOARDS, HOST_FOLDER, Board, firmware_files
 from pillion.devices.cortex_m import CORES, Isa
 from pillion.emitters.c import text
-from pillion.emitters.c.declared import kernel_folder
 from pillion.emitters.c.manifest import MANIFEST, Buffer, Manifest, Memory, OpFacts, StandIn, manifest_in
 from pillion.emitters.c.npu import inner_program, npu_files, segment_steps
 from pillion.emitters.c.program import CProgram, lower
 from pillion.emitters.c.spelling import encodable
+from pillion.emitters.c.structs import kernel_folder
 from pillion.errors import PillionError
 from pillion.ir.types import PerTensor, Value
 from pillion.ops import Segment
