@@ -21,7 +21,7 @@ from pathlib import Path, PurePosixPath
 
 from pillion.declared import build, parse, plain
 from pillion.errors import PillionError
-from pillion.files import MARK, MARK_FILE, Content, locked, made, parts_of, put, read_text, resolved, writing
+from pillion.files import MARK, MARK_FILE, Content, Written, locked, made, put, read_text, resolved, writing
 
 NEW, COMMIT = ".pillion-new", ".pillion-commit"
 JOURNAL, STAGED = "journal.json", "files"
@@ -59,10 +59,9 @@ class Journal:
 
 def sha256(content: Content) -> str:
     """The hash of a file's content, in hexadecimal digits."""
-    total = hashlib.sha256()
-    for part in parts_of(content):
-        total.update(part)
-    return total.hexdigest()
+    if isinstance(content, Written):
+        return content.sha256
+    return hashlib.sha256(content.encode() if isinstance(content, str) else content).hexdigest()
 
 
 def check_paths(paths: Iterable[str]) -> None:
