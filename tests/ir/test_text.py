@@ -12,7 +12,7 @@ from pillion.ir.graph import Graph
 from pillion.ir.op import Op
 from pillion.ir.text import to_text
 from pillion.ir.verify import verify
-from pillion.ops import ALL_OPS, Clamp, Segment, parse
+from pillion.ops import ALL_OPS, Add, Clamp, Segment, parse
 from pillion.ops.samples import random_like
 
 EXAMPLES = [
@@ -82,3 +82,12 @@ def test_the_verifier_refuses_with_the_rule(line: str, rule: str) -> None:
     with pytest.raises(PillionError) as error:
         verify(graph)
     assert rule in str(error.value)
+
+
+@pytest.mark.parametrize("count", [0, 1, 3])
+def test_a_graph_wants_an_array_for_each_input(count: int) -> None:
+    op = next(op for op in Add.examples() if len(op.activations) == 2)
+    graph = verify(alone(op))
+    with pytest.raises(PillionError, match="takes 2 inputs") as error:
+        graph.reference(*[random_like(graph.inputs[0])] * count)
+    assert error.value.here == f"{count} arrays"
