@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 import numpy as np
 import pytest
-from pillion.files import Written
+from pillion.outside.files import Written
 from pillion.folders import sha256
 
 from pillion.emitters.c import numbers
