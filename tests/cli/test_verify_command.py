@@ -16,6 +16,7 @@ from pillion import program as programs
 from pillion.emitters.pte import emit
 from pillion.emitters.segments import marked_payloads
 from pillion.errors import PillionError
+from pillion.outside.files import Content, parts_of
 from pillion.run import verify as verifying
 from planted import net, program, with_segment
 
@@ -67,11 +68,10 @@ def test_a_difference_is_explained_and_ends_in_exit_code_1(
 ) -> None:
     true_files = programs.project_files
 
-    def files(*arguments: object) -> dict[str, str]:
+    def files(*arguments: object) -> dict[str, Content]:
         made = true_files(*arguments)  # type: ignore[arg-type]  # passed on
-        made["model/weights.c"] = re.sub(
-            r"(_op2_bias\[\d+\] = {\s*)-?\d+", r"\g<1>7777", made["model/weights.c"]
-        )
+        weights = b"".join(parts_of(made["model/weights.c"])).decode()
+        made["model/weights.c"] = re.sub(r"(_op2_bias\[\d+\] = {\s*)-?\d+", r"\g<1>7777", weights)
         return made
 
     monkeypatch.setattr(programs, "project_files", files)

@@ -16,11 +16,12 @@ from pillion.emitters.c.manifest import MANIFEST, Manifest, read_manifest
 from pillion.emitters.c.project import check_project, write_project
 from pillion.errors import PillionError
 from pillion.outside import folders
+from pillion.outside.files import Content, parts_of
 from pillion.program import Program
 from pillion.targets import find_target
 from planted import net
 
-Files = dict[str, str | bytes]
+Files = dict[str, Content]
 
 
 def program(target: str) -> Program:
@@ -61,7 +62,7 @@ def content_of(folder: Path) -> dict[str, bytes]:
 
 
 def with_folders(files: Files) -> dict[str, bytes]:
-    made = {name: data if isinstance(data, bytes) else data.encode() for name, data in files.items()}
+    made = {name: b"".join(parts_of(data)) for name, data in files.items()}
     parents = {f"{parent}/" for name in files for parent in list(Path(name).parents)[:-1]}
     return {**made, **{parent: b"" for parent in parents}}
 

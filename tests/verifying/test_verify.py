@@ -25,6 +25,7 @@ from pillion.ir.numerics import Arithmetic
 from pillion.ir.types import Array
 from pillion.ir.verdict import Verdict
 from pillion.ops import parse
+from pillion.outside.files import Content, parts_of
 from pillion.run import litert, places
 from pillion.run.board import EmulatedBoard
 from pillion.run.executor import USUAL, Outputs, Runnable, RunOptions, RunResult, Samples
@@ -103,11 +104,10 @@ def tamper_with_c(monkeypatch: pytest.MonkeyPatch, array: str) -> None:
     """From now on the generated C has another first number in this array."""
     true_files = programs.project_files
 
-    def files(*arguments: object) -> dict[str, str]:
+    def files(*arguments: object) -> dict[str, Content]:
         made = true_files(*arguments)  # type: ignore[arg-type]  # passed on
-        made["model/weights.c"] = re.sub(
-            rf"({array}\[\d+\] = {{\s*)-?\d+", r"\g<1>7777", made["model/weights.c"]
-        )
+        weights = b"".join(parts_of(made["model/weights.c"])).decode()
+        made["model/weights.c"] = re.sub(rf"({array}\[\d+\] = {{\s*)-?\d+", r"\g<1>7777", weights)
         return made
 
     monkeypatch.setattr(programs, "project_files", files)
