@@ -23,6 +23,7 @@ from pillion.ir.graph import Graph
 from pillion.ir.numerics import Arithmetic
 from pillion.ir.op import Op
 from pillion.ops import ALL_OPS
+from pillion.outside.files import parts_of
 from pillion.passes import PIPELINE, run
 from pillion.place import place
 from place.graphs import EAGER
@@ -40,7 +41,8 @@ def graph(
 
 
 def c_project() -> bytes:
-    return repr(sorted(project_files(lower(graph(), Isa.MVE), "cortex-m55").items())).encode()
+    files = project_files(lower(graph(), Isa.MVE), "cortex-m55")
+    return repr([(path, b"".join(parts_of(content))) for path, content in sorted(files.items())]).encode()
 
 
 def placed() -> bytes:
