@@ -122,6 +122,13 @@ class Convolution(Op):
         """Of all products of an output element, without the bias."""
         raise NotImplementedError
 
+    def largest_sums(self) -> Iterator[tuple[int, int]]:
+        if self.weights.is_constant and self.bias.is_constant:
+            yield from largest_accumulators(self, self.weights_per_output)
+
+    def check_scales(self, arithmetic: Arithmetic) -> None:
+        _ = self.multipliers
+
     def accumulators(self, x: Array, weights: Array, bias: Array) -> NDArray[np.int64]:
         """What is requantized, for each output element."""
         return self.sums(x, weights).astype(np.int64) + bias.astype(np.int64)
@@ -130,6 +137,13 @@ class Convolution(Op):
         """Accumulators to int8: requantization, zero point, clamp."""
         scaled = numerics.requantize(self.accumulators(*operands), *self.multipliers)
         return numerics.saturate(scaled + self.y.zero_point, self.low, self.high)
+
+
+def largest_accumulators(op: Weighted, weights: Array) -> Iterator[tuple[int, int]]:
+    """The largest sum of each output with the shift of its multiplier, for weights [outputs, taps]."""
+    products = numerics.INT8_STEPS * numerics.row_magnitudes(weights)
+    sums = products + np.abs(op.bias.constant.astype(np.int64))
+    yield from zip(sums.tolist(), op.multipliers[1].tolist(), strict=True)
 
 
 def check_accumulator(op: Op, x: Value, weights: Array, bias: Array) -> None:

@@ -53,6 +53,9 @@ class Div(Binary):
         distance = max(127 - self.b.zero_point, self.b.zero_point + 128)
         return distance.bit_length() - 1 + 31 - self.multiplier.shift <= 31
 
+    def check_scales(self, arithmetic: Arithmetic) -> None:
+        _ = self.multiplier
+
     def check(self) -> None:
         super().check()
         if all(v.is_quantized for v in (self.a, self.b, self.y)) and self.multiplier.shift > LARGEST_SHIFT:

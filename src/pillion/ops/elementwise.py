@@ -74,6 +74,13 @@ class Sum(Binary):
             numerics.encode(common / (2**ADD_LEFT_SHIFT * self.y.scale)),
         )
 
+    def largest_sums(self) -> Iterator[tuple[int, int]]:
+        """Each operand is at most half of the common scale."""
+        yield 2 * numerics.INT8_STEPS << ADD_LEFT_SHIFT - 1, self.rescale[2].shift
+
+    def check_scales(self, arithmetic: Arithmetic) -> None:
+        _ = self.rescale
+
     @property
     def is_idle(self) -> bool:
         """Zero is added to an operand, or taken from it."""
@@ -127,6 +134,12 @@ class Mul(Binary):
     def multiplier(self, arithmetic: Arithmetic) -> Multiplier:
         scales = (self.a.scale, self.b.scale)
         return numerics.encode(numerics.ratio(arithmetic, scales, self.y.scale, float32_in_tflite=True))
+
+    def largest_sums(self) -> Iterator[tuple[int, int]]:
+        yield numerics.INT8_STEPS**2, self.multiplier(Arithmetic.CMSIS_NN).shift
+
+    def check_scales(self, arithmetic: Arithmetic) -> None:
+        self.multiplier(arithmetic)
 
     @property
     def is_idle(self) -> bool:

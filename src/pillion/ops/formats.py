@@ -107,6 +107,12 @@ class Requantize(Op):
     def is_idle(self) -> bool:
         return self.x.type == self.y.type
 
+    def largest_sums(self) -> Iterator[tuple[int, int]]:
+        yield numerics.INT8_STEPS, numerics.encode(self.x.scale / self.y.scale).shift
+
+    def check_scales(self, arithmetic: Arithmetic) -> None:
+        numerics.encode(self.x.scale / self.y.scale)
+
     def infer(self) -> TensorType:
         return TensorType(self.x.shape, DType.INT8)
 

@@ -14,7 +14,7 @@ from pillion.ir.numerics import Arithmetic
 from pillion.ir.op import Op, op, operand, result, want_dtype, want_rank
 from pillion.ir.types import Array, DType, TensorType, Value
 from pillion.ops import samples
-from pillion.ops.conv import check_accumulator
+from pillion.ops.conv import check_accumulator, largest_accumulators
 
 
 @op("linear")
@@ -75,6 +75,13 @@ class Linear(Op):
             want_dtype(self, self.bias, DType.INT32)
             if self.weights.is_constant and self.bias.is_constant:
                 check_accumulator(self, self.x, self.weights.constant, self.bias.constant)
+
+    def largest_sums(self) -> Iterator[tuple[int, int]]:
+        if self.weights.is_constant and self.bias.is_constant:
+            yield from largest_accumulators(self, self.weights.constant)
+
+    def check_scales(self, arithmetic: Arithmetic) -> None:
+        _ = self.multipliers
 
     def accumulators(self, x: Array, weights: Array, bias: Array) -> NDArray[np.int64]:
         """What is scaled, for each output element."""

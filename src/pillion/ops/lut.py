@@ -128,6 +128,9 @@ class Lut(Op):
         same = self.x.is_quantized and self.x.type == self.y.type
         return same and np.array_equal(self.entries(Arithmetic.CMSIS_NN), np.arange(-128, 128))
 
+    def check_scales(self, arithmetic: Arithmetic) -> None:
+        self.entries(arithmetic)
+
     def reference(self, arithmetic: Arithmetic, *operands: Array) -> Array:
         return self.entries(arithmetic)[operands[0].astype(np.int64) + 128]
 
@@ -150,6 +153,13 @@ class Clamp(Op):
     @property
     def is_idle(self) -> bool:
         return self.x.type == self.y.type and self.low <= -128 and self.high >= 127
+
+    def largest_sums(self) -> Iterator[tuple[int, int]]:
+        if self.x.quant != self.y.quant:
+            yield numerics.INT8_STEPS, numerics.encode(self.x.scale / self.y.scale).shift
+
+    def check_scales(self, arithmetic: Arithmetic) -> None:
+        numerics.encode(self.x.scale / self.y.scale)
 
     def infer(self) -> TensorType:
         return TensorType(self.x.shape, self.x.dtype)

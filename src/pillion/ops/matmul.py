@@ -76,6 +76,12 @@ class BatchMatmul(Op):
         first, second = (max(127 - v.zero_point, v.zero_point + 128) for v in (self.a, self.b))
         return self.depth * first * second
 
+    def largest_sums(self) -> Iterator[tuple[int, int]]:
+        yield self.largest_sum, self.multiplier(Arithmetic.CMSIS_NN).shift
+
+    def check_scales(self, arithmetic: Arithmetic) -> None:
+        self.multiplier(arithmetic)
+
     def reference(self, arithmetic: Arithmetic, *operands: Array) -> Array:
         a, b = (x.astype(np.float64) - v.zero_point for x, v in zip(operands, (self.a, self.b), strict=True))
         sums = (a.swapaxes(1, 2) if self.adj_x else a) @ (b.swapaxes(1, 2) if self.adj_y else b)

@@ -134,6 +134,12 @@ class Mean(Op):
         places = min(self.count.bit_length() - 1, 32, 31 + whole.shift)
         return Multiplier((whole.mantissa << places) // self.count, whole.shift - places)
 
+    def largest_sums(self) -> Iterator[tuple[int, int]]:
+        yield numerics.INT8_STEPS * self.count, self.multiplier(Arithmetic.CMSIS_NN).shift
+
+    def check_scales(self, arithmetic: Arithmetic) -> None:
+        self.multiplier(arithmetic)
+
     def infer(self) -> TensorType:
         return TensorType(reduced_shape(self.x.shape, self.axes, self.keepdims), self.x.dtype)
 

@@ -39,6 +39,14 @@ class Prelu(Op):
             numerics.ratio(arithmetic, scales, self.y.scale, float32_in_tflite=True)
         )
 
+    def largest_sums(self) -> Iterator[tuple[int, int]]:
+        plain, sloped = self.multipliers(Arithmetic.CMSIS_NN)
+        yield numerics.INT8_STEPS, plain.shift
+        yield numerics.INT8_STEPS**2, sloped.shift
+
+    def check_scales(self, arithmetic: Arithmetic) -> None:
+        self.multipliers(arithmetic)
+
     def infer(self) -> TensorType:
         return TensorType(self.x.shape, self.x.dtype)
 

@@ -69,9 +69,15 @@ class ReduceSum(Reduction):
     def multiplier(self) -> Multiplier:
         return numerics.encode(self.ratio)
 
+    def largest_sums(self) -> Iterator[tuple[int, int]]:
+        yield numerics.INT8_STEPS * self.count, self.multiplier.shift
+
+    def check_scales(self, arithmetic: Arithmetic) -> None:
+        _ = self.multiplier
+
     def check(self) -> None:
         super().check()
-        if self.x.dtype is DType.INT8 and 255 * self.count > numerics.INT32_MAX:
+        if self.x.dtype is DType.INT8 and numerics.INT8_STEPS * self.count > numerics.INT32_MAX:
             raise self.refuse("sums fit 32 bits", f"{self.count} elements")
 
     def reference(self, arithmetic: Arithmetic, *operands: Array) -> Array:

@@ -52,6 +52,9 @@ class Softmax(Op):
         """Values further than this below the largest count as zero."""
         return -math.floor(((2**INPUT_BITS - 1) * 2 ** (31 - INPUT_BITS)) / 2**self.multiplier.shift)
 
+    def check_scales(self, arithmetic: Arithmetic) -> None:
+        _ = self.smallest_difference
+
     def infer(self) -> TensorType:
         return TensorType(self.x.shape, self.x.dtype)
 
