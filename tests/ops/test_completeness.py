@@ -34,7 +34,7 @@ def test_every_op_can_come_from_torch(cls: type[Op]) -> None:
     made_by_passes = (Quantize, Dequantize, Requantize)
     kinds = {rule.kind for rule in RULES.values()} | {"depthwise_conv2d"}
     assert cls in made_by_passes or cls.kind in kinds, (
-        f"{cls.kind}: add a row to src/pillion/quantize/table.py"
+        f"{cls.kind}: a row in a file of src/pillion/importers/torch/rows/"
     )
 
 
