@@ -4,13 +4,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import Any
 
 import numpy as np
 
 from pillion.ir.numerics import Arithmetic
 from pillion.ir.op import Op, Quantization, op, operand, result, want_same_quant
 from pillion.ir.types import Array, DType, Shape, TensorType, Value
-from pillion.ops import samples
+from pillion.ops.samples import ZERO_POINTS, make, value
 
 
 class Movement(Op):
@@ -22,7 +23,7 @@ class Movement(Op):
 
     @classmethod
     def examples(cls) -> Iterator[Op]:
-        yield from samples.movement_examples(cls)
+        yield from _movement_examples(cls)
 
 
 @op("reshape", quantization=Quantization.SHARED)
@@ -157,3 +158,43 @@ class Concat(Movement):
 
 def _without(shape: Shape, axis: int) -> Shape:
     return (*shape[:axis], *shape[axis + 1 :])
+
+
+MOVEMENT_CASES: dict[str, tuple[tuple[Shape, Shape, dict[str, Any]], ...]] = {
+    # operand shape, result shape (where the op does not infer it), attributes
+    "reshape": (((2, 3, 5, 7), (2, 105), {}), ((1, 7, 1, 3), (7, 3), {})),
+    "transpose": (
+        ((2, 3, 5, 7), (), {"order": (0, 2, 3, 1)}),
+        ((2, 3, 5, 7), (), {"order": (0, 3, 1, 2)}),
+        ((3, 5, 8), (), {"order": (2, 1, 0)}),
+        ((9, 7), (), {"order": (1, 0)}),
+        ((2, 3, 5, 2, 7), (), {"order": (4, 0, 2, 3, 1)}),
+    ),
+    "slice": (
+        ((2, 7, 5, 9), (1, 3, 5, 4), {"begin": (1, 2, 0, 5), "step": (1, 1, 1, 1)}),
+        ((11, 7), (4, 3), {"begin": (1, 0), "step": (3, 2)}),
+    ),
+    "pad": (
+        ((2, 3, 5, 7), (), {"before": (0, 1, 2, 0), "after": (0, 0, 1, 0), "value": -5}),
+        ((5, 3), (), {"before": (1, 1), "after": (2, 0), "value": 127}),
+        ((1, 3, 5, 8), (), {"before": (0, 0, 0, 1), "after": (0, 0, 0, 8), "value": -128}),
+    ),
+    "concat": (((2, 3, 5, 7), (), {"axis": 3}), ((2, 3, 5, 7), (), {"axis": 1}), ((5,), (), {"axis": 0})),
+}
+
+
+def _movement_examples(cls: type[Op]) -> Iterator[Op]:
+    for number, (shape, out_shape, attributes) in enumerate(MOVEMENT_CASES[cls.kind]):
+        zero_point = ZERO_POINTS[number % 4]
+        x, y = value("x", shape, 0.1, zero_point), value("y", out_shape, 0.1, zero_point)
+        if cls.kind == "concat":
+            axis = attributes["axis"]
+            wider = tuple(d + 1 if i == axis else d for i, d in enumerate(shape))
+            yield make(
+                cls,
+                y,
+                xs=(x, value("x2", wider, 0.1, zero_point), value("x3", shape, 0.1, zero_point)),
+                **attributes,
+            )
+        else:
+            yield make(cls, y, x=x, **attributes)
