@@ -11,6 +11,7 @@ import numpy as np
 from pillion.ir.numerics import Arithmetic
 from pillion.ir.op import Op, Quantization, op, operand, result, want_same_quant
 from pillion.ir.types import Array, DType, Shape, TensorType, Value
+from pillion.ops.pool import check_axes
 from pillion.ops.samples import ZERO_POINTS, make, value
 
 
@@ -156,6 +157,31 @@ class Concat(Movement):
         return np.concatenate(operands, axis=self.axis)
 
 
+@op("flip", quantization=Quantization.SHARED)
+class Flip(Movement):
+    """The elements along some axes in reverse order."""
+
+    x: Value = operand()
+    y: Value = result()
+    axes: tuple[int, ...] = ()
+
+    @property
+    def is_idle(self) -> bool:
+        return all(self.x.shape[axis] == 1 for axis in self.axes)
+
+    def infer(self) -> TensorType:
+        return TensorType(self.x.shape, self.x.dtype)
+
+    def check(self) -> None:
+        super().check()
+        check_axes(self, self.axes, self.x.type.rank)
+        if not self.axes:
+            raise self.refuse("at least one axis", self.axes)
+
+    def reference(self, arithmetic: Arithmetic, *operands: Array) -> Array:
+        return np.ascontiguousarray(np.flip(operands[0], self.axes))
+
+
 def _without(shape: Shape, axis: int) -> Shape:
     return (*shape[:axis], *shape[axis + 1 :])
 
@@ -178,6 +204,12 @@ MOVEMENT_CASES: dict[str, tuple[tuple[Shape, Shape, dict[str, Any]], ...]] = {
         ((2, 3, 5, 7), (), {"before": (0, 1, 2, 0), "after": (0, 0, 1, 0), "value": -5}),
         ((5, 3), (), {"before": (1, 1), "after": (2, 0), "value": 127}),
         ((1, 3, 5, 8), (), {"before": (0, 0, 0, 1), "after": (0, 0, 0, 8), "value": -128}),
+    ),
+    "flip": (
+        ((2, 3, 5, 7), (), {"axes": (2,)}),
+        ((2, 5, 8), (), {"axes": (0, 2)}),
+        ((11, 7), (), {"axes": (0, 1)}),
+        ((1, 3, 5, 1), (), {"axes": (0, 3)}),
     ),
     "concat": (((2, 3, 5, 7), (), {"axis": 3}), ((2, 3, 5, 7), (), {"axis": 1}), ((5,), (), {"axis": 0})),
 }

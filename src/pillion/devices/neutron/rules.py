@@ -19,6 +19,7 @@ from pillion.ops import (
     DepthwiseConv2d,
     Dequantize,
     Div,
+    Flip,
     Linear,
     Lut,
     Maximum,
@@ -55,7 +56,7 @@ SUPPORTED: tuple[type[Op], ...] = (
     *(*RESIZES, *SHARED),
 )
 
-LACKING: tuple[type[Op], ...] = (Div, Quantize, Dequantize, Requantize)
+LACKING: tuple[type[Op], ...] = (Div, Flip, Quantize, Dequantize, Requantize)
 """What stays on the core on purpose: the converter has no integer division, and segments begin and end in int8 of one scale."""
 
 WINDOW = f"height and width at most {limits.MAX_WINDOW}"

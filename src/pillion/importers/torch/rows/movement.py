@@ -13,7 +13,7 @@ from pillion.importers.torch.nodes import named_argument
 from pillion.importers.torch.rows.quantization import row
 from pillion.importers.torch.rows.table import aten, lowers, refuse
 from pillion.importers.torch.views import view
-from pillion.ops import Concat, Pad, Reshape, Slice, Transpose
+from pillion.ops import Concat, Flip, Pad, Reshape, Slice, Transpose
 
 
 @lowers(aten.cat.default, quantized=row(Concat))
@@ -78,6 +78,12 @@ def pad(
             "pad with a constant, or concatenate slices with torch.cat",
         )
     return constant_pad_nd(b, x, pad, value or 0)
+
+
+@lowers(aten.flip.default, quantized=row(Flip))
+def flip(b: Builder, x: Placed, dims: Sequence[int]) -> Placed:
+    axes = tuple(sorted(x.axis(dim) for dim in dims))
+    return x.with_value(b.emit(Flip, x=x.value, axes=axes)) if axes else x
 
 
 @lowers(aten.permute.default, quantized=row(Transpose))
