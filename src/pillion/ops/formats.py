@@ -127,7 +127,7 @@ class Requantize(Op):
 
     @classmethod
     def examples(cls) -> Iterator[Op]:
-        yield from rescale_examples(cls)
+        yield from rescale_examples(cls, {}, {})
 
 
 def _border_examples(cls: type[Op]) -> Iterator[Op]:

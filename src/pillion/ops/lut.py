@@ -174,7 +174,7 @@ class Clamp(Op):
 
     @classmethod
     def examples(cls) -> Iterator[Op]:
-        yield from rescale_examples(cls)
+        yield from rescale_examples(cls, {"low": -20, "high": 100}, {"low": -3})
 
 
 def _lut_examples(cls: type[Op], functions: type[Enum]) -> Iterator[Op]:

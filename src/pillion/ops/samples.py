@@ -6,7 +6,7 @@ occur), non-square prime shapes, batches."""
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import Any, cast
 
 import numpy as np
@@ -14,6 +14,8 @@ import numpy as np
 from pillion.ir.op import Op
 from pillion.ir.types import Array, DType, PerChannel, PerTensor, Shape, TensorType, Value, constant
 
+Fields = Mapping[str, Any]
+"""Attributes of an op."""
 ZERO_POINTS = (-128, 0, 127, 5)
 RATIOS = (1.0, 0.999, 1.001, 0.5, 0.25, 2.0)
 """Operand scale over result scale."""
@@ -72,14 +74,14 @@ def make(cls: type[Op], y: Value, **fields: Any) -> Op:
     return cast("Any", cls)(y=Value(y.name, TensorType(shape, y.dtype, y.type.quant)), **fields)
 
 
-def rescale_examples(cls: type[Op]) -> Iterator[Op]:
-    """Examples of an op that brings a tensor to another scale: some ratios, and none."""
+def rescale_examples(cls: type[Op], some: Fields, other: Fields) -> Iterator[Op]:
+    """Examples of an op that brings a tensor to another scale: with some attributes at several ratios, with others at none."""
     for number, ratio in enumerate(RATIOS * 2):
         x = value("x", (2, 5, 33), 0.0625, ZERO_POINTS[number % 4])
         y = value("y", (), x.scale / ratio, ZERO_POINTS[(number // 2) % 4])
-        yield make(cls, y, x=x, **({"low": -20, "high": 100} if cls.kind == "clamp" else {}))
+        yield make(cls, y, x=x, **some)
     x = value("x", (7,), 0.1, 3)
-    yield make(cls, value("y", (), 0.1, 3), x=x, **({"low": -3} if cls.kind == "clamp" else {}))
+    yield make(cls, value("y", (), 0.1, 3), x=x, **other)
 
 
 def result_for(middle: float, deviation: float, number: int) -> Value:
