@@ -113,10 +113,13 @@ BODIES: dict[str, Callable[..., Tensor]] = {
     "max_and_its_place": lambda m, x, y, z: x.max(1).values + x.max(1)[0],
     "flatten_of_neighbours": lambda m, x, y, z: x.flatten(2).transpose(1, 2).softmax(-1),
     "pixel_shuffle": lambda m, x, y, z: F.pixel_shuffle(torch.cat([x, y], 1)[:, :8], 2),
+    "flip": lambda m, x, y, z: torch.flip(x, (-1, 1)),
+    "flip_of_nothing": lambda m, x, y, z: torch.flip(m.after(x), ()),
     "channel_shuffle": lambda m, x, y, z: m.after(F.channel_shuffle(torch.cat([x, y[:, :1]], 1), 3)[:, 1:]),
 }
 for _dim in range(4):
     BODIES[f"sum_{_dim}"] = lambda m, x, y, z, d=_dim: x.sum(d)
+    BODIES[f"flip_{_dim}"] = lambda m, x, y, z, d=_dim: x.flip(d)
     BODIES[f"amax_{_dim}"] = lambda m, x, y, z, d=_dim: x.amax(d)
     BODIES[f"amin_{_dim}_keep"] = lambda m, x, y, z, d=_dim: x.amin(d, keepdim=True)
     BODIES[f"max_{_dim}"] = lambda m, x, y, z, d=_dim: x.max(d).values

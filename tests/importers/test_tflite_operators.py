@@ -274,3 +274,9 @@ def test_matrix_products_of_any_rank(batches: tuple[int, ...], adj: tuple[bool, 
         .output(*batches, 4, 7, scale=0.9)
     )
     same_as_litert(file.bytes())
+
+
+@pytest.mark.parametrize("axis", [0, 2, -1])
+def test_tensors_run_backwards(axis: int) -> None:
+    file = File("REVERSE_V2").input(2, 3, 5).constant([axis]).output(2, 3, 5)
+    assert [op.kind for op in same_as_litert(file.bytes()).ops] == ["flip"]

@@ -31,7 +31,6 @@ from pillion.ops import (
     ALL_OPS,
     Add,
     AvgPool2d,
-    Concat,
     Conv2d,
     DepthwiseConv2d,
     Dequantize,
@@ -39,13 +38,12 @@ from pillion.ops import (
     MaxPool2d,
     Mean,
     Mul,
-    Pad,
     Quantize,
     Reshape,
-    Slice,
     Softmax,
     Transpose,
 )
+from pillion.ops.movement import Movement
 from pillion.ops.samples import make, random_like, real, value
 
 pytestmark = pytest.mark.slow
@@ -53,7 +51,7 @@ pytestmark = pytest.mark.slow
 ROWS = {op: [k for k in portable.KERNELS if k.op is op] for op in ALL_OPS}
 BUILDS = {"sanitized": SANITIZED, "vectorized": VECTORIZED}
 EVERY_BUILD = {**BUILDS, "avx2": (*SANITIZED, "-mavx2"), "native": (*SANITIZED, "-march=native")}
-MOVEMENT = (Concat, Pad, Reshape, Slice, Transpose)
+MOVEMENT = tuple(cls for cls in ALL_OPS if issubclass(cls, Movement))
 
 needs_cc = pytest.mark.skipif(shutil.which("cc") is None, reason="needs a C compiler")
 

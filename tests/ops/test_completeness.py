@@ -1,41 +1,217 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Every op has its row in every stage's table; what is refused on purpose says None there. A missing row is named."""
+"""Every op stands in every table, or there it says that it does not on purpose. A row that is missing is named with its file: to add
+an op, write its class and its kernel, and do what this test asks for."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import dataclasses
+import importlib
+import pkgutil
+import sys
+from collections.abc import Callable, Iterator, Mapping
+from functools import cache
+from pathlib import Path
 from typing import Any
 
 import pytest
 
+import pillion.ops
+from fuzz.attributes import ATTRIBUTES
+from fuzz.choices import from_seed
+from fuzz.recipes import SPECIAL, grown
+from pillion.devices.cortex_m import CORES
 from pillion.emitters.c import dsp, mve, portable
+from pillion.emitters.pte.node import Call, Settings
 from pillion.emitters.pte.table import TABLE as PTE_ROWS
+from pillion.emitters.pte.table import steps
 from pillion.emitters.tflite.table import ROWS as TFLITE_ROWS
-from pillion.ir.op import Op
-from pillion.ops import ALL_OPS, Dequantize, Quantize, Requantize
+from pillion.emitters.tflite.table import nodes
+from pillion.errors import PillionError
+from pillion.importers.pte.table import TABLE as PTE_READER
+from pillion.importers.tflite.table import ROWS as TFLITE_READER
+from pillion.ir.numerics import Arithmetic
+from pillion.ir.op import Op, operand_fields
+from pillion.ops import ALL_OPS, KINDS, Lut
+from pillion.targets import WITH_NPU
 
-TABLES: dict[str, Mapping[Any, Any]] = {
-    "src/pillion/emitters/c/portable.py": {kernel.op: kernel for kernel in portable.KERNELS},
-    "src/pillion/emitters/tflite/table.py": TFLITE_ROWS,
-    "src/pillion/emitters/pte/table.py": PTE_ROWS,
-}
-
-
-@pytest.mark.parametrize("table", TABLES)
-@pytest.mark.parametrize("cls", ALL_OPS, ids=lambda c: c.kind)
-def test_every_op_has_a_row(cls: type[Op], table: str) -> None:
-    assert cls in TABLES[table], f"{cls.kind}: add a row to {table} (None = refused on purpose)"
+ROOT = Path(__file__).parents[2]
+PURPOSE = "None = refused on purpose"
+NPUS = {target.npu for target in WITH_NPU if target.npu}
 
 
-@pytest.mark.parametrize("cls", ALL_OPS, ids=lambda c: c.kind)
-def test_every_op_can_come_from_torch(cls: type[Op]) -> None:
-    from pillion.importers.torch.quantize import RULES
+def list_of_ops(cls: type[Op]) -> Iterator[str]:
+    if cls not in ALL_OPS:
+        yield f"src/pillion/ops/__init__.py: {cls.__name__} in ALL_OPS"
 
-    made_by_passes = (Quantize, Dequantize, Requantize)
-    kinds = {rule.kind for rule in RULES.values()} | {"depthwise_conv2d"}
-    assert cls in made_by_passes or cls.kind in kinds, (
-        f"{cls.kind}: add a row to src/pillion/quantize/table.py"
-    )
+
+def portable_kernel(cls: type[Op]) -> Iterator[str]:
+    if cls not in {kernel.op for kernel in portable.KERNELS}:
+        yield f"src/pillion/emitters/c/portable/: a Kernel of {cls.__name__} in the KERNELS of its family"
+
+
+def tflite_writer(cls: type[Op]) -> Iterator[str]:
+    if cls not in TFLITE_ROWS:
+        yield f"src/pillion/emitters/tflite/table.py: {cls.__name__} in ROWS ({PURPOSE})"
+
+
+@cache
+def tflite_codes(cls: type[Op]) -> frozenset[str]:
+    """The TFLite operators that an op is written as."""
+    codes: set[str] = set()
+    for op in cls.examples():
+        try:
+            codes |= {node.code for node in nodes(op)}
+        except PillionError:
+            continue
+    return frozenset(codes)
+
+
+def tflite_reader(cls: type[Op]) -> Iterator[str]:
+    for code in sorted(tflite_codes(cls) - set(TFLITE_READER)):
+        yield f"src/pillion/importers/tflite/table.py: {code!r} in ROWS, as which {cls.__name__} is written"
+
+
+def pte_writer(cls: type[Op]) -> Iterator[str]:
+    if cls not in PTE_ROWS:
+        yield f"src/pillion/emitters/pte/table.py: {cls.__name__} in TABLE ({PURPOSE})"
+
+
+@cache
+def pte_operators(cls: type[Op]) -> frozenset[str]:
+    """The operators of ExecuTorch that an op is written as."""
+    found: set[str] = set()
+    settings = Settings(Arithmetic.CMSIS_NN, CORES["cortex-m55"].isa)
+    for op in cls.examples():
+        try:
+            found |= {step.operator for step in steps(op, settings) if isinstance(step, Call)}
+        except PillionError:
+            continue
+    return frozenset(found)
+
+
+def pte_reader(cls: type[Op]) -> Iterator[str]:
+    for operator in sorted(pte_operators(cls) - set(PTE_READER)):
+        yield f"src/pillion/importers/pte/table.py: {operator!r} in TABLE, as which {cls.__name__} is written"
+
+
+def torch_row(cls: type[Op]) -> Iterator[str]:
+    from pillion.importers.torch.rows.quantization import NO_OPERATOR, RULES
+
+    rows = RULES.values()
+    kinds = {rule.kind for rule in rows} | {op.kind for rule in rows for op in (*rule.also, *NO_OPERATOR)}
+    if cls.kind not in kinds:
+        yield (
+            f"src/pillion/importers/torch/rows/: a function with @lowers(aten.…, quantized=row({cls.__name__})), "
+            f"or a reason in NO_OPERATOR of quantization.py"
+        )
+
+
+def npus(cls: type[Op]) -> Iterator[str]:
+    for npu in NPUS:
+        if (cls in npu.ops) == (cls in npu.lacks):
+            yield f"src/pillion/devices/: {cls.__name__} in `ops` or in `lacks` of {npu.name}"
+
+
+def random_programs(cls: type[Op]) -> Iterator[str]:
+    fields = {f.name for f in dataclasses.fields(cls) if not f.metadata.get("role")} - {"low", "high"}
+    lacking = set() if cls is Lut else fields - set(ATTRIBUTES)
+    if lacking:
+        yield f"tests/fuzz/attributes.py: {sorted(lacking)} of {cls.__name__} in ATTRIBUTES"
+    elif not any(_grows(cls, seed) for seed in range(10)):
+        yield f"tests/fuzz/recipes.py: {cls.__name__} in SPECIAL, its declaration alone does not make one"
+
+
+def _grows(cls: type[Op], seed: int) -> bool:
+    try:
+        program = grown(from_seed(seed), 3, kinds=(cls,), largest=400)
+    except (TypeError, PillionError):  # the recipe by its declaration lacks an operand, or makes nonsense
+        return False
+    return any(isinstance(op, cls) for op in program.ops)
+
+
+def docs(cls: type[Op]) -> Iterator[str]:
+    if f"\n## {cls.kind}\n" not in (ROOT / "docs" / "reference" / "ops.md").read_text("utf-8"):
+        yield f"docs/reference/ops.md: {cls.kind}, by `make docs`"
+
+
+PLACES: tuple[Callable[[type[Op]], Iterator[str]], ...] = (
+    list_of_ops,
+    portable_kernel,
+    tflite_writer,
+    tflite_reader,
+    pte_writer,
+    pte_reader,
+    torch_row,
+    npus,
+    random_programs,
+    docs,
+)
+
+
+def declared() -> list[type[Op]]:
+    """All classes of pillion.ops that are made ops by `@op`, listed or not; a segment is made by placement."""
+    found: dict[str, type[Op]] = {}
+    for module in pkgutil.iter_modules(pillion.ops.__path__, "pillion.ops."):
+        for held in vars(importlib.import_module(module.name)).values():
+            if (
+                isinstance(held, type)
+                and issubclass(held, Op)
+                and vars(held).get("kind", "") not in ("", "segment")
+            ):
+                found[held.kind] = held
+    return list(found.values())
+
+
+@pytest.mark.torch
+@pytest.mark.parametrize("cls", declared(), ids=lambda cls: cls.kind)
+def test_every_op_stands_in_every_table(cls: type[Op]) -> None:
+    missing = [line for place in PLACES for line in place(cls)]
+    assert not missing, "\n".join((f"{cls.kind} is not complete; add", *missing))
+
+
+def test_all_kinds_are_declared() -> None:
+    assert {cls.kind for cls in declared()} | {"segment"} == set(KINDS)
+
+
+# --- Rows are taken away one by one: is each of them missed, and named?
+
+
+def removals(cls: type[Op]) -> Iterator[tuple[Callable[[type[Op]], Iterator[str]], Mapping[Any, Any], Any]]:
+    """The rows of an op: who misses it, the table, the key in it."""
+    from pillion.importers.torch.rows.quantization import NO_OPERATOR, RULES
+
+    yield tflite_writer, TFLITE_ROWS, cls
+    yield pte_writer, PTE_ROWS, cls
+    yield from ((tflite_reader, TFLITE_READER, code) for code in tflite_codes(cls))
+    yield from ((pte_reader, PTE_READER, operator) for operator in pte_operators(cls))
+    if cls in NO_OPERATOR:
+        yield torch_row, NO_OPERATOR, cls
+    elif len(targets := [t for t, rule in RULES.items() if rule.kind == cls.kind]) == 1:
+        yield torch_row, RULES, targets[0]
+    if cls in SPECIAL and len(operand_fields(cls)) > 1 and cls is not Lut:
+        yield random_programs, SPECIAL, cls
+
+
+@pytest.mark.torch
+@pytest.mark.parametrize("cls", ALL_OPS, ids=lambda cls: cls.kind)
+def test_rows_that_are_taken_away_are_named(cls: type[Op], monkeypatch: pytest.MonkeyPatch) -> None:
+    for place, table, key in removals(cls):
+        with monkeypatch.context() as patched:
+            patched.delitem(table, key)  # type: ignore[arg-type]  # tables are dicts
+            said = list(place(cls))
+            assert len(said) == 1, f"{place.__name__} {key}: {said}"
+            assert (ROOT / said[0].split(":")[0]).exists()
+
+
+@pytest.mark.parametrize("cls", ALL_OPS, ids=lambda cls: cls.kind)
+def test_what_is_taken_out_of_a_list_is_named(cls: type[Op], monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sys.modules[__name__], "ALL_OPS", tuple(op for op in ALL_OPS if op is not cls))
+    monkeypatch.setattr(portable, "KERNELS", tuple(k for k in portable.KERNELS if k.op is not cls))
+    less = {dataclasses.replace(npu, ops=npu.ops - {cls}, lacks=npu.lacks - {cls}) for npu in NPUS}
+    monkeypatch.setattr(sys.modules[__name__], "NPUS", less)
+    for place in (list_of_ops, portable_kernel, *([npus] if less else [])):
+        assert all(cls.__name__ in said for said in place(cls))
+        assert list(place(cls))
 
 
 @pytest.mark.parametrize("variants", [dsp.KERNELS, mve.KERNELS], ids=["dsp", "mve"])

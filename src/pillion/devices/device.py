@@ -62,9 +62,12 @@ class Device:
     name: str
     summary: str
     ops: frozenset[type[Op]]
+    """The ops that it has."""
     rules: tuple[Rule, ...]
     estimate: Callable[[Op], int]
     """Cycles of one op (an estimate)."""
+    lacks: frozenset[type[Op]] = frozenset()
+    """The ops that it does not have: each op is in one of the two sets, so that a new one is decided on."""
     dispatch_cycles: int = 0
     """What it takes to start a segment (an estimate)."""
     wishes: Wishes = field(default_factory=Wishes)

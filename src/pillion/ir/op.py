@@ -114,6 +114,17 @@ class Op:
         is left to compute, and runtimes in which nothing need be done."""
         raise NotImplementedError
 
+    def largest_sums(self) -> Iterator[tuple[int, int]]:
+        """The largest integers that are scaled to the result, each with the shift of its multiplier: in 32 bits they must fit.
+
+        Every class whose definition requantizes says this; an op that does not has none."""
+        return iter(())
+
+    def check_scales(self, arithmetic: Arithmetic) -> None:
+        """Raises a ValueError where a ratio of the op's scales has no fixed-point form in an arithmetic.
+
+        Every class that turns scales into multipliers says this; an op that does not takes any scales."""
+
     def refuse(self, rule: str, here: object, help: str = "") -> PillionError:
         """The error of `check`: what the op wants and what it got."""
         place = f"{here}" + (f"  ({self.source})" if self.source else "")

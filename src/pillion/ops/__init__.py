@@ -13,7 +13,7 @@ from pillion.ops.formats import Dequantize, Quantize, Requantize
 from pillion.ops.linear import Linear
 from pillion.ops.lut import Clamp, Function, Lut
 from pillion.ops.matmul import BatchMatmul
-from pillion.ops.movement import Concat, Pad, Reshape, Slice, Transpose
+from pillion.ops.movement import Concat, Flip, Pad, Reshape, Slice, Transpose
 from pillion.ops.pool import AvgPool2d, MaxPool2d, Mean
 from pillion.ops.prelu import Prelu
 from pillion.ops.reduce import ReduceMax, ReduceMin, ReduceSum
@@ -51,6 +51,7 @@ ALL_OPS: tuple[type[Op], ...] = (
     Pad,
     Reshape,
     Transpose,
+    Flip,
     Quantize,
     Dequantize,
     Requantize,
@@ -77,6 +78,7 @@ __all__ = [
     "DepthwiseConv2d",
     "Dequantize",
     "Div",
+    "Flip",
     "Function",
     "Linear",
     "Lut",

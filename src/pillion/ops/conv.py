@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Callable, Iterator
-from typing import Any, TypeVar
+from typing import Any, TypeVar, cast
 
 import numpy as np
 from numpy.lib.stride_tricks import sliding_window_view
@@ -14,8 +14,8 @@ from numpy.typing import NDArray
 from pillion.ir import numerics
 from pillion.ir.numerics import Arithmetic
 from pillion.ir.op import Op, op, operand, result, want_dtype, want_rank
-from pillion.ir.types import Array, DType, Pair, Shape, Sides, TensorType, Value, constant
-from pillion.ops import samples
+from pillion.ir.types import Array, DType, Pair, PerChannel, Shape, Sides, TensorType, Value, constant
+from pillion.ops.samples import ZERO_POINTS, conv_bias, conv_weights, make, value
 
 Weighted = TypeVar("Weighted", bound=Any)
 """A convolution or a linear layer."""
@@ -122,6 +122,13 @@ class Convolution(Op):
         """Of all products of an output element, without the bias."""
         raise NotImplementedError
 
+    def largest_sums(self) -> Iterator[tuple[int, int]]:
+        if self.weights.is_constant and self.bias.is_constant:
+            yield from largest_accumulators(self, self.weights_per_output)
+
+    def check_scales(self, arithmetic: Arithmetic) -> None:
+        _ = self.multipliers
+
     def accumulators(self, x: Array, weights: Array, bias: Array) -> NDArray[np.int64]:
         """What is requantized, for each output element."""
         return self.sums(x, weights).astype(np.int64) + bias.astype(np.int64)
@@ -130,6 +137,13 @@ class Convolution(Op):
         """Accumulators to int8: requantization, zero point, clamp."""
         scaled = numerics.requantize(self.accumulators(*operands), *self.multipliers)
         return numerics.saturate(scaled + self.y.zero_point, self.low, self.high)
+
+
+def largest_accumulators(op: Weighted, weights: Array) -> Iterator[tuple[int, int]]:
+    """The largest sum of each output with the shift of its multiplier, for weights [outputs, taps]."""
+    products = numerics.INT8_STEPS * numerics.row_magnitudes(weights)
+    sums = products + np.abs(op.bias.constant.astype(np.int64))
+    yield from zip(sums.tolist(), op.multipliers[1].tolist(), strict=True)
 
 
 def check_accumulator(op: Op, x: Value, weights: Array, bias: Array) -> None:
@@ -214,7 +228,7 @@ class Conv2d(Convolution):
 
     @classmethod
     def examples(cls) -> Iterator[Op]:
-        yield from samples.conv2d_examples(cls)
+        yield from _conv2d_examples(cls)
 
 
 @op("depthwise_conv2d")
@@ -265,4 +279,46 @@ class DepthwiseConv2d(Convolution):
 
     @classmethod
     def examples(cls) -> Iterator[Op]:
-        yield from samples.depthwise_examples(cls)
+        yield from _depthwise_examples(cls)
+
+
+CONV_CASES: tuple[tuple[Shape, int, dict[str, Any]], ...] = (
+    # input shape, output channels, what else
+    ((1, 5, 3, 1), 1, {"kernel": (1, 1)}),
+    ((1, 7, 5, 7), 9, {"kernel": (1, 1)}),
+    ((2, 5, 7, 8), 7, {"kernel": (3, 3), "padding": (1, 1, 1, 1)}),
+    ((1, 11, 7, 9), 8, {"kernel": (3, 2), "stride": (2, 1), "padding": (0, 1, 2, 0)}),
+    ((1, 13, 11, 3), 16, {"kernel": (3, 3), "stride": (2, 2), "padding": (0, 0, 1, 1)}),
+    ((1, 7, 13, 4), 5, {"kernel": (2, 3), "dilation": (2, 3), "padding": (1, 2, 1, 2)}),
+    ((2, 3, 5, 16), 17, {"kernel": (1, 1), "stride": (2, 3)}),
+    ((1, 1, 31, 2), 3, {"kernel": (1, 5), "stride": (1, 2), "padding": (0, 2, 0, 2)}),
+    ((1, 5, 5, 33), 4, {"kernel": (1, 1)}),
+)
+
+
+def _conv2d_examples(cls: type[Op]) -> Iterator[Op]:
+    grouped = (
+        ((1, 5, 7, 6), 4, {"kernel": (3, 3), "groups": 2, "padding": (1, 1, 1, 1)}),
+        ((2, 3, 5, 9), 9, {"kernel": (1, 3), "groups": 3}),
+    )
+    for number, (shape, out, options) in enumerate(CONV_CASES + grouped):
+        kernel, groups = options["kernel"], options.get("groups", 1)
+        weights = conv_weights((out, *kernel, shape[3] // groups), 0, number, power_of_two=number % 3 == 2)
+        yield _convolution(cls, number, shape, weights, {k: v for k, v in options.items() if k != "kernel"})
+
+
+def _depthwise_examples(cls: type[Op]) -> Iterator[Op]:
+    for number, (shape, out, options) in enumerate(CONV_CASES):
+        multiplier = 3 if number == 3 else out if shape[3] == 1 else 1
+        weights = conv_weights(
+            (1, *options["kernel"], shape[3] * multiplier), 3, number, power_of_two=number % 3 == 2
+        )
+        yield _convolution(cls, number, shape, weights, {k: v for k, v in options.items() if k != "kernel"})
+
+
+def _convolution(cls: type[Op], number: int, shape: Shape, weights: Value, options: dict[str, Any]) -> Op:
+    x = value("x", shape, 2.0**-5 if number % 3 == 2 else 0.043, ZERO_POINTS[number % 4])
+    out = len(cast("PerChannel", weights.type.quant).scales)
+    y = value("y", (), (0.25, 1.7, 0.03, 2.0**-2)[number % 4], ZERO_POINTS[(number + 1) % 4])
+    bounds = ({}, {"low": y.zero_point}, {"low": min(max(-100, y.zero_point), 100), "high": 120})[number % 3]
+    return make(cls, y, x=x, weights=weights, bias=conv_bias(x, weights, out, number), **options, **bounds)

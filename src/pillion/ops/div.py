@@ -11,9 +11,9 @@ from numpy.typing import NDArray
 from pillion.ir import numerics
 from pillion.ir.numerics import Arithmetic, Int64Array, Multiplier
 from pillion.ir.op import Op, op, operand, result
-from pillion.ir.types import Array, Value
-from pillion.ops import samples_more
+from pillion.ir.types import Array, PerTensor, Value, constant
 from pillion.ops.elementwise import Binary
+from pillion.ops.samples import BROADCASTS, ZERO_POINTS, center, constant_like, make, value
 from pillion.ops.softmax import one_over_one_plus
 
 LARGEST_SHIFT = 22
@@ -53,6 +53,9 @@ class Div(Binary):
         distance = max(127 - self.b.zero_point, self.b.zero_point + 128)
         return distance.bit_length() - 1 + 31 - self.multiplier.shift <= 31
 
+    def check_scales(self, arithmetic: Arithmetic) -> None:
+        _ = self.multiplier
+
     def check(self) -> None:
         super().check()
         if all(v.is_quantized for v in (self.a, self.b, self.y)) and self.multiplier.shift > LARGEST_SHIFT:
@@ -79,7 +82,7 @@ class Div(Binary):
 
     @classmethod
     def examples(cls) -> Iterator[Op]:
-        yield from samples_more.div_examples(cls)
+        yield from _div_examples(cls)
 
 
 def bits_of(x: Int64Array) -> Int64Array:
@@ -97,3 +100,25 @@ def reciprocals() -> Int64Array:
     b = np.arange(1, 256, dtype=np.int64)
     fraction = (b << (32 - bits_of(b))) - 2**31
     return np.concatenate([[0], one_over_one_plus(fraction)])
+
+
+def _div_examples(cls: type[Op]) -> Iterator[Op]:
+    """Some with ratios of scales for which LiteRT is defined (a result in fine steps), constants without
+    zeros among them."""
+    for number, (a_shape, b_shape) in enumerate(BROADCASTS):
+        for ratio in (0.25, 3.7, 128.0):
+            a = value("a", a_shape, 0.0625, ZERO_POINTS[number % 4])
+            b = value("b", b_shape, 0.05, ZERO_POINTS[(number + 1) % 4])
+            if number % 2:
+                b = _without_zeros(b)
+            zero_point = 0 if ratio > 1 else -128 if center(a) * center(b) > 0 else 127
+            y = value("y", (), a.scale / (b.scale * ratio), zero_point)
+            yield make(cls, y, a=a, b=b, **({"low": -100, "high": 90} if number == 1 else {}))
+
+
+def _without_zeros(v: Value) -> Value:
+    held = constant_like(v, 5).constant
+    data = np.where(
+        held == v.zero_point, np.int8(v.zero_point - 1 if v.zero_point > 0 else v.zero_point + 1), held
+    )
+    return constant(v.name, data.astype(np.int8), PerTensor(v.scale, v.zero_point))

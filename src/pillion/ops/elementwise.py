@@ -11,7 +11,7 @@ from pillion.ir import numerics
 from pillion.ir.numerics import Arithmetic, Multiplier
 from pillion.ir.op import Op, Quantization, op, operand, result, want_same_quant
 from pillion.ir.types import Array, DType, TensorType, Value
-from pillion.ops import samples
+from pillion.ops.samples import BROADCASTS, RATIOS, ZERO_POINTS, make, value
 
 ADD_LEFT_SHIFT = 20
 """Headroom in bits for the sum of two rescaled int8 operands."""
@@ -54,7 +54,7 @@ class Binary(Op):
 
     @classmethod
     def examples(cls) -> Iterator[Op]:
-        yield from samples.binary_examples(cls)
+        yield from _binary_examples(cls)
 
 
 class Sum(Binary):
@@ -73,6 +73,13 @@ class Sum(Binary):
             numerics.encode(self.b.scale / common),
             numerics.encode(common / (2**ADD_LEFT_SHIFT * self.y.scale)),
         )
+
+    def largest_sums(self) -> Iterator[tuple[int, int]]:
+        """Each operand is at most half of the common scale."""
+        yield 2 * numerics.INT8_STEPS << ADD_LEFT_SHIFT - 1, self.rescale[2].shift
+
+    def check_scales(self, arithmetic: Arithmetic) -> None:
+        _ = self.rescale
 
     @property
     def is_idle(self) -> bool:
@@ -127,6 +134,12 @@ class Mul(Binary):
     def multiplier(self, arithmetic: Arithmetic) -> Multiplier:
         scales = (self.a.scale, self.b.scale)
         return numerics.encode(numerics.ratio(arithmetic, scales, self.y.scale, float32_in_tflite=True))
+
+    def largest_sums(self) -> Iterator[tuple[int, int]]:
+        yield numerics.INT8_STEPS**2, self.multiplier(Arithmetic.CMSIS_NN).shift
+
+    def check_scales(self, arithmetic: Arithmetic) -> None:
+        self.multiplier(arithmetic)
 
     @property
     def is_idle(self) -> bool:
@@ -188,3 +201,25 @@ class Maximum(Extremum):
 
     def reference(self, arithmetic: Arithmetic, *operands: Array) -> Array:
         return np.maximum(*operands)
+
+
+def _binary_examples(cls: type[Op]) -> Iterator[Op]:
+    shared = cls.quantization.name == "SHARED"
+    for number, (a_shape, b_shape) in enumerate(BROADCASTS):
+        for ratio in RATIOS[number % 2 :: 2]:
+            zero_point = ZERO_POINTS[number % 4]
+            a = value("a", a_shape, 0.0625, zero_point)
+            b = value(
+                "b",
+                b_shape,
+                a.scale if shared else a.scale * ratio,
+                zero_point if shared else ZERO_POINTS[(number + 1) % 4],
+            )
+            y = value(
+                "y",
+                (),
+                a.scale if shared else a.scale * 1.5 if ratio != 0.5 else 0.125,
+                zero_point if shared else ZERO_POINTS[(number + 3) % 4],
+            )
+            bounds = {"low": y.zero_point} if number == 1 and not shared else {}
+            yield make(cls, y, a=a, b=b, **bounds)

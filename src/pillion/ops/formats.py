@@ -11,7 +11,7 @@ from pillion.ir import numerics
 from pillion.ir.numerics import Arithmetic
 from pillion.ir.op import Op, Quantization, op, operand, result, want_dtype
 from pillion.ir.types import Array, DType, PerChannel, TensorType, Value
-from pillion.ops import samples
+from pillion.ops.samples import ZERO_POINTS, make, real, rescale_examples, value
 
 NORMAL = (2.0**-126, 2.0**126)
 """Scales that are normal numbers of float32, as are their reciprocals: cores and compilers take smaller ones for zero."""
@@ -61,7 +61,7 @@ class Quantize(Op):
 
     @classmethod
     def examples(cls) -> Iterator[Op]:
-        yield from samples.border_examples(cls)
+        yield from _border_examples(cls)
 
 
 @op("dequantize", quantization=Quantization.NONE)
@@ -93,7 +93,7 @@ class Dequantize(Op):
 
     @classmethod
     def examples(cls) -> Iterator[Op]:
-        yield from samples.border_examples(cls)
+        yield from _border_examples(cls)
 
 
 @op("requantize", quantization=Quantization.NONE)
@@ -106,6 +106,12 @@ class Requantize(Op):
     @property
     def is_idle(self) -> bool:
         return self.x.type == self.y.type
+
+    def largest_sums(self) -> Iterator[tuple[int, int]]:
+        yield numerics.INT8_STEPS, numerics.encode(self.x.scale / self.y.scale).shift
+
+    def check_scales(self, arithmetic: Arithmetic) -> None:
+        numerics.encode(self.x.scale / self.y.scale)
 
     def infer(self) -> TensorType:
         return TensorType(self.x.shape, DType.INT8)
@@ -121,4 +127,12 @@ class Requantize(Op):
 
     @classmethod
     def examples(cls) -> Iterator[Op]:
-        yield from samples.rescale_examples(cls)
+        yield from rescale_examples(cls, {}, {})
+
+
+def _border_examples(cls: type[Op]) -> Iterator[Op]:
+    for number, scale in enumerate((0.05, 2.0**-4, 1.0, 0.007)):
+        quantized = value("x" if cls.kind == "dequantize" else "y", (2, 3, 11), scale, ZERO_POINTS[number])
+        plain = real("y" if cls.kind == "dequantize" else "x", (2, 3, 11))
+        first, second = (quantized, plain) if cls.kind == "dequantize" else (plain, quantized)
+        yield make(cls, second, x=first)

@@ -13,8 +13,8 @@ from pillion.ir import numerics
 from pillion.ir.numerics import Arithmetic
 from pillion.ir.op import Op, op, operand, result, want_dtype, want_rank
 from pillion.ir.types import Array, DType, TensorType, Value
-from pillion.ops import samples
-from pillion.ops.conv import check_accumulator
+from pillion.ops.conv import check_accumulator, largest_accumulators
+from pillion.ops.samples import ZERO_POINTS, conv_bias, conv_weights, make, value
 
 
 @op("linear")
@@ -76,6 +76,13 @@ class Linear(Op):
             if self.weights.is_constant and self.bias.is_constant:
                 check_accumulator(self, self.x, self.weights.constant, self.bias.constant)
 
+    def largest_sums(self) -> Iterator[tuple[int, int]]:
+        if self.weights.is_constant and self.bias.is_constant:
+            yield from largest_accumulators(self, self.weights.constant)
+
+    def check_scales(self, arithmetic: Arithmetic) -> None:
+        _ = self.multipliers
+
     def accumulators(self, x: Array, weights: Array, bias: Array) -> NDArray[np.int64]:
         """What is scaled, for each output element."""
         rows = x.reshape(-1, self.in_features).astype(np.float64) - self.x.zero_point
@@ -92,4 +99,14 @@ class Linear(Op):
 
     @classmethod
     def examples(cls) -> Iterator[Op]:
-        yield from samples.linear_examples(cls)
+        yield from _linear_examples(cls)
+
+
+def _linear_examples(cls: type[Op]) -> Iterator[Op]:
+    shapes = (((1, 1), 1), ((3, 7), 8), ((2, 3, 9), 5), ((1, 64), 10), ((5, 33), 17), ((1, 640), 128))
+    for number, (shape, out) in enumerate(shapes):
+        x = value("x", shape, 2.0**-4 if number % 2 else 0.031, ZERO_POINTS[number % 4])
+        weights = conv_weights((out, shape[-1]), 0, number, power_of_two=number % 2 == 1)
+        y = value("y", (), (2.0**-1, 0.37)[number % 2], ZERO_POINTS[(number + 2) % 4])
+        bounds = {"low": y.zero_point} if number == 3 else {}
+        yield make(cls, y, x=x, weights=weights, bias=conv_bias(x, weights, out, number), **bounds)

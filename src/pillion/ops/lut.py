@@ -6,6 +6,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterator
 from enum import Enum
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -13,8 +14,8 @@ from numpy.typing import NDArray
 from pillion.ir import numerics
 from pillion.ir.numerics import Arithmetic
 from pillion.ir.op import Op, op, operand, optional_operand, result
-from pillion.ir.types import Array, DType, TensorType, Value
-from pillion.ops import samples
+from pillion.ir.types import Array, DType, TensorType, Value, constant
+from pillion.ops.samples import ZERO_POINTS, make, rescale_examples, value
 
 Reals = NDArray[np.float64]
 
@@ -128,12 +129,15 @@ class Lut(Op):
         same = self.x.is_quantized and self.x.type == self.y.type
         return same and np.array_equal(self.entries(Arithmetic.CMSIS_NN), np.arange(-128, 128))
 
+    def check_scales(self, arithmetic: Arithmetic) -> None:
+        self.entries(arithmetic)
+
     def reference(self, arithmetic: Arithmetic, *operands: Array) -> Array:
         return self.entries(arithmetic)[operands[0].astype(np.int64) + 128]
 
     @classmethod
     def examples(cls) -> Iterator[Op]:
-        yield from samples.lut_examples(cls, Function)
+        yield from _lut_examples(cls, Function)
 
 
 @op("clamp")
@@ -151,6 +155,13 @@ class Clamp(Op):
     def is_idle(self) -> bool:
         return self.x.type == self.y.type and self.low <= -128 and self.high >= 127
 
+    def largest_sums(self) -> Iterator[tuple[int, int]]:
+        if self.x.quant != self.y.quant:
+            yield numerics.INT8_STEPS, numerics.encode(self.x.scale / self.y.scale).shift
+
+    def check_scales(self, arithmetic: Arithmetic) -> None:
+        numerics.encode(self.x.scale / self.y.scale)
+
     def infer(self) -> TensorType:
         return TensorType(self.x.shape, self.x.dtype)
 
@@ -163,4 +174,18 @@ class Clamp(Op):
 
     @classmethod
     def examples(cls) -> Iterator[Op]:
-        yield from samples.rescale_examples(cls)
+        yield from rescale_examples(cls, {"low": -20, "high": 100}, {"low": -3})
+
+
+def _lut_examples(cls: type[Op], functions: type[Enum]) -> Iterator[Op]:
+    for number, function in enumerate(functions):
+        x = value("x", (2, 3, 7), 2.0**-4 if number % 2 else 0.043, ZERO_POINTS[number % 4])
+        fixed = getattr(function, "fixed_output", None) or (2.0**-3, ZERO_POINTS[(number + 1) % 4])
+        options: dict[str, Any] = {"alpha": 0.1} if function.value in ("leaky_relu", "elu") else {}
+        if function.value == "clamp":
+            options = {"low": -0.5, "high": 1.25}
+        if function.value == "table":
+            options = {
+                "table": constant("table", np.random.default_rng(7).integers(-128, 128, 256).astype(np.int8))
+            }
+        yield make(cls, value("y", (), *fixed), x=x, function=function, **options)

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
 
 import numpy as np
@@ -11,7 +12,7 @@ from pillion.ir import numerics
 from pillion.ir.numerics import Arithmetic, Multiplier
 from pillion.ir.op import Op, op, operand, result, want_rank
 from pillion.ir.types import Array, Shape, TensorType, Value
-from pillion.ops import samples_more
+from pillion.ops.samples import DEVIATION, ZERO_POINTS, center, constant_like, make, result_for, value
 
 
 @op("batch_matmul")
@@ -76,6 +77,12 @@ class BatchMatmul(Op):
         first, second = (max(127 - v.zero_point, v.zero_point + 128) for v in (self.a, self.b))
         return self.depth * first * second
 
+    def largest_sums(self) -> Iterator[tuple[int, int]]:
+        yield self.largest_sum, self.multiplier(Arithmetic.CMSIS_NN).shift
+
+    def check_scales(self, arithmetic: Arithmetic) -> None:
+        self.multiplier(arithmetic)
+
     def reference(self, arithmetic: Arithmetic, *operands: Array) -> Array:
         a, b = (x.astype(np.float64) - v.zero_point for x, v in zip(operands, (self.a, self.b), strict=True))
         sums = (a.swapaxes(1, 2) if self.adj_x else a) @ (b.swapaxes(1, 2) if self.adj_y else b)
@@ -85,4 +92,22 @@ class BatchMatmul(Op):
 
     @classmethod
     def examples(cls) -> Iterator[Op]:
-        yield from samples_more.matmul_examples(cls)
+        yield from _matmul_examples(cls)
+
+
+def _matmul_examples(cls: type[Op]) -> Iterator[Op]:
+    sizes = ((1, 1, 1, 1), (2, 3, 5, 7), (3, 7, 8, 9), (2, 5, 33, 17), (1, 13, 64, 16))
+    for number, (batch, rows, depth, columns) in enumerate(sizes):
+        for adj_x, adj_y in ((False, False), (True, False), (False, True), (True, True)):
+            case = 4 * number + 2 * adj_x + adj_y
+            a_shape = (batch, depth, rows) if adj_x else (batch, rows, depth)
+            b_shape = (batch, columns, depth) if adj_y else (batch, depth, columns)
+            a = value("a", a_shape, 2.0**-5, ZERO_POINTS[case % 4])
+            b = value("b", b_shape, 2.0**-4 if number % 2 else 0.043, ZERO_POINTS[case // 2 % 4])
+            if number == 3:
+                b = constant_like(b, case)
+            product, spread = center(a) * center(b), DEVIATION * math.hypot(DEVIATION, center(a), center(b))
+            unit = a.scale * b.scale
+            y = result_for(unit * depth * product, unit * math.sqrt(depth) * spread, case)
+            bounds = {"low": -100, "high": 90} if case % 5 == 4 else {}
+            yield make(cls, y, a=a, b=b, adj_x=adj_x, adj_y=adj_y, **bounds)

@@ -4,17 +4,25 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import Any, ClassVar
 
 import numpy as np
 
 from pillion.ir.numerics import Arithmetic
 from pillion.ir.op import Op, Quantization, op, operand, result, want_same_quant
 from pillion.ir.types import Array, DType, Shape, TensorType, Value
-from pillion.ops import samples
+from pillion.ops.pool import check_axes
+from pillion.ops.samples import ZERO_POINTS, make, value
+
+Case = tuple[Shape, Shape, dict[str, Any]]
+"""The shape of the operand, that of the result where the op does not infer it, and attributes."""
 
 
 class Movement(Op):
     """Shared parameters; no arithmetic."""
+
+    cases: ClassVar[tuple[Case, ...]] = ()
+    """What the examples are."""
 
     def check(self) -> None:
         if self.results[0].dtype is DType.INT8:
@@ -22,13 +30,22 @@ class Movement(Op):
 
     @classmethod
     def examples(cls) -> Iterator[Op]:
-        yield from samples.movement_examples(cls)
+        for number, (shape, out_shape, attributes) in enumerate(cls.cases):
+            x = value("x", shape, 0.1, ZERO_POINTS[number % 4])
+            y = value("y", out_shape, x.scale, x.zero_point)
+            yield make(cls, y, **cls.of_one(x, attributes), **attributes)
+
+    @classmethod
+    def of_one(cls, x: Value, attributes: dict[str, Any]) -> dict[str, Any]:
+        """The operands of an example that is drawn around one tensor."""
+        return {"x": x}
 
 
 @op("reshape", quantization=Quantization.SHARED)
 class Reshape(Movement):
     """The same elements in the same order under another shape: no work at run time."""
 
+    cases = (((2, 3, 5, 7), (2, 105), {}), ((1, 7, 1, 3), (7, 3), {}))
     is_idle = True
 
     x: Value = operand()
@@ -46,6 +63,14 @@ class Reshape(Movement):
 @op("transpose", quantization=Quantization.SHARED)
 class Transpose(Movement):
     """Axis i of the result is axis order[i] of the operand."""
+
+    cases = (
+        ((2, 3, 5, 7), (), {"order": (0, 2, 3, 1)}),
+        ((2, 3, 5, 7), (), {"order": (0, 3, 1, 2)}),
+        ((3, 5, 8), (), {"order": (2, 1, 0)}),
+        ((9, 7), (), {"order": (1, 0)}),
+        ((2, 3, 5, 2, 7), (), {"order": (4, 0, 2, 3, 1)}),
+    )
 
     x: Value = operand()
     y: Value = result()
@@ -69,6 +94,11 @@ class Transpose(Movement):
 @op("slice", quantization=Quantization.SHARED)
 class Slice(Movement):
     """From `begin`, every `step`-th element along each axis, as many as the result has."""
+
+    cases = (
+        ((2, 7, 5, 9), (1, 3, 5, 4), {"begin": (1, 2, 0, 5), "step": (1, 1, 1, 1)}),
+        ((11, 7), (4, 3), {"begin": (1, 0), "step": (3, 2)}),
+    )
 
     x: Value = operand()
     y: Value = result()
@@ -98,6 +128,12 @@ class Slice(Movement):
 @op("pad", quantization=Quantization.SHARED)
 class Pad(Movement):
     """`before` and `after` elements of `value` around each axis (an integer level for quantized tensors)."""
+
+    cases = (
+        ((2, 3, 5, 7), (), {"before": (0, 1, 2, 0), "after": (0, 0, 1, 0), "value": -5}),
+        ((5, 3), (), {"before": (1, 1), "after": (2, 0), "value": 127}),
+        ((1, 3, 5, 8), (), {"before": (0, 0, 0, 1), "after": (0, 0, 0, 8), "value": -128}),
+    )
 
     x: Value = operand()
     y: Value = result()
@@ -132,9 +168,19 @@ class Pad(Movement):
 class Concat(Movement):
     """The operands one after another along `axis`."""
 
+    cases = (((2, 3, 5, 7), (), {"axis": 3}), ((2, 3, 5, 7), (), {"axis": 1}), ((5,), (), {"axis": 0}))
+
     xs: tuple[Value, ...] = operand()
     y: Value = result()
     axis: int = 0
+
+    @classmethod
+    def of_one(cls, x: Value, attributes: dict[str, Any]) -> dict[str, Any]:
+        """A second operand that is wider along the axis, and a third one like the first."""
+        axis = attributes["axis"]
+        wider = tuple(d + 1 if i == axis else d for i, d in enumerate(x.shape))
+        second = value("x2", wider, x.scale, x.zero_point)
+        return {"xs": (x, second, value("x3", x.shape, x.scale, x.zero_point))}
 
     @property
     def is_idle(self) -> bool:
@@ -153,6 +199,38 @@ class Concat(Movement):
 
     def reference(self, arithmetic: Arithmetic, *operands: Array) -> Array:
         return np.concatenate(operands, axis=self.axis)
+
+
+@op("flip", quantization=Quantization.SHARED)
+class Flip(Movement):
+    """The elements along some axes in reverse order."""
+
+    cases = (
+        ((2, 3, 5, 7), (), {"axes": (2,)}),
+        ((2, 5, 8), (), {"axes": (0, 2)}),
+        ((11, 7), (), {"axes": (0, 1)}),
+        ((1, 3, 5, 1), (), {"axes": (0, 3)}),
+    )
+
+    x: Value = operand()
+    y: Value = result()
+    axes: tuple[int, ...] = ()
+
+    @property
+    def is_idle(self) -> bool:
+        return all(self.x.shape[axis] == 1 for axis in self.axes)
+
+    def infer(self) -> TensorType:
+        return TensorType(self.x.shape, self.x.dtype)
+
+    def check(self) -> None:
+        super().check()
+        check_axes(self, self.axes, self.x.type.rank)
+        if not self.axes:
+            raise self.refuse("at least one axis", self.axes)
+
+    def reference(self, arithmetic: Arithmetic, *operands: Array) -> Array:
+        return np.ascontiguousarray(np.flip(operands[0], self.axes))
 
 
 def _without(shape: Shape, axis: int) -> Shape:

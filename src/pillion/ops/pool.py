@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator
+from typing import Any
 
 import numpy as np
 from numpy.lib.stride_tricks import sliding_window_view
@@ -13,8 +14,8 @@ from pillion.ir import numerics
 from pillion.ir.numerics import Arithmetic, Multiplier
 from pillion.ir.op import Op, Quantization, op, operand, result, want_rank, want_same_quant
 from pillion.ir.types import Array, DType, Pair, Shape, Sides, TensorType, Value
-from pillion.ops import samples
 from pillion.ops.conv import output_size
+from pillion.ops.samples import RATIOS, ZERO_POINTS, make, value
 
 
 class Pool(Op):
@@ -67,7 +68,7 @@ class Pool(Op):
 
     @classmethod
     def examples(cls) -> Iterator[Op]:
-        yield from samples.pool_examples(cls)
+        yield from _pool_examples(cls)
 
 
 @op("max_pool2d", quantization=Quantization.SHARED)
@@ -134,6 +135,12 @@ class Mean(Op):
         places = min(self.count.bit_length() - 1, 32, 31 + whole.shift)
         return Multiplier((whole.mantissa << places) // self.count, whole.shift - places)
 
+    def largest_sums(self) -> Iterator[tuple[int, int]]:
+        yield numerics.INT8_STEPS * self.count, self.multiplier(Arithmetic.CMSIS_NN).shift
+
+    def check_scales(self, arithmetic: Arithmetic) -> None:
+        self.multiplier(arithmetic)
+
     def infer(self) -> TensorType:
         return TensorType(reduced_shape(self.x.shape, self.axes, self.keepdims), self.x.dtype)
 
@@ -148,7 +155,7 @@ class Mean(Op):
 
     @classmethod
     def examples(cls) -> Iterator[Op]:
-        yield from samples.reduce_examples(cls)
+        yield from _reduce_examples(cls)
 
 
 def reduced_shape(shape: Shape, axes: tuple[int, ...], keepdims: bool) -> Shape:
@@ -160,3 +167,32 @@ def reduced_shape(shape: Shape, axes: tuple[int, ...], keepdims: bool) -> Shape:
 def check_axes(op: Op, axes: tuple[int, ...], rank: int) -> None:
     if len(set(axes)) != len(axes) or not all(0 <= a < rank for a in axes):
         raise op.refuse(f"axes are different and from 0 to {rank - 1}", axes)
+
+
+def _pool_examples(cls: type[Op]) -> Iterator[Op]:
+    cases: tuple[tuple[Shape, dict[str, Any]], ...] = (
+        ((1, 5, 7, 1), {"kernel": (2, 2), "stride": (2, 2)}),
+        ((2, 7, 5, 8), {"kernel": (3, 3), "stride": (2, 1), "padding": (1, 1, 1, 1)}),
+        ((1, 7, 7, 9), {"kernel": (7, 7)}),
+        ((1, 11, 3, 7), {"kernel": (3, 2), "stride": (3, 2), "padding": (1, 0, 2, 1)}),
+        ((1, 25, 5, 33), {"kernel": (25, 5)}),
+    )
+    for number, (shape, options) in enumerate(cases):
+        x = value("x", shape, 0.02, ZERO_POINTS[number % 4])
+        yield make(cls, value("y", (), 0.02, x.zero_point), x=x, **options)
+
+
+def _reduce_examples(cls: type[Op]) -> Iterator[Op]:
+    cases: tuple[tuple[Shape, tuple[int, ...], bool], ...] = (
+        ((1, 5, 3, 8), (1, 2), True),
+        ((2, 7, 5, 9), (1, 2), False),
+        ((2, 3, 5, 7), (3,), True),
+        ((3, 5, 7), (0, 2), False),
+        ((2, 11), (1,), False),
+        ((2, 1, 3, 5), (1,), False),
+    )
+    for number, (shape, axes, keepdims) in enumerate(cases):
+        for ratio in RATIOS[number % 2 :: 2]:
+            x = value("x", shape, 0.04, ZERO_POINTS[number % 4])
+            y = value("y", (), 0.04 / ratio, ZERO_POINTS[(number + 1) % 4])
+            yield make(cls, y, x=x, axes=axes, keepdims=keepdims)

@@ -11,8 +11,8 @@ from pillion.ir import numerics
 from pillion.ir.numerics import Arithmetic, Multiplier
 from pillion.ir.op import Op, op, operand, result, want_dtype
 from pillion.ir.types import Array, Shape, TensorType, Value
-from pillion.ops import samples_more
 from pillion.ops.elementwise import holds_only
+from pillion.ops.samples import RATIOS, ZERO_POINTS, constant_like, make, value
 
 
 @op("prelu")
@@ -38,6 +38,14 @@ class Prelu(Op):
         return numerics.encode(whole), numerics.encode(
             numerics.ratio(arithmetic, scales, self.y.scale, float32_in_tflite=True)
         )
+
+    def largest_sums(self) -> Iterator[tuple[int, int]]:
+        plain, sloped = self.multipliers(Arithmetic.CMSIS_NN)
+        yield numerics.INT8_STEPS, plain.shift
+        yield numerics.INT8_STEPS**2, sloped.shift
+
+    def check_scales(self, arithmetic: Arithmetic) -> None:
+        self.multipliers(arithmetic)
 
     def infer(self) -> TensorType:
         return TensorType(self.x.shape, self.x.dtype)
@@ -71,4 +79,27 @@ class Prelu(Op):
 
     @classmethod
     def examples(cls) -> Iterator[Op]:
-        yield from samples_more.prelu_examples(cls)
+        yield from _prelu_examples(cls)
+
+
+PRELUS: tuple[tuple[Shape, Shape], ...] = (
+    ((2, 3, 5, 7), (7,)),
+    ((1, 5, 3, 8), (1,)),
+    ((2, 7, 5, 3), (7, 1, 1)),
+    ((3, 11), (11,)),
+    ((2, 9, 33), (1, 9, 1)),
+    ((1, 5, 1), (1, 1)),
+)
+
+
+def _prelu_examples(cls: type[Op]) -> Iterator[Op]:
+    for number, (shape, slope_shape) in enumerate(PRELUS):
+        for ratio in RATIOS[number % 2 :: 2]:
+            x = value("x", shape, 0.0625, ZERO_POINTS[number % 4])
+            slope = value(
+                "slope", slope_shape, 2.0**-7 if number % 2 else 0.0071, (0, 0, 127, -128)[number % 4]
+            )
+            if number != 4:
+                slope = constant_like(slope, number)
+            y = value("y", (), x.scale / ratio, (x.zero_point, 5, -31, x.zero_point)[number % 4])
+            yield make(cls, y, x=x, slope=slope)

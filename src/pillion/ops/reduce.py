@@ -11,9 +11,9 @@ import numpy as np
 from pillion.ir import numerics
 from pillion.ir.numerics import Arithmetic, Multiplier
 from pillion.ir.op import Op, Quantization, op, operand, result, want_same_quant
-from pillion.ir.types import Array, DType, TensorType, Value
-from pillion.ops import samples_more
+from pillion.ir.types import Array, DType, Shape, TensorType, Value
 from pillion.ops.pool import check_axes, reduced_shape
+from pillion.ops.samples import DEVIATION, RATIOS, ZERO_POINTS, center, make, result_for, value
 
 
 class Reduction(Op):
@@ -46,7 +46,7 @@ class Reduction(Op):
 
     @classmethod
     def examples(cls) -> Iterator[Op]:
-        yield from samples_more.reduction_examples(cls)
+        yield from _reduction_examples(cls)
 
 
 @op("reduce_sum")
@@ -69,9 +69,15 @@ class ReduceSum(Reduction):
     def multiplier(self) -> Multiplier:
         return numerics.encode(self.ratio)
 
+    def largest_sums(self) -> Iterator[tuple[int, int]]:
+        yield numerics.INT8_STEPS * self.count, self.multiplier.shift
+
+    def check_scales(self, arithmetic: Arithmetic) -> None:
+        _ = self.multiplier
+
     def check(self) -> None:
         super().check()
-        if self.x.dtype is DType.INT8 and 255 * self.count > numerics.INT32_MAX:
+        if self.x.dtype is DType.INT8 and numerics.INT8_STEPS * self.count > numerics.INT32_MAX:
             raise self.refuse("sums fit 32 bits", f"{self.count} elements")
 
     def reference(self, arithmetic: Arithmetic, *operands: Array) -> Array:
@@ -119,3 +125,26 @@ class ReduceMin(Extremes):
 
     def reference(self, arithmetic: Arithmetic, *operands: Array) -> Array:
         return np.asarray(operands[0].min(axis=self.axes, keepdims=self.keepdims))
+
+
+def _reduction_examples(cls: type[Op]) -> Iterator[Op]:
+    cases: tuple[tuple[Shape, tuple[int, ...], bool], ...] = (
+        ((1, 5, 3, 8), (1, 2), True),
+        ((2, 7, 5, 9), (1, 2), False),
+        ((2, 3, 5, 7), (3,), True),
+        ((3, 5, 7), (0, 2), False),
+        ((2, 11), (1,), False),
+        ((2, 1, 3, 5), (1,), False),
+        ((3, 7), (0, 1), False),
+        ((2, 3, 5, 7), (1, 3), False),
+    )
+    shared = cls.quantization.name == "SHARED"
+    for number, (shape, axes, keepdims) in enumerate(cases):
+        for ratio in RATIOS[number % 2 :: 2] if not shared else (1.0,):
+            x = value("x", shape, 0.0625, ZERO_POINTS[number % 4])
+            count = math.prod(shape[axis] for axis in axes)
+            y = value("y", (), x.scale, x.zero_point)
+            if not shared:
+                y = result_for(x.scale * count * center(x), x.scale * math.sqrt(count) * DEVIATION, number)
+                y = value("y", (), y.scale / ratio, y.zero_point)
+            yield make(cls, y, x=x, axes=axes, keepdims=keepdims)

@@ -11,8 +11,8 @@ from numpy.typing import NDArray
 
 from pillion.ir.numerics import Arithmetic, Int64Array
 from pillion.ir.op import Op, Quantization, op, operand, result, want_rank, want_same_quant
-from pillion.ir.types import Array, DType, Pair, TensorType, Value
-from pillion.ops import samples_more
+from pillion.ir.types import Array, DType, Pair, Shape, TensorType, Value
+from pillion.ops.samples import ZERO_POINTS, make, value
 
 FRACTION_BITS = 10
 """Of a position between two pixels."""
@@ -46,7 +46,7 @@ class Resize(Op):
 
     @classmethod
     def examples(cls) -> Iterator[Op]:
-        yield from samples_more.resize_examples(cls)
+        yield from _resize_examples(cls)
 
 
 @op("resize_nearest", quantization=Quantization.SHARED)
@@ -128,3 +128,27 @@ class ResizeBilinear(Resize):
     @property
     def macs(self) -> int:
         return 4 * self.y.type.elements
+
+
+RESIZES: tuple[tuple[Shape, tuple[int, int]], ...] = (
+    ((1, 3, 5, 8), (6, 10)),
+    ((2, 5, 3, 7), (13, 11)),
+    ((1, 7, 2, 1), (7, 16)),
+    ((1, 13, 11, 3), (5, 4)),
+    ((1, 1, 1, 9), (3, 1)),
+    ((1, 4, 31, 2), (1, 8)),
+)
+
+
+def _resize_examples(cls: type[Op]) -> Iterator[Op]:
+    for number, (shape, size) in enumerate(RESIZES):
+        for align_corners, half_pixel in ((False, False), (True, False), (False, True)):
+            x = value("x", shape, 0.1, ZERO_POINTS[number % 4])
+            yield make(
+                cls,
+                value("y", (), 0.1, x.zero_point),
+                x=x,
+                size=size,
+                align_corners=align_corners,
+                half_pixel=half_pixel,
+            )

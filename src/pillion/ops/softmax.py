@@ -12,7 +12,7 @@ from pillion.ir import numerics
 from pillion.ir.numerics import Arithmetic, Int64Array, Multiplier
 from pillion.ir.op import Op, Quantization, op, operand, result
 from pillion.ir.types import Array, DType, PerTensor, TensorType, Value
-from pillion.ops import samples
+from pillion.ops.samples import ZERO_POINTS, make, value
 
 INPUT_BITS = 5
 """Integer bits of the exponential's argument."""
@@ -52,6 +52,9 @@ class Softmax(Op):
         """Values further than this below the largest count as zero."""
         return -math.floor(((2**INPUT_BITS - 1) * 2 ** (31 - INPUT_BITS)) / 2**self.multiplier.shift)
 
+    def check_scales(self, arithmetic: Arithmetic) -> None:
+        _ = self.smallest_difference
+
     def infer(self) -> TensorType:
         return TensorType(self.x.shape, self.x.dtype)
 
@@ -77,7 +80,7 @@ class Softmax(Op):
 
     @classmethod
     def examples(cls) -> Iterator[Op]:
-        yield from samples.softmax_examples(cls, OUTPUT)
+        yield from _softmax_examples(cls, OUTPUT)
 
 
 def exp_of_negative(a: Int64Array) -> Int64Array:
@@ -110,3 +113,14 @@ def one_over_one_plus(a: Int64Array) -> Int64Array:
         error = (1 << 29) - numerics.multiply_high(x, half_denominator)
         x = numerics.wrap32(x + numerics.wrap32(numerics.multiply_high(x, error) << 2))
     return np.minimum(x << 1, numerics.INT32_MAX)
+
+
+def _softmax_examples(cls: type[Op], output: PerTensor) -> Iterator[Op]:
+    for number, (shape, scale) in enumerate(
+        (((1, 2), 0.1), ((2, 3, 7), 0.02), ((1, 33), 0.5), ((3, 1), 1.5), ((1, 1000), 0.004), ((2, 5), 40.0))
+    ):
+        yield make(
+            cls,
+            value("y", (), output.scale, output.zero_point),
+            x=value("x", shape, scale, ZERO_POINTS[number % 4]),
+        )

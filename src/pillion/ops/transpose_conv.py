@@ -3,15 +3,26 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from pillion.ir.op import Op, op, operand, result, want_rank
 from pillion.ir.types import Array, DType, Pair, Shape, Sides, Value
-from pillion.ops import samples_more
 from pillion.ops.conv import Convolution
+from pillion.ops.samples import (
+    DEVIATION,
+    ZERO_POINTS,
+    center,
+    conv_bias,
+    conv_weights,
+    make,
+    result_for,
+    value,
+)
 
 
 @op("transpose_conv2d")
@@ -97,4 +108,44 @@ class TransposeConv2d(Convolution):
 
     @classmethod
     def examples(cls) -> Iterator[Op]:
-        yield from samples_more.transpose_conv_examples(cls)
+        yield from _transpose_conv_examples(cls)
+
+
+TRANSPOSE_CONV_CASES: tuple[tuple[Shape, int, tuple[int, int], dict[str, Any]], ...] = (
+    # input shape, output channels, kernel, what else
+    ((1, 3, 5, 1), 1, (1, 1), {}),
+    ((2, 5, 3, 7), 9, (3, 2), {"stride": (2, 1)}),
+    ((1, 3, 7, 8), 5, (3, 3), {"stride": (2, 2), "padding": (1, 1, 1, 1), "output_padding": (1, 1)}),
+    ((1, 5, 2, 3), 16, (4, 4), {"stride": (2, 2), "padding": (1, 1, 1, 1)}),
+    ((2, 1, 7, 5), 4, (1, 3), {"stride": (1, 3), "padding": (0, 1, 0, 0), "output_padding": (0, 2)}),
+    ((1, 3, 2, 17), 3, (2, 3), {"stride": (3, 4), "output_padding": (2, 1)}),
+    ((1, 5, 3, 33), 8, (5, 3), {"padding": (4, 2, 3, 0)}),
+)
+
+
+DILATED_CASE: tuple[Shape, int, tuple[int, int], dict[str, Any]] = (
+    (1, 3, 5, 6),
+    7,
+    (3, 2),
+    {"stride": (2, 1), "dilation": (2, 3), "padding": (1, 0, 0, 2), "output_padding": (1, 2)},
+)
+
+
+def _transpose_conv_examples(cls: type[Op]) -> Iterator[Op]:
+    for number, (shape, out, kernel, options) in enumerate((*TRANSPOSE_CONV_CASES, DILATED_CASE)):
+        x = value("x", shape, 2.0**-5 if number % 3 == 2 else 0.043, ZERO_POINTS[number % 4])
+        weights = conv_weights((out, *kernel, shape[3]), 0, number, power_of_two=number % 3 == 2)
+        taps = (
+            math.prod(-(-k // s) for k, s in zip(kernel, options.get("stride", (1, 1)), strict=True))
+            * shape[3]
+        )
+        spread = (
+            math.sqrt(taps)
+            * 73
+            * math.hypot(DEVIATION, center(x))
+            * x.scale
+            * float(weights.channel_scales.mean())
+        )
+        y = result_for(0, spread, number)
+        bounds = ({}, {"low": y.zero_point}, {"low": -100, "high": 90})[number % 3]
+        yield make(cls, y, x=x, weights=weights, bias=conv_bias(x, weights, out, number), **options, **bounds)

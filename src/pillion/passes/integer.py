@@ -137,7 +137,9 @@ class _Integers:
         if value.type.quant == quant:
             return value
         y = Value(self.names.fresh(f"{value.name}_rescaled"), dataclasses.replace(value.type, quant=quant))  # type: ignore[arg-type]  # per tensor, as all activations
-        self.ops.append(Requantize(x=value, y=y, source=source))
+        made = Requantize(x=value, y=y, source=source)
+        want_reach(made)
+        self.ops.append(made)
         return y
 
 

@@ -16,7 +16,7 @@ from pillion.devices.neutron.converter import payloads
 from pillion.devices.neutron.dropped import drops
 from pillion.devices.neutron.estimate import DISPATCH_CYCLES, estimate
 from pillion.devices.neutron.limits import Geometry
-from pillion.devices.neutron.rules import SUPPORTED, rules
+from pillion.devices.neutron.rules import LACKING, SUPPORTED, rules
 from pillion.ir.wishes import Wishes
 from pillion.passes.split_groups import split_groups
 from pillion.passes.sum_hard_sigmoids import sum_hard_sigmoids
@@ -36,6 +36,7 @@ def neutron(name: str, geometry: Geometry) -> Device:
         name=name,
         summary=f"NXP eIQ Neutron, {geometry.pipelines} x {geometry.macs} MAC per cycle",
         ops=frozenset(SUPPORTED),
+        lacks=frozenset(LACKING),
         rules=rules(geometry),
         estimate=lambda op: estimate(op, geometry),
         dispatch_cycles=DISPATCH_CYCLES,

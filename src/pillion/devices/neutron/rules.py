@@ -17,6 +17,9 @@ from pillion.ops import (
     Concat,
     Conv2d,
     DepthwiseConv2d,
+    Dequantize,
+    Div,
+    Flip,
     Linear,
     Lut,
     Maximum,
@@ -25,6 +28,8 @@ from pillion.ops import (
     Minimum,
     Mul,
     Pad,
+    Quantize,
+    Requantize,
     Reshape,
     Slice,
     Softmax,
@@ -50,6 +55,9 @@ SUPPORTED: tuple[type[Op], ...] = (
     *(*WEIGHTED, BatchMatmul, Add, Sub, Mul, Lut, Prelu, Clamp, Softmax),
     *(*RESIZES, *SHARED),
 )
+
+LACKING: tuple[type[Op], ...] = (Div, Flip, Quantize, Dequantize, Requantize)
+"""What stays on the core on purpose: the converter has no integer division, and segments begin and end in int8 of one scale."""
 
 WINDOW = f"height and width at most {limits.MAX_WINDOW}"
 FACTORS = ", ".join(map(str, limits.RESIZE_FACTORS))

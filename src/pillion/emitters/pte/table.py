@@ -22,6 +22,7 @@ from pillion.ops import (
     DepthwiseConv2d,
     Dequantize,
     Div,
+    Flip,
     Linear,
     Lut,
     Maximum,
@@ -89,6 +90,8 @@ TABLE: Mapping[type[Op], Row | None] = {
     Slice: movement.slice_copy,
     Pad: movement.pad,
     Transpose: movement.transpose,
+    # The cortex_m kernels walk forwards only.
+    Flip: None,
     Segment: segment,
     # The result is another view of its operand's bytes.
     Reshape: lambda op, settings: [],

@@ -30,7 +30,7 @@ from pillion.ops.formats import Dequantize, Quantize, Requantize
 from pillion.ops.linear import Linear
 from pillion.ops.lut import Clamp, Function, Lut
 from pillion.ops.lut_tflite import ACTIVATIONS, activation_levels, as_clamp, tflite_entries
-from pillion.ops.movement import Concat, Pad, Reshape, Slice, Transpose
+from pillion.ops.movement import Concat, Flip, Pad, Reshape, Slice, Transpose
 from pillion.ops.pool import AvgPool2d, MaxPool2d, Mean, Pool
 from pillion.ops.softmax import Softmax
 from pillion.schemas import tflite
@@ -294,6 +294,13 @@ def _transpose(op: Transpose) -> list[Node]:
     return [Node("TRANSPOSE", (op.x, order), (op.y,), tflite.TransposeOptions())]
 
 
+def _flip(op: Flip) -> list[Node]:
+    """One operator for each axis: LiteRT takes several only where they are neighbours."""
+    between = [Value(f"{op.name}/{axis}", op.y.type) for axis in op.axes[1:]]
+    steps = zip(op.axes, (op.x, *between), (*between, op.y), strict=True)
+    return [Node("REVERSE_V2", (x, integers(f"{op.name}/axis", [axis])), (y,)) for axis, x, y in steps]
+
+
 def _quantize(op: Quantize | Requantize | Mean) -> list[Node]:
     return [Node("QUANTIZE", (op.x,), (op.y,), tflite.QuantizeOptions())]
 
@@ -323,6 +330,7 @@ ROWS: dict[type[Op], Row | None] = {
     Pad: _pad,
     Reshape: _reshape,
     Transpose: _transpose,
+    Flip: _flip,
     Quantize: _quantize,
     Dequantize: _dequantize,
     Requantize: _quantize,

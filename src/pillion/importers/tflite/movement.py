@@ -9,7 +9,7 @@ from pillion.importers.tflite.geometry import axis_of, strides
 from pillion.importers.tflite.model import Call
 from pillion.ir.op import Op
 from pillion.ir.types import PerTensor, Shape, Value, constant
-from pillion.ops.movement import Concat, Pad, Reshape, Slice, Transpose
+from pillion.ops.movement import Concat, Flip, Pad, Reshape, Slice, Transpose
 from pillion.schemas import tflite
 
 
@@ -53,6 +53,12 @@ def transpose(call: Call) -> list[Op]:
     x = call.operand(0)
     order = tuple(axis_of(call, axis, x.type.rank) for axis in call.integers(1))
     return [Transpose(x=x, y=call.result, order=order, source=call.source)]
+
+
+def reverse(call: Call) -> list[Op]:
+    x = call.operand(0)
+    axes = tuple(axis_of(call, axis, x.type.rank) for axis in call.integers(1))
+    return [Flip(x=x, y=call.result, axes=axes, source=call.source)]
 
 
 def pad(call: Call) -> list[Op]:

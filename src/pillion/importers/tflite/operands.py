@@ -6,22 +6,10 @@ from __future__ import annotations
 import numpy as np
 
 from pillion.importers.tflite.model import Call
-from pillion.ir import numerics
 from pillion.ir.numerics import Arithmetic
 from pillion.ir.op import Op
 from pillion.ir.sizes import check_sizes
 from pillion.ir.types import LEAST_SCALE, DType, PerChannel, PerTensor, Quant, Value, constant
-from pillion.ops.conv import Convolution
-from pillion.ops.div import Div
-from pillion.ops.elementwise import Mul, Sum
-from pillion.ops.formats import Requantize
-from pillion.ops.linear import Linear
-from pillion.ops.lut import Clamp, Lut
-from pillion.ops.matmul import BatchMatmul
-from pillion.ops.pool import Mean
-from pillion.ops.prelu import Prelu
-from pillion.ops.reduce import ReduceSum
-from pillion.ops.softmax import Softmax
 
 
 def int8_only(call: Call, operands: int = 1) -> None:
@@ -73,26 +61,5 @@ def checked(call: Call, op: Op) -> Op:
     if (made.shape, made.dtype) != (declared.shape, declared.dtype):
         raise call.refuse(f"the result is {made.dtype.value}{list(made.shape)}", repr(declared))
     check_sizes(op)
-    check_ratios(op)
+    op.check_scales(Arithmetic.TFLITE)
     return op
-
-
-def check_ratios(op: Op) -> None:
-    """Every ratio of scales has a fixed-point form: raises where there is none."""
-    match op:
-        case Convolution() | Linear():
-            _ = op.multipliers
-        case Sum():
-            _ = op.rescale
-        case Div() | ReduceSum():
-            _ = op.multiplier
-        case Prelu():
-            op.multipliers(Arithmetic.TFLITE)
-        case BatchMatmul() | Mul() | Mean():
-            op.multiplier(Arithmetic.TFLITE)
-        case Softmax():
-            _ = op.smallest_difference
-        case Lut():
-            op.entries(Arithmetic.TFLITE)
-        case Clamp() | Requantize():
-            numerics.encode(op.x.scale / op.y.scale)

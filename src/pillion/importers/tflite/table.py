@@ -217,6 +217,7 @@ ROWS: dict[str, Row] = {
     "SQUEEZE": shapes.same_elements,
     "EXPAND_DIMS": shapes.same_elements,
     "TRANSPOSE": shapes.transpose,
+    "REVERSE_V2": shapes.reverse,
     "QUANTIZE": _quantize,
     "DEQUANTIZE": _dequantize,
     **MORE_ROWS,

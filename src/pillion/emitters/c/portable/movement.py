@@ -14,7 +14,7 @@ from pillion.emitters.c.portable.walk import Rows, rows_of
 from pillion.ir.numerics import Arithmetic
 from pillion.ir.types import Shape, Value
 from pillion.ir.verdict import Verdict
-from pillion.ops.movement import Concat, Pad, Reshape, Slice, Transpose
+from pillion.ops.movement import Concat, Flip, Pad, Reshape, Slice, Transpose
 
 LOOP_PER_RUN = 8
 """About how many elements of a run are copied in the time of one elsewhere."""
@@ -76,6 +76,14 @@ def sliced(op: Slice) -> tuple[Copy, ...]:
     return (Copy(op.x, op.y, op.y.shape, x_step, contiguous_steps(op.y.shape), offset),)
 
 
+def flipped(op: Flip) -> tuple[Copy, ...]:
+    """Backwards along some axes, from their last element on."""
+    steps = contiguous_steps(op.x.shape)
+    x_step = tuple(-step if axis in op.axes else step for axis, step in enumerate(steps))
+    offset = sum((op.x.shape[axis] - 1) * steps[axis] for axis in op.axes)
+    return (Copy(op.x, op.y, op.y.shape, x_step, steps, offset),)
+
+
 def joined(op: Concat) -> tuple[Copy, ...]:
     steps = contiguous_steps(op.y.shape)
     copies, begin = [], 0
@@ -93,19 +101,21 @@ def padded(op: Pad) -> tuple[Copy, ...]:
     return (Copy(op.x, op.y, op.x.shape, contiguous_steps(op.x.shape), steps, y_offset=offset),)
 
 
-def copies(op: Transpose | Slice | Concat | Pad) -> tuple[Copy, ...]:
+def copies(op: Transpose | Slice | Flip | Concat | Pad) -> tuple[Copy, ...]:
     match op:
         case Transpose():
             return transposed(op)
         case Slice():
             return sliced(op)
+        case Flip():
+            return flipped(op)
         case Concat():
             return joined(op)
         case Pad():
             return padded(op) if op.x.type.elements else ()
 
 
-def moved(op: Transpose | Slice | Concat, arithmetic: Arithmetic) -> tuple[Call, ...]:
+def moved(op: Transpose | Slice | Flip | Concat, arithmetic: Arithmetic) -> tuple[Call, ...]:
     return tuple(copy.call for copy in copies(op))
 
 
@@ -116,7 +126,9 @@ def filled_and_moved(op: Pad, arithmetic: Arithmetic) -> tuple[Call, ...]:
     return (*fill, *(copy.call for copy in copies(op)))
 
 
-def judge_movement(op: Transpose | Slice | Concat | Pad, arithmetic: Arithmetic) -> tuple[Verdict, ...]:
+def judge_movement(
+    op: Transpose | Slice | Flip | Concat | Pad, arithmetic: Arithmetic
+) -> tuple[Verdict, ...]:
     axes = [copy.rows.few_axes[0] for copy in copies(op)]
     return tuple(sorted(axes, key=lambda verdict: verdict.ok)[:1])
 
@@ -137,6 +149,7 @@ def alias(op: Reshape) -> tuple[Value, ...]:
 KERNELS: tuple[Kernel, ...] = (
     PORTABLE.row(Concat, moved, judge_movement),
     PORTABLE.row(Slice, moved, judge_movement),
+    PORTABLE.row(Flip, moved, judge_movement),
     PORTABLE.row(Pad, filled_and_moved, judge_movement),
     PORTABLE.row(Reshape, nothing, judge_nothing, in_place=alias),
     PORTABLE.row(Transpose, moved, judge_movement),

@@ -24,7 +24,7 @@ quantization, and there is nothing to learn from it. In its graph
 - dequantize directly followed by quantize is a requantization that the parameters demand;
 - what runs between no dequantize and no quantize node is float, and listed in `float_ops`.
 
-The calls are those of `table.RULES`, plus the ones in `float_ops`. In particular there are no in-place calls, no `view`,
+The calls are those that have rows (`rows.quantization.RULES`), plus the ones in `float_ops`. In particular there are no in-place calls, no `view`,
 `flatten`, `squeeze`, `select`, `split`, `stack`, `expand` (all `reshape`, `slice`, `cat`), no `transpose` or `t` (`permute`), no
 `mm`, `matmul`, `addmm` (`linear` or `bmm`), no relu6, hardtanh (`clamp`), no scalar operands (constants), no division by constants
 (`mul`), no batch norm that has statistics (folded, or a depthwise `conv2d`), and no `padding="same"`.

@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """The table from PyTorch operators to ops.
 
-A row is a function whose arguments are those of the operator; tensors come `Placed`, and what it answers is placed again. The
-operators are those that quantization leaves in a graph (`quantize/table.py`): one spelling for each thing."""
+A row is a function whose arguments are those of the operator; tensors come `Placed`, and what it answers is placed again. At the
+function stands how calls are quantized, too (`quantization.py`). The operators are those that `normalize` leaves in a graph: one
+spelling for each thing."""
 
 from __future__ import annotations
 

@@ -3,8 +3,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from typing import Any
+
 from pillion.importers.torch.layout import Builder, Order, Placed
-from pillion.importers.torch.rows.table import ROWS, Lowering, aten, lowers, refuse
+from pillion.importers.torch.rows.quantization import row
+from pillion.importers.torch.rows.table import Lowering, aten, lowers, refuse
 from pillion.ir.op import Op
 from pillion.ir.types import Value
 from pillion.ops import Add, Div, Maximum, Minimum, Mul, Prelu, Sub
@@ -55,19 +59,20 @@ def _with_rank(b: Builder, x: Placed, order: Order) -> Value:
     return b.reshape(arranged, tuple(next(shape) if axis >= extra else 1 for axis in order))
 
 
-ROWS.update(
-    {
-        aten.add.Tensor: broadcasting(Add),
-        aten.sub.Tensor: broadcasting(Sub),
-        aten.mul.Tensor: broadcasting(Mul),
-        aten.div.Tensor: broadcasting(Div),
-        aten.minimum.default: broadcasting(Minimum),
-        aten.maximum.default: broadcasting(Maximum),
-    }
-)
+PAIRS: Mapping[Any, type[Op]] = {
+    aten.add.Tensor: Add,
+    aten.sub.Tensor: Sub,
+    aten.mul.Tensor: Mul,
+    aten.div.Tensor: Div,
+    aten.minimum.default: Minimum,
+    aten.maximum.default: Maximum,
+}
+"""Operators of two tensors."""
+for _target, _op in PAIRS.items():
+    lowers(_target, quantized=row(_op, operands=(0, 1)))(broadcasting(_op))
 
 
-@lowers(aten.prelu.default)
+@lowers(aten.prelu.default, quantized=row(Prelu, weight=1))
 def prelu(b: Builder, x: Placed, weight: Placed) -> Placed:
     """One slope, or one for each index of logical axis 1, wherever that lies."""
     slope = weight.value

@@ -10,10 +10,11 @@ import numpy as np
 import torch
 
 from pillion.importers.torch.layout import Builder, Placed
-from pillion.importers.torch.rows.table import ROWS, Lowering, aten, lowers, refuse
+from pillion.importers.torch.rows.quantization import lut, row
+from pillion.importers.torch.rows.table import Lowering, aten, lowers, refuse
 from pillion.ir import numerics
 from pillion.ir.types import DType, PerTensor, Value, constant
-from pillion.ops import Dequantize, Function, Lut
+from pillion.ops import Clamp, Dequantize, Function, Lut
 
 TABULATED = (
     aten.atan.default,
@@ -62,26 +63,27 @@ FUNCTIONS: dict[Any, Function] = {
     aten.tanh.default: Function.TANH,
 }
 """Functions of one number without further arguments."""
-ROWS.update((target, _unary(function)) for target, function in FUNCTIONS.items())
+for _target, _function in FUNCTIONS.items():
+    lowers(_target, quantized=lut(_function))(_unary(_function))
 
 
-@lowers(aten.relu.default)
+@lowers(aten.relu.default, quantized=row(Clamp))
 def relu(b: Builder, x: Placed) -> Placed:
     return unary(b, x, Function.CLAMP, low=0.0)
 
 
-@lowers(aten.clamp.default)
+@lowers(aten.clamp.default, quantized=row(Clamp))
 def clamp(b: Builder, x: Placed, min: float | None = None, max: float | None = None) -> Placed:
     low, high = -math.inf if min is None else float(min), math.inf if max is None else float(max)
     return unary(b, x, Function.CLAMP, low=low, high=high)
 
 
-@lowers(aten.leaky_relu.default)
+@lowers(aten.leaky_relu.default, quantized=lut(Function.LEAKY_RELU))
 def leaky_relu(b: Builder, x: Placed, negative_slope: float = 0.01) -> Placed:
     return unary(b, x, Function.LEAKY_RELU, alpha=float(negative_slope))
 
 
-@lowers(aten.elu.default)
+@lowers(aten.elu.default, quantized=lut(Function.ELU))
 def elu(b: Builder, x: Placed, alpha: float = 1, scale: float = 1, input_scale: float = 1) -> Placed:
     if (scale, input_scale) != (1, 1):
         raise refuse(
@@ -93,12 +95,12 @@ def elu(b: Builder, x: Placed, alpha: float = 1, scale: float = 1, input_scale: 
     return unary(b, x, Function.ELU, alpha=float(alpha))
 
 
-@lowers(aten.gelu.default)
+@lowers(aten.gelu.default, quantized=lut(Function.GELU))
 def gelu(b: Builder, x: Placed, *, approximate: str = "none") -> Placed:
     return unary(b, x, Function.GELU_TANH if approximate == "tanh" else Function.GELU)
 
 
-@lowers(aten.softplus.default)
+@lowers(aten.softplus.default, quantized=lut(Function.SOFTPLUS))
 def softplus(b: Builder, x: Placed, beta: float = 1, threshold: float = 20) -> Placed:
     if beta != 1:
         raise refuse(
@@ -110,7 +112,7 @@ def softplus(b: Builder, x: Placed, beta: float = 1, threshold: float = 20) -> P
     return unary(b, x, Function.SOFTPLUS)
 
 
-@lowers(*TABULATED)
+@lowers(*TABULATED, quantized=lut(Function.TABLE))
 def tabulated(b: Builder, x: Placed, *_: Any, **__: Any) -> Placed:
     """The function on all 256 values of its operand, rounded to the parameters of its result."""
     known = next((op for op in reversed(b.ops) if isinstance(op, Dequantize) and op.y is x.value), None)

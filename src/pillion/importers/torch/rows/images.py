@@ -8,13 +8,14 @@ from collections.abc import Sequence
 from typing import Any
 
 from pillion.importers.torch.layout import NHWC, Builder, Placed
+from pillion.importers.torch.rows.quantization import row
 from pillion.importers.torch.rows.table import aten, lowers, pair, refuse, sides
 from pillion.ir.op import Op
 from pillion.ir.types import Pair, Shape, Sides, Value
 from pillion.ops import AvgPool2d, MaxPool2d, Pad, ResizeBilinear, ResizeNearest
 
 
-@lowers(aten.max_pool2d.default)
+@lowers(aten.max_pool2d.default, quantized=row(MaxPool2d))
 def max_pool2d(
     b: Builder,
     x: Placed,
@@ -34,7 +35,7 @@ def max_pool2d(
     return _pool(b, MaxPool2d, x, kernel_size, stride, sides(padding), ceil_mode)
 
 
-@lowers(aten.avg_pool2d.default)
+@lowers(aten.avg_pool2d.default, quantized=row(AvgPool2d))
 def avg_pool2d(
     b: Builder,
     x: Placed,
@@ -122,14 +123,14 @@ def _ceil_padding(image: Sequence[int], kernel: Pair, stride: Pair, padding: Sid
     return (padding[0], padding[1], more[0], more[1])
 
 
-@lowers(aten.upsample_nearest2d.vec)
+@lowers(aten.upsample_nearest2d.vec, quantized=row(ResizeNearest))
 def nearest(
     b: Builder, x: Placed, output_size: Sequence[int] | None, scale_factors: Sequence[float] | None = None
 ) -> Placed:
     return _resized(b, ResizeNearest, x, output_size, scale_factors)
 
 
-@lowers(aten.upsample_bilinear2d.vec)
+@lowers(aten.upsample_bilinear2d.vec, quantized=row(ResizeBilinear))
 def bilinear(
     b: Builder,
     x: Placed,

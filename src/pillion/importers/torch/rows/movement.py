@@ -6,13 +6,17 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 
+from torch.fx import Node
+
 from pillion.importers.torch.layout import Builder, Placed
+from pillion.importers.torch.nodes import named_argument
+from pillion.importers.torch.rows.quantization import row
 from pillion.importers.torch.rows.table import aten, lowers, refuse
 from pillion.importers.torch.views import view
-from pillion.ops import Concat, Pad, Slice
+from pillion.ops import Concat, Flip, Pad, Reshape, Slice, Transpose
 
 
-@lowers(aten.cat.default)
+@lowers(aten.cat.default, quantized=row(Concat))
 def cat(b: Builder, tensors: Sequence[Placed], dim: int = 0) -> Placed:
     lead = max(tensors, key=lambda t: t.value.type.elements)
     values = tuple(b.arrange(t, lead.order) for t in tensors)
@@ -21,7 +25,7 @@ def cat(b: Builder, tensors: Sequence[Placed], dim: int = 0) -> Placed:
     return Placed(b.emit(Concat, xs=values, axis=lead.axis(dim)), lead.order)
 
 
-@lowers(aten.slice.Tensor)
+@lowers(aten.slice.Tensor, quantized=row(Slice))
 def slice_tensor(
     b: Builder, x: Placed, dim: int = 0, start: int | None = None, end: int | None = None, step: int = 1
 ) -> Placed:
@@ -57,7 +61,12 @@ def constant_pad_nd(b: Builder, x: Placed, pad: Sequence[int], value: float = 0)
     return x.with_value(b.emit(Pad, x=x.value, before=tuple(before), after=tuple(after), value=float(value)))
 
 
-@lowers(aten.pad.default)
+def _pad_mode(node: Node) -> str:
+    mode = named_argument(node, "mode")
+    return "" if mode == "constant" else f"only constants are padded with, not mode {mode!r}"
+
+
+@lowers(aten.pad.default, quantized=row(Pad, refusal=_pad_mode))
 def pad(
     b: Builder, x: Placed, pad: Sequence[int], mode: str = "constant", value: float | None = None
 ) -> Placed:
@@ -71,12 +80,18 @@ def pad(
     return constant_pad_nd(b, x, pad, value or 0)
 
 
-@lowers(aten.permute.default)
+@lowers(aten.flip.default, quantized=row(Flip))
+def flip(b: Builder, x: Placed, dims: Sequence[int]) -> Placed:
+    axes = tuple(sorted(x.axis(dim) for dim in dims))
+    return x.with_value(b.emit(Flip, x=x.value, axes=axes)) if axes else x
+
+
+@lowers(aten.permute.default, quantized=row(Transpose))
 def permute(b: Builder, x: Placed, dims: Sequence[int]) -> Placed:
     return x.permuted(dims)
 
 
-@lowers(aten.reshape.default)
+@lowers(aten.reshape.default, quantized=row(Reshape))
 def reshape(b: Builder, x: Placed, size: Sequence[int]) -> Placed:
     known = math.prod(s for s in size if s != -1)
     return view(b, x, tuple(s if s != -1 else x.value.type.elements // max(known, 1) for s in size))

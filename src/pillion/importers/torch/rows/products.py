@@ -6,8 +6,11 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
+from torch.fx import Node
 
 from pillion.importers.torch.layout import NHWC, NLC, Builder, Order, Placed, plain
+from pillion.importers.torch.nodes import is_constant, named_argument
+from pillion.importers.torch.rows.quantization import row
 from pillion.importers.torch.rows.table import aten, lowers, pair, refuse, sides, want_constant
 from pillion.ir.types import Value, constant
 from pillion.ops import BatchMatmul, Conv2d, DepthwiseConv2d, Linear, TransposeConv2d
@@ -16,7 +19,20 @@ SWAPPED: Order = (0, 2, 1)
 """Rows and columns exchanged."""
 
 
-@lowers(aten.conv2d.default)
+def _computed_weights(node: Node) -> str:
+    return "" if is_constant(node.args[1]) else "its weights are computed from the input"
+
+
+def _transposed(node: Node) -> str:
+    groups = named_argument(node, "groups")
+    return f"a transposed convolution in {groups} groups" if groups != 1 else _computed_weights(node)
+
+
+CONVOLUTION = row(Conv2d, weight=1, axis=0, refusal=_computed_weights, also=(DepthwiseConv2d,))
+TRANSPOSED = row(TransposeConv2d, weight=1, axis=1, refusal=_transposed)
+
+
+@lowers(aten.conv2d.default, quantized=CONVOLUTION)
 def conv2d(
     b: Builder,
     x: Placed,
@@ -41,7 +57,7 @@ def conv2d(
     return Placed(b.emit(Conv2d, weights=b.arrange(weight, NHWC), groups=groups, **fields), NHWC)
 
 
-@lowers(aten.conv1d.default)
+@lowers(aten.conv1d.default, quantized=CONVOLUTION)
 def conv1d(
     b: Builder,
     x: Placed,
@@ -59,7 +75,7 @@ def conv1d(
     return as_rows(b, out)
 
 
-@lowers(aten.conv_transpose2d.input)
+@lowers(aten.conv_transpose2d.input, quantized=TRANSPOSED)
 def conv_transpose2d(
     b: Builder,
     x: Placed,
@@ -93,7 +109,7 @@ def conv_transpose2d(
     return Placed(y, NHWC)
 
 
-@lowers(aten.conv_transpose1d.default)
+@lowers(aten.conv_transpose1d.default, quantized=TRANSPOSED)
 def conv_transpose1d(
     b: Builder,
     x: Placed,
@@ -133,7 +149,7 @@ def with_height(weight: Placed) -> Placed:
     return plain(constant(value.name, value.constant[:, :, None, :], value.type.quant))
 
 
-@lowers(aten.linear.default)
+@lowers(aten.linear.default, quantized=row(Linear, weight=1, axis=0, refusal=_computed_weights))
 def linear(b: Builder, x: Placed, weight: Placed, bias: Placed | None = None) -> Placed:
     want_constant("linear", "weight", weight)
     return plain(
@@ -141,7 +157,7 @@ def linear(b: Builder, x: Placed, weight: Placed, bias: Placed | None = None) ->
     )
 
 
-@lowers(aten.bmm.default)
+@lowers(aten.bmm.default, quantized=row(BatchMatmul, operands=(0, 1)))
 def bmm(b: Builder, first: Placed, second: Placed) -> Placed:
     """Operands whose last two axes lie exchanged stay so: the op reads them either way."""
     left, right = (x if x.order == SWAPPED else plain(b.plain(x)) for x in (first, second))

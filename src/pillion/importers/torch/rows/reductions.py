@@ -6,28 +6,38 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+from torch.fx import Node
+
 from pillion.importers.torch.layout import Builder, Placed
+from pillion.importers.torch.nodes import named_argument
+from pillion.importers.torch.rows.quantization import row
 from pillion.importers.torch.rows.table import aten, lowers
 from pillion.ir.op import Op
 from pillion.ops import Mean, ReduceMax, ReduceMin, ReduceSum, Softmax
+from pillion.ops.softmax import OUTPUT as SOFTMAX_OUTPUT
 
 
-@lowers(aten.mean.dim)
+def _cast(node: Node) -> str:
+    dtype = named_argument(node, "dtype")
+    return "" if dtype is None or node.meta["val"].dtype == dtype else f"it casts to {dtype}"
+
+
+@lowers(aten.mean.dim, quantized=row(Mean, refusal=_cast))
 def mean(b: Builder, x: Placed, dim: Sequence[int] | None, keepdim: bool = False) -> Placed:
     return reduced(b, Mean, x, dim, keepdim)
 
 
-@lowers(aten.sum.dim_IntList)
+@lowers(aten.sum.dim_IntList, quantized=row(ReduceSum, refusal=_cast))
 def sum_dim(b: Builder, x: Placed, dim: Sequence[int] | None, keepdim: bool = False) -> Placed:
     return reduced(b, ReduceSum, x, dim, keepdim)
 
 
-@lowers(aten.amax.default)
+@lowers(aten.amax.default, quantized=row(ReduceMax))
 def amax(b: Builder, x: Placed, dim: Sequence[int] = (), keepdim: bool = False) -> Placed:
     return reduced(b, ReduceMax, x, dim, keepdim)
 
 
-@lowers(aten.amin.default)
+@lowers(aten.amin.default, quantized=row(ReduceMin))
 def amin(b: Builder, x: Placed, dim: Sequence[int] = (), keepdim: bool = False) -> Placed:
     return reduced(b, ReduceMin, x, dim, keepdim)
 
@@ -42,7 +52,10 @@ def reduced(b: Builder, cls: type[Op], x: Placed, dim: Sequence[int] | None, kee
     return Placed(y, tuple(sorted(kept).index(axis) for axis in kept))
 
 
-@lowers(aten.softmax.int)
+@lowers(
+    aten.softmax.int,
+    quantized=row(Softmax, fixed=(SOFTMAX_OUTPUT.scale, SOFTMAX_OUTPUT.zero_point), refusal=_cast),
+)
 def softmax(b: Builder, x: Placed, dim: int, *_: Any) -> Placed:
     """Over the last axis in memory: the wanted one is brought there."""
     wanted = dim % x.rank

@@ -10,6 +10,7 @@ import torch
 
 from pillion.errors import PillionError
 from pillion.importers.torch.layout import Placed
+from pillion.importers.torch.rows.quantization import RULES, Rule
 from pillion.ir.types import Pair, Sides
 
 aten = torch.ops.aten
@@ -18,11 +19,12 @@ ROWS: dict[Any, Lowering] = {}
 Row = TypeVar("Row", bound=Lowering)
 
 
-def lowers(*targets: Any) -> Callable[[Row], Row]:
-    """Puts a function into the table under one or more operators."""
+def lowers(*targets: Any, quantized: Rule) -> Callable[[Row], Row]:
+    """Puts a function into the table under one or more operators, and how their calls are quantized beside it."""
 
     def put(function: Row) -> Row:
         ROWS.update((target, function) for target in targets)
+        RULES.update((target, quantized) for target in targets)
         return function
 
     return put
