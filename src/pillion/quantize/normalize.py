@@ -18,8 +18,10 @@ from pillion.quantize.graph import calls, source_line, value_of
 from pillion.quantize.layer_biases import settle_biases
 from pillion.quantize.mask_rows import settle_masks
 from pillion.quantize.norm_training import make_trainable
+from pillion.threads import one_thread
 
 
+@one_thread()
 def normalize(module: GraphModule, *, training: bool = False) -> GraphModule:
     """Rewrites in place and returns the module. With `training`, dropouts and batch norms stay, and parameters are no
     constants, so that the result can still be trained."""
