@@ -21,7 +21,7 @@ from typing import Any
 import judge
 from faults import Fault, in_random_order
 from parts import PARTS, Part
-from record import SURVIVED, entry, read_log, write_record
+from record import SURVIVED, entry, read_log, survivors, write_record
 
 ROOT = Path(__file__).resolve().parents[2]
 BUILD = ROOT / "build" / "mutants"
@@ -38,7 +38,7 @@ def options() -> argparse.Namespace:
     parser.add_argument(
         "--again",
         action="store_true",
-        help="judge survivors of earlier runs again, by all tests of their part",
+        help="judge survivors without a reason again, and patiently",
     )
     parser.add_argument("--json", action="store_true", help="print each judgement as a line of JSON")
     return parser.parse_args()
@@ -100,7 +100,12 @@ def judge_all(parts: list[Part], chosen: argparse.Namespace, trees: Path) -> dic
     """Judges what has not been judged; all judgements of this seed, old and new."""
     log = BUILD / f"judged-{chosen.seed}.jsonl"
     known = read_log(log)
-    done = {key for key, row in known.items() if not (chosen.again and row["outcome"] == SURVIVED)}
+    explained = {s["key"] for s in survivors(RECORD) if s["reason"]}
+    done = {
+        key
+        for key, row in known.items()
+        if not (chosen.again and row["outcome"] == SURVIVED and key not in explained)
+    }
     queues = jobs(parts, chosen.each, chosen.seed)
     todo = [
         (*job, chosen.again)

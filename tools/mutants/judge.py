@@ -65,7 +65,7 @@ class Judgement:
     """What the tests said of a fault."""
 
     outcome: str
-    """`killed`, `survived`, `timeout` (which kills too) or `stillborn`: it does not compile, so nobody could commit it."""
+    """`killed`, `survived`, `timeout` (which kills too) or `stillborn`: it does not compile, or is what was there."""
     test: str | None
     tests: int
     seconds: float
@@ -195,14 +195,14 @@ def known_tests(part: Part, maps: Path) -> dict[str, Any]:
 
 
 def judge(fault: Fault, part: Part, tree: Path, known: dict[str, Any], patient: bool = False) -> Judgement:
-    """Plants the fault, asks the nearest tests and then the others, and restores the file. A patient judge asks all tests of the
-    part."""
+    """Plants the fault, asks the nearest tests and then the others, and restores the file. A patient judge asks all
+    tests that call the function, however long they take."""
     path, start = tree / fault.path, time.monotonic()
     text = path.read_text("utf-8")
     planted = fault.planted(text)
     try:
         path.write_text(planted, "utf-8")
-        if not _compiles(path, tree):
+        if planted == text or not _compiles(path, tree):
             return Judgement("stillborn", None, 0, 0)
         names = _chosen(fault, part, text, known, patient)
         first = _most_telling(names, part, known["tests"])
@@ -253,10 +253,11 @@ def _chosen(fault: Fault, part: Part, text: str, known: dict[str, Any], patient:
     else:
         path = str(Path(fault.path).relative_to("src/pillion"))
         nearest = tests_of(known, path, _functions_around(text, fault.edit.line))
+        nearest.sort(key=lambda n: not n.startswith(f"tests/{part.name}/"))  # stable: quick ones stay first
     seen = set(nearest)
     others = [n for n in quick if n not in seen]
     if patient:
-        return [*nearest, *others]
+        return [*nearest, *(others if part.name == KERNELS else ())]
     budget = BUDGET_OF_KERNELS if part.name == KERNELS else BUDGET
     return [*_within(MOST_NEAR, nearest, tests), *_within(budget, others, tests)]
 
