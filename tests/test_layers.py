@@ -62,7 +62,7 @@ ALLOWED["executors"] = ALLOWED["quantize"] = set(ALLOWED)
 """Old names of the API, which only import (see test_public_names.py)."""
 ALLOWED[""] = set(ALLOWED)
 
-TORCH = {"importers.torch", "zoo", "run.executorch"}
+TORCH = {"importers.torch", "outside.threads", "zoo", "run.executorch"}
 """Where torch may be imported when the file is."""
 HEAVY = {"torch", "torchao", "executorch", "ai_edge_litert", "rich", "typer", "numpy", "eiq_neutron_sdk"}
 """What takes so long to import, or is so often missing, that it is worth an import inside a function."""

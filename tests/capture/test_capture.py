@@ -111,6 +111,15 @@ def test_export_failure_shows_reason_and_line(tmp_path: Path) -> None:
     assert "\n" not in error.value.here
 
 
+def test_what_a_forward_raises_is_shown_with_its_line(tmp_path: Path) -> None:
+    """Also where the words of the error name no line."""
+    body = "class Net(nn.Module):\n    def forward(self, x):\n        raise KeyError('oops')\n"
+    with pytest.raises(PillionError, match="torch cannot export Net") as error:
+        capture.load(f"{write(tmp_path, body, INPUTS)}:Net")
+    assert "oops" in error.value.here
+    assert "model.py:5" in error.value.here
+
+
 def test_broken_pt2(tmp_path: Path) -> None:
     path = tmp_path / "x.pt2"
     for content in (b"", b"PK\x03\x04 not a zip", b"hello"):

@@ -22,7 +22,8 @@ from pillion.importers.pte.container import Container
 from pillion.importers.pte.program import graph_of
 from pillion.ir.graph import Graph
 from pillion.ir.text import to_text
-from pillion.ops import ALL_OPS, Op, Segment
+from pillion.ops import ALL_OPS, Add, Concat, Mul, Op, Segment
+from pillion.ops.samples import value
 
 CORE_NAMES = ("cortex-m33", "cortex-m55")
 
@@ -59,6 +60,18 @@ def test_the_calls_give_the_same_bytes(cls: type[Op], core: str) -> None:
     for graph, raw in programs(cls, core):
         other = by_calls(raw)
         assert cls.kind == "sub" if other is None else alike(graph, other)
+
+
+@pytest.mark.parametrize("cls", [Add, Mul], ids=lambda cls: cls.kind)
+def test_the_calls_give_the_zero_points(cls: type[Op]) -> None:
+    """Which the kernels are given one by one; scales are not there, but their ratios."""
+    for graph, raw in programs(cls, "cortex-m55"):
+        other = by_calls(raw)
+        assert other is not None
+        (before, after) = ([op for op in g.ops if op.kind == cls.kind] for g in (graph, other))
+        for one, two in zip(before, after, strict=True):
+            found = [[v.zero_point for v in (*op.operands, *op.results)] for op in (one, two)]
+            assert found[0] == found[1] or found[0] == [*found[1][1::-1], found[1][2]]
 
 
 def by_calls(raw: bytes) -> Graph | None:
@@ -140,3 +153,18 @@ def test_models_come_back(name: str, target: str, tmp_path: Path) -> None:
         for ours, theirs in zip(wanted, load(path).run(*inputs, on=on), strict=True):
             np.testing.assert_array_equal(ours, theirs)
     assert alike(program.graph, graph_of(Container(path.read_bytes(), "m")))
+
+
+def test_what_a_sum_says_of_its_operands_is_known_to_who_made_them() -> None:
+    """Concatenation is given no zero points: those of its operands are those that the sum behind it is given."""
+    parts = tuple(value(name, (1, 4), 0.125, 7) for name in "ab")
+    whole, other, total = (
+        value("whole", (1, 8), 0.125, 7),
+        value("other", (1, 8), 0.25, -9),
+        value("total", (1, 8), 0.5, 11),
+    )
+    ops = (Concat(xs=parts, y=whole, axis=1), Add(a=whole, b=other, y=total))
+    read_back = by_calls(emit(Graph("g", (*parts, other), ops, (total,)), CORES["cortex-m55"]))
+    assert read_back is not None
+    assert sorted(v.zero_point for v in read_back.inputs) == [-9, 7, 7]
+    assert [v.zero_point for v in read_back.outputs] == [11]

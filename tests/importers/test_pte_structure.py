@@ -127,3 +127,11 @@ def test_changes_that_were_once_answered_wrongly(
     for held in found:
         setattr(held, name, new)
     assert ends_well(container) is is_program
+
+
+def test_constants_that_are_nowhere() -> None:
+    """Neither a segment of constants nor a list of them."""
+    container = Container(small_files()[0], "g")
+    container.program.constant_segment = container.program.constant_buffer = None
+    with pytest.raises(MalformedError, match="constant 1 of 0 is not there"):
+        container.from_constant(1)

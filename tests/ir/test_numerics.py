@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pillion.ir import numerics
-from pillion.ir.numerics import INT32_MAX, INT32_MIN, Multiplier
+from pillion.ir.numerics import INT32_MAX, INT32_MIN, Arithmetic, Multiplier, ratio
 
 int32 = st.integers(INT32_MIN, INT32_MAX)
 
@@ -86,3 +86,16 @@ def test_round_half_away_just_below_a_half() -> None:
 
 def test_quantize_saturates() -> None:
     assert numerics.quantize_array([1e30, -1e30, np.inf], 0.1, 3, -128, 127).tolist() == [127, -128, 127]
+
+
+@pytest.mark.parametrize("arithmetic", Arithmetic, ids=lambda a: a.value)
+@pytest.mark.parametrize("in_float32", [False, True])
+def test_ratios_are_formed_in_the_precision_of_their_arithmetic(
+    arithmetic: Arithmetic, in_float32: bool
+) -> None:
+    """In float32 only where LiteRT does so: of three scales that are not alike, every step rounds."""
+    scales, result = (0.1, 0.3), 0.7
+    found = ratio(arithmetic, scales, result, float32_in_tflite=in_float32)
+    short = float(np.float32(0.1) * np.float32(0.3) / np.float32(0.7))
+    assert short != 0.1 * 0.3 / 0.7
+    assert found == (short if in_float32 and arithmetic is Arithmetic.TFLITE else 0.1 * 0.3 / 0.7)

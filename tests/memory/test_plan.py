@@ -161,3 +161,14 @@ def test_hundreds_of_live_inputs_are_planned_in_seconds() -> None:
     assert time.process_time() - start < 10
     assert_sound(graph, plan, needs(graph, scratch_bytes=48))
     assert plan.floor_bytes < plan.activation_bytes < 1.2 * plan.floor_bytes
+
+
+@given(programs())
+def test_who_needs_no_scratch_has_none(graph: Graph) -> None:
+    """As long as nothing is said of an op, it needs nothing beside its operands and results."""
+    plan = plan_memory(graph, {op: OpMemory() for op in graph.ops})
+    assert (dict(plan.scratch_offsets), plan.scratch_bytes) == ({}, 0)
+    first = graph.ops[0]
+    plan = plan_memory(graph, {op: OpMemory(scratch_bytes=int(op is first)) for op in graph.ops})
+    assert list(plan.scratch_offsets) == [first]
+    assert plan.scratch_bytes == ALIGNMENT

@@ -76,6 +76,22 @@ def test_missing_and_broken_files(tmp_path: Path) -> None:
             list(load_calibration(tmp_path, EXAMPLE))
 
 
+@pytest.mark.parametrize("suffix", ["npy", "npz"])
+def test_files_with_code_are_refused_and_not_run(suffix: str, tmp_path: Path) -> None:
+    """NumPy pickles arrays of objects; a pickle can do anything when it is read."""
+    touched = tmp_path / "touched"
+
+    class Touches:
+        def __reduce__(self) -> tuple[object, ...]:
+            return Path.touch, (touched,)
+
+    path = tmp_path / f"x.{suffix}"
+    (np.save if suffix == "npy" else np.savez)(path, np.array([Touches()], object))
+    with pytest.raises(PillionError, match="cannot read"):
+        list(load_calibration(path, EXAMPLE))
+    assert not touched.exists()
+
+
 def test_empty_and_infinite_data() -> None:
     model = nn.Sequential(nn.Conv2d(3, 4, 3), nn.ReLU())
     with pytest.raises(PillionError, match="no calibration data"):

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import importlib
 from collections.abc import Callable
 
 import pytest
@@ -22,6 +23,10 @@ from pillion.importers.torch.quantize import (
 )
 from pillion.importers.torch.to_graph import import_program
 
+normalizing, quantizing, converting = (
+    importlib.import_module(f"pillion.quantize.{name}") for name in ("normalize", "ptq", "convert")
+)
+"""The modules: functions of the package have the same names."""
 DEEP = 3000
 """More than Python's stack holds."""
 
@@ -136,3 +141,29 @@ def test_deep_graphs_are_walked_once(is_input: bool) -> None:
     assert is_constant(last) is not is_input
     assert is_trainable(last) is not is_input
     assert len(constant_nodes(module.graph)) == (0 if is_input else DEEP + 1)
+
+
+def test_tiny_computations_take_one_thread(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Many threads wait for each other longer than they compute; observing, which computes much, has all."""
+    seen: dict[str, int] = {}
+
+    def watched(module: object, name: str, step: str) -> None:
+        inner = getattr(module, name)
+
+        def outer(*arguments: object, **options: object) -> object:
+            seen[step] = torch.get_num_threads()
+            return inner(*arguments, **options)
+
+        monkeypatch.setattr(module, name, outer)
+
+    watched(normalizing, "fold_batch_norms", "normalize")
+    watched(quantizing, "observe", "observe")
+    watched(converting, "complete_values", "convert")
+    before, example = torch.get_num_threads(), (torch.randn(1, 2, 2, 2),)
+    torch.set_num_threads(3)
+    try:
+        ptq(Residual(2).eval(), example, [example])
+        assert seen == {"normalize": 1, "observe": 3, "convert": 1}
+        assert torch.get_num_threads() == 3
+    finally:
+        torch.set_num_threads(before)

@@ -20,7 +20,7 @@ from typing import Any
 
 from faults import Fault, in_random_order
 from parts import PARTS, Part
-from record import SURVIVED, entry, read_log, write_record
+from record import SURVIVED, entry, read_log, survivors, write_record
 
 import judge
 
@@ -36,7 +36,11 @@ def options() -> argparse.Namespace:
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--workers", type=int, default=2)
     parser.add_argument("--parts", nargs="*", default=[p.name for p in PARTS], help="only these parts")
-    parser.add_argument("--again", action="store_true", help="judge survivors of earlier runs again")
+    parser.add_argument(
+        "--again",
+        action="store_true",
+        help="judge survivors without a reason again, and patiently",
+    )
     parser.add_argument("--json", action="store_true", help="print each judgement as a line of JSON")
     return parser.parse_args()
 
@@ -49,9 +53,9 @@ def own_tree(trees: Path) -> None:
     )
 
 
-def judged(job: tuple[Fault, Part]) -> dict[str, Any]:
-    fault, part = job
-    return entry(fault, judge.judge(fault, part, _tree, judge.known_tests(part, BUILD)))
+def judged(job: tuple[Fault, Part, bool]) -> dict[str, Any]:
+    fault, part, patient = job
+    return entry(fault, judge.judge(fault, part, _tree, judge.known_tests(part, BUILD), patient))
 
 
 def jobs(parts: list[Part], each: int, seed: int) -> Iterator[list[tuple[Fault, Part]]]:
@@ -87,7 +91,7 @@ def main() -> None:
 
 
 def want_maps(parts: list[Part], trees: Path) -> None:
-    """What the tests of each folder call. It is found once: remove `build/mutants/tests-*.json` after changing tests."""
+    """What the tests of each folder call, kept in `build/mutants`."""
     baseline = judge.copy_of(ROOT, trees / "baseline" / "project")
     for folder in dict.fromkeys(folder for part in parts for folder in part.tests):
         judge.map_tests(baseline, folder, BUILD / f"tests-{folder}.json")
@@ -97,10 +101,18 @@ def judge_all(parts: list[Part], chosen: argparse.Namespace, trees: Path) -> dic
     """Judges what has not been judged; all judgements of this seed, old and new."""
     log = BUILD / f"judged-{chosen.seed}.jsonl"
     known = read_log(log)
-    done = {key for key, row in known.items() if not (chosen.again and row["outcome"] == SURVIVED)}
+    explained = {s["key"] for s in survivors(RECORD) if s["reason"]}
+    done = {
+        key
+        for key, row in known.items()
+        if not (chosen.again and row["outcome"] == SURVIVED and key not in explained)
+    }
     queues = jobs(parts, chosen.each, chosen.seed)
     todo = [
-        job for turn in zip_longest(*queues) for job in turn if job is not None and job[0].key not in done
+        (*job, chosen.again)
+        for turn in zip_longest(*queues)
+        for job in turn
+        if job is not None and job[0].key not in done
     ]
     with (
         multiprocessing.get_context("fork").Pool(chosen.workers, own_tree, (trees,)) as pool,

@@ -7,6 +7,7 @@ import ast
 import compileall
 import contextlib
 import gc
+import hashlib
 import importlib
 import json
 import os
@@ -64,7 +65,7 @@ class Judgement:
     """What the tests said of a fault."""
 
     outcome: str
-    """`killed`, `survived`, `timeout` (which kills too) or `stillborn`: it does not compile, so nobody could commit it."""
+    """`killed`, `survived`, `timeout` (which kills too) or `stillborn`: it does not compile, or is what was there."""
     test: str | None
     tests: int
     seconds: float
@@ -155,17 +156,32 @@ def in_child(work: Callable[[], Any], limit: float, log: Path) -> tuple[bool, An
 
 
 def map_tests(tree: Path, folder: str, to: Path) -> None:
-    """Writes down the tests of a folder with what they call and how long they take, where that is not known."""
+    """Writes down the tests of a folder with what they call and how long they take; those files that are known with the same text
+    are not run again."""
+    known: dict[str, Any] = {"tests": {}, "files": {}, "texts": {}}
     if to.exists():
+        known = json.loads(to.read_text("utf-8"))
+    files = sorted((tree / "tests" / folder).rglob("test_*.py"))
+    texts = {str(f.relative_to(tree)): hashlib.sha256(f.read_bytes()).hexdigest() for f in files}
+    stale = [name for name, text in texts.items() if known["texts"].get(name) != text]
+    if not stale:
         return
+    found = to.with_suffix(".found")
 
     def work() -> int:
         recorder = Recorder(marks.install(tree / "src" / "pillion", PYTHON_PARTS))
-        code = _pytest(tree, [f"tests/{folder}"], recorder)
-        recorder.save(to)
+        code = _pytest(tree, stale, recorder)
+        recorder.save(found)
         return code
 
     in_child(work, 3600, to.with_suffix(".log"))
+    new = json.loads(found.read_text("utf-8"))
+    for kind in ("tests", "files"):
+        kept = {
+            name: row for name, row in known[kind].items() if name.split("::")[0] in set(texts) - set(stale)
+        }
+        known[kind] = {**kept, **new[kind]}
+    to.write_text(json.dumps({**known, "texts": texts}), "utf-8")
 
 
 def known_tests(part: Part, maps: Path) -> dict[str, Any]:
@@ -173,21 +189,22 @@ def known_tests(part: Part, maps: Path) -> dict[str, Any]:
     known: dict[str, Any] = {"tests": {}, "files": {}}
     for folder in part.tests:
         found = json.loads((maps / f"tests-{folder}.json").read_text("utf-8"))
-        for kind, rows in found.items():
-            known[kind].update(rows)
+        for kind in known:
+            known[kind].update(found[kind])
     return known
 
 
-def judge(fault: Fault, part: Part, tree: Path, known: dict[str, Any]) -> Judgement:
-    """Plants the fault, asks the nearest tests and then the others, and restores the file."""
+def judge(fault: Fault, part: Part, tree: Path, known: dict[str, Any], patient: bool = False) -> Judgement:
+    """Plants the fault, asks the nearest tests and then the others, and restores the file. A patient judge asks all
+    tests that call the function, however long they take."""
     path, start = tree / fault.path, time.monotonic()
     text = path.read_text("utf-8")
     planted = fault.planted(text)
     try:
         path.write_text(planted, "utf-8")
-        if not _compiles(path, tree):
+        if planted == text or not _compiles(path, tree):
             return Judgement("stillborn", None, 0, 0)
-        names = _chosen(fault, part, text, known)
+        names = _chosen(fault, part, text, known, patient)
         first = _most_telling(names, part, known["tests"])
         said = _asked(first, tree, known, start)
         rest = [name for name in names if name not in set(first)]
@@ -226,7 +243,7 @@ def _asked(names: list[str], tree: Path, known: dict[str, Any], start: float) ->
     return Judgement(outcome, failed, len(names), round(time.monotonic() - start, 1))
 
 
-def _chosen(fault: Fault, part: Part, text: str, known: dict[str, Any]) -> list[str]:
+def _chosen(fault: Fault, part: Part, text: str, known: dict[str, Any], patient: bool) -> list[str]:
     """The nearest tests, then others of the part while the budget lasts."""
     tests = known["tests"]
     quick = sorted(tests, key=lambda n: tests[n][0])
@@ -236,8 +253,11 @@ def _chosen(fault: Fault, part: Part, text: str, known: dict[str, Any]) -> list[
     else:
         path = str(Path(fault.path).relative_to("src/pillion"))
         nearest = tests_of(known, path, _functions_around(text, fault.edit.line))
+        nearest.sort(key=lambda n: not n.startswith(f"tests/{part.name}/"))  # stable: quick ones stay first
     seen = set(nearest)
     others = [n for n in quick if n not in seen]
+    if patient:
+        return [*nearest, *(others if part.name == KERNELS else ())]
     budget = BUDGET_OF_KERNELS if part.name == KERNELS else BUDGET
     return [*_within(MOST_NEAR, nearest, tests), *_within(budget, others, tests)]
 

@@ -26,7 +26,7 @@ class Part:
 
 PARTS = (
     Part("ir", ("ir", "ops", "passes")),
-    Part("ops", ("ops", "ir", "emitters", "passes")),
+    Part("ops", ("ops", "ir", "emitters", "passes", "importers")),
     Part("memory", ("memory", "emitters")),
     Part("place", ("place", "devices", "passes")),
     Part("passes", ("passes", "place")),

@@ -39,18 +39,24 @@ def read_log(path: Path) -> dict[str, dict[str, Any]]:
     return {row["key"]: row for row in rows}
 
 
+def survivors(path: Path) -> list[dict[str, Any]]:
+    """Those of the record, with their reasons."""
+    if not path.exists():
+        return []
+    found: list[dict[str, Any]] = json.loads(path.read_text("utf-8"))["survivors"]
+    return found
+
+
 def write_record(path: Path, rows: list[dict[str, Any]], seed: int) -> None:
     """Counts for each part, and the survivors with the reasons that stand in the record already."""
-    reasons = {}
-    if path.exists():
-        reasons = {s["key"]: s["reason"] for s in json.loads(path.read_text("utf-8"))["survivors"]}
+    reasons = {s["key"]: s["reason"] for s in survivors(path)}
     born = [row for row in rows if row["outcome"] != "stillborn"]
     parts: dict[str, dict[str, int]] = {}
     for row in born:
         counts = parts.setdefault(row["part"], {"faults": 0, "killed": 0})
         counts["faults"] += 1
         counts["killed"] += row["outcome"] != SURVIVED
-    survivors = [
+    left = [
         {
             **{k: row[k] for k in ("key", "part", "path", "line", "was", "became")},
             "reason": reasons.get(row["key"], ""),
@@ -58,5 +64,5 @@ def write_record(path: Path, rows: list[dict[str, Any]], seed: int) -> None:
         for row in sorted(born, key=lambda row: (row["path"], row["line"]))
         if row["outcome"] == SURVIVED
     ]
-    record = {"seed": seed, "parts": parts, "survivors": survivors}
+    record = {"seed": seed, "parts": parts, "survivors": left}
     path.write_text(json.dumps(record, indent=1) + "\n", "utf-8")

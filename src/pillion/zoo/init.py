@@ -10,12 +10,12 @@ from __future__ import annotations
 
 import hashlib
 import math
-from collections.abc import Iterator
-from contextlib import contextmanager
 from enum import Enum, auto
 
 import torch
 from torch import Tensor, nn
+
+from pillion.outside.threads import one_thread
 
 NORMS = (nn.BatchNorm1d, nn.BatchNorm2d)
 OUTPUT_STD = 1.0  # of the outputs before softmax: classes differ clearly, and none takes all
@@ -52,7 +52,7 @@ def initialize(model: nn.Module, batch_shape: tuple[int, ...], seed: int) -> Non
     The second batch goes through the net as any later input does; the first fits its own statistics too well.
     """
     weights, data = generator(seed, Stream.WEIGHTS), generator(seed, Stream.STATISTICS)
-    with torch.no_grad(), _one_thread():
+    with torch.no_grad(), one_thread():
         for layer in model.modules():
             _draw(layer, weights)
         model.double()
@@ -62,20 +62,6 @@ def initialize(model: nn.Module, batch_shape: tuple[int, ...], seed: int) -> Non
         if isinstance(head, nn.Linear):
             _standardize(head, _input_of(head, model, normal_like(batch_shape, data).double()))
         model.float()
-
-
-@contextmanager
-def _one_thread() -> Iterator[None]:
-    """Depthwise convolution in double precision is thousands of tiny calls.
-
-    On a busy machine, threads that wait for each other at every one of them take twenty times as long as one.
-    """
-    threads = torch.get_num_threads()
-    torch.set_num_threads(1)
-    try:
-        yield
-    finally:
-        torch.set_num_threads(threads)
 
 
 def _draw(layer: nn.Module, source: torch.Generator) -> None:

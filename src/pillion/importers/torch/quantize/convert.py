@@ -19,8 +19,10 @@ from torchao.quantization.pt2e.fake_quantize import FakeQuantizeBase
 from pillion.importers.torch.nodes import constant_of, replace
 from pillion.importers.torch.quantize.program import PER_CHANNEL, PER_TENSOR, Conversion, complete_values
 from pillion.importers.torch.rewrite.constants import fold_constants
+from pillion.outside.threads import one_thread
 
 
+@one_thread()
 def convert(prepared: GraphModule) -> GraphModule:
     """The module itself, with numbers in the place of what observed them."""
     fold_constants(prepared)  # weights of a trained module may still be computed

@@ -9,7 +9,7 @@ from typing import Any
 
 import torch
 from torch import Tensor
-from torch.fx import GraphModule, Node
+from torch.fx import Graph, GraphModule, Node
 
 from pillion.importers.torch.nodes import constant_of, evaluate, fake_mode, value_of
 from pillion.importers.torch.quantize.annotate import FloatOp
@@ -51,27 +51,36 @@ class QuantizedProgram:
 
 def complete_values(module: GraphModule) -> None:
     """Gives the nodes that conversion made (quantize, dequantize, constants) a fake tensor as value."""
-    mode = fake_mode(module.graph)
-    like: dict[tuple[object, ...], Tensor] = {}
-    with torch.no_grad():
-        for node in module.graph.nodes:
-            held = constant_of(node)
-            if held is not None:
-                kind = (held.shape, held.stride(), held.dtype, held.device)
-                if kind not in like:
-                    like[kind] = mode.from_tensor(held.detach(), static_shapes=True)
-                node.meta["val"] = like[kind]
-            elif node.target in QUANTIZE | DEQUANTIZE:
-                node.meta["val"] = _converted_value(node)
-            elif node.op == "call_function" and value_of(node) is None:
-                node.meta["val"] = evaluate(module.graph, node.target, node.args, node.kwargs)
+    values = _FakeTensors(module.graph)
+    for node in module.graph.nodes:
+        held = constant_of(node)
+        if held is not None:
+            node.meta["val"] = values.like(held, held.dtype)
+        elif node.target in QUANTIZE | DEQUANTIZE:
+            node.meta["val"] = values.like(value_of(node.args[0]), _result_type(node))
+        elif node.op == "call_function" and value_of(node) is None:
+            node.meta["val"] = evaluate(module.graph, node.target, node.args, node.kwargs)
 
 
-def _converted_value(node: Node) -> Tensor:
-    """The operand in the other type: most nodes are conversions, and torch takes long to evaluate them."""
-    source: Any = node.args[0]
-    if node.target in QUANTIZE:
-        dtype = next(given for given in node.args if isinstance(given, torch.dtype))
-        return value_of(source).to(dtype)
-    was_real = source.target in QUANTIZE
-    return value_of(source.args[0]) if was_real else value_of(source).to(torch.float32)
+class _FakeTensors:
+    """One for all tensors of a shape and type: most nodes of a graph are conversions, and torch takes long to evaluate them."""
+
+    def __init__(self, graph: Graph) -> None:
+        self._mode = fake_mode(graph)
+        self._known: dict[tuple[object, ...], Tensor] = {}
+
+    def like(self, tensor: Tensor, dtype: torch.dtype) -> Tensor:
+        """A fake tensor that differs from a tensor in its type alone."""
+        kind = (tensor.shape, tensor.stride(), dtype, tensor.device)
+        if kind not in self._known:
+            with self._mode:
+                self._known[kind] = torch.empty_strided(
+                    tensor.shape, tensor.stride(), dtype=dtype, device=tensor.device
+                )
+        return self._known[kind]
+
+
+def _result_type(conversion: Node) -> torch.dtype:
+    if conversion.target in DEQUANTIZE:
+        return torch.float32
+    return next(given for given in conversion.args if isinstance(given, torch.dtype))

@@ -18,8 +18,10 @@ from pillion.importers.torch.rewrite.layer_biases import settle_biases
 from pillion.importers.torch.rewrite.mask_rows import settle_masks
 from pillion.importers.torch.to_graph import input_dtype
 from pillion.importers.torch.train.norms import make_trainable
+from pillion.outside.threads import one_thread
 
 
+@one_thread()
 def normalize(module: GraphModule, *, training: bool = False) -> GraphModule:
     """Rewrites in place and returns the module. With `training`, dropouts and batch norms stay, and parameters are no
     constants, so that the result can still be trained."""

@@ -1,0 +1,31 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Results that may lie where their operands lay: whoever works element by element says so, on every core."""
+
+from __future__ import annotations
+
+import pytest
+
+from pillion.devices.cortex_m import Isa
+from pillion.emitters.c import portable
+from pillion.emitters.c.choose import choose
+from pillion.ir.graph import Graph
+from pillion.ir.op import Op
+from pillion.ops import Add, Clamp, Div, Lut, Maximum, Minimum, Mul, Prelu, Requantize, Softmax, Sub
+
+ELEMENTWISE = (Add, Sub, Mul, Div, Minimum, Maximum, Lut, Prelu, Clamp, Requantize)
+PORTABLE = {kernel.op: kernel for kernel in portable.KERNELS}
+
+
+@pytest.mark.parametrize("isa", Isa)
+@pytest.mark.parametrize("cls", [*ELEMENTWISE, Softmax], ids=lambda cls: cls.kind)
+def test_kernels_allow_what_the_portable_one_allows(cls: type[Op], isa: Isa) -> None:
+    for op in cls.examples():
+        (choice,) = choose(Graph("g", op.activations, (op,), op.results), isa)
+        assert choice.kernel.in_place(op) == PORTABLE[cls].in_place(op), choice.kernel.name
+
+
+@pytest.mark.parametrize("cls", ELEMENTWISE, ids=lambda cls: cls.kind)
+def test_an_operand_of_the_same_shape_may_be_overwritten(cls: type[Op]) -> None:
+    for op in cls.examples():
+        alike = {v for v in op.activations if v.shape == op.results[0].shape}
+        assert set(PORTABLE[cls].in_place(op)) == alike, op

@@ -1,0 +1,48 @@
+# SPDX-License-Identifier: Apache-2.0
+"""docs/mutants.md, from the record of the last campaign: benchmarks/mutants.json."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+RECORD = Path(__file__).resolve().parents[1] / "benchmarks" / "mutants.json"
+Table = Callable[[list[str], list[list[str]]], str]
+
+INTRO = """# Do the tests notice?
+
+Random faults of one line are planted in a copy of the project: changed comparisons, operators and constants, conditions that are left
+out, arguments that changed places, calls and statements that are gone; in Python by its syntax tree, in C by its tokens. Each is
+judged by the tests of its part. Faults that do not compile do not count, nor is what only people read (messages, docstrings)
+changed.
+
+**{killed} of {faults} are noticed ({percent:.1f} %).** `make mutants` draws and judges them again (seed {seed}); the record is
+`benchmarks/mutants.json`.
+"""
+
+SURVIVORS = """## What was not noticed
+
+Each with the reason why that is right, or what is missing.
+"""
+
+
+def mutants_page(table: Table) -> str:
+    """The whole page."""
+    record: dict[str, Any] = json.loads(RECORD.read_text("utf-8"))
+    parts = record["parts"]
+    faults, killed = (sum(p[key] for p in parts.values()) for key in ("faults", "killed"))
+    intro = INTRO.format(killed=killed, faults=faults, percent=100 * killed / faults, seed=record["seed"])
+    counts = [[name, str(p["faults"]), str(p["killed"])] for name, p in sorted(parts.items())]
+    survivors = [
+        [f"`{s['path']}`", f"`{s['was']}`", f"`{s['became']}`", s["reason"]] for s in record["survivors"]
+    ]
+    return "\n".join(
+        [
+            intro,
+            table(["part", "faults", "noticed"], counts),
+            SURVIVORS,
+            table(["file", "line", "became", "why"], survivors),
+        ]
+    )
