@@ -144,7 +144,7 @@ class Program:
         timeout: float = TIMEOUT_SECONDS,
         native: bool = False,
     ) -> RunResult:
-        """As `run`, with what the board measured."""
+        """Runs the program like `run`, and gives what the board measured beside the outputs."""
         arrays, executor = as_arrays(inputs), find_executor(on)
         check_fit(self.graph, arrays)
         options = RunOptions(timeout, profile, native)

@@ -42,10 +42,12 @@ class Target:
 
     @property
     def isa(self) -> Isa:
+        """The instruction set of the chip's core."""
         return self.core.isa
 
     @property
     def board(self) -> str | None:
+        """The emulated board with this chip's core, where there is one."""
         return self.core.board
 
 

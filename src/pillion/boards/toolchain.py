@@ -26,7 +26,7 @@ class Tool:
         return next((path for path in map(shutil.which, self.names) if path), None)
 
     def path(self) -> str:
-        """Where it is."""
+        """Gives the path of the program; where it is missing, raises with the package that brings it."""
         found = self.find()
         if found is None:
             raise PillionError(

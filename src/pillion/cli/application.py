@@ -47,6 +47,7 @@ def run_command_line() -> None:
 def root(
     version: Annotated[bool, typer.Option("--version", help="Show the version and exit.")] = False,
 ) -> None:
+    """Handles the options of `pillion` itself, before any command."""
     if version:
         from pillion import __version__
 

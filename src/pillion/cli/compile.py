@@ -53,7 +53,7 @@ def compile(
     force: ForceOption = False,
     as_json: JsonOption = False,
 ) -> None:
-    """Compile a model."""
+    """Compiles a model for a chip and writes it as a C project, a .pte or a .tflite file."""
     from pillion.cli import report
     from pillion.cli import request as build
 

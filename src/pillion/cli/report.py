@@ -21,6 +21,7 @@ Facts = dict[str, Any]
 
 
 def warn(text: str) -> None:
+    """Prints a warning where it does not mix with the results: on stderr."""
     print(f"warning: {text}", file=sys.stderr)
 
 

@@ -12,7 +12,7 @@ Facts = dict[str, Any]
 
 
 def facts_of(verification: Verification) -> Facts:
-    """What users are shown."""
+    """Gives a verification as plain data: what `pillion verify` prints as tables and as JSON."""
     runs = verification.runs
     return {
         "model": verification.model,

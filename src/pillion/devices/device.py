@@ -32,6 +32,7 @@ class Rule:
     source: str
 
     def judge(self, op: Op) -> Verdict:
+        """Holds an op against the rule. Where a scale is asked of a tensor that has none, the rule is broken."""
         try:
             got, ok = self.look(op)
         except ValueError as error:  # a scale is asked of a tensor that has none
@@ -88,6 +89,7 @@ class Device:
         return table
 
     def rules_of(self, op: type[Op]) -> list[Rule]:
+        """Gives the rules for one kind of op; there are none where the NPU does not have it."""
         return self._by_op.get(op, [])
 
     def judge(self, op: Op) -> tuple[Verdict, ...]:

@@ -23,10 +23,11 @@ def retyped(value: Value, shape: Shape, quant: Quant | None = None) -> Value:
 
 
 def with_quant(value: Value, quant: Quant) -> Value:
+    """Gives a value with another scale and zero point."""
     return dataclasses.replace(value, type=dataclasses.replace(value.type, quant=quant))
 
 
 def fitted(op: Op) -> Op:
-    """With a result of the shape that now follows."""
+    """Gives an op a result of the shape that follows from its operands and parameters."""
     y = op.results[0]
     return op.substitute({y: retyped(y, op.infer().shape)})

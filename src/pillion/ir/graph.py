@@ -33,10 +33,12 @@ class Graph:
 
     @cached_property
     def producers(self) -> dict[Value, Op]:
+        """The op that makes each computed value."""
         return {result: op for op in self.ops for result in op.results}
 
     @cached_property
     def users(self) -> dict[Value, list[Op]]:
+        """The ops that read each value."""
         users: dict[Value, list[Op]] = {}
         for op in self.ops:
             for value in dict.fromkeys(op.operands):
@@ -54,13 +56,16 @@ class Graph:
 
     @property
     def constants(self) -> list[Value]:
+        """All constants of the graph."""
         return [v for v in self.values.values() if v.is_constant]
 
     @property
     def macs(self) -> int:
+        """The multiply-accumulates of one run of all ops."""
         return sum(op.macs for op in self.ops)
 
     def is_output(self, value: Value) -> bool:
+        """Whether a value is an output of the graph."""
         return value in self._outputs
 
     @cached_property
@@ -73,6 +78,7 @@ class Graph:
         return users[0] if len(users) == 1 and not self.is_output(value) else None
 
     def replace(self, **changes: object) -> Graph:
+        """Gives the graph with other fields; this one stays as it is."""
         return dataclasses.replace(self, **changes)  # type: ignore[arg-type]  # field names are checked at run time
 
     def substitute(self, values: Mapping[Value, Value]) -> Graph:

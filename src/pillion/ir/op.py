@@ -85,10 +85,12 @@ class Op:
 
     @cached_property
     def operands(self) -> tuple[Value, ...]:
+        """All values that the op reads, in the order of its fields."""
         return tuple(v for name in _fields(self, "operand") for v in _values(getattr(self, name)))
 
     @cached_property
     def results(self) -> tuple[Value, ...]:
+        """All values that the op makes, in the order of its fields."""
         return tuple(v for name in _fields(self, "result") for v in _values(getattr(self, name)))
 
     @cached_property
@@ -103,7 +105,7 @@ class Op:
 
     @property
     def macs(self) -> int:
-        """Multiply-accumulates of one run."""
+        """The multiply-accumulates of one run."""
         return 0
 
     @property
@@ -150,10 +152,12 @@ def _values(held: Value | tuple[Value, ...] | None) -> tuple[Value, ...]:
 
 
 def operand_fields(op: Op | type[Op]) -> list[str]:
+    """Gives the names of an op's fields that are operands."""
     return list(_fields(op, "operand"))
 
 
 def result_fields(op: Op | type[Op]) -> list[str]:
+    """Gives the names of an op's fields that are results."""
     return list(_fields(op, "result"))
 
 
@@ -177,20 +181,24 @@ def op(kind: str, quantization: Quantization = Quantization.OWN) -> Callable[[Op
 
 
 def int8(array: Array) -> Array:
+    """Gives an array as int8; its numbers fit already."""
     return array.astype(np.int8)
 
 
 def want_rank(op: Op, value: Value, rank: int) -> None:
+    """Refuses an op if a value does not have so many axes."""
     if value.type.rank != rank:
         raise op.refuse(f"{op.kind}: `{value.name}` has rank {rank}", f"shape {list(value.shape)}")
 
 
 def want_dtype(op: Op, value: Value, dtype: DType) -> None:
+    """Refuses an op if a value is of another element type."""
     if value.dtype is not dtype:
         raise op.refuse(f"{op.kind}: `{value.name}` is {dtype.value}", value.dtype.value)
 
 
 def want_same_quant(op: Op, *values: Value) -> None:
+    """Refuses an op if values do not share scale and zero point."""
     quants = {v.type.quant for v in values}
     if len(quants) > 1:
         raise op.refuse(

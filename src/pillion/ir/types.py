@@ -30,10 +30,12 @@ class DType(Enum):
 
     @property
     def numpy(self) -> np.dtype[np.generic]:
+        """The same type in numpy."""
         return np.dtype(self.value)
 
     @property
     def size_bytes(self) -> int:
+        """The bytes of one element."""
         return self.numpy.itemsize
 
     @property
@@ -102,14 +104,17 @@ class TensorType:
 
     @property
     def rank(self) -> int:
+        """The number of axes."""
         return len(self.shape)
 
     @property
     def elements(self) -> int:
+        """The number of elements."""
         return math.prod(self.shape)
 
     @property
     def size_bytes(self) -> int:
+        """The bytes of the tensor."""
         return self.elements * self.dtype.size_bytes
 
 
@@ -132,14 +137,17 @@ class Value:
 
     @property
     def shape(self) -> Shape:
+        """The sizes of the axes."""
         return self.type.shape
 
     @property
     def dtype(self) -> DType:
+        """The element type."""
         return self.type.dtype
 
     @property
     def is_constant(self) -> bool:
+        """Whether the data is known at compile time."""
         return self.data is not None
 
     @property
@@ -158,14 +166,17 @@ class Value:
 
     @property
     def scale(self) -> float:
+        """The scale, of a tensor that has one for all elements."""
         return self.quant.scale
 
     @property
     def zero_point(self) -> int:
+        """The integer that stands for 0, of a tensor that has one for all elements."""
         return self.quant.zero_point
 
     @property
     def is_quantized(self) -> bool:
+        """Whether the integers stand for real numbers."""
         return self.type.quant is not None
 
     @property

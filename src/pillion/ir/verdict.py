@@ -25,8 +25,10 @@ class Verdict:
 
 
 def all_ok(verdicts: Iterable[Verdict]) -> bool:
+    """Whether all verdicts agree."""
     return all(v.ok for v in verdicts)
 
 
 def failures(verdicts: Iterable[Verdict]) -> list[Verdict]:
+    """Gives the verdicts that do not agree."""
     return [v for v in verdicts if not v.ok]

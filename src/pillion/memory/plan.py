@@ -67,6 +67,7 @@ class MemoryPlan:
 
 
 def aligned(size: int) -> int:
+    """Rounds a size up to the alignment of buffers."""
     return -(-size // ALIGNMENT) * ALIGNMENT
 
 

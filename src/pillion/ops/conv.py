@@ -55,18 +55,22 @@ class Convolution(Op):
 
     @property
     def kernel(self) -> Pair:
+        """Height and width of the window."""
         return self.weights.shape[1], self.weights.shape[2]
 
     @property
     def in_channels(self) -> int:
+        """The channels of the image."""
         return self.x.shape[3]
 
     @property
     def out_channels(self) -> int:
+        """The channels of the result."""
         return self.y.shape[3]
 
     @property
     def output_shape(self) -> Shape:
+        """The shape of the result, which follows from image, window and padding."""
         top, left, bottom, right = self.padding
         sizes = zip(
             self.x.shape[1:3],
@@ -80,6 +84,7 @@ class Convolution(Op):
 
     @property
     def weights_out_channels(self) -> int:
+        """The channels of the result, as the weights say it."""
         raise NotImplementedError
 
     @property
@@ -108,6 +113,7 @@ class Convolution(Op):
             self.check_integers()
 
     def check_integers(self) -> None:
+        """Raises where types are wrong or an accumulator could leave int32."""
         want_dtype(self, self.weights, DType.INT8)
         want_dtype(self, self.bias, DType.INT32)
         if self.weights.is_constant and self.bias.is_constant:
@@ -115,11 +121,11 @@ class Convolution(Op):
 
     @property
     def weights_per_output(self) -> Array:
-        """[out_channels, taps]"""
+        """The weights of each output channel in a row: [out_channels, taps]."""
         raise NotImplementedError
 
     def sums(self, x: Array, weights: Array) -> NDArray[np.float64]:
-        """Of all products of an output element, without the bias."""
+        """Gives the sums of all products of each output element, without the bias."""
         raise NotImplementedError
 
     def accumulators(self, x: Array, weights: Array, bias: Array) -> NDArray[np.int64]:
@@ -242,6 +248,7 @@ class DepthwiseConv2d(Convolution):
 
     @property
     def depth_multiplier(self) -> int:
+        """The number of filters of each input channel."""
         return self.weights.shape[3] // self.in_channels
 
     @property

@@ -15,4 +15,5 @@ def summary(cls: type) -> str:
 
 
 def describe_ops() -> list[dict[str, str]]:
+    """Gives the table of all ops for the reference docs."""
     return [{"op": op.kind, "summary": summary(op), "quantization": op.quantization.value} for op in ALL_OPS]

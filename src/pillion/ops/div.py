@@ -38,11 +38,12 @@ class Div(Binary):
 
     @property
     def ratio(self) -> float:
+        """The ratio of the scales, by which a quotient of integers is multiplied."""
         return self.a.scale / (self.b.scale * self.y.scale)
 
     @property
     def multiplier(self) -> Multiplier:
-        """Of `tflite`: LiteRT forms the ratio in float32."""
+        """The multiplier of `tflite`, whose ratio LiteRT forms in float32."""
         return numerics.encode(
             float(np.float32(self.a.scale) / (np.float32(self.b.scale) * np.float32(self.y.scale)))
         )

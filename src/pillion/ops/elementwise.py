@@ -66,7 +66,7 @@ class Sum(Binary):
 
     @property
     def rescale(self) -> tuple[Multiplier, Multiplier, Multiplier]:
-        """Of the first operand, the second operand, and the result."""
+        """The multipliers of the first operand, the second operand, and the result."""
         common = 2 * max(self.a.scale, self.b.scale)
         return (
             numerics.encode(self.a.scale / common),
@@ -92,7 +92,7 @@ class Sum(Binary):
 
 @op("add")
 class Add(Sum):
-    """a + b."""
+    """The sum a + b."""
 
     a: Value = operand()
     b: Value = operand()
@@ -103,7 +103,7 @@ class Add(Sum):
 
 @op("sub")
 class Sub(Sum):
-    """a - b."""
+    """The difference a - b."""
 
     sign = -1
 
@@ -125,6 +125,7 @@ class Mul(Binary):
     high: int = 127
 
     def multiplier(self, arithmetic: Arithmetic) -> Multiplier:
+        """Gives the multiplier of the product of two integers."""
         scales = (self.a.scale, self.b.scale)
         return numerics.encode(numerics.ratio(arithmetic, scales, self.y.scale, float32_in_tflite=True))
 

@@ -31,10 +31,10 @@ def want_normal(op: Op, value: Value) -> None:
 
 @op("quantize", quantization=Quantization.NONE)
 class Quantize(Op):
-    """float32 to int8.
+    """Makes float32 int8.
 
-    `cmsis-nn` multiplies by the float32 reciprocal of the scale and rounds ties to even; `tflite` divides in float32 and
-    rounds ties away from zero. Both saturate; not a number becomes the zero point."""
+    `cmsis-nn` multiplies by the float32 reciprocal of the scale and rounds ties to even; `tflite` divides in float32 and rounds
+    ties away from zero. Both saturate; not a number becomes the zero point."""
 
     is_idle = False
 

@@ -40,7 +40,7 @@ def channel_scales(mantissas: ArrayLike, shifts: ArrayLike, x: float, y: float) 
 
 
 def sum_scales(x: float, weights: Quant) -> Quant | None:
-    """The scales of accumulators."""
+    """Gives the scales of accumulators: those of the operand times those of the weights."""
     match weights:
         case PerChannel(scales):
             return _valid(lambda: PerChannel(tuple(x * scale for scale in scales), 0))

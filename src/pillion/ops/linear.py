@@ -35,14 +35,17 @@ class Linear(Op):
 
     @property
     def out_features(self) -> int:
+        """The length of the result's last axis."""
         return self.weights.shape[0]
 
     @property
     def in_features(self) -> int:
+        """The length of the operand's last axis."""
         return self.weights.shape[1]
 
     @property
     def rows(self) -> int:
+        """The number of vectors that are multiplied."""
         return math.prod(self.x.shape[:-1])
 
     @property
@@ -57,6 +60,7 @@ class Linear(Op):
 
     @property
     def multipliers(self) -> tuple[NDArray[np.int32], NDArray[np.int32]]:
+        """The multipliers of all output features: mantissas and shifts."""
         return numerics.encode_all(self.ratios)
 
     def infer(self) -> TensorType:

@@ -117,6 +117,7 @@ class Lut(Op):
         return self.double_entries()
 
     def double_entries(self) -> NDArray[np.int8]:
+        """Gives the table of the function in double precision, rounded half away from zero."""
         x: Reals = (np.arange(-128, 128) - self.x.zero_point) * np.float64(self.x.scale)
         with np.errstate(all="ignore"):
             levels = numerics.round_half_away(REAL[self.function](x, self) / self.y.scale + self.y.zero_point)

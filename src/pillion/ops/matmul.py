@@ -31,14 +31,17 @@ class BatchMatmul(Op):
 
     @property
     def rows(self) -> int:
+        """The rows of a and of the result."""
         return self.a.shape[2 if self.adj_x else 1]
 
     @property
     def depth(self) -> int:
+        """The products in each element of the result."""
         return self.a.shape[1 if self.adj_x else 2]
 
     @property
     def columns(self) -> int:
+        """The columns of b and of the result."""
         return self.b.shape[1 if self.adj_y else 2]
 
     def multiplier(self, arithmetic: Arithmetic) -> Multiplier:

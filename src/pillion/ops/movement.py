@@ -14,7 +14,7 @@ from pillion.ops import samples
 
 
 class Movement(Op):
-    """Shared parameters; no arithmetic."""
+    """What all ops share that only move data: result and operands have one scale and zero point."""
 
     def check(self) -> None:
         if self.results[0].dtype is DType.INT8:
@@ -68,7 +68,7 @@ class Transpose(Movement):
 
 @op("slice", quantization=Quantization.SHARED)
 class Slice(Movement):
-    """From `begin`, every `step`-th element along each axis, as many as the result has."""
+    """Takes every `step`-th element from `begin` along each axis, as many as the result has."""
 
     x: Value = operand()
     y: Value = result()

@@ -32,7 +32,7 @@ class Prelu(Op):
         return (1,) * (self.x.type.rank - self.slope.type.rank) + self.slope.shape
 
     def multipliers(self, arithmetic: Arithmetic) -> tuple[Multiplier, Multiplier]:
-        """For what is not negative, and for the product of the rest with the slope."""
+        """Gives the multiplier of what is not negative, and that of the product of the rest with the slope."""
         whole = numerics.ratio(arithmetic, (self.x.scale,), self.y.scale, float32_in_tflite=True)
         scales = (self.x.scale, self.slope.scale)
         return numerics.encode(whole), numerics.encode(

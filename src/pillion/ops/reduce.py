@@ -63,10 +63,12 @@ class ReduceSum(Reduction):
 
     @property
     def ratio(self) -> float:
+        """The ratio of the scales, by which a sum of integers is multiplied."""
         return self.x.scale / self.y.scale
 
     @property
     def multiplier(self) -> Multiplier:
+        """The ratio of the scales as a fixed-point multiplier."""
         return numerics.encode(self.ratio)
 
     def check(self) -> None:

@@ -61,8 +61,7 @@ class ResizeNearest(Resize):
     half_pixel: bool = False
 
     def sources(self, axis: int) -> Int64Array:
-        """For each row (axis 0) or column (axis 1) of the result, that of the image: positions are
-        float32."""
+        """Gives for each row (axis 0) or column (axis 1) of the result that of the image, with positions in float32."""
         before, after = self.x.shape[1 + axis], self.size[axis]
         apart = self.align_corners and after > 1
         scale = (

@@ -19,10 +19,12 @@ RATIOS = (1.0, 0.999, 1.001, 0.5, 0.25, 2.0)
 
 
 def value(name: str, shape: Shape, scale: float = 0.05, zero_point: int = 0) -> Value:
+    """Makes an int8 tensor."""
     return Value(name, TensorType(shape, DType.INT8, PerTensor(scale, zero_point)))
 
 
 def real(name: str, shape: Shape) -> Value:
+    """Makes a float32 tensor."""
     return Value(name, TensorType(shape, DType.FLOAT32))
 
 
@@ -36,6 +38,7 @@ def random_like(v: Value, seed: int = 0) -> Array:
 
 
 def conv_weights(shape: Shape, axis: int, seed: int, *, power_of_two: bool = False) -> Value:
+    """Makes random weights with a scale for each channel."""
     rng = np.random.default_rng(seed)
     scales = np.full(shape[axis], 2.0**-6) if power_of_two else rng.uniform(0.002, 0.02, shape[axis])
     data = rng.integers(-127, 127, shape, endpoint=True).astype(np.int8)
@@ -43,6 +46,7 @@ def conv_weights(shape: Shape, axis: int, seed: int, *, power_of_two: bool = Fal
 
 
 def conv_bias(x: Value, weights: Value, count: int, seed: int) -> Value:
+    """Makes a random bias at the scales of the accumulators."""
     data = np.random.default_rng(seed + 1).integers(-2000, 2000, count).astype(np.int32)
     scales = tuple(float(s) * x.scale for s in weights.channel_scales)
     return constant("bias", data, PerChannel(scales, 0))
@@ -70,6 +74,7 @@ CONV_CASES: tuple[tuple[Shape, int, dict[str, Any]], ...] = (
 
 
 def conv2d_examples(cls: type[Op]) -> Iterator[Op]:
+    """Gives examples of convolutions, with groups among them."""
     grouped = (
         ((1, 5, 7, 6), 4, {"kernel": (3, 3), "groups": 2, "padding": (1, 1, 1, 1)}),
         ((2, 3, 5, 9), 9, {"kernel": (1, 3), "groups": 3}),
@@ -81,6 +86,7 @@ def conv2d_examples(cls: type[Op]) -> Iterator[Op]:
 
 
 def depthwise_examples(cls: type[Op]) -> Iterator[Op]:
+    """Gives examples of depthwise convolutions."""
     for number, (shape, out, options) in enumerate(CONV_CASES):
         multiplier = 3 if number == 3 else out if shape[3] == 1 else 1
         weights = conv_weights(
@@ -98,6 +104,7 @@ def _convolution(cls: type[Op], number: int, shape: Shape, weights: Value, optio
 
 
 def linear_examples(cls: type[Op]) -> Iterator[Op]:
+    """Gives examples of fully connected layers."""
     shapes = (((1, 1), 1), ((3, 7), 8), ((2, 3, 9), 5), ((1, 64), 10), ((5, 33), 17), ((1, 640), 128))
     for number, (shape, out) in enumerate(shapes):
         x = value("x", shape, 2.0**-4 if number % 2 else 0.031, ZERO_POINTS[number % 4])
@@ -119,6 +126,7 @@ BROADCASTS: tuple[tuple[Shape, Shape], ...] = (
 
 
 def binary_examples(cls: type[Op]) -> Iterator[Op]:
+    """Gives examples of ops of two operands, which repeat in all ways."""
     shared = cls.quantization.name == "SHARED"
     for number, (a_shape, b_shape) in enumerate(BROADCASTS):
         for ratio in RATIOS[number % 2 :: 2]:
@@ -141,6 +149,7 @@ def binary_examples(cls: type[Op]) -> Iterator[Op]:
 
 
 def pool_examples(cls: type[Op]) -> Iterator[Op]:
+    """Gives examples of pools."""
     cases: tuple[tuple[Shape, dict[str, Any]], ...] = (
         ((1, 5, 7, 1), {"kernel": (2, 2), "stride": (2, 2)}),
         ((2, 7, 5, 8), {"kernel": (3, 3), "stride": (2, 1), "padding": (1, 1, 1, 1)}),
@@ -154,6 +163,7 @@ def pool_examples(cls: type[Op]) -> Iterator[Op]:
 
 
 def reduce_examples(cls: type[Op]) -> Iterator[Op]:
+    """Gives examples of means."""
     cases: tuple[tuple[Shape, tuple[int, ...], bool], ...] = (
         ((1, 5, 3, 8), (1, 2), True),
         ((2, 7, 5, 9), (1, 2), False),
@@ -170,6 +180,7 @@ def reduce_examples(cls: type[Op]) -> Iterator[Op]:
 
 
 def lut_examples(cls: type[Op], functions: type[Enum]) -> Iterator[Op]:
+    """Gives an example of every function of one number."""
     for number, function in enumerate(functions):
         x = value("x", (2, 3, 7), 2.0**-4 if number % 2 else 0.043, ZERO_POINTS[number % 4])
         fixed = getattr(function, "fixed_output", None) or (2.0**-3, ZERO_POINTS[(number + 1) % 4])
@@ -184,6 +195,7 @@ def lut_examples(cls: type[Op], functions: type[Enum]) -> Iterator[Op]:
 
 
 def rescale_examples(cls: type[Op]) -> Iterator[Op]:
+    """Gives examples of clamps and changes of scale."""
     for number, ratio in enumerate(RATIOS * 2):
         x = value("x", (2, 5, 33), 0.0625, ZERO_POINTS[number % 4])
         y = value("y", (), x.scale / ratio, ZERO_POINTS[(number // 2) % 4])
@@ -193,6 +205,7 @@ def rescale_examples(cls: type[Op]) -> Iterator[Op]:
 
 
 def softmax_examples(cls: type[Op], output: PerTensor) -> Iterator[Op]:
+    """Gives examples of softmaxes, long and short."""
     for number, (shape, scale) in enumerate(
         (((1, 2), 0.1), ((2, 3, 7), 0.02), ((1, 33), 0.5), ((3, 1), 1.5), ((1, 1000), 0.004), ((2, 5), 40.0))
     ):
@@ -204,6 +217,7 @@ def softmax_examples(cls: type[Op], output: PerTensor) -> Iterator[Op]:
 
 
 def border_examples(cls: type[Op]) -> Iterator[Op]:
+    """Gives examples of the steps between float32 and int8."""
     for number, scale in enumerate((0.05, 2.0**-4, 1.0, 0.007)):
         quantized = value("x" if cls.kind == "dequantize" else "y", (2, 3, 11), scale, ZERO_POINTS[number])
         plain = real("y" if cls.kind == "dequantize" else "x", (2, 3, 11))
@@ -235,6 +249,7 @@ MOVEMENT_CASES: dict[str, tuple[tuple[Shape, Shape, dict[str, Any]], ...]] = {
 
 
 def movement_examples(cls: type[Op]) -> Iterator[Op]:
+    """Gives examples of ops that only move data."""
     for number, (shape, out_shape, attributes) in enumerate(MOVEMENT_CASES[cls.kind]):
         zero_point = ZERO_POINTS[number % 4]
         x, y = value("x", shape, 0.1, zero_point), value("y", out_shape, 0.1, zero_point)

@@ -35,6 +35,7 @@ def center(v: Value) -> float:
 
 
 def matmul_examples(cls: type[Op]) -> Iterator[Op]:
+    """Gives examples of matrix products of two tensors, transposed or not."""
     sizes = ((1, 1, 1, 1), (2, 3, 5, 7), (3, 7, 8, 9), (2, 5, 33, 17), (1, 13, 64, 16))
     for number, (batch, rows, depth, columns) in enumerate(sizes):
         for adj_x, adj_y in ((False, False), (True, False), (False, True), (True, True)):
@@ -76,6 +77,7 @@ DILATED_CASE: tuple[Shape, int, tuple[int, int], dict[str, Any]] = (
 
 
 def transpose_conv_examples(cls: type[Op]) -> Iterator[Op]:
+    """Gives examples of transposed convolutions."""
     for number, (shape, out, kernel, options) in enumerate((*TRANSPOSE_CONV_CASES, DILATED_CASE)):
         x = value("x", shape, 2.0**-5 if number % 3 == 2 else 0.043, ZERO_POINTS[number % 4])
         weights = conv_weights((out, *kernel, shape[3]), 0, number, power_of_two=number % 3 == 2)
@@ -106,6 +108,7 @@ RESIZES: tuple[tuple[Shape, tuple[int, int]], ...] = (
 
 
 def resize_examples(cls: type[Op]) -> Iterator[Op]:
+    """Gives examples of resizes with all ways of finding positions."""
     for number, (shape, size) in enumerate(RESIZES):
         for align_corners, half_pixel in ((False, False), (True, False), (False, True)):
             x = value("x", shape, 0.1, ZERO_POINTS[number % 4])
@@ -130,6 +133,7 @@ PRELUS: tuple[tuple[Shape, Shape], ...] = (
 
 
 def prelu_examples(cls: type[Op]) -> Iterator[Op]:
+    """Gives examples of leaky relus whose slope is a tensor."""
     for number, (shape, slope_shape) in enumerate(PRELUS):
         for ratio in RATIOS[number % 2 :: 2]:
             x = value("x", shape, 0.0625, ZERO_POINTS[number % 4])
@@ -143,6 +147,7 @@ def prelu_examples(cls: type[Op]) -> Iterator[Op]:
 
 
 def reduction_examples(cls: type[Op]) -> Iterator[Op]:
+    """Gives examples of sums and extrema over some axes."""
     cases: tuple[tuple[Shape, tuple[int, ...], bool], ...] = (
         ((1, 5, 3, 8), (1, 2), True),
         ((2, 7, 5, 9), (1, 2), False),

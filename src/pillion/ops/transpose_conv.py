@@ -33,6 +33,7 @@ class TransposeConv2d(Convolution):
 
     @property
     def weights_out_channels(self) -> int:
+        """The channels of the result, as the weights say it."""
         return self.weights.shape[0]
 
     @property
@@ -50,6 +51,7 @@ class TransposeConv2d(Convolution):
 
     @property
     def output_shape(self) -> Shape:
+        """The shape of the result: the whole one, cut on all four sides."""
         top, left, bottom, right = self.padding
         return (
             self.x.shape[0],

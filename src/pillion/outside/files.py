@@ -35,7 +35,7 @@ NO_FOLDERS = (
 
 
 def suffix_of(path: str | Path) -> str:
-    """In small letters."""
+    """Gives the last suffix of a path in small letters: `.pt2` for `Net.PT2`."""
     return Path(path).suffix.lower()
 
 
@@ -167,7 +167,7 @@ def write_whole(path: Path, content: bytes) -> None:
 
 
 def resolved(path: Path) -> Path:
-    """Behind all links; a circle of links is found by whoever uses the path."""
+    """Gives a path with all links followed; a circle of links is found by whoever uses the path."""
     return Path(os.path.realpath(path))
 
 

@@ -383,7 +383,7 @@ def _remove_marked(folder: Path) -> None:
 
 
 def finish_stopped(folder: Path) -> None:
-    """For readers of a project: what was stopped half-way is finished first."""
+    """Finishes writing what was stopped half-way. Readers of a project call it first, so that they never see a mixture."""
     if _mode(folder / COMMIT):
         with writing(folder), locked(folder):
             finish(folder)

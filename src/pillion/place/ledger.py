@@ -13,7 +13,7 @@ from pillion.ir.verdict import Verdict
 
 
 class Unit(Enum):
-    """Who runs an op."""
+    """The processor that runs an op."""
 
     NPU = "npu"
     CPU = "cpu"
@@ -74,6 +74,7 @@ class Ledger:
 
     @property
     def on_npu(self) -> list[Entry]:
+        """Gives the entries of all ops that the NPU runs."""
         return [e for e in self.entries if e.unit is Unit.NPU]
 
     @property
@@ -87,4 +88,5 @@ class Ledger:
 
     @property
     def crossing_bytes(self) -> int:
+        """Counts the bytes that go between CPU and NPU in one run."""
         return sum(e.crossing_bytes for e in self.entries)

@@ -30,6 +30,7 @@ class EmulatedBoard:
 
     @property
     def name(self) -> str:
+        """The name that users choose it by."""
         return self.board or "board"
 
     def judge(self, program: Runnable) -> Verdict:

@@ -73,7 +73,7 @@ UNCHANGED = "each part of the program is right when it is written anew: the file
 def first_difference(
     program: Runnable, executor: Executor, sample: Sequence[Array], number: int, outputs: Outputs
 ) -> Difference:
-    """Of a program whose outputs for a sample, the one of this number, are not those of the reference."""
+    """Finds the op at which a program begins to differ, for the sample of this number, from the reference."""
     whole = differing(program.graph.outputs, program.graph.reference(*sample), outputs)
     assert whole is not None, "asked for a difference where there is none"
     try:

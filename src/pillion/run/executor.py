@@ -89,9 +89,13 @@ class Runnable(Protocol):
     """What executors are given: a graph of integer ops that is compiled for a target."""
 
     @property
-    def graph(self) -> Graph: ...
+    def graph(self) -> Graph:
+        """The ops that are run."""
+
     @property
-    def target(self) -> Target: ...
+    def target(self) -> Target:
+        """The chip that the program is compiled for."""
+
     @property
     def file(self) -> ReadProgram | None:
         """The .pte file that the program was read from, if it was."""
@@ -105,10 +109,11 @@ class Runnable(Protocol):
 
 
 class Executor(Protocol):
-    """Something that runs programs."""
+    """Anything that can run programs: the reference, this computer, a board, a runtime of another project."""
 
     @property
-    def name(self) -> str: ...
+    def name(self) -> str:
+        """The name that users choose it by."""
 
     def judge(self, program: Runnable) -> Verdict:
         """Whether it can run the program here; the help of a verdict that is not ok says what would let it."""

@@ -17,11 +17,16 @@ class Tensor(Protocol):
     """Whatever says of an input what it is: a graph's value, or a buffer of a manifest."""
 
     @property
-    def name(self) -> str: ...
+    def name(self) -> str:
+        """The name under which the input is asked for."""
+
     @property
-    def dtype(self) -> DType: ...
+    def dtype(self) -> DType:
+        """The element type."""
+
     @property
-    def shape(self) -> Shape: ...
+    def shape(self) -> Shape:
+        """The sizes of the axes."""
 
 
 def check_arrays(wanted: Sequence[Tensor], inputs: Sequence[Array]) -> None:

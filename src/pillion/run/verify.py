@@ -43,6 +43,7 @@ class Run:
 
     @property
     def has_run(self) -> bool:
+        """Whether there are outputs."""
         return not (self.skipped or self.failed)
 
 
@@ -57,7 +58,7 @@ class Pair:
 
 @dataclass(frozen=True)
 class Verification:
-    """What `pillion verify` found."""
+    """What `pillion verify` found: all runs, the pairs that were compared, and where they differ."""
 
     model: str
     target: str

@@ -46,6 +46,7 @@ class Kind:
 
     @property
     def size(self) -> int:
+        """The bytes of a field in its table."""
         return struct.calcsize(self.code) if self.code else OFFSET_BYTES
 
 
@@ -55,7 +56,7 @@ def scalar(number: int, code: str, default: float = 0) -> Any:
 
 
 def numbers(number: int, code: str) -> Any:
-    """A vector of numbers."""
+    """Declares a field that holds a vector of numbers."""
     return _declare(number, Kind("numbers", code), default_factory=list)
 
 
@@ -65,16 +66,17 @@ def data(number: int) -> Any:
 
 
 def text(number: int) -> Any:
+    """Declares a field that holds a string."""
     return _declare(number, Kind("text"), default="")
 
 
 def table(number: int, of: Callable[[], type[Table]]) -> Any:
-    """One table, or None."""
+    """Declares a field that holds one table, or None."""
     return _declare(number, Kind("table", of=of), default=None)
 
 
 def tables(number: int, of: Callable[[], type[Table]]) -> Any:
-    """A vector of tables."""
+    """Declares a field that holds a vector of tables."""
     return _declare(number, Kind("tables", of=of), default_factory=list)
 
 

@@ -36,7 +36,7 @@ class IrPayload:
     outputs: tuple[str, ...]
 
     def compose(self) -> bytes:
-        """The payload's bytes."""
+        """Gives the payload's bytes."""
         names = _pack_names(self.inputs, self.outputs)
         behind = to_block(self.tflite) + to_block(names)
         return HEAD.pack(MARK, VERSION, len(self.tflite), len(names), zlib.crc32(behind)) + behind

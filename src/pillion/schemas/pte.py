@@ -62,6 +62,7 @@ class AllocationDetails(Table):
 
     @property
     def offset(self) -> int:
+        """The whole offset."""
         return self.memory_offset_high << 32 | self.memory_offset_low
 
 
@@ -169,7 +170,7 @@ class KernelCall(Table):
 
 
 class DelegateCall(Table):
-    """Inputs, then outputs."""
+    """A call of a delegate, whose arguments are its inputs, then its outputs."""
 
     delegate_index: int = scalar(0, "i")
     args: list[int] = numbers(1, "i")

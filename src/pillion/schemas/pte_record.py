@@ -33,6 +33,7 @@ class Record:
 
     @property
     def size(self) -> int:
+        """The bytes of the record."""
         return _HEAD.size + len(self.head) + len(self.skeleton)
 
     def sealed(self, before: bytes) -> bytes:

@@ -42,6 +42,8 @@ class ElementType(IntEnum):
 
 
 class Padding(IntEnum):
+    """The ways in which the format pads images."""
+
     SAME = 0
     VALID = 1
 

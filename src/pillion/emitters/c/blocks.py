@@ -33,10 +33,12 @@ def block_of(shape: Shape, axes: tuple[int, ...]) -> Block | None:
 
 
 def multiplier(op: Summed, arithmetic: Arithmetic) -> Multiplier:
+    """Gives the multiplier of a mean or a sum."""
     return op.multiplier(arithmetic) if isinstance(op, Mean) else op.multiplier
 
 
 def judge(op: Summed, arithmetic: Arithmetic, limit: int) -> tuple[Verdict, ...]:
+    """Judges whether a mean or sum goes over neighbouring axes, and whether its sums stay below a limit."""
     is_block = block_of(op.x.shape, op.axes) is not None
     largest = 255 * op.count
     verdicts = (
@@ -51,10 +53,12 @@ def judge(op: Summed, arithmetic: Arithmetic, limit: int) -> tuple[Verdict, ...]
 
 
 def judge_right(right: int, least: int, most: int) -> Verdict:
+    """Judges whether a right shift is one that a kernel has."""
     return Verdict("right_shift", least <= right <= most, f"{least} to {most}", str(right))
 
 
 def sizes(op: Summed) -> dict[str, int]:
+    """Gives the three axes to which a tensor comes down, and its zero point, as parameters."""
     block = block_of(op.x.shape, op.axes)
     assert block is not None, "asked only of what the kernels take"
     outer, reduced, inner = block

@@ -28,6 +28,7 @@ class Choice:
 
     @property
     def reason(self) -> str:
+        """Says in words why the kernels before this one were passed over."""
         if not self.passed_over:
             return "first choice"
         return "; ".join(f"not {name}: {verdict}" for name, verdict in self.passed_over)

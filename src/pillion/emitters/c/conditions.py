@@ -28,5 +28,5 @@ def all_int8(op: Op, arithmetic: Arithmetic | None = None) -> tuple[Verdict, ...
 
 
 def overwritable(op: Op, *operands: Value) -> tuple[Value, ...]:
-    """Of some operands, those whose memory a result of the same shape may take over."""
+    """Gives those of some operands whose memory a result of the same shape may take over."""
     return tuple(v for v in dict.fromkeys(operands) if not v.is_constant and v.shape == op.results[0].shape)

@@ -33,6 +33,7 @@ class Routine:
 
     @property
     def params_type(self) -> str:
+        """The name of the C structure that the function is handed."""
         return f"{self.name}_params"
 
 

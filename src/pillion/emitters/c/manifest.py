@@ -152,7 +152,7 @@ class Manifest:
         return Listing(self.files, is_sealed=all(self.files.values()) and self.checksum == self._sum())
 
     def sealed(self, files: Mapping[str, Content]) -> Manifest:
-        """With the hashes of files, and of itself."""
+        """Gives the manifest with the hashes of all files, and of itself."""
         hashes = {path: sha256(content) for path, content in sorted(files.items())}
         listed = replace(self, files=hashes)
         return replace(listed, checksum=listed._sum())
@@ -161,7 +161,7 @@ class Manifest:
         return sha256(json.dumps({**plain(self), "checksum": ""}, sort_keys=True))
 
     def text(self) -> str:
-        """The file."""
+        """Gives the text of `manifest.json`."""
         return json.dumps(plain(self), indent=2) + "\n"
 
 

@@ -26,6 +26,7 @@ def inner_program(program: CProgram, number: int, step: Step) -> CProgram:
 
 
 def named(graph: Graph, name: str) -> Graph:
+    """Gives a graph another name, from which its C names are made."""
     return graph.replace(name=name)
 
 

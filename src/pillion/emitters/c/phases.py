@@ -77,12 +77,14 @@ def _ends(distances: Iterable[int]) -> tuple[int, int]:
 
 
 def judge(op: TransposeConv2d) -> tuple[Verdict, ...]:
+    """Judges whether a transposed convolution falls into phases: its result is a whole number of strides wide."""
     width, stride = op.y.shape[2], op.stride[1]
     known = (*int8(x=op.x, y=op.y, weights=op.weights), *constants(weights=op.weights, bias=op.bias))
     return (*known, Verdict("width", width % stride == 0, f"a multiple of stride {stride}", str(width)))
 
 
 def places(op: TransposeConv2d, phase: Phase) -> Params:
+    """Gives the places of a phase's rows in the result as parameters."""
     _, height, width, channels = op.y.shape
     return {
         "rows": phase.rows,

@@ -26,14 +26,14 @@ POINTER_BYTES = 4
 
 @dataclass(frozen=True)
 class Constant:
-    """An array in flash."""
+    """An array in flash, with its name in C."""
 
     name: str
     data: NDArray[np.generic]
 
     @property
     def elements(self) -> int:
-        """As declared in C, which has no empty arrays."""
+        """The length that is declared in C, which has no empty arrays."""
         return max(self.data.size, 1)
 
 
@@ -63,6 +63,7 @@ class CProgram:
 
     @property
     def routines(self) -> list[Routine]:
+        """The kernels that the program calls, each once."""
         return list(dict.fromkeys(call.routine for step in self.steps for call in step.calls))
 
     @property

@@ -35,11 +35,13 @@ class Sums:
 
     @property
     def args(self) -> tuple[int, int, View, View, int, int]:
+        """The arguments of the kernel that say what is done with the accumulators."""
         scale = ints(self.mantissas), ints(self.shifts)
         return (-self.in_zero_point, self.out_zero_point, *scale, self.low, self.high)
 
 
 def conv2d(op: Conv2d, settings: Settings) -> list[Call]:
+    """Gives the call of a convolution."""
     _want_constants(op)
     return [
         regular(op, settings, _window(op, op.groups), image(op.x), plain(op.weights), _sums(op), image(op.y))

@@ -30,6 +30,7 @@ def function(op: Lut | Clamp | Requantize, settings: Settings) -> list[Call]:
 
 
 def lookup(x: View, entries: Array, y: View) -> Call:
+    """Gives the call of a lookup in a table with an entry for every int8 number."""
     return Call("cortex_m::quantized_activation.out", (x, data(entries.astype(np.int8))), y)
 
 
@@ -40,6 +41,7 @@ def clamped(op: Op) -> list[Call]:
 
 
 def quantize(op: Quantize, settings: Settings) -> list[Call]:
+    """Gives the call that makes float32 int8; the runtime has it in one arithmetic only."""
     if settings.arithmetic is Arithmetic.TFLITE:
         raise refusal(
             op,
@@ -51,6 +53,7 @@ def quantize(op: Quantize, settings: Settings) -> list[Call]:
 
 
 def dequantize(op: Dequantize, settings: Settings) -> list[Call]:
+    """Gives the call that makes int8 float32."""
     if op.x.dtype is not DType.INT8:
         raise refusal(op, "what is dequantized is int8 with one scale", repr(op.x))
     return [_border("cortex_m::dequantize_per_tensor.out", op.x, op.y, op.x)]
@@ -62,6 +65,7 @@ def _border(operator: str, x: Value, y: Value, levels: Value) -> Call:
 
 
 def add(op: Add, settings: Settings) -> list[Call]:
+    """Gives the calls of a sum, or of a table lookup where one operand is a constant number."""
     return by_table(op, settings) or _sum(op, plain(op.a), op.a.zero_point, plain(op.b), op.b.zero_point)
 
 
@@ -105,6 +109,7 @@ def _sum(op: Add | Sub, a: View, a_zero: int, b: View, b_zero: int, sign: int = 
 
 
 def mul(op: Mul, settings: Settings) -> list[Call]:
+    """Gives the calls of a product, or of a table lookup where one operand is a constant number."""
     if table := by_table(op, settings):
         return table
     m: Multiplier = op.multiplier(settings.arithmetic)
@@ -114,6 +119,7 @@ def mul(op: Mul, settings: Settings) -> list[Call]:
 
 
 def extremum(op: Minimum | Maximum, settings: Settings) -> list[Call]:
+    """Gives the calls of a minimum or maximum, or of a table lookup where one operand is a constant number."""
     if table := by_table(op, settings):
         return table
     if op.y.dtype is not DType.INT8:
@@ -123,7 +129,7 @@ def extremum(op: Minimum | Maximum, settings: Settings) -> list[Call]:
 
 
 def by_table(op: Binary, settings: Settings) -> list[Call]:
-    """With a single constant number, an op of two operands is a function of one; empty where it is not."""
+    """Gives the table lookup that an op of two operands is where one is a constant number; no call where none is."""
     for number, other, swap in ((op.b, op.a, False), (op.a, op.b, True)):
         if number.is_constant and number.type.elements == 1 and other.type.elements == op.y.type.elements:
             level = number.constant.reshape(1)
@@ -142,7 +148,7 @@ Operands = tuple[list[Call], View, View, View]
 
 
 def over_channels(a: View, b: View, y: View) -> Operands:
-    """For kernels that repeat an operand only as a vector over the channels of an image: it is the last axes of the
+    """Prepares operands for kernels that repeat one only as a vector over the channels of an image: it is the last axes of the
     other one, seen as channels. Everything else is written out first."""
     for small, big, swap in ((b, a, False), (a, b, True)):
         if small.elements != y.elements == big.elements and _ends_with(
@@ -190,6 +196,7 @@ def _together(small: Shape, whole: Shape) -> tuple[Shape, Shape]:
 
 
 def flattened(view: View) -> View:
+    """Sees a tensor as a vector."""
     return view.reshaped(view.elements)
 
 
@@ -198,6 +205,7 @@ def _of_rank(view: View, rank: int) -> View:
 
 
 def repeated(view: View, shape: Shape, calls: list[Call]) -> View:
+    """Gives an operand in a wanted shape; where it has to be written out, the copy is added to the calls."""
     if view.sizes == shape:
         return view
     whole = temp(shape, view.dtype)

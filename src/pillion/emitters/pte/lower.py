@@ -28,6 +28,7 @@ class Lowered:
     """Offsets in the arena."""
 
     def offset(self, of: Value | Temp) -> int:
+        """Gives the place of a value or a temp in the arena."""
         return self.temps[of] if isinstance(of, Temp) else self.memory.offsets[of]
 
 

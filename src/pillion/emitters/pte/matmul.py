@@ -40,6 +40,7 @@ def _exchanged(value: Value, calls: list[Call], isa: Isa) -> View:
 
 
 def div(op: Div, settings: Settings) -> list[Call]:
+    """Gives the calls of a division, which only newer runtimes have, or of a table lookup by a constant number."""
     if table := by_table(op, settings):
         return table
     if settings.runtime != "main" or settings.arithmetic is Arithmetic.TFLITE:

@@ -38,7 +38,7 @@ def slice_copy(op: Slice, settings: Settings) -> list[Call]:
 
 
 def cut(x: View, axis: int, begin: int, step: int, y: View) -> Call:
-    """From `begin`, every `step`-th along one axis, as many as y has."""
+    """Gives the copy of every `step`-th element from `begin` along one axis, as many as y has."""
     before, after = math.prod(x.sizes[:axis]), math.prod(x.sizes[axis + 1 :])
     count = y.sizes[axis]
     args = (x.reshaped(before, x.sizes[axis], after), 1, begin, begin + step * (count - 1) + 1, step)
@@ -46,6 +46,7 @@ def cut(x: View, axis: int, begin: int, step: int, y: View) -> Call:
 
 
 def pad(op: Pad, settings: Settings) -> list[Call]:
+    """Gives the calls of a pad."""
     sizes, before, after = _merged_padding(op)
     x, y = (
         plain(op.x).reshaped(*sizes),
@@ -82,6 +83,7 @@ def _general_pad(op: Pad, x: View, y: View, before: Sequence[int], after: Sequen
 
 
 def transpose(op: Transpose, settings: Settings) -> list[Call]:
+    """Gives the calls of a transpose."""
     return transposed(plain(op.x), op.order, plain(op.y), settings.isa)
 
 

@@ -40,6 +40,7 @@ class View:
 
     @property
     def elements(self) -> int:
+        """The number of elements."""
         return math.prod(self.sizes)
 
     def reshaped(self, *sizes: int) -> View:
@@ -100,6 +101,7 @@ class Delegate:
 
     @property
     def views(self) -> tuple[View, ...]:
+        """All arguments in the order in which the instruction names them: inputs, then outputs."""
         return (*self.inputs, *self.outputs)
 
 

@@ -42,6 +42,7 @@ def _padded(op: MaxPool2d, x: View) -> tuple[list[Call], View, tuple[int, int]]:
 
 
 def avg_pool2d(op: AvgPool2d, settings: Settings) -> list[Call]:
+    """Gives the calls of an average pool; padding that PyTorch cannot say is refused."""
     ceil_mode = not _is_even(op)
     if ceil_mode and not _is_ceiled(op):
         raise refusal(
@@ -76,6 +77,7 @@ def _ceiled(size: int, kernel: int, stride: int, padding: int) -> int:
 
 
 def softmax(op: Softmax, settings: Settings) -> list[Call]:
+    """Gives the call of a softmax; rows that are too long for the library are refused."""
     last = op.x.shape[-1]
     if last > LONGEST_SOFTMAX:
         raise refusal(

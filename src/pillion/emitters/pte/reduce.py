@@ -32,10 +32,12 @@ class Axes:
 
 
 def mean(op: Mean, settings: Settings) -> list[Call]:
+    """Gives the calls of a mean."""
     return _sum(op, op.multiplier(settings.arithmetic), settings)
 
 
 def reduce_sum(op: ReduceSum, settings: Settings) -> list[Call]:
+    """Gives the calls of a sum over some axes."""
     if settings.arithmetic is Arithmetic.TFLITE:
         raise refusal(
             op,
@@ -62,6 +64,7 @@ def _sum(op: Mean | ReduceSum, m: Multiplier, settings: Settings) -> list[Call]:
 
 
 def reduce_max(op: ReduceMax, settings: Settings) -> list[Call]:
+    """Gives the calls of a maximum over some axes."""
     axes = _side_by_side(op, settings.isa)
     return [*axes.calls, _largest(axes, plain(op.y), op.y.zero_point)]
 

@@ -28,6 +28,7 @@ class Axis:
 
 
 def resize_nearest(op: ResizeNearest, settings: Settings) -> list[Call]:
+    """Gives the calls of a resize: copies that leave rows and columns out, and one that repeats them."""
     axes = [_axis(op, 0), _axis(op, 1)]
     repeats_any = any(axis.repeats > 1 for axis in axes)
     cuts = [(1 + i, axis) for i, axis in enumerate(axes) if axis.kept != op.x.shape[1 + i]]

@@ -36,6 +36,7 @@ class Constants:
         return self.numbers.get(_little_endian(array))
 
     def number(self, array: Array) -> int:
+        """Stores an array, if it is not stored yet, and gives its number."""
         raw = _little_endian(array)
         if raw not in self.numbers:
             self.segment += bytes(-len(self.segment) % ALIGNMENT)
@@ -71,6 +72,7 @@ class Writer:
         return assemble(self.plan(inputs, outputs), self.delegates, self.constants, record())
 
     def add(self, step: Call | Delegate) -> None:
+        """Adds one instruction: a kernel's call or a delegate's."""
         if isinstance(step, Delegate):
             args = [self.tensor(view) for view in step.views]
             call: Table = format.DelegateCall(len(self.delegates), args)
@@ -104,6 +106,7 @@ class Writer:
                 return self.value(("ints", *items), format.IntList(items))
 
     def value(self, key: Hashable, held: Table) -> int:
+        """Gives the number of an entry in the table of values, which is made when it is first asked for."""
         if key not in self.numbers:
             self.numbers[key] = len(self.values)
             self.values.append(format.EValue(_tag(format.VALUES, held), held))
@@ -114,6 +117,7 @@ class Writer:
         return self.tensor(View(value, value.dtype, value.shape, tuple(range(value.type.rank))))
 
     def tensor(self, view: View) -> int:
+        """Gives the number of the entry for a tensor argument: a constant's data, or a place in the arena."""
         made = format.Tensor(
             scalar_type=ScalarType[view.dtype.name], sizes=list(view.sizes), dim_order=list(view.order)
         )
@@ -127,6 +131,7 @@ class Writer:
         return self.value((of, view.dtype, view.sizes, view.order), made)
 
     def plan(self, inputs: list[int], outputs: list[int]) -> format.ExecutionPlan:
+        """Makes the execution plan from all that was collected."""
         return format.ExecutionPlan(
             name="forward",
             container_meta_type=format.ContainerMetadata(),

@@ -45,6 +45,7 @@ def int8_only(op: Op, *values: Value) -> None:
 
 
 def want_constants(op: Op, *values: Value) -> None:
+    """Refuses an op whose weights or bias are computed."""
     for value in values:
         if not value.is_constant:
             raise refusal(op, "weights and bias are constants", repr(value))

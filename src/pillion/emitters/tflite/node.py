@@ -14,7 +14,7 @@ from pillion.schemas.flatbuffer import Table
 
 @dataclass(frozen=True)
 class Node:
-    """One TFLite operator.
+    """One TFLite operator: its code, its tensors and its options.
 
     Values that the graph does not have (axes, an intermediate) may carry any name; the writer makes it unique."""
 

@@ -40,6 +40,7 @@ class Memory:
         self.begins: list[Place] = []
 
     def write(self, place: Place, tensor: Tensor) -> None:
+        """Lets a tensor lie at a place; tensors that it overlaps are gone."""
         memory, begin = place
         at = bisect_left(self.begins, place)
         if at and self.end(self.begins[at - 1]) > begin and self.begins[at - 1][0] == memory:
@@ -53,6 +54,7 @@ class Memory:
         self.held[place] = tensor
 
     def end(self, place: Place) -> int:
+        """Gives the first byte behind the tensor at a place."""
         return place[1] + self.held[place].nbytes
 
 
@@ -68,14 +70,17 @@ class Argument:
 
     @property
     def nbytes(self) -> int:
+        """The bytes of the tensor."""
         return math.prod(self.sizes) * self.dtype.size_bytes
 
     @property
     def memory_shape(self) -> Shape:
+        """The sizes in the order of the axes in memory."""
         return tuple(self.sizes[axis] for axis in self.order)
 
     @property
     def place(self) -> Place:
+        """Where the tensor lies: a memory and an offset; an input without a plan has a place of its own."""
         planned = self.held.allocation_info
         return (-1, self.number) if planned is None else (planned.memory_id, planned.offset)
 
@@ -130,6 +135,7 @@ class Call:
                 raise self.refuse(rule, wrong[0])
 
     def refuse(self, rule: str, here: object) -> PillionError:
+        """Makes the error that says why this call cannot be read."""
         return PillionError(
             f"{self.operator} cannot be read",
             rule=rule,
@@ -140,6 +146,7 @@ class Call:
     # Arguments by their place in the operator's schema
 
     def held(self, place: int, kind: type[T]) -> T:
+        """Gives an argument, which must be of one kind."""
         if not 0 <= place < len(self.numbers):
             raise self.refuse(f"there is an argument {place}", f"{len(self.numbers)} arguments")
         held = self.reader.entry(self.numbers[place])
@@ -148,9 +155,11 @@ class Call:
         return held
 
     def is_null(self, place: int) -> bool:
+        """Whether an argument was left out."""
         return isinstance(self.held(place, object), pte.Null)
 
     def number(self, place: int) -> int:
+        """Gives an integer argument."""
         return self.held(place, pte.Int).int_val
 
     def level(self, place: int, sign: int = 1) -> int:
@@ -168,9 +177,11 @@ class Call:
         return {"low": least, "high": most}
 
     def real(self, place: int) -> float:
+        """Gives a floating-point argument."""
         return self.held(place, pte.Double).double_val
 
     def flag(self, place: int) -> bool:
+        """Gives an argument that is true or false."""
         return self.held(place, pte.Bool).bool_val
 
     def integers(self, place: int, count: int | None = None) -> tuple[int, ...]:
@@ -186,35 +197,42 @@ class Call:
         return tuple(one.int_val for one in found if isinstance(one, pte.Int))
 
     def pair(self, place: int) -> Pair:
+        """Gives an argument of two integers, such as a stride."""
         first, second = self.integers(place, 2)
         return first, second
 
     def multiplier(self, mantissa: int, shift: int) -> Pair:
+        """Gives a multiplier, whose mantissa and shift are two arguments."""
         return self.number(mantissa), self.number(shift)
 
     # Tensors
 
     def argument(self, number: int) -> Argument:
+        """Gives the description of a tensor by its number in the table of values."""
         held = self.reader.entry(number)
         if not isinstance(held, pte.Tensor):
             raise self.refuse("operands and results are tensors", type(held).__name__)
         return described(number, held)
 
     def view(self, place: int) -> View:
+        """Gives a tensor argument as the call sees it."""
         self.held(place, pte.Tensor)
         return self.seen(self.numbers[place])
 
     def seen(self, number: int) -> View:
+        """Gives a tensor as the call sees it, by its number in the table of values."""
         argument = self.argument(number)
         return View(self.reader.read(argument, self.source), argument.sizes, argument.order)
 
     def views(self, place: int) -> list[View]:
+        """Gives an argument that is a list of tensors."""
         items = self.held(place, pte.TensorList).items
         if not 0 < len(items) <= 1024:
             raise self.refuse("a list of tensors has 1 to 1024", len(items))
         return [self.seen(number) for number in items]
 
     def shaped(self, tensor: Tensor, shape: Shape) -> Tensor:
+        """Gives a tensor in another shape; the elements stay where they are."""
         return self.reader.shaped(tensor, shape, self.source)
 
     def image(self, place: int) -> Tensor:
@@ -244,6 +262,7 @@ class Call:
                 raise self.refuse("operands and result lie alike in memory", here)
 
     def int8(self, tensor: Tensor) -> Tensor:
+        """Gives the tensor back if it is int8, and refuses it otherwise."""
         if tensor.dtype is not DType.INT8:
             raise self.refuse("operands are int8", tensor.dtype.value)
         return tensor
@@ -275,6 +294,7 @@ class Call:
 
     @property
     def out_image(self) -> Shape:
+        """The shape of the result, which must be an image with its channels last in memory."""
         out = self.out_view
         if not out.is_image:
             raise self.refuse("the result is an image whose channels lie last", (out.sizes, out.order))
@@ -282,6 +302,7 @@ class Call:
 
     @property
     def out_plain(self) -> Shape:
+        """The shape of the result, which must be contiguous."""
         out = self.out_view
         if not out.is_contiguous:
             raise self.refuse("the result is contiguous", (out.sizes, out.order))

@@ -43,6 +43,7 @@ class Container:
         return self.raw[:size], base
 
     def only_plan(self) -> pte.ExecutionPlan:
+        """Gives the plan of the only method; a file with several methods or chains is refused."""
         plans = self.program.execution_plan
         if len(plans) != 1 or len(plans[0].chains) != 1:
             raise PillionError(
@@ -90,6 +91,7 @@ class Container:
         return held
 
     def delegate(self, number: int) -> pte.BackendDelegate:
+        """Gives a delegate by its number."""
         if not 0 <= number < len(self.plan.delegates):
             raise MalformedError(f"delegate {number} of {len(self.plan.delegates)}")
         return self.plan.delegates[number]

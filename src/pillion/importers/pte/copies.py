@@ -38,6 +38,7 @@ def _inside(call: Call, axis: int, rank: int) -> int:
 
 
 def viewed(call: Call) -> None:
+    """Reads a change of shape, in which no byte moves."""
     _want_sizes(call, call.integers(1))
     same_bytes(call)
 
@@ -97,6 +98,7 @@ def transpose(call: Call) -> None:
 
 
 def transpose_two(call: Call) -> None:
+    """Reads the exchange of two axes."""
     x = call.plain(0)
     order = list(range(len(x.shape)))
     first, second = _axis(call, 1, len(order)), _axis(call, 2, len(order))
@@ -171,6 +173,7 @@ def cat(call: Call) -> None:
 
 
 def slice_copy(call: Call) -> None:
+    """Reads a slice along one axis."""
     x = call.plain(0)
     axis = _axis(call, 1, len(x.shape))
     size, step = x.shape[axis], call.number(4)
@@ -185,6 +188,7 @@ def slice_copy(call: Call) -> None:
 
 
 def select(call: Call) -> None:
+    """Reads the choice of one index of an axis, which then goes."""
     x = call.plain(0)
     axis = _axis(call, 1, len(x.shape))
     index = call.number(2)

@@ -28,6 +28,7 @@ Numbers = Callable[[Int64Array, Int64Array], Any]
 
 
 def quantize(call: Call) -> None:
+    """Reads the step from float32 to int8; what went to float32 just before is a function of one int8 tensor."""
     view = call.view(0)
     call.want_alike(view)
     quant = _border(call)
@@ -43,6 +44,7 @@ def quantize(call: Call) -> None:
 
 
 def dequantize(call: Call) -> None:
+    """Reads the step from int8 to float32."""
     call.want_alike(call.view(0))
     x, quant = call.int8(call.view(0).tensor), _border(call)
     x.label.learn(quant.scale, quant.zero_point)
@@ -118,6 +120,7 @@ def _as_function(call: Call, a: Tensor, b: Tensor, numbers: Numbers) -> Tensor |
 
 
 def activation(call: Call) -> None:
+    """Reads a lookup in a table of 256 entries."""
     call.want_alike(call.view(0))
     x, table = call.int8(call.view(0).tensor), call.constant(1, DType.INT8)
     if table.size != 256:
@@ -126,12 +129,13 @@ def activation(call: Call) -> None:
 
 
 def clamp(call: Call) -> None:
+    """Reads a clamp between two integers, either of which may be missing."""
     bounds = (-128 if call.is_null(1) else call.number(1), 127 if call.is_null(2) else call.number(2))
     _clamped(call, *bounds)
 
 
 def hardtanh(call: Call) -> None:
-    """On integers, the kernel takes the bounds for levels."""
+    """Reads a clamp between two real numbers, which the kernel takes for levels where the tensor is int8."""
     low, high = call.real(1), call.real(2)
     if not (math.isfinite(low) and math.isfinite(high)):
         raise call.refuse("bounds are numbers", (low, high))
@@ -139,6 +143,7 @@ def hardtanh(call: Call) -> None:
 
 
 def relu(call: Call) -> None:
+    """Reads a relu, which clamps at the level 0."""
     _clamped(call, 0, 127)
 
 
@@ -179,6 +184,7 @@ def _pair(call: Call, first: int, second: int) -> tuple[Tensor, Tensor, Shape]:
 
 
 def add(call: Call) -> None:
+    """Reads a sum; where one operand is constant, it is a function of the other."""
     a, b, shape = _pair(call, 0, 4)
     call.int8(a), call.int8(b)
     zeros = (call.level(1), call.level(5), call.level(8))
@@ -202,6 +208,7 @@ def add(call: Call) -> None:
 
 
 def mul(call: Call) -> None:
+    """Reads a product; where one operand is constant, it is a function of the other."""
     a, b, shape = _pair(call, 0, 2)
     call.int8(a), call.int8(b)
     plain = (call.number(1), call.number(3))
@@ -235,10 +242,12 @@ def mul(call: Call) -> None:
 
 
 def minimum(call: Call) -> None:
+    """Reads the minimum of two tensors."""
     _extremum(call, Minimum, np.minimum)
 
 
 def maximum(call: Call) -> None:
+    """Reads the maximum of two tensors."""
     _extremum(call, Maximum, np.maximum)
 
 

@@ -17,6 +17,7 @@ class Field:
     high: int
 
     def takes(self, number: int) -> bool:
+        """Whether a number is one that the kernel understands."""
         return self.low <= number <= self.high
 
 

@@ -77,6 +77,7 @@ def refuse_unknown(container: Container) -> None:
 
 
 def operator_name(container: Container, index: int) -> str:
+    """Gives the full name of an operator by its number, such as `cortex_m::quantized_add.out`."""
     operators = container.plan.operators
     if not 0 <= index < len(operators):
         raise MalformedError(f"operator {index} of {len(operators)}")
@@ -97,6 +98,7 @@ class Reader:
     # What the program holds
 
     def entry(self, number: int) -> Table:
+        """Gives an entry of the table of values, which must be there and of a known kind."""
         if not 0 <= number < len(self.values):
             raise MalformedError(f"value {number} of {len(self.values)}")
         held = self.values[number].val
@@ -105,12 +107,14 @@ class Reader:
         return held
 
     def border(self, number: int) -> Argument:
+        """Describes an input or output, which must be a tensor."""
         held = self.entry(number)
         if not isinstance(held, pte.Tensor):
             raise MalformedError("inputs and outputs are tensors")
         return described(number, held)
 
     def input(self, number: int, index: int) -> Tensor:
+        """Puts an input of the program into memory."""
         argument = self.border(number)
         if argument.held.data_buffer_idx or argument.dtype not in (DType.FLOAT32, DType.INT8):
             raise MalformedError(
@@ -121,6 +125,7 @@ class Reader:
         return made
 
     def output(self, number: int, index: int) -> Tensor:
+        """Gives the tensor that lies at the place of an output when all calls are done."""
         argument = self.border(number)
         found = self.read(argument, "an output")
         if found.is_constant:
@@ -132,6 +137,7 @@ class Reader:
     # Memory
 
     def write(self, argument: Argument, tensor: Tensor) -> None:
+        """Lets a result lie at the place of an argument."""
         if argument.held.data_buffer_idx:
             raise MalformedError(f"value {argument.number} is written, and a constant")
         self.memory.write(argument.place, tensor)
@@ -152,6 +158,7 @@ class Reader:
         return self.shaped(found, argument.memory_shape, source)
 
     def constant(self, argument: Argument) -> Tensor:
+        """Gives the constant that an argument refers to, which is read once."""
         if argument.number not in self.constants:
             if argument.held.allocation_info is not None:
                 raise MalformedError(f"value {argument.number} is a constant, and planned")
@@ -180,6 +187,7 @@ class Reader:
         self.add(Same(source, Reshape, ("x",), (x,), y))
 
     def add(self, step: Step) -> None:
+        """Notes what a call does."""
         if len(self.steps) >= MOST_STEPS:
             raise MalformedError(f"it has more than {MOST_STEPS} steps")
         if isinstance(step, Same) and all(x.is_constant for x in step.xs):
@@ -189,6 +197,7 @@ class Reader:
     # Instructions
 
     def run(self, number: int, instruction: Table | None) -> None:
+        """Reads one instruction: a kernel's call by its row of the table, or a delegate's."""
         if isinstance(instruction, pte.DelegateCall):
             self.delegate(f"instruction {number}, delegate", instruction)
         elif isinstance(instruction, pte.KernelCall):
@@ -223,6 +232,7 @@ class Reader:
     # The graph
 
     def graph(self, inputs: Sequence[Tensor], outputs: Sequence[Tensor]) -> Graph:
+        """Finds the scales, and makes the graph of all steps."""
         self.solve()
         out = Output()
         taken = tuple(out.new(x, x.quant if x.dtype is DType.INT8 else None) for x in inputs)

@@ -117,7 +117,7 @@ class Ratios:
         return next((found for pair in quotients(low, high) if (found := self.exact(*pair))), None)
 
     def bounds(self, quotient: float) -> tuple[float, float]:
-        """Between which x / y must lie, near a quotient, for all w to have 24 bits."""
+        """Gives the bounds between which x / y must lie, near a quotient, for all w to have 24 bits."""
         real, mantissas = self.real[self.real > 0], self.mantissas[self.real > 0]
         exact = real / (real / quotient).astype(np.float32).astype(np.float64)
         low, high = ((exact * (1 + sign * 0.5 / mantissas)) for sign in (-1, 1))
@@ -143,12 +143,13 @@ def typical(scale: float) -> float:
 
 
 def rounded(x: float) -> float:
+    """Rounds a number to float32."""
     return float(np.float32(x))
 
 
 @dataclass(frozen=True)
 class SumFit:
-    """Scales of a sum."""
+    """The scales of a sum that was solved: of both operands and of the result."""
 
     a: float
     b: float
@@ -167,6 +168,7 @@ class SumRatios:
 
     @property
     def are_normal(self) -> bool:
+        """Whether the multipliers are such as scales can make."""
         return self.HALF in (self.a, self.b) and min(self.a.mantissa, self.b.mantissa, self.y.mantissa) > 0
 
     def from_larger(self, larger: float) -> SumFit | None:
@@ -190,7 +192,7 @@ class SumRatios:
         return next((found for larger in known if (found := self.from_larger(larger))), None)
 
     def any(self, search: Search) -> SumFit | None:
-        """Some scales."""
+        """Finds some scales where none is known; none if there are no such scales."""
         times = [2 * real(m) for m in (self.a, self.b) if m != self.HALF]
         for w in islice(search.candidates([*times, 2 / (2.0**20 * real(self.y))]), MOST_CANDIDATES):
             found = self.from_larger(w * _TYPICAL_ACTIVATION)
@@ -200,4 +202,5 @@ class SumRatios:
 
 
 def real(m: Multiplier) -> float:
+    """Gives the real number that a multiplier stands for."""
     return float(np.ldexp(float(m.mantissa), m.shift - 31))

@@ -48,6 +48,7 @@ class Output:
         return self.seen[key]
 
     def relabelled(self, tensor: Tensor, quant: PerTensor | None, base: Value | None, source: str) -> Value:
+        """Gives a tensor with another scale: a constant is made anew, a computed one goes through a table that changes nothing."""
         if tensor.data is not None:
             return self.constant(tensor.name, tensor.data, quant)
         assert base is not None, tensor.name  # steps come in running order
@@ -56,16 +57,18 @@ class Output:
         return y
 
     def table(self, x: Value, entries: Table, y: Value, source: str) -> None:
+        """Adds a lookup in a table."""
         held = self.constant(f"{y.name}_table", entries, None)
         self.ops.append(Lut(x=x, table=held, y=y, function=Function.TABLE, source=source))
 
     def constant(self, name: str, data: Array, quant: Quant | None) -> Value:
+        """Makes a constant under a name that is still free."""
         return constant(self.names.fresh(name), data, quant)
 
 
 @dataclass(eq=False)
 class Step:
-    """Base of all steps."""
+    """What one call of the program does. It learns scales, is solved, and becomes ops."""
 
     source: str
     """Which instruction it is."""
@@ -83,9 +86,11 @@ class Step:
         """Chooses the scales that nobody knows."""
 
     def emit(self, out: Output) -> None:
+        """Adds to the graph what the step does."""
         raise NotImplementedError
 
     def unsolvable(self, found: object) -> PillionError:
+        """Makes the error for multipliers that no scales give."""
         return PillionError(
             "multipliers of the program come from no scales",
             rule="scales are 32-bit floating-point numbers",
@@ -96,7 +101,7 @@ class Step:
 
 @dataclass(eq=False)
 class ToInt8(Step):
-    """Real numbers to integers."""
+    """The step from real numbers to integers."""
 
     x: Tensor
     y: Tensor
@@ -109,7 +114,7 @@ class ToInt8(Step):
 
 @dataclass(eq=False)
 class ToReal(Step):
-    """Integers to real numbers."""
+    """The step from integers to real numbers."""
 
     x: Tensor
     y: Tensor
@@ -180,11 +185,13 @@ class Scaled(Step):
 
     @property
     def fit(self) -> Fit:
+        """The scales that were found."""
         assert self.fitted is not None  # solved before it is emitted
         return self.fitted
 
     @property
     def quants(self) -> tuple[PerTensor, PerTensor]:
+        """Scale and zero point of x and of the result."""
         return PerTensor(self.fit.x, self.zero_points[0]), PerTensor(self.fit.y, self.zero_points[1])
 
 
@@ -216,7 +223,7 @@ class Weighted(Scaled):
 
 @dataclass(eq=False)
 class Product(Scaled):
-    """Of two tensors: w is the scale of the other one."""
+    """A product of two tensors: w is the scale of the other one."""
 
     make: type[Any] = Op
     other: Tensor | None = None
@@ -242,7 +249,7 @@ class Product(Scaled):
         return True
 
     def solve(self, search: Search) -> None:
-        """With the scale of the other operand, if there are such; else with others, which that operand is then given."""
+        """Takes the scale of the other operand where it fits; else finds another one, which that operand is then given."""
         self.learn()
         super().solve(search)
         assert self.other is not None
@@ -258,7 +265,7 @@ class Product(Scaled):
 
 @dataclass(eq=False)
 class Sum(Step):
-    """a + b."""
+    """A sum of two tensors, a + b."""
 
     a: Tensor
     b: Tensor
@@ -323,7 +330,7 @@ class Probabilities(Step):
 
 @dataclass(eq=False)
 class Delegated(Step):
-    """An NPU segment."""
+    """A segment that the NPU runs."""
 
     xs: tuple[Tensor, ...]
     ys: tuple[Tensor, ...]

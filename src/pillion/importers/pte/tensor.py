@@ -27,6 +27,7 @@ class Label:
 
     @property
     def root(self) -> Label:
+        """The label that speaks for all that were joined."""
         found = self
         while found.joined is not None:
             found = found.joined
@@ -70,14 +71,17 @@ class Tensor:
 
     @property
     def elements(self) -> int:
+        """The number of elements."""
         return math.prod(self.shape)
 
     @property
     def nbytes(self) -> int:
+        """The bytes of the tensor."""
         return self.elements * self.dtype.size_bytes
 
     @property
     def is_constant(self) -> bool:
+        """Whether the file holds the data."""
         return self.data is not None
 
     @property
@@ -87,10 +91,12 @@ class Tensor:
 
     @property
     def scale(self) -> float | None:
+        """The scale, as far as it is known."""
         return self.label.root.scale
 
     @property
     def zero_point(self) -> int | None:
+        """The zero point, as far as it is known."""
         return self.label.root.zero_point
 
 
@@ -122,9 +128,11 @@ class View:
 
     @property
     def image_shape(self) -> Shape:
+        """The shape of an image with its channels last."""
         n, c, h, w = self.sizes
         return (n, h, w, c)
 
     @property
     def memory_shape(self) -> Shape:
+        """The sizes in the order of the axes in memory."""
         return tuple(self.sizes[axis] for axis in self.order)

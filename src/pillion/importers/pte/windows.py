@@ -43,7 +43,7 @@ def sides(call: Call, before: Pair, x: Shape, y: Shape, kernel: Pair, stride: Pa
 
 
 def four_axes(call: Call, place: int) -> Array:
-    """Weights."""
+    """Gives the weights of a convolution, which have four axes."""
     data = call.constant(place, DType.INT8)
     if data.ndim != 4:
         raise call.refuse(f"argument {place} has four axes", data.shape)
@@ -51,6 +51,7 @@ def four_axes(call: Call, place: int) -> Array:
 
 
 def conv2d(call: Call) -> None:
+    """Reads a convolution."""
     x, weights = call.image(0), four_axes(call, 1)
     if x.shape[3] % weights.shape[3]:
         raise call.refuse("weights are [out, h, w, in / groups]", (weights.shape, x.shape))
@@ -59,6 +60,7 @@ def conv2d(call: Call) -> None:
 
 
 def depthwise_conv2d(call: Call) -> None:
+    """Reads a depthwise convolution."""
     x, weights = call.image(0), four_axes(call, 1)
     if x.shape[0] != 1 or weights.shape[3] != x.shape[3] * call.number(6):
         raise call.refuse("one image; weights are [1, h, w, in * multiplier]", (x.shape, weights.shape))
@@ -77,6 +79,7 @@ def _convolution(
 
 
 def transpose_conv2d(call: Call) -> None:
+    """Reads a transposed convolution."""
     x, weights = call.image(0), four_axes(call, 1)
     stride, (top, left), dilation = call.pair(3), call.pair(4), call.pair(6)
     if call.pair(5) != (0, 0) or dilation != (1, 1):
@@ -119,6 +122,7 @@ def _made(call: Call, x: Tensor, shape: Shape, zeros: Pair) -> Tensor:
 
 
 def linear(call: Call) -> None:
+    """Reads a fully connected layer."""
     weights = call.constant(1, DType.INT8)
     x = call.int8(call.plain(0))
     if weights.ndim != 2 or x.elements % weights.shape[1] or call.number(5):
@@ -159,6 +163,7 @@ def _linear_bias(call: Call, weights: Array, zero_point: int) -> Array:
 
 
 def batch_matmul(call: Call) -> None:
+    """Reads a matrix product of two tensors."""
     a, b = call.int8(call.plain(0)), call.int8(call.plain(2))
     zeros = (call.level(1, -1), call.level(3, -1), call.level(4))
     ratios = Ratios(*call.multiplier(5, 6))
@@ -192,6 +197,7 @@ def avg_pool2d(call: Call) -> None:
 
 
 def max_pool2d(call: Call) -> None:
+    """Reads a max pool."""
     if call.pair(4) != (1, 1) or call.flag(5) or call.level(6) != call.level(7):
         raise call.refuse("no dilation, no ceil mode, one zero point", call.integers(4))
     call.image(0).label.learn(zero_point=call.level(6))
@@ -208,6 +214,7 @@ def _pool(call: Call, make: Any, fields: dict[str, Any]) -> None:
 
 
 def softmax(call: Call) -> None:
+    """Reads a softmax; its multiplier says the scale of its operand."""
     x = call.int8(call.plain(0))
     mantissa, shift = call.multiplier(4, 5)
     if not x.shape or call.number(1) not in (-1, len(x.shape) - 1) or call.number(3) != OUTPUT.zero_point:

@@ -29,6 +29,7 @@ def shape_of(call: Call) -> list[Op]:
 
 
 def concat(call: Call) -> list[Op]:
+    """Reads a concatenation."""
     options, y = call.options_as(tflite.ConcatenationOptions), call.result
     if options.fused_activation:
         raise call.refuse("a concatenation has no activation", options.fused_activation)
@@ -50,18 +51,21 @@ def same_elements(call: Call) -> list[Op]:
 
 
 def transpose(call: Call) -> list[Op]:
+    """Reads a transpose."""
     x = call.operand(0)
     order = tuple(axis_of(call, axis, x.type.rank) for axis in call.integers(1))
     return [Transpose(x=x, y=call.result, order=order, source=call.source)]
 
 
 def pad(call: Call) -> list[Op]:
+    """Reads a pad with zeros."""
     x, y = call.operand(0), call.result
     zero = y.zero_point if isinstance(y.type.quant, PerTensor) else 0
     return [_padded(call, x, y, zero)]
 
 
 def padv2(call: Call) -> list[Op]:
+    """Reads a pad with a number of its own."""
     x, y, fill = call.operand(0), call.result, call.constant(2)
     if fill.type.elements != 1 or (fill.dtype, fill.type.quant) != (y.dtype, y.type.quant):
         raise call.refuse("the fill is one number of the result's type and scale", repr(fill))
@@ -92,6 +96,7 @@ def _cut(call: Call, x: Value, y: Value, begin: tuple[int, ...], step: tuple[int
 
 
 def strided_slice(call: Call) -> list[Op]:
+    """Reads a slice; axes of one index may go."""
     x, y = call.operand(0), call.result
     taken = strides(call, x.shape, call.options_as(tflite.StridedSliceOptions))
     part = y if taken.sizes == y.shape else call.intermediate("part", taken.sizes, x)
@@ -100,13 +105,14 @@ def strided_slice(call: Call) -> list[Op]:
 
 
 def split(call: Call) -> list[Op]:
-    """The axis comes first."""
+    """Reads a split into equal parts; its first operand is the axis."""
     x = call.operand(1)
     (axis,) = call.integers(0) or [0]
     return _parts(call, x, axis_of(call, axis, x.type.rank))
 
 
 def split_v(call: Call) -> list[Op]:
+    """Reads a split into parts of given sizes."""
     x = call.operand(0)
     (axis,) = call.integers(2) or [0]
     return _parts(call, x, axis_of(call, axis, x.type.rank))

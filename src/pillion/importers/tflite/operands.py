@@ -36,6 +36,7 @@ def int8_only(call: Call, operands: int = 1) -> None:
 
 
 def with_axes(call: Call, value: Value, rank: int) -> Value:
+    """Gives an operand back if it has so many axes, and refuses it otherwise."""
     if value.type.rank != rank:
         raise call.refuse(f"`{value.name}` has {rank} axes", list(value.shape))
     return value

@@ -37,11 +37,12 @@ class Placed:
 
     @property
     def shape(self) -> Shape:
-        """The logical shape."""
+        """The shape that the model sees, whatever lies where in memory."""
         return tuple(self.value.shape[self.order.index(axis)] for axis in range(len(self.order)))
 
     @property
     def rank(self) -> int:
+        """The number of axes."""
         return len(self.order)
 
     def axis(self, logical: int) -> int:
@@ -49,6 +50,7 @@ class Placed:
         return self.order.index(logical % self.rank)
 
     def with_value(self, value: Value) -> Placed:
+        """Gives another value whose axes lie the same way."""
         return Placed(value, self.order)
 
     def permuted(self, axes: Sequence[int]) -> Placed:
@@ -123,6 +125,7 @@ class Builder:
         return self.arrange(x, tuple(range(x.rank)))
 
     def reshape(self, value: Value, shape: Shape) -> Value:
+        """Gives a value another shape in memory; constants are reshaped at once."""
         if value.shape == shape:
             return value
         if value.is_constant and not isinstance(value.type.quant, PerChannel):

@@ -32,6 +32,7 @@ def value_of(node: Node) -> Any:
 
 
 def shape_of(node: Node) -> tuple[int, ...]:
+    """Gives the shape of a node's result."""
     return tuple(int(size) for size in value_of(node).shape)
 
 
@@ -163,6 +164,7 @@ def constant(module: GraphModule, before: Node, tensor: Tensor, name: str) -> No
 
 
 def free_name(module: GraphModule, name: str) -> str:
+    """Gives a name that the module does not have yet."""
     stem = re.sub(r"\W", "_", name)
     names = (stem if count == 0 else f"{stem}_{count}" for count in range(len(module._buffers) + 2))
     return next(candidate for candidate in names if not hasattr(module, candidate))
@@ -175,6 +177,7 @@ def replace(old: Node, new: Node) -> None:
 
 
 def single_user(node: Node) -> Node | None:
+    """Gives the only node that reads this one, if there is only one."""
     return next(iter(node.users)) if len(node.users) == 1 else None
 
 

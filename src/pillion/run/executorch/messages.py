@@ -35,6 +35,7 @@ class Shaped:
 
     @property
     def bytes(self) -> int:
+        """The bytes of the array."""
         return math.prod(self.shape) * self.dtype.size_bytes
 
 

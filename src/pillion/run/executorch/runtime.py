@@ -42,6 +42,7 @@ class Host:
         self.register()
 
     def register(self) -> None:
+        """Registers our operators, once in a process."""
         if SENTINEL in self.module._get_operator_names():
             raise PillionError(
                 f"`{SENTINEL}` is already in this process's ExecuTorch runtime",
@@ -57,6 +58,7 @@ class Host:
             _want_room(self.library.pillion_register_delegate(name.encode()), "delegates")
 
     def execute(self, program: bytes, inputs: Sequence[Array]) -> tuple[Array, ...]:
+        """Runs a program on one sample, and gives copies of its outputs."""
         import torch
 
         self.play_delegates(program)
@@ -72,6 +74,7 @@ class Host:
             raise self.refused(str(error)) from None
 
     def refused(self, words: str) -> PillionError:
+        """Makes the error for a program that the runtime does not run, in the runtime's own words."""
         said = ctypes.create_string_buffer(_MOST_WORDS)
         length = self.library.pillion_last_refusal(said, _MOST_WORDS)
         reason = said.raw[:length].decode(errors="replace") or segment.last_error()

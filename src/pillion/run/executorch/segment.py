@@ -18,7 +18,7 @@ from pillion.schemas.flatbuffer import MalformedError
 
 
 class Buffer(ctypes.Structure):
-    """`pillion_buffer` of plugin.cpp."""
+    """The structure `pillion_buffer` of plugin.cpp: bytes and their number."""
 
     _fields_ = [("data", ctypes.c_void_p), ("bytes", ctypes.c_size_t)]
 

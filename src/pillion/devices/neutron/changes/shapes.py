@@ -30,7 +30,7 @@ def softmax_channels(op: Op) -> Iterator[Change]:
 
 
 def softmax_rows(op: Op) -> Iterator[Change]:
-    """As many softmaxes of the same channels as the NPU takes at once."""
+    """Suggests as many softmaxes of the same channels as the NPU takes at once."""
     if isinstance(op, Softmax):
         channels = op.x.shape[-1]
         most = min(limits.MAX_SOFTMAX_ROWS, limits.MAX_SOFTMAX_ELEMENTS // channels)

@@ -54,7 +54,7 @@ def less_padding(op: Op) -> Iterator[Change]:
 
 
 def fewer_channels(op: Op) -> Iterator[Change]:
-    """As many as fit, in blocks of a pipeline of the smaller or of the larger NPU."""
+    """Suggests as many input channels as fit, in blocks of a pipeline of the smaller or of the larger NPU."""
     if isinstance(op, TransposeConv2d):
         for block in (4, 8):
             channels = limits.MAX_DOT_PRODUCT // math.prod(op.kernel) // block * block

@@ -33,7 +33,7 @@ def window(field: str) -> Changes:
 
 
 def kernel(op: Op) -> Iterator[Change]:
-    """Of convolutions it is in the shape of the weights."""
+    """Suggests a kernel that the NPU takes; a convolution has it in the shape of its weights, too."""
     yield from window("kernel")(op)
     if isinstance(op, Convolution):
         first, *_, last = op.weights.shape
@@ -43,7 +43,7 @@ def kernel(op: Op) -> Iterator[Change]:
 
 
 def fewer_channels(op: Op) -> Iterator[Change]:
-    """As many as fit, in blocks of a pipeline of the smaller or of the larger NPU; else a smaller kernel."""
+    """Suggests as many input channels as fit, in blocks of a pipeline of the smaller or of the larger NPU; else a smaller kernel."""
     if not isinstance(op, (Conv2d, DepthwiseConv2d)):
         return
     for block in (4, 8):

@@ -47,6 +47,7 @@ class DevicePayload:
 
     @property
     def head(self) -> bytes:
+        """Gives the first block: how many tensors there are, which are transposed, and which argument each is."""
         ports = (*self.inputs, *self.outputs)
         counts = (len(self.inputs), len(self.outputs), self.arguments)
         return bytes((*counts, *(p.transposed for p in ports), *(p.index for p in ports), self.version))

@@ -45,16 +45,19 @@ ROUTINES = (CONV_1X1, CONV, CONV_RING, CONV_THIN, LINEAR, *DEPTHWISE.values())
 
 
 def channels_of(op: Convolution) -> Channels:
+    """Gives what the packers want to know of a convolution: its weights by output channel, and its numbers."""
     multipliers, shifts = op.multipliers
     weights, bias = op.weights_per_output.astype("int8"), op.bias.constant.astype("int32")
     return Channels(weights, bias, multipliers, shifts, op.x.zero_point, op.y.zero_point)
 
 
 def judge_operands(op: Convolution | Linear) -> tuple[Verdict, ...]:
+    """Judges the element types, and whether weights and bias are constants."""
     return (*int8(x=op.x, weights=op.weights, y=op.y), *constants(weights=op.weights, bias=op.bias))
 
 
 def in_fours_of(op: Conv2d) -> Verdict:
+    """Judges whether the input channels come in whole groups of four, which a load of 32 bits takes at once."""
     return Verdict("in_channels", op.in_channels % 4 == 0, "a multiple of 4", str(op.in_channels))
 
 
@@ -66,20 +69,24 @@ def takes_dot(op: Conv2d) -> tuple[Verdict, ...]:
 
 
 def takes_1x1(op: Conv2d, arithmetic: Arithmetic) -> tuple[Verdict, ...]:
+    """Judges whether a convolution is one that the kernel of plain 1x1 windows computes exactly."""
     got = f"{op.kernel}, stride {op.stride}, padding {op.padding}"
     plain = (op.kernel, op.stride, op.padding) == ((1, 1), (1, 1), (0, 0, 0, 0))
     return (Verdict("window", plain, "1x1, stride 1, no padding", got), in_fours_of(op), *takes_dot(op))
 
 
 def takes_conv(op: Conv2d, arithmetic: Arithmetic) -> tuple[Verdict, ...]:
+    """Judges whether a convolution is one that the kernel of any window computes exactly."""
     return (in_fours_of(op), *takes_dot(op))
 
 
 def takes_thin(op: Conv2d, arithmetic: Arithmetic) -> tuple[Verdict, ...]:
+    """Judges whether a convolution of few input channels is one that the thin kernel computes exactly."""
     return takes_dot(op)
 
 
 def calls_1x1(op: Conv2d, arithmetic: Arithmetic) -> tuple[Call, ...]:
+    """Gives the call of the kernel of plain 1x1 windows."""
     n, h, w, _ = op.y.shape
     last = {"pixels": n * h * w, "in_c": op.in_channels, "low": op.low, "high": op.high}
     return (Call(CONV_1X1, {**pack.pack_dot(channels_of(op), op.low), **last}, (op.x,), op.y),)
@@ -108,6 +115,7 @@ def ring_rows(op: Conv2d) -> int:
 
 
 def ring_bytes(op: Conv2d) -> int:
+    """Gives the size of the ring of widened image rows, two bytes an element."""
     columns = (op.y.shape[2] - 1) * op.stride[1] + op.kernel[1]
     return 2 * ring_rows(op) * columns * op.in_channels
 
@@ -123,6 +131,7 @@ def takes_ring(op: Conv2d, arithmetic: Arithmetic) -> tuple[Verdict, ...]:
 
 
 def calls_window(op: Conv2d, routine: Routine, channels: Channels) -> tuple[Call, ...]:
+    """Gives the call of one of the kernels that gather windows, all of which have the same parameters."""
     last = {"in_zp": op.x.zero_point, "low": op.low, "high": op.high, "ring_rows": ring_rows(op)}
     return (Call(routine, {**pack.pack_dot(channels, op.low), **geometry(op), **last}, (op.x,), op.y),)
 
@@ -139,18 +148,22 @@ def thin_channels(op: Conv2d) -> Channels:
 
 
 def calls_conv(op: Conv2d, arithmetic: Arithmetic) -> tuple[Call, ...]:
+    """Gives the call of the kernel of any window."""
     return calls_window(op, CONV, channels_of(op))
 
 
 def calls_ring(op: Conv2d, arithmetic: Arithmetic) -> tuple[Call, ...]:
+    """Gives the call of the kernel that keeps widened image rows in a ring."""
     return calls_window(op, CONV_RING, channels_of(op))
 
 
 def scratch_ring(op: Conv2d) -> int:
+    """Gives the scratch of the ring kernel: that of 1x1, then the ring."""
     return scratch_1x1(op) + ring_bytes(op)
 
 
 def calls_thin(op: Conv2d, arithmetic: Arithmetic) -> tuple[Call, ...]:
+    """Gives the call of the kernel for few input channels."""
     return calls_window(op, CONV_THIN, thin_channels(op))
 
 
@@ -161,16 +174,17 @@ def scratch_1x1(op: Conv2d) -> int:
 
 
 def scratch_conv(op: Conv2d) -> int:
-    """As 1x1, then a pixel of zero points."""
+    """Gives the scratch of the kernel of any window: that of 1x1, then a pixel of zero points."""
     return scratch_1x1(op) + op.in_channels
 
 
 def scratch_thin(op: Conv2d) -> int:
-    """As 1x1, then three windows of bytes."""
+    """Gives the scratch of the thin kernel: that of 1x1, then three windows of bytes."""
     return scratch_1x1(op) + 3 * op.weights_per_output.shape[1]
 
 
 def takes_depthwise(op: DepthwiseConv2d, window: Window | None) -> tuple[Verdict, ...]:
+    """Judges whether a depthwise convolution has the kernel's window, and numbers for which the kernel is exact."""
     got = (op.kernel, op.stride, op.dilation)
     operands = judge_operands(op)
     numbers = pack.dot_verdicts(channels_of(op)) if all_ok(operands) else ()
@@ -178,14 +192,14 @@ def takes_depthwise(op: DepthwiseConv2d, window: Window | None) -> tuple[Verdict
 
 
 def swapped(params: Params) -> Params:
-    """Heights and widths exchanged."""
+    """Exchanges heights and widths in the parameters of a window."""
     other = {"_h": "_w", "_w": "_h", "_top": "_left", "_left": "_top"}
     ends = {key: next((end for end in other if key.endswith(end)), "") for key in params}
     return {key: params[key.removesuffix(end) + other.get(end, "")] for key, end in ends.items()}
 
 
 def outputs_computed(width: int) -> int:
-    """Of a row of outputs: fours, and then two or four more."""
+    """Counts the outputs that the kernel computes for a row of so many: fours, and then two or four more."""
     return width // 4 * 4 + (0, 2, 2, 4)[width % 4]
 
 
@@ -196,6 +210,7 @@ def is_transposed(op: DepthwiseConv2d) -> bool:
 
 
 def calls_depthwise(op: DepthwiseConv2d, routine: Routine) -> tuple[Call, ...]:
+    """Gives the call of a depthwise kernel. Where fours fit the height better than the width, both are exchanged."""
     transposed = is_transposed(op)
     channels = channels_of(op)
     if transposed:
@@ -224,6 +239,7 @@ def in_place_depthwise(op: DepthwiseConv2d) -> tuple[Value, ...]:
 
 
 def depthwise(name: str, window: Window | None) -> Kernel:
+    """Makes the row of a depthwise kernel for one window, or for any."""
     return DSP.row(
         DepthwiseConv2d,
         lambda op, _: calls_depthwise(op, DEPTHWISE[name]),
@@ -235,6 +251,7 @@ def depthwise(name: str, window: Window | None) -> Kernel:
 
 
 def channels_of_linear(op: Linear) -> Channels:
+    """Gives what the packers want to know of a fully connected layer: its weights by output, and its numbers."""
     multipliers, shifts = op.multipliers
     weights, bias = op.weights.constant.astype("int8"), op.bias.constant.astype("int32")
     return Channels(weights, bias, multipliers, shifts, op.x.zero_point, op.y.zero_point)
@@ -267,25 +284,30 @@ def takes_whole(op: Conv2d, arithmetic: Arithmetic) -> tuple[Verdict, ...]:
 
 
 def calls_whole(op: Conv2d, arithmetic: Arithmetic) -> tuple[Call, ...]:
+    """Gives the call of a convolution whose window is the whole image: it is a fully connected layer."""
     n, h, w, _ = op.y.shape
     return (Call(LINEAR, linear_params(channels_of(op), n * h * w, op.low, op.high), (op.x,), op.y),)
 
 
 def scratch_whole(op: Conv2d) -> int:
+    """Gives the scratch of a convolution that runs as a fully connected layer."""
     return pack.group_channels(pack.scale_channels(channels_of(op))).row_bytes
 
 
 def linear_params(channels: Channels, rows: int, low: int, high: int) -> Params:
+    """Gives the parameters of the fully connected kernel."""
     out_features, in_features = channels.weights.shape
     sizes = {"rows": rows, "in_features": in_features, "out_features": out_features}
     return {**pack.pack_linear(channels), **sizes, "out_zp": channels.out_zp, "low": low, "high": high}
 
 
 def calls_linear(op: Linear, arithmetic: Arithmetic) -> tuple[Call, ...]:
+    """Gives the call of the fully connected kernel."""
     return (Call(LINEAR, linear_params(channels_of_linear(op), op.rows, op.low, op.high), (op.x,), op.y),)
 
 
 def scratch_linear(op: Linear) -> int:
+    """Gives the scratch of the fully connected kernel: one widened row of inputs."""
     return pack.group_channels(pack.scale_channels(channels_of_linear(op))).row_bytes
 
 

@@ -68,6 +68,7 @@ def whole_and_row(op: Binary) -> tuple[Value, Value] | None:
 
 
 def judge_shapes(op: Binary) -> tuple[Verdict, ...]:
+    """Judges whether the operands have equal shapes, or one of them repeats along the last axes of the other."""
     got = f"{list(op.a.shape)} and {list(op.b.shape)}"
     fits = Verdict(
         "shapes", whole_and_row(op) is not None, "equal, or one repeats along the last axes of the other", got
@@ -76,6 +77,7 @@ def judge_shapes(op: Binary) -> tuple[Verdict, ...]:
 
 
 def rows_of(op: Binary) -> Params:
+    """Gives the parameters of a walk over the larger operand in rows as long as the smaller one."""
     _, part = whole_and_row(op) or (op.a, op.b)
     return {"rows": op.y.type.elements // part.type.elements, "count": part.type.elements}
 
@@ -88,13 +90,14 @@ def in_place_of_whole(op: Binary) -> tuple[Value, ...]:
 
 @lru_cache(maxsize=256)
 def formula(op: Sum, arithmetic: Arithmetic) -> pairs.Linear | None:
-    """For the operands in their own order, whichever of them repeats."""
+    """Gives the cheap formula of a sum, for the operands in their own order, whichever of them repeats."""
     wanted = op.reference(arithmetic, EVERY_INT8[:, None], EVERY_INT8[None, :]).astype(np.int64)
     slopes = op.a.scale / op.y.scale, type(op).sign * op.b.scale / op.y.scale
     return pairs.find(wanted, slopes, op.low, op.high)
 
 
 def judge_sum(op: Sum, arithmetic: Arithmetic) -> tuple[Verdict, ...]:
+    """Judges whether a cheap formula gives the sum of every pair of numbers."""
     shapes = judge_shapes(op)
     if not all_ok(shapes):
         return shapes
@@ -104,6 +107,7 @@ def judge_sum(op: Sum, arithmetic: Arithmetic) -> tuple[Verdict, ...]:
 
 
 def calls_sum(op: Sum, arithmetic: Arithmetic) -> tuple[Call, ...]:
+    """Gives the call of the sum kernel, with the larger operand first."""
     found, operands = formula(op, arithmetic), whole_and_row(op)
     assert found is not None
     assert operands is not None
@@ -113,6 +117,7 @@ def calls_sum(op: Sum, arithmetic: Arithmetic) -> tuple[Call, ...]:
 
 
 def judge_mul(op: Mul, arithmetic: Arithmetic) -> tuple[Verdict, ...]:
+    """Judges whether a product is rescaled by a right shift that the kernel has."""
     shapes = judge_shapes(op)
     if not all_ok(shapes):
         return shapes
@@ -124,6 +129,7 @@ def judge_mul(op: Mul, arithmetic: Arithmetic) -> tuple[Verdict, ...]:
 
 
 def calls_mul(op: Mul, arithmetic: Arithmetic) -> tuple[Call, ...]:
+    """Gives the call of the product kernel, with the larger operand first."""
     operands, m = whole_and_row(op), op.multiplier(arithmetic)
     assert operands is not None
     params: Params = {
@@ -146,20 +152,24 @@ def by_table(op: Op, x: Value, entries: Array) -> tuple[Call, ...]:
 
 
 def calls_with_a_number(op: Op, arithmetic: Arithmetic) -> tuple[Call, ...]:
+    """Gives the call for an op with one constant number: a table lookup."""
     x = other_than_a_number(op)
     assert x is not None
     return by_table(op, x, entries_with_a_number(op, arithmetic))
 
 
 def calls_lut(op: Lut, arithmetic: Arithmetic) -> tuple[Call, ...]:
+    """Gives the call for a function of one number: a table lookup."""
     return by_table(op, op.x, op.entries(arithmetic))
 
 
 def calls_rescaled(op: Requantize | Clamp, arithmetic: Arithmetic) -> tuple[Call, ...]:
+    """Gives the call for a clamp or a change of scale: a table lookup."""
     return by_table(op, op.x, op.reference(arithmetic, EVERY_INT8))
 
 
 def calls_quantize(op: Quantize, arithmetic: Arithmetic) -> tuple[Call, ...]:
+    """Gives the call of the kernel that makes float32 int8."""
     params: Params = {"count": op.y.type.elements, "out_zp": op.y.zero_point, "reciprocal": reciprocal(op)}
     return (Call(QUANTIZE, params, (op.x,), op.y),)
 
@@ -173,6 +183,7 @@ def takes_quantize(op: Quantize, arithmetic: Arithmetic) -> tuple[Verdict, ...]:
 
 
 def calls_dequantize(op: Dequantize, arithmetic: Arithmetic) -> tuple[Call, ...]:
+    """Gives the call of the kernel that makes int8 float32."""
     params: Params = {"count": op.y.type.elements, "in_zp": op.x.zero_point, "scale": op.x.scale}
     return (Call(DEQUANTIZE, params, (op.x,), op.y),)
 
@@ -184,11 +195,13 @@ MOST_PIXELS = 255
 
 
 def calls_pool(op: MaxPool2d | AvgPool2d, arithmetic: Arithmetic) -> tuple[Call, ...]:
+    """Gives the call of a pool: the portable kernel's parameters, another function."""
     (call,) = pool(op, arithmetic)
     return (Call(AVG_POOL if isinstance(op, AvgPool2d) else MAX_POOL, call.params, call.inputs, call.output),)
 
 
 def takes_avg_pool(op: AvgPool2d, arithmetic: Arithmetic) -> tuple[Verdict, ...]:
+    """Judges whether the sums of a row of an average pool fit in 16 bits."""
     width = op.kernel[1]
     row_fits = Verdict("kernel_width", width <= MOST_PIXELS, f"at most {MOST_PIXELS}", str(width))
     return (*judge_pool(op, arithmetic), row_fits)
@@ -207,6 +220,7 @@ def matrices(op: Transpose) -> tuple[int, int, int] | None:
 
 
 def judge_transpose(op: Transpose, arithmetic: Arithmetic) -> tuple[Verdict, ...]:
+    """Judges whether a transpose is one of matrices: two axes, or groups of axes, change places."""
     two_axes = Verdict(
         "order", matrices(op) is not None, "two axes or groups of axes change places", str(op.order)
     )
@@ -214,6 +228,7 @@ def judge_transpose(op: Transpose, arithmetic: Arithmetic) -> tuple[Verdict, ...
 
 
 def calls_transpose(op: Transpose, arithmetic: Arithmetic) -> tuple[Call, ...]:
+    """Gives the call of the kernel that transposes matrices."""
     sizes = matrices(op)
     assert sizes is not None
     return (Call(TRANSPOSE, dict(zip(("batch", "rows", "columns"), sizes, strict=True)), (op.x,), op.y),)

@@ -102,6 +102,7 @@ def scale_channels(channels: Channels) -> Scaled:
 
 
 def right_shifts(scaled: Scaled) -> Verdict:
+    """Judges whether all channels are rescaled by right shifts that the kernels have."""
     least, most = int(scaled.rights.min()), int(scaled.rights.max())
     return Verdict(
         "right_shift", least >= 1 and most <= MOST_SHIFT, f"1 to {MOST_SHIFT}", f"{least} to {most}"
@@ -109,6 +110,7 @@ def right_shifts(scaled: Scaled) -> Verdict:
 
 
 def sums_fit(scaled: Scaled) -> Verdict:
+    """Judges whether no sum can leave the range in which the fast rounding is exact."""
     reach = int(scaled.reach.max())
     return Verdict("sum", reach < SUM_LIMIT, f"below {SUM_LIMIT}", f"up to {reach}")
 
@@ -208,6 +210,7 @@ def moves_of(repeats: NDArray[np.intp], inputs: int, words: int) -> NDArray[np.u
 
 
 def in_fours(count: int) -> int:
+    """Counts the groups of four that hold so many."""
     return -(-count // 4)
 
 
@@ -232,6 +235,7 @@ def scales(scaled: Scaled, a: NDArray[np.intp], b: NDArray[np.intp]) -> Int64Arr
 
 
 def stream_of(*parts: Int64Array | Int32Array) -> Int32Array:
+    """Joins columns of numbers into one stream of 32-bit words, in the order in which a kernel reads it."""
     narrow = [p if p.dtype == np.int32 else numerics.wrap32(p).astype(np.int32) for p in parts]
     return np.asarray(np.hstack(narrow).reshape(-1), np.int32)
 
@@ -249,6 +253,7 @@ class Pairing:
 
     @property
     def steps(self) -> int:
+        """Counts the steps of four inputs, those that are wanted twice included."""
         return in_fours(self.inputs + len(self.repeats))
 
     @property
@@ -343,6 +348,7 @@ class Grouping:
 
     @property
     def steps(self) -> int:
+        """Counts the steps of four inputs, those that are wanted twice included."""
         return in_fours(self.inputs + len(self.repeats))
 
     @property
@@ -352,6 +358,7 @@ class Grouping:
 
 
 def group_channels(scaled: Scaled) -> Grouping:
+    """Chooses which channels the fully connected kernel computes together."""
     parts = choose_parts(scaled)
     starts, rest = group_starts(parts.fits_b)
     a = np.array(starts, np.intp)

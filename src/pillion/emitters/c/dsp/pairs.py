@@ -21,7 +21,7 @@ NEARBY = sorted(range(-3, 4), key=abs)
 
 @dataclass(frozen=True)
 class Linear:
-    """(a * x1 + b * x2 + c) >> shift"""
+    """The formula (a * x1 + b * x2 + c) >> shift."""
 
     a: int
     b: int

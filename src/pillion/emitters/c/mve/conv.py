@@ -24,6 +24,7 @@ OVERREAD_BYTES = 15
 
 
 def geometry(op: Convolution) -> Geometry:
+    """Gives the sizes of a convolution, without its numbers."""
     images, in_h, in_w, in_c = op.x.shape
     return Geometry(
         images,
@@ -41,6 +42,7 @@ def geometry(op: Convolution) -> Geometry:
 
 
 def sums(op: Convolution | Linear) -> Sums:
+    """Gives the numbers of a convolution or a fully connected layer: weights, bias, multipliers and levels."""
     weights = op.weights_per_output if isinstance(op, Convolution) else op.weights.constant
     bias, levels = np.asarray(op.bias.constant, np.int32), (op.x.zero_point, op.y.zero_point, op.low, op.high)
     return Sums(np.asarray(weights, np.int8), bias, *op.multipliers, *levels)
@@ -58,6 +60,7 @@ class Variant:
     in_place: Callable[[Geometry], bool] = lambda g: False
 
     def row(self, name: str, op: type[Convolution]) -> Kernel:
+        """Makes the row of this kernel in the table, under a name."""
         return MVE.row(
             op,
             self._calls,
@@ -183,6 +186,7 @@ def takes_linear(op: Linear, arithmetic: Arithmetic) -> tuple[Verdict, ...]:
 
 
 def calls_linear(op: Linear, arithmetic: Arithmetic) -> tuple[Call, ...]:
+    """Gives the call of the fully connected kernel."""
     return (Call(LINEAR, pack.linear_params(op.rows, sums(op)), (op.x,), op.y),)
 
 

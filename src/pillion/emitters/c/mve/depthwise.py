@@ -47,7 +47,7 @@ class Strips:
 
     @property
     def rows(self) -> int:
-        """Of outputs in a strip."""
+        """The rows of outputs that a strip gives."""
         return 3 - self.stride
 
     @property
@@ -57,11 +57,12 @@ class Strips:
 
     @property
     def count(self) -> int:
+        """The number of strips that give all outputs."""
         return -(-self.down.out_size // self.rows)
 
     @property
     def columns(self) -> int:
-        """What the windows reach."""
+        """The columns of the padded image that the windows reach."""
         return self.stride * self.along.out_size + 2
 
     @property
@@ -71,6 +72,7 @@ class Strips:
 
     @property
     def bytes(self) -> int:
+        """The bytes of all strips of a channel."""
         return self.count * self.columns * 4
 
 
@@ -84,12 +86,12 @@ def strips_of(g: Geometry) -> Strips:
 
 
 def depthwise_3x3_verdicts(g: Geometry, sums: Sums) -> tuple[Verdict, ...]:
-    """What pillion_depthwise_3x3_s8_mve needs."""
+    """Judges what pillion_depthwise_3x3_s8_mve needs to be exact."""
     return _strip_verdicts(g, sums, 1)
 
 
 def depthwise_3x3_stride2_verdicts(g: Geometry, sums: Sums) -> tuple[Verdict, ...]:
-    """What pillion_depthwise_3x3_stride2_s8_mve needs."""
+    """Judges what pillion_depthwise_3x3_stride2_s8_mve needs to be exact."""
     return _strip_verdicts(g, sums, 2)
 
 
@@ -131,7 +133,7 @@ def small_sums(sums: Sums, factor: int) -> Verdict:
 
 
 def depthwise_3x3_params(g: Geometry, sums: Sums) -> Params:
-    """Of both strides."""
+    """Gives the parameters of the 3x3 kernels, which are the same for both strides."""
     s = strips_of(g)
     return {
         "images": g.images,
@@ -148,6 +150,7 @@ def depthwise_3x3_params(g: Geometry, sums: Sums) -> Params:
 
 
 def depthwise_3x3_scratch(g: Geometry) -> int:
+    """Gives the scratch of the 3x3 kernels: a channel in strips."""
     return strips_of(g).bytes
 
 
@@ -243,7 +246,7 @@ def depthwise_verdicts(g: Geometry, sums: Sums) -> tuple[Verdict, ...]:
 
 
 def depthwise_3x3_wide_verdicts(g: Geometry, sums: Sums) -> tuple[Verdict, ...]:
-    """What pillion_depthwise_3x3_wide_s8_mve needs."""
+    """Judges what pillion_depthwise_3x3_wide_s8_mve needs to be exact."""
     return (
         Verdict("kernel", g.kernel == (3, 3), "3x3", "x".join(map(str, g.kernel))),
         Verdict("dilation", g.dilation == (1, 1), "1", "x".join(map(str, g.dilation))),
@@ -267,6 +270,7 @@ class Plane:
 
 
 def plane_of(g: Geometry) -> Plane:
+    """Gives the layout of a padded block of rows, sixteen channels at a time."""
     h, w = ((k - 1) * d + 1 for k, d in zip(g.kernel, g.dilation, strict=True))
     row_bytes = 16 * ((g.out_size[1] - 1) * g.stride[1] + w)
     most = max((PLANE_BYTES // row_bytes - h) // g.stride[0] + 1, 1)
@@ -276,11 +280,12 @@ def plane_of(g: Geometry) -> Plane:
 
 
 def columns_of(g: Geometry) -> int:
-    """Of the image, as many as lie in the windows: none where all of them see padding only."""
+    """Counts the columns of the image that lie in the windows: none where all windows see padding only."""
     return min(plane_of(g).row_bytes // 16 - g.pad_left, g.in_size[1])
 
 
 def depthwise_scratch(g: Geometry) -> int:
+    """Gives the scratch of the kernel of any window: one plane."""
     return plane_of(g).bytes
 
 
@@ -290,6 +295,7 @@ def depthwise_in_place(g: Geometry) -> bool:
 
 
 def depthwise_params(g: Geometry, sums: Sums) -> Params:
+    """Gives the parameters of the kernel of any window."""
     plane = plane_of(g)
     rows, columns = (np.arange(k) * d for k, d in zip(g.kernel, g.dilation, strict=True))
     taps = (rows[:, None] * plane.row_bytes + columns * 16).reshape(-1)

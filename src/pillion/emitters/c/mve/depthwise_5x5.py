@@ -36,10 +36,12 @@ class Plane:
 
     @property
     def bytes(self) -> int:
+        """The bytes of the plane."""
         return self.row_bytes * self.rows
 
 
 def plane_of(g: Geometry) -> Plane:
+    """Gives the layout of a padded channel, and which rows of outputs are made together."""
     stride, (out_h, out_w) = g.stride[0], g.out_size
     groups = tuple(group for first in range(3 - stride) for group in _groups(range(first, out_h, 3 - stride)))
     rows = stride * max(group[0] for group in groups) + WINDOW_ROWS
@@ -64,7 +66,7 @@ def _copied(g: Geometry) -> tuple[int, int]:
 
 
 def depthwise_5x5_verdicts(g: Geometry, sums: Sums) -> tuple[Verdict, ...]:
-    """What pillion_depthwise_5x5_s8_mve needs."""
+    """Judges what pillion_depthwise_5x5_s8_mve needs to be exact."""
     shape = (
         Verdict("kernel", g.kernel == (5, 5), "5x5", "x".join(map(str, g.kernel))),
         Verdict("stride", g.stride in ((1, 1), (2, 2)), "1 or 2", "x".join(map(str, g.stride))),
@@ -89,10 +91,12 @@ def depthwise_5x5_verdicts(g: Geometry, sums: Sums) -> tuple[Verdict, ...]:
 
 
 def depthwise_5x5_scratch(g: Geometry) -> int:
+    """Gives the scratch of the 5x5 kernel: a channel's weights, then its plane."""
     return KERNEL_BYTES + plane_of(g).bytes
 
 
 def depthwise_5x5_params(g: Geometry, sums: Sums) -> Params:
+    """Gives the parameters of the 5x5 kernel."""
     return {
         "images": g.images,
         "image_bytes": g.in_size[0] * g.in_size[1] * g.in_c,

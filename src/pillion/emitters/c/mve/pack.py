@@ -59,11 +59,12 @@ class Geometry:
 
 
 def chunks(bytes_: int) -> int:
-    """Vectors of 16 bytes."""
+    """Counts the vectors of 16 bytes that hold so many bytes."""
     return -(-bytes_ // 16)
 
 
 def as_words(array: Int8Array) -> Int32Array:
+    """Sees bytes as 32-bit words, as they lie in memory."""
     return np.ascontiguousarray(array).reshape(-1).view(np.int32)
 
 
@@ -121,7 +122,7 @@ def _dot_group(
 
 
 def pack_dot16(sums: Sums) -> Int32Array:
-    """The stream of pillion_mve_dot16."""
+    """Packs weights, biases and multipliers into the stream that pillion_mve_dot16 reads."""
     folded = fold_input_offset(sums)
     out_c, inputs = folded.weights.shape
     order = np.arange(out_c).reshape(-1, 4)[:, [0, 2, 1, 3]].ravel()
@@ -131,7 +132,7 @@ def pack_dot16(sums: Sums) -> Int32Array:
 
 
 def pack_linear(sums: Sums) -> Int32Array:
-    """The stream of pillion_linear_s8_mve."""
+    """Packs weights, biases and multipliers into the stream that pillion_linear_s8_mve reads."""
     folded = fold_input_offset(sums)
     missing = -len(folded.bias) % 8
     weights = np.pad(folded.weights, ((0, missing), (0, -folded.weights.shape[1] % 16)))
@@ -146,11 +147,12 @@ def pack_linear(sums: Sums) -> Int32Array:
 
 
 def linear_verdicts(sums: Sums) -> tuple[Verdict, ...]:
-    """What pillion_linear_s8_mve needs."""
+    """Judges what pillion_linear_s8_mve needs to be exact."""
     return (right_shifts(sums),)
 
 
 def linear_params(rows: int, sums: Sums) -> Params:
+    """Gives the parameters of the fully connected kernel."""
     out_features, in_features = sums.weights.shape
     sizes = {
         "rows": rows,
@@ -175,7 +177,7 @@ def conv2d_1x1_verdicts(g: Geometry, sums: Sums) -> tuple[Verdict, ...]:
 
 
 def conv2d_1x1_k16_verdicts(g: Geometry, sums: Sums) -> tuple[Verdict, ...]:
-    """What pillion_conv2d_1x1_k16_s8_mve needs."""
+    """Judges what pillion_conv2d_1x1_k16_s8_mve needs to be exact."""
     return (
         *conv2d_1x1_verdicts(g, sums),
         Verdict("in_channels", g.in_c <= 16, "at most 16", str(g.in_c)),
@@ -199,10 +201,12 @@ def _runs(g: Geometry) -> tuple[int, int, int]:
 
 
 def conv2d_1x1_params(g: Geometry, sums: Sums) -> Params:
+    """Gives the parameters of the kernel of 1x1 windows."""
     return _pointwise(g, sums, pack_dot)
 
 
 def conv2d_1x1_k16_params(g: Geometry, sums: Sums) -> Params:
+    """Gives the parameters of the kernel of 1x1 windows with at most 16 input channels."""
     return _pointwise(g, sums, pack_dot16)
 
 
@@ -231,7 +235,7 @@ BLOCK_BYTES = 4096
 
 
 def conv2d_im2col_verdicts(g: Geometry, sums: Sums) -> tuple[Verdict, ...]:
-    """What pillion_conv2d_im2col_s8_mve needs."""
+    """Judges what pillion_conv2d_im2col_s8_mve needs to be exact."""
     return (Verdict("groups", g.groups == 1, "1", str(g.groups)), right_shifts(sums))
 
 
@@ -247,14 +251,17 @@ def conv2d_im2col_k16_verdicts(g: Geometry, sums: Sums) -> tuple[Verdict, ...]:
 
 
 def conv2d_im2col_params(g: Geometry, sums: Sums) -> Params:
+    """Gives the parameters of the kernel that gathers windows."""
     return {**_windows(g), **numbers(sums), "constants": pack_dot(sums)}
 
 
 def conv2d_im2col_k16_params(g: Geometry, sums: Sums) -> Params:
+    """Gives the parameters of the kernel that gathers windows of at most 16 elements."""
     return {**_windows(g), **numbers(sums), "constants": pack_dot16(sums)}
 
 
 def numbers(sums: Sums) -> dict[str, int]:
+    """Gives the parameters that all kernels of sums have: zero points and bounds."""
     return {
         "in_zp": sums.in_zp,
         "out_zp": sums.out_zp,
@@ -309,6 +316,7 @@ def block_of(g: Geometry, patch_bytes: int) -> int:
 
 
 def conv2d_im2col_scratch(g: Geometry) -> int:
+    """Gives the scratch of the kernels that gather windows: a ring of rows, then the gathered windows."""
     w = _windows(g)
     return w["ring_bytes"] + w["block"] * w["patch_bytes"]
 
@@ -318,7 +326,7 @@ SCRATCH_3X3_BYTES = 8192
 
 
 def conv2d_3x3_verdicts(g: Geometry, sums: Sums) -> tuple[Verdict, ...]:
-    """What pillion_conv2d_3x3_s8_mve needs."""
+    """Judges what pillion_conv2d_3x3_s8_mve needs to be exact."""
     return (
         Verdict("kernel", g.kernel == (3, 3), "3x3", "x".join(map(str, g.kernel))),
         Verdict("dilation", g.dilation == (1, 1), "1", "x".join(map(str, g.dilation))),
@@ -335,11 +343,12 @@ def conv2d_3x3_verdicts(g: Geometry, sums: Sums) -> tuple[Verdict, ...]:
 
 
 def conv2d_3x3_columns(g: Geometry) -> int:
-    """Of the padded image, as many as lie in the windows."""
+    """Counts the columns of the padded image that lie in the windows."""
     return (g.out_size[1] - 1) * g.stride[1] + 3
 
 
 def conv2d_3x3_params(g: Geometry, sums: Sums) -> Params:
+    """Gives the parameters of the 3x3 kernel."""
     (out_h, out_w), (stride_h, stride_w) = g.out_size, g.stride
     columns = conv2d_3x3_columns(g)
     block_rows = block_of_rows(g)
@@ -367,6 +376,7 @@ def conv2d_3x3_params(g: Geometry, sums: Sums) -> Params:
 
 
 def block_of_rows(g: Geometry) -> int:
+    """Gives how many rows of outputs the 3x3 kernel makes from one padded block of the image."""
     columns = (g.out_size[1] - 1) * g.stride[1] + 3
     most = (SCRATCH_3X3_BYTES // (columns * g.in_c) - 3) // g.stride[0] + 1
     blocks = -(-g.out_size[0] // max(most, 1))
@@ -374,5 +384,6 @@ def block_of_rows(g: Geometry) -> int:
 
 
 def conv2d_3x3_scratch(g: Geometry) -> int:
+    """Gives the scratch of the 3x3 kernel: a padded block of the image."""
     columns = conv2d_3x3_columns(g)
     return ((block_of_rows(g) - 1) * g.stride[0] + 3) * columns * g.in_c

@@ -28,7 +28,7 @@ LEVELS = np.arange(-128, 128, dtype=np.int64)
 
 @dataclass(frozen=True)
 class Factors:
-    """(a * x + b * y + constant) >> 21"""
+    """The formula (a * x + b * y + constant) >> 21."""
 
     a: int
     b: int

@@ -44,17 +44,20 @@ def packed(weights: Array, bias: Array, in_zp: int, groups: int = 1) -> Params:
 
 
 def scaling(op: Convolution | Linear) -> Params:
+    """Gives the multipliers and shifts of a convolution or fully connected layer as parameters."""
     mantissa, shift = op.multipliers
     return {"multiplier": mantissa, "shift": shift}
 
 
 def window(op: Convolution) -> Params:
+    """Gives kernel, stride, dilation and padding of a convolution as parameters."""
     pairs = {"kernel": op.kernel, "stride": op.stride, "dilation": op.dilation}
     sizes: Params = {f"{name}_{axis}": pair[i] for name, pair in pairs.items() for i, axis in enumerate("hw")}
     return {**sizes, "pad_top": op.padding[0], "pad_left": op.padding[1]}
 
 
 def levels(op: Convolution | Linear) -> Params:
+    """Gives the zero point of the result and its bounds as parameters."""
     return {"out_zp": op.y.zero_point, "low": op.low, "high": op.high}
 
 
@@ -62,6 +65,7 @@ def levels(op: Convolution | Linear) -> Params:
 
 
 def conv2d(op: Conv2d, arithmetic: Arithmetic) -> tuple[Call, ...]:
+    """Gives the call of a convolution."""
     return (convolution(op, op.weights_per_output, op.groups),)
 
 
@@ -96,6 +100,7 @@ def is_pointwise(op: Convolution, groups: int) -> bool:
 
 
 def conv2d_scratch(op: Conv2d) -> int:
+    """Gives the scratch of a convolution: a gathered window, where the window is not one pixel."""
     return 0 if is_pointwise(op, op.groups) else window_bytes(op.weights_per_output.shape[1])
 
 
@@ -105,6 +110,7 @@ def window_bytes(inputs: int) -> int:
 
 
 def judge_convolution(op: Convolution, arithmetic: Arithmetic) -> tuple[Verdict, ...]:
+    """Judges the element types of a convolution, and whether weights and bias are constants."""
     return (*int8(x=op.x, y=op.y, weights=op.weights), *constants(weights=op.weights, bias=op.bias))
 
 
@@ -112,6 +118,7 @@ def judge_convolution(op: Convolution, arithmetic: Arithmetic) -> tuple[Verdict,
 
 
 def depthwise(op: DepthwiseConv2d, arithmetic: Arithmetic) -> tuple[Call, ...]:
+    """Gives the call of a depthwise convolution; with more than one filter for a channel it is a convolution in groups."""
     if op.depth_multiplier != 1:
         return (convolution(op, op.weights_per_output, op.in_channels),)
     batch, in_h, in_w, channels = op.x.shape
@@ -129,6 +136,7 @@ def depthwise(op: DepthwiseConv2d, arithmetic: Arithmetic) -> tuple[Call, ...]:
 
 
 def depthwise_scratch(op: DepthwiseConv2d) -> int:
+    """Gives the scratch of a depthwise convolution: a gathered window, where it runs as a convolution in groups."""
     if op.depth_multiplier == 1 or is_pointwise(op, op.in_channels):
         return 0
     return window_bytes(math.prod(op.kernel))
@@ -138,6 +146,7 @@ def depthwise_scratch(op: DepthwiseConv2d) -> int:
 
 
 def linear(op: Linear, arithmetic: Arithmetic) -> tuple[Call, ...]:
+    """Gives the call of a fully connected layer, in the arithmetic of the unit that runs it."""
     sizes: Params = {"rows": op.rows, "in_features": op.in_features, "out_features": op.out_features}
     shared: Params = {**sizes, **levels(op), **packed(op.weights.constant, op.bias.constant, op.x.zero_point)}
     if arithmetic is Arithmetic.TFLITE:
@@ -148,10 +157,12 @@ def linear(op: Linear, arithmetic: Arithmetic) -> tuple[Call, ...]:
 
 
 def linear_scratch(op: Linear) -> int:
+    """Gives the scratch of a fully connected layer: a row of inputs, where these do not come in fours."""
     return window_bytes(op.in_features) if op.in_features % FOUR else 0
 
 
 def judge_linear(op: Linear, arithmetic: Arithmetic) -> tuple[Verdict, ...]:
+    """Judges the element types of a fully connected layer, and whether weights and bias are constants."""
     return (*int8(x=op.x, y=op.y, weights=op.weights), *constants(weights=op.weights, bias=op.bias))
 
 

@@ -25,18 +25,22 @@ class Rows:
 
     @property
     def rows(self) -> int:
+        """The number of rows."""
         return math.prod(self.extent)
 
     @property
     def params(self) -> Params:
+        """The number of rows and their length as parameters."""
         return {"rows": self.rows, "count": self.count}
 
     @property
     def axes(self) -> Params:
+        """The axes from row to row as parameters."""
         return {"axes": len(self.extent), "extent": numbers(self.extent)}
 
     @property
     def few_axes(self) -> tuple[Verdict, ...]:
+        """The verdict whether the kernels have room for so many axes."""
         return few_axes(len(self.extent))
 
 
@@ -45,6 +49,7 @@ Inner = Callable[[Shape, list[Shape]], int]
 
 
 def last(extent: Shape, steps: list[Shape]) -> int:
+    """Chooses the last axis for the inner loop."""
     return len(extent) - 1
 
 

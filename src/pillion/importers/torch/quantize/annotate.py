@@ -67,6 +67,7 @@ class PillionQuantizer(Quantizer):
     float_ops: list[FloatOp] = field(default_factory=list)
 
     def annotate(self, model: GraphModule) -> GraphModule:
+        """Writes into the nodes how each tensor is quantized; torch calls it."""
         plan = plan_of(model, self.wishes)
         self.float_ops = [
             _float_op(n, reason) for n, reason in plan.reasons.items() if n.target is not getitem
@@ -92,6 +93,7 @@ class Plan:
 
 
 def plan_of(model: GraphModule, wishes: Wishes) -> Plan:
+    """Decides for every node by which rule it is quantized, or why it is not."""
     plan = Plan(constant_nodes(model.graph), shared_norms(model.graph))
     for node in calls(model.graph):
         if handles_reals(node) and node not in plan.constants and node.target not in DROPOUTS:
@@ -247,6 +249,7 @@ class Annotator:
     _weights: dict[tuple[Node, int | None], Site] = field(default_factory=dict)
 
     def annotate(self, model: GraphModule) -> None:
+        """Writes the plan into the nodes' metadata."""
         for node in model.graph.nodes:
             if node in self.plan.rules or node in self.plan.sharing:
                 node.meta[Q_ANNOTATION_KEY] = self._annotation(node)

@@ -62,6 +62,7 @@ def ptq(
 
 
 def prepare(module: GraphModule, quantizer: PillionQuantizer) -> GraphModule:
+    """Puts observers into a module, without torchao's own chatter."""
     with quiet():
         return prepare_pt2e(module, quantizer)
 

@@ -37,6 +37,7 @@ class Sharing:
         return self.group(site)
 
     def root(self, site: Site) -> Site:
+        """Gives the site that speaks for a group."""
         parent = self._parents[site]
         while parent != site:
             self._parents[site] = self._parents[parent]
@@ -44,9 +45,11 @@ class Sharing:
         return site
 
     def group(self, site: Site) -> Group:
+        """Gives the group of a site."""
         return self._groups[self.root(site)]
 
     def join(self, first: Site, second: Site) -> None:
+        """Makes one group of two."""
         self.add(first), self.add(second)
         a, b = self.root(first), self.root(second)
         if a != b:

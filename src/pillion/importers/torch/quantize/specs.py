@@ -32,12 +32,12 @@ class Specs:
 
     @cached_property
     def activation(self) -> QuantizationSpec:
-        """Per tensor, [-128, 127], any zero point."""
+        """The format of activations: one scale for the tensor, [-128, 127], any zero point."""
         return self._per_tensor(torch.per_tensor_affine, -128)
 
     @cached_property
     def symmetric(self) -> QuantizationSpec:
-        """Per tensor, [-127, 127], zero point 0."""
+        """The format of activations whose zero point is 0: one scale for the tensor, [-127, 127]."""
         return self._per_tensor(torch.per_tensor_symmetric, -127)
 
     def weights(self, axis: int | None) -> QuantizationSpec:

@@ -11,6 +11,8 @@ from pillion.ops import Add, Div, Maximum, Minimum, Mul, Prelu, Sub
 
 
 def broadcasting(cls: type[Op]) -> Lowering:
+    """Makes the lowering of an operator of two operands, either of which may repeat."""
+
     def lower(b: Builder, first: Placed, second: Placed, *, alpha: float = 1) -> Placed:
         if alpha != 1:
             raise refuse(

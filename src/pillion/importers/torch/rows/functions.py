@@ -39,6 +39,7 @@ TABULATED = (
 
 
 def unary(b: Builder, x: Placed, function: Function, **options: Any) -> Placed:
+    """Gives a function of one number."""
     return x.with_value(b.emit(Lut, x=x.value, function=function, **options))
 
 
@@ -67,22 +68,26 @@ ROWS.update((target, _unary(function)) for target, function in FUNCTIONS.items()
 
 @lowers(aten.relu.default)
 def relu(b: Builder, x: Placed) -> Placed:
+    """Gives a relu: a clamp at 0."""
     return unary(b, x, Function.CLAMP, low=0.0)
 
 
 @lowers(aten.clamp.default)
 def clamp(b: Builder, x: Placed, min: float | None = None, max: float | None = None) -> Placed:
+    """Gives a clamp, either bound of which may be missing."""
     low, high = -math.inf if min is None else float(min), math.inf if max is None else float(max)
     return unary(b, x, Function.CLAMP, low=low, high=high)
 
 
 @lowers(aten.leaky_relu.default)
 def leaky_relu(b: Builder, x: Placed, negative_slope: float = 0.01) -> Placed:
+    """Gives a leaky relu with a constant slope."""
     return unary(b, x, Function.LEAKY_RELU, alpha=float(negative_slope))
 
 
 @lowers(aten.elu.default)
 def elu(b: Builder, x: Placed, alpha: float = 1, scale: float = 1, input_scale: float = 1) -> Placed:
+    """Gives an elu without scales of its own."""
     if (scale, input_scale) != (1, 1):
         raise refuse(
             "elu with scales is not supported",
@@ -95,11 +100,13 @@ def elu(b: Builder, x: Placed, alpha: float = 1, scale: float = 1, input_scale: 
 
 @lowers(aten.gelu.default)
 def gelu(b: Builder, x: Placed, *, approximate: str = "none") -> Placed:
+    """Gives a gelu, exact or by tanh."""
     return unary(b, x, Function.GELU_TANH if approximate == "tanh" else Function.GELU)
 
 
 @lowers(aten.softplus.default)
 def softplus(b: Builder, x: Placed, beta: float = 1, threshold: float = 20) -> Placed:
+    """Gives a softplus whose beta is 1."""
     if beta != 1:
         raise refuse(
             "softplus with beta is not supported",

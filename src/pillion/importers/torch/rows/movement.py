@@ -14,6 +14,7 @@ from pillion.ops import Concat, Pad, Slice
 
 @lowers(aten.cat.default)
 def cat(b: Builder, tensors: Sequence[Placed], dim: int = 0) -> Placed:
+    """Gives a concatenation, laid as the largest operand lies."""
     lead = max(tensors, key=lambda t: t.value.type.elements)
     values = tuple(b.arrange(t, lead.order) for t in tensors)
     if len(values) == 1:
@@ -25,6 +26,7 @@ def cat(b: Builder, tensors: Sequence[Placed], dim: int = 0) -> Placed:
 def slice_tensor(
     b: Builder, x: Placed, dim: int = 0, start: int | None = None, end: int | None = None, step: int = 1
 ) -> Placed:
+    """Gives a slice along one axis; one of everything is no op."""
     size = x.shape[dim]
     begin, stop, _ = slice(start, end).indices(size)
     count = max(0, -(-(stop - begin) // step))
@@ -61,6 +63,7 @@ def constant_pad_nd(b: Builder, x: Placed, pad: Sequence[int], value: float = 0)
 def pad(
     b: Builder, x: Placed, pad: Sequence[int], mode: str = "constant", value: float | None = None
 ) -> Placed:
+    """Gives a pad with a constant; other modes are refused."""
     if mode != "constant":
         raise refuse(
             f"pad with mode {mode!r} is not supported",
@@ -73,10 +76,12 @@ def pad(
 
 @lowers(aten.permute.default)
 def permute(b: Builder, x: Placed, dims: Sequence[int]) -> Placed:
+    """Gives the axes in another order, for which nothing moves."""
     return x.permuted(dims)
 
 
 @lowers(aten.reshape.default)
 def reshape(b: Builder, x: Placed, size: Sequence[int]) -> Placed:
+    """Gives another shape, one size of which may be left open."""
     known = math.prod(s for s in size if s != -1)
     return view(b, x, tuple(s if s != -1 else x.value.type.elements // max(known, 1) for s in size))

@@ -27,6 +27,7 @@ def conv2d(
     dilation: Any = 1,
     groups: int = 1,
 ) -> Placed:
+    """Gives a convolution, or a depthwise one where every channel has its own filters."""
     want_constant("conv2d", "weight", weight)
     out_channels, channels = weight.shape[0], x.shape[1]
     fields: dict[str, Any] = {
@@ -52,7 +53,7 @@ def conv1d(
     dilation: Any = 1,
     groups: int = 1,
 ) -> Placed:
-    """Over images of height 1."""
+    """Gives a convolution over images of height 1."""
     want_constant("conv1d", "weight", weight)
     step, border, apart = (pair(given)[0] for given in (stride, padding, dilation))
     out = conv2d(b, as_image(b, x), with_height(weight), bias, (1, step), (0, border), (1, apart), groups)
@@ -105,7 +106,7 @@ def conv_transpose1d(
     groups: int = 1,
     dilation: Any = 1,
 ) -> Placed:
-    """Over images of height 1."""
+    """Gives a transposed convolution over images of height 1."""
     want_constant("conv_transpose1d", "weight", weight)
     step, border, more, apart = (pair(given)[0] for given in (stride, padding, output_padding, dilation))
     image = as_image(b, x)
@@ -122,7 +123,7 @@ def as_image(b: Builder, x: Placed) -> Placed:
 
 
 def as_rows(b: Builder, image: Placed) -> Placed:
-    """The other way."""
+    """Takes away the height that `as_image` has added."""
     batch, channels, _, length = image.shape
     return Placed(b.reshape(image.value, (batch, length, channels)), NLC)
 
@@ -135,6 +136,7 @@ def with_height(weight: Placed) -> Placed:
 
 @lowers(aten.linear.default)
 def linear(b: Builder, x: Placed, weight: Placed, bias: Placed | None = None) -> Placed:
+    """Gives a fully connected layer over the last axis."""
     want_constant("linear", "weight", weight)
     return plain(
         b.emit(Linear, x=b.plain(x), weights=b.plain(weight), bias=bias_or_zeros(b, bias, weight.shape[0]))

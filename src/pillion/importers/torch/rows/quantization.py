@@ -61,6 +61,7 @@ def row(op: type[Op], **fields: Any) -> Rule:
 
 
 def lut(function: Function, refusal: Refusal = lambda _: "") -> Rule:
+    """Makes the rule of a function of one number; some functions fix the scale of their result."""
     fixed = function.fixed_output
     kind = Quantization.OWN if fixed is None else Quantization.FIXED
     return Rule(Lut.kind, kind, fixed=fixed, function=function, refusal=refusal)

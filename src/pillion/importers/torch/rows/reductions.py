@@ -14,21 +14,25 @@ from pillion.ops import Mean, ReduceMax, ReduceMin, ReduceSum, Softmax
 
 @lowers(aten.mean.dim)
 def mean(b: Builder, x: Placed, dim: Sequence[int] | None, keepdim: bool = False) -> Placed:
+    """Gives the mean over some axes."""
     return reduced(b, Mean, x, dim, keepdim)
 
 
 @lowers(aten.sum.dim_IntList)
 def sum_dim(b: Builder, x: Placed, dim: Sequence[int] | None, keepdim: bool = False) -> Placed:
+    """Gives the sum over some axes."""
     return reduced(b, ReduceSum, x, dim, keepdim)
 
 
 @lowers(aten.amax.default)
 def amax(b: Builder, x: Placed, dim: Sequence[int] = (), keepdim: bool = False) -> Placed:
+    """Gives the maximum over some axes."""
     return reduced(b, ReduceMax, x, dim, keepdim)
 
 
 @lowers(aten.amin.default)
 def amin(b: Builder, x: Placed, dim: Sequence[int] = (), keepdim: bool = False) -> Placed:
+    """Gives the minimum over some axes."""
     return reduced(b, ReduceMin, x, dim, keepdim)
 
 
@@ -44,7 +48,7 @@ def reduced(b: Builder, cls: type[Op], x: Placed, dim: Sequence[int] | None, kee
 
 @lowers(aten.softmax.int)
 def softmax(b: Builder, x: Placed, dim: int, *_: Any) -> Placed:
-    """Over the last axis in memory: the wanted one is brought there."""
+    """Gives a softmax over the last axis in memory, to which the wanted axis is brought."""
     wanted = dim % x.rank
     order = (*(axis for axis in x.order if axis != wanted), wanted)
     return Placed(b.emit(Softmax, x=b.arrange(x, order)), order)

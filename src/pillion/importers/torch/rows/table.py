@@ -35,15 +35,18 @@ def pair(value: int | Sequence[int]) -> Pair:
 
 
 def sides(padding: int | Sequence[int]) -> Sides:
+    """Gives equal padding on both sides as padding of four sides."""
     vertical, horizontal = pair(padding)
     return (vertical, horizontal, vertical, horizontal)
 
 
 def refuse(what: str, rule: str, here: object, help: str) -> PillionError:
+    """Makes the error for an operator that cannot be imported as it is called."""
     return PillionError(what, rule=rule, here=str(here), help=help)
 
 
 def want_constant(op: str, what: str, x: Placed) -> None:
+    """Refuses an operator whose weights are computed."""
     if not x.value.is_constant:
         raise refuse(
             f"{op} with a computed {what} is not supported",

@@ -73,6 +73,7 @@ class QatModule(nn.Module):
         return bool(self.batches_seen > 0)
 
     def forward(self, *inputs: Tensor) -> Any:
+        """Computes the outputs with rounding in place; in train mode, ranges follow the batch."""
         if self.training:
             self.batches_seen += 1
         for observer in self.ranges():
@@ -104,7 +105,7 @@ class QatModule(nn.Module):
             self.model(*inputs)
 
     def ranges(self) -> list[RangeOverBatches]:
-        """Of all activations."""
+        """Gives the observers of the ranges of all activations."""
         return [part for part in self.model.modules() if isinstance(part, RangeOverBatches)]
 
 

@@ -36,7 +36,7 @@ class OfNothing:
 
 
 class Range(OfNothing, MinMaxObserver):
-    """From the least to the largest value."""
+    """An observer of the range from the least to the largest value."""
 
 
 class RangeOfChannels(OfNothing, PerChannelMinMaxObserver):
@@ -44,7 +44,7 @@ class RangeOfChannels(OfNothing, PerChannelMinMaxObserver):
 
 
 class RangeNow(OfNothing, MovingAverageMinMaxObserver):
-    """Of the last tensor above all."""
+    """An observer of a range that follows the tensors of late."""
 
 
 class RangeOfChannelsNow(OfNothing, MovingAveragePerChannelMinMaxObserver):
@@ -62,11 +62,12 @@ class RangeOverBatches(RangeNow):
         self.begin_batch()
 
     def begin_batch(self) -> None:
-        """From here on, tensors belong to the next batch."""
+        """Begins another batch, to which tensors belong from here on."""
         self.before: tuple[Tensor, Tensor] | None = None
         self.seen: tuple[Tensor, Tensor] | None = None
 
     def forward(self, x: Tensor) -> Tensor:
+        """Moves the range towards that of the batch, and gives the tensor back as it is."""
         if x.numel() == 0:
             return x
         low, high = x.detach().to(self.min_val.dtype).aminmax()

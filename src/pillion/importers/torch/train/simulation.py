@@ -26,7 +26,7 @@ def batch_norm(
     eps: float,
     count: Tensor | None = None,
 ) -> Tensor:
-    """As `torch.nn.BatchNorm` does it; without momentum the statistics are averages over all batches."""
+    """Computes what `torch.nn.BatchNorm` computes; without momentum the statistics are averages over all batches."""
     if training and count is not None:
         count.add_(1)
         momentum = 1.0 / float(count) if momentum is None else momentum
