@@ -118,7 +118,7 @@ def finish(
     watch: Watch | None = None,
     optimize: Optimize = "speed",
 ) -> Program:
-    """The stages behind the door: from an imported graph to a program, whatever the model was written in."""
+    """Runs the stages after reading: from an imported graph to a program, whatever the model was written in."""
     graph = to_integers(graph, io_dtype, watch)
     placed = put_on(chip, graph, placement or PlacementWishes(), watch)
     program = Program(placed.graph, chip, placed.ledger, optimize)
@@ -132,14 +132,14 @@ def is_int8_file(model: object) -> bool:
 
 
 def read_torch(model: Any, example_inputs: Any, **options: Any) -> Graph:
-    """A model of PyTorch, captured, quantized and imported."""
+    """Captures, quantizes and imports a model of PyTorch."""
     from pillion.importers.torch.read import read
 
     return read(model, example_inputs, **options)
 
 
 def read_int8(model: Any, name: str | None) -> Graph:
-    """A file whose ops are int8 already. A .pte is placed anew: the NPU's segments are ops again."""
+    """Reads a file whose ops are int8 already. A .pte is placed anew: the NPU's segments are ops again."""
     path = Path(model)
     graph = tflite.read(path) if suffix_of(path) == ".tflite" else inline_segments(pte.read(path).graph)
     return graph.replace(name=name) if name else graph
@@ -158,7 +158,7 @@ def refuse_useless(model: str, options: Mapping[str, object]) -> None:
 
 
 def to_integers(graph: Graph, io_dtype: IoDtype, watch: Watch | None) -> Graph:
-    """All ops between the model's borders compute in integers, and movement is merged."""
+    """Makes all ops between the model's borders compute in integers, and merges movement."""
     graph = graph.replace(name=model_name(graph.name))
     if watch:
         watch("import", graph)
@@ -169,7 +169,7 @@ def to_integers(graph: Graph, io_dtype: IoDtype, watch: Watch | None) -> Graph:
 
 
 def put_on(chip: Target, graph: Graph, wishes: PlacementWishes, watch: Watch | None) -> Placement:
-    """Each op on the NPU or on the CPU."""
+    """Places each op on the NPU or on the CPU of a chip."""
     if chip.npu is None:
         refuse_npu_wishes(chip, wishes)
         return Placement(graph, all_on_cpu(graph, chip.isa, example_with_npu()))
@@ -209,9 +209,8 @@ def refuse_idle_wishes(graph: Graph, placement: PlacementWishes) -> None:
 
 
 def load(path: str | os.PathLike[str], target: str | None = None, board: Board | None = None) -> Program:
-    """The program in a .pte file, for the core that it was compiled for, for another `target`, or for the board that is to run it.
-
-    What it was compiled for counts where nothing else is said. A file that does not say it gets portable kernels."""
+    """Reads the program in a .pte file, for the core that it was compiled for, for another `target`, or for the board that is to
+    run it."""
     file = pte.read(path)
     if board is not None and file.core is not None and board.core != file.core:
         raise _for_another_core(str(path), file.core, board)
@@ -239,10 +238,8 @@ def _for_another_core(path: str, core: str, board: Board) -> PillionError:
 
 
 def prepare_qat(model: torch.nn.Module, example_inputs: Inputs, target: str) -> QatModule:
-    """A copy of a model for training: every tensor that the target holds in int8 is rounded on the way forward. Train it in any loop of
-    PyTorch, then `compile` it.
-
-    The first axis of the example inputs is the batch, of any size unless the model's `forward` depends on it."""
+    """Gives a copy of a model for training: every tensor that the target holds in int8 is rounded on the way forward. Train it in
+    any loop of PyTorch, then `compile` it."""
     from pillion.importers.torch.train import qat
 
     return qat.prepare_qat(model, example_inputs, find_target(target).quantization)

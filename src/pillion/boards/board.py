@@ -35,7 +35,7 @@ class Region:
 
 @dataclass(frozen=True)
 class Board:
-    """A machine of QEMU. `tick_ns` is the length of a tick of its SysTick clock."""
+    """A machine that QEMU emulates. `tick_ns` is the length of a tick of its SysTick clock."""
 
     name: str
     machine: str
@@ -47,7 +47,7 @@ class Board:
 
     @cached_property
     def regions(self) -> Mapping[str, Region]:
-        """CODE, CONSTANTS, DATA and ARENA; the linker script is where they are written down."""
+        """The memories CODE, CONSTANTS, DATA and ARENA, read from the linker script, which is where they are written down."""
         script = firmware_files()[self.linker_script]
         found = re.findall(
             r"^\s*(\w+)\s*\(\w+\)\s*: ORIGIN = (0x[0-9a-f]+), LENGTH = (\d+)([KM])", script, re.MULTILINE
@@ -72,7 +72,7 @@ BOARDS: Mapping[str, Board] = MappingProxyType({board.name: board for board in _
 
 
 def find_board(name: str) -> Board:
-    """The board of this name."""
+    """Gives the board of this name; raises where there is none."""
     if name in BOARDS:
         return BOARDS[name]
     close = get_close_matches(name, BOARDS, n=1)
@@ -85,7 +85,7 @@ def find_board(name: str) -> Board:
 
 
 def another_core(what: str, core: str, board: Board, *, rule: str, here: str, help: str) -> PillionError:
-    """The error of a program that was compiled for a core whose programs the board does not run."""
+    """Makes the error for a program that was compiled for a core whose programs the board does not run."""
     return PillionError(
         f"{what} was compiled for {core}, and {board.name} has a {board.core}",
         rule=rule,
@@ -104,8 +104,8 @@ def firmware_files(
     optimize: Optimize = "speed",
     sources: Iterable[str] = (),
 ) -> Mapping[str, str]:
-    """Name and text of each file that lies beside a model in its firmware folder. `boards` are those that can run it, `sources`
-    the C files of the model and its kernels."""
+    """Gives name and text of each file that lies beside a model in its firmware folder. `boards` are those that can run it,
+    `sources` the C files of the model and its kernels."""
     folder = resources.files("pillion.boards") / "data"
     files = (file for file in folder.iterdir() if file.is_file())
     texts = {file.name: file.read_text("utf-8") for file in sorted(files, key=lambda file: file.name)}

@@ -25,7 +25,7 @@ KERNEL_COLUMNS = ("op", "kernels")
 
 
 def rules(npu: Device) -> list[Row]:
-    """Every rule of an NPU, op by op."""
+    """Lists every rule of an NPU, op by op."""
     kinds = sorted(npu.ops, key=lambda op: op.kind)
     return [
         {"op": op.kind, "rule": rule.name, "wants": rule.wants, "source": rule.source}
@@ -35,13 +35,13 @@ def rules(npu: Device) -> list[Row]:
 
 
 def kernels_of(core: Core) -> list[Row]:
-    """The kernels that a core has for each op, the first choice first."""
+    """Lists the kernels that a core has for each op, the first choice first."""
     table = kernels(core.isa)
     return [{"op": op.kind, "kernels": [k.name for k in table if k.op is op]} for op in ALL_OPS]
 
 
 def describe_device(name: str) -> tuple[list[Row], tuple[str, ...]]:
-    """Rows and columns for an NPU or a core; a target stands for its NPU, or for its core where it has none."""
+    """Gives rows and columns for an NPU or a core; a target stands for its NPU, or for its core where it has none."""
     wanted = name.lower()
     wanted = NICKNAMES.get(wanted, wanted)
     for target in TARGETS.values():

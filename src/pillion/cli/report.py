@@ -27,7 +27,7 @@ def warn(text: str) -> None:
 
 @contextmanager
 def progress(quiet: bool) -> Iterator[Progress | None]:
-    """A bar for calibration, on standard error; nothing where that is no terminal."""
+    """Shows a bar for calibration on standard error; nothing where that is no terminal."""
     if quiet or not sys.stderr.isatty():
         yield None
         return
@@ -42,7 +42,7 @@ def progress(quiet: bool) -> Iterator[Progress | None]:
 
 
 def compiled(program: Program, output: Path, runtime: str = "1.4") -> Facts:
-    """What there is to say about a program that was written."""
+    """Gathers what there is to say about a program that was written."""
     return {
         "model": program.graph.name,
         "target": program.target.name,
@@ -118,14 +118,14 @@ def warn_of_memory(program: Program) -> None:
 
 
 def explain_columns(program: Program) -> dict[str, Sequence[str]]:
-    """What of `explained` fits on a screen; `--json` has the rest."""
+    """Chooses the columns of `explained` that fit on a screen; `--json` has the rest."""
     if program.target.npu is None:
         return {"ops": ("op", "kind", "kernel", "cpu_cycles_estimate", "source", "why_this_kernel")}
     return {"ops": ("op", "kind", "unit", "kernel", "because", "flip", "crossing_bytes", "source")}
 
 
 def explained(program: Program) -> Facts:
-    """Where each op runs, and why."""
+    """Gathers where each op runs, and why."""
     ledger = program.ledger
     kernels = {step.choice.op.name: step.choice for step in program.lowered.steps}
     rows = [
@@ -159,7 +159,7 @@ def _segment_row(number: int, entries: Sequence[Entry]) -> Facts:
 
 
 def ran(model: str, on: str, result: RunResult) -> Facts:
-    """What there is to say about a run."""
+    """Gathers what there is to say about a run."""
     facts: Facts = {"model": model, "on": on, "outputs": [_summary(o) for o in result.outputs]}
     if result.profile is None:
         return facts
@@ -194,7 +194,7 @@ def _summary(array: Any) -> Facts:
 
 
 def show(facts: Facts, as_json: bool, columns: Mapping[str, Sequence[str]] = {}) -> None:  # never changed
-    """Facts as JSON, or as lines with tables for lists of rows, of which `columns` may name the columns."""
+    """Prints facts as JSON, or as lines with tables for lists of rows, of which `columns` may name the columns."""
     if as_json:
         print(json.dumps(facts, indent=2))
         return
@@ -208,7 +208,7 @@ def show(facts: Facts, as_json: bool, columns: Mapping[str, Sequence[str]] = {})
 
 
 def show_rows(rows: Sequence[Mapping[str, Any]], columns: Sequence[str], as_json: bool) -> None:
-    """Rows as JSON or as a table."""
+    """Prints rows as JSON or as a table."""
     print(json.dumps(list(rows), indent=2) if as_json else table(rows, columns))
 
 
@@ -219,7 +219,7 @@ WHOLE = frozenset(
 
 
 def table(rows: Sequence[Mapping[str, Any]], columns: Sequence[str]) -> str:
-    """Rows in aligned columns; numbers to the right."""
+    """Lays rows out in aligned columns; numbers to the right."""
     cells = [
         [_cell(row.get(c)) if c in WHOLE else _shortened(_cell(row.get(c))) for c in columns] for row in rows
     ]

@@ -33,7 +33,7 @@ from pillion.run.inputs import Tensor
 
 @dataclass(frozen=True)
 class Request:
-    """A `pillion compile`, as it was typed."""
+    """The options of a `pillion compile` as they were typed."""
 
     model: str
     target: str
@@ -65,7 +65,7 @@ class Request:
 
 
 def parse_size(text: str | None) -> tuple[int, int] | None:
-    """`96` or `96x128` as height and width."""
+    """Reads `96` or `96x128` as height and width."""
     if text is None:
         return None
     match = re.fullmatch(r"(\d+)(?:x(\d+))?", text)
@@ -80,7 +80,7 @@ def parse_size(text: str | None) -> tuple[int, int] | None:
 
 
 def build(request: Request, progress: Progress | None = None) -> Program:
-    """The program that was asked for."""
+    """Compiles the program that was asked for."""
     if compiler.is_int8_file(request.model):
         refuse_options(request)
     else:
@@ -191,7 +191,7 @@ def check_program(program: Path) -> None:
 
 
 def read_inputs(paths: Sequence[Path], wanted: Sequence[Tensor] = ()) -> list[Array]:
-    """Arrays from .npy files; random data of the right kind where no file is named."""
+    """Reads arrays from .npy files; random data of the right kind where no file is named."""
     if not paths:
         return [_random(one) for one in wanted]
     return [_load(path) for path in paths]
@@ -233,7 +233,7 @@ def _load(path: Path) -> Array:
 
 
 def write_outputs(paths: Sequence[Path], outputs: Sequence[Array]) -> None:
-    """One .npy file for each output."""
+    """Writes one .npy file for each output."""
     if paths and len(paths) != len(outputs):
         raise PillionError(
             f"{len(paths)} output files for {len(outputs)} outputs",

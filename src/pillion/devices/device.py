@@ -41,17 +41,17 @@ class Rule:
 
 
 def no_changes(rule: str, op: Op) -> Iterator[Change]:
-    """The changes of a device that knows of none: what it refuses runs on the CPU, and `explain` has no advice."""
+    """Answers for a device that knows of no changes: what it refuses runs on the CPU, and `explain` has no advice."""
     return iter(())
 
 
 def drops_nothing(op: Op) -> bool:
-    """The answer of a device whose converter computes whatever it is given."""
+    """Answers for a device whose converter computes whatever it is given: no op is dropped."""
     return False
 
 
 def without_converter(files: Sequence[SegmentFile], chip: str) -> Payloads:
-    """The payloads of a device that has no converter."""
+    """Makes the payloads for a device that has no converter."""
     return marked(files)
 
 
@@ -93,7 +93,7 @@ class Device:
         return self._by_op.get(op, [])
 
     def judge(self, op: Op) -> tuple[Verdict, ...]:
-        """Every rule judged, not only up to the first that fails. An op that the device does not have is refused."""
+        """Judges every rule, not only up to the first that fails. An op that the device does not have is refused."""
         has = type(op) in self.ops
         known = Verdict(f"{op.kind}.supported", has, f"an op of {self.name}", op.kind)
         if not has:
@@ -102,5 +102,5 @@ class Device:
 
 
 def rules_for(ops: Iterable[type[Op]], name: str, wants: str, look: Look, source: str) -> list[Rule]:
-    """One rule for several kinds of ops."""
+    """Makes one rule for several kinds of ops."""
     return [Rule(op, name, wants, look, source) for op in ops]

@@ -17,7 +17,7 @@ Changes = Callable[[Op], Iterator[Change]]
 
 
 def retyped(value: Value, shape: Shape, quant: Quant | None = None) -> Value:
-    """The value with another shape and, if given, other parameters; constants stay constants."""
+    """Gives a value another shape and, if given, other parameters; constants stay constants."""
     data = None if value.data is None else np.broadcast_to(value.data.dtype.type(0), shape)
     return Value(value.name, TensorType(shape, value.dtype, quant or value.type.quant), data)
 

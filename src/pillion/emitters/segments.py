@@ -10,7 +10,7 @@ from pillion.ops import Segment
 
 
 def segment_files(graph: Graph) -> list[SegmentFile]:
-    """The file of each segment, in running order."""
+    """Gives the TFLite file of each segment, in running order."""
     return [_file(op.body) for op in graph.ops if isinstance(op, Segment)]
 
 

@@ -13,7 +13,7 @@ CYCLES_PER_ELEMENT = {Isa.MVE: 3, Isa.DSP: 8, Isa.PORTABLE: 25}
 
 
 def estimate(op: Op, isa: Isa) -> int:
-    """Cycles of one op on a core with an instruction set."""
+    """Estimates the cycles of one op on a core with an instruction set."""
     if op.kind == "reshape":
         return 0
     elements = sum(v.type.elements for v in op.results)

@@ -19,7 +19,7 @@ BYTES_PER_CYCLE = 8
 
 
 def estimate(op: Op, geometry: Geometry) -> int:
-    """Cycles of one op: dot products in blocks of pipelines x MACs, or bytes moved, whichever is more."""
+    """Estimates the cycles of one op: dot products in blocks of pipelines x MACs, or bytes moved, whichever is more."""
     moved = sum(v.type.size_bytes for v in (*op.operands, *op.results)) // BYTES_PER_CYCLE
     match op:
         case Conv2d() | Linear():

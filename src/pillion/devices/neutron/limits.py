@@ -60,14 +60,14 @@ FUNCTIONS = (
 
 @dataclass(frozen=True)
 class Geometry:
-    """Dot-product units side by side, and multiply-accumulates of each per cycle."""
+    """The size of an NPU: dot-product units side by side, and multiply-accumulates of each per cycle."""
 
     pipelines: int
     macs: int
 
 
 def at_most(limit: int, attribute: str) -> Look:
-    """Every number of an attribute of the op."""
+    """Makes a look at every number of an attribute of the op."""
 
     def look(op: Op) -> tuple[object, bool]:
         numbers = getattr(op, attribute)
@@ -151,8 +151,8 @@ def unit_steps(op: Op) -> tuple[object, bool]:
 
 
 def clamp_survives(op: Op) -> tuple[object, bool]:
-    """The converter removes bounds that no value of the operand can cross, and fails where nothing is left. Bounds are
-    compared before they are saturated: two that lie beyond the same end leave a constant."""
+    """Looks whether something is left of a clamp: the converter removes bounds that no value of the operand can cross, and fails
+    where nothing is left. Bounds are compared before they are saturated: two that lie beyond the same end leave a constant."""
     assert isinstance(op, Clamp)
     low = [op.low] if op.low > -128 or op.low == op.y.zero_point else []
     high = [op.high] if op.high < 127 else []
@@ -166,7 +166,7 @@ def level_of(value: Value, real: float) -> int:
 
 
 def clamp_form(op: Op) -> tuple[object, bool]:
-    """The relu family may change the scale; any other pair of bounds becomes minimum and maximum."""
+    """Looks at the bounds of a clamp: the relu family may change the scale; any other pair of bounds becomes minimum and maximum."""
     assert isinstance(op, Clamp)
     if op.x.type.quant == op.y.type.quant:
         return "the same scale", True

@@ -19,7 +19,7 @@ Block = tuple[int, int, int]
 
 
 def block_of(shape: Shape, axes: tuple[int, ...]) -> Block | None:
-    """None where an axis that stays lies between two that go."""
+    """Gives the sizes before, along and behind neighbouring axes; None where an axis that stays lies between two that go."""
     sizes = [(axis in axes, size) for axis, size in enumerate(shape) if size != 1]
     runs = [(gone, math.prod(size for _, size in run)) for gone, run in groupby(sizes, lambda pair: pair[0])]
     gone = [i for i, (is_gone, _) in enumerate(runs) if is_gone]

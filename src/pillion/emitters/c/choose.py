@@ -35,7 +35,7 @@ class Choice:
 
     @property
     def short_reason(self) -> str:
-        """The kernel before this one with the conditions that it did not find, and how many there are before that."""
+        """Names the kernel before this one with the conditions that it did not find, and how many there are before that."""
         missed: dict[str, list[str]] = {}
         for name, verdict in self.passed_over:
             missed.setdefault(name, []).append(verdict.rule)
@@ -50,7 +50,7 @@ NPU = Kernel("npu", Segment, calls=lambda op, arithmetic: ())
 
 
 def kernels(isa: Isa) -> tuple[Kernel, ...]:
-    """All kernels of an instruction set, the most special ones first."""
+    """Lists all kernels of an instruction set, the most special ones first."""
     if isa is Isa.MVE:
         from pillion.emitters.c import mve
 
@@ -63,7 +63,7 @@ def kernels(isa: Isa) -> tuple[Kernel, ...]:
 
 
 def choose(graph: Graph, isa: Isa, optimize: Optimize = "speed") -> tuple[Choice, ...]:
-    """A kernel for every op of the graph: the fastest that takes it, or for `size` one of few."""
+    """Chooses a kernel for every op of the graph: the fastest that takes it, or for `size` one of few."""
     listed = (*kernels(isa), NPU)
     choices = tuple(
         _choose_one(op, graph.arithmetic, [k for k in listed if k.op is type(op)]) for op in graph.ops

@@ -25,7 +25,7 @@ class Side:
 
 
 def sides(op: BatchMatmul) -> tuple[Side, Side]:
-    """Rows of a, columns of b."""
+    """Gives both operands as vectors: the rows of a, the columns of b."""
     rows, depth, columns = op.rows, op.depth, op.columns
     row_step, a_step = (1, rows) if op.adj_x else (depth, 1)
     column_step, b_step = (depth, 1) if op.adj_y else (1, columns)

@@ -48,12 +48,12 @@ class Call:
 
 
 def scaling(m: Multiplier) -> Params:
-    """A multiplier as the fields of a params struct."""
+    """Gives a multiplier as the fields of a params struct."""
     return {"multiplier": m.mantissa, "shift": m.shift}
 
 
 def takes_all(op: Op, arithmetic: Arithmetic) -> tuple[Verdict, ...]:
-    """The precondition of a kernel that has none."""
+    """Judges nothing, for a kernel without conditions."""
     return ()
 
 

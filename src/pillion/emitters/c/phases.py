@@ -22,7 +22,7 @@ from pillion.ops.transpose_conv import TransposeConv2d
 
 @dataclass(frozen=True)
 class Phase:
-    """A row of outputs as a row of a convolution, and which rows of the image are such."""
+    """A row of outputs as a row of a convolution, and which rows of the image are of the same kind."""
 
     conv: Conv2d
     first: int
@@ -37,7 +37,7 @@ def reached(kernel: int, stride: int, dilation: int, place: int) -> Mapping[int,
 
 
 def phases(op: TransposeConv2d) -> list[Phase]:
-    """One for each row between two rows of inputs. The width is a multiple of the stride."""
+    """Gives a phase for each row between two rows of inputs. The width is a multiple of the stride."""
     stride_h, height = op.stride[0], op.y.shape[1]
     counts = [(first, len(range(first, height, stride_h))) for first in range(stride_h)]
     return [Phase(_row(op, first), first, rows) for first, rows in counts if rows]

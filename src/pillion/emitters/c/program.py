@@ -68,12 +68,12 @@ class CProgram:
 
     @property
     def constant_bytes(self) -> int:
-        """Bytes of all arrays in flash."""
+        """The bytes of all arrays in flash."""
         return sum(c.elements * c.data.itemsize for c in self.constants)
 
     @property
     def params_bytes(self) -> int:
-        """Bytes of all params structs: every field of the kernels is a 32-bit number or a pointer, or a double."""
+        """The bytes of all params structs: every field of the kernels is a 32-bit number or a pointer, or a double."""
         return sum(_params_size(call) for step in self.steps for call in step.calls)
 
 
@@ -104,7 +104,7 @@ class _Constants:
 
 
 def lower(graph: Graph, isa: Isa = Isa.PORTABLE, optimize: Optimize = "speed") -> CProgram:
-    """The graph with a kernel for each op, packed constants and a memory plan."""
+    """Gives the graph a kernel for each op, packed constants and a memory plan."""
     want_computed_outputs(graph)
     graph = graph.replace(name=identifier(graph.name))
     choices = choose(graph, isa, optimize)

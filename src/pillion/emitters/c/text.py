@@ -57,7 +57,7 @@ def model_h(program: CProgram) -> str:
 
 
 def or_else(header: str, other: str) -> str:
-    """A header that gives way to another one in a build for this computer."""
+    """Includes a header that gives way to another one in a build for this computer."""
     return f"""\
 /* Where PILLION_HOST is defined, this is the header of the model in {Path(other).parent}/, whose arena may be of another size. */
 #ifdef PILLION_HOST
@@ -83,7 +83,7 @@ def _accessors(program: CProgram) -> str:
 
 
 def describe(value: Value) -> str:
-    """`x: int8[1, 5, 3, 8], real = 0.05 * (q + 3)`, for a comment."""
+    """Describes a value for a comment: `x: int8[1, 5, 3, 8], real = 0.05 * (q + 3)`."""
     if not value.is_quantized:
         return commented(repr(value))
     sign = "-" if value.zero_point >= 0 else "+"
@@ -98,7 +98,7 @@ def weights_h(program: CProgram) -> str:
 
 
 def weights_c(program: CProgram, header: str = "weights.h") -> Written:
-    """The definitions of all arrays. They may be large: the text is made while it is written."""
+    """Gives the definitions of all arrays. They may be large: the text is made while it is written."""
     return Written(partial(_definitions, program.constants, header))
 
 
@@ -129,12 +129,12 @@ def model_c(program: CProgram) -> str:
 
 
 def headers(program: CProgram) -> list[str]:
-    """The headers of the kernels in use."""
+    """Gives the headers of the kernels in use."""
     return sorted({call.routine.header for step in program.steps for call in step.calls} | {"kernels.h"})
 
 
 def params(program: CProgram) -> str:
-    """The params structs of all calls."""
+    """Gives the params structs of all calls."""
     return "\n".join(_struct(step, n, call) for step in program.steps for n, call in enumerate(step.calls))
 
 
@@ -155,7 +155,7 @@ def _field(value: Param, pointer: str | None) -> str:
 
 
 def run_function(program: CProgram, signature: str, after_op: bool = True) -> str:
-    """The calls of all ops, one after another."""
+    """Gives the function with the calls of all ops, one after another."""
     segments = iter(range(len(program.steps)))
     steps = [
         _segment_text(program, step, next(segments))
@@ -189,7 +189,7 @@ def _segment_text(program: CProgram, step: Step, number: int) -> str:
 
 
 def segment_function(program: CProgram, number: int) -> str:
-    """The function that runs a segment."""
+    """Gives the function that runs a segment."""
     return f"{program.graph.name}_npu_segment_{number}"
 
 

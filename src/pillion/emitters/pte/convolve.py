@@ -23,7 +23,7 @@ from pillion.ops.conv import Convolution
 
 @dataclass(frozen=True)
 class Sums:
-    """What is done with the accumulators."""
+    """What a convolution does with its accumulators: rescaling, zero points and bounds."""
 
     bias: View
     in_zero_point: int
@@ -49,7 +49,7 @@ def conv2d(op: Conv2d, settings: Settings) -> list[Call]:
 
 
 def depthwise_conv2d(op: DepthwiseConv2d, settings: Settings) -> list[Call]:
-    """The depthwise kernel takes one image at a time; more are a grouped convolution."""
+    """Gives the calls of a depthwise convolution. The kernel takes one image at a time; more are a grouped convolution."""
     _want_constants(op)
     x, y = image(op.x), image(op.y)
     if op.x.shape[0] != 1:
@@ -69,7 +69,8 @@ def depthwise_conv2d(op: DepthwiseConv2d, settings: Settings) -> list[Call]:
 
 
 def linear(op: Linear, settings: Settings) -> list[Call]:
-    """One scale for all features is a linear; one for each is a convolution with a 1x1 window."""
+    """Gives the calls of a fully connected layer: one scale for all features is a linear; one for each is a convolution with a 1x1
+    window."""
     _want_constants(op)
     if settings.arithmetic is Arithmetic.TFLITE:
         raise refusal(
@@ -109,8 +110,8 @@ def _pointwise(op: Linear, settings: Settings, rows: tuple[int, int, int]) -> Ca
 
 
 def transpose_conv2d(op: TransposeConv2d, settings: Settings) -> list[Call]:
-    """The kernel knows equal padding and nothing more, and not every window. All else is a convolution, its weights
-    turned round, over the image with zeros (that is, zero points) between the pixels."""
+    """Gives the calls of a transposed convolution. The kernel knows equal padding and nothing more, and not every window. All else
+    is a convolution, its weights turned round, over the image with zeros (that is, zero points) between the pixels."""
     _want_constants(op)
     window = _window(op, 1)
     if not (_is_plain(op) and limits.transposes_convolution(window)):
@@ -156,7 +157,7 @@ def _spread(x: View, stride: int, zero_point: int, calls: list[Call]) -> View:
 
 
 def regular(op: Op, settings: Settings, window: Window, x: View, weights: View, sums: Sums, y: View) -> Call:
-    """A call of the regular convolution."""
+    """Gives a call of the regular convolution."""
     if window.loses_pixels:
         window = window.spaced
     if window.row_kernel_fails:

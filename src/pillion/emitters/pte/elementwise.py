@@ -20,7 +20,7 @@ LEVELS = np.arange(-128, 128, dtype=np.int8)
 
 
 def function(op: Lut | Clamp | Requantize, settings: Settings) -> list[Call]:
-    """Every function from int8 to int8 is a table."""
+    """Gives the table lookup that every function from int8 to int8 is."""
     if isinstance(op, Lut) and op.x.dtype is not DType.INT8:
         raise refusal(op, "functions are of int8", repr(op.x), "quantize the model")
     entries = (
@@ -35,7 +35,7 @@ def lookup(x: View, entries: Array, y: View) -> Call:
 
 
 def clamped(op: Op) -> list[Call]:
-    """The bounds of an op whose kernel has none, in place."""
+    """Gives the clamp, in place, that an op with bounds needs whose kernel has none."""
     y, (low, high) = plain(op.results[0]), bounds(op)
     return [] if (low, high) == (-128, 127) else [lookup(y, np.clip(LEVELS, low, high), y)]
 
@@ -70,11 +70,7 @@ def add(op: Add, settings: Settings) -> list[Call]:
 
 
 def sub(op: Sub, settings: Settings) -> list[Call]:
-    """a - b as a sum. An int8 level q has the mirror image -1 - q around the zero point's mirror image -1 - z.
-
-    Rescaling is not symmetric where the product is a tie, so only the operand of the larger scale is mirrored: its ratio
-    to the common scale is exactly one half and has no ties. If that is a, the sum is b - a, and its multiplier turns the
-    sign."""
+    """Gives the calls of a - b as a sum. An int8 level q has the mirror image -1 - q around the zero point's mirror image -1 - z."""
     if table := by_table(op, settings):
         return table
     mirror_b = op.b.scale >= op.a.scale

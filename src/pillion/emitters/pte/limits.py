@@ -25,7 +25,7 @@ which C leaves open and the library's result shows: a row of 512 equal numbers g
 
 
 def beyond(sizes: Iterable[int]) -> list[int]:
-    """Those of some sizes that the library does not hold as they are."""
+    """Gives those of some sizes that the library does not hold as they are."""
     return [size for size in sizes if size > LARGEST_SIDE]
 
 

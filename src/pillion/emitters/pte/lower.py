@@ -19,7 +19,7 @@ from pillion.ops.movement import Movement
 
 @dataclass(frozen=True)
 class Lowered:
-    """All that the writer needs."""
+    """All that the writer needs: calls in running order, and the memory plan."""
 
     graph: Graph
     steps: tuple[Call | Delegate, ...]
@@ -33,7 +33,7 @@ class Lowered:
 
 
 def lower(graph: Graph, settings: Settings) -> Lowered:
-    """Calls and memory of a graph."""
+    """Makes the calls and the memory plan of a graph."""
     graph = without_copies(graph)
     want_computed_outputs(graph)
     per_op = {op: steps(op, settings) for op in graph.ops}
@@ -50,7 +50,7 @@ def lower(graph: Graph, settings: Settings) -> Lowered:
 
 
 def without_copies(graph: Graph) -> Graph:
-    """Movements that leave every byte where it is become reshapes, which cost nothing; reshaped constants are constants."""
+    """Turns movements that leave every byte where it is into reshapes, which cost nothing; reshaped constants are constants."""
     constants: dict[Value, Value] = {}
 
     def rule(_: Graph, op: Op) -> Sequence[Op] | None:

@@ -17,7 +17,8 @@ from pillion.ops import BatchMatmul, Div, Prelu
 
 
 def batch_matmul(op: BatchMatmul, settings: Settings) -> list[Call]:
-    """The kernel wants b as [B, N, K]. Zero points go in with their sign turned, that of the result does not."""
+    """Gives the calls of a matrix product. The kernel wants b as [B, N, K]. Zero points go in with their sign turned, that of the
+    result does not."""
     calls: list[Call] = []
     a = _exchanged(op.a, calls, settings.isa) if op.adj_x else plain(op.a)
     b = plain(op.b) if op.adj_y else _exchanged(op.b, calls, settings.isa)
@@ -58,8 +59,8 @@ def div(op: Div, settings: Settings) -> list[Call]:
 
 
 def prelu(op: Prelu, settings: Settings) -> list[Call]:
-    """One slope is a table. Several: what is not negative by a table, the rest times its slope, each zero where the
-    other is not, and their sum at one scale, which rounds nothing."""
+    """Gives the calls of a leaky relu. One slope is a table. Several: what is not negative by a table, the rest times its slope,
+    each zero where the other is not, and their sum at one scale, which rounds nothing."""
     if op.slope.is_constant and op.slope.type.elements == 1:
         entries = op.reference(settings.arithmetic, LEVELS, op.slope.constant.reshape(1))
         return [lookup(plain(op.x), entries, plain(op.y))]

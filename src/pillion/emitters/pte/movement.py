@@ -17,14 +17,14 @@ MOST_AXES = 4
 
 
 def concat(op: Concat, settings: Settings) -> list[Call]:
-    """Two axes are enough: what lies before the axis, and the rest."""
+    """Gives the call of a concatenation. Two axes are enough: what lies before the axis, and the rest."""
     outer = math.prod(op.y.shape[: op.axis])
     xs = tuple(plain(x).reshaped(outer, x.type.elements // max(outer, 1)) for x in op.xs)
     return [Call("aten::cat.out", (xs, 1), plain(op.y).reshaped(outer, op.y.type.elements // max(outer, 1)))]
 
 
 def slice_copy(op: Slice, settings: Settings) -> list[Call]:
-    """One axis after the other, those first that leave least."""
+    """Gives the calls of a slice: one axis after the other, those first that leave least."""
     axes = [a for a in range(op.x.type.rank) if op.x.shape[a] != op.y.shape[a]]
     axes.sort(key=lambda a: op.y.shape[a] / op.x.shape[a])
     calls: list[Call] = []
@@ -88,7 +88,7 @@ def transpose(op: Transpose, settings: Settings) -> list[Call]:
 
 
 def transposed(x: View, order: Sequence[int], y: View, isa: Isa) -> list[Call]:
-    """Axis i of y is axis order[i] of x."""
+    """Gives the calls after which axis i of y is axis order[i] of x."""
     sizes, moved = merged_axes(x.sizes, order)
     if len(sizes) == 2 and not transposes_matrix(*sizes, isa):
         sizes, moved = (1, *sizes), (0, 2, 1)
@@ -99,7 +99,7 @@ def transposed(x: View, order: Sequence[int], y: View, isa: Isa) -> list[Call]:
 
 
 def merged_axes(shape: Shape, order: Sequence[int]) -> tuple[Shape, tuple[int, ...]]:
-    """The same movement with as few axes as possible: those of size 1 dropped, those that stay neighbours joined."""
+    """Gives the same movement with as few axes as possible: those of size 1 dropped, those that stay neighbours joined."""
     runs: list[list[int]] = []
     for axis in (a for a in order if shape[a] != 1):
         if runs and _adjoins(shape, runs[-1][-1], axis):

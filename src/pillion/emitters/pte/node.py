@@ -44,12 +44,12 @@ class View:
         return math.prod(self.sizes)
 
     def reshaped(self, *sizes: int) -> View:
-        """The same bytes as a contiguous tensor of other sizes."""
+        """Sees the same bytes as a contiguous tensor of other sizes."""
         assert math.prod(sizes) == self.elements, (self.sizes, sizes)
         return View(self.of, self.dtype, sizes, tuple(range(len(sizes))))
 
     def image(self, n: int, h: int, w: int, c: int) -> View:
-        """The same bytes as an NHWC image: sizes [n, c, h, w], channels last in memory, as the kernels demand."""
+        """Sees the same bytes as an NHWC image: sizes [n, c, h, w], channels last in memory, as the kernels demand."""
         assert n * h * w * c == self.elements, (self.sizes, (n, h, w, c))
         return View(self.of, self.dtype, (n, c, h, w), CHANNELS_LAST)
 
@@ -106,43 +106,43 @@ class Delegate:
 
 
 def plain(value: Value) -> View:
-    """A value as the contiguous tensor that it is in the graph."""
+    """Sees a value as the contiguous tensor that it is in the graph."""
     return View(value, value.dtype, value.shape, tuple(range(value.type.rank)))
 
 
 def flat(value: Value) -> View:
-    """A value as a vector."""
+    """Sees a value as a vector."""
     return View(value, value.dtype, (value.type.elements,), (0,))
 
 
 def image(value: Value) -> View:
-    """A value of rank 4 as an image."""
+    """Sees a value of rank 4 as an image."""
     n, h, w, c = value.shape
     return plain(value).image(n, h, w, c)
 
 
 def temp(sizes: Shape, dtype: DType = DType.INT8) -> View:
-    """A contiguous tensor in memory of the op's own."""
+    """Makes a contiguous tensor in memory of the op's own."""
     return View(Temp(math.prod(sizes) * dtype.size_bytes), dtype, sizes, tuple(range(len(sizes))))
 
 
 def scratch(nbytes: int) -> View:
-    """The bytes that a kernel asks for."""
+    """Makes the scratch argument of a kernel, of as many bytes as it asks for."""
     return temp((nbytes,), DType.UINT8)
 
 
 def data(array: Array) -> View:
-    """A constant that the graph does not have."""
+    """Makes a constant that the graph does not have."""
     return plain(constant("", array))
 
 
 def ints(numbers: object) -> View:
-    """A constant vector of 32-bit integers."""
+    """Makes a constant vector of 32-bit integers."""
     return data(np.asarray(numbers, np.int32))
 
 
 def refusal(op: Op, rule: str, here: object, help: str = "") -> PillionError:
-    """The error of an op that no kernel of the ExecuTorch runtime computes exactly."""
+    """Makes the error for an op that no kernel of the ExecuTorch runtime computes exactly."""
     place = f"{here}" + (f"  ({op.source})" if op.source else "")
     return PillionError(
         f"{op.kind} `{op.name}` has no exact ExecuTorch form", rule=rule, here=place, help=help
@@ -150,6 +150,6 @@ def refusal(op: Op, rule: str, here: object, help: str = "") -> PillionError:
 
 
 def bounds(op: Op) -> tuple[int, int]:
-    """The range of an op's result. Where the bounds cross, the upper one holds."""
+    """Gives the range of an op's result. Where the bounds cross, the upper one holds."""
     low, high = op.attributes["low"], op.attributes["high"]
     return min(low, high), high

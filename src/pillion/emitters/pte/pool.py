@@ -19,7 +19,7 @@ SMALLEST = -128
 
 
 def max_pool2d(op: MaxPool2d, settings: Settings) -> list[Call]:
-    """Padding that differs between the sides is written out first, as the smallest level."""
+    """Gives the calls of a max pool. Padding that differs between the sides is written out first, as the smallest level."""
     calls: list[Call] = []
     x, padding = image(op.x), op.padding[:2]
     if not _is_even(op):

@@ -70,7 +70,8 @@ def reduce_max(op: ReduceMax, settings: Settings) -> list[Call]:
 
 
 def reduce_min(op: ReduceMin, settings: Settings) -> list[Call]:
-    """The smallest is the largest of the mirror images; -1 - q mirrors all int8 levels."""
+    """Gives the calls of a minimum over some axes. The smallest is the largest of the mirror images; -1 - q mirrors all int8
+    levels."""
     axes = _side_by_side(op, settings.isa)
     mirrored, y = temp(axes.x.sizes), plain(op.y)
     invert = np.invert(LEVELS)

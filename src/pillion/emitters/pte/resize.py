@@ -23,7 +23,7 @@ class Axis:
 
     @property
     def kept(self) -> int:
-        """Rows or columns before they are repeated."""
+        """The rows or columns that are there before they are repeated."""
         return self.size // self.repeats
 
 

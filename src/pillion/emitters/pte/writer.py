@@ -24,7 +24,7 @@ EMPTY = b""
 
 
 class Constants:
-    """Data of constants, stored once each."""
+    """The data of constants, stored once each."""
 
     def __init__(self) -> None:
         self.numbers: dict[bytes, int] = {EMPTY: 0}
@@ -32,7 +32,7 @@ class Constants:
         self.segment = bytearray()
 
     def find(self, array: Array) -> int | None:
-        """The number of these bytes, if they are stored."""
+        """Finds the number of these bytes, if they are stored."""
         return self.numbers.get(_little_endian(array))
 
     def number(self, array: Array) -> int:
@@ -63,7 +63,7 @@ class Writer:
         self.instructions: list[format.Instruction] = []
 
     def program(self, record: Callable[[], Record]) -> bytes:
-        """The whole file; `record` is asked for when all constants have their numbers, and becomes named data."""
+        """Gives the whole file; `record` is asked for when all constants have their numbers, and becomes named data."""
         graph = self.lowered.graph
         inputs = [self.whole(v) for v in graph.inputs]
         for step in self.lowered.steps:
@@ -85,7 +85,7 @@ class Writer:
         self.instructions.append(format.Instruction(_tag(format.INSTRUCTIONS, call), call))
 
     def argument(self, arg: Arg) -> int:
-        """The number of a value with this content, made when it is first asked for."""
+        """Gives the number of a value with this content, made when it is first asked for."""
         match arg:
             case View():
                 return self.tensor(arg)
@@ -113,7 +113,7 @@ class Writer:
         return self.numbers[key]
 
     def whole(self, value: Value) -> int:
-        """An input or output of the program."""
+        """Gives the number of an input or output of the program."""
         return self.tensor(View(value, value.dtype, value.shape, tuple(range(value.type.rank))))
 
     def tensor(self, view: View) -> int:
@@ -169,7 +169,7 @@ def _bytes(raw: bytes) -> Bytes:
 def assemble(
     plan: format.ExecutionPlan, delegates: Sequence[Delegate], constants: Constants, record: Record
 ) -> bytes:
-    """Header, flatbuffer, then the segments: constants, and the record as named data."""
+    """Puts the file together: header, flatbuffer, then the segments, which are constants and the record as named data."""
     length = len(constants.segment)
     start = -(-length // ALIGNMENT) * ALIGNMENT
     program = format.Program(

@@ -25,5 +25,5 @@ class Node:
 
 
 def integers(name: str, numbers: ArrayLike) -> Value:
-    """An int32 constant: axes, sizes, paddings."""
+    """Makes an int32 constant: axes, sizes, paddings."""
     return constant(name, np.asarray(numbers, np.int32))

@@ -39,7 +39,7 @@ def _batch_matmul(op: BatchMatmul) -> list[Node]:
 
 
 def plain(op: BatchMatmul, build: Callable[[Value], Node]) -> list[Node]:
-    """The operator, followed by its bounds where it has some."""
+    """Gives the operator, followed by its bounds where it has some."""
     if (op.low, op.high) == (-128, 127):
         return [build(op.y)]
     unbounded = Value(f"{op.name}/unbounded", op.y.type)

@@ -41,7 +41,7 @@ Row = Callable[[Any], list[Node]]
 
 
 def nodes(op: Op) -> list[Node]:
-    """The operators that stand for an op, in running order."""
+    """Gives the operators that stand for an op, in running order."""
     row = ROWS.get(type(op))
     if row is None:
         raise refusal(op, "the op has a TFLite operator", op.kind)
@@ -77,7 +77,7 @@ def _convolution(
 
 
 def padded(op: Convolution | Pool, x: Value, level: int) -> tuple[Value, list[Node]]:
-    """The image with its padding, and the operator that makes it."""
+    """Gives the image with its padding, and the operator that makes it."""
     top, left, bottom, right = op.padding
     n, h, w, c = x.shape
     y = Value(
@@ -89,7 +89,7 @@ def padded(op: Convolution | Pool, x: Value, level: int) -> tuple[Value, list[No
 def pad_node(
     name: str, x: Value, y: Value, before: tuple[int, ...], after: tuple[int, ...], level: float
 ) -> Node:
-    """PAD fills with real zero, PADV2 with any value."""
+    """Makes the operator of a pad: PAD fills with real zero, PADV2 with any value."""
     paddings = integers(f"{name}/paddings", list(zip(before, after, strict=True)))
     zero = x.zero_point if isinstance(x.type.quant, PerTensor) else 0
     if level == zero:

@@ -54,7 +54,7 @@ class _Writer:
         self.subgraph.operators.append(operator)
 
     def tensor(self, value: Value) -> int:
-        """The number of a value's tensor, made when the value is first seen."""
+        """Gives the number of a value's tensor, made when the value is first seen."""
         if value not in self.tensors:
             self.tensors[value] = len(self.tensors)
             self.subgraph.tensors.append(self.make_tensor(value))

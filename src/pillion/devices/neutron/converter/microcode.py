@@ -18,7 +18,7 @@ INPUTS_WORD = {0: 11, 1: 13}
 
 @dataclass(frozen=True)
 class Microcode:
-    """The words of the head that others must agree with."""
+    """The words of a microcode's head with which other parts of a payload must agree."""
 
     microcode_bytes: int
     weights_bytes: int
@@ -27,7 +27,7 @@ class Microcode:
 
 
 def read_microcode(block: bytes, version: int) -> Microcode:
-    """The head of a microcode block of some payload version."""
+    """Reads the head of a microcode block of some payload version."""
     if version not in VERSIONS:
         raise PillionError(
             "the payload is of a version that is not known",

@@ -62,7 +62,7 @@ def in_fours_of(op: Conv2d) -> Verdict:
 
 
 def takes_dot(op: Conv2d) -> tuple[Verdict, ...]:
-    """What any convolution needs to be dot products of whole windows."""
+    """Judges what any convolution needs to be dot products of whole windows."""
     operands = judge_operands(op)
     one_group = Verdict("groups", op.groups == 1, "1", str(op.groups))
     return (*operands, one_group, *(pack.dot_verdicts(channels_of(op)) if all_ok(operands) else ()))
@@ -93,7 +93,7 @@ def calls_1x1(op: Conv2d, arithmetic: Arithmetic) -> tuple[Call, ...]:
 
 
 def geometry(op: Convolution) -> Params:
-    """The image and the window, in the order of the params structs."""
+    """Gives the image and the window, in the order of the params structs."""
     batch, in_h, in_w, in_c = op.x.shape
     sizes = {
         "batch": batch,
@@ -109,7 +109,7 @@ def geometry(op: Convolution) -> Params:
 
 
 def ring_rows(op: Conv2d) -> int:
-    """Rows of the padded image that the windows of three neighbouring outputs touch."""
+    """Counts the rows of the padded image that the windows of three neighbouring outputs touch."""
     between = 2 if op.y.shape[2] == 1 else 1
     return op.kernel[0] + between * op.stride[0]
 
@@ -121,7 +121,7 @@ def ring_bytes(op: Conv2d) -> int:
 
 
 def takes_ring(op: Conv2d, arithmetic: Arithmetic) -> tuple[Verdict, ...]:
-    """Worth it where the ring is small beside the image."""
+    """Judges whether a convolution is worth a ring: the ring must be small beside the image."""
     most, size = max(SMALL_RING, (op.x.type.size_bytes + op.y.type.size_bytes) // 8), ring_bytes(op)
     return (
         Verdict("dilation", op.dilation == (1, 1), "1", str(op.dilation)),
@@ -137,8 +137,8 @@ def calls_window(op: Conv2d, routine: Routine, channels: Channels) -> tuple[Call
 
 
 def thin_channels(op: Conv2d) -> Channels:
-    """Inputs in the order of conv2d_thin_s8_dsp.c: whole words of every kernel row, then what is left of
-    them, byte by byte."""
+    """Gives weights with inputs in the order of conv2d_thin_s8_dsp.c: whole words of every kernel row, then what is left of them,
+    byte by byte."""
     row_bytes = op.kernel[1] * op.in_channels
     order = np.arange(op.kernel[0] * row_bytes).reshape(op.kernel[0], row_bytes)
     whole = row_bytes // 4 * 4
@@ -168,7 +168,7 @@ def calls_thin(op: Conv2d, arithmetic: Arithmetic) -> tuple[Call, ...]:
 
 
 def scratch_1x1(op: Conv2d) -> int:
-    """The blocks, and a jump for each round of the loop over them."""
+    """Gives the scratch of the 1x1 kernel: the blocks, and a jump for each round of the loop over them."""
     pairing = pack.pair_channels(pack.scale_channels(channels_of(op)))
     return BLOCK_BYTES * pairing.steps + 4 * pairing.jumps
 
@@ -224,7 +224,7 @@ def calls_depthwise(op: DepthwiseConv2d, routine: Routine) -> tuple[Call, ...]:
 
 
 def scratch_depthwise(op: DepthwiseConv2d) -> int:
-    """The plane of one channel."""
+    """Gives the scratch of the depthwise kernels: the plane of one channel."""
     axes = list(zip(op.y.shape[1:3], op.stride, op.kernel, op.dilation, strict=True))
     (out_h, *rows), (out_w, *columns) = axes[::-1] if is_transposed(op) else axes
     height = (out_h - 1) * rows[0] + (rows[1] - 1) * rows[2] + 1
@@ -233,7 +233,8 @@ def scratch_depthwise(op: DepthwiseConv2d) -> int:
 
 
 def in_place_depthwise(op: DepthwiseConv2d) -> tuple[Value, ...]:
-    """A channel is copied before its results are written; later images must not be overwritten early."""
+    """Gives the image, whose memory the result may take over: a channel is copied before its results are written, but later images
+    must not be overwritten early."""
     fits = op.depth_multiplier == 1 and (op.x.shape[0] == 1 or op.x.shape == op.y.shape)
     return (op.x,) if fits and op.y.type.size_bytes <= op.x.type.size_bytes else ()
 
@@ -258,7 +259,8 @@ def channels_of_linear(op: Linear) -> Channels:
 
 
 def takes_linear(op: Linear, arithmetic: Arithmetic) -> tuple[Verdict, ...]:
-    """LiteRT scales the sums of a fully connected layer in double precision."""
+    """Judges whether a fully connected layer is one that the kernel computes exactly; LiteRT's, scaled in double precision, are
+    not."""
     rounding = Verdict(
         "arithmetic", arithmetic is Arithmetic.CMSIS_NN, Arithmetic.CMSIS_NN.value, arithmetic.value
     )
@@ -271,7 +273,7 @@ def takes_linear(op: Linear, arithmetic: Arithmetic) -> tuple[Verdict, ...]:
 
 
 def takes_whole(op: Conv2d, arithmetic: Arithmetic) -> tuple[Verdict, ...]:
-    """Pixels that each are one row of a fully connected layer; where there are three, 1x1 is faster."""
+    """Judges whether a convolution is a fully connected layer over its pixels; where there are three, 1x1 is faster."""
     n, h, w, _ = op.y.shape
     pointwise = (op.kernel, op.stride, op.padding) == ((1, 1), (1, 1), (0, 0, 0, 0))
     everything = (op.kernel, (h, w), op.padding) == (op.x.shape[1:3], (1, 1), (0, 0, 0, 0))

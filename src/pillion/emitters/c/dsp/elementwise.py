@@ -56,7 +56,7 @@ def ends_with(shape: Shape, end: Shape) -> bool:
 
 
 def whole_and_row(op: Binary) -> tuple[Value, Value] | None:
-    """The operand that has the shape of the result, and the one that is its rows, if there are such."""
+    """Gives the operand that has the shape of the result, and the one that is its rows, if there are such."""
     for whole, part in ((op.a, op.b), (op.b, op.a)):
         if (
             math.prod(whole.shape) == op.y.type.elements
@@ -83,7 +83,7 @@ def rows_of(op: Binary) -> Params:
 
 
 def in_place_of_whole(op: Binary) -> tuple[Value, ...]:
-    """Rows that repeat must stay as they are."""
+    """Gives the operand whose memory the result may take over: the whole one, because rows that repeat must stay as they are."""
     whole, part = whole_and_row(op) or (op.a, op.b)
     return overwritable(op, whole, *([part] if part.type.elements == op.y.type.elements else []))
 
@@ -145,7 +145,7 @@ def calls_mul(op: Mul, arithmetic: Arithmetic) -> tuple[Call, ...]:
 
 
 def by_table(op: Op, x: Value, entries: Array) -> tuple[Call, ...]:
-    """The table begins with what stands for 0: inputs are read as unsigned numbers."""
+    """Gives the call of a table lookup. The table begins with what stands for 0: inputs are read as unsigned numbers."""
     y = op.results[0]
     table = np.roll(np.ascontiguousarray(entries, np.int8), 128)
     return (Call(LUT, {"count": y.type.elements, "table": table}, (x,), y),)
@@ -175,7 +175,7 @@ def calls_quantize(op: Quantize, arithmetic: Arithmetic) -> tuple[Call, ...]:
 
 
 def takes_quantize(op: Quantize, arithmetic: Arithmetic) -> tuple[Verdict, ...]:
-    """LiteRT divides and rounds ties away from zero."""
+    """Judges whether the kernel rounds as asked; it does not where LiteRT rounds ties away from zero."""
     rounding = Verdict(
         "arithmetic", arithmetic is Arithmetic.CMSIS_NN, Arithmetic.CMSIS_NN.value, arithmetic.value
     )
@@ -211,7 +211,7 @@ def takes_avg_pool(op: AvgPool2d, arithmetic: Arithmetic) -> tuple[Verdict, ...]
 
 
 def matrices(op: Transpose) -> tuple[int, int, int] | None:
-    """Batch, rows and columns, if the op exchanges the last two of as many axes."""
+    """Gives batch, rows and columns, if the op exchanges the last two of as many axes."""
     steps = contiguous_steps(op.x.shape)
     walk = tuple(steps[a] for a in op.order), contiguous_steps(op.y.shape)
     extent, (x_steps, _) = collapsed(op.y.shape, list(walk))

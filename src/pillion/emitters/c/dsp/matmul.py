@@ -49,7 +49,7 @@ def takes(op: BatchMatmul, arithmetic: Arithmetic) -> tuple[Verdict, ...]:
 
 
 def scratch_bytes(op: BatchMatmul) -> int:
-    """Held vectors and the moving one, 16 bits to an element, in eights."""
+    """Gives the scratch: held vectors and the moving one, 16 bits to an element, in eights."""
     held, _ = held_and_moving(op, cost)
     return 16 * -(-op.depth // 8) * (4 * in_fours(held) + 1)
 

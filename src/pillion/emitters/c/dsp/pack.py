@@ -43,11 +43,11 @@ class Channels:
 
     @property
     def folded_bias(self) -> Int64Array:
-        """What is added to the sum of x times w, x being the input as it lies in memory."""
+        """The bias that goes with sums of x times w, x being the input as it lies in memory."""
         return self.bias.astype(np.int64) - self.in_zp * numerics.row_sums(self.weights)
 
     def bounds(self) -> tuple[Int64Array, Int64Array]:
-        """Least and largest sum of each channel, whatever the input."""
+        """Gives the least and the largest sum of each channel, whatever the input."""
         least, largest = numerics.row_bounds(self.weights)
         return self.folded_bias + least, self.folded_bias + largest
 
@@ -67,7 +67,7 @@ class Scaled:
 
     @property
     def reach(self) -> Int64Array:
-        """Largest magnitude of a sum."""
+        """The largest magnitude of each channel's sum."""
         return np.maximum(np.abs(self.least), np.abs(self.largest))
 
 
@@ -77,8 +77,8 @@ def rounding(out_zp: int, right: Any) -> Any:
 
 
 def scale_channels(channels: Channels) -> Scaled:
-    """Folds the zero points in. A channel whose result never changes becomes a bias alone, four times the result: pruned
-    channels have scales that no fast formula holds. (Where a left shift wraps, equal ends say nothing of what lies between.)"""
+    """Folds the zero points in. A channel whose result never changes becomes a bias alone, four times the result: pruned channels
+    have scales that no fast formula holds. Where a left shift wraps, equal ends say nothing of what lies between."""
     least, largest = channels.bounds()
     reach = np.maximum(np.abs(least), np.abs(largest))
     wraps = reach << np.maximum(channels.shifts, 0).astype(np.int64) > numerics.INT32_MAX
@@ -116,7 +116,7 @@ def sums_fit(scaled: Scaled) -> Verdict:
 
 
 def dot_verdicts(channels: Channels) -> tuple[Verdict, ...]:
-    """What the dot products of three pixels need."""
+    """Judges what the dot products of three pixels need to be exact."""
     scaled = scale_channels(channels)
     return right_shifts(scaled), sums_fit(scaled)
 
@@ -185,12 +185,12 @@ def with_ends(shifts: Int64Array, begins: NDArray[np.bool_]) -> Int64Array:
 
 
 def inputs_wanted_twice(a: Int8Array, b: Int8Array) -> NDArray[np.intp]:
-    """256 * -128 + A does not fit 16 bits where A is negative."""
+    """Finds the inputs that come twice: 256 * -128 + A does not fit 16 bits where A is negative."""
     return np.flatnonzero(((b == -128) & (a < 0)).any(axis=0))
 
 
 def split_repeats(a: Int8Array, b: Int8Array, repeats: NDArray[np.intp]) -> tuple[Int8Array, Int8Array]:
-    """-128 becomes -127 and, at the second place of that input, -1."""
+    """Splits a weight of an input that comes twice: -128 becomes -127 and, at the second place, -1."""
     clash = (b[:, repeats] == -128) & (a[:, repeats] < 0)
     b = b.copy()
     b[:, repeats] += clash
@@ -353,7 +353,7 @@ class Grouping:
 
     @property
     def row_bytes(self) -> int:
-        """The widened row, and the jumps."""
+        """The scratch of the fully connected kernel: the widened row, and the jumps."""
         return 8 * self.steps + 4 * jumps(self.steps, self.part_rounds)
 
 

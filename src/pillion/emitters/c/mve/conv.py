@@ -119,7 +119,7 @@ IM2COL = Variant(
 
 
 def with_few_inputs(variant: Variant, name: str, *also: str) -> dict[str, Variant]:
-    """The same with loops for 2, 3 and 4 pieces of 16 inputs."""
+    """Gives a kernel, and the same with loops for 2, 3 and 4 pieces of 16 inputs."""
 
     def verdicts(pieces: int) -> Callable[[Geometry, Sums], tuple[Verdict, ...]]:
         return lambda g, s: (*variant.verdicts(g, s), pack.few_inputs(pieces, s.weights.shape[1]))
@@ -173,7 +173,8 @@ LINEAR = MVE.routine("linear_s8")
 
 
 def takes_linear(op: Linear, arithmetic: Arithmetic) -> tuple[Verdict, ...]:
-    """LiteRT scales the sums of a fully connected layer in double precision."""
+    """Judges whether a fully connected layer is one that the kernel computes exactly; LiteRT's, scaled in double precision, are
+    not."""
     rounding = Verdict(
         "arithmetic", arithmetic is Arithmetic.CMSIS_NN, Arithmetic.CMSIS_NN.value, arithmetic.value
     )

@@ -52,7 +52,7 @@ class Strips:
 
     @property
     def block(self) -> int:
-        """Columns of outputs in a block."""
+        """The columns of outputs in a block."""
         return 4 * self.stride
 
     @property
@@ -67,7 +67,7 @@ class Strips:
 
     @property
     def filled(self) -> int:
-        """Columns of the image among them."""
+        """The columns that the image fills, the others being padding."""
         return min(self.along.in_size, self.columns - self.along.before)
 
     @property
@@ -77,7 +77,7 @@ class Strips:
 
 
 def strips_of(g: Geometry) -> Strips:
-    """The longer side of the output lies along the strips."""
+    """Gives the layout in strips; the longer side of the output lies along them."""
     (h, w), (out_h, out_w) = g.in_size, g.out_size
     rows = Axis(h, out_h, g.pad_top, w * g.in_c, out_w * g.in_c)
     columns = Axis(w, out_w, g.pad_left, g.in_c, g.in_c)
@@ -124,7 +124,7 @@ def _strip_verdicts(g: Geometry, sums: Sums, stride: int) -> tuple[Verdict, ...]
 
 
 def small_sums(sums: Sums, factor: int) -> Verdict:
-    """The sign fix multiplies the sum by a number of up to `factor`."""
+    """Judges whether sums leave room for the sign fix, which multiplies them by a number of up to `factor`."""
     folded = fold_input_offset(sums)
     w = numerics.row_magnitudes(folded.weights)
     largest = int((128 * w + np.abs(folded.bias.astype(np.int64))).max())
@@ -162,7 +162,7 @@ def _kernels(sums: Sums, transposed: bool) -> NDArray[np.int8]:
 
 
 def channel_numbers(sums: Sums) -> Int32Array:
-    """{bias, multiplier, shift} of each channel."""
+    """Gives bias, multiplier and shift of each channel."""
     folded = fold_input_offset(sums)
     return np.stack([folded.bias, folded.multipliers, folded.shifts], axis=1).reshape(-1)
 
@@ -234,7 +234,7 @@ WIDE_ORDER = np.arange(16).reshape(4, 4).T[[0, 2, 1, 3]].reshape(-1)
 
 
 def depthwise_verdicts(g: Geometry, sums: Sums) -> tuple[Verdict, ...]:
-    """What pillion_depthwise_any_s8_mve needs: two products, or one, in 16 bits."""
+    """Judges what pillion_depthwise_any_s8_mve needs to be exact: two products, or one, in 16 bits."""
     taps = np.abs(_odd_taps(fold_input_offset(sums)).astype(np.int64))
     pair = int((taps[:, :-1:2] + taps[:, 1::2]).max(initial=0))
     return (
@@ -290,7 +290,7 @@ def depthwise_scratch(g: Geometry) -> int:
 
 
 def depthwise_in_place(g: Geometry) -> bool:
-    """All of an image's channels are read before they are written."""
+    """Judges whether the result may lie over the image: all of an image's channels are read before they are written."""
     return plane_of(g).block_rows == g.out_size[0]
 
 

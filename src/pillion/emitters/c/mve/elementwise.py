@@ -37,7 +37,7 @@ OVERREAD_BYTES = 15
 
 
 def rows_verdict(op: Binary) -> Verdict:
-    """Rows of elements side by side, with one step from row to row."""
+    """Judges whether an op is a walk over rows of elements side by side, with one step from row to row."""
     rows = portable_elementwise.pairs(op)
     is_plain = rows.step == (1, 1) and len(rows.extent) <= 1
     got = f"{list(op.a.shape)} and {list(op.b.shape)}"
@@ -93,7 +93,7 @@ def no_left_shift(*shifts: int) -> Verdict:
 
 
 def fix(shift: int) -> int:
-    """The number of the sign fix: only what is shifted to the right is rounded a second time."""
+    """Gives the number of the sign fix: only what is shifted to the right is rounded a second time."""
     return int(shift < 0)
 
 
@@ -135,7 +135,7 @@ def product(op: Mul, arithmetic: Arithmetic) -> tuple[Call, ...]:
 
 
 def takes_prelu(op: Prelu, arithmetic: Arithmetic) -> tuple[Verdict, ...]:
-    """One slope, or one for each element along the last axis."""
+    """Judges whether there is one slope, or one for each element along the last axis."""
     in_rows = op.slope.type.elements == op.slope_shape[-1]
     got = f"{list(op.slope.shape)} for {list(op.x.shape)}"
     return (*int8(x=op.x, slope=op.slope, y=op.y), Verdict("slopes", in_rows, "along the last axis", got))
@@ -167,7 +167,7 @@ def prelu(op: Prelu, arithmetic: Arithmetic) -> tuple[Call, ...]:
 
 
 def with_table_for_bytes(call: Call) -> Call:
-    """The table of a look-up in the order of unsigned bytes."""
+    """Gives the call of a lookup with its table in the order of unsigned bytes."""
     table = call.params["table"]
     assert isinstance(table, np.ndarray)
     return Call(
@@ -199,7 +199,8 @@ def clamped(op: Clamp, arithmetic: Arithmetic) -> tuple[Call, ...]:
 
 
 def takes_quantize(op: Quantize, arithmetic: Arithmetic) -> tuple[Verdict, ...]:
-    """LiteRT rounds ties away from zero. Subnormal numbers count as zero here, and must come to nothing there too."""
+    """Judges whether the kernel rounds as asked: LiteRT rounds ties away from zero. Subnormal numbers count as zero here, and must
+    come to nothing there too."""
     rounding = Verdict(
         "arithmetic", arithmetic is Arithmetic.CMSIS_NN, Arithmetic.CMSIS_NN.value, arithmetic.value
     )
@@ -252,7 +253,7 @@ def softmax(op: Softmax, arithmetic: Arithmetic) -> tuple[Call, ...]:
 
 
 def exponentials_bytes(op: Softmax) -> int:
-    """Those of a row, in whole vectors."""
+    """Gives the scratch for the exponentials of a row, in whole vectors."""
     return 16 * -(-op.x.shape[-1] // 4)
 
 

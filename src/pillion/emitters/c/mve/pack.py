@@ -37,7 +37,7 @@ class Sums:
 
     @property
     def relu(self) -> bool:
-        """Negative results are clamped: they need no rounding of their own."""
+        """Whether negative results are clamped, so that they need no rounding of their own."""
         return self.low >= self.out_zp
 
 
@@ -69,8 +69,8 @@ def as_words(array: Int8Array) -> Int32Array:
 
 
 def fold_input_offset(sums: Sums) -> Sums:
-    """The same sums of x itself: sum((x - zp) w) = sum(x w) - zp sum(w). A channel whose result is the same for every
-    input (its scale is next to nothing) becomes a bias alone, with a shift that the fast rounding holds for."""
+    """Gives the same sums of x itself: sum((x - zp) w) = sum(x w) - zp sum(w). A channel whose result is the same for every input
+    (its scale is next to nothing) becomes a bias alone, with a shift that the fast rounding holds for."""
     bias = sums.bias.astype(np.int64) - sums.in_zp * numerics.row_sums(sums.weights)
     ends = [
         numerics.requantize(bias + end, sums.multipliers, sums.shifts)
@@ -89,19 +89,19 @@ def fold_input_offset(sums: Sums) -> Sums:
 
 
 def right_shifts(sums: Sums) -> Verdict:
-    """The rounding shift with its fix for negative values is exact for 1 to 31 places."""
+    """Judges whether the shifts go to the right by 1 to 31 places, for which the fast rounding is exact."""
     shifts = fold_input_offset(sums).shifts
     least, most = int(shifts.min()), int(shifts.max())
     return Verdict("right_shift", least >= -31 and most <= -1, "1 to 31", f"{-most} to {-least}")
 
 
 def group_starts(out_c: int) -> list[int]:
-    """First channels of the groups of eight; the last group ends with the last channel."""
+    """Gives the first channels of the groups of eight; the last group ends with the last channel."""
     return [min(c, max(out_c - 8, 0)) for c in range(0, out_c, 8)]
 
 
 def pack_dot(sums: Sums) -> Int32Array:
-    """The stream of pillion_mve_dot (kernels/mve/dot.h)."""
+    """Packs weights, biases and multipliers into the stream that pillion_mve_dot (kernels/mve/dot.h) reads."""
     folded = fold_input_offset(sums)
     out_c, inputs = folded.weights.shape
     missing = max(8 - out_c, 0)
@@ -165,7 +165,8 @@ def linear_params(rows: int, sums: Sums) -> Params:
 
 
 def conv2d_1x1_verdicts(g: Geometry, sums: Sums) -> tuple[Verdict, ...]:
-    """What pillion_conv2d_1x1_s8_mve needs. Padding on the right and at the bottom would lie outside the input too."""
+    """Judges what pillion_conv2d_1x1_s8_mve needs to be exact. Padding on the right and at the bottom would lie outside the input
+    too."""
     reach = [(out - 1) * step < size for out, step, size in zip(g.out_size, g.stride, g.in_size, strict=True)]
     inside = g.pad_top == g.pad_left == 0 and all(reach)
     return (
@@ -187,7 +188,7 @@ def conv2d_1x1_k16_verdicts(g: Geometry, sums: Sums) -> tuple[Verdict, ...]:
 
 
 def few_inputs(pieces: int, window: int) -> Verdict:
-    """The loops for 2, 3 and 4 pieces of 16 inputs take just as many."""
+    """Judges whether the inputs come in just so many pieces of 16 as an unrolled loop has."""
     return Verdict(
         "window", chunks(window) == pieces, f"{16 * pieces - 15} to {16 * pieces} inputs", str(window)
     )
@@ -240,7 +241,7 @@ def conv2d_im2col_verdicts(g: Geometry, sums: Sums) -> tuple[Verdict, ...]:
 
 
 def conv2d_im2col_k16_verdicts(g: Geometry, sums: Sums) -> tuple[Verdict, ...]:
-    """What pillion_conv2d_im2col_k16_s8_mve needs; a last block may not be of fewer than four pixels."""
+    """Judges what pillion_conv2d_im2col_k16_s8_mve needs; a last block may not be of fewer than four pixels."""
     window, pixels = g.kernel[0] * g.kernel[1] * g.in_c, g.out_size[0] * g.out_size[1]
     return (
         *conv2d_im2col_verdicts(g, sums),
@@ -305,7 +306,7 @@ def _windows(g: Geometry) -> dict[str, int]:
 
 
 def block_of(g: Geometry, patch_bytes: int) -> int:
-    """How many windows are laid out at a time: whole rows where they are short, else an even number, so that no pair of
+    """Counts the windows that are laid out at a time: whole rows where they are short, else an even number, so that no pair of
     pixels is done twice; the last block of an image has at least four where there are as many."""
     pixels = g.out_size[0] * g.out_size[1]
     most, step = BLOCK_BYTES // patch_bytes, g.out_size[1] + g.out_size[1] % 2

@@ -25,20 +25,20 @@ LOWEST = -128
 
 
 def in_fours(weights: Array) -> NDArray[np.int8]:
-    """[channels, inputs] to [inputs / 4, channels, 4]; inputs that are missing have weight 0."""
+    """Lays weights [channels, inputs] as [inputs / 4, channels, 4]; inputs that are missing have weight 0."""
     channels, inputs = weights.shape
     padded = np.pad(weights.astype(np.int8), ((0, 0), (0, -inputs % FOUR)))
     return padded.reshape(channels, -1, FOUR).transpose(1, 0, 2)
 
 
 def bias_for_unsigned(bias: Array, weights: Array, in_zp: int) -> NDArray[np.int32]:
-    """The bias of inputs that are counted from the lowest: sums wrap, so may it."""
+    """Gives the bias for inputs that are counted from the lowest: sums wrap, so may it."""
     sums = numerics.row_sums(weights)
     return numerics.wrap32(bias.astype(np.int64) - (in_zp - LOWEST) * sums).astype(np.int32)
 
 
 def packed(weights: Array, bias: Array, in_zp: int, groups: int = 1) -> Params:
-    """Weights [channels, inputs] and bias as dot.h wants them."""
+    """Packs weights [channels, inputs] and bias as dot.h wants them."""
     blocks = [in_fours(part).reshape(-1) for part in np.split(weights, groups)]
     return {"weights": np.concatenate(blocks), "bias": bias_for_unsigned(bias, weights, in_zp)}
 
@@ -70,7 +70,7 @@ def conv2d(op: Conv2d, arithmetic: Arithmetic) -> tuple[Call, ...]:
 
 
 def convolution(op: Convolution, weights: Array, groups: int) -> Call:
-    """The call for weights [channels, inputs]."""
+    """Gives the call of a convolution with weights [channels, inputs]."""
     batch, in_h, in_w, in_c = op.x.shape
     _, out_h, out_w, out_c = op.y.shape
     params: Params = {
@@ -95,7 +95,7 @@ def convolution(op: Convolution, weights: Array, groups: int) -> Call:
 
 
 def is_pointwise(op: Convolution, groups: int) -> bool:
-    """Windows that can be read where they are: single pixels inside the image, in whole fours."""
+    """Whether windows can be read where they are: single pixels inside the image, in whole fours."""
     return op.kernel == (1, 1) and not any(op.padding) and groups == 1 and op.in_channels % FOUR == 0
 
 
@@ -105,7 +105,7 @@ def conv2d_scratch(op: Conv2d) -> int:
 
 
 def window_bytes(inputs: int) -> int:
-    """A window of inputs, copied next to each other."""
+    """Gives the scratch for a window of inputs that are copied next to each other."""
     return -(-inputs // FOUR) * FOUR
 
 

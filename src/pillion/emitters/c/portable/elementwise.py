@@ -97,7 +97,7 @@ def other_than_a_number(op: Op) -> Value | None:
 
 
 def entries_with_a_number(op: Op, arithmetic: Arithmetic) -> Array:
-    """What it does is a function of one number, hence a table."""
+    """Gives the table of an op with one constant number, which makes it a function of one number."""
     x = other_than_a_number(op)
     operands = (EVERY_INT8 if v is x else v.constant.reshape(1) for v in op.operands)
     return op.reference(arithmetic, *operands).reshape(-1)
@@ -166,7 +166,7 @@ def judge_function(op: Lut, arithmetic: Arithmetic) -> Verdict:
 
 
 def rescaled(op: Requantize, arithmetic: Arithmetic) -> tuple[Call, ...]:
-    """A change of scale is a function of one number, hence a table."""
+    """Gives the call for a change of scale: a function of one number, hence a table lookup."""
     return (by_table(op, op.x, op.reference(arithmetic, EVERY_INT8)),)
 
 

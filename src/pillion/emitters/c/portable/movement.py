@@ -132,7 +132,7 @@ def judge_movement(op: Transpose | Slice | Concat | Pad, arithmetic: Arithmetic)
 
 
 def nothing(op: Reshape, arithmetic: Arithmetic) -> tuple[Call, ...]:
-    """The memory planner gives both names to one place."""
+    """Gives no call, for a reshape: the memory planner gives both names to one place."""
     return ()
 
 

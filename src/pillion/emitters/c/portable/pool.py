@@ -52,7 +52,7 @@ def judge_pool(op: MaxPool2d | AvgPool2d | Softmax, arithmetic: Arithmetic) -> t
 
 
 def kept_and_reduced(op: Mean) -> tuple[Rows, Rows]:
-    """Axes that stay, with the last one along the rows if neighbours have means of their own; axes that go."""
+    """Gives the axes that stay, with the last one along the rows if neighbours have means of their own, and the axes that go."""
     steps = contiguous_steps(op.x.shape)
     sides = ([a for a in range(op.x.type.rank) if (a in op.axes) == gone] for gone in (False, True))
     kept, gone = (
@@ -98,7 +98,7 @@ def judge_mean(op: Mean, arithmetic: Arithmetic) -> tuple[Verdict, ...]:
 
 
 def exponentials(op: Softmax) -> NDArray[np.int32]:
-    """exp of 0, -1, -2, … steps of the input, as far as they count."""
+    """Gives exp of 0, -1, -2, … steps of the input, as far as they count."""
     differences = -np.arange(min(ENTRIES, 1 - op.smallest_difference))
     m = op.multiplier
     return exp_of_negative(numerics.multiply_high(differences << m.shift, m.mantissa)).astype(np.int32)

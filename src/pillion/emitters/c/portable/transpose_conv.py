@@ -42,7 +42,7 @@ def judge(op: TransposeConv2d, arithmetic: Arithmetic) -> tuple[Verdict, ...]:
 
 
 def sums_bytes(op: TransposeConv2d) -> int:
-    """The accumulators of one pixel of the result."""
+    """Gives the scratch for the accumulators of one pixel of the result."""
     return SUM_BYTES * op.out_channels
 
 

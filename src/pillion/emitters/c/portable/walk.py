@@ -54,7 +54,7 @@ def last(extent: Shape, steps: list[Shape]) -> int:
 
 
 def rows_of(extent: Shape, steps: list[Shape], inner: Inner = last) -> Rows:
-    """The walk with as few axes as possible, one of them along the rows."""
+    """Makes the walk with as few axes as possible, one of them along the rows."""
     extent, steps = collapsed(extent, steps)
     if not extent:
         return Rows(1, (1,) * len(steps), (), ((),) * len(steps))
