@@ -210,7 +210,9 @@ def refuse_idle_wishes(graph: Graph, placement: PlacementWishes) -> None:
 
 def load(path: str | os.PathLike[str], target: str | None = None, board: Board | None = None) -> Program:
     """Reads the program in a .pte file, for the core that it was compiled for, for another `target`, or for the board that is to
-    run it."""
+    run it.
+
+    What it was compiled for counts where nothing else is said. A file that does not say it gets portable kernels."""
     file = pte.read(path)
     if board is not None and file.core is not None and board.core != file.core:
         raise _for_another_core(str(path), file.core, board)
@@ -239,7 +241,9 @@ def _for_another_core(path: str, core: str, board: Board) -> PillionError:
 
 def prepare_qat(model: torch.nn.Module, example_inputs: Inputs, target: str) -> QatModule:
     """Gives a copy of a model for training: every tensor that the target holds in int8 is rounded on the way forward. Train it in
-    any loop of PyTorch, then `compile` it."""
+    any loop of PyTorch, then `compile` it.
+
+    The first axis of the example inputs is the batch, of any size unless the model's `forward` depends on it."""
     from pillion.importers.torch.train import qat
 
     return qat.prepare_qat(model, example_inputs, find_target(target).quantization)

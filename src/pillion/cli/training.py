@@ -36,7 +36,9 @@ def train(
     function: str, request: Request, output: Path, *, force: bool = False, prints_to_stderr: bool = False
 ) -> tuple[Program, int]:
     """Prepares a model, hands it to `file.py:function`, compiles and writes what comes back, and gives the program with the number
-    of batches."""
+    of batches.
+
+    `request.model` may be empty: then the file's own `model` is trained."""
     from pillion.compiler import prepare_qat
     from pillion.importers.torch import capture
 

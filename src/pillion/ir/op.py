@@ -30,7 +30,7 @@ from pillion.ir.types import Array, DType, TensorType, Value
 
 
 class Quantization(Enum):
-    """How the quantization of the result follows from that of the operands; the quantizer is derived from this."""
+    """The ways in which the quantization of the result follows from that of the operands; the quantizer is derived from this."""
 
     OWN = "the result has parameters of its own"
     SHARED = "operands and result have the same parameters"
@@ -55,7 +55,7 @@ def result() -> Any:
 
 @dataclasses.dataclass(frozen=True, eq=False, kw_only=True)
 class Op:
-    """Base of all ops. `source` is the line of the model that the op comes from; it never changes what the op computes."""
+    """The base of all ops. `source` is the line of the model that the op comes from; it never changes what the op computes."""
 
     kind: ClassVar[str] = ""
     quantization: ClassVar[Quantization] = Quantization.OWN
@@ -63,24 +63,24 @@ class Op:
     source: str = dataclasses.field(default="", metadata={"role": "source"})
 
     def infer(self) -> TensorType:
-        """Shape and element type of the result, from operands and attributes (its quantization is a choice)."""
+        """Gives shape and element type of the result, from operands and attributes (its quantization is a choice)."""
         raise NotImplementedError
 
     def check(self) -> None:
         """Raises a PillionError where operands and attributes do not make sense together."""
 
     def reference(self, arithmetic: Arithmetic, *operands: Array) -> Array:
-        """The exact meaning, in integers: the definition that every executor is compared with."""
+        """Computes the exact meaning, in integers: the definition that every executor is compared with."""
         raise NotImplementedError
 
     @classmethod
     def examples(cls) -> Iterator[Op]:
-        """Small instances at the edges: for the tests of every executor, and for the documentation."""
+        """Gives small instances at the edges: for the tests of every executor, and for the documentation."""
         raise NotImplementedError
 
     @property
     def name(self) -> str:
-        """An op is called by its first result."""
+        """The name of the op, which is that of its first result."""
         return self.results[0].name
 
     @cached_property
@@ -117,12 +117,12 @@ class Op:
         raise NotImplementedError
 
     def refuse(self, rule: str, here: object, help: str = "") -> PillionError:
-        """The error of `check`: what the op wants and what it got."""
+        """Makes the error of `check`: what the op wants and what it got."""
         place = f"{here}" + (f"  ({self.source})" if self.source else "")
         return PillionError(f"{self.kind} `{self.name}` is not valid", rule=rule, here=place, help=help)
 
     def substitute(self, values: Mapping[Value, Value]) -> Op:
-        """The same op with some of its tensors exchanged."""
+        """Gives the same op with some of its tensors exchanged."""
         if not any(v in values for v in (*self.operands, *self.results)):
             return self
         changes: dict[str, Any] = {}

@@ -40,7 +40,7 @@ class DType(Enum):
 
     @property
     def bounds(self) -> Pair:
-        """Smallest and largest value of an integer type."""
+        """The smallest and the largest value of an integer type."""
         info = np.iinfo(self.value)
         return int(info.min), int(info.max)
 
@@ -51,7 +51,7 @@ LEAST_SCALE = 2.0**-149
 
 @dataclass(frozen=True)
 class PerTensor:
-    """real = scale * (quantized - zero_point). The scale is representable in float32."""
+    """The meaning real = scale * (quantized - zero_point). The scale is representable in float32."""
 
     scale: float
     zero_point: int = 0
@@ -62,7 +62,7 @@ class PerTensor:
 
 @dataclass(frozen=True)
 class PerChannel:
-    """real = scales[channel] * quantized: symmetric, one scale for each index along `axis`."""
+    """The meaning real = scales[channel] * quantized: symmetric, one scale for each index along `axis`."""
 
     scales: tuple[float, ...]
     axis: int
@@ -87,7 +87,7 @@ Quant = PerTensor | PerChannel
 
 @dataclass(frozen=True)
 class TensorType:
-    """Shape, element type and, for quantized tensors, what the integers mean."""
+    """The type of a tensor: shape, element type and, for quantized tensors, what the integers mean."""
 
     shape: Shape
     dtype: DType
@@ -159,7 +159,7 @@ class Value:
 
     @property
     def quant(self) -> PerTensor:
-        """Per-tensor quantization; asking for it where there is none is an error of the caller."""
+        """The scale and zero point of the whole tensor; asking for them where there are none is an error of the caller."""
         if not isinstance(self.type.quant, PerTensor):
             raise ValueError(f"{self.name} is not quantized per tensor")
         return self.type.quant
@@ -192,6 +192,6 @@ class Value:
 
 
 def constant(name: str, data: Array, quant: Quant | None = None) -> Value:
-    """A constant value whose type follows from its data."""
+    """Makes a constant value whose type follows from its data."""
     data = np.asarray(data, order="C")  # ascontiguousarray would give scalars an axis
     return Value(name, TensorType(data.shape, DType(data.dtype.name), quant), data)

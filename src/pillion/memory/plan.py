@@ -52,7 +52,7 @@ class _Block:
 
 @dataclass(frozen=True)
 class MemoryPlan:
-    """Byte offsets in the arena."""
+    """The byte offsets of all buffers in the arena."""
 
     offsets: Mapping[Value, int]
     scratch_offsets: Mapping[Op, int]
@@ -72,7 +72,7 @@ def aligned(size: int) -> int:
 
 
 def plan_memory(graph: Graph, needs: Mapping[Op, OpMemory]) -> MemoryPlan:
-    """A plan for the graph with its kernels' needs."""
+    """Makes a plan for the graph with its kernels' needs."""
     blocks = _activation_blocks(graph, needs)
     unique = list(dict.fromkeys(blocks.values()))
     live = _live_bytes(unique, len(graph.ops))

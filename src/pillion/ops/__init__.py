@@ -61,7 +61,7 @@ KINDS: dict[str, type[Op]] = {Segment.kind: Segment, **{op.kind: op for op in AL
 
 
 def parse(source: str) -> Graph:
-    """The graph that a text describes, over all ops."""
+    """Gives the graph that a text describes, over all ops."""
     return text.parse(source, KINDS)
 
 

@@ -24,7 +24,7 @@ Weighted = TypeVar("Weighted", bound=Any)
 def windows(
     x: NDArray[np.float64], kernel: Pair, stride: Pair, dilation: Pair, padding: Sides
 ) -> NDArray[np.float64]:
-    """[n, out_h, out_w, kernel_h, kernel_w, c]: what each output pixel sees of a zero-padded image."""
+    """Gives [n, out_h, out_w, kernel_h, kernel_w, c]: what each output pixel sees of a zero-padded image."""
     top, left, bottom, right = padding
     padded = np.pad(x, ((0, 0), (top, bottom), (left, right), (0, 0)))
     extent = tuple(d * (k - 1) + 1 for d, k in zip(dilation, kernel, strict=True))
@@ -34,7 +34,7 @@ def windows(
 
 
 def output_size(size: int, kernel: int, stride: int, dilation: int, padding: int) -> int:
-    """Positions of a window along one axis; not positive where it does not fit."""
+    """Counts the positions of a window along one axis; not positive where it does not fit."""
     return (size + padding - dilation * (kernel - 1) - 1) // stride + 1
 
 
@@ -89,7 +89,7 @@ class Convolution(Op):
 
     @property
     def multipliers(self) -> tuple[NDArray[np.int32], NDArray[np.int32]]:
-        """Mantissa and shift per output channel."""
+        """The multiplier of each output channel: mantissas and shifts."""
         scales = np.broadcast_to(self.weights.channel_scales, (self.out_channels,))
         return numerics.encode_all(self.x.scale * scales / self.y.scale)
 
@@ -129,11 +129,11 @@ class Convolution(Op):
         raise NotImplementedError
 
     def accumulators(self, x: Array, weights: Array, bias: Array) -> NDArray[np.int64]:
-        """What is requantized, for each output element."""
+        """Gives the sums that are requantized, for each output element."""
         return self.sums(x, weights).astype(np.int64) + bias.astype(np.int64)
 
     def reference(self, arithmetic: Arithmetic, *operands: Array) -> Array:
-        """Accumulators to int8: requantization, zero point, clamp."""
+        """Gives int8 results from accumulators: requantization, zero point, clamp."""
         scaled = numerics.requantize(self.accumulators(*operands), *self.multipliers)
         return numerics.saturate(scaled + self.y.zero_point, self.low, self.high)
 
@@ -153,8 +153,8 @@ def check_accumulator(op: Op, x: Value, weights: Array, bias: Array) -> None:
 
 
 def without_idle_biases(op: Weighted, fresh: Callable[[str], str]) -> Weighted:
-    """Zeros for the biases of dead channels, whose multiplier is zero: nothing of a sum is seen there. Converters saturate such
-    biases, and sums would leave 32 bits for no reason."""
+    """Gives the op with zeros for the biases of dead channels, whose multiplier is zero: nothing of a sum is seen there.
+    Converters saturate such biases, and sums would leave 32 bits for no reason."""
     try:
         idle = np.broadcast_to(op.multipliers[0] == 0, op.bias.shape)
     except (

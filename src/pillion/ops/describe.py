@@ -9,7 +9,7 @@ from pillion.ops import ALL_OPS
 
 
 def summary(cls: type) -> str:
-    """The first sentence of a docstring."""
+    """Gives the first sentence of a docstring."""
     text = " ".join((inspect.getdoc(cls) or "").split("\n\n")[0].split())
     return text
 

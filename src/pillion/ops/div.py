@@ -84,17 +84,17 @@ class Div(Binary):
 
 
 def bits_of(x: Int64Array) -> Int64Array:
-    """Binary digits of numbers that are not negative and less than 2^52."""
+    """Counts the binary digits of numbers that are not negative and less than 2^52."""
     return np.frexp(x.astype(np.float64))[1].astype(np.int64)
 
 
 def leading_sign_bits(x: Int64Array) -> Int64Array:
-    """How often a 32-bit number can be doubled."""
+    """Counts how often a 32-bit number can be doubled."""
     return 31 - bits_of(np.where(x < 0, ~x, x))
 
 
 def reciprocals() -> Int64Array:
-    """2^k / b in Q0.31 for b from 0 to 255, k being the place of the first digit of b; 0 for 0."""
+    """Gives 2^k / b in Q0.31 for b from 0 to 255, k being the place of the first digit of b; 0 for 0."""
     b = np.arange(1, 256, dtype=np.int64)
     fraction = (b << (32 - bits_of(b))) - 2**31
     return np.concatenate([[0], one_over_one_plus(fraction)])

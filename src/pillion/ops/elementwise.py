@@ -26,7 +26,7 @@ def holds_only(value: Value, real: float) -> bool:
 
 
 class Binary(Op):
-    """Shape rule of all ops with two operands."""
+    """The shape rule of all ops with two operands."""
 
     a: Value
     b: Value
@@ -43,7 +43,7 @@ class Binary(Op):
             raise self.refuse("shapes are equal or broadcast", shapes) from None
 
     def check(self) -> None:
-        """A constant may be quantized already while the other operand is still a real number."""
+        """Raises where operands do not fit. A constant may be quantized already while the other operand is still a real number."""
         types = {v.dtype for v in (self.a, self.b) if not (v.is_constant and v.is_quantized)}
         if len(types) > 1:
             raise self.refuse("both operands have one type", f"{self.a.dtype.value} and {self.b.dtype.value}")
@@ -76,7 +76,7 @@ class Sum(Binary):
 
     @property
     def is_idle(self) -> bool:
-        """Zero is added to an operand, or taken from it."""
+        """Whether zero is added to an operand, or taken from it."""
         sums = self.keeps(self.a, self.b, 0.0) or (self.sign == 1 and self.keeps(self.b, self.a, 0.0))
         return sums and (self.low, self.high) == (-128, 127)
 
@@ -131,7 +131,7 @@ class Mul(Binary):
 
     @property
     def is_idle(self) -> bool:
-        """An operand is multiplied by one."""
+        """Whether an operand is multiplied by one."""
         products = self.keeps(self.a, self.b, 1.0) or self.keeps(self.b, self.a, 1.0)
         return products and (self.low, self.high) == (-128, 127)
 
@@ -143,7 +143,7 @@ class Mul(Binary):
 
 
 class Extremum(Binary):
-    """Compares integers as they are, hence shared parameters."""
+    """The base of minimum and maximum, which compare integers as they are, hence shared parameters."""
 
     beyond: int = 0
     """The int8 value that decides against itself whatever it is compared with."""
@@ -155,7 +155,7 @@ class Extremum(Binary):
 
     @property
     def is_idle(self) -> bool:
-        """An operand is compared with a number beyond which no int8 value lies."""
+        """Whether an operand is compared with a number beyond which no int8 value lies."""
         return any(
             held.is_constant and other.type == self.y.type and bool((held.constant == self.beyond).all())
             for held, other in ((self.a, self.b), (self.b, self.a))

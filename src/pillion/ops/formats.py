@@ -66,7 +66,7 @@ class Quantize(Op):
 
 @op("dequantize", quantization=Quantization.NONE)
 class Dequantize(Op):
-    """int8 (or int32) to float32: (q - zero point) · scale."""
+    """Makes int8 (or int32) float32: (q - zero point) · scale."""
 
     is_idle = False
 
@@ -98,7 +98,7 @@ class Dequantize(Op):
 
 @op("requantize", quantization=Quantization.NONE)
 class Requantize(Op):
-    """int8 to int8 of another scale and zero point."""
+    """Gives int8 another scale and zero point."""
 
     x: Value = operand()
     y: Value = result()

@@ -54,7 +54,7 @@ class Linear(Op):
 
     @property
     def ratios(self) -> NDArray[np.float64]:
-        """Accumulator scale over output scale, per output feature."""
+        """The accumulator scale over the output scale, per output feature."""
         scales = np.broadcast_to(self.weights.channel_scales, (self.out_features,))
         return np.asarray(self.x.scale * scales / self.y.scale, np.float64)
 
@@ -81,7 +81,7 @@ class Linear(Op):
                 check_accumulator(self, self.x, self.weights.constant, self.bias.constant)
 
     def accumulators(self, x: Array, weights: Array, bias: Array) -> NDArray[np.int64]:
-        """What is scaled, for each output element."""
+        """Gives the sums that are scaled, for each output element."""
         rows = x.reshape(-1, self.in_features).astype(np.float64) - self.x.zero_point
         sums = (rows @ weights.astype(np.float64).T).astype(np.int64) + bias.astype(np.int64)
         return sums.reshape(self.y.shape)

@@ -53,7 +53,7 @@ class Transpose(Movement):
 
     @property
     def is_idle(self) -> bool:
-        """Axes of size 1 may go anywhere."""
+        """Whether elements keep their order: axes of size 1 may go anywhere."""
         real = [axis for axis in self.order if self.x.shape[axis] != 1]
         return real == sorted(real)
 
@@ -141,7 +141,7 @@ class Concat(Movement):
         return len(self.xs) == 1
 
     def infer(self) -> TensorType:
-        """A constant may be quantized already while the other operands are still real numbers."""
+        """Gives the type of the result. A constant may be quantized already while the other operands are still real numbers."""
         first = self.xs[0].shape if self.xs else ()
         rests = {(v.type.rank, _without(v.shape, self.axis)) for v in self.xs}
         computed = [v for v in self.xs if not (v.is_constant and v.is_quantized)] or list(self.xs)

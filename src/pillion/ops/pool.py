@@ -18,7 +18,7 @@ from pillion.ops.conv import output_size
 
 
 class Pool(Op):
-    """Windows of `kernel` pixels; what lies outside the image is not part of a window."""
+    """The base of pools: windows of `kernel` pixels; what lies outside the image is not part of a window."""
 
     x: Value
     y: Value
@@ -30,7 +30,7 @@ class Pool(Op):
 
     @property
     def is_idle(self) -> bool:
-        """A window is a single pixel, and every pixel has one."""
+        """Whether a window is a single pixel, and every pixel has one."""
         one_pixel = self.kernel == self.stride == (1, 1) and not any(self.padding)
         return one_pixel and (self.low, self.high) == (-128, 127)
 
@@ -121,7 +121,7 @@ class Mean(Op):
 
     @property
     def is_idle(self) -> bool:
-        """Every axis that is reduced has the size 1."""
+        """Whether every axis that is reduced has the size 1."""
         return self.x.type.elements == self.y.type.elements and self.x.type.quant == self.y.type.quant
 
     @property

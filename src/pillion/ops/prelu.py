@@ -43,7 +43,7 @@ class Prelu(Op):
         return TensorType(self.x.shape, self.x.dtype)
 
     def check(self) -> None:
-        """A constant slope may be quantized already while x is still a real number."""
+        """Raises where operands do not fit. A constant slope may be quantized already while x is still a real number."""
         if not (self.slope.is_constant and self.slope.is_quantized):
             want_dtype(self, self.slope, self.x.dtype)
         shape = self.slope_shape
@@ -56,7 +56,7 @@ class Prelu(Op):
 
     @property
     def is_idle(self) -> bool:
-        """No number is negative, or all slopes are one."""
+        """Whether no number is negative, or all slopes are one."""
         if not self.x.is_quantized or self.x.type != self.y.type:
             return False
         return self.x.zero_point == -128 or holds_only(self.slope, 1.0)

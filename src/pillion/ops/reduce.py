@@ -17,7 +17,7 @@ from pillion.ops.pool import check_axes, reduced_shape
 
 
 class Reduction(Op):
-    """Shape rule of all reductions."""
+    """The shape rule of all reductions."""
 
     x: Value
     y: Value
@@ -26,12 +26,12 @@ class Reduction(Op):
 
     @property
     def is_idle(self) -> bool:
-        """Every axis that is reduced has the size 1."""
+        """Whether every axis that is reduced has the size 1."""
         return self.x.type.elements == self.y.type.elements and self.x.type.quant == self.y.type.quant
 
     @property
     def count(self) -> int:
-        """Elements behind one of the result."""
+        """The number of elements behind one of the result."""
         return math.prod(self.x.shape[a] for a in self.axes)
 
     def infer(self) -> TensorType:
@@ -89,7 +89,7 @@ class ReduceSum(Reduction):
 
 
 class Extremes(Reduction):
-    """Compares integers as they are, hence shared parameters."""
+    """The base of extrema over axes, which compare integers as they are, hence shared parameters."""
 
     def check(self) -> None:
         super().check()

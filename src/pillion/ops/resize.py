@@ -20,7 +20,7 @@ ONE = 1 << FRACTION_BITS
 
 
 class Resize(Op):
-    """Shape rule of both kinds."""
+    """The shape rule of both kinds of resizing."""
 
     x: Value
     y: Value
@@ -90,12 +90,12 @@ class ResizeBilinear(Resize):
     half_pixel: bool = False
 
     def sources(self, axis: int) -> NDArray[np.int64]:
-        """[size, 3]: for each row or column of the result, two of the image, and how many of 1024 parts come
-        from the second one."""
+        """Gives [size, 3]: for each row or column of the result, two of the image, and how many of 1024 parts come from the second
+        one."""
         return self.sources_of(range(self.size[axis]), axis)
 
     def sources_of(self, pixels: Sequence[int], axis: int) -> NDArray[np.int64]:
-        """`sources` of some rows or columns only. The last one lies furthest in the image."""
+        """Gives `sources` of some rows or columns only. The last one lies furthest in the image."""
         before, after = self.x.shape[1 + axis], self.size[axis]
         if self.align_corners and after > 1:
             step = (((before - 1) << FRACTION_BITS) + (after - 1) // 2) // (after - 1)

@@ -18,8 +18,8 @@ DEVIATION = 256 / math.sqrt(12)
 
 
 def result_for(middle: float, deviation: float, number: int) -> Value:
-    """A result whose range holds most of what is expected around `middle`: some of it saturates, little is
-    lost. Every second one has a power of two as its scale."""
+    """Makes a result whose range holds most of what is expected around `middle`: some of it saturates, little is lost. Every
+    second one has a power of two as its scale."""
     reach = abs(middle) + 2 * deviation
     scale = reach / 200
     if number % 2:
@@ -30,7 +30,7 @@ def result_for(middle: float, deviation: float, number: int) -> Value:
 
 
 def center(v: Value) -> float:
-    """The mean of uniform levels, less the zero point."""
+    """Gives the mean of uniform levels, less the zero point."""
     return -0.5 - v.zero_point
 
 
@@ -171,8 +171,8 @@ def reduction_examples(cls: type[Op]) -> Iterator[Op]:
 
 
 def div_examples(cls: type[Op]) -> Iterator[Op]:
-    """Some with ratios of scales for which LiteRT is defined (a result in fine steps), constants without
-    zeros among them."""
+    """Gives examples of divisions, some with ratios of scales for which LiteRT is defined (a result in fine steps), constants
+    without zeros among them."""
     for number, (a_shape, b_shape) in enumerate(BROADCASTS):
         for ratio in (0.25, 3.7, 128.0):
             a = value("a", a_shape, 0.0625, ZERO_POINTS[number % 4])

@@ -42,7 +42,7 @@ class TransposeConv2d(Convolution):
 
     @property
     def whole(self) -> Pair:
-        """Height and width before anything is cut off, `output_padding` among them."""
+        """The height and width before anything is cut off, `output_padding` among them."""
         axes = zip(
             self.x.shape[1:3], self.kernel, self.stride, self.dilation, self.output_padding, strict=True
         )

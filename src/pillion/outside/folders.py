@@ -59,7 +59,7 @@ class Change:
 
 @dataclass(frozen=True)
 class Journal:
-    """All changes of a project, in the order in which they are made, and the files that go, by their hashes."""
+    """The list of all changes of a project, in the order in which they are made, and the files that go, by their hashes."""
 
     changes: Mapping[str, Change]
     removed: Mapping[str, str]
@@ -69,7 +69,7 @@ class Journal:
 
 
 def sha256(content: Content) -> str:
-    """The hash of a file's content, in hexadecimal digits."""
+    """Gives the hash of a file's content, in hexadecimal digits."""
     total = hashlib.sha256()
     for part in parts_of(content):
         total.update(part)
@@ -108,8 +108,8 @@ def write_project(
     earlier: Callable[[Path], Listing | None],
     force: bool,
 ) -> None:
-    """The files, whole, with `index` as the last. `earlier` finds the listing of the project that is there, if one is. With `force`,
-    files that are not as we wrote them are overwritten."""
+    """Writes the files, whole, with `index` as the last. `earlier` finds the listing of the project that is there, if one is. With
+    `force`, files that are not as we wrote them are overwritten."""
     folder = resolved(folder)
     with writing(folder):
         is_new = not folder.exists()

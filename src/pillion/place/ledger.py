@@ -39,13 +39,13 @@ class Entry:
 
     @property
     def because(self) -> str:
-        """The decision in a few words."""
+        """Gives the decision in a few words."""
         if self.unit is Unit.NPU:
             return f"{len(self.verdicts) - 1} rules hold, and segment {self.segment} is faster there"
         return f"{self.deciding.rule}: wanted {self.deciding.wanted}, got {self.deciding.got}"
 
     def as_row(self) -> dict[str, Any]:
-        """The entry as plain data."""
+        """Gives the entry as plain data."""
         return {
             "op": self.op.name,
             "kind": self.op.kind,
@@ -65,7 +65,7 @@ class Entry:
 
 @dataclass(frozen=True)
 class Ledger:
-    """One entry for each op, in running order."""
+    """The record of placement: one entry for each op, in running order."""
 
     entries: tuple[Entry, ...]
 
@@ -79,7 +79,7 @@ class Ledger:
 
     @property
     def segments(self) -> dict[int, list[Entry]]:
-        """The entries of each segment."""
+        """Gives the entries of each segment."""
         found: dict[int, list[Entry]] = {}
         for entry in self.entries:
             if entry.segment is not None:

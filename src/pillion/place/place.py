@@ -39,7 +39,7 @@ class Wishes:
     only_npu: bool = False
 
     def keeps(self, op: Op) -> str | None:
-        """The pattern that keeps an op on the CPU."""
+        """Gives the pattern that keeps an op on the CPU, if there is one."""
         return next(
             (p for p in self.keep_on_cpu if fnmatch.fnmatch(op.name, p) or fnmatch.fnmatch(op.kind, p)), None
         )
@@ -54,7 +54,7 @@ class Placement:
 
 
 def place(graph: Graph, npu: Device, isa: Isa, wishes: Wishes = Wishes()) -> Placement:  # frozen
-    """Segments for the NPU, everything else for the CPU."""
+    """Gathers ops into segments for the NPU and leaves everything else to the CPU."""
     judged = {op: _judge(op, npu, wishes) for op in graph.ops}
     refused = {op for op, verdicts in judged.items() if not all_ok(verdicts)}
     while True:
@@ -79,7 +79,7 @@ def place(graph: Graph, npu: Device, isa: Isa, wishes: Wishes = Wishes()) -> Pla
 
 
 def all_on_cpu(graph: Graph, isa: Isa, flip: str) -> Ledger:
-    """The record of a program for a chip without an NPU; `flip` names a chip that has one."""
+    """Makes the record of a program for a chip without an NPU; `flip` names a chip that has one."""
     why = Verdict("target.npu", False, "a chip with an NPU", "none")
     return Ledger(
         tuple(

@@ -14,7 +14,7 @@ from pillion.ir.types import Array, DType, Shape
 
 
 class Tensor(Protocol):
-    """Whatever says of an input what it is: a graph's value, or a buffer of a manifest."""
+    """The description of an input: a graph's value, or a buffer of a manifest."""
 
     @property
     def name(self) -> str:
@@ -56,7 +56,7 @@ def _way_to_fit(want: Tensor, array: Array) -> str:
 
 
 def as_arrays(inputs: Sequence[Any]) -> list[Array]:
-    """numpy arrays of arrays or torch tensors."""
+    """Gives numpy arrays for arrays or torch tensors."""
     return [np.asarray(x.detach().cpu().numpy() if hasattr(x, "detach") else x, order="C") for x in inputs]
 
 

@@ -101,7 +101,7 @@ def verify(
 def verify_project(
     folder: Path, samples: int = SAMPLES, *, seed: int = 0, inputs: Sequence[Array] | None = None
 ) -> Verification:
-    """A C project: its C on this computer and on a board. No reference is in it, and no graph."""
+    """Runs a C project on this computer and on a board, and compares all bytes. No reference is in it, and no graph."""
     _check_count(samples)
     manifest = read_manifest(folder)
     data = [list(inputs)] if inputs else samples_of_manifest(manifest.inputs, samples, seed)

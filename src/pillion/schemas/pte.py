@@ -34,7 +34,7 @@ RECORD_KEY = "pillion"
 
 
 class ScalarType(IntEnum):
-    """Element types by PyTorch's numbers."""
+    """The element types by PyTorch's numbers."""
 
     UINT8 = 0
     INT8 = 1
@@ -47,7 +47,7 @@ class ScalarType(IntEnum):
 
 
 class Location(IntEnum):
-    """Where a delegate's data is."""
+    """The places where a delegate's data may be."""
 
     INLINE = 0
     SEGMENT = 1
@@ -75,7 +75,7 @@ class ExtraTensorInfo(Table):
 
 
 class Null(Table):
-    """Stands for an argument that is not given."""
+    """The value that stands for an argument that is not given."""
 
 
 class Int(Table):
@@ -91,7 +91,7 @@ class Double(Table):
 
 
 class Tensor(Table):
-    """`data_buffer_idx` 0 is no constant; without `allocation_info` a tensor is not planned."""
+    """A tensor. `data_buffer_idx` 0 is no constant; without `allocation_info` a tensor is not planned."""
 
     scalar_type: int = scalar(0, "b")
     storage_offset: int = scalar(1, "i")
@@ -110,7 +110,7 @@ class String(Table):
 
 
 class IntList(Table):
-    """Not integers but the numbers of the values that hold them."""
+    """A list that does not hold integers but the numbers of the values that hold them."""
 
     items: list[int] = numbers(0, "q")
 
@@ -163,7 +163,7 @@ class Operator(Table):
 
 
 class KernelCall(Table):
-    """Arguments in the order of the schema, then the out argument twice."""
+    """A call of a kernel: arguments in the order of the schema, then the out argument twice."""
 
     op_index: int = scalar(0, "i")
     args: list[int] = numbers(1, "i")
@@ -244,14 +244,14 @@ class InlineData(Table):
 
 
 class DataSegment(Table):
-    """Bytes behind the flatbuffer, counted from the begin of the segments."""
+    """A range of bytes behind the flatbuffer, counted from the begin of the segments."""
 
     offset: int = scalar(0, "Q")
     size: int = scalar(1, "Q")
 
 
 class SubsegmentOffsets(Table):
-    """Where each constant begins in its segment; number 0 is none."""
+    """The places where each constant begins in its segment; number 0 is none."""
 
     segment_index: int = scalar(0, "I")
     offsets: list[int] = numbers(1, "Q")

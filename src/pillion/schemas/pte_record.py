@@ -25,7 +25,7 @@ _LARGEST_RATIO, _ALWAYS_ALLOWED = 64, 1 << 16
 
 @dataclass(frozen=True)
 class Record:
-    """The record, but for what depends on the file that it lies in."""
+    """A record without what depends on the file that it lies in."""
 
     head: bytes
     skeleton: bytes
@@ -37,14 +37,14 @@ class Record:
         return _HEAD.size + len(self.head) + len(self.skeleton)
 
     def sealed(self, before: bytes) -> bytes:
-        """The bytes, for the end of a file that begins with `before`."""
+        """Gives the bytes of the record, for the end of a file that begins with `before`."""
         behind = self.head + self.skeleton
         return _HEAD.pack(MARK, zlib.crc32(before), zlib.crc32(behind), len(self.head)) + behind
 
 
 @dataclass(frozen=True)
 class Opened:
-    """A record as it was read."""
+    """A record as it was read from a file."""
 
     core: str
     runtime: str
@@ -55,12 +55,12 @@ class Opened:
 
 
 def compose(head: dict[str, str], skeleton: bytes) -> Record:
-    """A record of some facts and a graph."""
+    """Makes a record of some facts and a graph."""
     return Record(json.dumps(head).encode(), zlib.compress(skeleton, 9))
 
 
 def open_record(raw: bytes, before: memoryview) -> Opened | None:
-    """The record in these bytes; None where they are not one of this version."""
+    """Reads the record in these bytes; None where they are not one of this version."""
     if not raw.startswith(MARK):
         return None
     if len(raw) < _HEAD.size:

@@ -49,7 +49,7 @@ class Padding(IntEnum):
 
 
 class Activation(IntEnum):
-    """What an operator can put behind its result."""
+    """The functions that an operator can put behind its result."""
 
     NONE = 0
     RELU = 1

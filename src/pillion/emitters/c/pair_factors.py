@@ -12,7 +12,10 @@ MOST_GROWTH = 16
 
 def candidates(slopes: tuple[float, float], places: int, near: Iterable[int]) -> Iterator[tuple[int, int]]:
     """Gives pairs close to the slopes times 2**places: those that differ by the steps `near`, nearest first; then both larger or
-    both smaller in proportion."""
+    both smaller in proportion.
+
+    The reference rounds ties away from zero. Where the ratios of the scales are small fractions, such as 1 : 4, the sum
+    itself ties, above and below zero: its factors must be too large by a trifle, and for both the same one."""
     exact = tuple(slope * 2**places for slope in slopes)
     a, b = map(round, exact)
     steps = sorted(product(near, repeat=2), key=lambda step: abs(step[0]) + abs(step[1]))

@@ -27,7 +27,12 @@ def emit(
     payloads: Sequence[bytes] | None = None,
     delegate: str = "",
 ) -> bytes:
-    """Gives the graph as a `.pte` file for a core."""
+    """Gives the graph as a `.pte` file for a core.
+
+    What is special to the core: the sizes of scratch tensors, and the form of linear's bias. `runtime` names the
+    ExecuTorch whose operators are called. `payloads` are for the NPU's segments, in running order; without them the
+    segments are TFLite under Pillion's mark, which only Pillion's executors run. `delegate` is what the runtime on the chip
+    calls the NPU."""
     from pillion.emitters.pte.lower import lower
     from pillion.emitters.pte.node import Settings
     from pillion.emitters.pte.writer import Writer

@@ -70,7 +70,11 @@ def add(op: Add, settings: Settings) -> list[Call]:
 
 
 def sub(op: Sub, settings: Settings) -> list[Call]:
-    """Gives the calls of a - b as a sum. An int8 level q has the mirror image -1 - q around the zero point's mirror image -1 - z."""
+    """Gives the calls of a - b as a sum. An int8 level q has the mirror image -1 - q around the zero point's mirror image -1 - z.
+
+    Rescaling is not symmetric where the product is a tie, so only the operand of the larger scale is mirrored: its ratio
+    to the common scale is exactly one half and has no ties. If that is a, the sum is b - a, and its multiplier turns the
+    sign."""
     if table := by_table(op, settings):
         return table
     mirror_b = op.b.scale >= op.a.scale

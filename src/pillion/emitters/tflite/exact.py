@@ -72,7 +72,9 @@ def bias_of(op: Convolution | Linear) -> Value:
 def padding_code(
     image: Shape, result: Shape, kernel: Pair, stride: Pair, dilation: Pair, padding: Sides
 ) -> Padding | None:
-    """Gives VALID or SAME where it is the same set of windows as these paddings, else None."""
+    """Gives VALID or SAME where it is the same set of windows as these paddings, else None.
+
+    What is padded below and to the right does not matter beyond the number of windows."""
     axes = list(zip(image[1:3], result[1:3], kernel, stride, dilation, padding[:2], strict=True))
     if all(before == 0 and (out - 1) * s + d * (k - 1) + 1 <= size for size, out, k, s, d, before in axes):
         return Padding.VALID if all(_is_valid_size(*axis[:5]) for axis in axes) else None

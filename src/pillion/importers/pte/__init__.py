@@ -20,7 +20,7 @@ from pillion.schemas.pte import Tensor
 
 @dataclass(frozen=True)
 class ReadProgram:
-    """What a `.pte` file holds."""
+    """What a `.pte` file holds: a graph, and what the file says of its target."""
 
     graph: Graph
     raw: bytes
@@ -34,7 +34,7 @@ class ReadProgram:
 
 
 def read(source: str | os.PathLike[str] | bytes) -> ReadProgram:
-    """The int8 program in a `.pte` file, or in its bytes."""
+    """Reads the int8 program in a `.pte` file, or in its bytes."""
     raw, name = (
         (source, "program")
         if isinstance(source, bytes)

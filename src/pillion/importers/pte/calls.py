@@ -86,7 +86,7 @@ class Argument:
 
 
 def described(number: int, held: pte.Tensor) -> Argument:
-    """The table's entry, if it makes sense."""
+    """Gives the table's entry for a tensor, if it makes sense."""
     sizes, order = tuple(held.sizes), tuple(held.dim_order)
     if len(sizes) > MAX_RANK or any(size < 1 for size in sizes) or math.prod(sizes) > MAX_ELEMENTS:
         raise MalformedError(
@@ -163,14 +163,14 @@ class Call:
         return self.held(place, pte.Int).int_val
 
     def level(self, place: int, sign: int = 1) -> int:
-        """A zero point or another int8 number, or the one that it is the opposite of."""
+        """Gives a zero point or another int8 number, or the one that it is the opposite of."""
         number = sign * self.number(place)
         if not -128 <= number <= 127:
             raise self.refuse(f"argument {place} stands for an int8 number", number)
         return number
 
     def bounds(self, low: int, high: int) -> dict[str, int]:
-        """The range of the result."""
+        """Gives the bounds of the result, which are two arguments."""
         least, most = self.level(low), self.level(high)
         if least > most:
             raise self.refuse("the lower bound of the result is at most the upper one", (least, most))
@@ -185,7 +185,7 @@ class Call:
         return self.held(place, pte.Bool).bool_val
 
     def integers(self, place: int, count: int | None = None) -> tuple[int, ...]:
-        """A list of numbers, which the program keeps as a list of values."""
+        """Gives a list of numbers, which the program keeps as a list of values."""
         items = self.held(place, pte.IntList).items
         if len(items) > LONGEST_LIST or (count is not None and len(items) != count):
             raise self.refuse(
@@ -236,7 +236,7 @@ class Call:
         return self.reader.shaped(tensor, shape, self.source)
 
     def image(self, place: int) -> Tensor:
-        """An operand as an NHWC image."""
+        """Gives an operand as an NHWC image."""
         view = self.view(place)
         if not view.is_image:
             raise self.refuse(
@@ -245,7 +245,7 @@ class Call:
         return self.int8(self.shaped(view.tensor, view.image_shape))
 
     def plain(self, place: int) -> Tensor:
-        """An operand that lies in memory as its sizes say."""
+        """Gives an operand that lies in memory as its sizes say."""
         view = self.view(place)
         if not view.is_contiguous:
             raise self.refuse(
@@ -254,7 +254,7 @@ class Call:
         return self.shaped(view.tensor, view.sizes)
 
     def want_alike(self, *views: View) -> None:
-        """The kernel goes through memory from end to end, whatever the layouts."""
+        """Refuses operand and result of different layouts: the kernel goes through memory from end to end, whatever the layouts."""
         out = self.out_view
         for view in views:
             if not view.lies_as(out):
@@ -268,7 +268,7 @@ class Call:
         return tensor
 
     def constant(self, place: int, dtype: DType) -> Array:
-        """The data of a constant operand, by its sizes."""
+        """Gives the data of a constant operand, shaped by its sizes."""
         tensor = self.plain(place)
         if tensor.data is None or tensor.dtype is not dtype:
             raise self.refuse(
@@ -277,7 +277,7 @@ class Call:
         return tensor.data
 
     def vector(self, place: int, count: int) -> Array:
-        """A constant vector of int32; zeros where the argument is left out."""
+        """Gives a constant vector of int32; zeros where the argument is left out."""
         if self.is_null(place):
             return np.zeros(count, np.int32)
         data = self.constant(place, DType.INT32)
@@ -309,7 +309,7 @@ class Call:
         return out.sizes
 
     def make(self, shape: Shape, dtype: DType, label: Label | None = None) -> Tensor:
-        """The result, from now on in its place."""
+        """Makes the result, which lies in its place from now on."""
         if math.prod(shape) * dtype.size_bytes != self.out.nbytes or dtype is not self.out.dtype:
             raise self.refuse(
                 f"the result is {dtype.value}{list(shape)}", f"{self.out.dtype.value}{list(self.out.sizes)}"

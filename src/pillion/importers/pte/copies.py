@@ -51,7 +51,7 @@ def _want_sizes(call: Call, said: tuple[int, ...]) -> None:
 
 
 def squeezed(call: Call) -> None:
-    """Axes of one element go."""
+    """Reads a change of shape in which axes of one element go."""
     sizes = call.view(0).sizes
     gone = {_inside(call, axis, len(sizes)) for axis in call.integers(1)}
     _want_sizes(call, tuple(d for axis, d in enumerate(sizes) if axis not in gone or d != 1))
@@ -59,7 +59,7 @@ def squeezed(call: Call) -> None:
 
 
 def unsqueezed(call: Call) -> None:
-    """An axis of one element comes."""
+    """Reads a change of shape in which an axis of one element comes."""
     sizes = call.view(0).sizes
     at = _inside(call, call.number(1), len(sizes) + 1)
     _want_sizes(call, (*sizes[:at], 1, *sizes[at:]))
@@ -67,7 +67,7 @@ def unsqueezed(call: Call) -> None:
 
 
 def same_bytes(call: Call) -> None:
-    """The kernel copies memory as it is."""
+    """Reads a copy of memory as it is."""
     x = call.view(0).tensor
     if x.is_constant:
         raise call.refuse("what is copied is no constant", x.shape)
@@ -76,7 +76,7 @@ def same_bytes(call: Call) -> None:
 
 
 def in_order(call: Call) -> None:
-    """The same tensor with its axes in another order in memory."""
+    """Gives the same tensor with its axes in another order in memory."""
     view, out = call.view(0), call.out
     if view.tensor.dtype is not out.dtype or view.sizes != out.sizes:
         raise call.refuse(
@@ -89,7 +89,7 @@ def in_order(call: Call) -> None:
 
 
 def transpose(call: Call) -> None:
-    """The kernels take tensors for contiguous; that of the library always exchanges two axes."""
+    """Reads a transpose. The kernels take tensors for contiguous; that of the library always exchanges two axes."""
     x, order = call.plain(0), call.integers(1)
     rank = len(x.shape)
     if not all(-rank <= axis < rank for axis in order):
@@ -118,8 +118,8 @@ def _transposed(call: Call, x: Tensor, order: tuple[int, ...]) -> None:
 
 
 def pad(call: Call) -> None:
-    """Paddings are four, in the order of memory; a tensor of fewer axes has the last of them. A contiguous tensor with
-    sizes of 1 in the right places is taken for an image by the kernel, which then pads other axes."""
+    """Reads a pad. Paddings are four, in the order of memory; a tensor of fewer axes has the last of them. A contiguous tensor
+    with sizes of 1 in the right places is taken for an image by the kernel, which then pads other axes."""
     view = call.view(0)
     rank = len(view.sizes)
     mistaken = view.is_image and view.order == (0, 1, 2, 3)
@@ -135,7 +135,7 @@ def pad(call: Call) -> None:
 
 
 def constant_pad(call: Call) -> None:
-    """ATen's list begins with the last axis."""
+    """Reads a pad in ATen's form, whose list begins with the last axis."""
     x, listed = call.plain(0), call.integers(1)
     rank = len(x.shape)
     if len(listed) % 2 or len(listed) > 2 * rank or min(listed, default=0) < 0:
@@ -153,7 +153,7 @@ def _padded(call: Call, x: Tensor, before: tuple[int, ...], after: tuple[int, ..
 
 
 def cat(call: Call) -> None:
-    """The kernel takes all tensors for contiguous."""
+    """Reads a concatenation, whose kernel takes all tensors for contiguous."""
     views = call.views(0)
     rank = len(call.out_plain)
     if not all(view.is_contiguous and len(view.sizes) == rank for view in views) or not rank:
@@ -208,7 +208,7 @@ def _sliced(call: Call, x: Tensor, axis: int, chosen: range) -> None:
 
 
 def expand(call: Call) -> None:
-    """Repeated along axes of size 1: one after the other, as concatenations of the same."""
+    """Reads repetition along axes of size 1: one after the other, as concatenations of the same."""
     sizes, x = call.out_plain, call.plain(0)
     _want_sizes(call, call.integers(1))
     shape = (1,) * (len(sizes) - len(x.shape)) + x.shape

@@ -31,7 +31,7 @@ MOST_STEPS = 20_000
 
 
 def graph_of(container: Container) -> Graph:
-    """The graph of a program, by its kernel calls."""
+    """Makes the graph of a program from its kernel calls."""
     refuse_unknown(container)
     try:
         return _read(container)
@@ -51,7 +51,7 @@ def _read(container: Container) -> Graph:
 
 
 def refuse_unknown(container: Container) -> None:
-    """All that has no reading, at once."""
+    """Refuses a program with calls that have no reading, and names them all at once."""
     plan = container.plan
     unknown: Counter[str] = Counter()
     for instruction in plan.chains[0].instructions:
@@ -143,7 +143,7 @@ class Reader:
         self.memory.write(argument.place, tensor)
 
     def read(self, argument: Argument, source: str) -> Tensor:
-        """What lies where a tensor of the program is, in the shape that it has in memory."""
+        """Gives the tensor that lies where an argument says, in the shape that it has in memory."""
         if argument.held.data_buffer_idx:
             return self.constant(argument)
         found = self.memory.held.get(argument.place)
@@ -170,7 +170,7 @@ class Reader:
         return self.constants[argument.number]
 
     def shaped(self, tensor: Tensor, shape: Shape, source: str) -> Tensor:
-        """The same bytes under another shape."""
+        """Gives the same bytes under another shape."""
         if tensor.shape == shape:
             return tensor
         key = (tensor, shape)
@@ -183,7 +183,7 @@ class Reader:
         return self.reshaped[key]
 
     def copy(self, x: Tensor, y: Tensor, source: str) -> None:
-        """A tensor that has the bytes of another one, as a reshape, which costs nothing."""
+        """Makes a tensor that has the bytes of another one, as a reshape, which costs nothing."""
         self.add(Same(source, Reshape, ("x",), (x,), y))
 
     def add(self, step: Step) -> None:
@@ -206,7 +206,7 @@ class Reader:
             TABLE[name](call)
 
     def delegate(self, source: str, call: pte.DelegateCall) -> None:
-        """An NPU segment: inputs, then outputs, all contiguous."""
+        """Reads the call of an NPU segment: inputs, then outputs, all contiguous."""
         delegate = self.container.delegate(call.delegate_index)
         body = apart(read_payload(self.container.payload(delegate)), source)
         wanted = (*body.inputs, *body.outputs)
@@ -244,7 +244,7 @@ class Reader:
         return verify(made.without_dead_ops())
 
     def solve(self) -> None:
-        """What is known is passed on first; what is left open is chosen in running order."""
+        """Finds all scales: what is known is passed on first; what is left open is chosen in running order."""
         users: dict[Label, list[Step]] = {}
         for step in self.steps:
             for label in step.labels:
@@ -257,7 +257,7 @@ class Reader:
 
 
 def apart(body: Graph, source: str) -> Graph:
-    """A segment's graph with names that no other segment has."""
+    """Gives a segment's graph with names that no other segment has."""
     prefix = source.split(",")[0].replace(" ", "")
     values = {v: dataclasses.replace(v, name=f"{prefix}/{v.name}") for v in body.values.values()}
     return body.substitute(values).replace(name=f"{body.name}_{prefix}")

@@ -32,13 +32,13 @@ class Output:
         self.seen: dict[tuple[Tensor, Quant | None], Value] = {}
 
     def new(self, tensor: Tensor, quant: PerTensor | None) -> Value:
-        """The value that a tensor becomes."""
+        """Makes the value that a tensor becomes."""
         made = Value(self.names.fresh(tensor.name), TensorType(tensor.shape, tensor.dtype, quant))
         self.values[tensor] = made
         return made
 
     def value(self, tensor: Tensor, quant: PerTensor | None, source: str) -> Value:
-        """A tensor's bytes under some scale and zero point: a table that changes nothing where they have others."""
+        """Gives a tensor's bytes under some scale and zero point: a table that changes nothing where they have others."""
         base = self.values.get(tensor)
         if base is not None and base.type.quant == quant:
             return base
@@ -75,11 +75,11 @@ class Step:
 
     @property
     def labels(self) -> tuple[Label, ...]:
-        """Those with which `learn` can begin."""
+        """The labels with which `learn` can begin."""
         return ()
 
     def learn(self) -> bool:
-        """Passes on what is known of scales; whether something was new."""
+        """Passes on what is known of scales, and says whether something was new."""
         return False
 
     def solve(self, search: Search) -> None:
@@ -127,7 +127,7 @@ class ToReal(Step):
 
 @dataclass(eq=False)
 class Lookup(Step):
-    """Any function of one tensor."""
+    """A step that is any function of one tensor, as a table."""
 
     x: Tensor
     y: Tensor
@@ -159,7 +159,7 @@ class Same(Step):
 
 @dataclass(eq=False)
 class Scaled(Step):
-    """x · w requantized: the scales of x, of w and of the result make the multipliers."""
+    """A step whose product x · w is requantized: the scales of x, of w and of the result make the multipliers."""
 
     x: Tensor
     y: Tensor
@@ -197,7 +197,7 @@ class Scaled(Step):
 
 @dataclass(eq=False)
 class Weighted(Scaled):
-    """Convolutions and linear: w are the scales of constant weights."""
+    """A convolution or a fully connected layer: w are the scales of constant weights."""
 
     make: type[Any] = Op
     weights: Array = field(default_factory=lambda: np.zeros(0))
@@ -236,7 +236,7 @@ class Product(Scaled):
         return self.x.label, self.other.label, self.y.label
 
     def learn(self) -> bool:
-        """The scale of the result, by those of the operands."""
+        """Learns the scale of the result from those of the operands."""
         assert self.other is not None
         a, b = self.x.scale, self.other.scale
         if a is None or b is None or self.y.scale is not None or not self.ratios.are_normal:
@@ -309,7 +309,7 @@ class Sum(Step):
 
 @dataclass(eq=False)
 class Probabilities(Step):
-    """Softmax over the last axis."""
+    """A step that is a softmax over the last axis."""
 
     x: Tensor
     y: Tensor
@@ -318,7 +318,7 @@ class Probabilities(Step):
 
     @property
     def numbers(self) -> tuple[int, int, int]:
-        """What the kernel is given."""
+        """The parameters that the kernel is handed."""
         x, y = (Value("", TensorType((1,), DType.INT8, quant)) for quant in (self.x_quant, self.y_quant))
         op = Softmax(x=x, y=y)
         return op.multiplier.mantissa, op.multiplier.shift, op.smallest_difference

@@ -18,8 +18,8 @@ _ANY_SCALE = 2.0**-5
 
 @dataclass(eq=False)
 class Label:
-    """Scale and zero point of tensors that share them, as far as they are known. They guide the choice where an op leaves
-    one; ops that need others see the same bytes under others."""
+    """The scale and zero point of tensors that share them, as far as they are known. They guide the choice where an op leaves one;
+    ops that need others see the same bytes under others."""
 
     scale: float | None = None
     zero_point: int | None = None
@@ -43,7 +43,7 @@ class Label:
         a.joined = b
 
     def learn(self, scale: float | None = None, zero_point: int | None = None) -> None:
-        """What is known already stays."""
+        """Notes a scale or zero point; what is known already stays."""
         root = self.root
         root.scale = scale if root.scale is None else root.scale
         root.zero_point = zero_point if root.zero_point is None else root.zero_point
@@ -55,7 +55,7 @@ def _differ(a: float | None, b: float | None) -> bool:
 
 @dataclass(eq=False)
 class Tensor:
-    """Elements in the order of memory."""
+    """A tensor of the program: elements in the order of memory."""
 
     name: str
     shape: Shape
@@ -86,7 +86,7 @@ class Tensor:
 
     @property
     def quant(self) -> PerTensor:
-        """Scale and zero point, those that are not known chosen."""
+        """The scale and zero point; those that are not known are chosen."""
         return PerTensor(self.scale or _ANY_SCALE, self.zero_point or 0)
 
     @property

@@ -27,7 +27,7 @@ from pillion.ops.softmax import INPUT_BITS, OUTPUT
 
 
 def sides(call: Call, before: Pair, x: Shape, y: Shape, kernel: Pair, stride: Pair, dilation: Pair) -> Sides:
-    """Padding on all sides: the kernels are told that above and to the left, the size of the result says the rest."""
+    """Gives the padding on all sides: the kernels are told that above and to the left, the size of the result says the rest."""
     after: list[int] = []
     for axis in (0, 1):
         size, wanted = x[1 + axis], y[1 + axis]
@@ -185,8 +185,8 @@ def batch_matmul(call: Call) -> None:
 
 
 def avg_pool2d(call: Call) -> None:
-    """Newer runtimes have one argument more. The kernel looks at neither zero point nor multiplier; ExecuTorch's own flow
-    writes the scale there."""
+    """Reads an average pool. Newer runtimes have one argument more. The kernel looks at neither zero point nor multiplier;
+    ExecuTorch's own flow writes the scale there."""
     modes = len(call.numbers) - 8
     zero_point, (mantissa, shift) = call.level(4 + modes), call.multiplier(5 + modes, 6 + modes)
     if (mantissa, shift) != (2**30, 1) and mantissa > 0:

@@ -68,14 +68,14 @@ class Call:
         return value
 
     def integers(self, number: int) -> list[int]:
-        """A constant of a few integers: axes, sizes, paddings."""
+        """Gives a constant of a few integers: axes, sizes, paddings."""
         value = self.constant(number)
         if value.dtype is not DType.INT32 or value.type.elements > 4 * MAX_RANK:
             raise self.refuse(f"operand {number} is a short list of int32", repr(value))
         return [int(i) for i in value.constant.ravel()]
 
     def want_shape(self, number: int, shape: Shape) -> None:
-        """A constant operand that says the result's shape, with -1 for what follows, says what the result says."""
+        """Refuses a constant operand that says another shape than the result has, with -1 for what follows from the rest."""
         value = self.optional(number)
         if value is not None and value.is_constant:
             said = self.integers(number)
@@ -85,7 +85,7 @@ class Call:
                 raise self.refuse(f"operand {number} is the shape {list(shape)}", said)
 
     def options_as(self, cls: type[Options]) -> Options:
-        """The options, or their defaults where the file has none."""
+        """Gives the options, or their defaults where the file has none."""
         if self.options is None:
             return cls()
         if not isinstance(self.options, cls):
@@ -93,7 +93,7 @@ class Call:
         return self.options
 
     def intermediate(self, name: str, shape: Shape, like: Value) -> Value:
-        """A further value on the way to the result."""
+        """Makes a further value on the way to the result."""
         made = TensorType(shape, like.dtype, like.type.quant)
         return Value(self.fresh(f"{self.outputs[0].name}/{name}"), made)
 
@@ -108,7 +108,7 @@ class Reader:
         self.numbers: dict[Value, int] = {}
 
     def calls(self) -> Iterator[Call]:
-        """The operators in running order; each is made when those before it are through."""
+        """Gives the operators in running order; each is made when those before it are through."""
         for number, operator in enumerate(self.subgraph.operators):
             code = self.code(operator.opcode_index)
             yield Call(
@@ -176,7 +176,7 @@ class Reader:
         return Value(name, type_, None if data is None else typed(data, type_))
 
     def data(self, tensor: tflite.Tensor) -> Array | None:
-        """The bytes of a constant."""
+        """Gives the bytes of a constant."""
         if tensor.buffer >= len(self.model.buffers):
             raise MalformedError(f"buffer {tensor.buffer} of {len(self.model.buffers)}")
         buffer = self.model.buffers[tensor.buffer]
@@ -227,7 +227,7 @@ def quant_of(tensor: tflite.Tensor, dtype: DType, shape: Shape) -> Quant | None:
 
 
 def typed(data: Array, type_: TensorType) -> Array:
-    """The bytes of a constant as its elements, not copied."""
+    """Gives the bytes of a constant as its elements, not copied."""
     if data.size != type_.size_bytes:
         raise MalformedError(f"{type_.size_bytes} bytes of data are wanted, found {data.size}")
     array: Array = data.view(type_.dtype.numpy.newbyteorder("<")).reshape(type_.shape)

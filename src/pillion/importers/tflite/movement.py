@@ -14,7 +14,7 @@ from pillion.schemas import tflite
 
 
 def reshaped(call: Call, x: Value, shape: Shape) -> tuple[list[Op], Value]:
-    """The operand under another shape, and what makes it."""
+    """Gives the operand under another shape, and what makes it."""
     if x.shape == shape:
         return [], x
     y = call.intermediate("reshaped", shape, x)
@@ -22,7 +22,7 @@ def reshaped(call: Call, x: Value, shape: Shape) -> tuple[list[Op], Value]:
 
 
 def shape_of(call: Call) -> list[Op]:
-    """Shapes are fixed, hence constants."""
+    """Reads the question for a shape: shapes are fixed, hence constants."""
     y, shape = call.result, call.operand(0).shape
     call.bind(y, constant(y.name, np.array(shape, np.int32)))
     return []
@@ -40,13 +40,13 @@ def concat(call: Call) -> list[Op]:
 
 
 def reshape(call: Call) -> list[Op]:
-    """The shape of the result says it all; the operand that says it too may be left out or computed."""
+    """Reads a reshape. The shape of the result says it all; the operand that says it too may be left out or computed."""
     call.want_shape(1, call.result.shape)
     return same_elements(call)
 
 
 def same_elements(call: Call) -> list[Op]:
-    """Axes of one element come or go."""
+    """Reads a change of shape in which axes of one element come or go."""
     return [Reshape(x=call.operand(0), y=call.result, source=call.source)]
 
 
@@ -80,7 +80,7 @@ def _padded(call: Call, x: Value, y: Value, value: float) -> Op:
 
 
 def slice(call: Call) -> list[Op]:
-    """A size of -1 is the rest; what comes out is the shape of the result."""
+    """Reads a slice. A size of -1 is the rest; what comes out is the shape of the result."""
     x, y, begin = call.operand(0), call.result, tuple(call.integers(1))
     sizes = call.integers(2)
     if not len(begin) == len(sizes) == x.type.rank:
@@ -131,7 +131,7 @@ def _parts(call: Call, x: Value, axis: int) -> list[Op]:
 
 
 def pack(call: Call) -> list[Op]:
-    """Each operand gets a new axis, along which they are put together."""
+    """Reads a stack of operands: each gets a new axis, along which they are put together."""
     y = call.result
     axis = axis_of(call, call.options_as(tflite.PackOptions).axis, y.type.rank)
     shape = tuple(1 if i == axis else size for i, size in enumerate(y.shape))
@@ -141,7 +141,7 @@ def pack(call: Call) -> list[Op]:
 
 
 def unpack(call: Call) -> list[Op]:
-    """One slice after another along an axis, which is then dropped."""
+    """Reads an unpacking: one slice after another along an axis, which is then dropped."""
     x = call.operand(0)
     axis = axis_of(call, call.options_as(tflite.UnpackOptions).axis, x.type.rank)
     shape = tuple(1 if i == axis else size for i, size in enumerate(x.shape))

@@ -43,7 +43,7 @@ def with_axes(call: Call, value: Value, rank: int) -> Value:
 
 
 def accumulator(call: Call, x: Value, weights: Value) -> Quant:
-    """The quantization of sums; refuses weights that are not symmetric."""
+    """Gives the quantization of sums; refuses weights that are not symmetric."""
     match weights.type.quant:
         case PerChannel(scales):
             return PerChannel(tuple(max(x.scale * scale, LEAST_SCALE) for scale in scales), 0)
@@ -54,7 +54,7 @@ def accumulator(call: Call, x: Value, weights: Value) -> Quant:
 
 
 def bias_of(call: Call, number: int, x: Value, weights: Value, channels: int) -> Value:
-    """The bias with the scale of the sums, zeros where there is none."""
+    """Gives the bias with the scale of the sums, zeros where there is none."""
     quant = accumulator(call, x, weights)
     given = call.optional(number)
     if given is None:
@@ -68,7 +68,7 @@ def bias_of(call: Call, number: int, x: Value, weights: Value, channels: int) ->
 
 
 def checked(call: Call, op: Op) -> Op:
-    """The op, if the file says of its result what the op makes."""
+    """Gives the op back, if the file says of its result what the op makes."""
     op.check()
     made, declared = op.infer(), op.results[0]
     if (made.shape, made.dtype) != (declared.shape, declared.dtype):
@@ -79,7 +79,7 @@ def checked(call: Call, op: Op) -> Op:
 
 
 def check_ratios(op: Op) -> None:
-    """Every ratio of scales has a fixed-point form: raises where there is none."""
+    """Raises where a ratio of scales has no fixed-point form."""
     match op:
         case Convolution() | Linear():
             _ = op.multipliers

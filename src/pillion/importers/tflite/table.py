@@ -29,7 +29,7 @@ Row = Callable[[Call], list[Op]]
 
 
 def ops_of(call: Call) -> list[Op]:
-    """The ops that stand for an operator, in running order."""
+    """Gives the ops that stand for an operator, in running order."""
     row = ROWS.get(call.code)
     if row is None:
         raise call.refuse(f"operators are among {', '.join(ROWS)}", call.code)

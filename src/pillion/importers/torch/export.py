@@ -27,7 +27,7 @@ CHATTY = ("torch.export", "torch.utils._pytree", "torch._subclasses.fake_tensor"
 
 
 def export(module: nn.Module, example_inputs: Sequence[Tensor], *, training: bool = False) -> ExportedProgram:
-    """torch.export of a module in eval mode (or train mode); the module's own modes are left as they were."""
+    """Runs torch.export on a module in eval mode (or train mode); the module's own modes are left as they were."""
     inputs = as_inputs(example_inputs, "example_inputs")
     modes = {part: part.training for part in module.modules()}
     module.train(training)

@@ -53,7 +53,7 @@ class Host:
         _want_room(self.library.pillion_register(self.runner), "operators")
 
     def play_delegates(self, program: bytes) -> None:
-        """Whatever a program calls its NPU, the interpreter of segments answers to that name."""
+        """Lets the interpreter of segments answer to whatever name a program has for its NPU."""
         for name in segment.delegates(program):
             _want_room(self.library.pillion_register_delegate(name.encode()), "delegates")
 
@@ -98,7 +98,7 @@ def _want_room(error: int, what: str) -> None:
 
 
 def load_plugin(plugin: Path, libraries: Sequence[Path]) -> ctypes.CDLL:
-    """The plug-in finds the runtime's symbols in the libraries that Python has loaded for itself alone."""
+    """Loads the plug-in, so that it finds the runtime's symbols in the libraries that Python has loaded for itself alone."""
     for path in libraries:
         ctypes.CDLL(str(path), mode=ctypes.RTLD_GLOBAL | os.RTLD_NOLOAD)
     library = ctypes.CDLL(str(plugin))
@@ -123,5 +123,5 @@ def is_for_helium(program: bytes) -> bool:
 
 @cache
 def host(plugin: Path | None = None) -> Host:
-    """The runtime, made when it is first needed."""
+    """Gives the runtime, which is made when it is first needed."""
     return Host(plugin)

@@ -30,7 +30,9 @@ class Linear:
 
 
 def find(wanted: Int64Array, slopes: tuple[float, float], low: int, high: int) -> Linear | None:
-    """Finds a formula that gives `wanted[x1 + 128, x2 + 128]` for all pairs once its results are clamped to [low, high]."""
+    """Finds a formula that gives `wanted[x1 + 128, x2 + 128]` for all pairs once its results are clamped to [low, high].
+
+    `slopes` is how much one step of x1 and of x2 changes the result, about."""
     for shift in SHIFTS:
         for a, b in candidates(slopes, shift, NEARBY):
             c = _constant(wanted, a, b, shift, low, high)

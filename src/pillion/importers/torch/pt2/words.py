@@ -33,11 +33,11 @@ CODE = frozenset({"guards_code"})
 
 
 class UntrustedError(ValueError):
-    """A file with something that would be executed."""
+    """The error of a file with something in it that would be executed."""
 
 
 def check_words(held: Json, key: str | None = None) -> Json:
-    """The same without the code in it. Raises where a word is more than a word."""
+    """Gives a program's description without the code in it. Raises where a word is more than a word."""
     if key in TEXTS:
         return held
     if key in CODE:

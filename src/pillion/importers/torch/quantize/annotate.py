@@ -45,7 +45,7 @@ CLAMPS = frozenset({aten.relu.default, aten.clamp.default})
 
 @dataclass(frozen=True)
 class FloatOp:
-    """A call that is computed in float32: which, where in the model, and why."""
+    """A call that is computed in float32: which one, where in the model, and why."""
 
     op: str
     source: str
@@ -76,12 +76,13 @@ class PillionQuantizer(Quantizer):
         return model
 
     def validate(self, model: GraphModule) -> None:
-        """Nothing to add: a call is either in the plan or in `float_ops`."""
+        """Does nothing, because nothing is left to check: a call is either in the plan or in `float_ops`."""
 
 
 @dataclass
 class Plan:
-    """Which calls are quantized, which of them give their output range to a clamp, and who shares parameters."""
+    """The decisions on a graph: which calls are quantized, which of them give their output range to a clamp, and who shares
+    parameters."""
 
     constants: frozenset[Node] = frozenset()
     """What depends on no input."""
@@ -110,7 +111,7 @@ def plan_of(model: GraphModule, wishes: Wishes) -> Plan:
 
 
 def handles_reals(node: Node) -> bool:
-    """Shape arithmetic and integer indices are nobody's business here."""
+    """Whether a call computes with real numbers; shape arithmetic and integer indices are left alone."""
     return any(_is_real(n) for n in (node, *node.all_input_nodes))
 
 
@@ -149,7 +150,7 @@ def _reason(node: Node) -> str:
 
 
 def operands_of(node: Node, rule: Rule) -> Iterator[Node]:
-    """The tensors that are quantized like activations, constants among them."""
+    """Gives the tensors that are quantized like activations, constants among them."""
     for position in rule.operands:
         argument = node.args[position]
         members = argument if isinstance(argument, (list, tuple)) else (argument,)

@@ -22,7 +22,7 @@ from pillion.importers.torch.rewrite.constants import fold_constants
 
 
 def convert(prepared: GraphModule) -> GraphModule:
-    """The module itself, with numbers in the place of what observed them."""
+    """Gives the module itself, with numbers in the place of what observed them."""
     fold_constants(prepared)  # weights of a trained module may still be computed
     for node in prepared.graph.find_nodes(op="call_module"):
         observer = prepared.get_submodule(str(node.target))

@@ -41,12 +41,13 @@ class Specs:
         return self._per_tensor(torch.per_tensor_symmetric, -127)
 
     def weights(self, axis: int | None) -> QuantizationSpec:
-        """[-127, 127] with zero point 0, a scale for each index of an axis."""
+        """The format of weights: [-127, 127] with zero point 0, a scale for each index of an axis."""
         if axis is None:
             return _spec(self._weight_observer, torch.per_tensor_symmetric, -127)
         return _spec(self._channel_observer(axis), torch.per_channel_symmetric, -127, axis)
 
     def fixed(self, scale: float, zero_point: int) -> FixedQParamsQuantizationSpec:
+        """The format of a result whose scale and zero point the function fixes."""
         return FixedQParamsQuantizationSpec(
             dtype=torch.int8,
             scale=scale,

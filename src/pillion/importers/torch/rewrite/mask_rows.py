@@ -54,14 +54,14 @@ class _Rows:
     """The largest value of each row."""
 
     def in_sum(self, rows: Tensor) -> Tensor:
-        """One value for each row, at all elements of the row where they lie in the sum."""
+        """Spreads one value for each row over all elements of the row, where they lie in the sum."""
         spread = torch.empty(self.mask.numel(), dtype=rows.dtype)
         spread[self.places.reshape(-1)] = rows.expand(self.places.shape).reshape(-1)
         return spread.reshape(self.mask.shape)
 
 
 def settle_masks(module: GraphModule, *, training: bool = False) -> None:
-    """Each constant mask in front of a softmax has its rows end at zero or above, and is finite."""
+    """Lets each constant mask in front of a softmax have rows that end at zero or above, and only finite numbers."""
     for node in calls(module.graph, [aten.add.Tensor, aten.sub.Tensor]):
         mask = _mask_of(node, training)
         if mask is not None:

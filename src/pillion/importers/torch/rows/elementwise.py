@@ -27,7 +27,7 @@ def broadcasting(cls: type[Op]) -> Lowering:
 
 
 def binary(b: Builder, cls: type[Op], first: Placed, second: Placed) -> Placed:
-    """Both operands in the order of the larger one, broadcast over logical axes."""
+    """Gives an op on both operands in the order of the larger one, broadcast over logical axes."""
     rank = max(first.rank, second.rank)
     lead = first if _leads(first, second) else second
     order = _extended(lead, rank).order
@@ -71,7 +71,7 @@ ROWS.update(
 
 @lowers(aten.prelu.default)
 def prelu(b: Builder, x: Placed, weight: Placed) -> Placed:
-    """One slope, or one for each index of logical axis 1, wherever that lies."""
+    """Gives a leaky relu with one slope, or one for each index of logical axis 1, wherever that lies."""
     slope = weight.value
     if slope.type.elements > 1:
         behind = x.rank - 1 - x.axis(1)

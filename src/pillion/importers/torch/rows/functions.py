@@ -119,7 +119,7 @@ def softplus(b: Builder, x: Placed, beta: float = 1, threshold: float = 20) -> P
 
 @lowers(*TABULATED)
 def tabulated(b: Builder, x: Placed, *_: Any, **__: Any) -> Placed:
-    """The function on all 256 values of its operand, rounded to the parameters of its result."""
+    """Gives the function on all 256 values of its operand, rounded to the parameters of its result."""
     known = next((op for op in reversed(b.ops) if isinstance(op, Dequantize) and op.y is x.value), None)
     output = _output_quant(b.node)
     if known is None or output is None:

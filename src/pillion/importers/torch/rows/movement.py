@@ -47,7 +47,7 @@ def slice_tensor(
 
 
 def constant_pad_nd(b: Builder, x: Placed, pad: Sequence[int], value: float = 0) -> Placed:
-    """The list goes from the last logical axis backwards; negative numbers crop."""
+    """Gives a pad whose list goes from the last logical axis backwards; negative numbers crop."""
     before, after = [0] * x.rank, [0] * x.rank
     for i in range(len(pad) // 2):
         logical = x.rank - 1 - i

@@ -72,7 +72,7 @@ def conv_transpose2d(
     groups: int = 1,
     dilation: Any = 1,
 ) -> Placed:
-    """Weights are [in, out, height, width]."""
+    """Gives a transposed convolution, whose weights are [in, out, height, width]."""
     if groups != 1:
         raise refuse(
             "a grouped conv_transpose2d is not supported",
@@ -117,7 +117,7 @@ def conv_transpose1d(
 
 
 def as_image(b: Builder, x: Placed) -> Placed:
-    """Rows [N, C, L] as images of height 1."""
+    """Sees rows [N, C, L] as images of height 1."""
     batch, channels, length = x.shape
     return Placed(b.reshape(b.arrange(x, NLC), (batch, 1, length, channels)), NHWC)
 
@@ -129,7 +129,7 @@ def as_rows(b: Builder, image: Placed) -> Placed:
 
 
 def with_height(weight: Placed) -> Placed:
-    """Weights [O, I, K] as [O, I, 1, K]; they are constant and lie in logical order."""
+    """Sees weights [O, I, K] as [O, I, 1, K]; they are constant and lie in logical order."""
     value = weight.value
     return plain(constant(value.name, value.constant[:, :, None, :], value.type.quant))
 
@@ -145,14 +145,14 @@ def linear(b: Builder, x: Placed, weight: Placed, bias: Placed | None = None) ->
 
 @lowers(aten.bmm.default)
 def bmm(b: Builder, first: Placed, second: Placed) -> Placed:
-    """Operands whose last two axes lie exchanged stay so: the op reads them either way."""
+    """Gives a matrix product. Operands whose last two axes lie exchanged stay so: the op reads them either way."""
     left, right = (x if x.order == SWAPPED else plain(b.plain(x)) for x in (first, second))
     adj_x, adj_y = left.order == SWAPPED, right.order == SWAPPED
     return plain(b.emit(BatchMatmul, a=left.value, b=right.value, adj_x=adj_x, adj_y=adj_y))
 
 
 def bias_or_zeros(b: Builder, bias: Placed | None, count: int) -> Value:
-    """The bias, or zeros where there is none."""
+    """Gives the bias, or zeros where there is none."""
     if bias is not None:
         return b.plain(bias)
     return b.constant(constant(f"{b.hint}bias_or_zeros", np.zeros(count, np.float32)))

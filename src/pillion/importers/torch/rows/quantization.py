@@ -54,7 +54,7 @@ class Rule:
 
 
 def row(op: type[Op], **fields: Any) -> Rule:
-    """A rule as the op declares it."""
+    """Makes the rule that the op declares."""
     names = {field.name for field in dataclasses.fields(op)}
     clamps = {"low", "high"} <= names and op.quantization is Quantization.OWN and op is not Clamp
     return Rule(op.kind, op.quantization, takes_clamp=clamps, **fields)
@@ -90,7 +90,7 @@ def _cast(node: Node) -> str:
 
 
 def function_of(node: Node) -> Function | None:
-    """The function that a call is; TABLE where its arguments are not those that the function stands for."""
+    """Gives the function that a call is; TABLE where its arguments are not those that the function stands for."""
     rule = RULES.get(node.target)
     function = None if rule is None else rule.function
     if function is Function.GELU:

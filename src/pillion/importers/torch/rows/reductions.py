@@ -37,7 +37,7 @@ def amin(b: Builder, x: Placed, dim: Sequence[int] = (), keepdim: bool = False) 
 
 
 def reduced(b: Builder, cls: type[Op], x: Placed, dim: Sequence[int] | None, keepdim: bool) -> Placed:
-    """An op over some logical axes, or all; the others stay as they lie."""
+    """Gives an op over some logical axes, or all; the others stay as they lie."""
     axes = tuple(sorted(x.axis(d) for d in (dim if dim else range(x.rank))))
     y = b.emit(cls, x=x.value, axes=axes, keepdims=keepdim)
     if keepdim:

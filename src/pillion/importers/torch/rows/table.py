@@ -29,7 +29,7 @@ def lowers(*targets: Any) -> Callable[[Row], Row]:
 
 
 def pair(value: int | Sequence[int]) -> Pair:
-    """Height and width from a number, a list of one, or a list of two."""
+    """Gives height and width from a number, a list of one, or a list of two."""
     numbers = [value] if isinstance(value, int) else list(value)
     return (numbers[0], numbers[-1])
 

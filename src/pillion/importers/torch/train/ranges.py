@@ -23,7 +23,7 @@ SYMMETRIC = (torch.per_tensor_symmetric, torch.per_channel_symmetric)
 
 
 class OfNothing:
-    """Makes an observer tell small numbers, such as weights for 16-bit samples, from no numbers at all."""
+    """Gives tensors that were always zero a small scale of their own, so that the smallest weights are not taken for zeros."""
 
     def _calculate_qparams(self, low: Tensor, high: Tensor) -> Any:
         observer: Any = self
@@ -40,7 +40,7 @@ class Range(OfNothing, MinMaxObserver):
 
 
 class RangeOfChannels(OfNothing, PerChannelMinMaxObserver):
-    """The same for each channel."""
+    """An observer of the range of each channel from its least to its largest value."""
 
 
 class RangeNow(OfNothing, MovingAverageMinMaxObserver):
@@ -48,7 +48,7 @@ class RangeNow(OfNothing, MovingAverageMinMaxObserver):
 
 
 class RangeOfChannelsNow(OfNothing, MovingAveragePerChannelMinMaxObserver):
-    """The same for each channel."""
+    """An observer of the range of each channel that follows the tensors of late."""
 
 
 class RangeOverBatches(RangeNow):
@@ -86,7 +86,7 @@ class Rounding(FakeQuantize):
     """Fake quantization that lets a training loop go on after it has diverged, as without quantization: losses are NaN."""
 
     def calculate_qparams(self, **options: Any) -> Any:
-        """Scales and zero points; a range that holds a NaN has the scale NaN, where torchao ends the loop with an assertion."""
+        """Gives scales and zero points; a range that holds a NaN has the scale NaN, where torchao ends the loop with an assertion."""
         observer = self.activation_post_process
         broken = torch.isnan(observer.min_val) | torch.isnan(observer.max_val)
         if not bool(broken.any()):
