@@ -22,6 +22,8 @@ from pillion.run.project import host_folder
 
 Figures = dict[str, Any]
 PILLION = str(Path(sys.executable).with_name("pillion"))
+LARGE = Path(__file__).resolve().with_name("large.py")
+KIB_OF_MB = 1e6 / 1024
 
 
 ROUNDS = 15
@@ -88,27 +90,37 @@ def computer() -> str:
     return f"{(names or [platform.machine()])[0]}, {os.cpu_count()} cores"
 
 
-def command_seconds(arguments: list[str], repeat: int) -> tuple[float, float]:
-    """A command line from process start to end, the best of some: by the clock, and of the processors' time. On a computer
-    that does other things too only the second says much."""
-    times = []
+def command(arguments: list[str], repeat: int) -> Figures:
+    """A command line from process start to end, the best of some: seconds by the clock, of the processors' time, and the most
+    memory. On a computer that does other things too only the last two say much."""
+    runs = []
     for _ in range(repeat):
-        before = os.times()
-        subprocess.run([PILLION, *arguments], capture_output=True, check=True)
-        after = os.times()
-        spent = after.children_user - before.children_user + after.children_system - before.children_system
-        times.append((after.elapsed - before.elapsed, spent))
-    clock, processors = (min(column) for column in zip(*times, strict=True))
-    return round(clock, 2), round(processors, 2)
+        start = time.perf_counter()
+        process = subprocess.Popen(
+            [PILLION, *arguments], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
+        )
+        _, status, usage = os.wait4(process.pid, 0)
+        process.returncode = os.waitstatus_to_exitcode(status)
+        if process.returncode:
+            raise subprocess.CalledProcessError(process.returncode, process.args)
+        clock = time.perf_counter() - start
+        runs.append((clock, usage.ru_utime + usage.ru_stime, usage.ru_maxrss / KIB_OF_MB))
+    clock, processors, peak = (min(column) for column in zip(*runs, strict=True))
+    return {"clock": round(clock, 2), "processors": round(processors, 2), "peak_mb": round(peak)}
 
 
 def commands() -> Figures:
-    """`pillion --help`, and MobileNetV2 to a .pte."""
+    """`pillion --help`, MobileNetV2 to a .pte, and nets that are large in one way each."""
     with tempfile.TemporaryDirectory() as folder:
-        out = str(Path(folder) / "model.pte")
-        compile_pte = ["compile", "-m", "mobilenet_v2", "-t", "cortex-m55", "--quantize", "-o", out]
-        measured = {
-            "help": command_seconds(["--help"], 3),
-            "mobilenet_v2_pte": command_seconds(compile_pte, 2),
+        out, chain = (str(Path(folder) / name) for name in ("model.pte", "chain.tflite"))
+        project = str(Path(folder) / "project")
+        from_torch = ["compile", "-t", "cortex-m55", "--quantize"]
+        return {
+            "help": command(["--help"], 3),
+            "mobilenet_v2_pte": command([*from_torch, "-m", "mobilenet_v2", "-o", out], 2),
+            "dense": command([*from_torch, "-m", f"{LARGE}:dense", "-o", project], 1),
+            "chain": command([*from_torch, "-m", f"{LARGE}:chain", "-o", chain], 1),
+            "chain_tflite": command(["compile", "-m", chain, "-t", "cortex-m55", "-o", project], 1),
+            "chain_tflite_npu": command(["compile", "-m", chain, "-t", "imxrt700", "-o", project], 1),
+            "wide": command([*from_torch, "-m", f"{LARGE}:wide", "-o", project], 1),
         }
-    return {name: {"clock": clock, "processors": spent} for name, (clock, spent) in measured.items()}

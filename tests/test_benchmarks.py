@@ -23,6 +23,11 @@ MOST_STACK = 1200
 MOST_BYTES_OF_CHANNEL = 14
 """Of bias, multiplier, shift, padding and tables."""
 
+MOST_PROCESSOR_SECONDS = {"dense": 12, "chain": 30, "chain_tflite": 10, "chain_tflite_npu": 10, "wide": 15}
+"""Of compiling nets that are large in one way each."""
+MOST_MB = 1000
+"""Of any of these, most of which is PyTorch with its modules and the float weights."""
+
 
 def compare() -> ModuleType:
     spec = importlib.util.spec_from_file_location("compare", BENCHMARKS / "compare.py")
@@ -74,3 +79,10 @@ def test_worse_figures_are_noticed(part: str, factor: float, noticed: bool) -> N
     )
     figures["instructions"] = int(factor * figures["instructions"])
     assert len(compare().worse(RESULTS, now)) == noticed
+
+
+@pytest.mark.parametrize("net", MOST_PROCESSOR_SECONDS)
+def test_large_nets_compile_in_time_and_memory(net: str) -> None:
+    figures = RESULTS["seconds"][net]
+    assert figures["processors"] <= MOST_PROCESSOR_SECONDS[net]
+    assert figures["peak_mb"] <= MOST_MB

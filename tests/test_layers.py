@@ -36,6 +36,7 @@ ALLOWED: dict[str, set[str]] = {
     "place": FLOOR | {"devices"},
     "targets": GROUND | {"devices", "ir"},
     "emitters": GROUND,
+    "emitters.segments": FLOOR | {"devices", "emitters.tflite"},
     "emitters.tflite": FLOOR | {"schemas"},
     "emitters.pte": FLOOR | {"schemas", "memory", "devices"},
     "emitters.c": FLOOR | FILES | {"memory", "devices", "boards"},
@@ -48,6 +49,7 @@ ALLOWED: dict[str, set[str]] = {
         "targets",
         "emitters.c",
         "emitters.pte",
+        "emitters.segments",
         "emitters.tflite",
         "importers.pte",
     },
@@ -62,7 +64,7 @@ ALLOWED[""] = set(ALLOWED)
 
 TORCH = {"importers.torch", "zoo", "run.executorch"}
 """Where torch may be imported when the file is."""
-HEAVY = {"torch", "torchao", "executorch", "ai_edge_litert", "rich", "numpy", "eiq_neutron_sdk"}
+HEAVY = {"torch", "torchao", "executorch", "ai_edge_litert", "rich", "typer", "numpy", "eiq_neutron_sdk"}
 """What takes so long to import, or is so often missing, that it is worth an import inside a function."""
 
 

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Writes docs/reference from the code (ops, passes, devices, targets, the command line) and docs/performance.md from the
-recorded figures. `--check` only compares."""
+"""Writes docs/reference from the code (ops, passes, devices, targets, the command line) and docs/performance.md and
+docs/mutants.md from the recorded figures. `--check` only compares."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ import sys
 from collections.abc import Callable
 from pathlib import Path
 
+from mutants_page import mutants_page
 from performance_page import performance_page
 
 from pillion import passes
@@ -141,6 +142,7 @@ PAGES: dict[str, Callable[[], str]] = {
     "reference/devices.md": devices_page,
     "reference/cli.md": cli_page,
     "performance.md": lambda: performance_page(table),
+    "mutants.md": lambda: mutants_page(table),
 }
 
 

@@ -2,8 +2,11 @@
  * Products of matrices, for each batch: the vectors of one operand are held in scratch, those of the other move along them.
  *
  * Both are widened to 16 bits less their zero points: of every four elements a word with the first and the third, then one
- * with the others. Held vectors lie in groups of four, four elements of each in turn: 11 instructions for 16 products. */
-#include "asm_function.h"
+ * with the others. Held vectors lie in groups of four, four elements of each in turn: 11 instructions for 16 products.
+ * A round is eight elements of four held vectors; after the last one four results are stored.
+ * Registers: r0 moving vector, r12 held ones, lr rounds left, r11 the state; r1 r2 elements, r3-r6 held ones, r7-r10
+ * sums. Of the results: r0 y, r1 its step, r3 multiplier, r4 round, r5 shift. On the stack: groups left, y. */
+#include "pillion/assembly.h"
 #include "dot.h"
 
 #include <string.h>
@@ -19,6 +22,15 @@ typedef struct {
     int32_t y_step;         /* 20: from result to result */
     int32_t multiplier, round, right; /* 24 */
 } moving_vector;
+PILLION_AT(moving_vector, moving, 0);
+PILLION_AT(moving_vector, held, 4);
+PILLION_AT(moving_vector, rounds, 8);
+PILLION_AT(moving_vector, groups, 12);
+PILLION_AT(moving_vector, y, 16);
+PILLION_AT(moving_vector, y_step, 20);
+PILLION_AT(moving_vector, multiplier, 24);
+PILLION_AT(moving_vector, round, 28);
+PILLION_AT(moving_vector, right, 32);
 
 /* r0 moving, r12 held; r1 r2 elements, r3-r6 held ones, r7-r10 sums. */
 #define FOUR                     \
@@ -34,7 +46,7 @@ typedef struct {
     "smlad r9, r2, r4, r9\n"     \
     "smlad r10, r2, r6, r10\n"
 
-/* r0 y, r1 its step, r3 multiplier, r4 round, r5 right; s twice a sum, see dot_asm.h. */
+/* r0 y, r1 its step, r3 multiplier, r4 round, r5 right; s twice a sum. */
 #define RESULT(s)                         \
     "add " s ", " s ", " s "\n"           \
     "add r2, r4, " s ", asr #31\n"        \
@@ -44,7 +56,7 @@ typedef struct {
     "strb " s ", [r0]\n"                  \
     "add r0, r0, r1\n"
 
-ASM_FUNCTION static void results(UNUSED const moving_vector *v) {
+PILLION_NAKED static void results(PILLION_UNUSED const moving_vector *v) {
     __asm volatile("push {r4-r11, lr}\n"
                    "mov r11, r0\n"
                    "ldrd r0, r12, [r11]\n"

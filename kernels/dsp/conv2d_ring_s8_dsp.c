@@ -1,14 +1,17 @@
 /* SPDX-License-Identifier: Apache-2.0
  * Convolution of any window over channels that come in fours. Each row of the image is widened once, with its padding,
  * into a ring of as many rows as three neighbouring windows touch; from there their 16-bit words are put into blocks, four
- * instructions for four inputs of three pixels. Nothing is special at the borders. */
-#include "asm_function.h"
+ * instructions for four inputs of three pixels. Nothing is special at the borders. Both loops take two steps to a
+ * round; an odd number enters in the middle.
+ * Registers of the gathering: r0-r2 pixels, r3 blocks, r4-r9 a block, r10 fours, r11 rows, r12 from row to row, lr
+ * rounds left. Of the widening: r0 bytes, r1 words, r2 rounds left, r3-r5 a step. */
+#include "pillion/assembly.h"
 #include "dot.h"
 
 #if PILLION_HAS_DSP
 
 typedef struct {
-    const pillion_conv2d_s8_dsp_params *p;
+    const pillion_conv2d_ring_s8_dsp_params *p;
     int16_t *start;
     int32_t rows;    /* of the ring */
     int32_t pitch;   /* halfwords of a row */
@@ -22,7 +25,7 @@ typedef struct {
     "sxtb16 r4, r3\n"           \
     "sxtb16 r5, r3, ror #8\n"   \
     "strd r4, r5, [r1], #8\n"
-ASM_FUNCTION static void widen_bytes(UNUSED const int8_t *x, UNUSED int16_t *to, UNUSED int32_t fours) {
+PILLION_NAKED static void widen_bytes(PILLION_UNUSED const int8_t *x, PILLION_UNUSED int16_t *to, PILLION_UNUSED int32_t fours) {
     __asm volatile("push {r4, r5}\n"
                    "adds r2, r2, #1\n"
                    "lsrs r2, r2, #1\n"
@@ -34,15 +37,14 @@ ASM_FUNCTION static void widen_bytes(UNUSED const int8_t *x, UNUSED int16_t *to,
                    "bx lr\n");
 }
 
-/* r0-r2 pixels, r3 blocks, r4-r9 one block, r10 fours, r11 rows, r12 skip, lr rounds of two blocks. */
 #define GATHER                   \
     "ldrd r4, r7, [r0], #8\n"    \
     "ldrd r5, r8, [r1], #8\n"    \
     "ldrd r6, r9, [r2], #8\n"    \
     "stmia r3!, {r4-r9}\n"
-ASM_FUNCTION static int32_t *gather(UNUSED const int16_t *x0, UNUSED const int16_t *x1, UNUSED const int16_t *x2,
-                                    UNUSED int32_t *blocks, UNUSED int32_t fours, UNUSED int32_t rows,
-                                    UNUSED int32_t skip) {
+PILLION_NAKED static int32_t *gather(PILLION_UNUSED const int16_t *x0, PILLION_UNUSED const int16_t *x1, PILLION_UNUSED const int16_t *x2,
+                                    PILLION_UNUSED int32_t *blocks, PILLION_UNUSED int32_t fours, PILLION_UNUSED int32_t rows,
+                                    PILLION_UNUSED int32_t skip) {
     __asm volatile("push {r4-r11, lr}\n"
                    "ldrd r10, r11, [sp, #36]\n"
                    "ldr r12, [sp, #44]\n"
@@ -72,7 +74,7 @@ static int32_t least(int32_t a, int32_t b) {
     return a < b ? a : b;
 }
 
-static ring ring_of(const pillion_conv2d_s8_dsp_params *p, void *scratch) {
+static ring ring_of(const pillion_conv2d_ring_s8_dsp_params *p, void *scratch) {
     const int32_t columns = (p->out_w - 1) * p->stride_w + p->kernel_w;
     const int32_t reach = least(p->in_w, columns - p->pad_left);
     const ring r = {p, scratch, p->ring_rows, columns * p->in_c, reach > 0 ? reach : 0, 0};
@@ -81,7 +83,7 @@ static ring ring_of(const pillion_conv2d_s8_dsp_params *p, void *scratch) {
 
 /* Rows up to `last` of the padded image; those before `first` are wanted no more. */
 static void fill_up(ring *r, const int8_t *image, int32_t first, int32_t last) {
-    const pillion_conv2d_s8_dsp_params *const p = r->p;
+    const pillion_conv2d_ring_s8_dsp_params *const p = r->p;
     r->next = r->next < first ? first : r->next;
     for (; r->next <= last; r->next++) {
         int16_t *const to = r->start + r->next % r->rows * r->pitch + p->pad_left * p->in_c;
@@ -124,7 +126,7 @@ static inline const int16_t *tap(const ring *r, window w) {
 
 /* Three windows of one row of outputs: kernel rows up to the end of the ring, then those at its start. */
 static void take_neighbours(const ring *r, window w, int32_t *blocks) {
-    const pillion_conv2d_s8_dsp_params *const p = r->p;
+    const pillion_conv2d_ring_s8_dsp_params *const p = r->p;
     const int32_t length = p->kernel_w * p->in_c, step = p->stride_w * p->in_c;
     const int32_t fours = (int32_t)((uint32_t)length / 4), skip = 2 * (r->pitch - length);
     const int32_t before = least(p->kernel_h, r->rows - w.slot);
@@ -138,7 +140,7 @@ static void take_neighbours(const ring *r, window w, int32_t *blocks) {
 
 /* Any three windows, one kernel row at a time. */
 static void take_any(const ring *r, const window w[3], int32_t *blocks) {
-    const pillion_conv2d_s8_dsp_params *const p = r->p;
+    const pillion_conv2d_ring_s8_dsp_params *const p = r->p;
     const int32_t fours = (int32_t)((uint32_t)(p->kernel_w * p->in_c) / 4);
     window at[3] = {w[0], w[1], w[2]};
     for (int32_t ky = p->kernel_h; ky > 0; ky--) {
@@ -149,7 +151,7 @@ static void take_any(const ring *r, const window w[3], int32_t *blocks) {
     }
 }
 
-static void convolve_image(const pillion_conv2d_s8_dsp_params *p, pillion_dsp_dot *dot, const int8_t *x, int8_t *y) {
+static void convolve_image(const pillion_conv2d_ring_s8_dsp_params *p, pillion_dsp_dot *dot, const int8_t *x, int8_t *y) {
     const int32_t count = p->out_h * p->out_w;
     ring r = ring_of(p, dot->rest);
     fill(r.start, r.rows * r.pitch, p->in_zp);

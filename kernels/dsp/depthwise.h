@@ -1,9 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0
  * Depthwise convolution one channel at a time: the channel is copied into a plane of 16-bit numbers with its padding, so
- * that two neighbours make a word and no row or column is special; therefore y may be x. */
+ * that two neighbours make a word and no row or column is special; therefore y may be x. A round of a loop makes four
+ * outputs of a row: their sums, then the results, by the way that `sums` chooses; after the last round `end_of_row`
+ * makes the rest.
+ * Registers: r0 plane, r11 from row to row of it, r12 y, lr from output to output; r1-r4 inputs, r5 r6 weights, r7-r10
+ * sums. Of the results: r2 round, r3 multiplier, r4 shift. On the stack: the channel from `round` on. */
 #ifndef PILLION_DSP_DEPTHWISE_H
 #define PILLION_DSP_DEPTHWISE_H
 
+#include "pillion/assembly.h"
 #include "pillion/dsp.h"
 
 #include <string.h>
@@ -42,6 +47,26 @@ void pillion_dsp_depthwise(const pillion_depthwise_s8_dsp_params *p, const int8_
                            const pillion_dsp_method *method);
 
 #if PILLION_HAS_DSP
+PILLION_AT(pillion_dsp_channel, x, 0);
+PILLION_AT(pillion_dsp_channel, pitch, 4);
+PILLION_AT(pillion_dsp_channel, y, 8);
+PILLION_AT(pillion_dsp_channel, stride, 12);
+#define PILLION_DSP_ON_STACK(field, bytes) PILLION_AT(pillion_dsp_channel, field, 16 + (bytes))
+PILLION_DSP_ON_STACK(round, 0);
+PILLION_DSP_ON_STACK(multiplier, 4);
+PILLION_DSP_ON_STACK(right, 8);
+PILLION_DSP_ON_STACK(sums, 12);
+PILLION_DSP_ON_STACK(row_bytes, 16);
+PILLION_DSP_ON_STACK(x_skip, 20);
+PILLION_DSP_ON_STACK(y_skip, 24);
+PILLION_DSP_ON_STACK(rows, 28);
+PILLION_DSP_ON_STACK(row_end, 32);
+PILLION_DSP_ON_STACK(bias, 36);
+PILLION_DSP_ON_STACK(fours, 40);
+PILLION_DSP_ON_STACK(end_of_row, 44);
+PILLION_DSP_ON_STACK(rest, 48);
+PILLION_DSP_ON_STACK(weights, 52);
+
 /* Two words of weights w0 w1 w2 w3: (w0 w1) and (w2 w3), doubled. */
 static inline void pillion_dsp_expand_four(const int8_t *w, uint32_t *pairs) {
     uint32_t four, even, odd;
@@ -152,6 +177,36 @@ static inline void pillion_dsp_expand_5x5(pillion_dsp_channel *channel) {
     "asr " s ", " s ", r4\n"                \
     "ssat " s ", #8, " s "\n"
 #define PILLION_DSP_FOUR(one) one("r7") one("r8") one("r9") one("r10")
+
+/* The bias goes where the sum is that is written last. */
+#define PILLION_DSP_BIAS_OF_FOUR "ldr r10, [sp, #36]\n"
+#define PILLION_DSP_BIAS_OF_TWO "ldr r8, [sp, #36]\n"
+
+/* The loop of a kernel of 3x3, from FOUR and TWO, which add a row of the kernel to the sums: the row of the plane, the offset
+ * of its weights, and where the sums come from. r1 goes through the rows of a window. */
+#define PILLION_DSP_ROWS_3X3(name, moved)                                                                        \
+    PILLION_DSP_ROWS(name, "#96", PILLION_DSP_COPY("{r1-r10}") PILLION_DSP_COPY("{r1-r10}"), "#80",              \
+                     PILLION_DSP_BIAS_OF_FOUR FOUR("r0", "#52", "r10", "r10", "r10", "r10")                      \
+                     "add r1, r0, r11\n" FOUR("r1", "#60", "r7", "r8", "r9", "r10")                              \
+                     "add r1, r1, r11\n" FOUR("r1", "#68", "r7", "r8", "r9", "r10"),                             \
+                     PILLION_DSP_BIAS_OF_TWO TWO("r0", "#52", "r8", "r8")                                        \
+                     "add r1, r0, r11\n" TWO("r1", "#60", "r7", "r8")                                            \
+                     "add r1, r1, r11\n" TWO("r1", "#68", "r7", "r8"), moved)
+
+/* The loop of a kernel of 5x5, from FOUR and TWO, which take their inputs at r0: that goes through the rows of a window, whose
+ * weights lie at these offsets, and back to the first. */
+#define PILLION_DSP_FOUR_MORE_ROWS(sums) \
+    ".irp at, 68, 84, 100, 116\n"        \
+    "add r0, r0, r11\n" sums             \
+    ".endr\n"                            \
+    "sub r0, r0, r11, lsl #2\n"
+#define PILLION_DSP_ROWS_5X5(name, moved)                                                                        \
+    PILLION_DSP_ROWS(name, "#148",                                                                               \
+                     PILLION_DSP_COPY("{r1-r11}") PILLION_DSP_COPY("{r1-r11}") PILLION_DSP_COPY("{r1-r11}"), "#132", \
+                     PILLION_DSP_BIAS_OF_FOUR FOUR("52", "r10", "r10", "r10", "r10")                             \
+                     PILLION_DSP_FOUR_MORE_ROWS(FOUR("\\at", "r7", "r8", "r9", "r10")),                          \
+                     PILLION_DSP_BIAS_OF_TWO TWO("52", "r8", "r8")                                               \
+                     PILLION_DSP_FOUR_MORE_ROWS(TWO("\\at", "r7", "r8")), moved)
 
 /* The places of a loop, for C. */
 #define PILLION_DSP_METHOD(name, expand)                                                                               \

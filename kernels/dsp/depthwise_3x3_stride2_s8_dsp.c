@@ -1,13 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0
  * Depthwise 3x3, stride 2: four outputs of a row at a time. Per row of the kernel there are five words of inputs, the
  * last two in the place of the first, and two words of weights (w0 w1) (w1 w2): an output is SMLAD with a word of inputs
- * and one product with the next. */
-#include "asm_function.h"
+ * and one product with the next.
+ * Registers: as depthwise.h says. */
 #include "depthwise.h"
 
 #if PILLION_HAS_DSP
 
-/* r0 plane, r1 other rows of it, r2-r4 inputs, r5 r6 weights, r7-r10 sums, r11 pitch, r12 y, lr stride. */
 #define FOUR(row, weights, s0, s1, s2, s3)  \
     "ldmia.w " row ", {r2-r4}\n"            \
     "ldrd r5, r6, [sp, " weights "]\n"      \
@@ -20,7 +19,6 @@
     "smlad r10, r2, r5, " s3 "\n"           \
     "smlabt r9, r2, r6, r9\n"               \
     "smlabt r10, r3, r6, r10\n"
-#define NEXT_FOUR(row, weights) FOUR(row, weights, "r7", "r8", "r9", "r10")
 #define TWO(row, weights, s0, s1)           \
     "ldmia.w " row ", {r2-r4}\n"            \
     "ldrd r5, r6, [sp, " weights "]\n"      \
@@ -29,19 +27,8 @@
     "smlabt r7, r3, r6, r7\n"               \
     "smlabt r8, r4, r6, r8\n"
 
-/* The bias goes where the sum is that is written last. */
-#define BIAS_OF_FOUR "ldr r10, [sp, #36]\n"
-#define BIAS_OF_TWO "ldr r8, [sp, #36]\n"
-
-ASM_FUNCTION static void rows(UNUSED const pillion_dsp_channel *channel) {
-    __asm volatile(PILLION_DSP_ROWS("3x3_stride2", "#96", PILLION_DSP_COPY("{r1-r10}") PILLION_DSP_COPY("{r1-r10}"), "#80",
-                                    BIAS_OF_FOUR FOUR("r0", "#52", "r10", "r10", "r10", "r10")
-                                    "add r1, r0, r11\n" NEXT_FOUR("r1", "#60")
-                                    "add r1, r1, r11\n" NEXT_FOUR("r1", "#68"),
-                                    BIAS_OF_TWO TWO("r0", "#52", "r8", "r8")
-                                    "add r1, r0, r11\n" TWO("r1", "#60", "r7", "r8")
-                                    "add r1, r1, r11\n" TWO("r1", "#68", "r7", "r8"),
-                                    "#16"));
+PILLION_NAKED static void rows(PILLION_UNUSED const pillion_dsp_channel *channel) {
+    __asm volatile(PILLION_DSP_ROWS_3X3("3x3_stride2", "#16"));
 }
 
 void pillion_depthwise_3x3_stride2_s8_dsp(const pillion_depthwise_3x3_stride2_s8_dsp_params *p, const int8_t *x, int8_t *y,

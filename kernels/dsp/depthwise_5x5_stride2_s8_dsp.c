@@ -1,13 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0
  * Depthwise 5x5, stride 2: four outputs of a row at a time. Per row of the kernel there are six words of inputs, the
  * last two in the place of the first, and the weights (w0 w1) (w2 w3) and w4: an output is SMLAD with two words of
- * inputs, and one product with the next. */
-#include "asm_function.h"
+ * inputs, and one product with the next.
+ * Registers: as depthwise.h says. */
 #include "depthwise.h"
 
 #if PILLION_HAS_DSP
 
-/* r0 plane, r1-r4 inputs, r5 r6 weights, r7-r10 sums, r11 pitch, r12 y, lr stride. */
 #define FOUR(at, s0, s1, s2, s3)     \
     "ldmia.w r0, {r1-r4}\n"                  \
     "ldrd r5, r6, [sp, #" at "]\n"          \
@@ -36,22 +35,8 @@
     "smlabt r7, r3, r5, r7\n"                \
     "smlabt r8, r4, r5, r8\n"
 
-/* The bias goes where the sum is that is written last. */
-#define BIAS_OF_FOUR "ldr r10, [sp, #36]\n"
-#define BIAS_OF_TWO "ldr r8, [sp, #36]\n"
-
-/* The other four rows of the kernel, whose weights lie at these offsets; then back to the first. */
-#define FOUR_MORE_ROWS(sums) \
-    ".irp at, 68, 84, 100, 116\n" \
-    "add r0, r0, r11\n" sums \
-    ".endr\n" \
-    "sub r0, r0, r11, lsl #2\n"
-
-ASM_FUNCTION static void rows(UNUSED const pillion_dsp_channel *channel) {
-    __asm volatile(PILLION_DSP_ROWS(
-        "5x5_stride2", "#148", PILLION_DSP_COPY("{r1-r11}") PILLION_DSP_COPY("{r1-r11}") PILLION_DSP_COPY("{r1-r11}"), "#132",
-        BIAS_OF_FOUR FOUR("52", "r10", "r10", "r10", "r10") FOUR_MORE_ROWS(FOUR("\\at", "r7", "r8", "r9", "r10")),
-        BIAS_OF_TWO TWO("52", "r8", "r8") FOUR_MORE_ROWS(TWO("\\at", "r7", "r8")), "#16"));
+PILLION_NAKED static void rows(PILLION_UNUSED const pillion_dsp_channel *channel) {
+    __asm volatile(PILLION_DSP_ROWS_5X5("5x5_stride2", "#16"));
 }
 
 void pillion_depthwise_5x5_stride2_s8_dsp(const pillion_depthwise_5x5_stride2_s8_dsp_params *p, const int8_t *x, int8_t *y,

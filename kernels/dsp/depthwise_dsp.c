@@ -1,13 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0
- * What all depthwise convolutions share: the plane of a channel, and the walk over the channels. */
-#include "asm_function.h"
+ * What all depthwise convolutions share: the plane of a channel, and the walk over the channels. The copy into the plane takes
+ * four pixels of a row to a step and four steps to a round, which the first round enters where it must.
+ * Registers: r0 plane, r1 x, r2 from pixel to pixel, r3 rounds, r4 rows, r5 and r6 from row to row of x and of the plane, r8
+ * three pixels, r9-r12 four numbers, lr rounds left. On the stack: where a row, its fours and its rest begin. */
+#include "pillion/assembly.h"
 #include "depthwise.h"
 #include "dot.h"
 
 #if PILLION_HAS_DSP
 
 #define TOGETHER 4 /* outputs of a row */
-#define FOURS_OF_ROUND 4 /* in copy_channel: the .rept there */
+#define FOURS_OF_ROUND 4 /* in copy_channel */
 #define FOUR_BYTES 32    /* of code */
 
 static inline int32_t least(int32_t a, int32_t b) {
@@ -21,14 +24,18 @@ typedef struct {
     int32_t x_skip, to_skip;   /* from the end of a row to the next */
     uint32_t start, whole, rest; /* where copy_channel begins a row, its fours, and what is left then */
 } channel_copy;
+PILLION_AT(channel_copy, step, 0);
+PILLION_AT(channel_copy, rounds, 4);
+PILLION_AT(channel_copy, rows, 8);
+PILLION_AT(channel_copy, x_skip, 12);
+PILLION_AT(channel_copy, to_skip, 16);
+PILLION_AT(channel_copy, start, 20);
+PILLION_AT(channel_copy, whole, 24);
+PILLION_AT(channel_copy, rest, 28);
 
 #define PLACE(name) ".global pillion_dsp_copy_" name "\n" "pillion_dsp_copy_" name ":\n"
 extern const uint8_t pillion_dsp_copy_head[], pillion_dsp_copy_fours[], pillion_dsp_copy_pair[],
     pillion_dsp_copy_three[], pillion_dsp_copy_one[], pillion_dsp_copy_end[];
-
-static uint32_t thumb(const uint8_t *place) {
-    return (uint32_t)(uintptr_t)place | 1u;
-}
 
 /* Rows of the plane are columns of the image where the layer is transposed. */
 static channel_copy copy_of(const pillion_depthwise_s8_dsp_params *p, int32_t plane_rows, int32_t plane_columns) {
@@ -47,9 +54,9 @@ static channel_copy copy_of(const pillion_depthwise_s8_dsp_params *p, int32_t pl
                                columns > 0 ? least(p->in_h, plane_rows - p->pad_top) : 0,
                                row_step - columns * step,
                                2 * (plane_columns - columns),
-                               thumb(head ? pillion_dsp_copy_head : whole),
-                               thumb(whole),
-                               thumb(rest)};
+                               pillion_thumb(head ? pillion_dsp_copy_head : whole),
+                               pillion_thumb(whole),
+                               pillion_thumb(rest)};
     return copy;
 }
 
@@ -63,7 +70,7 @@ static channel_copy copy_of(const pillion_depthwise_s8_dsp_params *p, int32_t pl
     "add r1, r1, r2, lsl #1\n"        \
     "pkhbt r9, r9, r10, lsl #16\n"    \
     "str r9, [r0], #4\n"
-/* Always FOUR_BYTES long. */
+/* FOUR_BYTES long. */
 #define FOUR                            \
     "ldrsb.w r9, [r1]\n"                \
     "ldrsb.w r10, [r1, r2]\n"           \
@@ -73,8 +80,7 @@ static channel_copy copy_of(const pillion_depthwise_s8_dsp_params *p, int32_t pl
     "pkhbt r9, r9, r10, lsl #16\n"      \
     "pkhbt r11, r11, r12, lsl #16\n"    \
     "strd r9, r11, [r0], #8\n"
-/* r0 plane, r1 x, r2 step, r3 rounds, r4 rows, r5 x_skip, r6 to_skip, r8 3 steps, r9-r12 four numbers, lr rounds left. */
-ASM_FUNCTION static void copy_channel(UNUSED const channel_copy *copy, UNUSED const int8_t *x, UNUSED int16_t *to) {
+PILLION_NAKED static void copy_channel(PILLION_UNUSED const channel_copy *copy, PILLION_UNUSED const int8_t *x, PILLION_UNUSED int16_t *to) {
     __asm volatile("push {r4-r11, lr}\n"
                    "mov r12, r0\n"
                    "mov r0, r2\n"
@@ -88,7 +94,7 @@ ASM_FUNCTION static void copy_channel(UNUSED const channel_copy *copy, UNUSED co
                    "ldr pc, [sp, #4]\n"
                    PLACE("fours")
                    "2:\n"
-                   ".rept 4\n" FOUR ".endr\n"
+                   PILLION_REPEAT("2b", FOURS_OF_ROUND, FOUR_BYTES, FOUR)
                    "subs lr, lr, #1\n"
                    "bne.w 2b\n"
                    "ldr pc, [sp, #8]\n"
@@ -114,10 +120,10 @@ static void fill(int16_t *to, int32_t count, int32_t value) {
 
 /* Where the loop goes on: by the outputs of a row that are no whole four, and by whether negative sums matter. */
 static void choose_places(pillion_dsp_channel *channel, const pillion_dsp_method *m, int32_t rest, int32_t rectified) {
-    channel->fours = thumb(rectified != 0 ? m->fours_rectified : m->fours);
+    channel->fours = pillion_thumb(rectified != 0 ? m->fours_rectified : m->fours);
     channel->sums = channel->fours;
-    channel->end_of_row = thumb(rest == 0 ? m->next_row : rest == 3 ? m->three_more : m->pair);
-    channel->rest = thumb(rest == 3 ? m->three : rest == 2 ? m->two : m->one);
+    channel->end_of_row = pillion_thumb(rest == 0 ? m->next_row : rest == 3 ? m->three_more : m->pair);
+    channel->rest = pillion_thumb(rest == 3 ? m->three : rest == 2 ? m->two : m->one);
 }
 
 static void all_channels(const pillion_depthwise_s8_dsp_params *p, pillion_dsp_channel *channel, const channel_copy *copy,

@@ -1,13 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0
  * One pixel times all output channels, from the constants and the blocks that dot_dsp.c takes for three: 9 instructions
  * for 8 products. It saves half of a block where a single pixel is left. Sums that are set aside and inputs that are
- * wanted twice are left to dot_dsp.c. */
-#include "asm_function.h"
+ * wanted twice are left to dot_dsp.c. A round is four steps of four inputs each.
+ * Registers: r0 inputs, r12 weights, lr rounds left; r1 r2 inputs, r4 r5 weights, r6 T, r9 S_A; r7 where the first round
+ * begins, r8 y, r10 start of the inputs, r11 rounds. */
+#include "pillion/assembly.h"
 #include "dot_asm.h"
 
 #if PILLION_HAS_DSP
 
-#define STEPS_OF_ROUND 4 /* the .rept below */
+#define STEPS_OF_ROUND 4
 #define STEP_BYTES 36
 
 /* What the loop is told. */
@@ -17,8 +19,12 @@ typedef struct {
     const int32_t *x;
     int32_t rounds;
 } one_loop;
+PILLION_AT(one_loop, entry, 0);
+PILLION_AT(one_loop, y, 4);
+PILLION_AT(one_loop, x, 8);
+PILLION_AT(one_loop, rounds, 12);
 
-/* r0 x, r12 weights; r1 r2 inputs, r4 r5 weights, r6 T, r9 S_A. Always STEP_BYTES long. */
+/* r0 x, r12 weights; r1 r2 inputs, r4 r5 weights, r6 T, r9 S_A. STEP_BYTES long. */
 #define STEP                      \
     "ldrd r4, r5, [r12], #8\n"    \
     "ldr r1, [r0], #12\n"         \
@@ -33,7 +39,7 @@ typedef struct {
 extern const uint8_t pillion_dsp_dot_one_steps[];
 
 /* r10 and r11 keep the first input and the number of rounds; the sign of the shifts ends the run. */
-ASM_FUNCTION static const int32_t *pairs_of_one(UNUSED const one_loop *loop, UNUSED const int32_t *stream) {
+PILLION_NAKED static const int32_t *pairs_of_one(PILLION_UNUSED const one_loop *loop, PILLION_UNUSED const int32_t *stream) {
     __asm volatile("push {r4-r11, lr}\n"
                    "mov r12, r1\n"
                    "ldmia r0, {r7, r8, r10, r11}\n"
@@ -44,7 +50,7 @@ ASM_FUNCTION static const int32_t *pairs_of_one(UNUSED const one_loop *loop, UNU
                    "bx r7\n"
                    ".balign 4\n" PLACE("one_steps")
                    "2:\n"
-                   ".rept 4\n" STEP ".endr\n"
+                   PILLION_REPEAT("2b", STEPS_OF_ROUND, STEP_BYTES, STEP)
                    "subs lr, lr, #1\n"
                    "bne 2b\n"
                    "ldmia r12!, {r1-r5}\n" CHANNEL_B(REQUANTIZE, "r6", "r9")
@@ -59,7 +65,7 @@ ASM_FUNCTION static const int32_t *pairs_of_one(UNUSED const one_loop *loop, UNU
 void pillion_dsp_dot_1(const pillion_dsp_dot *dot, int8_t *y) {
     const int32_t rounds = (dot->steps + STEPS_OF_ROUND - 1) / STEPS_OF_ROUND;
     const int32_t skipped = rounds * STEPS_OF_ROUND - dot->steps;
-    one_loop loop = {pillion_dsp_thumb(pillion_dsp_dot_one_steps + skipped * STEP_BYTES), y, dot->blocks, rounds};
+    one_loop loop = {pillion_thumb(pillion_dsp_dot_one_steps + skipped * STEP_BYTES), y, dot->blocks, rounds};
     const int32_t *stream = dot->stream;
     for (int32_t run = 0; run < dot->run_count; run++) {
         int8_t results[2]; /* of a channel alone and of nothing */

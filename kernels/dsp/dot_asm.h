@@ -1,13 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0
  * What the loops of dot_dsp.c and dot_1_dsp.c share: from the sums of a pair of channels to its results.
- *
- * Requantize, from twice the sum (S_B comes doubled, by a shift of 7): SMMLAR gives round(sum * multiplier / 2^31) on
- * top of `round`, which carries the half of the second rounding and the zero point; one less for a negative sum makes
- * that rounding half away from zero. The shift to the right must be 1 or more. */
+ * Requantization (README.md) takes twice the sum; S_B comes doubled, by a shift of 7. The shift to the right is 1 or more. */
 #ifndef PILLION_DSP_DOT_ASM_H
 #define PILLION_DSP_DOT_ASM_H
 
 #include "dot.h"
+#include "pillion/assembly.h"
 
 /* r1 round_B, r2 multiplier_B, r3 round_A, r4 multiplier_A, r5 shift. REQUANTIZE takes twice a sum. */
 #define REQUANTIZE(s, round, multiplier)             \
@@ -22,10 +20,5 @@
 #define CHANNEL_A(requantize, s) "add " s ", " s ", " s "\n" requantize(s, "r3", "r4")
 
 #define PLACE(name) ".global pillion_dsp_dot_" name "\n" "pillion_dsp_dot_" name ":\n"
-
-static inline uint32_t pillion_dsp_thumb(const uint8_t *place) {
-    return (uint32_t)(uintptr_t)place | 1u;
-}
-
 
 #endif

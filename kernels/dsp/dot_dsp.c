@@ -1,20 +1,25 @@
 /* SPDX-License-Identifier: Apache-2.0
  * The dot products of all convolutions: three pixels times two output channels at a time.
  *
- * A word of weights holds 256 * B + A for two inputs, A and B being the channels of a pair. SMLAD with the word as it
- * is adds to T = S_A + 256 * S_B; SXTB16 leaves A in its place, and a second SMLAD adds to S_A. At the end
- * S_B = (T - S_A) / 256, exact in 32 bits while |S_B| < 2^23. So four weights cost one unpacking, and stay bytes in
- * flash. Four inputs take 17 instructions for 24 products. */
-#include "asm_function.h"
+ * Two weights lie in a halfword (README.md), A and B being the channels of a pair. A step takes four inputs: 17 instructions
+ * for 24 products. Eight steps are a round, after which the next jump of the list is taken; then the six sums become results.
+ * Registers of the sums: r0 inputs, r12 weights, lr the list of jumps; r1-r3 inputs of the three pixels, r4 r5 weights,
+ * r6-r8 T and r9-r11 S_A of the pixels. Of the results: r1-r4 round and multiplier of B and of A, r5 the shifts. On the stack:
+ * places of y, start of the inputs, list of jumps, three part sums. */
+#include "pillion/assembly.h"
 #include "dot_asm.h"
 
 #if PILLION_HAS_DSP
 
-#define UNROLLED 8 /* steps to a round; the .rept below */
+PILLION_AT(pillion_dsp_pair_loop, y, 0);
+PILLION_AT(pillion_dsp_pair_loop, x, 12);
+PILLION_AT(pillion_dsp_pair_loop, jumps, 16);
+
+#define UNROLLED 8 /* steps to a round */
 #define STEP_BYTES 64
 
 /* One step: r0 x, r12 weights; r1-r3 inputs of three pixels, r4 r5 weights, r6-r8 T, r9-r11 S_A. The first step of a
- * pair adds to the constants in r8 and r11 instead. Always STEP_BYTES long. */
+ * pair adds to the constants in r8 and r11 instead. STEP_BYTES long. */
 #define PRODUCTS(w, t0, t1, t2, s0, s1, s2) \
     "smlad r6, r1, " w ", " t0 "\n"         \
     "smlad r7, r2, " w ", " t1 "\n"         \
@@ -57,7 +62,7 @@ extern const uint8_t pillion_dsp_dot_steps[], pillion_dsp_dot_requantize[], pill
 /* Register by register because all fourteen are taken: the loop's own state lives on the stack, and lr walks through
  * the addresses at which the loop goes on: into the steps of the first round, back to them for each of the others, and
  * at last to a requantization. Where a whole S_B could pass 2^23, the sums are set aside now and then. */
-ASM_FUNCTION static const int32_t *pairs_of_channels(UNUSED const pillion_dsp_pair_loop *loop, UNUSED const int32_t *stream) {
+PILLION_NAKED static const int32_t *pairs_of_channels(PILLION_UNUSED const pillion_dsp_pair_loop *loop, PILLION_UNUSED const int32_t *stream) {
     __asm volatile("push {r4-r11, lr}\n"
                    "mov r12, r1\n"
                    "ldmia r0, {r1-r5}\n"
@@ -68,7 +73,7 @@ ASM_FUNCTION static const int32_t *pairs_of_channels(UNUSED const pillion_dsp_pa
                    "ldrd r0, lr, [sp, #12]\n" FIRST_STEP /* sets all six sums */
                    GO_ON
                    ".balign 4\n" PLACE("steps")
-                   ".rept 8\n" NEXT_STEP ".endr\n" GO_ON
+                   PILLION_REPEAT("pillion_dsp_dot_steps", UNROLLED, STEP_BYTES, NEXT_STEP) GO_ON
                    PLACE("first_part")
                    "mov r1, #0\n"
                    "strd r1, r1, [sp, #20]\n"
@@ -107,16 +112,16 @@ static uint32_t *list_jumps(const pillion_dsp_dot *dot, uint32_t *jump) {
     int32_t looped = dot->steps - 1;
     int32_t first = looped > 0 ? (looped - 1) % UNROLLED + 1 : 0; /* all rounds after the first are whole ones */
     if (dot->part_rounds > 0) {
-        *jump++ = pillion_dsp_thumb(pillion_dsp_dot_first_part);
+        *jump++ = pillion_thumb(pillion_dsp_dot_first_part);
     }
     for (int32_t round = 0; looped > 0; round++, looped -= first, first = UNROLLED) {
         if (dot->part_rounds > 0 && round > 0 && round % dot->part_rounds == 0) {
-            *jump++ = pillion_dsp_thumb(pillion_dsp_dot_next_part);
+            *jump++ = pillion_thumb(pillion_dsp_dot_next_part);
         }
-        *jump++ = pillion_dsp_thumb(pillion_dsp_dot_steps + (UNROLLED - first) * STEP_BYTES);
+        *jump++ = pillion_thumb(pillion_dsp_dot_steps + (UNROLLED - first) * STEP_BYTES);
     }
     const uint8_t *const whole = dot->rectified != 0 ? pillion_dsp_dot_rectify : pillion_dsp_dot_requantize;
-    *jump++ = pillion_dsp_thumb(dot->part_rounds > 0 ? pillion_dsp_dot_join : whole);
+    *jump++ = pillion_thumb(dot->part_rounds > 0 ? pillion_dsp_dot_join : whole);
     return jump;
 }
 
@@ -170,6 +175,8 @@ void pillion_dsp_dot_3(pillion_dsp_dot *dot, int8_t *y) {
 
 /* r0-r2 pixels, r3 blocks, r4-r9 one block: of each pixel inputs 0 and 2, then 1 and 3; r10 rounds of four blocks, r11
  * rows, r12 skip, lr rounds left. The first round of a row enters where it must; that address is on the stack. */
+#define WIDENED 4 /* blocks to a round */
+#define WIDEN_BYTES 40
 #define WIDEN                      \
     "ldr r7, [r0], #4\n"           \
     "ldr r8, [r1], #4\n"           \
@@ -181,16 +188,16 @@ void pillion_dsp_dot_3(pillion_dsp_dot *dot, int8_t *y) {
     "sxtb16 r8, r8, ror #8\n"      \
     "sxtb16 r9, r9, ror #8\n"      \
     "stmia r3!, {r4-r9}\n"
-ASM_FUNCTION void pillion_dsp_widen_3(UNUSED const int8_t *x0, UNUSED const int8_t *x1, UNUSED const int8_t *x2,
-                                      UNUSED int32_t *blocks, UNUSED int32_t fours, UNUSED int32_t rows,
-                                      UNUSED int32_t skip) {
+PILLION_NAKED void pillion_dsp_widen_3(PILLION_UNUSED const int8_t *x0, PILLION_UNUSED const int8_t *x1, PILLION_UNUSED const int8_t *x2,
+                                      PILLION_UNUSED int32_t *blocks, PILLION_UNUSED int32_t fours, PILLION_UNUSED int32_t rows,
+                                      PILLION_UNUSED int32_t skip) {
     __asm volatile("push {r4-r11, lr}\n"
                    "ldrd r10, r11, [sp, #36]\n"
                    "ldr r12, [sp, #44]\n"
                    "rsb r4, r10, #0\n"
-                   "and r4, r4, #3\n"
+                   "and r4, r4, #3\n" /* WIDENED - 1 */
                    "adr r5, 2f\n"
-                   "mov r6, #40\n" /* bytes of one WIDEN */
+                   "mov r6, #" PILLION_TEXT(WIDEN_BYTES) "\n"
                    "mla r4, r4, r6, r5\n"
                    "orr r4, r4, #1\n"
                    "push {r4}\n"
@@ -201,7 +208,7 @@ ASM_FUNCTION void pillion_dsp_widen_3(UNUSED const int8_t *x0, UNUSED const int8
                    "ldr pc, [sp]\n"
                    ".balign 4\n"
                    "2:\n"
-                   ".rept 4\n" WIDEN ".endr\n"
+                   PILLION_REPEAT("2b", WIDENED, WIDEN_BYTES, WIDEN)
                    "subs lr, lr, #1\n"
                    "bne.w 2b\n"
                    "subs r11, r11, #1\n"

@@ -1,13 +1,17 @@
 /* SPDX-License-Identifier: Apache-2.0
  * Fully connected: one row of inputs times four output channels at a time, two pairs packed as in dot_dsp.c. Four inputs
  * take 14 instructions for 16 products. The row is widened once: words of inputs 0 and 2, 1 and 3 of every four. Up to
- * three channels that are left come one at a time.
+ * three channels that are left come one at a time. A round is eight steps of four inputs; then the next jump of the list is
+ * taken.
+ * Registers: r0 inputs, r12 weights, lr the list of jumps, r11 y; r1 r2 inputs, r3-r6 weights, r7 r8 T and S_A of the first
+ * pair, r9 r10 of the second. Of the results: r1-r4 rounds and multipliers, r5 shifts. On the stack: start of the inputs, list
+ * of jumps, two part sums.
  *
  * The stream holds, for the channels A, B, C, D of each group:
  *   c_A + 256 * c_B, c_A, c_C + 256 * c_D, c_C, {the words of A and B, the words of C and D} x steps,
  *   round and multiplier of B and of A, their right shifts as bytes B A D C, negative if it ends a run, round and multiplier of D and of C
  * and then, of each channel that is left: c, multiplier, weights. */
-#include "asm_function.h"
+#include "pillion/assembly.h"
 #include "dot.h"
 #include "smmlar.h"
 
@@ -20,11 +24,13 @@ typedef struct {
     const int32_t *x;      /* 0 */
     const uint32_t *jumps; /* 4: where it goes on after each round */
 } group_loop;
+PILLION_AT(group_loop, x, 0);
+PILLION_AT(group_loop, jumps, 4);
 
-#define UNROLLED 8 /* steps to a round; the .rept below */
+#define UNROLLED 8 /* steps to a round */
 #define STEP_BYTES 56
 
-/* r0 x, r12 weights; r1 r2 inputs, r3-r6 weights, r7-r10 T and S of both pairs. Always STEP_BYTES long. */
+/* r0 x, r12 weights; r1 r2 inputs, r3-r6 weights, r7-r10 T and S of both pairs. STEP_BYTES long. */
 #define STEP                     \
     "ldmia.w r0!, {r1, r2}\n"    \
     "ldmia.w r12!, {r3-r6}\n"    \
@@ -65,8 +71,8 @@ extern const uint8_t pillion_dsp_linear_steps[], pillion_dsp_linear_requantize[]
     pillion_dsp_linear_next_part[], pillion_dsp_linear_join[];
 
 /* As in dot_dsp.c, lr walks through the addresses at which the loop goes on. */
-ASM_FUNCTION static const int32_t *groups_of_channels(UNUSED const group_loop *loop, UNUSED const int32_t *stream,
-                                                      UNUSED int8_t *y) {
+PILLION_NAKED static const int32_t *groups_of_channels(PILLION_UNUSED const group_loop *loop, PILLION_UNUSED const int32_t *stream,
+                                                      PILLION_UNUSED int8_t *y) {
     __asm volatile("push {r4-r11, lr}\n"
                    "mov r12, r1\n"
                    "mov r11, r2\n"
@@ -77,7 +83,7 @@ ASM_FUNCTION static const int32_t *groups_of_channels(UNUSED const group_loop *l
                    "ldmia r12!, {r7-r10}\n"
                    "ldrd r0, lr, [sp]\n" GO_ON
                    ".balign 4\n" PLACE("steps")
-                   ".rept 8\n" STEP ".endr\n" GO_ON
+                   PILLION_REPEAT("pillion_dsp_linear_steps", UNROLLED, STEP_BYTES, STEP) GO_ON
                    PLACE("first_part")
                    "mov r1, #0\n"
                    "strd r1, r1, [sp, #8]\n" GO_ON
@@ -101,22 +107,18 @@ ASM_FUNCTION static const int32_t *groups_of_channels(UNUSED const group_loop *l
                    "pop {r4-r11, pc}\n");
 }
 
-static uint32_t thumb(const uint8_t *place) {
-    return (uint32_t)(uintptr_t)place | 1u;
-}
-
 static void list_jumps(const pillion_linear_s8_dsp_params *p, uint32_t *jump) {
     int32_t steps = (p->steps - 1) % UNROLLED + 1; /* all rounds after the first are whole ones */
     if (p->part_rounds > 0) {
-        *jump++ = thumb(pillion_dsp_linear_first_part);
+        *jump++ = pillion_thumb(pillion_dsp_linear_first_part);
     }
     for (int32_t round = 0, left = p->steps; left > 0; round++, left -= steps, steps = UNROLLED) {
         if (p->part_rounds > 0 && round > 0 && round % p->part_rounds == 0) {
-            *jump++ = thumb(pillion_dsp_linear_next_part);
+            *jump++ = pillion_thumb(pillion_dsp_linear_next_part);
         }
-        *jump++ = thumb(pillion_dsp_linear_steps + (UNROLLED - steps) * STEP_BYTES);
+        *jump++ = pillion_thumb(pillion_dsp_linear_steps + (UNROLLED - steps) * STEP_BYTES);
     }
-    *jump = thumb(p->part_rounds > 0 ? pillion_dsp_linear_join : pillion_dsp_linear_requantize);
+    *jump = pillion_thumb(p->part_rounds > 0 ? pillion_dsp_linear_join : pillion_dsp_linear_requantize);
 }
 
 static inline void widen_four(int32_t *to, uint32_t four) {

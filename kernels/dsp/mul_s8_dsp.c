@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0
- * Product of two tensors: twice (x1 - zp1) * (x2 - zp2), then the requantization of dot_dsp.c. */
+ * Product of two tensors: twice (x1 - zp1) * (x2 - zp2), then the requantization of README.md. */
 #include "dot.h"
 
 #if PILLION_HAS_DSP

@@ -2,11 +2,14 @@
  * Transposed convolution, row by row of the outputs, by conv2d_s8_dsp.c. Outputs whose places differ by whole strides take
  * the same weights; so the stride_w outputs that belong to one column of inputs are a pixel with stride_w times as many
  * channels, and y is as it should be. The compiler makes the weights (transpose_conv.py). */
+#include "pillion/assembly.h"
 #include "pillion/dsp.h"
 
 #include <string.h>
 
 #if PILLION_HAS_DSP
+
+PILLION_BEGINS_WITH(pillion_transpose_conv2d_s8_dsp_params, pillion_conv2d_s8_dsp_params, rows);
 
 void pillion_transpose_conv2d_s8_dsp(const pillion_transpose_conv2d_s8_dsp_params *p, const int8_t *x, int8_t *y,
                                      void *scratch) {

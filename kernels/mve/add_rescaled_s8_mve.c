@@ -2,12 +2,27 @@
  * A sum or difference as it is defined: both operands with 20 bits of headroom to a common scale, then to that of the
  * result, each rounded. Four elements at a time, for scales that add_s8_mve.c has no exact factors for.
  *
- * Requantization as in dot_asm.h; the number of the sign fix is 0 where there is no right shift. Rows of b may be the same
+ * Requantization as in README.md; the number of the sign fix is 0 where there is no right shift. Rows of b may be the same
  * for all rows of a. y may be either operand. */
 #include "pillion/mve.h"
 
 #if defined(__ARM_FEATURE_MVE)
 #include "bytes.h"
+#include "pillion/assembly.h"
+
+PILLION_AT(pillion_add_rescaled_s8_mve_params, a_multiplier, offsetof(pillion_add_rescaled_s8_mve_params, a_multiplier) + 0);
+PILLION_AT(pillion_add_rescaled_s8_mve_params, a_shift, offsetof(pillion_add_rescaled_s8_mve_params, a_multiplier) + 4);
+PILLION_AT(pillion_add_rescaled_s8_mve_params, b_multiplier, offsetof(pillion_add_rescaled_s8_mve_params, a_multiplier) + 8);
+PILLION_AT(pillion_add_rescaled_s8_mve_params, b_shift, offsetof(pillion_add_rescaled_s8_mve_params, a_multiplier) + 12);
+PILLION_AT(pillion_add_rescaled_s8_mve_params, out_multiplier, offsetof(pillion_add_rescaled_s8_mve_params, a_multiplier) + 16);
+PILLION_AT(pillion_add_rescaled_s8_mve_params, out_shift, offsetof(pillion_add_rescaled_s8_mve_params, a_multiplier) + 20);
+PILLION_AT(pillion_add_rescaled_s8_mve_params, a_offset, offsetof(pillion_add_rescaled_s8_mve_params, a_multiplier) + 24);
+PILLION_AT(pillion_add_rescaled_s8_mve_params, b_offset, offsetof(pillion_add_rescaled_s8_mve_params, a_multiplier) + 28);
+PILLION_AT(pillion_add_rescaled_s8_mve_params, a_fix, offsetof(pillion_add_rescaled_s8_mve_params, a_multiplier) + 32);
+PILLION_AT(pillion_add_rescaled_s8_mve_params, b_fix, offsetof(pillion_add_rescaled_s8_mve_params, a_multiplier) + 36);
+PILLION_AT(pillion_add_rescaled_s8_mve_params, out_fix, offsetof(pillion_add_rescaled_s8_mve_params, a_multiplier) + 40);
+PILLION_AT(pillion_add_rescaled_s8_mve_params, out_zp, offsetof(pillion_add_rescaled_s8_mve_params, a_multiplier) + 44);
+PILLION_AT(pillion_add_rescaled_s8_mve_params, b_sign, offsetof(pillion_add_rescaled_s8_mve_params, a_multiplier) + 48);
 
 #define REQUANTIZE(q, multiplier, fix, shift)           \
     "vqrdmulh.s32 " q ", " q ", " multiplier "\n"       \

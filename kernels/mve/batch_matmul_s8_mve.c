@@ -3,12 +3,16 @@
  *
  * Both are copied into contiguous bytes with zeros up to a multiple of 16. A piece of 16 elements of the moving vector meets
  * four held ones: 10 instructions for 64 products. Zero points come afterwards: of sum((h - zh) (m - zm)), what depends on
- * h alone is the bias of a held vector, what depends on m alone is one number for all of them. */
+ * h alone is the bias of a held vector, what depends on m alone is one number for all of them. A round of the inner
+ * loop is one piece; after the last one four results are stored.
+ * Registers: r1 r3 r5 r7 held vectors, r0 r2 r4 r6 their sums, r8 y, r9 moving vector, r10 bias, r11 vectors left, r12
+ * pieces; q0 a piece of the moving vector, q1 q2 of held ones, q3 where four results go, q4 multiplier, q5 offset, q6
+ * shift, q7 zero point. After the loop over the pieces lr is 1: the number of the sign fix. */
 #include "pillion/mve.h"
 
 #if defined(__ARM_FEATURE_MVE)
 #include "bytes.h"
-#include "naked.h"
+#include "pillion/assembly.h"
 
 /* All held vectors and one that moves. */
 typedef struct {
@@ -20,14 +24,23 @@ typedef struct {
     int32_t offset, multiplier, shift, out_zp; /* 24: of the moving vector; then q4, q6, q7 */
     int32_t y_step;        /* 40: from result to result */
 } moving_vector;
+PILLION_AT(moving_vector, held, 0);
+PILLION_AT(moving_vector, y, 4);
+PILLION_AT(moving_vector, moving, 8);
+PILLION_AT(moving_vector, bias, 12);
+PILLION_AT(moving_vector, count, 16);
+PILLION_AT(moving_vector, chunks, 20);
+PILLION_AT(moving_vector, offset, 24);
+PILLION_AT(moving_vector, multiplier, 28);
+PILLION_AT(moving_vector, shift, 32);
+PILLION_AT(moving_vector, out_zp, 36);
+PILLION_AT(moving_vector, y_step, 40);
 
 #define PIECE(x, q, sum)                \
     "vldrb.u8 " q ", [" x "], #16\n"    \
     "vmladava.s8 " sum ", q0, " q "\n"
 
-/* r1 r3 r5 r7 held vectors, r0 r2 r4 r6 their sums; q3 where four results go. After the loop over the pieces lr is 1: the
- * number of the sign fix. */
-NAKED static void results(UNUSED const moving_vector *v) {
+PILLION_NAKED static void results(PILLION_UNUSED const moving_vector *v) {
     __asm__ volatile(
         "push {r4, r5, r6, r7, r8, r9, r10, r11, r12, lr}\n"
         "vpush {d8, d9, d10, d11, d12, d13, d14, d15}\n"

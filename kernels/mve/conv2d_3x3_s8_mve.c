@@ -5,7 +5,8 @@
  * The input rows of some output rows are copied into scratch as planes: [row][16 channels][column][16], padding included,
  * so that any two kernel rows or planes are the same distance (r3) apart. Two neighbouring pixels share columns: at
  * stride 1 four loads serve the six taps of a kernel row, at stride 2 five. The order of the weights is therefore
- * [row][plane][column], at stride 2 with the columns 0 2 1. The loop goes over planes, three of them in a turn. */
+ * [row][plane][column], at stride 2 with the columns 0 2 1. The loop goes over planes, three of them in a turn.
+ * Registers: as dot_asm.h says, but r3 is the distance and r9 the number of planes. */
 #include "pillion/mve.h"
 
 #if defined(__ARM_FEATURE_MVE)

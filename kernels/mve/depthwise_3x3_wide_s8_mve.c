@@ -1,7 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0
  * Depthwise convolution by a kernel of 3x3 without dilation, 16 channels at a time, for images that are too small for
  * strips; see wide.h. The nine taps are written out: x has three pointers, and r5, in the middle of the constants of 16
- * channels, reaches all of them, so that a pixel takes 124 instructions, four more where negative results matter. */
+ * channels, reaches all of them, so that a pixel takes 124 instructions, four more where negative results matter. A
+ * round is a pixel.
+ * Registers: r3 r0 r1 rows of the window, r2 relu, r4 from row to row, r5 constants, r6 y, r7 pixels of a row, r8 zero
+ * point, r9 and r10 steps of x and y, r11 the state, r12 1, the number of the sign fix, lr pixels left; q4-q7 sums, q0
+ * q1 inputs and weights, q2 q3 products. */
 #include "wide.h"
 
 #if defined(__ARM_FEATURE_MVE)
@@ -32,8 +36,7 @@
     "vrshl.s32 " q ", " q ", q0\n"
 #define FIX(q) "vqdmlah.s32 " q ", " q ", r12\n"
 
-/* r3 r0 r1: the rows of the window, r2 relu, r4 from row to row, r6 y, r7 pixels of a row, r9 and r10 steps of x and y. */
-NAKED static void outputs(UNUSED const pillion_mve_wide_state *s) {
+PILLION_NAKED static void outputs(PILLION_UNUSED const pillion_mve_wide_state *s) {
     __asm__ volatile(
         "push {r4, r5, r6, r7, r8, r9, r10, r11, r12, lr}\n"
         "vpush {d8, d9, d10, d11, d12, d13, d14, d15}\n"

@@ -5,12 +5,18 @@
  * vectors of weights are a window, which leaves room for four columns of outputs at stride 1 and for two at stride 2: the
  * weights are loaded from further left by as many bytes. Six gathered vectors are windows at four places, two rows apart:
  * four outputs, which are requantized together and scattered with the offsets in q7. All of a channel is read before its
- * outputs are written: y may be x. */
+ * outputs are written: y may be x. A round of the innermost loop is one column: three loads of weights, twelve
+ * VMLADAV, four results.
+ * Registers of the outputs: r0 r2 r6 r8 sums, r1 bias, r3 multiplier, r5 shift, r7 zero point, r4 and r10 from column
+ * to column of the kernel and of y, r9 y, r11 kernel, r12 window, lr columns left in the block, a positive number, as
+ * the sign fix wants; q0-q5 gathered vectors, q6 weights, then sums, q7 where four outputs go. Of the plane: r1 x, r3
+ * plane, r4 and r5 from row to row of them, r6 and r7 the block of columns. On the stack: offsets of a vector, columns
+ * left, block, plane_row, kernel, columns, table, groups left, plane, y. */
 #include "pillion/mve.h"
 
 #if defined(__ARM_FEATURE_MVE)
 #include "bytes.h"
-#include "naked.h"
+#include "pillion/assembly.h"
 
 /* What lies where. Steps are in bytes of x and of the plane. */
 typedef struct {
@@ -27,6 +33,26 @@ typedef struct {
     int32_t groups;                       /* of rows of outputs; of each {offsets of four rows, last one first; offset of the
                                              first window; offset of the first output} */
 } layout_5x5;
+PILLION_AT(layout_5x5, x_row, 0);
+PILLION_AT(layout_5x5, plane_row, 4);
+PILLION_AT(layout_5x5, rows, 8);
+PILLION_AT(layout_5x5, blocks, 12);
+PILLION_AT(layout_5x5, second_x, 16);
+PILLION_AT(layout_5x5, second_plane, 20);
+PILLION_AT(layout_5x5, next_x, 24);
+PILLION_AT(layout_5x5, next_plane, 28);
+PILLION_AT(layout_5x5, from, 32);
+PILLION_AT(layout_5x5, lanes, 36);
+PILLION_AT(layout_5x5, even, 40);
+PILLION_AT(layout_5x5, odd, 56);
+PILLION_AT(layout_5x5, gather, 72);
+PILLION_AT(layout_5x5, columns, 88);
+PILLION_AT(layout_5x5, block, 92);
+PILLION_AT(layout_5x5, step, 96);
+PILLION_AT(layout_5x5, y_column, 100);
+PILLION_AT(layout_5x5, taps, 104);
+PILLION_AT(layout_5x5, groups, 152);
+PILLION_BYTES(layout_5x5, 156);
 
 typedef struct {
     const int8_t *x;
@@ -35,6 +61,12 @@ typedef struct {
     const int32_t *numbers;               /* bias, multiplier, shift */
     int32_t out_zp;
 } channel_5x5;
+PILLION_AT(channel_5x5, x, 0);
+PILLION_AT(channel_5x5, plane, 4);
+PILLION_AT(channel_5x5, y, 8);
+PILLION_AT(channel_5x5, kernel, 12);
+PILLION_AT(channel_5x5, numbers, 16);
+PILLION_AT(channel_5x5, out_zp, 20);
 
 /* 16 bytes of the expanded kernel, which lies before the plane, behind 16 zeros. */
 #define TAPS(from, to)                \
@@ -45,9 +77,8 @@ typedef struct {
     "vldrw.u32 " q ", [r0, q6]\n" \
     "add r0, r0, r2, lsl #1\n"
 
-/* Fills the plane with a channel, then makes its outputs. lr, the number of columns left, serves as the positive number of
- * the sign fix. */
-NAKED static void channel(UNUSED const channel_5x5 *c, UNUSED const int32_t *layout) {
+/* Fills the plane with a channel, then makes its outputs. */
+PILLION_NAKED static void channel(PILLION_UNUSED const channel_5x5 *c, PILLION_UNUSED const int32_t *layout) {
     __asm__ volatile(
         "push {r4, r5, r6, r7, r8, r9, r10, r11, r12, lr}\n"
         "vpush {d8, d9, d10, d11, d12, d13, d14, d15}\n"

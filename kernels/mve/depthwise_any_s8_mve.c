@@ -1,6 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0
  * Depthwise convolution with any kernel, stride, dilation and padding, 16 channels at a time; see wide.h. `taps` has the
- * offset of each tap from the first pixel of a window. */
+ * offset of each tap from the first pixel of a window. A round is two taps; then one tap is left and the results are
+ * made.
+ * Registers: r2 taps, r3 window, r4 rounds, r5 constants, r6 y, r7 pixels left, r8 zero point, r9 and r10 steps of x
+ * and y, r11 the state, r12 1, the number of the sign fix; q4-q7 sums, q0 q1 inputs and weights, q2 q3 products. */
 #include "wide.h"
 
 #if defined(__ARM_FEATURE_MVE)
@@ -13,7 +16,7 @@
     "vqdmlah.s32 " q ", " q ", r12\n"                    \
     "vrshl.s32 " q ", " q ", q1\n"
 
-NAKED static void outputs(UNUSED const pillion_mve_wide_state *s) {
+PILLION_NAKED static void outputs(PILLION_UNUSED const pillion_mve_wide_state *s) {
     __asm__ volatile(
         "push {r4, r5, r6, r7, r8, r9, r10, r11, r12, lr}\n"
         "vpush {d8, d9, d10, d11, d12, d13, d14, d15}\n"

@@ -2,13 +2,16 @@
  * Dot products of at most 16 inputs: a lane is a pixel; see dot.h.
  *
  * Four pixels stay in q0 to q3. A channel is one load of its 16 weights, four VMLADAV, and a requantization of the four
- * sums by scalars that one LDM has brought: r3 bias, r5 multiplier, r7 shift. VQDMLAH by 1 (r8) takes one off negative
- * values, so that the rounding shift rounds half away from zero. Four channels, in the order 0 2 1 3, are narrowed into
+ * sums by scalars that one LDM has brought. Four channels, in the order 0 2 1 3, are narrowed into
  * bottom and top halves, which transposes them: each 32-bit lane is then four channels of a pixel, and one scattered
- * store through the addresses in q7 writes them. Needs at least four pixels, out_c a multiple of 4, y aligned to 4. */
+ * store through the addresses in q7 writes them. Needs at least four pixels, out_c a multiple of 4, y aligned to 4.
+ * Registers: r0 r2 r4 r6 sums, r1 constants, r3 bias, r5 multiplier, r7 shift, r8 1, the number of the sign fix, r9
+ * blocks of pixels left, r10 fours of channels, r11 the state, r12 zero point, lr fours left; q0-q3 pixels, q4
+ * weights, q5 q6 sums, q7 places in y. */
 #include "dot.h"
 
 #if defined(__ARM_FEATURE_MVE)
+#include "pillion/assembly.h"
 
 #define FIX(q) "vqdmlah.s32 " q ", " q ", r8\n"
 #define NO_FIX(q) ""
@@ -36,6 +39,15 @@ typedef struct {
     int32_t next_block;
     uint32_t y[4]; /* addresses, 4 less than those of the next four channels */
 } state;
+PILLION_AT(state, x, 0);
+PILLION_AT(state, constants, 4);
+PILLION_AT(state, pixel_bytes, 8);
+PILLION_AT(state, one, 12);
+PILLION_AT(state, blocks, 16);
+PILLION_AT(state, quads, 20);
+PILLION_AT(state, out_zp, 24);
+PILLION_AT(state, next_block, 28);
+PILLION_AT(state, y, 32);
 
 /* The last channel of four is made in q4, which has its weights until then. */
 #define BLOCKS(name, fix)                                                                                         \

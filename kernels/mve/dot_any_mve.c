@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  * The loop of the dot products for any number of inputs; see dot_asm.h. A piece of 16 inputs is 6 loads and 8 multiplies.
- * The loop over pieces is entered in its middle (r9) where their number is no multiple of UNROLL. */
+ * The loop over pieces is entered in its middle (r9) where their number is no multiple of UNROLL. Twelve pieces are a
+ * round.
+ * Registers: as dot_asm.h says. */
 #include "dot.h"
 
 #if defined(__ARM_FEATURE_MVE)
@@ -8,10 +10,6 @@
 
 #define UNROLL 12
 #define PIECE_BYTES 56 /* of code */
-#define TEXT2(x) #x
-#define TEXT(x) TEXT2(x)
-
-#define PIECES ".rept " TEXT(UNROLL) "\n" PIECE ".endr\n"
 
 static __attribute__((noinline)) void pairs(pillion_mve_pairs *s) {
     register pillion_mve_pairs *r0 __asm__("r0") = s;
@@ -31,13 +29,13 @@ static __attribute__((noinline)) void pairs(pillion_mve_pairs *s) {
         "1:\n" LOAD_BIAS
         "bx r9\n"
         ".p2align 2\n"
-        "2:\n" PIECES
+        "2:\n" PILLION_REPEAT("2b", UNROLL, PIECE_BYTES, PIECE)
         "subs r7, #1\n"
         "bne.w 2b\n" MOVE_SUMS("q4", "q5") LOAD_PLACES
         "ldrd r7, r9, [r11, #48]\n" LOAD_BIAS
         "bx r9\n"
         ".p2align 2\n"
-        "3:\n" PIECES
+        "3:\n" PILLION_REPEAT("3b", UNROLL, PIECE_BYTES, PIECE)
         "subs r7, #1\n"
         "bne.w 3b\n" MOVE_SUMS("q0", "q1") REQUANTIZE_AND_STORE
         "add r1, r8\n"

@@ -1,16 +1,44 @@
 /* SPDX-License-Identifier: Apache-2.0
  * Two pixels by eight channels at a time: what the loops of dot_*_mve.c and conv2d_3x3_s8_mve.c share.
  *
- * VMLADAVA adds 16 products to one even core register: eight of them hold 2 pixels x 4 channels (r0 r2 r4 r6: first
- * pixel, r8 r10 r12 lr: second), the odd ones are pointers (r1 and r3: pixels, r5: constants) and counters. The sums of
- * the even, then of the odd channels of the group are made, so that narrowing 32 -> 16 bits into bottom and top halves
- * puts the channels into order. Then 16 outputs are requantized: VQRDMULH rounds half up; VQDMLAH by 1 (r12) takes one
- * off negative values, so that the rounding shift rounds half away from zero. All that outlives a pair of pixels is in
- * pillion_mve_pairs (r11), because no register is left. q6 and q7 hold the multipliers of the group. */
+ * A round takes 16 inputs of both pixels with the weights of four channels: 6 loads and 8 VMLADAVA. The even channels
+ * of the group are summed first, then the odd ones; then 16 results are requantized together.
+ * Registers of the sums: r0 r2 r4 r6 of the first pixel, r8 r10 r12 lr of the second, r1 and r3 the pixels, r5
+ * constants, r7 rounds left, r9 where the first round begins, r11 the state (pillion_mve_pairs), which keeps what
+ * outlives a pair of pixels; q0 q1 inputs, q2 q3 weights, q4 q5 sums of the even channels, q6 q7 multipliers. Of the
+ * results: r0 y, r2 relu, r4 zero point, r6 end of the row, r8 from pair to pair of x, r10 from pixel to pixel of y,
+ * r12 1, the number of the sign fix. */
 #ifndef PILLION_MVE_DOT_ASM_H
 #define PILLION_MVE_DOT_ASM_H
 
 #include "dot.h"
+#include "pillion/assembly.h"
+
+PILLION_AT(pillion_mve_pairs, y, 0);
+PILLION_AT(pillion_mve_pairs, x0, 4);
+PILLION_AT(pillion_mve_pairs, relu, 8);
+PILLION_AT(pillion_mve_pairs, x1, 12);
+PILLION_AT(pillion_mve_pairs, out_zp, 16);
+PILLION_AT(pillion_mve_pairs, constants, 20);
+PILLION_AT(pillion_mve_pairs, row_end, 24);
+PILLION_AT(pillion_mve_pairs, loops, 28);
+PILLION_AT(pillion_mve_pairs, x_step, 32);
+PILLION_AT(pillion_mve_pairs, even_entry, 36);
+PILLION_AT(pillion_mve_pairs, y_step, 40);
+PILLION_AT(pillion_mve_pairs, one, 44);
+PILLION_AT(pillion_mve_pairs, loops_again, 48);
+PILLION_AT(pillion_mve_pairs, odd_entry, 52);
+PILLION_AT(pillion_mve_pairs, rows_left, 56);
+PILLION_AT(pillion_mve_pairs, x_skip, 60);
+PILLION_AT(pillion_mve_pairs, y_skip, 64);
+PILLION_AT(pillion_mve_pairs, y_row, 68);
+PILLION_AT(pillion_mve_pairs, groups_left, 72);
+PILLION_AT(pillion_mve_pairs, group_bytes, 76);
+PILLION_AT(pillion_mve_pairs, rows, 80);
+PILLION_AT(pillion_mve_pairs, first_y, 84);
+PILLION_AT(pillion_mve_pairs, first_x0, 88);
+PILLION_AT(pillion_mve_pairs, first_x1, 92);
+PILLION_AT(pillion_mve_pairs, first_row_end, 96);
 
 #define LOAD_STATE "ldm r11, {r0, r1, r2, r3, r4, r5, r6, r7, r8, r9, r10, r12}\n"
 #define STORE_PLACES "stm r11, {r0, r1, r2, r3}\n"

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
- * The loops of the dot products for 2, 3 and 4 pieces of 16 inputs, without a loop over pieces; see dot_asm.h. */
+ * The loops of the dot products for 2, 3 and 4 pieces of 16 inputs, without a loop over pieces; see dot_asm.h.
+ * Registers: as dot_asm.h says. */
 #include "dot.h"
 
 #if defined(__ARM_FEATURE_MVE)

@@ -3,22 +3,27 @@
  *
  * A piece of 16 inputs is one load of x, eight of weights and eight VMLADAVA to r0 r2 r4 r6 (even outputs of the group)
  * and r8 r10 r12 lr (odd ones). The loop over pieces is entered in its middle (r9) where their number is no multiple of
- * UNROLL. r3 is y; r5 runs through the constants of all groups without a step back. Requantization as in dot_asm.h. */
+ * UNROLL: eight pieces are a round.
+ * Registers: r0 r2 r4 r6 r8 r10 r12 lr sums, r1 x, r3 y, r5 constants of all groups, without a step back, r7 rounds
+ * left, r9 where the first round begins, r11 the state; q0 inputs, q1 q3 weights. Of the results: r0 zero point, r2 1,
+ * the number of the sign fix, r4 end of the constants; q0 q1 sums, q2 q3 multipliers, then shifts. */
 #include "pillion/mve.h"
 
 #if defined(__ARM_FEATURE_MVE)
 #include "bytes.h"
+#include "pillion/assembly.h"
 
 #define UNROLL 8
 #define PIECE_BYTES 68 /* of code */
-#define TEXT2(x) #x
-#define TEXT(x) TEXT2(x)
 
 #define TWO(q, a, b)                 \
     "vldrw.u32 " q ", [r5], #16\n"   \
     "vmladava.s8 " a ", q0, " q "\n" \
     "vldrw.u32 q3, [r5], #16\n"      \
     "vmladava.s8 " b ", q0, q3\n"
+#define PIECE                        \
+    "vldrb.u8 q0, [r1], #16\n"      \
+    TWO("q1", "r0", "r2") TWO("q1", "r4", "r6") TWO("q1", "r8", "r10") TWO("q1", "r12", "lr")
 
 typedef struct {
     const int8_t *x;         /* r1 */
@@ -26,6 +31,12 @@ typedef struct {
     int32_t out_zp, one;     /* 12 16 */
     const int32_t *end;      /* 20: behind the constants */
 } state;
+PILLION_AT(state, x, 0);
+PILLION_AT(state, loops, 4);
+PILLION_AT(state, entry, 8);
+PILLION_AT(state, out_zp, 12);
+PILLION_AT(state, one, 16);
+PILLION_AT(state, end, 20);
 
 static __attribute__((noinline)) void groups(state *s, int8_t *y, const int32_t *constants) {
     register state *r0 __asm__("r0") = s;
@@ -45,10 +56,7 @@ static __attribute__((noinline)) void groups(state *s, int8_t *y, const int32_t 
         "bx r9\n"
         ".p2align 2\n"
         "2:\n"
-        ".rept " TEXT(UNROLL) "\n"
-        "vldrb.u8 q0, [r1], #16\n" TWO("q1", "r0", "r2") TWO("q1", "r4", "r6") TWO("q1", "r8", "r10")
-            TWO("q1", "r12", "lr")
-        ".endr\n"
+        PILLION_REPEAT("2b", UNROLL, PIECE_BYTES, PIECE)
         "subs r7, #1\n"
         "bne 2b\n"
         "vmov q0[2], q0[0], r0, r4\n"

@@ -1,10 +1,18 @@
 /* SPDX-License-Identifier: Apache-2.0
- * The product of two numbers, at the scale of the result, four elements at a time. Requantization as in dot_asm.h: the
+ * The product of two numbers, at the scale of the result, four elements at a time. Requantization as in README.md: the
  * number of the sign fix is 0 where there is no right shift. Rows of b may be the same for all rows of a. y may be either operand. */
 #include "pillion/mve.h"
 
 #if defined(__ARM_FEATURE_MVE)
 #include "bytes.h"
+#include "pillion/assembly.h"
+
+PILLION_AT(pillion_mul_s8_mve_params, a_zp, offsetof(pillion_mul_s8_mve_params, a_zp) + 0);
+PILLION_AT(pillion_mul_s8_mve_params, b_zp, offsetof(pillion_mul_s8_mve_params, a_zp) + 4);
+PILLION_AT(pillion_mul_s8_mve_params, multiplier, offsetof(pillion_mul_s8_mve_params, a_zp) + 8);
+PILLION_AT(pillion_mul_s8_mve_params, shift, offsetof(pillion_mul_s8_mve_params, a_zp) + 12);
+PILLION_AT(pillion_mul_s8_mve_params, out_zp, offsetof(pillion_mul_s8_mve_params, a_zp) + 16);
+PILLION_AT(pillion_mul_s8_mve_params, fix, offsetof(pillion_mul_s8_mve_params, a_zp) + 20);
 
 static void row(const pillion_mul_s8_mve_params *p, const int8_t *a, const int8_t *b, int8_t *y) {
     __asm__ volatile(

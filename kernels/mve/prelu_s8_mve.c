@@ -1,10 +1,23 @@
 /* SPDX-License-Identifier: Apache-2.0
  * A leaky relu with a slope for each element of a row, four elements at a time: both halves of the function are computed.
  * A ratio of scales above a half takes a shift to the left before the multiplication, any other one to the right after it, with
- * the number of the sign fix as in dot_asm.h. y may be x. */
+ * the number of the sign fix as in README.md. y may be x. */
 #include "pillion/mve.h"
 
 #if defined(__ARM_FEATURE_MVE)
+#include "pillion/assembly.h"
+
+PILLION_AT(pillion_prelu_s8_mve_params, multiplier, 8);
+PILLION_AT(pillion_prelu_s8_mve_params, slope_multiplier, 12);
+PILLION_AT(pillion_prelu_s8_mve_params, right, 16);
+PILLION_AT(pillion_prelu_s8_mve_params, slope_right, 20);
+PILLION_AT(pillion_prelu_s8_mve_params, left, 24);
+PILLION_AT(pillion_prelu_s8_mve_params, slope_left, 28);
+PILLION_AT(pillion_prelu_s8_mve_params, fix, 32);
+PILLION_AT(pillion_prelu_s8_mve_params, slope_fix, 36);
+PILLION_AT(pillion_prelu_s8_mve_params, in_zp, 40);
+PILLION_AT(pillion_prelu_s8_mve_params, slope_zp, 44);
+PILLION_AT(pillion_prelu_s8_mve_params, out_zp, 48);
 
 #define SCALE(q, multiplier, left, fix, right)    \
     "vshl.s32 " q ", " left "\n"                  \

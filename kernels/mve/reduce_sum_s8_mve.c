@@ -1,11 +1,17 @@
 /* SPDX-License-Identifier: Apache-2.0
  * Sums and means over neighbouring axes: of x[outer][reduced][inner] to y[outer][inner], eight elements at a time. 256
  * elements fit 16 bits; their sums are added to sums of 32 bits, in halves, which narrowing puts together again.
- * Requantization as in dot_asm.h: the number of the sign fix is 0 where there is no right shift. */
+ * Requantization as in README.md: the number of the sign fix is 0 where there is no right shift. */
 #include "pillion/mve.h"
 
 #if defined(__ARM_FEATURE_MVE)
 #include "pillion/requantize.h"
+#include "pillion/assembly.h"
+
+PILLION_AT(pillion_reduce_sum_s8_mve_params, multiplier, offsetof(pillion_reduce_sum_s8_mve_params, multiplier) + 0);
+PILLION_AT(pillion_reduce_sum_s8_mve_params, shift, offsetof(pillion_reduce_sum_s8_mve_params, multiplier) + 4);
+PILLION_AT(pillion_reduce_sum_s8_mve_params, fix, offsetof(pillion_reduce_sum_s8_mve_params, multiplier) + 8);
+PILLION_AT(pillion_reduce_sum_s8_mve_params, out_zp, offsetof(pillion_reduce_sum_s8_mve_params, multiplier) + 12);
 
 enum { MOST_ROWS = 256 };
 

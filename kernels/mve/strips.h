@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0
  * Depthwise convolution, one channel at a time, by strips: four rows of the padded channel laid out column by column, four
  * bytes to a column, so that any 16 bytes are a window of 4x4. Strips begin with every second padded row: neighbours share
- * a pair of rows. What lies where the compiler has put into tables of words (mve_pack.py). "Rows" and "columns" may be
+ * a pair of rows. What lies where the compiler has put into tables of words (emitters/c/mve). "Rows" and "columns" may be
  * exchanged, and the kernel transposed, so that the longer side of an image lies along the strips. */
 #ifndef PILLION_MVE_STRIPS_H
 #define PILLION_MVE_STRIPS_H
 
 #include <stdint.h>
 
-#include "naked.h"
+#include "pillion/assembly.h"
 #include "pillion/mve.h"
 
 /* How strips are made: blocks of eight columns, each from top to bottom. Steps are in bytes of x and of the strips. */
@@ -40,6 +40,39 @@ typedef struct {
     const int8_t *kernel;
     int32_t out_zp;
 } pillion_mve_strip_channel;
+
+#if defined(__ARM_FEATURE_MVE)
+PILLION_AT(pillion_mve_strip_build, pair_step, 0);
+PILLION_AT(pillion_mve_strip_build, strip_step, 4);
+PILLION_AT(pillion_mve_strip_build, inner, 8);
+PILLION_AT(pillion_mve_strip_build, blocks, 12);
+PILLION_AT(pillion_mve_strip_build, second_x, 16);
+PILLION_AT(pillion_mve_strip_build, second_strip, 20);
+PILLION_AT(pillion_mve_strip_build, next_x, 24);
+PILLION_AT(pillion_mve_strip_build, next_strip, 28);
+PILLION_AT(pillion_mve_strip_build, top, 32);
+PILLION_AT(pillion_mve_strip_build, bottom, 40);
+PILLION_AT(pillion_mve_strip_build, from, 48);
+PILLION_AT(pillion_mve_strip_build, to, 52);
+PILLION_AT(pillion_mve_strip_build, zp, 56);
+PILLION_AT(pillion_mve_strip_build, columns, 60);
+PILLION_AT(pillion_mve_strip_build, next_columns, 76);
+PILLION_AT(pillion_mve_strip_pass, strip_skip, 0);
+PILLION_AT(pillion_mve_strip_pass, y_skip, 4);
+PILLION_AT(pillion_mve_strip_pass, blocks, 8);
+PILLION_AT(pillion_mve_strip_pass, y_block, 12);
+PILLION_AT(pillion_mve_strip_pass, strip, 16);
+PILLION_AT(pillion_mve_strip_pass, strip_end, 20);
+PILLION_AT(pillion_mve_strip_pass, y, 24);
+PILLION_AT(pillion_mve_strip_pass, last, 28);
+PILLION_AT(pillion_mve_strip_pass, outputs, 32);
+PILLION_BYTES(pillion_mve_strip_pass, 48);
+PILLION_AT(pillion_mve_strip_channel, strips, 0);
+PILLION_AT(pillion_mve_strip_channel, y, 4);
+PILLION_AT(pillion_mve_strip_channel, numbers, 8);
+PILLION_AT(pillion_mve_strip_channel, kernel, 12);
+PILLION_AT(pillion_mve_strip_channel, out_zp, 16);
+#endif
 
 /* A whole convolution: of each channel the strips, then the outputs. */
 typedef void (*pillion_mve_strip_outputs)(const pillion_mve_strip_channel *channel, const pillion_mve_strip_pass *passes);

@@ -3,7 +3,10 @@
  *
  * Two gathers fetch eight columns of two rows, one byte to a 16-bit lane; VMOVNT puts them together, and a two-way
  * interleaving store merges the pair with the pair of rows above it (q0). A row outside the image is not read: its
- * lanes are predicated off and take the zero point (q5). */
+ * lanes are predicated off and take the zero point (q5). A round is a pair of rows of eight columns.
+ * Registers: r1 x, r3 strips, r4 and r5 from pair to pair of them, r6 and r7 the block of columns, r8 and r9 to the
+ * next block, r10 rounds, r11 the table, r12 blocks left; q0 the pair above, q1 q2 this one, q5 zero points, q6 q7
+ * offsets of the columns. */
 #include "strips.h"
 
 #if defined(__ARM_FEATURE_MVE)
@@ -21,8 +24,8 @@
     "vpsel q2, q2, q5\n"               \
     "vmovnt.i16 " q ", q2\n"
 
-NAKED static void build_strips(UNUSED const pillion_mve_strip_build *b, UNUSED const int8_t *x,
-                               UNUSED int8_t *strips) {
+PILLION_NAKED static void build_strips(PILLION_UNUSED const pillion_mve_strip_build *b, PILLION_UNUSED const int8_t *x,
+                               PILLION_UNUSED int8_t *strips) {
     __asm__ volatile(
         "push {r4, r5, r6, r7, r8, r9, r10, r11, r12, lr}\n"
         "vpush {d10, d11, d12, d13, d14, d15}\n"

@@ -7,6 +7,10 @@
 #if defined(__ARM_FEATURE_MVE)
 #include <string.h>
 
+#include "pillion/assembly.h"
+
+PILLION_BEGINS_WITH(pillion_transpose_conv2d_s8_mve_params, pillion_conv2d_im2col_s8_mve_params, rows);
+
 void pillion_transpose_conv2d_s8_mve(const pillion_transpose_conv2d_s8_mve_params *p, const int8_t *x, int8_t *y,
                                      void *scratch) {
     pillion_conv2d_im2col_s8_mve_params row; /* what both structs begin with */

@@ -10,7 +10,7 @@
 
 #include <stdint.h>
 
-#include "naked.h"
+#include "pillion/assembly.h"
 #include "pillion/mve.h"
 
 /* 16 channels of some rows of outputs, as the loops read it. */
@@ -26,6 +26,23 @@ typedef struct {
     int32_t x_skip, rows;
     int32_t relu, row_bytes;      /* not 0 where results below out_zp become out_zp; of a row of the plane */
 } pillion_mve_wide_state;
+
+#if defined(__ARM_FEATURE_MVE)
+PILLION_AT(pillion_mve_wide_state, taps, 0);
+PILLION_AT(pillion_mve_wide_state, constants, 4);
+PILLION_AT(pillion_mve_wide_state, x, 8);
+PILLION_AT(pillion_mve_wide_state, pairs, 12);
+PILLION_AT(pillion_mve_wide_state, y, 16);
+PILLION_AT(pillion_mve_wide_state, pixels, 20);
+PILLION_AT(pillion_mve_wide_state, out_zp, 24);
+PILLION_AT(pillion_mve_wide_state, x_step, 28);
+PILLION_AT(pillion_mve_wide_state, y_step, 32);
+PILLION_AT(pillion_mve_wide_state, lanes, 36);
+PILLION_AT(pillion_mve_wide_state, x_skip, 40);
+PILLION_AT(pillion_mve_wide_state, rows, 44);
+PILLION_AT(pillion_mve_wide_state, relu, 48);
+PILLION_AT(pillion_mve_wide_state, row_bytes, 52);
+#endif
 
 /* All outputs of a state. */
 typedef void (*pillion_mve_wide_outputs)(const pillion_mve_wide_state *s);

@@ -5,7 +5,7 @@ void pillion_reduce_max_s8(const pillion_reduce_max_s8_params *p, const int8_t *
     (void)scratch;
     int32_t at[PILLION_MAX_AXES] = {0};
     for (int32_t i = 0; i < p->results; i++) {
-        y[i] = pillion_extreme(p, x, 1);
+        y[i] = pillion_extreme(PILLION_REDUCED(p), x, 1);
         x += pillion_walk(p->kept_axes, p->kept_extent, p->kept_step, at);
     }
 }

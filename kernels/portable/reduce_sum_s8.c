@@ -6,7 +6,7 @@ void pillion_reduce_sum_s8(const pillion_reduce_sum_s8_params *p, const int8_t *
     (void)scratch;
     int32_t at[PILLION_MAX_AXES] = {0};
     for (int32_t i = 0; i < p->results; i++) {
-        const int32_t scaled = pillion_requantize(pillion_sum(p, x), p->multiplier, p->shift);
+        const int32_t scaled = pillion_requantize(pillion_sum(PILLION_REDUCED(p), p->in_zp, x), p->multiplier, p->shift);
         y[i] = pillion_saturate(scaled, p->out_zp, -128, 127);
         x += pillion_walk(p->kept_axes, p->kept_extent, p->kept_step, at);
     }

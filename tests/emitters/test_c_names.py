@@ -4,6 +4,7 @@ bytes."""
 
 from __future__ import annotations
 
+import os
 import re
 import shutil
 import subprocess
@@ -24,10 +25,12 @@ from pillion.emitters.pte import emit as emit_pte
 from pillion.emitters.tflite import emit as emit_tflite
 from pillion.importers.pte import read as read_pte
 from pillion.importers.tflite import read as read_tflite
+from pillion.importers.torch.capture import load
 from pillion.ir.graph import LONGEST_MODEL_NAME, Graph, model_name
 from pillion.ir.types import PerTensor, constant
 from pillion.ops import Add, Clamp, Op
 from pillion.ops.samples import random_like, value
+from pillion.outside.files import put
 from pillion.program import Program
 from pillion.targets import find_target
 
@@ -82,7 +85,11 @@ NAMES = (
 MODELS = ("model/add/y", "int", "NULL", "9lives", "", "PILLION", NAMES[-4])
 
 
-def named_graph(model: str, names: tuple[str, ...] = NAMES) -> Graph:
+VALUES = tuple(name for name in NAMES if name != "\ud800")
+"""A door lets no surrogate in."""
+
+
+def named_graph(model: str, names: tuple[str, ...] = VALUES) -> Graph:
     """A chain of sums with constants, whose values are called like this; no two of them by one name."""
     rng = np.random.default_rng(0)
     x = value(names[0], (1, 2, 3, 4), 0.1, 3)
@@ -98,8 +105,7 @@ def named_graph(model: str, names: tuple[str, ...] = NAMES) -> Graph:
 
 def written(program: Program, folder: Path) -> Path:
     for path, content in program.files.items():
-        (folder / path).parent.mkdir(parents=True, exist_ok=True)
-        (folder / path).write_bytes(content.encode() if isinstance(content, str) else content)
+        put(folder / path, content)
     return folder
 
 
@@ -112,7 +118,7 @@ def want_same_bytes(program: Program) -> None:
 
 @pytest.mark.parametrize("model", MODELS)
 def test_any_names_compile_and_answer(model: str) -> None:
-    names = NAMES if model == "model/add/y" else NAMES[:3]
+    names = VALUES if model == "model/add/y" else NAMES[:3]
     program = Program(named_graph(model, names), find_target("cortex-m33"))
     want_same_bytes(program)
 
@@ -128,7 +134,7 @@ def test_any_names_compile_for_the_chip(tmp_path: Path) -> None:
 def test_any_names_through_files() -> None:
     """TFLite keeps names, a program of ours its record."""
     chip = find_target("cortex-m33")
-    graph = named_graph("n", tuple(n for n in NAMES if n != "\ud800"))
+    graph = named_graph("n")
     for read in (read_tflite(emit_tflite(graph)), read_pte(emit_pte(graph, CORES["cortex-m33"])).graph):
         program = finish(read, chip)
         assert all(v.name.isascii() and v.name.isprintable() for v in program.graph.values.values())
@@ -143,6 +149,28 @@ def test_a_file_of_any_name_becomes_a_model_that_compiles(tmp_path: Path) -> Non
         path = tmp_path / f"{stem}.pte"
         path.write_bytes(foreign)
         want_same_bytes(Program(read_pte(path).graph, find_target("cortex-m33")))
+
+
+NET = """
+import torch
+Net = lambda: torch.nn.Sequential(torch.nn.Linear(4, 4), Act())
+class Act(torch.nn.Module):
+    def forward(self, x):
+        return x.tanh()
+example_inputs = lambda: (torch.ones(1, 4),)
+"""
+
+
+@pytest.mark.parametrize("stem", [b"*_", "größe".encode(), b"a\\", b"\x1b[2J", b"a b;'"])
+def test_source_lines_of_any_file(stem: bytes, tmp_path: Path) -> None:
+    """The name of the file reaches C as a comment, the manifest and the terminal."""
+    path = tmp_path / os.fsdecode(stem + b".py")
+    path.write_text(NET)
+    source = load(f"{path}:Net")
+    program = pillion.compile(source.module, source.example_inputs, target="cortex-m33")
+    assert any(op.source.endswith(".py:6") for op in program.graph)
+    assert all(op.source.isprintable() for op in program.graph)
+    want_same_bytes(program)
 
 
 @pytest.mark.parametrize("name", ["*/", "größe", "int", 'a"b\\', "x" * 3000])

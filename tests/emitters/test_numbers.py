@@ -3,8 +3,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 import numpy as np
 import pytest
+from pillion.outside.files import Written
+from pillion.folders import sha256
 
 from pillion.emitters.c import numbers
 from pillion.emitters.c.numbers import LINES_AT_ONCE, MANY, PER_LINE, PER_LINE_OF_OTHERS, lines, literal
@@ -74,3 +78,17 @@ def test_many_integers_are_not_spelled_one_by_one(
     parts = list(lines(random(dtype, size)))
     assert len(spelled_out) <= PER_LINE_OF_OTHERS * 3
     assert max(map(len, parts)) < 3 * 10**6, "a part fits into a cache"
+
+
+def test_a_large_content_is_made_once_to_be_hashed() -> None:
+    made: list[int] = []
+
+    def parts() -> Iterator[bytes]:
+        made.append(1)
+        yield from (b"int8_t", b" w[]")
+
+    content = Written(parts)
+    assert sha256(content) == sha256("int8_t w[]") == sha256(content)
+    assert len(made) == 1
+    assert content == Written(lambda: [b"int8_t w[]"])
+    assert content != Written(lambda: [b"int8_t v[]"])

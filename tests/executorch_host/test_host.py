@@ -13,6 +13,7 @@ from pillion.emitters.pte import emit
 from pillion.emitters.pte.lower import Lowered
 from pillion.emitters.pte.node import Call, View, image, plain
 from pillion.emitters.pte.writer import Writer
+from pillion.emitters.segments import marked_payloads
 from pillion.errors import PillionError
 from pillion.ir.graph import Graph
 from pillion.ir.numerics import Arithmetic
@@ -129,7 +130,7 @@ def segment_graph() -> Graph:
 def test_segments_run_as_the_delegate() -> None:
     graph = segment_graph()
     for delegate in ("", "NpuBackend", "another NPU's"):
-        program = emit(graph, CORES["cortex-m33"], delegate=delegate)
+        program = emit(graph, CORES["cortex-m33"], payloads=marked_payloads(graph), delegate=delegate)
         for seed in range(3):
             inputs = [random_like(v, seed) for v in graph.inputs]
             np.testing.assert_array_equal(run_executorch(program, inputs)[0], graph.reference(*inputs)[0])

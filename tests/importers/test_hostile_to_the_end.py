@@ -21,6 +21,7 @@ from pillion.errors import PillionError
 from pillion.importers.pte import read as read_pte
 from pillion.importers.tflite import read as read_tflite
 from pillion.outside.arrays import UNREADABLE, read_arrays
+from pillion.outside.files import put
 from pillion.place import inline_segments
 from pillion.program import Program
 from pillion.targets import find_target
@@ -44,8 +45,7 @@ def compiled(raw: bytes, target: str, is_pte: bool) -> Program | None:
 def want_c(program: Program, folder: Path) -> None:
     """The model's own C, as portable as it comes, without a warning."""
     for path, content in program.files.items():
-        (folder / path).parent.mkdir(parents=True, exist_ok=True)
-        (folder / path).write_bytes(content.encode() if isinstance(content, str) else content)
+        put(folder / path, content)
     inside = folder / "host" if (folder / "host").is_dir() else folder
     command = ["cc", *C_FLAGS, "-fsyntax-only", "model.c", "weights.c"]
     done = subprocess.run(command, cwd=inside, capture_output=True, text=True)

@@ -14,6 +14,7 @@ from pte_seeds import FOREIGN, segment_graph, small_files
 
 from pillion.devices.cortex_m import CORES
 from pillion.emitters.pte import emit
+from pillion.emitters.segments import marked_payloads
 from pillion.errors import PillionError
 from pillion.importers.pte import read
 from pillion.importers.pte.container import Container
@@ -28,7 +29,7 @@ BYTES_PER_FILE = 12_000_000
 SECONDS_PER_FILE = 4.0
 """The slowest takes 0.3 on an idle machine: a search for scales."""
 
-OURS = [*small_files(), emit(segment_graph(), CORES["cortex-m33"])]
+OURS = [*small_files(), emit(segment_graph(), CORES["cortex-m33"], payloads=marked_payloads(segment_graph()))]
 THEIRS = [path.read_bytes() for path in FOREIGN]
 PARTS = {"ours": OURS, "delegate": OURS[-1:], "foreign": THEIRS}
 

@@ -15,6 +15,7 @@ from pillion.cli import request as build
 from pillion.compiler import load
 from pillion.devices.cortex_m import CORES
 from pillion.emitters.pte import emit
+from pillion.emitters.segments import marked_payloads
 from pillion.errors import PillionError
 from pillion.importers.pte import read
 from pillion.importers.pte.container import Container
@@ -70,7 +71,7 @@ def by_calls(raw: bytes) -> Graph | None:
 
 def test_segments_come_back() -> None:
     graph = segment_graph()
-    raw = emit(graph, CORES["cortex-m33"])
+    raw = emit(graph, CORES["cortex-m33"], payloads=marked_payloads(graph))
     assert to_text(read(raw).graph) == to_text(graph)
     body, known = (next(op for op in g.ops if isinstance(op, Segment)).body for g in (read(raw).graph, graph))
     assert to_text(body) == to_text(known)
@@ -80,11 +81,11 @@ def test_segments_come_back() -> None:
 @pytest.mark.parametrize("delegate", ["NpuBackend", "another NPU's"])
 def test_any_delegate_is_read_that_is_given_a_segment_under_the_mark(delegate: str) -> None:
     graph = segment_graph()
-    raw = emit(graph, CORES["cortex-m33"], delegate=delegate)
+    raw = emit(graph, CORES["cortex-m33"], payloads=marked_payloads(graph), delegate=delegate)
     by_its_calls = graph_of(Container(raw, "g"))
     assert alike(graph, by_its_calls)
     assert [op.device for op in by_its_calls.ops if isinstance(op, Segment)] == [delegate]
-    again = emit(by_its_calls, CORES["cortex-m33"])
+    again = emit(by_its_calls, CORES["cortex-m33"], payloads=marked_payloads(by_its_calls))
     assert [one.id for one in Container(again, "g").plan.delegates] == [delegate]
 
 
@@ -104,7 +105,7 @@ def test_code_for_the_npu_is_no_graph() -> None:
 
 def test_a_board_with_another_core_is_refused(tmp_path: Path) -> None:
     path = tmp_path / "m.pte"
-    path.write_bytes(emit(segment_graph(), CORES["cortex-m33"]))
+    path.write_bytes(emit(segment_graph(), CORES["cortex-m33"], payloads=marked_payloads(segment_graph())))
     assert load(path, board=find_board("mps2-an505")).target.core.name == "cortex-m33"
     with pytest.raises(
         PillionError, match="compiled for cortex-m33, and mps3-an547 has a cortex-m55"

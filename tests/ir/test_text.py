@@ -3,6 +3,8 @@
 
 from __future__ import annotations
 
+import dataclasses
+
 import pytest
 
 from pillion.errors import PillionError
@@ -10,7 +12,7 @@ from pillion.ir.graph import Graph
 from pillion.ir.op import Op
 from pillion.ir.text import to_text
 from pillion.ir.verify import verify
-from pillion.ops import ALL_OPS, parse
+from pillion.ops import ALL_OPS, Add, Clamp, Segment, parse
 from pillion.ops.samples import random_like
 
 EXAMPLES = [
@@ -31,6 +33,18 @@ def test_text_parses_back(op: Op) -> None:
     inputs = [random_like(v) for v in graph.inputs]
     for one, other in zip(graph.reference(*inputs), again.reference(*inputs), strict=True):
         assert one.tobytes() == other.tobytes()
+
+
+def test_graphs_inside_of_ops_are_part_of_the_text() -> None:
+    clamp = next(iter(Clamp.examples()))
+    x, y = clamp.activations[0], clamp.results[0]
+    outer = dataclasses.replace(x, name="outer"), dataclasses.replace(y, name="result")
+    segment = Segment(xs=(outer[0],), ys=(outer[1],), body=alone(clamp), device="npu")
+    graph = verify(Graph("g", (outer[0],), (segment,), (outer[1],)))
+    (again,) = verify(parse(to_text(graph))).ops
+    assert isinstance(again, Segment)
+    assert to_text(again.body) == to_text(segment.body)
+    assert (again.device, to_text(parse(to_text(graph)))) == ("npu", to_text(graph))
 
 
 @pytest.mark.parametrize(
@@ -68,3 +82,12 @@ def test_the_verifier_refuses_with_the_rule(line: str, rule: str) -> None:
     with pytest.raises(PillionError) as error:
         verify(graph)
     assert rule in str(error.value)
+
+
+@pytest.mark.parametrize("count", [0, 1, 3])
+def test_a_graph_wants_an_array_for_each_input(count: int) -> None:
+    op = next(op for op in Add.examples() if len(op.activations) == 2)
+    graph = verify(alone(op))
+    with pytest.raises(PillionError, match="takes 2 inputs") as error:
+        graph.reference(*[random_like(graph.inputs[0])] * count)
+    assert error.value.here == f"{count} arrays"

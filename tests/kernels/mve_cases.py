@@ -8,7 +8,8 @@ from dataclasses import dataclass, replace
 import numpy as np
 from numpy.typing import NDArray
 
-from pillion.emitters.c.mve.pack import Geometry, Sums
+from pillion.emitters.c.accumulators import Channels
+from pillion.emitters.c.mve.pack import Geometry
 from pillion.ir import numerics
 from pillion.ops.conv import windows
 
@@ -20,17 +21,17 @@ class Layer:
     """A convolution with everything known, and its input."""
 
     geometry: Geometry
-    sums: Sums
+    channels: Channels
     x: Int8Array
     depthwise: bool = False
 
     @property
     def label(self) -> str:
-        g, s = self.geometry, self.sums
+        g, s = self.geometry, self.channels
         return f"{self.x.shape} -> {g.out_c} {g} zp {s.in_zp} {s.out_zp} clamp {s.low} {s.high} shifts {s.shifts.tolist()}"
 
     def expected(self) -> Int8Array:
-        g, s = self.geometry, self.sums
+        g, s = self.geometry, self.channels
         seen = self.seen()
         if self.depthwise:
             taps = s.weights.T.reshape(*g.kernel, g.out_c).astype(np.float64)
@@ -52,11 +53,11 @@ class Layer:
             )
         ]
         padding = (g.pad_top, g.pad_left, ends[0], ends[1])
-        x = self.x.astype(np.float64) - self.sums.in_zp
+        x = self.x.astype(np.float64) - self.channels.in_zp
         return windows(x, g.kernel, g.stride, g.dilation, padding)[:, : g.out_size[0], : g.out_size[1]]
 
     def finish(self, acc: NDArray[np.int64]) -> Int8Array:
-        s = self.sums
+        s = self.channels
         scaled = numerics.requantize(acc + s.bias, s.multipliers, s.shifts)
         return np.clip(scaled + s.out_zp, s.low, s.high).astype(np.int8)
 
@@ -110,7 +111,7 @@ def layer(
         weights = rng.integers(-127, 128, w_shape).astype(np.int8)
     multipliers = rng.integers(2**30, 2**31, g.out_c)
     multipliers[rng.random(g.out_c) < 0.2] = 2**30
-    sums = Sums(
+    channels = Channels(
         weights,
         rng.integers(-20000, 20000, g.out_c).astype(np.int32),
         multipliers.astype(np.int32),
@@ -118,18 +119,18 @@ def layer(
         *zps,
         *clamp,
     )
-    return Layer(g, sums, x, depthwise)
+    return Layer(g, channels, x, depthwise)
 
 
 def with_dead_channel(case: Layer, channel: int) -> Layer:
     """One channel whose scale is next to nothing, as the quantizer encodes it: multiplier 0, shift 0."""
-    multipliers, shifts = case.sums.multipliers.copy(), case.sums.shifts.copy()
+    multipliers, shifts = case.channels.multipliers.copy(), case.channels.shifts.copy()
     multipliers[channel], shifts[channel] = 0, 0
-    return replace(case, sums=replace(case.sums, multipliers=multipliers, shifts=shifts))
+    return replace(case, channels=replace(case.channels, multipliers=multipliers, shifts=shifts))
 
 
 def with_a_tie(g: Geometry) -> Layer:
     """A depthwise layer with a channel whose bias alone is 15.5 steps: its large sum decides between 15 and 16."""
     case = layer(np.random.default_rng(0), g, depthwise=True, shifts=(-25, -25), zps=(0, 0))
-    case.sums.multipliers[2], case.sums.bias[2] = 2**30, 31 * 2**25
+    case.channels.multipliers[2], case.channels.bias[2] = 2**30, 31 * 2**25
     return case

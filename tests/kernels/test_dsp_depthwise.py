@@ -7,8 +7,9 @@ from itertools import product
 
 import pytest
 from dsp_ops import depthwise
-from dsp_rig import M4, M7, M33, Board, check
 
+from kernels.op_cases import check
+from kernels.rig import M4, M7, M33, Target
 from pillion.ops.conv import DepthwiseConv2d
 
 pytestmark = pytest.mark.qemu
@@ -52,8 +53,8 @@ def test_other_windows(kernel: tuple[int, int], stride: int) -> None:
     check(M33, ops(kernel, stride)[::3])
 
 
-@pytest.mark.parametrize("board", [M4, M7], ids=lambda board: board.cpu)
-def test_other_cores(board: Board) -> None:
+@pytest.mark.parametrize("board", [M4, M7], ids=lambda board: board.board.core)
+def test_other_cores(board: Target) -> None:
     check(board, [op for window in FAST for op in ops(*window)[::9]])
 
 

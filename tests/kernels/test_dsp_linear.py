@@ -7,8 +7,9 @@ from itertools import product
 
 import pytest
 from dsp_ops import linear, with_pruned_channel
-from dsp_rig import M4, M7, M33, Board, check
 
+from kernels.op_cases import check
+from kernels.rig import M4, M7, M33, Target
 from pillion.emitters.c.dsp.conv import takes_linear
 from pillion.ir.numerics import Arithmetic
 from pillion.ir.verdict import all_ok
@@ -29,8 +30,8 @@ def test_every_size() -> None:
     check(M33, ops())
 
 
-@pytest.mark.parametrize("board", [M4, M7], ids=lambda board: board.cpu)
-def test_other_cores(board: Board) -> None:
+@pytest.mark.parametrize("board", [M4, M7], ids=lambda board: board.board.core)
+def test_other_cores(board: Target) -> None:
     check(board, ops()[::11])
 
 

@@ -7,11 +7,12 @@ from typing import Any
 
 import numpy as np
 import pytest
-from dsp_rig import M4, M7, M33, Board, Case, check, in_order_of_call, kernel_of, reference, run
 from matmul_ops import every_size
 from sum_ops import every_block
 from with_a_number import operations
 
+from kernels.op_cases import Run, check, check_runs, kernel_of
+from kernels.rig import M4, M7, M33, Target
 from pillion.emitters.c.dsp import elementwise as dsp_elementwise
 from pillion.ir.numerics import Arithmetic
 from pillion.ir.op import Op
@@ -32,16 +33,7 @@ BINARY = [Add, Sub, Mul]
 
 def check_data(runs: list[tuple[Op, tuple[Array, ...]]]) -> None:
     """Ops with data of their own."""
-    cases, expected = [], []
-    for op, operands in runs:
-        kernel = kernel_of(op)
-        assert kernel is not None, repr(op)
-        (call,) = kernel.calls(op, Arithmetic.CMSIS_NN)
-        cases.append(Case(call, in_order_of_call(call, op, operands), scratch_bytes=kernel.scratch_bytes(op)))
-        expected.append(reference(op, Arithmetic.CMSIS_NN, operands))
-    for case, want, result in zip(cases, expected, run(M33, cases), strict=True):
-        assert np.array_equal(result.y, want, equal_nan=True), repr(case.call.params)
-        assert result.stayed_inside
+    check_runs(M33, [Run(op, data) for op, data in runs])
 
 
 @pytest.mark.parametrize(
@@ -49,7 +41,7 @@ def check_data(runs: list[tuple[Op, tuple[Array, ...]]]) -> None:
 )
 @pytest.mark.parametrize("arithmetic", Arithmetic, ids=lambda a: a.value)
 def test_examples(cls: type[Op], arithmetic: Arithmetic) -> None:
-    taken = [op for op in cls.examples() if kernel_of(op, arithmetic) is not None]
+    taken = [op for op in cls.examples() if kernel_of(M33, op, arithmetic) is not None]
     if taken:
         check(M33, taken, arithmetic=arithmetic)
 
@@ -69,7 +61,7 @@ def test_every_pair(cls: Any) -> None:
         y = value("y", (65536,), 2 * scales[2], zps[2])
         low, high = ((-128, 127), (max(zps[2], -128), 127), (-30, 60))[i % 3]
         op = cls(a=a, b=b, y=y, low=min(low, high), high=high)
-        if kernel_of(op) is not None:
+        if kernel_of(M33, op) is not None:
             runs.append((op, (np.repeat(LEVELS, 256), np.tile(LEVELS, 256))))
     assert len(runs) >= 6
     check_data(runs)
@@ -99,8 +91,8 @@ def test_every_count(cls: Any) -> None:
     check(M33, ops)
 
 
-@pytest.mark.parametrize("board", [M4, M7], ids=lambda board: board.cpu)
-def test_other_cores(board: Board) -> None:
+@pytest.mark.parametrize("board", [M4, M7], ids=lambda board: board.board.core)
+def test_other_cores(board: Target) -> None:
     a, b = value("a", (37,), 0.0513, 3), value("b", (37,), 0.0437, -9)
     x = value("x", (1, 5, 6, 7), 0.05, 3)
     ops = [make(cls, value("y", (), 0.0811, 5), a=a, b=b) for cls in BINARY]
@@ -124,14 +116,14 @@ def test_constant_operand() -> None:
 @pytest.mark.parametrize("arithmetic", Arithmetic, ids=lambda a: a.value)
 def test_with_a_number(arithmetic: Arithmetic) -> None:
     ops = list(operations())
-    assert all(k.name.endswith("_by_table_dsp") for op in ops if (k := kernel_of(op, arithmetic)))
+    assert all(k.name.endswith("_by_table_dsp") for op in ops if (k := kernel_of(M33, op, arithmetic)))
     check(M33, ops, arithmetic=arithmetic)
 
 
 @pytest.mark.parametrize(("scale", "is_taken"), [(8.0, False), (2.0, False), (0.9, True), (2.0**-40, False)])
 def test_mul_takes_right_shifts(scale: float, is_taken: bool) -> None:
     op = Mul(a=value("a", (7,), scale, 0), b=value("b", (7,), 0.5, 5), y=value("y", (7,), 1.0, 0))
-    assert (kernel_of(op) is not None) == is_taken, op.multiplier(Arithmetic.CMSIS_NN)
+    assert (kernel_of(M33, op) is not None) == is_taken, op.multiplier(Arithmetic.CMSIS_NN)
 
 
 # --- one operand ------------------------------------------------------------------------------------------------------
@@ -190,8 +182,8 @@ def test_transpose() -> None:
     ops = [
         make(Transpose, value("y", (), 0.05, 3), x=value("x", s, 0.05, 3), order=order) for s, order in plain
     ]
-    check(M33, [op for op in ops if kernel_of(op) is not None])
-    assert sum(kernel_of(op) is not None for op in ops) >= 30
+    check(M33, [op for op in ops if kernel_of(M33, op) is not None])
+    assert sum(kernel_of(M33, op) is not None for op in ops) >= 30
 
 
 # --- products of matrices ---------------------------------------------------------------------------------------------
@@ -202,8 +194,8 @@ def test_matmul_every_size(arithmetic: Arithmetic) -> None:
     check(M33, list(every_size()), arithmetic=arithmetic)
 
 
-@pytest.mark.parametrize("board", [M4, M7], ids=lambda board: board.cpu)
-def test_matmul_on_other_cores(board: Board) -> None:
+@pytest.mark.parametrize("board", [M4, M7], ids=lambda board: board.board.core)
+def test_matmul_on_other_cores(board: Target) -> None:
     check(board, list(every_size((1, 7, 8, 9, 16, 65))))
 
 
@@ -211,7 +203,7 @@ def test_matmul_on_other_cores(board: Board) -> None:
 def test_matmul_takes_sums_that_can_be_doubled(depth: int, is_taken: bool) -> None:
     a, b = value("a", (1, 2, depth), 0.031, -128), value("b", (1, depth, 3), 0.043, -128)
     op = make(BatchMatmul, value("y", (), 0.031 * 0.043 * depth * 200, 5), a=a, b=b)
-    assert (kernel_of(op) is not None) == is_taken
+    assert (kernel_of(M33, op) is not None) == is_taken
     if is_taken:
         ends = [np.full(a.shape, e, np.int8) for e in (-128, 127)]
         check_data([(op, (x, np.full(b.shape, e, np.int8))) for x in ends for e in (-128, 127)])
@@ -222,7 +214,7 @@ def test_matmul_takes_sums_that_can_be_doubled(depth: int, is_taken: bool) -> No
 
 @pytest.mark.parametrize("arithmetic", Arithmetic, ids=lambda a: a.value)
 def test_sums_and_means(arithmetic: Arithmetic) -> None:
-    ops = [op for op in every_block() if kernel_of(op, arithmetic)]
+    ops = [op for op in every_block() if kernel_of(M33, op, arithmetic)]
     assert {op.kind for op in ops} >= {"mean"}
     assert len(ops) > 60
     check(M33, ops, arithmetic=arithmetic)
@@ -241,4 +233,4 @@ def test_sums_as_far_as_they_go(level: int) -> None:
 @pytest.mark.parametrize(("inner", "is_taken"), [(1, True), (2, False), (3, False), (4, True)])
 def test_sums_of_few_neighbours_are_left_to_the_portable_kernel(inner: int, is_taken: bool) -> None:
     op = make(Mean, value("y", (), 0.03), x=value("x", (1, 9, inner), 0.05), axes=(1,))
-    assert (kernel_of(op) is not None) == is_taken
+    assert (kernel_of(M33, op) is not None) == is_taken

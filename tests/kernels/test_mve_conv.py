@@ -130,7 +130,7 @@ NO_PADDING = (0, 0, 0, 0)
 )
 def test_refuses(variant: Variant, rules: list[str], refused: Geometry) -> None:
     case = layer(np.random.default_rng(0), refused)
-    assert [v.rule for v in failures(variant.verdicts(refused, case.sums))] == rules
+    assert [v.rule for v in failures(variant.verdicts(refused, case.channels))] == rules
 
 
 @pytest.mark.parametrize("variant", VARIANTS, ids=lambda v: v.kernel)
@@ -138,7 +138,7 @@ def test_refuses(variant: Variant, rules: list[str], refused: Geometry) -> None:
 def test_refuses_shifts_without_exact_fast_rounding(variant: Variant, shift: int) -> None:
     g = geometry((4, 5), 16, 12, (3, 3) if variant is PLANES else (1, 1))
     case = layer(np.random.default_rng(0), g, extreme=True, shifts=(shift, shift))
-    assert [v.rule for v in failures(variant.verdicts(g, case.sums))] == ["right_shift"]
+    assert [v.rule for v in failures(variant.verdicts(g, case.channels))] == ["right_shift"]
 
 
 def test_transposed_convolutions() -> None:

@@ -147,13 +147,13 @@ def depthwise(size: tuple[int, int], **geometry_of: tuple[int, int]) -> Geometry
 )
 def test_refuses(variant: Variant, rules: Sequence[str], refused: Geometry) -> None:
     case = layer(np.random.default_rng(0), refused, depthwise=True)
-    assert [v.rule for v in failures(variant.verdicts(refused, case.sums))] == rules
+    assert [v.rule for v in failures(variant.verdicts(refused, case.channels))] == rules
 
 
 def test_refuses_two_taps_too_large_for_16_bits() -> None:
     case = layer(np.random.default_rng(0), depthwise((4, 4)), depthwise=True)
-    case.sums.weights[1, :2] = -128
-    assert [v.rule for v in failures(WIDE.verdicts(case.geometry, case.sums))] == ["weights"]
+    case.channels.weights[1, :2] = -128
+    assert [v.rule for v in failures(WIDE.verdicts(case.geometry, case.channels))] == ["weights"]
 
 
 @pytest.mark.parametrize("variant", VARIANTS, ids=lambda v: v.kernel)
@@ -161,13 +161,13 @@ def test_refuses_two_taps_too_large_for_16_bits() -> None:
 def test_refuses_shifts_without_exact_fast_rounding(variant: Variant, shift: int) -> None:
     g = geometry((16, 17), 3, 3, (3, 3), stride(variant))
     case = layer(np.random.default_rng(0), g, shifts=(shift, shift), depthwise=True)
-    assert [v.rule for v in failures(variant.verdicts(g, case.sums))] == ["right_shift"]
+    assert [v.rule for v in failures(variant.verdicts(g, case.channels))] == ["right_shift"]
 
 
 def test_refuses_sums_too_large_for_the_sign_fix() -> None:
     g = depthwise((16, 40))
     case = with_a_tie(g)
-    assert [v.rule for v in failures(STRIPS.verdicts(g, case.sums))] == ["sum"]
+    assert [v.rule for v in failures(STRIPS.verdicts(g, case.channels))] == ["sum"]
 
 
 def test_random_layer_covers_dilation_and_stride() -> None:

@@ -6,12 +6,12 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from itertools import islice
 
-import mve_image
 import numpy as np
 import pytest
 from mve_cases import Layer, geometry, layer, with_a_tie, with_dead_channel
-from mve_variant import CLAMPS, Variant, check, some, under_test
+from mve_variant import CLAMPS, Variant, case_of, check, some, under_test
 
+from kernels import rig
 from pillion.emitters.c.mve import conv as mve_conv
 from pillion.emitters.c.mve.pack import Geometry
 from pillion.ir.verdict import failures
@@ -114,7 +114,7 @@ def test_dead_channel() -> None:
 def test_least_weights_of_all() -> None:
     """Pairs of -128 are too much for 16 bits, but not for these sums."""
     case = layer(np.random.default_rng(0), depthwise((8, 8)), depthwise=True)
-    case.sums.weights[:] = -128
+    case.channels.weights[:] = -128
     assert not WIDE.takes(case)
     check(PLANE, [case])
 
@@ -134,20 +134,20 @@ def test_least_weights_of_all() -> None:
 )
 def test_refuses(rules: Sequence[str], refused: Geometry) -> None:
     case = layer(np.random.default_rng(0), refused, depthwise=True)
-    assert [v.rule for v in failures(PLANE.verdicts(refused, case.sums))] == rules
+    assert [v.rule for v in failures(PLANE.verdicts(refused, case.channels))] == rules
 
 
 @pytest.mark.parametrize("shift", [0, 1, 4])
 def test_refuses_shifts_without_exact_fast_rounding(shift: int) -> None:
     g = depthwise((16, 17))
     case = layer(np.random.default_rng(0), g, shifts=(shift, shift), depthwise=True)
-    assert [v.rule for v in failures(PLANE.verdicts(g, case.sums))] == ["right_shift"]
+    assert [v.rule for v in failures(PLANE.verdicts(g, case.channels))] == ["right_shift"]
 
 
 def test_refuses_sums_too_large_for_the_sign_fix() -> None:
     g = depthwise((16, 40))
     case = with_a_tie(g)
-    assert [v.rule for v in failures(PLANE.verdicts(g, case.sums))] == ["sum"]
+    assert [v.rule for v in failures(PLANE.verdicts(g, case.channels))] == ["sum"]
 
 
 @pytest.mark.parametrize(("size", "stride"), [((14, 14), 1), ((28, 28), 2), ((14, 14), 2), ((7, 7), 1)])
@@ -157,9 +157,5 @@ def test_takes_fewer_instructions_than_16_channels_at_a_time(size: tuple[int, in
 
 
 def instructions(variant: Variant, case: Layer) -> int:
-    image = mve_image.Image()
-    g = case.geometry
-    call = image.call(
-        variant.kernel, variant.params(g, case.sums), [case.x], case.expected(), variant.scratch(g)
-    )
-    return mve_image.run(image).instructions(call)
+    (result,) = rig.run(rig.M55, [case_of(variant, case)])
+    return result.instructions

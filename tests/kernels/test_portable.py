@@ -9,13 +9,16 @@ import re
 import shutil
 import subprocess
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 
-from kernels.portable_program import KERNELS, SANITIZED, VECTORIZED, WARNINGS, Case, Program
+from kernels import rig
+from kernels.op_cases import case_of, reference
+from kernels.rig import KERNELS, SANITIZED, VECTORIZED, WARNINGS
 from kernels.with_a_number import operations
 from pillion.emitters.c import portable
 from pillion.emitters.c.kernel import Kernel
@@ -49,7 +52,7 @@ pytestmark = pytest.mark.slow
 
 ROWS = {op: [k for k in portable.KERNELS if k.op is op] for op in ALL_OPS}
 BUILDS = {"sanitized": SANITIZED, "vectorized": VECTORIZED}
-EVERY_BUILD = {**BUILDS, "avx2": [*SANITIZED, "-mavx2"], "native": [*SANITIZED, "-march=native"]}
+EVERY_BUILD = {**BUILDS, "avx2": (*SANITIZED, "-mavx2"), "native": (*SANITIZED, "-march=native")}
 MOVEMENT = (Concat, Pad, Reshape, Slice, Transpose)
 
 needs_cc = pytest.mark.skipif(shutil.which("cc") is None, reason="needs a C compiler")
@@ -61,6 +64,21 @@ def fills(v: Value) -> Iterator[Array]:
     if v.dtype is DType.INT8:
         yield np.full(v.shape, -128, np.int8)
         yield np.where(np.arange(v.type.elements).reshape(v.shape) % 3, 127, -128).astype(np.int8)
+
+
+@dataclass(frozen=True)
+class Case:
+    """An op by one of its kernels on some data, its result perhaps in the memory of an operand."""
+
+    op: Op
+    arithmetic: Arithmetic
+    kernel: Kernel
+    inputs: tuple[Array, ...]
+    overwritten: Value | None = None
+
+    @property
+    def on_rig(self) -> rig.Case:
+        return case_of(self.op, self.kernel, self.inputs, self.arithmetic, self.overwritten)
 
 
 def cases(op: Op, arithmetic: Arithmetic) -> Iterator[Case]:
@@ -90,16 +108,15 @@ def is_defined(op: Op, arithmetic: Arithmetic) -> bool:
     return True
 
 
-def assert_same_bytes(ops: Sequence[Op], folder: Path, flags: Sequence[str]) -> None:
+def assert_same_bytes(ops: Sequence[Op], flags: Sequence[str]) -> None:
     """In both arithmetics."""
-    check([case for a in Arithmetic for op in taken(ops, a) for case in cases(op, a)], folder, flags)
+    check([case for a in Arithmetic for op in taken(ops, a) for case in cases(op, a)], flags)
 
 
-def check(every: Sequence[Case], folder: Path, flags: Sequence[str]) -> None:
-    for case, answer in zip(every, Program(every).run(folder, flags), strict=True):
-        wanted = case.wanted
-        wrong = np.flatnonzero(answer.reshape(-1).view(np.uint8) != wanted.reshape(-1).view(np.uint8))
-        assert not wrong.size, f"{case.op}: {wrong.size} bytes differ, the first at {wrong[0]}"
+def check(every: Sequence[Case], flags: Sequence[str]) -> None:
+    """On this computer, built with these flags."""
+    wanted = [reference(case.op, case.arithmetic, case.inputs) for case in every]
+    rig.check(rig.host(*flags), [case.on_rig for case in every], wanted)
 
 
 # --- every example of every op ----------------------------------------------------------------------------------------
@@ -113,11 +130,11 @@ def test_every_op_has_a_kernel() -> None:
 @needs_cc
 @pytest.mark.parametrize("build", BUILDS)
 @pytest.mark.slow
-def test_examples(build: str, tmp_path: Path) -> None:
+def test_examples(build: str) -> None:
     ops = [op for cls in ALL_OPS if cls is not Reshape for op in cls.examples()]
     assert {type(op) for op in taken(ops, Arithmetic.TFLITE)} == {type(op) for op in ops}
     assert taken(ops, Arithmetic.CMSIS_NN) == ops
-    assert_same_bytes(ops, tmp_path, BUILDS[build])
+    assert_same_bytes(ops, BUILDS[build])
 
 
 def test_a_reshape_is_no_work() -> None:
@@ -224,23 +241,23 @@ def other_edges() -> Iterator[Op]:
 
 @needs_cc
 @pytest.mark.parametrize("build", EVERY_BUILD)
-def test_edges(build: str, tmp_path: Path) -> None:
-    if build == "avx2" and not has_avx2():
+def test_edges(build: str) -> None:
+    if build == "avx2" and not rig.has_avx2():
         pytest.skip("needs AVX2")
     ops = [*wide_convolutions(), *wide_products(), *other_edges()]
     assert all(taken(ops, arithmetic) == ops for arithmetic in Arithmetic)
-    assert_same_bytes(ops, tmp_path, EVERY_BUILD[build])
+    assert_same_bytes(ops, EVERY_BUILD[build])
 
 
 @needs_cc
-def test_with_a_number(tmp_path: Path) -> None:
+def test_with_a_number() -> None:
     ops = list(operations())
     assert {k.name for op in ops for k in kernels_of(op, Arithmetic.TFLITE)} >= {"mul", "mul_by_table"}
-    assert_same_bytes(ops, tmp_path, SANITIZED)
+    assert_same_bytes(ops, SANITIZED)
 
 
 @needs_cc
-def test_softmax_of_every_difference(tmp_path: Path) -> None:
+def test_softmax_of_every_difference() -> None:
     levels = np.arange(-128, 127, dtype=np.int8)
     steps = (1e-9, 1e-4, 0.01, 0.05, 0.1, 0.11, 0.3, 0.7, 4.0, 15.9, 16.1)
     ops = [
@@ -248,18 +265,13 @@ def test_softmax_of_every_difference(tmp_path: Path) -> None:
     ]
     every = [Case(op, Arithmetic.CMSIS_NN, kernel, (levels,)) for op in ops for kernel in ROWS[Softmax]]
     assert len(every) == 2 * len(steps)
-    check(every, tmp_path, SANITIZED)
-
-
-def has_avx2() -> bool:
-    cpu = Path("/proc/cpuinfo")
-    return cpu.is_file() and " avx2 " in cpu.read_text()
+    check(every, SANITIZED)
 
 
 @needs_cc
-def test_movement_of_real_numbers(tmp_path: Path) -> None:
+def test_movement_of_real_numbers() -> None:
     ops = [as_real(op) for cls in MOVEMENT if cls is not Reshape for op in cls.examples()]
-    assert_same_bytes(ops, tmp_path, SANITIZED)
+    assert_same_bytes(ops, SANITIZED)
 
 
 def as_real(op: Op) -> Op:
@@ -268,7 +280,7 @@ def as_real(op: Op) -> Op:
 
 
 @needs_cc
-def test_every_sum_and_product(tmp_path: Path) -> None:
+def test_every_sum_and_product() -> None:
     every = np.arange(-128, 128).astype(np.int8)
     a, b = value("a", (256, 1), 0.05, 3), value("b", (1, 256), 0.031, -128)
     ops = [
@@ -277,7 +289,6 @@ def test_every_sum_and_product(tmp_path: Path) -> None:
     inputs = (every.reshape(a.shape), every.reshape(b.shape))
     check(
         [Case(op, arithmetic, ROWS[type(op)][-1], inputs) for op in ops for arithmetic in Arithmetic],
-        tmp_path,
         VECTORIZED,
     )
 
@@ -297,14 +308,14 @@ def awkward_reals(scale: float) -> Array:
 
 @needs_cc
 @pytest.mark.parametrize("build", BUILDS)
-def test_quantize_is_exact_for_every_kind_of_number(build: str, tmp_path: Path) -> None:
+def test_quantize_is_exact_for_every_kind_of_number(build: str) -> None:
     every: list[Case] = []
     for scale, zero_point in ((1.0, 0), (0.1, -128), (0.007, 127), (2.0**-4, 5), (3e-38, 0), (1e30, 0)):
         data = awkward_reals(float(np.float32(scale)))
         op = make(Quantize, value("y", (), scale, zero_point), x=real("x", data.shape))
         for arithmetic, place in itertools.product(Arithmetic, (None, op.operands[0])):
             every.append(Case(op, arithmetic, ROWS[Quantize][0], (data,), place))
-    check(every, tmp_path, BUILDS[build])
+    check(every, BUILDS[build])
 
 
 # --- what is refused --------------------------------------------------------------------------------------------------
@@ -329,34 +340,6 @@ def test_computed_weights_are_refused() -> None:
 
 
 # --- the library itself -----------------------------------------------------------------------------------------------
-
-
-SHARED = ("pillion_reduction",)
-"""Structs of several kernels, not all of which use all fields."""
-
-
-def declared_fields() -> dict[str, list[str]]:
-    """Struct name → its fields, in order, as kernels.h declares them."""
-    text = re.sub(r"/\*.*?\*/", "", (KERNELS / "include" / "pillion" / "kernels.h").read_text(), flags=re.S)
-    found = {}
-    for body, name in re.findall(r"typedef struct \{(.*?)\} (\w+);", text, flags=re.S):
-        declarations = [d.strip() for d in body.split(";") if d.strip()]
-        found[name] = [f.split()[-1].lstrip("*") for d in declarations for f in d.split(",")]
-    for alias, name in re.findall(r"typedef (\w+) (\w+_params);", text):
-        found[name] = found[alias]
-    return found
-
-
-def test_params_are_the_fields_of_the_structs() -> None:
-    declared = declared_fields()
-    for arithmetic in Arithmetic:
-        for cls in ALL_OPS:
-            for op in taken(list(cls.examples()), arithmetic):
-                for call in (call for k in kernels_of(op, arithmetic) for call in k.calls(op, arithmetic)):
-                    fields = declared[call.routine.params_type]
-                    is_shared = any(fields == declared[name] for name in SHARED)
-                    wanted = [f for f in fields if f in call.params] if is_shared else fields
-                    assert list(call.params) == wanted, call.routine.name
 
 
 @needs_cc

@@ -228,6 +228,19 @@ def test_every_byte_that_crosses_the_border_costs() -> None:
         assert verdict.got == f"{crossing // 4:,} (estimated)"
 
 
+def test_the_cost_of_a_segment_is_that_of_all_its_parts() -> None:
+    """Starting the NPU once, each op, and the border."""
+    priced = dataclasses.replace(EAGER, dispatch_cycles=7, estimate=lambda op: 100 + int(op.name[1:]))
+    (verdict, *_) = {
+        entry.verdicts[-1] for entry in place(chain(on_npu, on_npu, on_npu), priced, Isa.DSP).ledger
+    }
+    assert verdict.got == f"{7 + 100 + 101 + 102 + 2 * BYTES // 4:,} (estimated)"
+    on_the_cpu = sum(
+        entry.cpu_cycles for entry in place(chain(on_npu, on_npu, on_npu), priced, Isa.DSP).ledger
+    )
+    assert verdict.wanted == f"less than {on_the_cpu:,} cycles (estimated on the CPU)"
+
+
 def test_a_dispatch_that_costs_more_than_it_saves() -> None:
     graph = chain(on_npu)
     costs = [

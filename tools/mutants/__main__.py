@@ -44,7 +44,9 @@ def options() -> argparse.Namespace:
 def own_tree(trees: Path) -> None:
     """Every worker has a copy of the project for itself."""
     global _tree
-    _tree = judge.copy_of(ROOT, trees / str(os.getpid()) / "project")
+    _tree = judge.copy_of(
+        trees / "baseline" / "project", trees / str(os.getpid()) / "project", compiles=False
+    )
 
 
 def judged(job: tuple[Fault, Part]) -> dict[str, Any]:

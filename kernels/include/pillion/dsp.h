@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  * Kernels for the SIMD instructions of Armv7E-M and Armv8-M Mainline (Cortex-M4, -M7, -M33): two 16-bit products to an
- * instruction. Their constants are packed by pillion/emitters/c/dsp_*.py in the order in which the loops read them; what a
+ * instruction. Their constants are packed by pillion/emitters/c/dsp/ in the order in which the loops read them; what a
  * variant needs to be right is checked there, at compile time. Scratch is aligned to 4 bytes. The answers are those of
  * the portable kernels, bit for bit. */
 #ifndef PILLION_DSP_H
@@ -15,37 +15,44 @@
 #define PILLION_HAS_DSP 0
 #endif
 
-/* Convolution with a kernel of 1x1, stride 1, no padding; in_c is a multiple of 4. The fields from `stream` to `part_rounds`
- * are those of pillion_dsp_dot, in kernels/dsp/dot.h. */
-typedef struct {
-    const int32_t *stream;
-    const uint16_t *runs;
-    const uint16_t *repeats;
+/* The fields of pillion_dsp_dot, in kernels/dsp/dot.h. */
+#define PILLION_DOT_FIELDS     \
+    const int32_t *stream;     \
+    const uint16_t *runs;      \
+    const uint16_t *repeats;   \
     int32_t run_count, repeat_count, lone, steps, out_c, rectified, part_rounds;
+/* The image and the window of a convolution. */
+#define PILLION_WINDOW_FIELDS                         \
+    int32_t batch, in_h, in_w, in_c, out_h, out_w;    \
+    int32_t kernel_h, kernel_w, stride_h, stride_w, pad_top, pad_left;
+#define PILLION_CONV2D_FIELDS            \
+    PILLION_DOT_FIELDS                   \
+    PILLION_WINDOW_FIELDS                \
+    int32_t dilation_h, dilation_w, in_zp, low, high;
+
+/* Convolution with a kernel of 1x1, stride 1, no padding; in_c is a multiple of 4. */
+typedef struct {
+    PILLION_DOT_FIELDS
     int32_t pixels; /* of all images */
     int32_t in_c, low, high;
 } pillion_conv2d_1x1_s8_dsp_params;
 void pillion_conv2d_1x1_s8_dsp(const pillion_conv2d_1x1_s8_dsp_params *p, const int8_t *x, int8_t *y, void *scratch);
 
 /* Convolution with any kernel, stride, dilation and padding; in_c is a multiple of 4. */
-#define PILLION_CONV2D_FIELDS                                                                         \
-    const int32_t *stream;                                                                            \
-    const uint16_t *runs;                                                                             \
-    const uint16_t *repeats;                                                                          \
-    int32_t run_count, repeat_count, lone, steps, out_c, rectified, part_rounds;                      \
-    int32_t batch, in_h, in_w, in_c, out_h, out_w;                                                    \
-    int32_t kernel_h, kernel_w, stride_h, stride_w, dilation_h, dilation_w, pad_top, pad_left;        \
-    int32_t in_zp, low, high, ring_rows;
 typedef struct {
     PILLION_CONV2D_FIELDS
 } pillion_conv2d_s8_dsp_params;
 void pillion_conv2d_s8_dsp(const pillion_conv2d_s8_dsp_params *p, const int8_t *x, int8_t *y, void *scratch);
 
-/* The same, with each row of the image widened once, into a ring of so many rows; no dilation. */
-typedef pillion_conv2d_s8_dsp_params pillion_conv2d_ring_s8_dsp_params;
+/* The same without dilation, with each row of the image widened once, into a ring of so many rows. */
+typedef struct {
+    PILLION_DOT_FIELDS
+    PILLION_WINDOW_FIELDS
+    int32_t in_zp, low, high, ring_rows;
+} pillion_conv2d_ring_s8_dsp_params;
 void pillion_conv2d_ring_s8_dsp(const pillion_conv2d_ring_s8_dsp_params *p, const int8_t *x, int8_t *y, void *scratch);
 
-/* The same for any number of input channels: first layers, with one or three. */
+/* Convolution with any kernel, stride, dilation and padding, and any number of input channels: first layers, with one or three. */
 typedef pillion_conv2d_s8_dsp_params pillion_conv2d_thin_s8_dsp_params;
 void pillion_conv2d_thin_s8_dsp(const pillion_conv2d_thin_s8_dsp_params *p, const int8_t *x, int8_t *y, void *scratch);
 
@@ -53,9 +60,8 @@ void pillion_conv2d_thin_s8_dsp(const pillion_conv2d_thin_s8_dsp_params *p, cons
  * the only one and y is not larger. The loops take four outputs of a row together: where the height is better for that
  * than the width, the layer is transposed, which means that whatever is called h here is the image's w, and w its h. */
 typedef struct {
-    int32_t batch, in_h, in_w, in_c, out_h, out_w;
-    int32_t kernel_h, kernel_w, stride_h, stride_w, dilation_h, dilation_w, pad_top, pad_left;
-    int32_t in_zp, low, high, out_c, rectified, transposed;
+    PILLION_WINDOW_FIELDS
+    int32_t dilation_h, dilation_w, in_zp, low, high, out_c, rectified, transposed;
     const int8_t *weights;    /* [out_c][kernel_h][kernel_w], and some bytes that are read but do not matter */
     const int32_t *constants; /* [out_c] of 2 * (bias - in_zp * sum(w)), (2 * out_zp + 1) << (right shift - 1), multiplier */
 } pillion_depthwise_s8_dsp_params;

@@ -3,7 +3,7 @@
  *
  *     void pillion_NAME(const pillion_NAME_params *p, const IN *x ..., OUT *y ..., void *scratch);
  *
- * `params` holds all that the compiler knows: shapes, zero points, bounds and pointers to constants in flash, packed in
+ * The structs are declared here and nowhere else: the compiler reads this file. `params` holds all that it knows: shapes, zero points, bounds and pointers to constants in flash, packed in
  * the order in which this kernel reads them. `scratch` is as large as the compiler was told (NULL where it is 0).
  * Images are NHWC. Shapes are checked by the compiler; kernels check nothing. No malloc, no globals, no stdio. */
 #ifndef PILLION_KERNELS_H
@@ -132,24 +132,38 @@ void pillion_div_tflite_s8(const pillion_div_tflite_s8_params *p, const int8_t *
                            void *scratch);
 
 /* Reductions: for each of `results`, `count` elements of x. Both are walked through as walk.h says. */
-typedef struct {
-    int32_t results, kept_axes;
-    const int32_t *kept_extent; /* [kept_axes] */
-    const int32_t *kept_step;   /* [kept_axes] */
-    int32_t count, axes;
-    const int32_t *extent; /* [axes] */
+#define PILLION_REDUCTION_FIELDS                    \
+    int32_t results, kept_axes;                     \
+    const int32_t *kept_extent; /* [kept_axes] */   \
+    const int32_t *kept_step;   /* [kept_axes] */   \
+    int32_t count, axes;                            \
+    const int32_t *extent; /* [axes] */             \
     const int32_t *step;   /* [axes] */
-    int32_t in_zp, out_zp, multiplier, shift; /* of sums */
-    const double *ratio;                      /* of sums that are scaled in double precision and rounded once */
-} pillion_reduction;
-typedef pillion_reduction pillion_reduce_sum_s8_params;
-typedef pillion_reduction pillion_reduce_sum_tflite_s8_params;
-typedef pillion_reduction pillion_reduce_max_s8_params;
-typedef pillion_reduction pillion_reduce_min_s8_params;
-void pillion_reduce_sum_s8(const pillion_reduction *p, const int8_t *x, int8_t *y, void *scratch);
-void pillion_reduce_sum_tflite_s8(const pillion_reduction *p, const int8_t *x, int8_t *y, void *scratch);
-void pillion_reduce_max_s8(const pillion_reduction *p, const int8_t *x, int8_t *y, void *scratch);
-void pillion_reduce_min_s8(const pillion_reduction *p, const int8_t *x, int8_t *y, void *scratch);
+
+/* The largest element. */
+typedef struct {
+    PILLION_REDUCTION_FIELDS
+} pillion_reduce_max_s8_params;
+void pillion_reduce_max_s8(const pillion_reduce_max_s8_params *p, const int8_t *x, int8_t *y, void *scratch);
+
+/* The smallest element. */
+typedef pillion_reduce_max_s8_params pillion_reduce_min_s8_params;
+void pillion_reduce_min_s8(const pillion_reduce_min_s8_params *p, const int8_t *x, int8_t *y, void *scratch);
+
+/* y = saturate(requantize(sum(x - in_zp)) + out_zp) */
+typedef struct {
+    PILLION_REDUCTION_FIELDS
+    int32_t in_zp, out_zp, multiplier, shift;
+} pillion_reduce_sum_s8_params;
+void pillion_reduce_sum_s8(const pillion_reduce_sum_s8_params *p, const int8_t *x, int8_t *y, void *scratch);
+
+/* The same, scaled in double precision and rounded once. */
+typedef struct {
+    PILLION_REDUCTION_FIELDS
+    int32_t in_zp, out_zp;
+    const double *ratio; /* [1] */
+} pillion_reduce_sum_tflite_s8_params;
+void pillion_reduce_sum_tflite_s8(const pillion_reduce_sum_tflite_s8_params *p, const int8_t *x, int8_t *y, void *scratch);
 
 /* y = clamp(requantize(a ± b) + out_zp, low, high), with both operands brought to a common scale first; b_sign is 1 or
  * -1. Operands are broadcast: the result is `rows` of `count` elements, of which an operand has as many (step 1) or one
@@ -197,18 +211,18 @@ typedef struct {
 } pillion_clamp_s8_params;
 void pillion_clamp_s8(const pillion_clamp_s8_params *p, const int8_t *x, int8_t *y, void *scratch);
 
-/* The largest value of each window; what lies outside the image is no part of it. */
+/* Pooling; what lies outside the image is no part of a window. */
 typedef struct {
     int32_t batch, in_h, in_w, out_h, out_w, channels;
     int32_t kernel_h, kernel_w, stride_h, stride_w, pad_top, pad_left, low, high;
-} pillion_max_pool2d_s8_params;
+} pillion_pool_s8_params;
+
+/* The largest value of each window. */
+typedef pillion_pool_s8_params pillion_max_pool2d_s8_params;
 void pillion_max_pool2d_s8(const pillion_max_pool2d_s8_params *p, const int8_t *x, int8_t *y, void *scratch);
 
-/* The mean of the integers of each window, rounded half away from zero; what lies outside the image is no part of it. */
-typedef struct {
-    int32_t batch, in_h, in_w, out_h, out_w, channels;
-    int32_t kernel_h, kernel_w, stride_h, stride_w, pad_top, pad_left, low, high;
-} pillion_avg_pool2d_s8_params;
+/* The mean of the integers of each window, rounded half away from zero. */
+typedef pillion_pool_s8_params pillion_avg_pool2d_s8_params;
 void pillion_avg_pool2d_s8(const pillion_avg_pool2d_s8_params *p, const int8_t *x, int8_t *y, void *scratch);
 
 /* y = clamp(requantize(sum(x) - offset) + out_zp, -128, 127): rows of `count` neighbouring means. The sum goes over

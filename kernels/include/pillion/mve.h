@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0
- * The Helium (MVE) variants of the kernels. Their constants are packed by pillion/emitters/c/mve_*.py in the order in which
+ * The Helium (MVE) variants of the kernels. Their constants are packed by pillion/emitters/c/mve/ in the order in which
  * the loops read them; what a variant needs to be right is checked there, at compile time.
  *
  * "May read N bytes beyond": loads are 16 bytes wide; what is read beyond the end meets zero weights, but must be memory. */

@@ -6,24 +6,32 @@
 #include "pillion/kernels.h"
 #include "pillion/walk.h"
 
-static inline int32_t pillion_sum(const pillion_reduction *p, const int8_t *x) {
+/* The elements behind one of the result. */
+typedef struct {
+    int32_t count, axes;
+    const int32_t *extent, *step;
+} pillion_reduced;
+
+#define PILLION_REDUCED(p) ((pillion_reduced){(p)->count, (p)->axes, (p)->extent, (p)->step})
+
+static inline int32_t pillion_sum(pillion_reduced r, int32_t in_zp, const int8_t *x) {
     int32_t at[PILLION_MAX_AXES] = {0};
-    int32_t sum = -p->count * p->in_zp;
-    for (int32_t i = 0; i < p->count; i++) {
+    int32_t sum = -r.count * in_zp;
+    for (int32_t i = 0; i < r.count; i++) {
         sum += *x;
-        x += pillion_walk(p->axes, p->extent, p->step, at);
+        x += pillion_walk(r.axes, r.extent, r.step, at);
     }
     return sum;
 }
 
-static inline int8_t pillion_extreme(const pillion_reduction *p, const int8_t *x, int32_t is_maximum) {
+static inline int8_t pillion_extreme(pillion_reduced r, const int8_t *x, int32_t is_maximum) {
     int32_t at[PILLION_MAX_AXES] = {0};
     int8_t extreme = *x;
-    for (int32_t i = 0; i < p->count; i++) {
+    for (int32_t i = 0; i < r.count; i++) {
         if (is_maximum ? *x > extreme : *x < extreme) {
             extreme = *x;
         }
-        x += pillion_walk(p->axes, p->extent, p->step, at);
+        x += pillion_walk(r.axes, r.extent, r.step, at);
     }
     return extreme;
 }

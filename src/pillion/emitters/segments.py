@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from pillion.devices.payloads import SegmentFile
+from pillion.devices.payloads import SegmentFile, marked
 from pillion.emitters import tflite
 from pillion.ir.graph import Graph
 from pillion.ops import Segment
@@ -12,6 +12,11 @@ from pillion.ops import Segment
 def segment_files(graph: Graph) -> list[SegmentFile]:
     """Gives the TFLite file of each segment, in running order."""
     return [_file(op.body) for op in graph.ops if isinstance(op, Segment)]
+
+
+def marked_payloads(graph: Graph) -> list[bytes]:
+    """What the delegates of a program are given where it runs on this computer: TFLite under Pillion's mark."""
+    return [segment.payload for segment in marked(segment_files(graph)).segments]
 
 
 def _file(body: Graph) -> SegmentFile:

@@ -180,6 +180,11 @@ def clean_name(name: str) -> str:
     return re.sub(r"[^\w./;+-]", "_", name, flags=re.ASCII) or "unnamed"
 
 
+def printable(text: str) -> str:
+    """Text from a file, or the name of one, without what a terminal or a page would act on."""
+    return "".join(mark if mark.isprintable() else "_" for mark in text)
+
+
 def shortened(name: str, longest: int) -> str:
     """Gives the name, or its begin and a number made from all of it: names that differ only at their ends stay different."""
     if len(name) <= longest:

@@ -17,7 +17,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from pillion.errors import PillionError
-from pillion.ir.graph import Graph, Names, clean_name, model_name
+from pillion.ir.graph import Graph, Names, clean_name, model_name, printable
 from pillion.ir.numerics import Arithmetic
 from pillion.ir.op import Op, operand_fields, result_fields
 from pillion.ir.types import Array, DType, PerChannel, PerTensor, Quant, Shape, TensorType, Value
@@ -256,7 +256,7 @@ class _Unpacker:
         fields: dict[str, Any] = {n: self.refer(v) for n, v in (*operands.items(), *results.items())}
         fields |= {name: _attribute(spelled, hints[name]) for name, spelled in attributes.items()}
         fields |= {name: self.body() for name, hint in hints.items() if hint is Graph}
-        return cls(**fields, source=_line(source))
+        return cls(**fields, source=printable(_text(source)))
 
     def body(self) -> Graph:
         """Gives the graph of the next segment."""
@@ -288,11 +288,6 @@ def _text(held: Json) -> str:
     if not isinstance(held, str):
         raise TypeError(f"no text: {held!r}")
     return held
-
-
-def _line(held: Json) -> str:
-    """Where an op comes from, which is shown to people: nothing that a terminal or a page would act on."""
-    return "".join(mark if mark.isprintable() else "_" for mark in _text(held))
 
 
 def _natural(held: Json) -> int:

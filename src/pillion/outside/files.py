@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import errno
 import glob
+import hashlib
 import os
 import shutil
 import stat
@@ -13,6 +14,7 @@ import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 
 from pillion.errors import PillionError
@@ -58,6 +60,14 @@ class Written:
 
     parts: Callable[[], Iterable[bytes]]
     """The same bytes at each call."""
+
+    @cached_property
+    def sha256(self) -> str:
+        """The hash of the content, in hexadecimal digits: to make a large content takes longer than to keep this."""
+        total = hashlib.sha256()
+        for part in self.parts():
+            total.update(part)
+        return total.hexdigest()
 
     def __bytes__(self) -> bytes:
         return b"".join(self.parts())

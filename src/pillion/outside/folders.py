@@ -25,9 +25,9 @@ from pillion.outside.files import (
     MARK,
     MARK_FILE,
     Content,
+    Written,
     locked,
     made,
-    parts_of,
     put,
     read_text,
     resolved,
@@ -70,10 +70,9 @@ class Journal:
 
 def sha256(content: Content) -> str:
     """Gives the hash of a file's content, in hexadecimal digits."""
-    total = hashlib.sha256()
-    for part in parts_of(content):
-        total.update(part)
-    return total.hexdigest()
+    if isinstance(content, Written):
+        return content.sha256
+    return hashlib.sha256(content.encode() if isinstance(content, str) else content).hexdigest()
 
 
 def check_paths(paths: Iterable[str]) -> None:

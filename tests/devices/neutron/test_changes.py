@@ -5,13 +5,13 @@ from __future__ import annotations
 
 import pytest
 
-from devices.neutron.rule_cases import LIMITS, RULES, clamp, conv, depthwise, lut, softmax, with_types
+from devices.neutron.rule_cases import LIMITS, RULES, clamp, conv, depthwise, lut, pair, softmax, with_types
 from pillion.devices.neutron import N3_64
 from pillion.devices.neutron.changes import CHANGES
 from pillion.ir.op import Op
-from pillion.ir.types import DType
+from pillion.ir.types import DType, PerTensor
 from pillion.ir.verdict import Verdict, all_ok, failures
-from pillion.ops import ALL_OPS, Function
+from pillion.ops import ALL_OPS, Add, Function
 from pillion.place.flip import find_flip, smallest_change
 
 CASES = {**LIMITS, **RULES}
@@ -77,6 +77,18 @@ def test_the_user_s_own_wish_is_named_first() -> None:
     op = conv()
     kept = Verdict("user.keep_on_cpu", False, "an op that no --keep-on-cpu names", "conv*")
     assert smallest_change(op, N3_64, (kept, *N3_64.judge(op))) == "leave out --keep-on-cpu"
+
+
+def sum_of_scale(halvings: int) -> Op:
+    return pair(Add, quant=PerTensor(2.0**-halvings))
+
+
+@pytest.mark.parametrize("steps", range(1, 6))
+def test_a_result_becomes_no_coarser_than_it_must(steps: int) -> None:
+    """So many halvings past the limit, as many doublings are asked for."""
+    finest = max(n for n in range(1, 30) if all_ok(N3_64.judge(sum_of_scale(n))))
+    found = words(sum_of_scale(finest + steps))
+    assert found.startswith(f"a result of scale {2.0 ** -(finest + steps):g} → {2.0**-finest:g} ")
 
 
 def test_nothing_to_change() -> None:

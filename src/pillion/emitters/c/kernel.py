@@ -9,6 +9,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from pillion.emitters.c.structs import in_order
 from pillion.ir.numerics import Arithmetic, Multiplier
 from pillion.ir.op import Op
 from pillion.ir.types import Value
@@ -39,12 +40,16 @@ class Routine:
 
 @dataclass(frozen=True)
 class Call:
-    """One call in the generated program."""
+    """One call in the generated program. Its params are what the header of the kernel declares: a value that is missing, too
+    much or of another type is an error here, not in C."""
 
     routine: Routine
     params: Params
     inputs: tuple[Value, ...]
     output: Value
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "params", in_order(self.routine.params_type, self.params))
 
 
 def scaling(m: Multiplier) -> Params:

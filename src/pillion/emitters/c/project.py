@@ -15,6 +15,7 @@ from pillion.emitters.c.manifest import MANIFEST, Buffer, Manifest, Memory, OpFa
 from pillion.emitters.c.npu import inner_program, npu_files, segment_steps
 from pillion.emitters.c.program import CProgram, lower
 from pillion.emitters.c.spelling import encodable
+from pillion.emitters.c.structs import kernel_folder
 from pillion.errors import PillionError
 from pillion.ir.types import PerTensor, Value
 from pillion.ops import Segment
@@ -22,13 +23,6 @@ from pillion.outside import folders
 from pillion.outside.files import Content
 
 _INCLUDE = re.compile(r'^\s*#\s*include "([^"/]+)"', re.MULTILINE)
-
-
-def kernel_folder() -> Path:
-    """Finds the kernel library: inside an installed package, or beside `src` in a checkout."""
-    package = Path(__file__).resolve().parents[2]
-    inside, beside = package / "kernels", package.parents[1] / "kernels"
-    return inside if inside.is_dir() else beside
 
 
 def project_files(

@@ -9,7 +9,6 @@ from typing import Literal
 import numpy as np
 
 from pillion.devices.cortex_m import Core
-from pillion.devices.payloads import marked
 from pillion.ir.graph import Graph
 from pillion.ir.types import Array
 from pillion.ops import Segment
@@ -24,36 +23,28 @@ def emit(
     graph: Graph,
     core: Core,
     runtime: Runtime = "1.4",
-    payloads: Sequence[bytes] | None = None,
+    payloads: Sequence[bytes] = (),
     delegate: str = "",
 ) -> bytes:
     """Gives the graph as a `.pte` file for a core.
 
     What is special to the core: the sizes of scratch tensors, and the form of linear's bias. `runtime` names the
-    ExecuTorch whose operators are called. `payloads` are for the NPU's segments, in running order; without them the
-    segments are TFLite under Pillion's mark, which only Pillion's executors run. `delegate` is what the runtime on the chip
-    calls the NPU."""
+    ExecuTorch whose operators are called. `payloads` are for the NPU's segments, one for each, in running order.
+    `delegate` is what the runtime on the chip calls the NPU."""
     from pillion.emitters.pte.lower import lower
     from pillion.emitters.pte.node import Settings
     from pillion.emitters.pte.writer import Writer
 
     segments = [op.body for op in graph.ops if isinstance(op, Segment)]
-    raw = _marked(graph) if payloads is None else payloads
-    by_body = dict(zip(segments, raw, strict=True))
+    by_body = dict(zip(segments, payloads, strict=True))
     writer = Writer(lower(graph, Settings(graph.arithmetic, core.isa, runtime, by_body, delegate)))
     head = {"core": core.name, "runtime": runtime, "model": graph.name}
 
     def sealed() -> record.Record:
-        bodies = [find_in(payload) if is_ir(payload) else None for payload in raw]
+        bodies = [find_in(payload) if is_ir(payload) else None for payload in payloads]
         return record.compose(head, skeleton.pack(graph, writer.constants.find, bodies))
 
     return writer.program(sealed)
-
-
-def _marked(graph: Graph) -> list[bytes]:
-    from pillion.emitters.segments import segment_files
-
-    return [segment.payload for segment in marked(segment_files(graph)).segments]
 
 
 def find_in(payload: bytes) -> skeleton.NumberOf:

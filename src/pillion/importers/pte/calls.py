@@ -7,20 +7,18 @@ import math
 from bisect import bisect_left, insort
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, TypeVar
+from typing import Protocol, TypeVar
 
 import numpy as np
 
 from pillion.errors import PillionError
 from pillion.importers.pte.fields import FIELDS
+from pillion.importers.pte.steps import Step
 from pillion.importers.pte.tensor import Label, Tensor, View
 from pillion.ir.types import Array, DType, Pair, Shape
 from pillion.schemas import pte
-from pillion.schemas.flatbuffer import MalformedError
+from pillion.schemas.flatbuffer import MalformedError, Table
 from pillion.schemas.pte import ScalarType
-
-if TYPE_CHECKING:
-    from pillion.importers.pte.program import Reader
 
 MAX_RANK = 8
 MAX_ELEMENTS = 2**31 - 1
@@ -108,10 +106,32 @@ def described(number: int, held: pte.Tensor) -> Argument:
     return Argument(number, sizes, order, DTYPES[held.scalar_type], held)
 
 
+class Machine(Protocol):
+    """What the calls of a program act on: its values, its memory, and the steps that have been taken."""
+
+    def entry(self, number: int) -> Table:
+        """The value with this number."""
+
+    def read(self, argument: Argument, source: str) -> Tensor:
+        """What lies where a tensor of the program is, in the shape that it has in memory."""
+
+    def write(self, argument: Argument, tensor: Tensor) -> None:
+        """Lets a tensor lie where an argument of the program says, from now on."""
+
+    def shaped(self, tensor: Tensor, shape: Shape, source: str) -> Tensor:
+        """The same bytes under another shape."""
+
+    def copy(self, x: Tensor, y: Tensor, source: str) -> None:
+        """A tensor has the bytes of another one."""
+
+    def add(self, step: Step) -> None:
+        """What a call does comes after all that the calls before it do."""
+
+
 class Call:
     """One kernel call. The last two arguments are both the result."""
 
-    def __init__(self, reader: Reader, operator: str, source: str, numbers: Sequence[int]) -> None:
+    def __init__(self, reader: Machine, operator: str, source: str, numbers: Sequence[int]) -> None:
         self.reader, self.operator, self.source = reader, operator, source
         self.numbers = numbers[:-2]
         if len(numbers) < 2 or numbers[-1] != numbers[-2]:

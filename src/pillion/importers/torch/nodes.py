@@ -137,11 +137,15 @@ def fake_mode(graph: Graph) -> FakeTensorMode:
 
 def call(before: Node, target: Target, *args: Any, **kwargs: Any) -> Node:
     """Inserts a new call in front of a node, with that node's source line and a value of its own."""
-    graph = before.graph
-    with graph.inserting_before(before):
-        node = graph.call_function(target, args, kwargs)
+    return call_like(before, evaluate(before.graph, target, args, kwargs), target, *args, **kwargs)
+
+
+def call_like(before: Node, value: Any, target: Target, *args: Any, **kwargs: Any) -> Node:
+    """The same where the fake tensor is known that stands for the result: torch takes long to find it."""
+    with before.graph.inserting_before(before):
+        node = before.graph.call_function(target, args, kwargs)
     node.meta.update({key: before.meta[key] for key in KEPT_META if key in before.meta})
-    node.meta["val"] = evaluate(graph, target, args, kwargs)
+    node.meta["val"] = value
     return node
 
 

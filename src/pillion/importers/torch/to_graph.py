@@ -16,7 +16,7 @@ from torch.fx import GraphModule, Node
 from pillion.errors import PillionError
 from pillion.importers.torch.layout import NHWC, Builder, Placed, plain
 from pillion.importers.torch.rows import ROWS
-from pillion.ir.graph import Graph, Names, identifier
+from pillion.ir.graph import Graph, Names, identifier, printable
 from pillion.ir.types import DType, PerChannel, PerTensor, Quant, TensorType, Value, constant
 from pillion.ops import Dequantize, Quantize
 
@@ -210,4 +210,4 @@ def source_line(node: Node) -> str:
     if not frames:
         return ""
     path, line = frames[-1]
-    return f"{path.rsplit('/', 1)[-1]}:{line}"
+    return printable(f"{path.rsplit('/', 1)[-1]}:{line}")

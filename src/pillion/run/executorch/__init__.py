@@ -11,6 +11,7 @@ from functools import partial
 import numpy as np
 
 from pillion.emitters.pte import emit
+from pillion.emitters.segments import marked_payloads
 from pillion.importers.pte import ReadProgram
 from pillion.ir.types import Array
 from pillion.ir.verdict import Verdict
@@ -42,11 +43,10 @@ class ExecuTorch:
 
 def _bytes_of(program: Runnable) -> bytes:
     """NPU segments are always TFLite here: code for the NPU itself runs nowhere else."""
-    return (
-        program.file.raw
-        if program.file
-        else emit(program.graph, program.target.core, delegate=program.target.delegate)
-    )
+    if program.file is not None:
+        return program.file.raw
+    graph, target = program.graph, program.target
+    return emit(graph, target.core, payloads=marked_payloads(graph), delegate=target.delegate)
 
 
 def _as_in_memory(

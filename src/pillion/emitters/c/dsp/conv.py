@@ -7,9 +7,9 @@ from dataclasses import replace
 
 import numpy as np
 
+from pillion.emitters.c.accumulators import Channels, channels_of
 from pillion.emitters.c.conditions import constants, int8
 from pillion.emitters.c.dsp import pack
-from pillion.emitters.c.dsp.pack import Channels
 from pillion.emitters.c.kernel import Call, Kernel, Params, Routine
 from pillion.emitters.c.library import DSP
 from pillion.ir.numerics import Arithmetic
@@ -42,13 +42,6 @@ CONV_THIN = DSP.routine("conv2d_thin_s8", "dot", "clamp")
 LINEAR = DSP.routine("linear_s8", "clamp")
 DEPTHWISE = {name: DSP.routine(f"{name}_s8", "depthwise", "clamp") for name in DEPTHWISE_WINDOWS}
 ROUTINES = (CONV_1X1, CONV, CONV_RING, CONV_THIN, LINEAR, *DEPTHWISE.values())
-
-
-def channels_of(op: Convolution) -> Channels:
-    """Gives what the packers want to know of a convolution: its weights by output channel, and its numbers."""
-    multipliers, shifts = op.multipliers
-    weights, bias = op.weights_per_output.astype("int8"), op.bias.constant.astype("int32")
-    return Channels(weights, bias, multipliers, shifts, op.x.zero_point, op.y.zero_point)
 
 
 def judge_operands(op: Convolution | Linear) -> tuple[Verdict, ...]:
@@ -89,23 +82,22 @@ def calls_1x1(op: Conv2d, arithmetic: Arithmetic) -> tuple[Call, ...]:
     """Gives the call of the kernel of plain 1x1 windows."""
     n, h, w, _ = op.y.shape
     last = {"pixels": n * h * w, "in_c": op.in_channels, "low": op.low, "high": op.high}
-    return (Call(CONV_1X1, {**pack.pack_dot(channels_of(op), op.low), **last}, (op.x,), op.y),)
+    return (Call(CONV_1X1, {**pack.pack_dot(channels_of(op)), **last}, (op.x,), op.y),)
+
+
+def window(op: Convolution) -> Params:
+    """The image, and the window without dilation."""
+    batch, in_h, in_w, in_c = op.x.shape
+    sizes = {"batch": batch, "in_h": in_h, "in_w": in_w, "in_c": in_c}
+    sizes |= {"out_h": op.y.shape[1], "out_w": op.y.shape[2]}
+    pairs = {"kernel": op.kernel, "stride": op.stride}
+    sizes |= {f"{name}_{axis}": pair[i] for name, pair in pairs.items() for i, axis in enumerate("hw")}
+    return {**sizes, "pad_top": op.padding[0], "pad_left": op.padding[1]}
 
 
 def geometry(op: Convolution) -> Params:
     """Gives the image and the window, in the order of the params structs."""
-    batch, in_h, in_w, in_c = op.x.shape
-    sizes = {
-        "batch": batch,
-        "in_h": in_h,
-        "in_w": in_w,
-        "in_c": in_c,
-        "out_h": op.y.shape[1],
-        "out_w": op.y.shape[2],
-    }
-    pairs = {"kernel": op.kernel, "stride": op.stride, "dilation": op.dilation}
-    window = {f"{name}_{axis}": pair[i] for name, pair in pairs.items() for i, axis in enumerate("hw")}
-    return {**sizes, **window, "pad_top": op.padding[0], "pad_left": op.padding[1]}
+    return {**window(op), "dilation_h": op.dilation[0], "dilation_w": op.dilation[1]}
 
 
 def ring_rows(op: Conv2d) -> int:
@@ -130,10 +122,10 @@ def takes_ring(op: Conv2d, arithmetic: Arithmetic) -> tuple[Verdict, ...]:
     )
 
 
-def calls_window(op: Conv2d, routine: Routine, channels: Channels) -> tuple[Call, ...]:
+def calls_window(op: Conv2d, routine: Routine, channels: Channels, place: Params) -> tuple[Call, ...]:
     """Gives the call of one of the kernels that gather windows, all of which have the same parameters."""
-    last = {"in_zp": op.x.zero_point, "low": op.low, "high": op.high, "ring_rows": ring_rows(op)}
-    return (Call(routine, {**pack.pack_dot(channels, op.low), **geometry(op), **last}, (op.x,), op.y),)
+    bounds = {"in_zp": op.x.zero_point, "low": op.low, "high": op.high}
+    return (Call(routine, {**pack.pack_dot(channels), **place, **bounds}, (op.x,), op.y),)
 
 
 def thin_channels(op: Conv2d) -> Channels:
@@ -149,12 +141,12 @@ def thin_channels(op: Conv2d) -> Channels:
 
 def calls_conv(op: Conv2d, arithmetic: Arithmetic) -> tuple[Call, ...]:
     """Gives the call of the kernel of any window."""
-    return calls_window(op, CONV, channels_of(op))
+    return calls_window(op, CONV, channels_of(op), geometry(op))
 
 
 def calls_ring(op: Conv2d, arithmetic: Arithmetic) -> tuple[Call, ...]:
     """Gives the call of the kernel that keeps widened image rows in a ring."""
-    return calls_window(op, CONV_RING, channels_of(op))
+    return calls_window(op, CONV_RING, channels_of(op), {**window(op), "ring_rows": ring_rows(op)})
 
 
 def scratch_ring(op: Conv2d) -> int:
@@ -164,7 +156,7 @@ def scratch_ring(op: Conv2d) -> int:
 
 def calls_thin(op: Conv2d, arithmetic: Arithmetic) -> tuple[Call, ...]:
     """Gives the call of the kernel for few input channels."""
-    return calls_window(op, CONV_THIN, thin_channels(op))
+    return calls_window(op, CONV_THIN, thin_channels(op), geometry(op))
 
 
 def scratch_1x1(op: Conv2d) -> int:
@@ -218,7 +210,7 @@ def calls_depthwise(op: DepthwiseConv2d, routine: Routine) -> tuple[Call, ...]:
         channels = replace(channels, weights=weights.reshape(channels.weights.shape))
     sizes = swapped(geometry(op)) if transposed else geometry(op)
     bounds = {"in_zp": op.x.zero_point, "low": op.low, "high": op.high, "out_c": op.out_channels}
-    packed = pack.pack_depthwise(channels, op.low)
+    packed = pack.pack_depthwise(channels)
     params = {**sizes, **bounds, "rectified": packed["rectified"], "transposed": int(transposed), **packed}
     return (Call(routine, params, (op.x,), op.y),)
 
@@ -251,13 +243,6 @@ def depthwise(name: str, window: Window | None) -> Kernel:
     )
 
 
-def channels_of_linear(op: Linear) -> Channels:
-    """Gives what the packers want to know of a fully connected layer: its weights by output, and its numbers."""
-    multipliers, shifts = op.multipliers
-    weights, bias = op.weights.constant.astype("int8"), op.bias.constant.astype("int32")
-    return Channels(weights, bias, multipliers, shifts, op.x.zero_point, op.y.zero_point)
-
-
 def takes_linear(op: Linear, arithmetic: Arithmetic) -> tuple[Verdict, ...]:
     """Judges whether a fully connected layer is one that the kernel computes exactly; LiteRT's, scaled in double precision, are
     not."""
@@ -268,7 +253,7 @@ def takes_linear(op: Linear, arithmetic: Arithmetic) -> tuple[Verdict, ...]:
     return (
         rounding,
         *operands,
-        *(pack.dot_verdicts(channels_of_linear(op)) if all_ok(operands) else ()),
+        *(pack.dot_verdicts(channels_of(op)) if all_ok(operands) else ()),
     )
 
 
@@ -288,7 +273,7 @@ def takes_whole(op: Conv2d, arithmetic: Arithmetic) -> tuple[Verdict, ...]:
 def calls_whole(op: Conv2d, arithmetic: Arithmetic) -> tuple[Call, ...]:
     """Gives the call of a convolution whose window is the whole image: it is a fully connected layer."""
     n, h, w, _ = op.y.shape
-    return (Call(LINEAR, linear_params(channels_of(op), n * h * w, op.low, op.high), (op.x,), op.y),)
+    return (Call(LINEAR, linear_params(channels_of(op), n * h * w), (op.x,), op.y),)
 
 
 def scratch_whole(op: Conv2d) -> int:
@@ -296,21 +281,22 @@ def scratch_whole(op: Conv2d) -> int:
     return pack.group_channels(pack.scale_channels(channels_of(op))).row_bytes
 
 
-def linear_params(channels: Channels, rows: int, low: int, high: int) -> Params:
+def linear_params(channels: Channels, rows: int) -> Params:
     """Gives the parameters of the fully connected kernel."""
     out_features, in_features = channels.weights.shape
     sizes = {"rows": rows, "in_features": in_features, "out_features": out_features}
-    return {**pack.pack_linear(channels), **sizes, "out_zp": channels.out_zp, "low": low, "high": high}
+    levels = {"out_zp": channels.out_zp, "low": channels.low, "high": channels.high}
+    return {**pack.pack_linear(channels), **sizes, **levels}
 
 
 def calls_linear(op: Linear, arithmetic: Arithmetic) -> tuple[Call, ...]:
     """Gives the call of the fully connected kernel."""
-    return (Call(LINEAR, linear_params(channels_of_linear(op), op.rows, op.low, op.high), (op.x,), op.y),)
+    return (Call(LINEAR, linear_params(channels_of(op), op.rows), (op.x,), op.y),)
 
 
 def scratch_linear(op: Linear) -> int:
     """Gives the scratch of the fully connected kernel: one widened row of inputs."""
-    return pack.group_channels(pack.scale_channels(channels_of_linear(op))).row_bytes
+    return pack.group_channels(pack.scale_channels(channels_of(op))).row_bytes
 
 
 KERNELS: tuple[Kernel, ...] = (

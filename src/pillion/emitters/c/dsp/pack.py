@@ -9,13 +9,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from pillion.emitters.c.accumulators import Channels, Int8Array, Int32Array, Int64Array, fold_input_offset
 from pillion.emitters.c.kernel import Params
 from pillion.ir import numerics
 from pillion.ir.verdict import Verdict
-
-Int8Array = NDArray[np.int8]
-Int32Array = NDArray[np.int32]
-Int64Array = NDArray[np.int64]
 
 MOST_SHIFT = 22
 """`round` and a sum below 2^30 together stay in 32 bits."""
@@ -27,29 +24,6 @@ INPUTS_OF_ROUND = 32
 """The inner loops take eight times four inputs before they look where to go on."""
 SUM_LIMIT = 2**30
 """Twice a sum must fit 32 bits."""
-
-
-@dataclass(frozen=True)
-class Channels:
-    """Output channels that are sums of products: y = clamp(requantize(bias + sum((x - in_zp) w)) + out_zp)."""
-
-    weights: Int8Array
-    """[channels, inputs of a sum]"""
-    bias: Int32Array
-    multipliers: Int32Array
-    shifts: Int32Array
-    in_zp: int
-    out_zp: int
-
-    @property
-    def folded_bias(self) -> Int64Array:
-        """The bias that goes with sums of x times w, x being the input as it lies in memory."""
-        return self.bias.astype(np.int64) - self.in_zp * numerics.row_sums(self.weights)
-
-    def bounds(self) -> tuple[Int64Array, Int64Array]:
-        """Gives the least and the largest sum of each channel, whatever the input."""
-        least, largest = numerics.row_bounds(self.weights)
-        return self.folded_bias + least, self.folded_bias + largest
 
 
 @dataclass(frozen=True)
@@ -79,26 +53,10 @@ def rounding(out_zp: int, right: Any) -> Any:
 def scale_channels(channels: Channels) -> Scaled:
     """Folds the zero points in. A channel whose result never changes becomes a bias alone, four times the result: pruned channels
     have scales that no fast formula holds. Where a left shift wraps, equal ends say nothing of what lies between."""
-    least, largest = channels.bounds()
-    reach = np.maximum(np.abs(least), np.abs(largest))
-    wraps = reach << np.maximum(channels.shifts, 0).astype(np.int64) > numerics.INT32_MAX
-    ends = [
-        numerics.requantize(end, channels.multipliers, channels.shifts) + channels.out_zp
-        for end in (least, largest)
-    ]
-    ends = [np.clip(end, -128, 127) for end in ends]
-    same = (ends[0] == ends[1]) & ~wraps
-    rights = np.where(same, 1, -channels.shifts.astype(np.int64))
-    alone = 4 * (ends[0] - channels.out_zp)
-    return Scaled(
-        np.where(same[:, None], np.int8(0), channels.weights),
-        np.where(same, alone, channels.folded_bias),
-        rounding(channels.out_zp, np.clip(rights, 1, 32)),
-        np.where(same, np.int32(2**30), channels.multipliers),
-        rights,
-        np.where(same, alone, least),
-        np.where(same, alone, largest),
-    )
+    folded = fold_input_offset(channels)
+    rights = -folded.shifts.astype(np.int64)
+    rounds = rounding(channels.out_zp, np.clip(rights, 1, 32))
+    return Scaled(folded.weights, folded.folded_bias, rounds, folded.multipliers, rights, *folded.bounds())
 
 
 def right_shifts(scaled: Scaled) -> Verdict:
@@ -278,8 +236,8 @@ def jumps(steps: int, part_rounds: int) -> int:
     return rounds + 1 + (1 + max(rounds - 1, 0) // part_rounds if part_rounds else 0)
 
 
-def pack_dot(channels: Channels, low: int) -> Params:
-    """The fields of pillion_dsp_dot (kernels/dsp/dot.h); results below `low` are clamped afterwards."""
+def pack_dot(channels: Channels) -> Params:
+    """The fields of pillion_dsp_dot (kernels/dsp/dot.h)."""
     scaled = scale_channels(channels)
     pairing = pair_channels(scaled)
     a, b, scaled = pairing.a, pairing.b, with_nothing(scaled)
@@ -295,7 +253,7 @@ def pack_dot(channels: Channels, low: int) -> Params:
         "lone": int(pairing.lone),
         "steps": pairing.steps,
         "out_c": len(channels.bias),
-        "rectified": int(low >= channels.out_zp),
+        "rectified": int(channels.is_rectified),
         "part_rounds": pairing.part_rounds,
     }
 
@@ -312,13 +270,13 @@ def in_whole_fours(weights: Int8Array) -> Int8Array:
     return np.pad(weights, ((0, 0), (0, -weights.shape[1] % 4)))
 
 
-def pack_depthwise(channels: Channels, low: int) -> Params:
+def pack_depthwise(channels: Channels) -> Params:
     """Constants of the depthwise kernels, by output channel. Their sums are twice what they should be."""
     scaled = scale_channels(channels)
     constants = np.stack([2 * scaled.sums, scaled.rounds, scaled.multipliers], axis=1)
     weights = scaled.weights.reshape(-1)
     return {
-        "rectified": int(low >= channels.out_zp),
+        "rectified": int(channels.is_rectified),
         "weights": np.append(weights, np.zeros(-weights.size % 4 or 4, np.int8)),
         "constants": numerics.wrap32(constants).astype(np.int32).reshape(-1),
     }

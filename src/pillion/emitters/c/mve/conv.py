@@ -6,13 +6,12 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 
-import numpy as np
-
+from pillion.emitters.c.accumulators import Channels, channels_of
 from pillion.emitters.c.conditions import constants, int8
 from pillion.emitters.c.kernel import Call, Kernel, Params, Routine
 from pillion.emitters.c.library import MVE
 from pillion.emitters.c.mve import depthwise, depthwise_5x5, pack
-from pillion.emitters.c.mve.pack import Geometry, Sums
+from pillion.emitters.c.mve.pack import Geometry
 from pillion.ir.numerics import Arithmetic
 from pillion.ir.types import Value
 from pillion.ir.verdict import Verdict, all_ok
@@ -41,20 +40,13 @@ def geometry(op: Convolution) -> Geometry:
     )
 
 
-def sums(op: Convolution | Linear) -> Sums:
-    """Gives the numbers of a convolution or a fully connected layer: weights, bias, multipliers and levels."""
-    weights = op.weights_per_output if isinstance(op, Convolution) else op.weights.constant
-    bias, levels = np.asarray(op.bias.constant, np.int32), (op.x.zero_point, op.y.zero_point, op.low, op.high)
-    return Sums(np.asarray(weights, np.int8), bias, *op.multipliers, *levels)
-
-
 @dataclass(frozen=True)
 class Variant:
     """A kernel for one kind of convolution."""
 
     routine: Routine
-    verdicts: Callable[[Geometry, Sums], tuple[Verdict, ...]]
-    params: Callable[[Geometry, Sums], Params]
+    verdicts: Callable[[Geometry, Channels], tuple[Verdict, ...]]
+    params: Callable[[Geometry, Channels], Params]
     scratch: Callable[[Geometry], int] = lambda g: 0
     overread_bytes: int = 0
     in_place: Callable[[Geometry], bool] = lambda g: False
@@ -73,10 +65,10 @@ class Variant:
 
     def _takes(self, op: Convolution, arithmetic: Arithmetic) -> tuple[Verdict, ...]:
         known = (*int8(x=op.x, y=op.y, weights=op.weights), *constants(weights=op.weights, bias=op.bias))
-        return (*known, *self.verdicts(geometry(op), sums(op))) if all_ok(known) else known
+        return (*known, *self.verdicts(geometry(op), channels_of(op))) if all_ok(known) else known
 
     def _calls(self, op: Convolution, arithmetic: Arithmetic) -> tuple[Call, ...]:
-        return (Call(self.routine, self.params(geometry(op), sums(op)), (op.x,), op.y),)
+        return (Call(self.routine, self.params(geometry(op), channels_of(op)), (op.x,), op.y),)
 
     def _scratch(self, op: Convolution) -> int:
         return self.scratch(geometry(op))
@@ -121,7 +113,7 @@ IM2COL = Variant(
 def with_few_inputs(variant: Variant, name: str, *also: str) -> dict[str, Variant]:
     """Gives a kernel, and the same with loops for 2, 3 and 4 pieces of 16 inputs."""
 
-    def verdicts(pieces: int) -> Callable[[Geometry, Sums], tuple[Verdict, ...]]:
+    def verdicts(pieces: int) -> Callable[[Geometry, Channels], tuple[Verdict, ...]]:
         return lambda g, s: (*variant.verdicts(g, s), pack.few_inputs(pieces, s.weights.shape[1]))
 
     few = MVE.routine(f"{name}_few_s8", *also, "dot", "dot_few")
@@ -183,12 +175,12 @@ def takes_linear(op: Linear, arithmetic: Arithmetic) -> tuple[Verdict, ...]:
         *int8(x=op.x, y=op.y, weights=op.weights),
         *constants(weights=op.weights, bias=op.bias),
     )
-    return (*known, *pack.linear_verdicts(sums(op))) if all_ok(known) else known
+    return (*known, *pack.linear_verdicts(channels_of(op))) if all_ok(known) else known
 
 
 def calls_linear(op: Linear, arithmetic: Arithmetic) -> tuple[Call, ...]:
     """Gives the call of the fully connected kernel."""
-    return (Call(LINEAR, pack.linear_params(op.rows, sums(op)), (op.x,), op.y),)
+    return (Call(LINEAR, pack.linear_params(op.rows, channels_of(op)), (op.x,), op.y),)
 
 
 KERNELS: tuple[Kernel, ...] = (

@@ -8,16 +8,8 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from pillion.emitters.c.mve.pack import (
-    Geometry,
-    Int32Array,
-    Params,
-    Sums,
-    as_words,
-    fold_input_offset,
-    numbers,
-    right_shifts,
-)
+from pillion.emitters.c.accumulators import Channels, Int32Array, fold_input_offset
+from pillion.emitters.c.mve.pack import Geometry, Params, as_words, numbers, right_shifts
 from pillion.ir import numerics
 from pillion.ir.verdict import Verdict, all_ok
 
@@ -85,17 +77,17 @@ def strips_of(g: Geometry) -> Strips:
     return Strips(*((columns, rows) if transposed else (rows, columns)), transposed, g.stride[0])
 
 
-def depthwise_3x3_verdicts(g: Geometry, sums: Sums) -> tuple[Verdict, ...]:
+def depthwise_3x3_verdicts(g: Geometry, channels: Channels) -> tuple[Verdict, ...]:
     """Judges what pillion_depthwise_3x3_s8_mve needs to be exact."""
-    return _strip_verdicts(g, sums, 1)
+    return _strip_verdicts(g, channels, 1)
 
 
-def depthwise_3x3_stride2_verdicts(g: Geometry, sums: Sums) -> tuple[Verdict, ...]:
+def depthwise_3x3_stride2_verdicts(g: Geometry, channels: Channels) -> tuple[Verdict, ...]:
     """Judges what pillion_depthwise_3x3_stride2_s8_mve needs to be exact."""
-    return _strip_verdicts(g, sums, 2)
+    return _strip_verdicts(g, channels, 2)
 
 
-def _strip_verdicts(g: Geometry, sums: Sums, stride: int) -> tuple[Verdict, ...]:
+def _strip_verdicts(g: Geometry, channels: Channels, stride: int) -> tuple[Verdict, ...]:
     shape = (
         Verdict("kernel", g.kernel == (3, 3), "3x3", "x".join(map(str, g.kernel))),
         Verdict("stride", g.stride == (stride, stride), str(stride), "x".join(map(str, g.stride))),
@@ -118,21 +110,21 @@ def _strip_verdicts(g: Geometry, sums: Sums, stride: int) -> tuple[Verdict, ...]
         ),
         Verdict("image", long_enough, f"8 long, outputs {s.block} long", f"{g.in_size} to {g.out_size}"),
         Verdict("row", reach <= UINT16_MAX, f"two rows within {UINT16_MAX} bytes", str(reach)),
-        right_shifts(sums),
-        small_sums(sums, s.along.out_size // s.block),
+        right_shifts(channels),
+        small_sums(channels, s.along.out_size // s.block),
     )
 
 
-def small_sums(sums: Sums, factor: int) -> Verdict:
+def small_sums(channels: Channels, factor: int) -> Verdict:
     """Judges whether sums leave room for the sign fix, which multiplies them by a number of up to `factor`."""
-    folded = fold_input_offset(sums)
-    w = numerics.row_magnitudes(folded.weights)
-    largest = int((128 * w + np.abs(folded.bias.astype(np.int64))).max())
+    ready = fold_input_offset(channels)
+    w = numerics.row_magnitudes(ready.weights)
+    largest = int((128 * w + np.abs(ready.wrapped_bias.astype(np.int64))).max())
     limit = 2**31 // max(factor, 1)
     return Verdict("sum", largest < limit, f"below {limit}", f"up to {largest}")
 
 
-def depthwise_3x3_params(g: Geometry, sums: Sums) -> Params:
+def depthwise_3x3_params(g: Geometry, channels: Channels) -> Params:
     """Gives the parameters of the 3x3 kernels, which are the same for both strides."""
     s = strips_of(g)
     return {
@@ -141,11 +133,11 @@ def depthwise_3x3_params(g: Geometry, sums: Sums) -> Params:
         "output_bytes": g.out_size[0] * g.out_size[1] * g.out_c,
         "channels": g.in_c,
         "strip_bytes": s.bytes,
-        "build": _build(s, sums.in_zp),
+        "build": _build(s, channels.in_zp),
         "passes": np.concatenate(_passes(s)),
-        "kernels": _kernels(sums, s.transposed),
-        "numbers": channel_numbers(sums),
-        **numbers(sums),
+        "kernels": _kernels(channels, s.transposed),
+        "numbers": channel_numbers(channels),
+        **numbers(channels),
     }
 
 
@@ -154,17 +146,17 @@ def depthwise_3x3_scratch(g: Geometry) -> int:
     return strips_of(g).bytes
 
 
-def _kernels(sums: Sums, transposed: bool) -> NDArray[np.int8]:
+def _kernels(channels: Channels, transposed: bool) -> NDArray[np.int8]:
     """A zero, then of each channel three columns of three weights and a zero."""
-    taps = fold_input_offset(sums).weights.reshape(-1, 3, 3)
+    taps = fold_input_offset(channels).weights.reshape(-1, 3, 3)
     columns = taps if transposed else taps.swapaxes(1, 2)
     return np.pad(np.pad(columns, ((0, 0), (0, 0), (0, 1))).reshape(-1), (1, 0))
 
 
-def channel_numbers(sums: Sums) -> Int32Array:
+def channel_numbers(channels: Channels) -> Int32Array:
     """Gives bias, multiplier and shift of each channel."""
-    folded = fold_input_offset(sums)
-    return np.stack([folded.bias, folded.multipliers, folded.shifts], axis=1).reshape(-1)
+    ready = fold_input_offset(channels)
+    return np.stack([ready.wrapped_bias, ready.multipliers, ready.shifts], axis=1).reshape(-1)
 
 
 def _halfwords(offsets: list[int]) -> Int32Array:
@@ -233,30 +225,30 @@ WIDE_ORDER = np.arange(16).reshape(4, 4).T[[0, 2, 1, 3]].reshape(-1)
 """How the sums of 16 channels lie in four vectors."""
 
 
-def depthwise_verdicts(g: Geometry, sums: Sums) -> tuple[Verdict, ...]:
+def depthwise_verdicts(g: Geometry, channels: Channels) -> tuple[Verdict, ...]:
     """Judges what pillion_depthwise_any_s8_mve needs to be exact: two products, or one, in 16 bits."""
-    taps = np.abs(_odd_taps(fold_input_offset(sums)).astype(np.int64))
+    taps = np.abs(_odd_taps(fold_input_offset(channels)).astype(np.int64))
     pair = int((taps[:, :-1:2] + taps[:, 1::2]).max(initial=0))
     return (
         Verdict("multiplier", g.in_c == g.out_c, "one filter for a channel", str(g.out_c // g.in_c)),
         Verdict("weights", pair <= 255, "magnitudes of two taps add up to at most 255", str(pair)),
         Verdict("columns", columns_of(g) > 0, "windows reach the image", f"padding {g.pad_left}"),
-        right_shifts(sums),
+        right_shifts(channels),
     )
 
 
-def depthwise_3x3_wide_verdicts(g: Geometry, sums: Sums) -> tuple[Verdict, ...]:
+def depthwise_3x3_wide_verdicts(g: Geometry, channels: Channels) -> tuple[Verdict, ...]:
     """Judges what pillion_depthwise_3x3_wide_s8_mve needs to be exact."""
     return (
         Verdict("kernel", g.kernel == (3, 3), "3x3", "x".join(map(str, g.kernel))),
         Verdict("dilation", g.dilation == (1, 1), "1", "x".join(map(str, g.dilation))),
-        *depthwise_verdicts(g, sums),
+        *depthwise_verdicts(g, channels),
     )
 
 
-def _odd_taps(sums: Sums) -> NDArray[np.int8]:
+def _odd_taps(channels: Channels) -> NDArray[np.int8]:
     """The weights, with one more of nothing where their number is even."""
-    return np.pad(sums.weights, ((0, 0), (0, 1 - sums.weights.shape[1] % 2)))
+    return np.pad(channels.weights, ((0, 0), (0, 1 - channels.weights.shape[1] % 2)))
 
 
 @dataclass(frozen=True)
@@ -294,7 +286,7 @@ def depthwise_in_place(g: Geometry) -> bool:
     return plane_of(g).block_rows == g.out_size[0]
 
 
-def depthwise_params(g: Geometry, sums: Sums) -> Params:
+def depthwise_params(g: Geometry, channels: Channels) -> Params:
     """Gives the parameters of the kernel of any window."""
     plane = plane_of(g)
     rows, columns = (np.arange(k) * d for k, d in zip(g.kernel, g.dilation, strict=True))
@@ -319,17 +311,17 @@ def depthwise_params(g: Geometry, sums: Sums) -> Params:
         "scratch_bytes": plane.bytes,
         "tap_count": len(taps),
         "taps": taps.astype(np.int32),
-        "constants": _pack_wide(sums),
-        **{"in_zp": sums.in_zp, "out_zp": sums.out_zp, "low": sums.low, "high": sums.high},
+        "constants": _pack_wide(channels),
+        **{"in_zp": channels.in_zp, "out_zp": channels.out_zp, "low": channels.low, "high": channels.high},
     }
 
 
-def _pack_wide(sums: Sums) -> Int32Array:
-    folded = fold_input_offset(sums)
-    missing = -len(folded.bias) % 16
-    weights = np.pad(_odd_taps(folded), ((0, missing), (0, 0)))
-    bias, multipliers = np.pad(folded.bias, (0, missing)), np.pad(folded.multipliers, (0, missing))
-    shifts = np.pad(folded.shifts, (0, missing), constant_values=-1).astype(np.int8)
+def _pack_wide(channels: Channels) -> Int32Array:
+    ready = fold_input_offset(channels)
+    missing = -len(ready.wrapped_bias) % 16
+    weights = np.pad(_odd_taps(ready), ((0, missing), (0, 0)))
+    bias, multipliers = np.pad(ready.wrapped_bias, (0, missing)), np.pad(ready.multipliers, (0, missing))
+    shifts = np.pad(ready.shifts, (0, missing), constant_values=-1).astype(np.int8)
     parts = []
     for c in range(0, len(bias), 16):
         order = c + WIDE_ORDER

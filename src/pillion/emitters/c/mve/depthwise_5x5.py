@@ -8,8 +8,9 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from pillion.emitters.c.accumulators import Channels, Int32Array, fold_input_offset
 from pillion.emitters.c.mve.depthwise import UINT16_MAX, channel_numbers, small_sums
-from pillion.emitters.c.mve.pack import Geometry, Int32Array, Params, Sums, fold_input_offset, right_shifts
+from pillion.emitters.c.mve.pack import Geometry, Params, right_shifts
 from pillion.ir.verdict import Verdict, all_ok
 
 ROWS = 4
@@ -65,7 +66,7 @@ def _copied(g: Geometry) -> tuple[int, int]:
     return min(g.in_size[0], plane.rows - g.pad_top), min(g.in_size[1], plane.row_bytes - g.pad_left)
 
 
-def depthwise_5x5_verdicts(g: Geometry, sums: Sums) -> tuple[Verdict, ...]:
+def depthwise_5x5_verdicts(g: Geometry, channels: Channels) -> tuple[Verdict, ...]:
     """Judges what pillion_depthwise_5x5_s8_mve needs to be exact."""
     shape = (
         Verdict("kernel", g.kernel == (5, 5), "5x5", "x".join(map(str, g.kernel))),
@@ -85,8 +86,8 @@ def depthwise_5x5_verdicts(g: Geometry, sums: Sums) -> tuple[Verdict, ...]:
     return (
         *shape,
         Verdict("row", reach <= UINT16_MAX, f"{COLUMNS} pixels within {UINT16_MAX} bytes", str(reach)),
-        right_shifts(sums),
-        small_sums(sums, _block(g.stride[0])),
+        right_shifts(channels),
+        small_sums(channels, _block(g.stride[0])),
     )
 
 
@@ -95,7 +96,7 @@ def depthwise_5x5_scratch(g: Geometry) -> int:
     return KERNEL_BYTES + plane_of(g).bytes
 
 
-def depthwise_5x5_params(g: Geometry, sums: Sums) -> Params:
+def depthwise_5x5_params(g: Geometry, channels: Channels) -> Params:
     """Gives the parameters of the 5x5 kernel."""
     return {
         "images": g.images,
@@ -104,9 +105,9 @@ def depthwise_5x5_params(g: Geometry, sums: Sums) -> Params:
         "channels": g.in_c,
         "plane_bytes": plane_of(g).bytes,
         "layout": np.concatenate([_build(g), _outputs(g)]),
-        "kernels": np.pad(fold_input_offset(sums).weights, ((0, 0), (0, 1))).reshape(-1),
-        "numbers": channel_numbers(sums),
-        **{"in_zp": sums.in_zp, "out_zp": sums.out_zp, "low": sums.low, "high": sums.high},
+        "kernels": np.pad(fold_input_offset(channels).weights, ((0, 0), (0, 1))).reshape(-1),
+        "numbers": channel_numbers(channels),
+        **{"in_zp": channels.in_zp, "out_zp": channels.out_zp, "low": channels.low, "high": channels.high},
     }
 
 

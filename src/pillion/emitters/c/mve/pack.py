@@ -9,36 +9,14 @@ from dataclasses import dataclass, replace
 import numpy as np
 from numpy.typing import NDArray
 
-from pillion.ir import numerics
+from pillion.emitters.c.accumulators import Channels, Int8Array, Int32Array, fold_input_offset
 from pillion.ir.types import Pair
 from pillion.ir.verdict import Verdict
 
-Int8Array = NDArray[np.int8]
-Int32Array = NDArray[np.int32]
 Params = dict[str, "int | float | NDArray[np.generic]"]
 
 EVEN, ODD = [0, 2, 4, 6], [1, 3, 5, 7]
 """Channels of a group of eight: narrowing into bottom and top halves interleaves the two."""
-
-
-@dataclass(frozen=True)
-class Sums:
-    """Output channels that are sums of products: y = clamp(requantize(bias + sum((x - in_zp) w)) + out_zp, low, high)."""
-
-    weights: Int8Array
-    """[channels, inputs of a sum]"""
-    bias: Int32Array
-    multipliers: Int32Array
-    shifts: Int32Array
-    in_zp: int
-    out_zp: int
-    low: int = -128
-    high: int = 127
-
-    @property
-    def relu(self) -> bool:
-        """Whether negative results are clamped, so that they need no rounding of their own."""
-        return self.low >= self.out_zp
 
 
 @dataclass(frozen=True)
@@ -68,29 +46,9 @@ def as_words(array: Int8Array) -> Int32Array:
     return np.ascontiguousarray(array).reshape(-1).view(np.int32)
 
 
-def fold_input_offset(sums: Sums) -> Sums:
-    """Gives the same sums of x itself: sum((x - zp) w) = sum(x w) - zp sum(w). A channel whose result is the same for every input
-    (its scale is next to nothing) becomes a bias alone, with a shift that the fast rounding holds for."""
-    bias = sums.bias.astype(np.int64) - sums.in_zp * numerics.row_sums(sums.weights)
-    ends = [
-        numerics.requantize(bias + end, sums.multipliers, sums.shifts)
-        for end in numerics.row_bounds(sums.weights)
-    ]
-    ends = [np.clip(end + sums.out_zp, -128, 127) - sums.out_zp for end in ends]
-    same = (ends[0] == ends[1]) & (sums.shifts <= 0)
-    return replace(
-        sums,
-        weights=np.where(same[:, None], np.int8(0), sums.weights),
-        bias=numerics.wrap32(np.where(same, 4 * ends[0], bias)).astype(np.int32),
-        multipliers=np.where(same, np.int32(2**30), sums.multipliers),
-        shifts=np.where(same, np.int32(-1), sums.shifts),
-        in_zp=0,
-    )
-
-
-def right_shifts(sums: Sums) -> Verdict:
+def right_shifts(channels: Channels) -> Verdict:
     """Judges whether the shifts go to the right by 1 to 31 places, for which the fast rounding is exact."""
-    shifts = fold_input_offset(sums).shifts
+    shifts = fold_input_offset(channels).shifts
     least, most = int(shifts.min()), int(shifts.max())
     return Verdict("right_shift", least >= -31 and most <= -1, "1 to 31", f"{-most} to {-least}")
 
@@ -100,14 +58,14 @@ def group_starts(out_c: int) -> list[int]:
     return [min(c, max(out_c - 8, 0)) for c in range(0, out_c, 8)]
 
 
-def pack_dot(sums: Sums) -> Int32Array:
+def pack_dot(channels: Channels) -> Int32Array:
     """Packs weights, biases and multipliers into the stream that pillion_mve_dot (kernels/mve/dot.h) reads."""
-    folded = fold_input_offset(sums)
-    out_c, inputs = folded.weights.shape
+    ready = fold_input_offset(channels)
+    out_c, inputs = ready.weights.shape
     missing = max(8 - out_c, 0)
-    weights = np.pad(folded.weights, ((0, missing), (0, -inputs % 16)))
-    bias, multipliers = np.pad(folded.bias, (0, missing)), np.pad(folded.multipliers, (0, missing))
-    shifts = np.pad(folded.shifts, (0, missing), constant_values=-1)
+    weights = np.pad(ready.weights, ((0, missing), (0, -inputs % 16)))
+    bias, multipliers = np.pad(ready.wrapped_bias, (0, missing)), np.pad(ready.multipliers, (0, missing))
+    shifts = np.pad(ready.shifts, (0, missing), constant_values=-1)
     groups = [slice(c, c + 8) for c in group_starts(out_c)]
     return np.concatenate([_dot_group(weights[g], bias[g], multipliers[g], shifts[g]) for g in groups])
 
@@ -121,23 +79,23 @@ def _dot_group(
     return np.concatenate([*parts, *(as_words(shifts[half].astype(np.int8)) for half in (EVEN, ODD))])
 
 
-def pack_dot16(sums: Sums) -> Int32Array:
+def pack_dot16(channels: Channels) -> Int32Array:
     """Packs weights, biases and multipliers into the stream that pillion_mve_dot16 reads."""
-    folded = fold_input_offset(sums)
-    out_c, inputs = folded.weights.shape
+    ready = fold_input_offset(channels)
+    out_c, inputs = ready.weights.shape
     order = np.arange(out_c).reshape(-1, 4)[:, [0, 2, 1, 3]].ravel()
-    numbers = np.stack([folded.bias, folded.multipliers, folded.shifts], axis=1)
-    weights = np.pad(folded.weights, ((0, 0), (0, 16 - inputs))).view(np.int32)
+    numbers = np.stack([ready.wrapped_bias, ready.multipliers, ready.shifts], axis=1)
+    weights = np.pad(ready.weights, ((0, 0), (0, 16 - inputs))).view(np.int32)
     return np.hstack([numbers, weights])[order].ravel()
 
 
-def pack_linear(sums: Sums) -> Int32Array:
+def pack_linear(channels: Channels) -> Int32Array:
     """Packs weights, biases and multipliers into the stream that pillion_linear_s8_mve reads."""
-    folded = fold_input_offset(sums)
-    missing = -len(folded.bias) % 8
-    weights = np.pad(folded.weights, ((0, missing), (0, -folded.weights.shape[1] % 16)))
-    bias, multipliers = np.pad(folded.bias, (0, missing)), np.pad(folded.multipliers, (0, missing))
-    shifts = np.pad(folded.shifts, (0, missing), constant_values=-1).astype(np.int8)
+    ready = fold_input_offset(channels)
+    missing = -len(ready.wrapped_bias) % 8
+    weights = np.pad(ready.weights, ((0, missing), (0, -ready.weights.shape[1] % 16)))
+    bias, multipliers = np.pad(ready.wrapped_bias, (0, missing)), np.pad(ready.multipliers, (0, missing))
+    shifts = np.pad(ready.shifts, (0, missing), constant_values=-1).astype(np.int8)
     parts = []
     for c in range(0, len(bias), 8):
         order = [c + i for i in (*EVEN, *ODD)]
@@ -146,25 +104,25 @@ def pack_linear(sums: Sums) -> Int32Array:
     return np.concatenate(parts)
 
 
-def linear_verdicts(sums: Sums) -> tuple[Verdict, ...]:
+def linear_verdicts(channels: Channels) -> tuple[Verdict, ...]:
     """Judges what pillion_linear_s8_mve needs to be exact."""
-    return (right_shifts(sums),)
+    return (right_shifts(channels),)
 
 
-def linear_params(rows: int, sums: Sums) -> Params:
+def linear_params(rows: int, channels: Channels) -> Params:
     """Gives the parameters of the fully connected kernel."""
-    out_features, in_features = sums.weights.shape
+    out_features, in_features = channels.weights.shape
     sizes = {
         "rows": rows,
         "in_features": in_features,
         "out_features": out_features,
         "chunks": chunks(in_features),
     }
-    levels = {"out_zp": sums.out_zp, "low": sums.low, "high": sums.high}
-    return {**sizes, **levels, "constants": pack_linear(sums)}
+    levels = {"out_zp": channels.out_zp, "low": channels.low, "high": channels.high}
+    return {**sizes, **levels, "constants": pack_linear(channels)}
 
 
-def conv2d_1x1_verdicts(g: Geometry, sums: Sums) -> tuple[Verdict, ...]:
+def conv2d_1x1_verdicts(g: Geometry, channels: Channels) -> tuple[Verdict, ...]:
     """Judges what pillion_conv2d_1x1_s8_mve needs to be exact. Padding on the right and at the bottom would lie outside the input
     too."""
     reach = [(out - 1) * step < size for out, step, size in zip(g.out_size, g.stride, g.in_size, strict=True)]
@@ -173,14 +131,14 @@ def conv2d_1x1_verdicts(g: Geometry, sums: Sums) -> tuple[Verdict, ...]:
         Verdict("kernel", g.kernel == (1, 1), "1x1", "x".join(map(str, g.kernel))),
         Verdict("groups", g.groups == 1, "1", str(g.groups)),
         Verdict("padding", inside, "none", "none" if inside else "some"),
-        right_shifts(sums),
+        right_shifts(channels),
     )
 
 
-def conv2d_1x1_k16_verdicts(g: Geometry, sums: Sums) -> tuple[Verdict, ...]:
+def conv2d_1x1_k16_verdicts(g: Geometry, channels: Channels) -> tuple[Verdict, ...]:
     """Judges what pillion_conv2d_1x1_k16_s8_mve needs to be exact."""
     return (
-        *conv2d_1x1_verdicts(g, sums),
+        *conv2d_1x1_verdicts(g, channels),
         Verdict("in_channels", g.in_c <= 16, "at most 16", str(g.in_c)),
         Verdict("out_channels", g.out_c % 4 == 0, "a multiple of 4", str(g.out_c)),
         Verdict("pixels", _runs(g)[2] >= 4, "at least 4 in a row", str(_runs(g)[2])),
@@ -201,17 +159,17 @@ def _runs(g: Geometry) -> tuple[int, int, int]:
     return g.images, *g.out_size
 
 
-def conv2d_1x1_params(g: Geometry, sums: Sums) -> Params:
+def conv2d_1x1_params(g: Geometry, channels: Channels) -> Params:
     """Gives the parameters of the kernel of 1x1 windows."""
-    return _pointwise(g, sums, pack_dot)
+    return _pointwise(g, channels, pack_dot)
 
 
-def conv2d_1x1_k16_params(g: Geometry, sums: Sums) -> Params:
+def conv2d_1x1_k16_params(g: Geometry, channels: Channels) -> Params:
     """Gives the parameters of the kernel of 1x1 windows with at most 16 input channels."""
-    return _pointwise(g, sums, pack_dot16)
+    return _pointwise(g, channels, pack_dot16)
 
 
-def _pointwise(g: Geometry, sums: Sums, pack: Callable[[Sums], Int32Array]) -> Params:
+def _pointwise(g: Geometry, channels: Channels, pack: Callable[[Channels], Int32Array]) -> Params:
     image = g.in_size[0] * g.in_size[1]
     images, rows, pixels = _runs(g)
     return {
@@ -223,11 +181,11 @@ def _pointwise(g: Geometry, sums: Sums, pack: Callable[[Sums], Int32Array]) -> P
         "pixel_bytes": g.stride[1] * g.in_c,
         "out_c": g.out_c,
         "chunks": chunks(g.in_c),
-        "out_zp": sums.out_zp,
-        "low": sums.low,
-        "high": sums.high,
-        "relu": int(sums.relu),
-        "constants": pack(sums),
+        "out_zp": channels.out_zp,
+        "low": channels.low,
+        "high": channels.high,
+        "relu": int(channels.is_rectified),
+        "constants": pack(channels),
     }
 
 
@@ -235,40 +193,40 @@ BLOCK_BYTES = 4096
 """As much of a row's windows as is laid out at a time."""
 
 
-def conv2d_im2col_verdicts(g: Geometry, sums: Sums) -> tuple[Verdict, ...]:
+def conv2d_im2col_verdicts(g: Geometry, channels: Channels) -> tuple[Verdict, ...]:
     """Judges what pillion_conv2d_im2col_s8_mve needs to be exact."""
-    return (Verdict("groups", g.groups == 1, "1", str(g.groups)), right_shifts(sums))
+    return (Verdict("groups", g.groups == 1, "1", str(g.groups)), right_shifts(channels))
 
 
-def conv2d_im2col_k16_verdicts(g: Geometry, sums: Sums) -> tuple[Verdict, ...]:
+def conv2d_im2col_k16_verdicts(g: Geometry, channels: Channels) -> tuple[Verdict, ...]:
     """Judges what pillion_conv2d_im2col_k16_s8_mve needs; a last block may not be of fewer than four pixels."""
     window, pixels = g.kernel[0] * g.kernel[1] * g.in_c, g.out_size[0] * g.out_size[1]
     return (
-        *conv2d_im2col_verdicts(g, sums),
+        *conv2d_im2col_verdicts(g, channels),
         Verdict("window", window <= 16, "at most 16 inputs", str(window)),
         Verdict("out_channels", g.out_c % 4 == 0, "a multiple of 4", str(g.out_c)),
         Verdict("pixels", pixels >= 4, "at least 4", str(pixels)),
     )
 
 
-def conv2d_im2col_params(g: Geometry, sums: Sums) -> Params:
+def conv2d_im2col_params(g: Geometry, channels: Channels) -> Params:
     """Gives the parameters of the kernel that gathers windows."""
-    return {**_windows(g), **numbers(sums), "constants": pack_dot(sums)}
+    return {**_windows(g), **numbers(channels), "constants": pack_dot(channels)}
 
 
-def conv2d_im2col_k16_params(g: Geometry, sums: Sums) -> Params:
+def conv2d_im2col_k16_params(g: Geometry, channels: Channels) -> Params:
     """Gives the parameters of the kernel that gathers windows of at most 16 elements."""
-    return {**_windows(g), **numbers(sums), "constants": pack_dot16(sums)}
+    return {**_windows(g), **numbers(channels), "constants": pack_dot16(channels)}
 
 
-def numbers(sums: Sums) -> dict[str, int]:
+def numbers(channels: Channels) -> dict[str, int]:
     """Gives the parameters that all kernels of sums have: zero points and bounds."""
     return {
-        "in_zp": sums.in_zp,
-        "out_zp": sums.out_zp,
-        "low": sums.low,
-        "high": sums.high,
-        "relu": int(sums.relu),
+        "in_zp": channels.in_zp,
+        "out_zp": channels.out_zp,
+        "low": channels.low,
+        "high": channels.high,
+        "relu": int(channels.is_rectified),
     }
 
 
@@ -326,7 +284,7 @@ SCRATCH_3X3_BYTES = 8192
 """As many output rows at a time as keep the planes below this."""
 
 
-def conv2d_3x3_verdicts(g: Geometry, sums: Sums) -> tuple[Verdict, ...]:
+def conv2d_3x3_verdicts(g: Geometry, channels: Channels) -> tuple[Verdict, ...]:
     """Judges what pillion_conv2d_3x3_s8_mve needs to be exact."""
     return (
         Verdict("kernel", g.kernel == (3, 3), "3x3", "x".join(map(str, g.kernel))),
@@ -339,7 +297,7 @@ def conv2d_3x3_verdicts(g: Geometry, sums: Sums) -> tuple[Verdict, ...]:
         Verdict(
             "columns", g.pad_left < conv2d_3x3_columns(g), "windows reach the image", f"padding {g.pad_left}"
         ),
-        right_shifts(sums),
+        right_shifts(channels),
     )
 
 
@@ -348,13 +306,13 @@ def conv2d_3x3_columns(g: Geometry) -> int:
     return (g.out_size[1] - 1) * g.stride[1] + 3
 
 
-def conv2d_3x3_params(g: Geometry, sums: Sums) -> Params:
+def conv2d_3x3_params(g: Geometry, channels: Channels) -> Params:
     """Gives the parameters of the 3x3 kernel."""
     (out_h, out_w), (stride_h, stride_w) = g.out_size, g.stride
     columns = conv2d_3x3_columns(g)
     block_rows = block_of_rows(g)
     order = [0, 1, 2] if stride_w == 1 else [0, 2, 1]
-    weights = sums.weights.reshape(g.out_c, 3, 3, -1, 16).swapaxes(2, 3)[:, :, :, order]
+    weights = channels.weights.reshape(g.out_c, 3, 3, -1, 16).swapaxes(2, 3)[:, :, :, order]
     return {
         "images": g.images,
         "in_h": g.in_size[0],
@@ -371,8 +329,8 @@ def conv2d_3x3_params(g: Geometry, sums: Sums) -> Params:
         "plane_bytes": 16 * columns,
         "block_rows": block_rows,
         "scratch_rows": (block_rows - 1) * stride_h + 3,
-        **numbers(sums),
-        "constants": pack_dot(replace(sums, weights=weights.reshape(g.out_c, -1))),
+        **numbers(channels),
+        "constants": pack_dot(replace(channels, weights=weights.reshape(g.out_c, -1))),
     }
 
 

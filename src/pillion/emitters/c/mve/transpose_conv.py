@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+from pillion.emitters.c.accumulators import channels_of
 from pillion.emitters.c.kernel import Call, Kernel
 from pillion.emitters.c.library import MVE
 from pillion.emitters.c.mve import conv
@@ -20,13 +21,13 @@ def takes(op: TransposeConv2d, arithmetic: Arithmetic) -> tuple[Verdict, ...]:
     known = judge(op)
     if not all_ok(known):
         return known
-    rows = [v for p in phases(op) for v in ROW.verdicts(conv.geometry(p.conv), conv.sums(p.conv))]
+    rows = [v for p in phases(op) for v in ROW.verdicts(conv.geometry(p.conv), channels_of(p.conv))]
     return (*known, *rows)
 
 
 def calls(op: TransposeConv2d, arithmetic: Arithmetic) -> tuple[Call, ...]:
     """Gives one call for each phase of a transposed convolution."""
-    params = [{**ROW.params(conv.geometry(p.conv), conv.sums(p.conv)), **places(op, p)} for p in phases(op)]
+    params = [{**ROW.params(conv.geometry(p.conv), channels_of(p.conv)), **places(op, p)} for p in phases(op)]
     return tuple(Call(ROUTINE, of_row, (op.x,), op.y) for of_row in params)
 
 

@@ -51,31 +51,28 @@ class QuantizedProgram:
 
 
 def complete_values(module: GraphModule) -> None:
-    """Gives the nodes that conversion made (quantize, dequantize, folded constants) a fake tensor as value."""
+    """Gives the nodes that conversion made (quantize, dequantize, constants) a fake tensor as value."""
     mode = fake_mode(module.graph)
-    known: dict[tuple[object, ...], Any] = {}
-    for node in module.graph.nodes:
-        held = constant_of(node)
-        if held is not None:
-            node.meta["val"] = mode.from_tensor(held.detach(), static_shapes=True)
-        elif node.op == "call_function" and value_of(node) is None:
-            kind = _kind_of_value(node)
-            if kind not in known:
-                known[kind] = evaluate(module.graph, node.target, node.args, node.kwargs)
-            node.meta["val"] = known[kind]
+    like: dict[tuple[object, ...], Tensor] = {}
+    with torch.no_grad():
+        for node in module.graph.nodes:
+            held = constant_of(node)
+            if held is not None:
+                kind = (held.shape, held.stride(), held.dtype, held.device)
+                if kind not in like:
+                    like[kind] = mode.from_tensor(held.detach(), static_shapes=True)
+                node.meta["val"] = like[kind]
+            elif node.target in QUANTIZE | DEQUANTIZE:
+                node.meta["val"] = _converted_value(node)
+            elif node.op == "call_function" and value_of(node) is None:
+                node.meta["val"] = evaluate(module.graph, node.target, node.args, node.kwargs)
 
 
-def _kind_of_value(node: Node) -> tuple[object, ...]:
-    """What decides the shape and type of a result: of what quantizes or dequantizes the type of the operand and that of the
-    result, not the numbers, so that most of a graph's nodes, which are these, are evaluated once for each shape."""
-    if node.target not in QUANTIZE | DEQUANTIZE:
-        return (node,)
-    source, *others = (*node.args, *node.kwargs.values())
-    value = value_of(source)  # type: ignore[arg-type]  # the tensor comes first
-    return (
-        node.target,
-        value.shape,
-        value.dtype,
-        value.device,
-        *(o for o in others if isinstance(o, torch.dtype)),
-    )
+def _converted_value(node: Node) -> Tensor:
+    """The operand in the other type: most nodes are conversions, and torch takes long to evaluate them."""
+    source: Any = node.args[0]
+    if node.target in QUANTIZE:
+        dtype = next(given for given in node.args if isinstance(given, torch.dtype))
+        return value_of(source).to(dtype)
+    was_real = source.target in QUANTIZE
+    return value_of(source.args[0]) if was_real else value_of(source).to(torch.float32)

@@ -22,12 +22,14 @@ from pillion.importers.torch.nodes import (
     argument,
     aten,
     call,
+    call_like,
     calls,
     constant,
     constant_of,
     named_argument,
     replace,
     shape_of,
+    value_of,
 )
 from pillion.importers.torch.train.simulation import batch_norm, factor, scale_weight
 
@@ -134,7 +136,8 @@ def _fold(module: GraphModule, layer: Node, affine: Affine) -> Node:
     name = getattr(argument(layer, 1), "name", layer.name)
     new_weight = constant(module, layer, folded, f"{name}_folded")
     new_bias = constant(module, layer, start.to(weight.dtype), f"{name}_folded_bias")
-    return call(layer, layer.target, layer.args[0], new_weight, new_bias, *layer.args[3:], **layer.kwargs)  # type: ignore[arg-type]  # a call
+    arguments = (layer.args[0], new_weight, new_bias, *layer.args[3:])
+    return call_like(layer, value_of(layer), layer.target, *arguments, **layer.kwargs)  # type: ignore[arg-type]  # a call
 
 
 def transposed_groups(layer: Node) -> int:

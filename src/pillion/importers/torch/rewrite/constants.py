@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+from operator import getitem
 from typing import Any
 
 import torch
@@ -34,11 +35,24 @@ SMALL = 4096
 def fold_constants(module: GraphModule, *, training: bool = False) -> None:
     """Computes calls on constants now; parameters that are still to be trained do not count as constants."""
     for node in calls(module.graph):
-        if node.users and isinstance(value_of(node), Tensor) and _is_constant_call(node, training):
+        if node.users and _is_foldable(node, training):
             args, kwargs = map_arg((node.args, dict(node.kwargs)), constant_of)
             with torch.no_grad():
                 result = node.target(*args, **kwargs)  # type: ignore[operator]  # a call_function
-            replace(node, constant(module, node, result.clone(), f"{node.name}_folded"))
+            if isinstance(result, Tensor):
+                replace(node, constant(module, node, result.clone(), f"{node.name}_folded"))
+            else:
+                for user in list(node.users):
+                    held: Tensor = result[user.args[1]]
+                    replace(user, constant(module, user, held.clone(), f"{user.name}_folded"))
+
+
+def _is_foldable(node: Node, training: bool) -> bool:
+    """A tensor, or several of which each is taken out, from constants alone. Calls that were folded before have no users left."""
+    value, parts = value_of(node), all(user.target is getitem for user in node.users)
+    return (isinstance(value, Tensor) or (isinstance(value, (tuple, list)) and parts)) and _is_constant_call(
+        node, training
+    )
 
 
 def _is_constant_call(node: Node, training: bool) -> bool:
@@ -47,7 +61,7 @@ def _is_constant_call(node: Node, training: bool) -> bool:
     sources = node.all_input_nodes
     if any(constant_of(n) is None or (training and is_trainable(n)) for n in sources):
         return False
-    return bool(sources) or value_of(node).numel() <= SMALL
+    return bool(sources) or (isinstance(value_of(node), Tensor) and value_of(node).numel() <= SMALL)
 
 
 def make_scalars_constants(module: GraphModule, *, training: bool = False) -> None:

@@ -1,0 +1,47 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * Functions written in assembly, and checks of what their text takes for granted: where the fields of a struct lie, and how
+ * long a step of code is. A wrong number does not compile. */
+#ifndef PILLION_ASSEMBLY_H
+#define PILLION_ASSEMBLY_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+/* A function whose whole body is assembly, because it needs every register. It finds its parameters where the calling
+ * convention puts them; the other attributes keep the compiler from changing that, or concluding anything from the body. */
+#if defined(__clang__)
+#define PILLION_NAKED __attribute__((naked, noinline, used))
+#else
+#define PILLION_NAKED __attribute__((naked, noipa, used))
+#endif
+#define PILLION_UNUSED __attribute__((unused))
+
+/* The text loads this field by its offset. */
+#define PILLION_AT(type, field, bytes) \
+    _Static_assert(offsetof(type, field) == (bytes), #type "." #field " is not where the assembly loads it from")
+
+/* The text loads this struct, or a table of the compiler has its layout, as a whole. */
+#define PILLION_BYTES(type, bytes) _Static_assert(sizeof(type) == (bytes), #type " is not as long as the assembly takes it")
+
+/* One struct begins with all of another, and goes on with `field`. */
+#define PILLION_BEGINS_WITH(type, first, field) \
+    _Static_assert(offsetof(type, field) == sizeof(first), #type " does not begin with " #first)
+
+/* A number in the text of assembly. */
+#define PILLION_TEXT_OF(number) #number
+#define PILLION_TEXT(number) PILLION_TEXT_OF(number)
+
+/* `count` times the same code behind `label`, each of `bytes`: jumps into it are computed from these numbers. No assembler
+ * moves .org backwards: the first one fails where a step is longer, the second one where it is shorter. */
+#define PILLION_REPEAT(label, count, bytes, code)                            \
+    ".rept " PILLION_TEXT(count) "\n" code ".endr\n"                         \
+    "88:\n"                                                                  \
+    ".org " label " + " PILLION_TEXT(count) " * " PILLION_TEXT(bytes) "\n"   \
+    ".org 88b\n"
+
+/* Where C code may jump to in the text, as the processor wants it: odd addresses are Thumb code. */
+static inline uint32_t pillion_thumb(const uint8_t *place) {
+    return (uint32_t)(uintptr_t)place | 1u;
+}
+
+#endif

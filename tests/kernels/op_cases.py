@@ -1,0 +1,110 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Ops as cases for the rig: by the kernel that the compiler would choose, with the answer of the reference."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from kernels import rig
+from pillion.emitters.c.kernel import Kernel
+from pillion.ir.numerics import Arithmetic
+from pillion.ir.op import Op
+from pillion.ir.types import Array, Value
+from pillion.ir.verdict import all_ok, failures
+
+CMSIS_NN = Arithmetic.CMSIS_NN
+
+
+def kernel_of(target: rig.Target, op: Op, arithmetic: Arithmetic = CMSIS_NN) -> Kernel | None:
+    """The first kernel made for the target that takes the op."""
+    return next((k for k in target.kernels if k.op is type(op) and all_ok(k.takes(op, arithmetic))), None)
+
+
+def refusals(target: rig.Target, op: Op, arithmetic: Arithmetic = CMSIS_NN) -> list[str]:
+    """The rules that keep the last kernel of this kind from taking the op."""
+    kernel = [k for k in target.kernels if k.op is type(op)][-1]
+    return [verdict.rule for verdict in failures(kernel.takes(op, arithmetic))]
+
+
+def random_operands(op: Op, rng: np.random.Generator, extreme: bool = False) -> tuple[Array, ...]:
+    """Data for the operands that are not constants; `extreme` has only the least and the largest numbers."""
+    return tuple(_random(v.shape, v.dtype.numpy, rng, extreme) for v in op.activations)
+
+
+def _random(
+    shape: tuple[int, ...], dtype: np.dtype[np.generic], rng: np.random.Generator, extreme: bool
+) -> Array:
+    if dtype == np.float32:
+        return (rng.standard_normal(shape) * (100 if extreme else 3)).astype(np.float32)
+    if extreme:
+        return rng.choice(np.array([-128, 127], np.int8), shape)
+    return rng.integers(-128, 127, shape, endpoint=True).astype(np.int8)
+
+
+def reference(op: Op, arithmetic: Arithmetic, activations: tuple[Array, ...]) -> Array:
+    """What the op answers."""
+    given = dict(zip(op.activations, activations, strict=True))
+    operands = (v.constant if v.is_constant else given[v] for v in op.operands)
+    return np.ascontiguousarray(op.reference(arithmetic, *operands))
+
+
+def case_of(
+    op: Op,
+    kernel: Kernel | None,
+    activations: tuple[Array, ...],
+    arithmetic: Arithmetic = CMSIS_NN,
+    overwritten: Value | None = None,
+    misalign: int = 0,
+) -> rig.Case:
+    """The op by a kernel, its result perhaps in the memory of an operand."""
+    assert kernel is not None, f"no kernel takes {op}"
+    assert overwritten is None or overwritten in kernel.in_place(op)
+    calls = kernel.calls(op, arithmetic)
+    operands = dict(zip(op.activations, activations, strict=True))
+    operands |= {v: v.constant for call in calls for v in call.inputs if v.is_constant}
+    sizes = kernel.scratch_bytes(op), kernel.overread_bytes
+    return rig.Case(calls, op.results[0], operands, *sizes, overwritten, misalign)
+
+
+@dataclass(frozen=True)
+class Run:
+    """An op with the data of its operands that are not constants."""
+
+    op: Op
+    inputs: tuple[Array, ...]
+    in_place: bool = False
+
+
+def check_runs(target: rig.Target, runs: Iterable[Run], arithmetic: Arithmetic = CMSIS_NN) -> None:
+    """Ops with data of their own; where loads reach beyond an operand, with two kinds of bytes there."""
+    cases, wanted = [], []
+    for run in runs:
+        kernel, overwritten = (
+            kernel_of(target, run.op, arithmetic),
+            run.op.activations[0] if run.in_place else None,
+        )
+        cases.append(case_of(run.op, kernel, run.inputs, arithmetic, overwritten))
+        wanted.append(reference(run.op, arithmetic, run.inputs))
+    rig.check(target, cases, wanted, rig.fillings(cases))
+
+
+def check(target: rig.Target, ops: Sequence[Op], seed: int = 0, arithmetic: Arithmetic = CMSIS_NN) -> None:
+    """Every op with extreme and with random data, off the alignment and in place wherever it may be."""
+    rng = np.random.default_rng(seed)
+    cases, wanted = [], []
+    for number, op in enumerate(ops):
+        kernel = kernel_of(target, op, arithmetic)
+        assert kernel is not None, f"no kernel takes {op}"
+        (call,) = kernel.calls(op, arithmetic)
+        for extreme in (True, False):
+            data = random_operands(op, rng, extreme)
+            in_place = call.inputs[0] in kernel.in_place(op) and number % 2 == 1
+            bytes_only = all(v.dtype.size_bytes == 1 for v in (*op.activations, op.results[0]))
+            misalign = number % 4 if bytes_only else 0
+            overwritten = call.inputs[0] if in_place else None
+            cases.append(case_of(op, kernel, data, arithmetic, overwritten, misalign))
+            wanted.append(reference(op, arithmetic, data))
+    rig.check(target, cases, wanted)

@@ -1,0 +1,94 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What the text of the assembly takes for granted is checked when it is compiled: the length of a step of code, into which
+jumps are computed, and the places of the fields that it loads. Each test plants a wrong number."""
+
+from __future__ import annotations
+
+import re
+import shutil
+import subprocess
+from pathlib import Path
+
+import pytest
+
+KERNELS = Path(__file__).parents[2] / "kernels"
+GCC = "arm-none-eabi-gcc"
+CORES = {"dsp": "cortex-m33", "mve": "cortex-m55"}
+FILES = [path for folder in CORES for path in sorted((KERNELS / folder).iterdir())]
+STEP = re.compile(r"^#define (\w+_BYTES) (\d+)\b.*$", re.MULTILINE)
+FIELD = re.compile(r"^PILLION_AT\((\w+), (\w+), (.+)\);$", re.MULTILINE)
+
+pytestmark = pytest.mark.skipif(shutil.which(GCC) is None, reason=f"needs {GCC}")
+
+
+def compile_with(path: Path, text: str, folder: Path) -> subprocess.CompletedProcess[str]:
+    """Compiles the sources of a folder with another text in the place of one of its files."""
+    shutil.copytree(path.parent, folder, dirs_exist_ok=True)
+    (folder / path.name).write_text(text)
+    if path.suffix == ".c":
+        sources = [folder / path.name]
+    else:
+        sources = [s for s in sorted(folder.glob("*.c")) if path.name in s.read_text()]
+    command = [GCC, "-std=c99", "-O1", f"-mcpu={CORES[path.parent.name]}", "-mfloat-abi=hard", "-mthumb"]
+    command += ["-I", str(KERNELS / "include"), "-c", *map(str, sources)]
+    return subprocess.run(command, cwd=folder, capture_output=True, text=True, check=False)
+
+
+def steps() -> list[tuple[Path, str]]:
+    """Files that jump into repeated code, and the names of the lengths that they compute with."""
+    found = [(path, path.read_text()) for path in FILES]
+    return [(path, name) for path, text in found for name, _ in STEP.findall(text) if f", {name}, " in text]
+
+
+@pytest.mark.parametrize(("path", "name"), steps(), ids=lambda v: v if isinstance(v, str) else v.stem)
+@pytest.mark.parametrize("wrong_by", [-4, 4])
+def test_a_wrong_length_of_a_step_does_not_assemble(
+    path: Path, name: str, wrong_by: int, tmp_path: Path
+) -> None:
+    text = re.sub(rf"(#define {name}) (\d+)", lambda m: f"{m[1]} {int(m[2]) + wrong_by}", path.read_text())
+    done = compile_with(path, text, tmp_path)
+    assert done.returncode != 0
+    assert ".org backwards" in done.stderr
+
+
+@pytest.mark.parametrize("path", dict.fromkeys(p for p, _ in steps()), ids=lambda p: p.stem)
+def test_one_instruction_more_does_not_assemble(path: Path, tmp_path: Path) -> None:
+    text = re.sub(r"(PILLION_REPEAT\([^,]+, \w+, \w+, )", r'\1"nop.w\\n" ', path.read_text())
+    done = compile_with(path, text, tmp_path)
+    assert done.returncode != 0
+    assert ".org backwards" in done.stderr
+
+
+def test_code_is_repeated_only_where_its_length_is_checked() -> None:
+    assert len(steps()) >= 7
+    assert [path.name for path in FILES if ".rept" in path.read_text()] == []
+
+
+@pytest.mark.parametrize("path", [p for p in FILES if FIELD.search(p.read_text())], ids=lambda p: p.stem)
+def test_a_moved_field_does_not_compile(path: Path, tmp_path: Path) -> None:
+    text = path.read_text()
+    count = len(FIELD.findall(text))
+    wrong = FIELD.sub(r"PILLION_AT(\1, \2, \3 + 4);", text)
+    done = compile_with(path, wrong, tmp_path)
+    assert done.returncode != 0
+    assert done.stderr.count("is not where the assembly loads it from") >= count
+
+
+HARD_REGISTERS = re.compile(
+    r'PILLION_NAKED static|__asm__\("r0"\)|#define PILLION_DSP_ROWS\(|#define STRIP_OUTPUTS'
+)
+
+
+@pytest.mark.parametrize(
+    "path", [p for p in FILES if HARD_REGISTERS.search(p.read_text())], ids=lambda p: p.name
+)
+def test_the_head_says_what_lies_in_which_register(path: Path) -> None:
+    head = path.read_text().partition("*/")[0]
+    assert "Registers" in head
+
+
+def test_the_readme_names_files_that_there_are() -> None:
+    named = re.findall(r"`([\w/]+\.[ch])`", (KERNELS / "README.md").read_text())
+    there = {path.name for path in KERNELS.rglob("*.[ch]")}
+    assert len(named) > 20
+    assert [name for name in named if name not in there] == []

@@ -1,0 +1,25 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The recorded campaign of random faults keeps its promise: nine of ten are noticed, and the others have reasons."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+ROOT = Path(__file__).resolve().parents[2]
+RECORD: dict[str, Any] = json.loads((ROOT / "benchmarks" / "mutants.json").read_text("utf-8"))
+PARTS = {"ir", "ops", "memory", "place", "passes", "quantize", "importers", "emitters", "kernels"}
+
+
+def test_nine_of_ten_faults_were_noticed() -> None:
+    parts = RECORD["parts"]
+    faults, killed = (sum(part[key] for part in parts.values()) for key in ("faults", "killed"))
+    assert set(parts) == PARTS
+    assert faults >= 200
+    assert killed >= 0.9 * faults
+    assert len(RECORD["survivors"]) == faults - killed
+
+
+def test_every_survivor_has_a_reason() -> None:
+    assert [s["path"] for s in RECORD["survivors"] if len(s["reason"]) < 10] == []
