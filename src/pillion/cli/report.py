@@ -6,18 +6,21 @@ from __future__ import annotations
 
 import json
 import sys
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from pillion.outside.files import form_of
 from pillion.place import Entry
 from pillion.program import Program
 from pillion.run.executor import RunResult
 
-Progress = Callable[[int, int | None], None]
+if TYPE_CHECKING:
+    from pillion.importers.torch.quantize.ptq import Progress
+
 Facts = dict[str, Any]
+"""What is known, as plain data that JSON can hold."""
 
 
 def warn(text: str) -> None:
@@ -31,12 +34,16 @@ def progress(quiet: bool) -> Iterator[Progress | None]:
     if quiet or not sys.stderr.isatty():
         yield None
         return
+    from rich import progress as bars
     from rich.console import Console
-    from rich.progress import BarColumn, MofNCompleteColumn, TextColumn, TimeRemainingColumn
-    from rich.progress import Progress as Bar
 
-    columns = (TextColumn("calibrating"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
-    with Bar(*columns, console=Console(stderr=True), transient=True) as bar:
+    columns = (
+        bars.TextColumn("calibrating"),
+        bars.BarColumn(),
+        bars.MofNCompleteColumn(),
+        bars.TimeRemainingColumn(),
+    )
+    with bars.Progress(*columns, console=Console(stderr=True), transient=True) as bar:
         task = bar.add_task("calibrating", total=None)
         yield lambda done, total: bar.update(task, completed=done, total=total)
 
@@ -237,7 +244,7 @@ def table(rows: Sequence[Mapping[str, Any]], columns: Sequence[str]) -> str:
 
 
 LONGEST_NAME = 44
-"""Of a cell of text; the end of a name tells more than its beginning."""
+"""The longest text of a cell; the end of a name tells more than its beginning."""
 
 
 def _cell(value: Any) -> str:

@@ -12,7 +12,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from shlex import quote
-from typing import Any, get_args
+from typing import TYPE_CHECKING, Any, get_args
 
 import numpy as np
 
@@ -20,15 +20,18 @@ from pillion import compiler
 from pillion.boards.board import Optimize
 from pillion.cli.intermediates import Intermediates
 from pillion.cli.report import warn
-from pillion.compiler import IoDtype, IoLayout, Progress
+from pillion.compiler import IoDtype, IoLayout
 from pillion.emitters.pte import Runtime
 from pillion.errors import PillionError, PillionWarning, one_of
 from pillion.ir.types import Array, DType
 from pillion.outside.arrays import UNREADABLE, read_arrays, reason
 from pillion.outside.files import NO_FOLDERS, suffix_of, write_whole
-from pillion.place import Wishes
+from pillion.place import PlacementOptions
 from pillion.program import Program
 from pillion.run.inputs import Tensor
+
+if TYPE_CHECKING:
+    from pillion.importers.torch.quantize.ptq import Progress
 
 
 @dataclass(frozen=True)
@@ -144,7 +147,7 @@ def compile_for(request: Request, model: Any, example_inputs: Any = None, **opti
             target=request.target,
             io_dtype=request.io_dtype,  # type: ignore[arg-type]  # checked by Request
             io_layout=request.io_layout,  # type: ignore[arg-type]  # checked by Request
-            placement=Wishes(request.keep_on_cpu, request.only_npu),
+            placement=PlacementOptions(request.keep_on_cpu, request.only_npu),
             optimize="size" if request.optimize == "size" else "speed",
             **options,
         )

@@ -73,7 +73,7 @@ class Device:
     rewrites: tuple[Callable[[Graph], Graph], ...] = ()
     """Passes that run before placement: they say what the NPU lacks in terms of what it has."""
     changes: Callable[[str, Op], Iterator[Change]] = no_changes
-    """For the name of a rule and an op that fails it: what might satisfy it, the smallest change first."""
+    """What might satisfy a rule, by its name, for an op that fails it: the smallest change first."""
     drops: Callable[[Op], bool] = drops_nothing
     """Whether its converter removes an op. Of these alone no segment is made."""
     delegate: str = ""

@@ -12,7 +12,7 @@ from pillion.ir.op import Op
 from pillion.ir.types import Quant, Shape, TensorType, Value
 
 Change = tuple[str, Op]
-"""In words, and the op after it."""
+"""A change in words, and the op after it."""
 Changes = Callable[[Op], Iterator[Change]]
 
 

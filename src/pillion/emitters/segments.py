@@ -15,7 +15,7 @@ def segment_files(graph: Graph) -> list[SegmentFile]:
 
 
 def marked_payloads(graph: Graph) -> list[bytes]:
-    """What the delegates of a program are given where it runs on this computer: TFLite under Pillion's mark."""
+    """Gives what the delegates of a program are handed where it runs on this computer: TFLite under Pillion's mark."""
     return [segment.payload for segment in marked(segment_files(graph)).segments]
 
 

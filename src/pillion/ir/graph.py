@@ -181,7 +181,7 @@ def clean_name(name: str) -> str:
 
 
 def printable(text: str) -> str:
-    """Text from a file, or the name of one, without what a terminal or a page would act on."""
+    """Gives text from a file, or the name of one, without what a terminal or a page would act on."""
     return "".join(mark if mark.isprintable() else "_" for mark in text)
 
 

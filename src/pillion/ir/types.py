@@ -46,7 +46,7 @@ class DType(Enum):
 
 
 LEAST_SCALE = 2.0**-149
-"""Of all float32 numbers: what stands for products of scales that are smaller. Nothing is computed with those."""
+"""The least of all float32 numbers, which stands for products of scales that are smaller. Nothing is computed with those."""
 
 
 @dataclass(frozen=True)

@@ -17,12 +17,12 @@ from pillion.ops.elementwise import Binary
 from pillion.ops.softmax import one_over_one_plus
 
 LARGEST_SHIFT = 22
-"""Of the ratio of the scales under `tflite`: more would shift products out of 32 bits."""
+"""The largest shift of the ratio of the scales under `tflite`: more would shift products out of 32 bits."""
 
 
 @op("div")
 class Div(Binary):
-    """a / b; where b is zero, so is the result.
+    """Divides a by b; where b is zero, so is the result.
 
     `cmsis-nn` divides in float32, multiplies by the float32 ratio of the scales, and rounds half away from
     zero. `tflite` multiplies in fixed point by the reciprocal of b. Quotients so small that LiteRT's shift

@@ -58,7 +58,7 @@ class Binary(Op):
 
 
 class Sum(Binary):
-    """a ± b: both operands are brought to a common scale with 20 bits of headroom, then to the result's."""
+    """The base of a + b and a - b: both operands are brought to a common scale with 20 bits of headroom, then to the result's."""
 
     low: int
     high: int
@@ -92,7 +92,7 @@ class Sum(Binary):
 
 @op("add")
 class Add(Sum):
-    """The sum a + b."""
+    """Adds two tensors: a + b."""
 
     a: Value = operand()
     b: Value = operand()
@@ -103,7 +103,7 @@ class Add(Sum):
 
 @op("sub")
 class Sub(Sum):
-    """The difference a - b."""
+    """Subtracts one tensor from another: a - b."""
 
     sign = -1
 
@@ -116,7 +116,7 @@ class Sub(Sum):
 
 @op("mul")
 class Mul(Binary):
-    """a · b. Under `tflite` the ratio of the scales is formed in float32."""
+    """Multiplies two tensors: a · b. Under `tflite` the ratio of the scales is formed in float32."""
 
     a: Value = operand()
     b: Value = operand()
@@ -165,7 +165,7 @@ class Extremum(Binary):
 
 @op("minimum", quantization=Quantization.SHARED)
 class Minimum(Extremum):
-    """The smaller of a and b."""
+    """Takes the smaller of a and b."""
 
     beyond = 127
 
@@ -179,7 +179,7 @@ class Minimum(Extremum):
 
 @op("maximum", quantization=Quantization.SHARED)
 class Maximum(Extremum):
-    """The larger of a and b."""
+    """Takes the larger of a and b."""
 
     beyond = -128
 

@@ -27,9 +27,9 @@ Json = Any
 NumberOf = Callable[[Array], "int | None"]
 """The number of a constant in the file that holds the data, if it is there."""
 BytesOf = Callable[[int, int], NDArray[np.uint8]]
-"""As many bytes of the constant with that number."""
+"""Gives so many bytes of the constant with a number."""
 WEIGHTS, MULTIPLIERS = "weights", "multipliers"
-"""Of ops whose accumulators are requantized channel by channel."""
+"""The fields of ops whose accumulators are requantized channel by channel."""
 
 
 def channel_scales(mantissas: ArrayLike, shifts: ArrayLike, x: float, y: float) -> tuple[float, ...]:
@@ -166,7 +166,7 @@ class Source:
     bytes_of: BytesOf
     kinds: Mapping[str, type[Op]]
     bodies: Sequence[BytesOf] = field(default=())
-    """For the constants of segments, in running order."""
+    """What gives the constants of each segment, in running order."""
 
 
 def unpack(raw: bytes, source: Source) -> Graph:

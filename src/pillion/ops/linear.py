@@ -19,7 +19,7 @@ from pillion.ops.conv import check_accumulator
 
 @op("linear")
 class Linear(Op):
-    """y = x · weightsᵀ + bias over the last axis; weights [out, in].
+    """Computes y = x · weightsᵀ + bias over the last axis; weights [out, in].
 
     Under `tflite` the accumulator is scaled in double precision and rounded once, half away from zero; under
     `cmsis-nn` it is requantized like a convolution's."""

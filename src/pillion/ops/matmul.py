@@ -16,8 +16,8 @@ from pillion.ops import samples_more
 
 @op("batch_matmul")
 class BatchMatmul(Op):
-    """a · b for each batch: [B, M, K] · [B, K, N]. With `adj_x` the last two axes of a lie exchanged in
-    memory, with `adj_y` those of b; the two are independent."""
+    """Computes a · b for each batch: [B, M, K] · [B, K, N]. With `adj_x` the last two axes of a lie exchanged in memory, with
+    `adj_y` those of b; the two are independent."""
 
     is_idle = False
 

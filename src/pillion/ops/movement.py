@@ -97,7 +97,7 @@ class Slice(Movement):
 
 @op("pad", quantization=Quantization.SHARED)
 class Pad(Movement):
-    """`before` and `after` elements of `value` around each axis (an integer level for quantized tensors)."""
+    """Puts `before` and `after` elements of `value` around each axis (an integer level for quantized tensors)."""
 
     x: Value = operand()
     y: Value = result()
@@ -130,7 +130,7 @@ class Pad(Movement):
 
 @op("concat", quantization=Quantization.SHARED)
 class Concat(Movement):
-    """The operands one after another along `axis`."""
+    """Puts the operands one after another along `axis`."""
 
     xs: tuple[Value, ...] = operand()
     y: Value = result()

@@ -17,8 +17,7 @@ from pillion.ops.elementwise import holds_only
 
 @op("prelu")
 class Prelu(Op):
-    """x where it is not negative, slope · x elsewhere. The slope is broadcast; at most one of its axes is
-    larger than 1.
+    """Gives x where it is not negative, slope · x elsewhere. The slope is broadcast; at most one of its axes is larger than 1.
 
     Under `tflite` the ratios of the scales are formed in float32."""
 

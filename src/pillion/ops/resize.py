@@ -15,7 +15,7 @@ from pillion.ir.types import Array, DType, Pair, TensorType, Value
 from pillion.ops import samples_more
 
 FRACTION_BITS = 10
-"""Of a position between two pixels."""
+"""Bits of a position between two pixels."""
 ONE = 1 << FRACTION_BITS
 
 

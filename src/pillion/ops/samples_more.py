@@ -14,7 +14,7 @@ from pillion.ir.types import PerTensor, Shape, Value, constant
 from pillion.ops.samples import BROADCASTS, RATIOS, ZERO_POINTS, conv_bias, conv_weights, make, value
 
 DEVIATION = 256 / math.sqrt(12)
-"""Of int8 values that are all equally likely."""
+"""The standard deviation of int8 values that are all equally likely."""
 
 
 def result_for(middle: float, deviation: float, number: int) -> Value:

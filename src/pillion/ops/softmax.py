@@ -19,7 +19,7 @@ INPUT_BITS = 5
 SUM_BITS = 12
 """Integer bits of the sum of exponentials."""
 SMALLEST_STEP, LARGEST_STEP = 1.0, 2.0**30 - 1
-"""Of the input, in Q5.26: what a left shift of 1 to 30 can hold."""
+"""The steps of the input, in Q5.26: what a left shift of 1 to 30 can hold."""
 OUTPUT = PerTensor(1 / 256, -128)
 
 EXP_MINUS_EIGHTH = 1895147668
@@ -34,7 +34,7 @@ NEWTON_48_17, NEWTON_32_17 = 1515870810, -1010580540
 
 @op("softmax", quantization=Quantization.FIXED)
 class Softmax(Op):
-    """exp(x) over the sum of exp(x) along the last axis; the result is in steps of 1/256 from -128."""
+    """Gives exp(x) over the sum of exp(x) along the last axis; the result is in steps of 1/256 from -128."""
 
     is_idle = False
 

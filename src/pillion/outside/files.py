@@ -100,7 +100,7 @@ def put(path: Path, content: Content) -> None:
 
 
 MOST_BYTES = 2**31
-"""Of a file that is read: its tables point with 31 bits, and no model of this size runs on a microcontroller."""
+"""The largest file that is read: its tables point with 31 bits, and no model of this size runs on a microcontroller."""
 
 _KINDS: Mapping[str, Callable[[int], bool]] = {
     "a folder": stat.S_ISDIR,
@@ -238,7 +238,7 @@ def _staging(parent: Path, name: str) -> Iterator[Path]:
 
 
 _MOST_PREFIX = 40
-"""Of a file's name, which may be as long as names can be."""
+"""How much of a file's name is kept, which may be as long as names can be."""
 
 
 def _remove_left(folder: Path) -> None:

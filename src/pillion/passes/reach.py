@@ -18,7 +18,7 @@ from pillion.ops.elementwise import ADD_LEFT_SHIFT, Sum
 from pillion.ops.pool import Mean
 
 LEVELS = 255
-"""Between the least and the largest int8 value."""
+"""The distance between the least and the largest int8 value."""
 
 
 def want_reach(op: Op) -> None:

@@ -31,7 +31,7 @@ CPU_BYTES_PER_CYCLE = 4
 
 
 @dataclass(frozen=True)
-class Wishes:
+class PlacementOptions:
     """What the user wants of placement."""
 
     keep_on_cpu: tuple[str, ...] = ()
@@ -53,9 +53,11 @@ class Placement:
     ledger: Ledger
 
 
-def place(graph: Graph, npu: Device, isa: Isa, wishes: Wishes = Wishes()) -> Placement:  # frozen
+def place(
+    graph: Graph, npu: Device, isa: Isa, options: PlacementOptions = PlacementOptions()
+) -> Placement:  # frozen
     """Gathers ops into segments for the NPU and leaves everything else to the CPU."""
-    judged = {op: _judge(op, npu, wishes) for op in graph.ops}
+    judged = {op: _judge(op, npu, options) for op in graph.ops}
     refused = {op for op, verdicts in judged.items() if not all_ok(verdicts)}
     while True:
         segments = _segments(graph, refused)
@@ -73,7 +75,7 @@ def place(graph: Graph, npu: Device, isa: Isa, wishes: Wishes = Wishes()) -> Pla
     ledger = _ledger(
         graph, [list(op.body.ops) for op in cut.ops if isinstance(op, Segment)], judged, npu, isa
     )
-    if wishes.only_npu:
+    if options.only_npu:
         _want_all(ledger)
     return Placement(cut, ledger)
 
@@ -88,8 +90,8 @@ def all_on_cpu(graph: Graph, isa: Isa, flip: str) -> Ledger:
     )
 
 
-def _judge(op: Op, npu: Device, wishes: Wishes) -> tuple[Verdict, ...]:
-    pattern = wishes.keeps(op)
+def _judge(op: Op, npu: Device, options: PlacementOptions) -> tuple[Verdict, ...]:
+    pattern = options.keeps(op)
     kept = (
         ()
         if pattern is None

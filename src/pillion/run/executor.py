@@ -22,7 +22,7 @@ REFERENCE, HOST, EXECUTORCH, LITERT = "reference", "host", "executorch", "litert
 TIMEOUT_SECONDS = 60.0
 Outputs = tuple[Array, ...]
 Samples = Sequence[Sequence[Array]]
-"""For each sample an array for each input."""
+"""The inputs of several runs: for each sample an array for each input."""
 
 
 @dataclass(frozen=True)

@@ -16,7 +16,7 @@ BEYOND = 1.1
 """Float inputs are drawn from the range that int8 covers, times this: a twentieth of them saturates on either side."""
 
 NEAR_TIE = 2.0**-10
-"""Of a step. Where a float input lies so near the middle of two, ExecuTorch's kernels answer one on cores with Helium, which
+"""A part of a step. Where a float input lies so near the middle of two, ExecuTorch's kernels answer one on cores with Helium, which
 round its product once, and may answer the other elsewhere: no executor would be wrong."""
 
 

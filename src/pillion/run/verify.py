@@ -26,7 +26,7 @@ __all__ = ["Difference", "Pair", "Run", "Verification", "verify", "verify_projec
 
 SAMPLES = 3
 PATIENT = RunOptions(timeout=600.0)
-"""For one sample: MobileNetV2 at 224 x 224 takes some seconds on a board."""
+"""Time for one sample: MobileNetV2 at 224 x 224 takes some seconds on a board."""
 
 
 @dataclass(frozen=True)

@@ -20,7 +20,7 @@ from pillion.schemas.flatbuffer import (
 
 IDENTIFIER = b"ET12"
 HEADER_MAGIC = b"eh00"
-"""At byte 8, where the program has segments."""
+"""The bytes at place 8, where the program has segments."""
 HEADER = struct.Struct("<4sIQQQ")
 """Magic, its own length, bytes of the program with this header, begin of the segments, bytes of all segments."""
 CHANNELS_LAST = (0, 2, 3, 1)
@@ -28,7 +28,7 @@ CHANNELS_LAST = (0, 2, 3, 1)
 ARENA = 1
 """The memory id of planned tensors."""
 ALIGNMENT = 16
-"""Of planned tensors, constants and delegates' data."""
+"""The alignment of planned tensors, constants and delegates' data."""
 RECORD_KEY = "pillion"
 """Named data that a runtime never asks for: what the program was made from, and for which core."""
 

@@ -26,7 +26,7 @@ STATISTICS_SAMPLES = 32
 STATISTICS_SIDE = 256
 
 MAX_SIDE = 4096
-"""Of an input, in pixels."""
+"""The largest side of an input, in pixels."""
 
 
 @dataclass(frozen=True)

@@ -15,7 +15,7 @@ from pillion.ops.transpose_conv import TransposeConv2d
 DISPATCH_CYCLES = 2000
 """Starting the NPU and waiting for it (an estimate)."""
 BYTES_PER_CYCLE = 8
-"""Between SRAM and the NPU (an estimate)."""
+"""Bytes that move between SRAM and the NPU in a cycle (an estimate)."""
 
 
 def estimate(op: Op, geometry: Geometry) -> int:

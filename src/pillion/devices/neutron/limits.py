@@ -35,7 +35,7 @@ MAX_DOT_PRODUCT = 65535
 """Largest kernel_h · kernel_w · input channels (rounded up to the MACs of a pipeline)."""
 MAX_TRANSPOSE_CONV_STRIDE = 2
 RESIZE_FACTORS = (1, 2, 4, 8)
-"""Of height and width, each on its own."""
+"""Factors by which height and width may grow, each on its own."""
 MAX_SOFTMAX_CHANNELS = 2040
 MAX_SOFTMAX_ROWS = 4096
 MAX_SOFTMAX_ELEMENTS = 524288
@@ -43,7 +43,7 @@ MAX_RESHAPE_RANK = 7
 MAX_TRANSPOSE_RANK = 6
 MAX_PAD_RANK = 5
 MAX_RANK = 8
-"""Of any tensor in the TFLite form."""
+"""The most axes of any tensor in the TFLite form."""
 
 FUNCTIONS = (
     Function.ABS,

@@ -67,7 +67,7 @@ class Kernel:
     """How one kind of op is done, under which conditions, with how much scratch memory."""
 
     name: str
-    """As it is shown in profiles: `conv2d_1x1_mve`."""
+    """The name that profiles show: `conv2d_1x1_mve`."""
     op: type[Op]
     calls: Callable[[Op, Arithmetic], tuple[Call, ...]]
     takes: Callable[[Op, Arithmetic], tuple[Verdict, ...]] = takes_all

@@ -22,7 +22,7 @@ from pillion.outside.folders import Listing, check_paths, finish_stopped, sha256
 
 MANIFEST = "manifest.json"
 MOST_BYTES = 1 << 26
-"""Of a manifest: a hundred times that of a network of two thousand ops."""
+"""The largest manifest that is read: a hundred times that of a network of two thousand ops."""
 MOST_AXES = 32
 """That every numpy can handle."""
 LARGEST_FLOAT = float(np.finfo(np.float32).max)

@@ -21,7 +21,7 @@ from pillion.ir.types import Value
 from pillion.memory import MemoryPlan, OpMemory, plan_memory
 
 POINTER_BYTES = 4
-"""Of all Cortex-M."""
+"""Bytes of a pointer on all Cortex-M."""
 
 
 @dataclass(frozen=True)
@@ -45,7 +45,7 @@ class Step:
     choice: Choice
     calls: tuple[Call, ...]
     pointers: tuple[Mapping[str, str], ...]
-    """For each call: params field → name of the constant."""
+    """The names of constants by field of the params, for each call."""
 
 
 @dataclass(frozen=True)

@@ -15,7 +15,7 @@ class PteFacts:
 
     file_bytes: int
     arena_bytes: int
-    """Of planned memory: what the runtime is given beside the file."""
+    """Bytes of planned memory, which the runtime is given beside the file."""
     kernel_calls: int
     delegate_calls: int
     operators: tuple[str, ...]

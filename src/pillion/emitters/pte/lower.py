@@ -7,7 +7,7 @@ import dataclasses
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from pillion.emitters.pte.node import Call, Delegate, Settings, Temp, View
+from pillion.emitters.pte.node import Delegate, KernelCall, Settings, Temp, View
 from pillion.emitters.pte.table import steps
 from pillion.ir.graph import Graph, rewrite, want_computed_outputs
 from pillion.ir.op import Op
@@ -22,7 +22,7 @@ class Lowered:
     """All that the writer needs: calls in running order, and the memory plan."""
 
     graph: Graph
-    steps: tuple[Call | Delegate, ...]
+    steps: tuple[KernelCall | Delegate, ...]
     memory: MemoryPlan
     temps: Mapping[Temp, int]
     """Offsets in the arena."""
@@ -65,7 +65,7 @@ def without_copies(graph: Graph) -> Graph:
     return rewrite(graph, rule)
 
 
-def _temps(made: Sequence[Call | Delegate]) -> list[Temp]:
+def _temps(made: Sequence[KernelCall | Delegate]) -> list[Temp]:
     """The temps of an op in order of their first use."""
     views: list[View] = [view for step in made for view in step.views]
     return list(dict.fromkeys(view.of for view in views if isinstance(view.of, Temp)))

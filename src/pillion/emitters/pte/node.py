@@ -61,7 +61,7 @@ class Settings:
     arithmetic: Arithmetic
     isa: Isa
     runtime: str = "1.4"
-    """Whose operators are called: ExecuTorch `1.4`, or its `main`, where avg_pool2d has one more argument."""
+    """The runtime whose operators are called: ExecuTorch `1.4`, or its `main`, where avg_pool2d has one more argument."""
     payloads: Mapping[Graph, bytes] = field(default_factory=dict)
     """What the delegate is given for each segment's graph."""
     delegate: str = ""
@@ -72,11 +72,11 @@ Arg = View | tuple[View, ...] | tuple[int, ...] | bool | int | float | None
 
 
 @dataclass(frozen=True)
-class Call:
+class KernelCall:
     """One kernel call: `args` in the order of the operator's schema, without the out argument."""
 
     operator: str
-    """With its overload: `cortex_m::quantized_add.out`."""
+    """The operator's name with its overload: `cortex_m::quantized_add.out`."""
     args: tuple[Arg, ...]
     out: View
 
@@ -126,7 +126,7 @@ def temp(sizes: Shape, dtype: DType = DType.INT8) -> View:
     return View(Temp(math.prod(sizes) * dtype.size_bytes), dtype, sizes, tuple(range(len(sizes))))
 
 
-def scratch(nbytes: int) -> View:
+def bytes_for_kernel(nbytes: int) -> View:
     """Makes the scratch argument of a kernel, of as many bytes as it asks for."""
     return temp((nbytes,), DType.UINT8)
 

@@ -27,7 +27,7 @@ class Window:
     kernel: Pair
     stride: Pair = (1, 1)
     padding: Pair = (0, 0)
-    """Above and to the left. What lies below and to the right follows from the size of the result."""
+    """The padding above and to the left. What lies below and to the right follows from the size of the result."""
     dilation: Pair = (1, 1)
     groups: int = 1
 

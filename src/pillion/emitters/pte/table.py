@@ -10,7 +10,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from pillion.emitters.pte import convolve, elementwise, matmul, movement, pool, reduce, resize
-from pillion.emitters.pte.node import Call, Delegate, Settings, plain, refusal
+from pillion.emitters.pte.node import Delegate, KernelCall, Settings, plain, refusal
 from pillion.ir.op import Op
 from pillion.ops import (
     Add,
@@ -47,7 +47,7 @@ from pillion.ops import (
     TransposeConv2d,
 )
 
-Step = Call | Delegate
+Step = KernelCall | Delegate
 Row = Callable[[Any, Settings], Sequence[Step]]
 
 

@@ -3,7 +3,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -22,6 +24,10 @@ class Node:
     inputs: tuple[Value, ...]
     outputs: tuple[Value, ...]
     options: Table | None = None
+
+
+Row = Callable[[Any], list[Node]]
+"""A row of the table: the operators that an op of one class becomes, in running order."""
 
 
 def integers(name: str, numbers: ArrayLike) -> Value:

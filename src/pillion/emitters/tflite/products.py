@@ -5,7 +5,6 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import replace
-from typing import Any
 
 from pillion.emitters.tflite.exact import (
     bias_of,
@@ -16,7 +15,7 @@ from pillion.emitters.tflite.exact import (
     symmetric,
     want_constants,
 )
-from pillion.emitters.tflite.node import Node, integers
+from pillion.emitters.tflite.node import Node, Row, integers
 from pillion.ir.op import Op
 from pillion.ir.types import TensorType, Value
 from pillion.ops.div import Div
@@ -27,8 +26,6 @@ from pillion.ops.resize import Resize, ResizeBilinear, ResizeNearest
 from pillion.ops.transpose_conv import TransposeConv2d
 from pillion.schemas import tflite
 from pillion.schemas.tflite import Activation, Padding
-
-Row = Callable[[Any], list[Node]]
 
 
 def _batch_matmul(op: BatchMatmul) -> list[Node]:

@@ -3,9 +3,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import replace
-from typing import Any
 
 import numpy as np
 
@@ -19,7 +17,7 @@ from pillion.emitters.tflite.exact import (
     symmetric,
     want_constants,
 )
-from pillion.emitters.tflite.node import Node, integers
+from pillion.emitters.tflite.node import Node, Row, integers
 from pillion.emitters.tflite.products import ROWS as MORE_ROWS
 from pillion.ir import numerics
 from pillion.ir.op import Op
@@ -36,8 +34,6 @@ from pillion.ops.softmax import Softmax
 from pillion.schemas import tflite
 from pillion.schemas.flatbuffer import Table
 from pillion.schemas.tflite import Activation, Padding
-
-Row = Callable[[Any], list[Node]]
 
 
 def nodes(op: Op) -> list[Node]:

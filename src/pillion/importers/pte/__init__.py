@@ -29,7 +29,7 @@ class ReadProgram:
     is_recorded: bool
     """Whether the graph is the very one that Pillion wrote the file from; else it was made from the kernel calls."""
     input_orders: tuple[tuple[int, ...], ...]
-    """For each input and axis in memory, which is the graph's: the logical axis of the program's tensor."""
+    """The logical axis of the program's tensor, for each input and each of its axes in memory, which are the graph's."""
     output_orders: tuple[tuple[int, ...], ...]
 
 
@@ -55,7 +55,7 @@ def _program(container: Container) -> ReadProgram:
     record = container.record
     is_recorded = record is not None and record.is_whole
     if record is not None and is_recorded:
-        graph = recorded_graph(container, record.skeleton)
+        graph = recorded_graph(container, record.graph)
     else:
         from pillion.importers.pte.program import graph_of
 

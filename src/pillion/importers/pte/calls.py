@@ -110,25 +110,25 @@ class Machine(Protocol):
     """What the calls of a program act on: its values, its memory, and the steps that have been taken."""
 
     def entry(self, number: int) -> Table:
-        """The value with this number."""
+        """Gives the value with this number."""
 
     def read(self, argument: Argument, source: str) -> Tensor:
-        """What lies where a tensor of the program is, in the shape that it has in memory."""
+        """Gives the tensor that lies where an argument says, in the shape that it has in memory."""
 
     def write(self, argument: Argument, tensor: Tensor) -> None:
         """Lets a tensor lie where an argument of the program says, from now on."""
 
     def shaped(self, tensor: Tensor, shape: Shape, source: str) -> Tensor:
-        """The same bytes under another shape."""
+        """Gives the same bytes under another shape."""
 
     def copy(self, x: Tensor, y: Tensor, source: str) -> None:
-        """A tensor has the bytes of another one."""
+        """Makes a tensor that has the bytes of another one."""
 
     def add(self, step: Step) -> None:
-        """What a call does comes after all that the calls before it do."""
+        """Notes what a call does; it comes after all that the calls before it do."""
 
 
-class Call:
+class ReadCall:
     """One kernel call. The last two arguments are both the result."""
 
     def __init__(self, reader: Machine, operator: str, source: str, numbers: Sequence[int]) -> None:

@@ -11,7 +11,7 @@ from collections import Counter, deque
 from collections.abc import Sequence
 
 from pillion.errors import PillionError
-from pillion.importers.pte.calls import Argument, Call, Memory, described
+from pillion.importers.pte.calls import Argument, Memory, ReadCall, described
 from pillion.importers.pte.container import Container
 from pillion.importers.pte.delegate import read_payload
 from pillion.importers.pte.scales import Search
@@ -202,7 +202,7 @@ class Reader:
             self.delegate(f"instruction {number}, delegate", instruction)
         elif isinstance(instruction, pte.KernelCall):
             name = operator_name(self.container, instruction.op_index)
-            call = Call(self, name, f"instruction {number}, {name}", instruction.args)
+            call = ReadCall(self, name, f"instruction {number}, {name}", instruction.args)
             TABLE[name](call)
 
     def delegate(self, source: str, call: pte.DelegateCall) -> None:

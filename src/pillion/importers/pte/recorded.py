@@ -7,17 +7,16 @@ import numpy as np
 
 from pillion.importers.pte.container import Container
 from pillion.ir.graph import Graph
-from pillion.ops import KINDS
-from pillion.ops import graph_json as skeleton
+from pillion.ops import KINDS, graph_json
 from pillion.schemas.flatbuffer import Bytes, MalformedError
 from pillion.schemas.pte import DelegateCall
 
 
-def recorded_graph(container: Container, skeleton_bytes: bytes) -> Graph:
+def recorded_graph(container: Container, packed: bytes) -> Graph:
     """Makes the graph that the file has recorded: its constants from the file, those of segments from what the delegates are
     handed."""
     bodies = [_bytes_in(payload) for payload in delegate_payloads(container)]
-    return skeleton.unpack(skeleton_bytes, skeleton.Source(container.constant, KINDS, bodies))
+    return graph_json.unpack(packed, graph_json.Source(container.constant, KINDS, bodies))
 
 
 def delegate_payloads(container: Container) -> list[bytes]:
@@ -27,7 +26,7 @@ def delegate_payloads(container: Container) -> list[bytes]:
     return [container.payload(container.delegate(number)) for number in numbers]
 
 
-def _bytes_in(payload: bytes) -> skeleton.BytesOf:
+def _bytes_in(payload: bytes) -> graph_json.BytesOf:
     whole = np.frombuffer(payload, np.uint8)
 
     def cut(begin: int, size: int) -> Bytes:

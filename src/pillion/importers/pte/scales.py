@@ -19,12 +19,12 @@ from pillion.schemas.flatbuffer import MalformedError
 Reals = NDArray[np.float64]
 
 _MANTISSAS = 1 << 23
-"""Of 24-bit numbers between 1 and 2."""
+"""How many 24-bit numbers there are between 1 and 2."""
 _CHUNK = 1 << 16
 MOST_CHUNKS = 40_000
-"""In all, for one file: half a minute. A layer takes at most 128, most of them fewer."""
+"""The most work for one file, which is half a minute. A layer takes at most 128, most of them fewer."""
 MOST_CANDIDATES = 2048
-"""Of which the scales of one op are tried."""
+"""The most numbers that are tried for the scales of one op."""
 _NEAR = 2.0**-29
 """How far a quotient of two multipliers may lie from that of the real numbers behind them, with some room."""
 _TYPICAL_ACTIVATION = 2.0**-5

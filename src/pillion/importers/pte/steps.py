@@ -71,7 +71,7 @@ class Step:
     """What one call of the program does. It learns scales, is solved, and becomes ops."""
 
     source: str
-    """Which instruction it is."""
+    """The instruction that it is, for messages."""
 
     @property
     def labels(self) -> tuple[Label, ...]:
@@ -203,7 +203,7 @@ class Weighted(Scaled):
     weights: Array = field(default_factory=lambda: np.zeros(0))
     bias: Array = field(default_factory=lambda: np.zeros(0))
     axis: int | None = 0
-    """Of the weights' channels; None where all have one scale."""
+    """The axis of the weights' channels; None where all have one scale."""
     fields: dict[str, Any] = field(default_factory=dict)
 
     def emit(self, out: Output) -> None:

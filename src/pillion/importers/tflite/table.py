@@ -221,4 +221,4 @@ ROWS: dict[str, Row] = {
     "DEQUANTIZE": _dequantize,
     **MORE_ROWS,
 }
-"""By the operator's name in the format."""
+"""The reading of each operator, by its name in the format."""

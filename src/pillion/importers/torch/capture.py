@@ -38,7 +38,7 @@ or let {factory} return a pair: (module, inputs)"""
 
 HERE = str(Path(__file__).parent)
 MOST_NAMES = 12
-"""Of a file's classes and functions, in an error."""
+"""How many of a file's classes and functions an error names."""
 
 
 @dataclass(frozen=True)

@@ -141,7 +141,7 @@ def call(before: Node, target: Target, *args: Any, **kwargs: Any) -> Node:
 
 
 def call_like(before: Node, value: Any, target: Target, *args: Any, **kwargs: Any) -> Node:
-    """The same where the fake tensor is known that stands for the result: torch takes long to find it."""
+    """Inserts a new call, like `call`, where the fake tensor that stands for the result is known: torch takes long to find it."""
     with before.graph.inserting_before(before):
         node = before.graph.call_function(target, args, kwargs)
     node.meta.update({key: before.meta[key] for key in KEPT_META if key in before.meta})

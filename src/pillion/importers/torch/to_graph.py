@@ -23,7 +23,7 @@ from pillion.ops import Dequantize, Quantize
 OTHERWISE = "write this line of the model so that the rule holds, or leave it outside the model"
 """The way out where an op's own rule names none."""
 LIBRARY = "quantized_decomposed"
-"""Of torch's conversions; torch knows it once torchao is imported."""
+"""The library of torch's conversions; torch knows it once torchao is imported."""
 
 
 def import_program(module: GraphModule, name: str, *, nhwc: bool = False) -> Graph:

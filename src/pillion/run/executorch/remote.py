@@ -17,7 +17,7 @@ from pillion.run.executorch.wheel import build_plugin, find_wheel
 
 WORKER = "pillion.run.executorch.worker"
 START_SECONDS = 300.0
-"""For importing torch, on a computer that does other things too."""
+"""How long importing torch may take, on a computer that does other things too."""
 TIMEOUT_SECONDS = 60.0
 
 

@@ -14,7 +14,7 @@ from pillion.boards.toolchain import Tool
 from pillion.errors import PillionError
 
 VERSION = "1.4"
-"""Whose headers the plug-in is written for."""
+"""The version whose headers the plug-in is written for."""
 CXX = Tool("C++ compiler for this computer", ("g++", "clang++", "c++"), "g++")
 FLAGS = ("-std=c++17", "-O3", "-fPIC", "-Wall", "-DC10_USING_CUSTOM_GENERATED_MACROS")
 LIBRARY = "libpillion_executorch.so"

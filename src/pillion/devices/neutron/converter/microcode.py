@@ -13,7 +13,7 @@ MAGIC = 0x64434D6E
 VERSIONS = (0, 1)
 MICROCODE_BYTES_WORD, WEIGHTS_BYTES_WORD = 6, 7
 INPUTS_WORD = {0: 11, 1: 13}
-"""By payload version; the number of outputs is the word after it."""
+"""Which word holds the number of inputs, by payload version; the number of outputs is the word after it."""
 
 
 @dataclass(frozen=True)

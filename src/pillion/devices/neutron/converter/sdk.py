@@ -26,7 +26,7 @@ from pillion.outside.child import ending, stop
 SDK = "eiq_neutron_sdk"
 TIMEOUT_SECONDS = 600.0
 TAIL_LINES = 20
-"""Of the converter's output, in errors."""
+"""How many lines of the converter's output an error shows."""
 LOG = "output.txt"
 
 

@@ -86,7 +86,7 @@ def calls_1x1(op: Conv2d, arithmetic: Arithmetic) -> tuple[Call, ...]:
 
 
 def window(op: Convolution) -> Params:
-    """The image, and the window without dilation."""
+    """Gives the image, and the window without dilation."""
     batch, in_h, in_w, in_c = op.x.shape
     sizes = {"batch": batch, "in_h": in_h, "in_w": in_w, "in_c": in_c}
     sizes |= {"out_h": op.y.shape[1], "out_w": op.y.shape[2]}

@@ -191,7 +191,7 @@ def calls_dequantize(op: Dequantize, arithmetic: Arithmetic) -> tuple[Call, ...]
 # --- pooling ----------------------------------------------------------------------------------------------------------
 
 MOST_PIXELS = 255
-"""Whose sum fits 16 bits."""
+"""The most pixels in a row of a window whose sum fits 16 bits."""
 
 
 def calls_pool(op: MaxPool2d | AvgPool2d, arithmetic: Arithmetic) -> tuple[Call, ...]:

@@ -156,7 +156,7 @@ def split_repeats(a: Int8Array, b: Int8Array, repeats: NDArray[np.intp]) -> tupl
 
 
 def moves_of(repeats: NDArray[np.intp], inputs: int, words: int) -> NDArray[np.uint16]:
-    """{from, to} in halfwords for inputs wanted twice, where inputs 0 and 2 of four are `words` words before 1 and 3."""
+    """Gives {from, to} in halfwords for inputs wanted twice, where inputs 0 and 2 of four are `words` words before 1 and 3."""
 
     def halfword(k: NDArray[np.intp]) -> NDArray[np.intp]:
         return k // 4 * 4 * words + k % 2 * 2 * words + k % 4 // 2
@@ -173,7 +173,7 @@ def in_fours(count: int) -> int:
 
 
 def pack_pairs(a: Int8Array, b: Int8Array) -> Int32Array:
-    """[pairs, inputs] of A and B to words of two halves 256 * B + A: inputs 0 and 2, 1 and 3 of every four."""
+    """Packs weights [pairs, inputs] of A and B in words of two halves 256 * B + A: inputs 0 and 2, 1 and 3 of every four."""
     both = 256 * b.astype(np.int16) + a  # it wraps as the halves of the words do
     padded = np.pad(both, ((0, 0), (0, -both.shape[1] % 4)))
     fours = padded.reshape(len(padded), -1, 2, 2).swapaxes(2, 3)
@@ -181,12 +181,12 @@ def pack_pairs(a: Int8Array, b: Int8Array) -> Int32Array:
 
 
 def starts_of_sums(scaled: Scaled, a: NDArray[np.intp], b: NDArray[np.intp]) -> Int64Array:
-    """[pairs, 2]: what T = S_A + 256 S_B and S_A begin with."""
+    """Gives [pairs, 2]: what T = S_A + 256 S_B and S_A begin with."""
     return np.stack([scaled.sums[a] + 256 * scaled.sums[b], scaled.sums[a]], axis=1)
 
 
 def scales(scaled: Scaled, a: NDArray[np.intp], b: NDArray[np.intp]) -> Int64Array:
-    """[pairs, 4]: `round` and multiplier of B and of A."""
+    """Gives [pairs, 4]: `round` and multiplier of B and of A."""
     return np.stack(
         [scaled.rounds[b], scaled.multipliers[b], scaled.rounds[a], scaled.multipliers[a]], axis=1
     )
@@ -237,7 +237,7 @@ def jumps(steps: int, part_rounds: int) -> int:
 
 
 def pack_dot(channels: Channels) -> Params:
-    """The fields of pillion_dsp_dot (kernels/dsp/dot.h)."""
+    """Gives the fields of pillion_dsp_dot (kernels/dsp/dot.h)."""
     scaled = scale_channels(channels)
     pairing = pair_channels(scaled)
     a, b, scaled = pairing.a, pairing.b, with_nothing(scaled)

@@ -14,7 +14,7 @@ Int64Array = NDArray[np.int64]
 
 VALUES = np.arange(-128, 128, dtype=np.int64)
 SHIFTS = (21, 22, 20, 23, 19, 18, 17)
-"""In the order of their chances; a larger one is more precise until 32 bits overflow."""
+"""The shifts that are tried, in the order of their chances; a larger one is more precise until 32 bits overflow."""
 NEARBY = sorted(range(-3, 4), key=abs)
 """How far from the ideal factors to look."""
 

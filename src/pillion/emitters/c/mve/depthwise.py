@@ -220,7 +220,7 @@ def _lanes(s: Strips, rows: int) -> list[int]:
 
 
 PLANE_BYTES = 8192
-"""As many output rows at a time as keep their input rows below this."""
+"""The bytes of input rows that decide how many output rows are made at a time."""
 WIDE_ORDER = np.arange(16).reshape(4, 4).T[[0, 2, 1, 3]].reshape(-1)
 """How the sums of 16 channels lie in four vectors."""
 

@@ -14,13 +14,13 @@ from pillion.emitters.c.mve.pack import Geometry, Params, right_shifts
 from pillion.ir.verdict import Verdict, all_ok
 
 ROWS = 4
-"""Of outputs that are made together."""
+"""Rows of outputs that are made together."""
 WINDOW_ROWS = 12
 """What their windows reach, at either stride."""
 COLUMNS = 16
-"""Of the image that are copied together."""
+"""Columns of the image that are copied together."""
 KERNEL_BYTES = 64
-"""Of scratch, for the kernel with zeros between its rows and before them."""
+"""Bytes of scratch for the weights, with zeros between its rows and before them."""
 TAPS = np.pad(np.arange(25).reshape(5, 5), ((0, 1), (0, 3)), constant_values=25).astype(np.uint8).reshape(-1)
 """Where its bytes come from: behind the weights of a channel is a zero."""
 LEAST_OUTPUTS = 16

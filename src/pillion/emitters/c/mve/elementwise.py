@@ -29,7 +29,7 @@ from pillion.ops.prelu import Prelu
 from pillion.ops.softmax import Softmax
 
 MOST_COLUMNS, MOST_PIXELS = 256, 4096
-"""Of a window: a row of int8 values adds up to 16 bits; means of so many are right in float32."""
+"""The largest window: a row of int8 values adds up to 16 bits; means of so many are right in float32."""
 OVERREAD_BYTES = 15
 
 

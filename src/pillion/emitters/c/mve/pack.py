@@ -190,7 +190,7 @@ def _pointwise(g: Geometry, channels: Channels, pack: Callable[[Channels], Int32
 
 
 BLOCK_BYTES = 4096
-"""As much of a row's windows as is laid out at a time."""
+"""Bytes of a row's windows that are laid out at a time."""
 
 
 def conv2d_im2col_verdicts(g: Geometry, channels: Channels) -> tuple[Verdict, ...]:
@@ -281,7 +281,7 @@ def conv2d_im2col_scratch(g: Geometry) -> int:
 
 
 SCRATCH_3X3_BYTES = 8192
-"""As many output rows at a time as keep the planes below this."""
+"""The bytes of the planes that decide how many output rows are made at a time."""
 
 
 def conv2d_3x3_verdicts(g: Geometry, channels: Channels) -> tuple[Verdict, ...]:

@@ -18,7 +18,7 @@ from pillion.ir import numerics
 Int64Array = NDArray[np.int64]
 
 PLACES = 21
-"""Of the shift: 16 and 5, each with rounding."""
+"""Places of the shift: 16 and 5, each with rounding."""
 ROUNDING = 2**15 + 2**20
 """What the two shifts of the kernel add."""
 NEAR = 6

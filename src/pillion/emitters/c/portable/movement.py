@@ -17,7 +17,7 @@ from pillion.ir.verdict import Verdict
 from pillion.ops.movement import Concat, Pad, Reshape, Slice, Transpose
 
 LOOP_PER_RUN = 8
-"""About how many elements of a run are copied in the time of one elsewhere."""
+"""How many elements of a run are copied in about the time of one elsewhere."""
 
 
 @dataclass(frozen=True)

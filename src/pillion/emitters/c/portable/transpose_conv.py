@@ -13,7 +13,7 @@ from pillion.ir.verdict import Verdict
 from pillion.ops.transpose_conv import TransposeConv2d
 
 SUM_BYTES = 4
-"""Of one accumulator."""
+"""Bytes of one accumulator."""
 
 
 def transpose_conv2d(op: TransposeConv2d, arithmetic: Arithmetic) -> tuple[Call, ...]:

@@ -45,7 +45,7 @@ class Rows:
 
 
 Inner = Callable[[Shape, list[Shape]], int]
-"""Which of some axes, given by sizes and steps, is to be that of the elements in a row."""
+"""A choice of the axis that the elements of a row lie along, from sizes and steps."""
 
 
 def last(extent: Shape, steps: list[Shape]) -> int:

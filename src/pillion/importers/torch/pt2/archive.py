@@ -15,7 +15,7 @@ from pillion.importers.torch.pt2.words import UntrustedError, check_words
 PROGRAMS = ("models/", "serialized_exported_program.json")
 """Where the operators stand: now, and until torch 2.7."""
 OBJECTS = ("custom_obj", "opaque_obj", "custom-obj", "opaque-obj")
-"""With which the names of members begin that torch makes objects of."""
+"""How the names of members begin that torch makes objects of."""
 NATIVE = ("aotinductor", "executorch", "mtia")
 """Folders of `data/` with code for a processor, or for another runtime."""
 

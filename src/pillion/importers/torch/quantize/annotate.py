@@ -51,7 +51,7 @@ class FloatOp:
     source: str
     reason: str
     name: str
-    """Of the node in the graph."""
+    """The node's name in the graph."""
     module: str = ""
 
     def __str__(self) -> str:

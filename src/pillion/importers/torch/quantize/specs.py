@@ -26,7 +26,7 @@ AT_ONCE = 1.0
 
 @dataclass(frozen=True)
 class Specs:
-    """int8 formats, with observers for calibration or fake quantization for training."""
+    """The int8 formats, with observers for calibration or fake quantization for training."""
 
     training: bool = False
 

@@ -15,14 +15,14 @@ from torchao.quantization.pt2e import (
     PerChannelMinMaxObserver,
 )
 
-SCALE_OF_NOTHING = 2.0**-24
-"""Of tensors and channels that are always zero: far below what models use, and yet a multiplier can reach it."""
+SCALE_OF_ZEROS = 2.0**-24
+"""The scale of tensors and channels that are always zero: far below what models use, and yet a multiplier can reach it."""
 SMALLEST_SCALE = 2.0**-48
-"""Of all others."""
+"""The smallest scale of all other tensors."""
 SYMMETRIC = (torch.per_tensor_symmetric, torch.per_channel_symmetric)
 
 
-class OfNothing:
+class ScaleOfZeros:
     """Gives tensors that were always zero a small scale of their own, so that the smallest weights are not taken for zeros."""
 
     def _calculate_qparams(self, low: Tensor, high: Tensor) -> Any:
@@ -30,24 +30,24 @@ class OfNothing:
         steps = (
             observer.quant_max if observer.qscheme in SYMMETRIC else observer.quant_max - observer.quant_min
         )
-        is_nothing = (low == 0) & (high == 0)
-        known = torch.where(is_nothing, steps * SCALE_OF_NOTHING, high)
+        is_zero = (low == 0) & (high == 0)
+        known = torch.where(is_zero, steps * SCALE_OF_ZEROS, high)
         return super()._calculate_qparams(low, known)  # type: ignore[misc]  # of the observer
 
 
-class Range(OfNothing, MinMaxObserver):
+class Range(ScaleOfZeros, MinMaxObserver):
     """An observer of the range from the least to the largest value."""
 
 
-class RangeOfChannels(OfNothing, PerChannelMinMaxObserver):
+class RangeOfChannels(ScaleOfZeros, PerChannelMinMaxObserver):
     """An observer of the range of each channel from its least to its largest value."""
 
 
-class RangeNow(OfNothing, MovingAverageMinMaxObserver):
+class RangeNow(ScaleOfZeros, MovingAverageMinMaxObserver):
     """An observer of a range that follows the tensors of late."""
 
 
-class RangeOfChannelsNow(OfNothing, MovingAveragePerChannelMinMaxObserver):
+class RangeOfChannelsNow(ScaleOfZeros, MovingAveragePerChannelMinMaxObserver):
     """An observer of the range of each channel that follows the tensors of late."""
 
 
