@@ -7,12 +7,12 @@ from collections.abc import Iterator
 
 import numpy as np
 import pytest
-from pillion.folders import sha256
 
 from pillion.emitters.c import numbers
 from pillion.emitters.c.numbers import LINES_AT_ONCE, MANY, PER_LINE, PER_LINE_OF_OTHERS, lines, literal
 from pillion.ir.types import Array
 from pillion.outside.files import Written
+from pillion.outside.folders import sha256
 
 INTEGERS = ("int8", "uint8", "int16", "uint16", "int32", "uint32")
 

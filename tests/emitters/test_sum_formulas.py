@@ -7,8 +7,8 @@ import numpy as np
 import pytest
 
 from pillion.devices.cortex_m import Isa
-from pillion.emitters.c import dsp_elementwise
 from pillion.emitters.c.choose import choose
+from pillion.emitters.c.dsp import elementwise as dsp_elementwise
 from pillion.ir.graph import Graph
 from pillion.ir.numerics import Arithmetic
 from pillion.ops import Add, Sub
