@@ -181,7 +181,7 @@ def op(kind: str, quantization: Quantization = Quantization.OWN) -> Callable[[Op
 
 
 def int8(array: Array) -> Array:
-    """Gives an array as int8; its numbers fit already."""
+    """Narrows an array to int8; its numbers fit already."""
     return array.astype(np.int8)
 
 

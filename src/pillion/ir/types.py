@@ -19,7 +19,7 @@ Sides = tuple[int, int, int, int]
 
 
 class DType(Enum):
-    """Element types; the value is the name in the text form."""
+    """The element types of tensors; the value is the name in the text form."""
 
     INT8 = "int8"
     UINT8 = "uint8"
@@ -30,7 +30,7 @@ class DType(Enum):
 
     @property
     def numpy(self) -> np.dtype[np.generic]:
-        """The same type in numpy."""
+        """The element type that numpy has for it."""
         return np.dtype(self.value)
 
     @property

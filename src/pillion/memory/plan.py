@@ -26,7 +26,7 @@ MOST_MEETINGS = 4_000_000
 
 @dataclass(frozen=True)
 class OpMemory:
-    """What the chosen kernel of an op needs beside its operands and results."""
+    """The memory that the chosen kernel of an op needs beside its operands and results."""
 
     scratch_bytes: int = 0
     overread_bytes: int = 0

@@ -39,7 +39,7 @@ def output_size(size: int, kernel: int, stride: int, dilation: int, padding: int
 
 
 class Convolution(Op):
-    """What regular and depthwise convolution share: bias, requantization, geometry."""
+    """The base of regular and depthwise convolutions: bias, requantization, geometry."""
 
     is_idle = False
 
@@ -169,7 +169,7 @@ def without_idle_biases(op: Weighted, fresh: Callable[[str], str]) -> Weighted:
 
 @op("conv2d")
 class Conv2d(Convolution):
-    """Convolution with weights [out, kernel_h, kernel_w, in / groups]; outside the image the input is zero."""
+    """Convolves with weights [out, kernel_h, kernel_w, in / groups]; outside the image the input is zero."""
 
     x: Value = operand()
     weights: Value = operand()
@@ -225,8 +225,8 @@ class Conv2d(Convolution):
 
 @op("depthwise_conv2d")
 class DepthwiseConv2d(Convolution):
-    """Each input channel with filters of its own; weights [1, kernel_h, kernel_w, out], out = in * multiplier and
-    output channel = input channel * multiplier + m."""
+    """Convolves each input channel with filters of its own; weights [1, kernel_h, kernel_w, out], out = in * multiplier and output
+    channel = input channel * multiplier + m."""
 
     x: Value = operand()
     weights: Value = operand()

@@ -31,7 +31,7 @@ def want_normal(op: Op, value: Value) -> None:
 
 @op("quantize", quantization=Quantization.NONE)
 class Quantize(Op):
-    """Makes float32 int8.
+    """Turns float32 numbers into int8 ones.
 
     `cmsis-nn` multiplies by the float32 reciprocal of the scale and rounds ties to even; `tflite` divides in float32 and rounds
     ties away from zero. Both saturate; not a number becomes the zero point."""
@@ -66,7 +66,7 @@ class Quantize(Op):
 
 @op("dequantize", quantization=Quantization.NONE)
 class Dequantize(Op):
-    """Makes int8 (or int32) float32: (q - zero point) · scale."""
+    """Turns int8 (or int32) numbers into float32 ones: (q - zero point) · scale."""
 
     is_idle = False
 

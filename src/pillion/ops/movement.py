@@ -14,7 +14,7 @@ from pillion.ops import samples
 
 
 class Movement(Op):
-    """What all ops share that only move data: result and operands have one scale and zero point."""
+    """The base of all ops that only move data: result and operands have one scale and zero point."""
 
     def check(self) -> None:
         if self.results[0].dtype is DType.INT8:
@@ -27,7 +27,7 @@ class Movement(Op):
 
 @op("reshape", quantization=Quantization.SHARED)
 class Reshape(Movement):
-    """The same elements in the same order under another shape: no work at run time."""
+    """Gives the same elements in the same order under another shape: no work at run time."""
 
     is_idle = True
 

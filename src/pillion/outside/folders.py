@@ -94,7 +94,7 @@ def check_paths(paths: Iterable[str]) -> None:
 
 @dataclass(frozen=True)
 class Plan:
-    """What writing a project would do to a folder, and the files that would be lost by it, with the reasons."""
+    """The plan of writing a project: what becomes of each file of a folder, and which would be lost by it, with the reasons."""
 
     journal: Journal
     lost: Mapping[str, str]

@@ -21,7 +21,7 @@ class Unit(Enum):
 
 @dataclass(frozen=True)
 class Entry:
-    """One op of the program, where it runs, and why."""
+    """One op of the program, with the unit that runs it, and why."""
 
     op: Op
     unit: Unit

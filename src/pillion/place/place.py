@@ -32,7 +32,7 @@ CPU_BYTES_PER_CYCLE = 4
 
 @dataclass(frozen=True)
 class PlacementOptions:
-    """What the user wants of placement."""
+    """What the user asks of placement: which ops stay on the CPU, and whether the NPU must run all others."""
 
     keep_on_cpu: tuple[str, ...] = ()
     """Globs on names or kinds of ops."""

@@ -31,7 +31,7 @@ PATIENT = RunOptions(timeout=600.0)
 
 @dataclass(frozen=True)
 class Run:
-    """What became of one executor: outputs for each sample, or the reason why there are none."""
+    """The result of one executor: outputs for each sample, or the reason why there are none."""
 
     executor: str
     outputs: tuple[Outputs, ...] = ()
@@ -43,7 +43,7 @@ class Run:
 
     @property
     def has_run(self) -> bool:
-        """Whether there are outputs."""
+        """Whether the executor has given outputs."""
         return not (self.skipped or self.failed)
 
 

@@ -26,7 +26,7 @@ class Library:
 
     @property
     def suffix(self) -> str:
-        """What the names of functions and files end with; portable ones have the plain names."""
+        """The end of the names of functions and files; portable ones have the plain names."""
         return "" if self.isa is Isa.PORTABLE else f"_{self.isa.value}"
 
     def routine(self, name: str, *also: str) -> Routine:

@@ -66,7 +66,7 @@ class Buffer:
 
 @dataclass(frozen=True)
 class StandIn:
-    """What the references of NPU segments take where there is no NPU."""
+    """The memory and constants that the references of NPU segments take where there is no NPU."""
 
     constant_bytes: int
     arena_bytes: int

@@ -50,7 +50,7 @@ class Step:
 
 @dataclass(frozen=True)
 class CProgram:
-    """All that the text of a C project is made from."""
+    """A program from which the text of a C project is made: steps, constants and the memory plan."""
 
     graph: Graph
     isa: Isa

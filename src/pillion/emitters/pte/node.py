@@ -22,7 +22,7 @@ Order = tuple[int, ...]
 
 @dataclass(frozen=True, eq=False)
 class Temp:
-    """Memory that only one op needs, while it runs."""
+    """A piece of memory that only one op needs, while it runs."""
 
     nbytes: int
 
@@ -56,7 +56,7 @@ class View:
 
 @dataclass(frozen=True)
 class Settings:
-    """What the rows of the table depend on beside their op."""
+    """The settings that the rows of the table depend on beside their op: arithmetic, instruction set, runtime and NPU."""
 
     arithmetic: Arithmetic
     isa: Isa
@@ -82,7 +82,7 @@ class KernelCall:
 
     @property
     def views(self) -> tuple[View, ...]:
-        """All tensors that the call reads or writes."""
+        """The tensors that the call reads or writes."""
         found: list[View] = []
         for arg in (*self.args, self.out):
             found += [v for v in (arg if isinstance(arg, tuple) else (arg,)) if isinstance(v, View)]
@@ -91,7 +91,7 @@ class KernelCall:
 
 @dataclass(frozen=True)
 class Delegate:
-    """Work for another processor, by the name of its backend."""
+    """A call of another processor, by the name of its backend."""
 
     backend: str
     payload: bytes

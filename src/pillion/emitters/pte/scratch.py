@@ -49,7 +49,7 @@ class Window:
 
     @property
     def sizes(self) -> tuple[int, ...]:
-        """All that the library holds in 16 bits."""
+        """The numbers that the library holds in 16 bits."""
         sides = (*self.image, *self.result, *self.kernel, *self.stride, *self.padding, *self.dilation)
         return (*sides, self.in_channels, self.out_channels)
 

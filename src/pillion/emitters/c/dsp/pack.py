@@ -46,7 +46,7 @@ class Scaled:
 
 
 def rounding(out_zp: int, right: Any) -> Any:
-    """What the kernels call `round`: a half, and the zero point, before a shift to the right by so many places."""
+    """Gives what the kernels call `round`: a half, and the zero point, before a shift to the right by so many places."""
     return (2 * out_zp + 1) << (right - 1)
 
 
@@ -89,7 +89,7 @@ class Parts:
 
 
 def choose_parts(scaled: Scaled) -> Parts:
-    """The longest parts with which all channels fit, or else as many as possible."""
+    """Chooses the longest parts with which all channels fit, or else as many as possible."""
     whole = scaled.reach < B_LIMIT
     rounds = -(-scaled.weights.shape[1] // INPUTS_OF_ROUND)
     best = Parts(0, whole)
@@ -101,8 +101,8 @@ def choose_parts(scaled: Scaled) -> Parts:
 
 
 def part_reach(scaled: Scaled, rounds: int) -> Int64Array:
-    """A bound for the sums of any inputs that follow one another for so many rounds, with the bias and with inputs that
-    come twice."""
+    """Gives a bound for the sums of any inputs that follow one another for so many rounds, with the bias and with inputs that come
+    twice."""
     length = rounds * INPUTS_OF_ROUND + 4
     channels, inputs = scaled.weights.shape
     at_once = max(1, SUMS_AT_ONCE // (inputs + 1))
@@ -120,7 +120,7 @@ def _largest_windows(weights: Int8Array, length: int) -> Int64Array:
 
 
 def pair_starts(fits_b: NDArray[np.bool_]) -> tuple[list[int], bool]:
-    """The first channels of the pairs, and whether the last pair is a channel alone. A channel that does not fit B is
+    """Gives the first channels of the pairs, and whether the last pair is a channel alone. A channel that does not fit B is
     computed there nevertheless, wrongly, and once more as the A of the next pair, which overwrites it."""
     starts, channel = [], 0
     while channel < len(fits_b):
@@ -130,7 +130,7 @@ def pair_starts(fits_b: NDArray[np.bool_]) -> tuple[list[int], bool]:
 
 
 def begins_run(starts: NDArray[np.intp], width: int, alone: int = 0) -> NDArray[np.bool_]:
-    """Which groups of `width` channels do not follow the one before; the last `alone` of them never do."""
+    """Says which groups of `width` channels do not follow the one before; the last `alone` of them never do."""
     begins = np.diff(starts, prepend=-1) != width
     begins[len(starts) - alone :] = True
     begins[:1] = True
@@ -138,7 +138,7 @@ def begins_run(starts: NDArray[np.intp], width: int, alone: int = 0) -> NDArray[
 
 
 def with_ends(shifts: Int64Array, begins: NDArray[np.bool_]) -> Int64Array:
-    """The sign bit of a group's shifts says that a run ends with it."""
+    """Marks the ends of runs: the sign bit of a group's shifts says that a run ends with it."""
     return shifts | np.where(np.append(begins[1:], True), np.int64(1) << 31, 0)
 
 
@@ -216,12 +216,12 @@ class Pairing:
 
     @property
     def jumps(self) -> int:
-        """Entries of the list by which the loop goes from round to round."""
+        """The entries of the list by which the loop goes from round to round."""
         return jumps(self.steps - 1, self.part_rounds)
 
 
 def pair_channels(scaled: Scaled) -> Pairing:
-    """Pairs of neighbours; the B of a channel alone is the one after the last, which is nothing."""
+    """Makes pairs of neighbours; the B of a channel alone is the one after the last, which is nothing."""
     parts = choose_parts(scaled)
     starts, lone = pair_starts(parts.fits_b)
     a = np.array(starts)
@@ -231,7 +231,7 @@ def pair_channels(scaled: Scaled) -> Pairing:
 
 
 def jumps(steps: int, part_rounds: int) -> int:
-    """One for each round and one to end; with parts, one to begin and one between two of them."""
+    """Gives the list of jumps of a loop: one for each round and one to end; with parts, one to begin and one between two of them."""
     rounds = -(-4 * steps // INPUTS_OF_ROUND)
     return rounds + 1 + (1 + max(rounds - 1, 0) // part_rounds if part_rounds else 0)
 
@@ -259,19 +259,19 @@ def pack_dot(channels: Channels) -> Params:
 
 
 def with_nothing(scaled: Scaled) -> Scaled:
-    """Whole fours of inputs, and one more channel at the end: zeros, with which a channel is paired that is alone."""
+    """Gives whole fours of inputs, and one more channel at the end: zeros, with which a channel is paired that is alone."""
     weights = np.pad(in_whole_fours(scaled.weights), ((0, 1), (0, 0)))
     numbers = (scaled.sums, scaled.rounds, scaled.multipliers, scaled.rights, scaled.least, scaled.largest)
     return Scaled(weights, *(np.append(n, np.ones(1, n.dtype)) for n in numbers))
 
 
 def in_whole_fours(weights: Int8Array) -> Int8Array:
-    """Whole words of inputs, the last one with zeros."""
+    """Gives whole words of inputs, the last one filled up with zeros."""
     return np.pad(weights, ((0, 0), (0, -weights.shape[1] % 4)))
 
 
 def pack_depthwise(channels: Channels) -> Params:
-    """Constants of the depthwise kernels, by output channel. Their sums are twice what they should be."""
+    """Packs the constants of the depthwise kernels, by output channel. Their sums are twice what they should be."""
     scaled = scale_channels(channels)
     constants = np.stack([2 * scaled.sums, scaled.rounds, scaled.multipliers], axis=1)
     weights = scaled.weights.reshape(-1)
@@ -283,8 +283,8 @@ def pack_depthwise(channels: Channels) -> Params:
 
 
 def group_starts(fits_b: NDArray[np.bool_]) -> tuple[list[int], int]:
-    """The first channels of groups of four, and how many channels are left. The second and the fourth of a group are B
-    of their pairs; where one does not fit, the next group begins with it and overwrites what came out."""
+    """Gives the first channels of groups of four, and how many channels are left. The second and the fourth of a group are B of
+    their pairs; where one does not fit, the next group begins with it and overwrites what came out."""
     starts, channel, count = [], 0, len(fits_b)
     while count - channel > 3:
         starts.append(channel)
@@ -327,7 +327,7 @@ def group_channels(scaled: Scaled) -> Grouping:
 
 
 def pack_linear(channels: Channels) -> Params:
-    """Constants of the fully connected kernel (kernels/dsp/linear_s8_dsp.c)."""
+    """Packs the constants of the fully connected kernel (kernels/dsp/linear_s8_dsp.c)."""
     scaled = scale_channels(channels)
     group = group_channels(scaled)
     begins = begins_run(group.a, 4)

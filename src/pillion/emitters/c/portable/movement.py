@@ -22,7 +22,7 @@ LOOP_PER_RUN = 8
 
 @dataclass(frozen=True)
 class Copy:
-    """Some elements of x go to some places of y; steps and offsets count elements."""
+    """A copy of some elements of x to some places of y; steps and offsets count elements."""
 
     x: Value
     y: Value

@@ -15,8 +15,8 @@ from pillion.ir.verdict import Verdict
 
 @dataclass(frozen=True)
 class Rows:
-    """The same walk through several tensors: rows of `count` elements, and the axes from row to row. For each tensor,
-    the step from element to element and the steps along those axes."""
+    """One walk through several tensors: rows of `count` elements, and the axes from row to row. For each tensor, the step from
+    element to element and the steps along those axes."""
 
     count: int
     step: Shape
