@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import argparse
 import inspect
+import os
 import subprocess
 import sys
 from collections.abc import Callable
@@ -124,7 +125,7 @@ def cli_page() -> str:
             [program, *arguments],
             capture_output=True,
             text=True,
-            env={"COLUMNS": "100", "TERMINAL_WIDTH": "100"},
+            env={"COLUMNS": "100", "TERMINAL_WIDTH": "100", "PYTHONPATH": os.environ.get("PYTHONPATH", "")},
             check=False,
         )
         if done.returncode == 0:

@@ -15,7 +15,7 @@ from __future__ import annotations
 
 import difflib
 import os
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from shlex import quote
 from typing import TYPE_CHECKING, Any, Literal, Union, get_args
@@ -30,14 +30,14 @@ from pillion.ir.verify import refuse_float
 from pillion.outside.files import suffix_of
 from pillion.passes.int8_io import int8_io
 from pillion.passes.integer import float_ops
-from pillion.place import Placement, all_on_cpu, inline_segments, place
-from pillion.place import Wishes as PlacementWishes
+from pillion.place import Placement, PlacementOptions, all_on_cpu, inline_segments, place
 from pillion.program import Program
 from pillion.targets import Target, example_with_npu, find_target
 
 if TYPE_CHECKING:
     import torch
 
+    from pillion.importers.torch.quantize.ptq import Progress
     from pillion.importers.torch.train.qat import QatModule
 
 IoDtype = Literal["float32", "int8"]
@@ -52,8 +52,6 @@ Inputs = Input | Sequence[Input]
 """A tensor for each argument of `forward`; one alone needs no tuple."""
 Model = Union["torch.nn.Module", "torch.export.ExportedProgram", str, "os.PathLike[str]"]
 """A module, an exported program, or what `-m` names: a model of the zoo, `net.py:Net`, a .pt2, .tflite or .pte file."""
-Watch = Callable[[str, Graph], None]
-Progress = Callable[[int, int | None], None]
 
 
 def compile(
@@ -69,16 +67,16 @@ def compile(
     weights: str | Path | None = None,
     trust_pickle: bool = False,
     progress: Progress | None = None,
-    placement: PlacementWishes | None = None,
+    placement: PlacementOptions | None = None,
     optimize: Optimize = "speed",
-    watch: Watch | None = None,
+    watch: passes.Watch | None = None,
 ) -> Program:
     """Compiles a model for a target. Without `calibrate`, the example inputs alone decide the ranges; it may be samples, or the
     path of a folder or file with samples.
 
     Example inputs go with modules and exported programs; files say themselves what their inputs look like. `input_size` and
     `weights` go with models of the zoo, `weights` also with `net.py:Net`. `placement` keeps ops on the CPU or demands the NPU for all;
-    `optimize` chooses between fast and small code; `progress` hears of every calibration sample; `watch` sees the graph after
+    `optimize` chooses between fast and small code; `progress` is called after each calibration sample; `watch` sees the graph after
     each pass. With `trust_pickle`, what a .pt2 holds beside tensors is executed."""
     one_of("io_dtype", io_dtype, get_args(IoDtype))
     one_of("io_layout", io_layout, get_args(IoLayout))
@@ -114,13 +112,13 @@ def finish(
     graph: Graph,
     chip: Target,
     io_dtype: IoDtype = "float32",
-    placement: PlacementWishes | None = None,
-    watch: Watch | None = None,
+    placement: PlacementOptions | None = None,
+    watch: passes.Watch | None = None,
     optimize: Optimize = "speed",
 ) -> Program:
-    """The stages behind the door: from an imported graph to a program, whatever the model was written in."""
+    """Runs the stages after reading: from an imported graph to a program, whatever the model was written in."""
     graph = to_integers(graph, io_dtype, watch)
-    placed = put_on(chip, graph, placement or PlacementWishes(), watch)
+    placed = put_on(chip, graph, placement or PlacementOptions(), watch)
     program = Program(placed.graph, chip, placed.ledger, optimize)
     program.lower()
     return program
@@ -132,14 +130,14 @@ def is_int8_file(model: object) -> bool:
 
 
 def read_torch(model: Any, example_inputs: Any, **options: Any) -> Graph:
-    """A model of PyTorch, captured, quantized and imported."""
+    """Captures, quantizes and imports a model of PyTorch."""
     from pillion.importers.torch.read import read
 
     return read(model, example_inputs, **options)
 
 
 def read_int8(model: Any, name: str | None) -> Graph:
-    """A file whose ops are int8 already. A .pte is placed anew: the NPU's segments are ops again."""
+    """Reads a file whose ops are int8 already. A .pte is placed anew: the NPU's segments are ops again."""
     path = Path(model)
     graph = tflite.read(path) if suffix_of(path) == ".tflite" else inline_segments(pte.read(path).graph)
     return graph.replace(name=name) if name else graph
@@ -157,8 +155,8 @@ def refuse_useless(model: str, options: Mapping[str, object]) -> None:
         )
 
 
-def to_integers(graph: Graph, io_dtype: IoDtype, watch: Watch | None) -> Graph:
-    """All ops between the model's borders compute in integers, and movement is merged."""
+def to_integers(graph: Graph, io_dtype: IoDtype, watch: passes.Watch | None) -> Graph:
+    """Makes all ops between the model's borders compute in integers, and merges movement."""
     graph = graph.replace(name=model_name(graph.name))
     if watch:
         watch("import", graph)
@@ -168,20 +166,20 @@ def to_integers(graph: Graph, io_dtype: IoDtype, watch: Watch | None) -> Graph:
     return graph
 
 
-def put_on(chip: Target, graph: Graph, wishes: PlacementWishes, watch: Watch | None) -> Placement:
-    """Each op on the NPU or on the CPU."""
+def put_on(chip: Target, graph: Graph, options: PlacementOptions, watch: passes.Watch | None) -> Placement:
+    """Places each op on the NPU or on the CPU of a chip."""
     if chip.npu is None:
-        refuse_npu_wishes(chip, wishes)
+        refuse_npu_options(chip, options)
         return Placement(graph, all_on_cpu(graph, chip.isa, example_with_npu()))
     graph = passes.run(graph, chip.npu.rewrites, watch)
-    refuse_idle_wishes(graph, wishes)
-    placed = place(graph, chip.npu, chip.isa, wishes)
+    refuse_idle_patterns(graph, options)
+    placed = place(graph, chip.npu, chip.isa, options)
     if watch:
         watch("place", placed.graph)
     return placed
 
 
-def refuse_npu_wishes(chip: Target, asked: PlacementWishes) -> None:
+def refuse_npu_options(chip: Target, asked: PlacementOptions) -> None:
     """Raises where a chip without an NPU is asked for more or less of it."""
     options = ["--only-npu"] * asked.only_npu + [f"--keep-on-cpu {pattern}" for pattern in asked.keep_on_cpu]
     if options:
@@ -193,10 +191,10 @@ def refuse_npu_wishes(chip: Target, asked: PlacementWishes) -> None:
         )
 
 
-def refuse_idle_wishes(graph: Graph, placement: PlacementWishes) -> None:
+def refuse_idle_patterns(graph: Graph, placement: PlacementOptions) -> None:
     """Raises where a pattern keeps no op at all on the CPU: it is misspelt, or meant for another model."""
     patterns = placement.keep_on_cpu
-    idle = [p for p in patterns if not any(PlacementWishes((p,)).keeps(op) for op in graph.ops)]
+    idle = [p for p in patterns if not any(PlacementOptions((p,)).keeps(op) for op in graph.ops)]
     if idle:
         known = list(dict.fromkeys(word for op in graph.ops for word in (op.kind, op.name)))
         close = difflib.get_close_matches(idle[0], known, n=1)
@@ -209,7 +207,8 @@ def refuse_idle_wishes(graph: Graph, placement: PlacementWishes) -> None:
 
 
 def load(path: str | os.PathLike[str], target: str | None = None, board: Board | None = None) -> Program:
-    """The program in a .pte file, for the core that it was compiled for, for another `target`, or for the board that is to run it.
+    """Reads the program in a .pte file, for the core that it was compiled for, for another `target`, or for the board that is to
+    run it.
 
     What it was compiled for counts where nothing else is said. A file that does not say it gets portable kernels."""
     file = pte.read(path)
@@ -220,7 +219,7 @@ def load(path: str | os.PathLike[str], target: str | None = None, board: Board |
 
 
 ANY_CORE = "cortex-m3"
-"""For programs that do not say what they were compiled for, where it makes no difference: portable C."""
+"""The core of programs that do not say what they were compiled for, where it makes no difference: portable C."""
 
 
 def _for_another_core(path: str, core: str, board: Board) -> PillionError:
@@ -239,8 +238,8 @@ def _for_another_core(path: str, core: str, board: Board) -> PillionError:
 
 
 def prepare_qat(model: torch.nn.Module, example_inputs: Inputs, target: str) -> QatModule:
-    """A copy of a model for training: every tensor that the target holds in int8 is rounded on the way forward. Train it in any loop of
-    PyTorch, then `compile` it.
+    """Gives a copy of a model for training: every tensor that the target holds in int8 is rounded on the way forward. Train it in
+    any loop of PyTorch, then `compile` it.
 
     The first axis of the example inputs is the batch, of any size unless the model's `forward` depends on it."""
     from pillion.importers.torch.train import qat

@@ -9,7 +9,7 @@ from typing import Any
 
 
 class PillionError(Exception):
-    """Something a user can act on: what happened, by which rule, what was found where, and the way out."""
+    """An error that a user can act on: what happened, by which rule, what was found where, and the way out."""
 
     def __init__(self, what: str, *, rule: str, here: str, help: str) -> None:
         self.what, self.rule, self.here, self.help = what, rule, here, help
@@ -24,7 +24,7 @@ class PillionError(Exception):
 
 
 class PillionWarning(UserWarning):
-    """Something that a user should know of: a program was made, and its answers may be of no use."""
+    """A warning that a user should know of: a program was made, and its answers may be of no use."""
 
 
 def _rebuild(what: str, rule: str, here: str, help: str) -> PillionError:

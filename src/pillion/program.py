@@ -35,7 +35,7 @@ from pillion.targets import Target
 
 @dataclass(frozen=True)
 class Program:
-    """A graph of integer ops and the chip that it is for."""
+    """A compiled model: a graph of integer ops and the chip that it is for. It runs, explains itself, and is written out."""
 
     graph: Graph
     target: Target
@@ -51,39 +51,40 @@ class Program:
         return {one.name: getattr(self, one.name) for one in fields(self)}
 
     def lower(self) -> CProgram:
-        """The last stage of compilation: `lowered`, made now, so that what no kernel does is refused now."""
+        """Does the last stage of compilation, `lowered`, now, so that what no kernel does is refused now."""
         return self.lowered
 
     @cached_property
     def lowered(self) -> CProgram:
-        """Kernels, packed constants and memory for the target's core."""
+        """The form from which C is written: kernels, packed constants and memory for the target's core."""
         return lower(self.graph, self.target.isa, self.optimize)
 
     @property
     def memory(self) -> MemoryPlan:
-        """Where activations lie, how large the arena is, and how small it could be."""
+        """The memory plan: where activations lie, how large the arena is, and how small it could be."""
         return self.lowered.memory
 
     @property
     def npu_constant_bytes(self) -> int:
-        """Weights of the NPU's segments. The NPU reads no flash: they are copied to SRAM before it runs."""
+        """The bytes of the weights of the NPU's segments. The NPU reads no flash: they are copied to SRAM before it runs."""
         bodies = [op.body for op in self.graph.ops if isinstance(op, Segment)]
         return sum(v.type.size_bytes for body in bodies for v in body.constants)
 
     @property
     def sram_bytes(self) -> int:
-        """What the program holds in RAM while it runs: the arena and the NPU's weights. The stack comes on top."""
+        """The bytes that the program holds in RAM while it runs: the arena and the NPU's weights. The stack comes on top."""
         return self.memory.arena_bytes + self.npu_constant_bytes
 
     @cached_property
     def payloads(self) -> Payloads:
-        """What the NPU is given for each segment. For a chip without one, segments stay in a form that runs on computers."""
+        """The bytes that the NPU is handed for each segment. For a chip without one, segments stay in a form that runs on
+        computers."""
         files, npu = segment_files(self.graph), self.target.npu
         return npu.payloads(files, self.target.converter_name) if npu else marked(files)
 
     @cached_property
     def files(self) -> dict[str, Content]:
-        """Path → content of the C project."""
+        """Gives path → content of the C project."""
         more: dict[str, Content] = {}
         for number, segment in enumerate(self.payloads.segments):
             more[f"npu_segment_{number}.tflite"] = segment.tflite
@@ -93,13 +94,13 @@ class Program:
         return project_files(self.lowered, self.target.name, more)
 
     def tflite(self) -> bytes:
-        """The whole graph as a TFLite file, which computes in LiteRT's arithmetic."""
+        """Gives the whole graph as a TFLite file, which computes in LiteRT's arithmetic."""
         return tflite.emit(
             sum_hard_sigmoids(inline_segments(self.graph)).replace(arithmetic=Arithmetic.TFLITE)
         )
 
     def pte(self, runtime: Runtime = "1.4") -> bytes:
-        """An ExecuTorch program: kernel calls for the CPU, delegate calls for the NPU's segments."""
+        """Gives an ExecuTorch program: kernel calls for the CPU, delegate calls for the NPU's segments."""
         one_of("runtime", runtime, get_args(Runtime))
         payloads = [segment.payload for segment in self.payloads.segments]
         return pte.emit(self.graph, self.target.core, runtime, payloads, self.target.delegate)
@@ -129,11 +130,12 @@ class Program:
         return Path(folder)
 
     def of(self, graph: Graph) -> Program:
-        """The same for another graph, for instance a part of this one."""
+        """Gives the program of another graph, for instance of a part of this one."""
         return replace(self, graph=graph, file=None)
 
     def run(self, *inputs: Any, on: str = REFERENCE) -> Outputs:
-        """The outputs for one sample, as numpy arrays. `on` names an executor: `reference`, `host`, a board, `executorch` or `litert`."""
+        """Runs one sample, and gives its outputs as numpy arrays. `on` names an executor: `reference`, `host`, a board,
+        `executorch` or `litert`."""
         return self.measure(*inputs, on=on, profile=False).outputs
 
     def measure(
@@ -144,7 +146,7 @@ class Program:
         timeout: float = TIMEOUT_SECONDS,
         native: bool = False,
     ) -> RunResult:
-        """As `run`, with what the board measured."""
+        """Runs the program like `run`, and gives what the board measured beside the outputs."""
         arrays, executor = as_arrays(inputs), find_executor(on)
         check_fit(self.graph, arrays)
         options = RunOptions(timeout, profile, native)
@@ -158,9 +160,9 @@ class Program:
         return verify(self, samples, seed=seed, inputs=as_arrays(inputs) if inputs else None)
 
     def explain(self) -> str:
-        """Each op, who runs it, and why: the ledger as text."""
+        """Gives the ledger as text: each op, who runs it, and why."""
         return "\n".join(f"{e.op.kind} {e.op.name}: {e.unit.value}, {e.because}" for e in self.ledger)
 
     def text(self) -> str:
-        """The graph in words, long constants left out."""
+        """Gives the graph in words, long constants left out."""
         return to_text(self.graph, constants=False)

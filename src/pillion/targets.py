@@ -18,7 +18,7 @@ NUMBER_FORMAT = "+int8"
 
 @dataclass(frozen=True)
 class Target:
-    """What a program is compiled for."""
+    """A chip that programs are compiled for: a core, memories and perhaps an NPU."""
 
     name: str
     summary: str
@@ -32,20 +32,22 @@ class Target:
 
     @property
     def quantization(self) -> Wishes:
-        """What the chip's processors ask of the quantizer."""
+        """The wishes that the chip's processors have for the quantizer."""
         return self.npu.wishes if self.npu else Wishes()
 
     @property
     def delegate(self) -> str:
-        """What ExecuTorch's runtime on the chip calls the NPU, if there is one."""
+        """The name that ExecuTorch's runtime on the chip has for the NPU, if there is one."""
         return (self.npu.delegate or self.npu.name) if self.npu else ""
 
     @property
     def isa(self) -> Isa:
+        """The instruction set of the chip's core."""
         return self.core.isa
 
     @property
     def board(self) -> str | None:
+        """The emulated board with this chip's core, where there is one."""
         return self.core.board
 
 
@@ -82,7 +84,7 @@ _ALIASES = {alias: target.name for target in TARGETS.values() for alias in targe
 
 
 def find_target(name: str) -> Target:
-    """The target of this name; `+int8` may be left out."""
+    """Gives the target of this name; `+int8` may be left out."""
     wanted = str(name).lower()
     for candidate in (wanted, wanted + NUMBER_FORMAT, wanted.removesuffix(NUMBER_FORMAT)):
         candidate = _ALIASES.get(candidate, candidate)
@@ -98,12 +100,12 @@ def find_target(name: str) -> Target:
 
 
 def example_with_npu() -> str:
-    """`--target` and a chip with an NPU, for messages that advise one."""
+    """Gives `--target` and a chip with an NPU, for messages that advise one."""
     return f"--target {WITH_NPU[0].name}" if WITH_NPU else "a target with an NPU"
 
 
 def describe_targets() -> list[dict[str, str | None]]:
-    """Every target as a row of a table."""
+    """Gives every target as a row of a table."""
     return [
         {"name": t.name, "core": t.core.name, "kernels": t.isa.value, "board": t.board, "summary": t.summary}
         for t in TARGETS.values()

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from pillion.devices.cortex_m import Isa
-from pillion.emitters.pte.node import Call, Settings, View
+from pillion.emitters.pte.node import KernelCall, Settings, View
 from pillion.emitters.pte.table import steps
 from pillion.ir.numerics import Arithmetic
 from pillion.ir.types import PerTensor, constant
@@ -20,13 +20,13 @@ from pillion.ops.samples import make, value
 SPLITS = list(product(range(3), repeat=2))
 
 
-def call_of(left: int, right: int, channels: int) -> Call:
+def call_of(left: int, right: int, channels: int) -> KernelCall:
     x = value("x", (1, 1, 11, channels), 0.1, 3)
     weights = constant("w", np.ones((4, 1, 3, channels), np.int8), PerTensor(0.01))
     bias = constant("b", np.zeros(4, np.int32), PerTensor(1e-3))
     op = make(Conv2d, value("y", (), 0.2), x=x, weights=weights, bias=bias, padding=(0, left, 0, right))
     (call,) = steps(op, Settings(Arithmetic.CMSIS_NN, Isa.MVE))
-    assert isinstance(call, Call)
+    assert isinstance(call, KernelCall)
     return call
 
 

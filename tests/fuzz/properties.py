@@ -29,7 +29,7 @@ from pillion.ops import Dequantize, Div, Function, Lut, Quantize, ReduceSum, Sof
 from pillion.ops.samples import random_like
 from pillion.passes.int8_io import int8_io
 from pillion.passes.split_groups import split_groups
-from pillion.place import Wishes, place
+from pillion.place import PlacementOptions, place
 from pillion.program import Program
 from pillion.run.places import run_project
 from pillion.run.project import temporary_project
@@ -123,7 +123,7 @@ def placed_is_the_reference(graph: Graph, eager: bool = True) -> None:
     """Each op in the arithmetic of its unit, whatever segments they form; then the C of the whole."""
     graph = split_groups(passes.run(graph))
     try:
-        placement = place(graph, EAGER if eager else N3_64, Isa.DSP, Wishes())
+        placement = place(graph, EAGER if eager else N3_64, Isa.DSP, PlacementOptions())
     except PillionError as refusal:
         raise AssertionError(f"placement refuses: {refusal}") from None
     placed = verify(placement.graph)
@@ -194,7 +194,7 @@ def executorch_with_segments_is_the_reference(graph: Graph) -> None:
     """The NPU's segments are delegates there."""
     from pillion.run.executorch import run_executorch
 
-    placed = place(split_groups(passes.run(graph)), EAGER, Isa.DSP, Wishes()).graph
+    placed = place(split_groups(passes.run(graph)), EAGER, Isa.DSP, PlacementOptions()).graph
     program = Program(placed, find_target("imxrt700")).pte()
     for inputs in samples_for_kernels(graph):
         want_same(graph, placed.reference(*inputs), run_executorch(program, inputs), "ExecuTorch")

@@ -10,7 +10,7 @@ import pytest
 
 from pillion.devices.cortex_m import CORES
 from pillion.emitters.pte import emit, lower
-from pillion.emitters.pte.node import Arg, Call, View
+from pillion.emitters.pte.node import Arg, KernelCall, View
 from pillion.errors import PillionError
 from pillion.importers.pte.container import Container
 from pillion.importers.pte.program import graph_of
@@ -34,7 +34,9 @@ def read_back(
         return View(v, v.dtype, v.shape, tuple(range(v.type.rank)))
 
     operands: tuple[Arg, ...] = (view(inputs[0]),) if xs == 1 else (tuple(map(view, inputs)),)
-    monkeypatch.setattr(lower, "steps", lambda op, settings: [Call(operator, (*operands, *args), view(y))])
+    monkeypatch.setattr(
+        lower, "steps", lambda op, settings: [KernelCall(operator, (*operands, *args), view(y))]
+    )
     monkeypatch.setattr(lower, "without_copies", lambda graph: graph)
     raw = emit(Graph("g", inputs, (stand_in,), (y,)), CORES["cortex-m55"])
     return graph_of(Container(raw, "g"))

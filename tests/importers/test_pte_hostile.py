@@ -95,7 +95,7 @@ def test_mutated_records_end_in_a_graph_or_one_error() -> None:
     for _ in range(600):
         container = Container(rng.choice(OURS), "x")
         assert container.record
-        raw = container.record.skeleton
+        raw = container.record.graph
         for _ in range(rng.choice((1, 1, 2, 4))):
             at = rng.randrange(len(raw))
             raw = raw[:at] + rng.choice(words) + raw[at + rng.randrange(4) :]

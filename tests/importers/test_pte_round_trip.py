@@ -11,7 +11,7 @@ from pte_seeds import one_op, segment_graph, small_file
 
 from example_graphs import samples_of
 from pillion.boards.board import find_board
-from pillion.cli import request as build
+from pillion.cli import request
 from pillion.compiler import load
 from pillion.devices.cortex_m import CORES
 from pillion.emitters.pte import emit
@@ -145,7 +145,7 @@ def test_models_come_back(name: str, target: str, tmp_path: Path) -> None:
     program = pillion.compile(module, example, target=target, calibrate=zoo.random_inputs(name, 2), name=name)
     path = program.save(tmp_path / "m.pte")
     assert to_text(read(path).graph) == to_text(program.graph)
-    again = build.build(build.Request(str(path), target))
+    again = request.build(request.Request(str(path), target))
     assert to_text(again.graph) == to_text(program.graph)
     inputs = [x.numpy() for x in zoo.random_inputs(name, 1, seed=11)[0]]
     wanted = program.run(*inputs)

@@ -26,11 +26,11 @@ class Gated(torch.nn.Module):
 
 def kinds(target: str, *keep_on_cpu: str) -> Counter[str]:
     import pillion
-    from pillion.place import Wishes, inline_segments
+    from pillion.place import PlacementOptions, inline_segments
 
     torch.manual_seed(1)
     x = (torch.randn(1, 3, 17, 13),)
-    program = pillion.compile(Gated().eval(), x, target=target, placement=Wishes(keep_on_cpu))
+    program = pillion.compile(Gated().eval(), x, target=target, placement=PlacementOptions(keep_on_cpu))
     return Counter(op.kind for op in inline_segments(program.graph))
 
 

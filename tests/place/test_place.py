@@ -38,14 +38,14 @@ from pillion.ops import (
     Transpose,
 )
 from pillion.ops.samples import random_like
-from pillion.place import Placement, Unit, Wishes, inline_segments, place
+from pillion.place import Placement, PlacementOptions, Unit, inline_segments, place
 from place.graphs import EAGER, SHAPE, add, chain, graph_of, on_cpu, on_npu, segments, value
 
 BYTES = 6 * 4 * 8
 
 
 def placed(graph: Graph, *keep_on_cpu: str, only_npu: bool = False) -> Placement:
-    made = place(graph, EAGER, Isa.DSP, Wishes(keep_on_cpu, only_npu))
+    made = place(graph, EAGER, Isa.DSP, PlacementOptions(keep_on_cpu, only_npu))
     verify(made.graph)
     return made
 
@@ -256,7 +256,7 @@ def test_a_segment_that_is_worth_it_stays_where_another_is_not() -> None:
     assert [entry.deciding.rule for entry in made.ledger] == ["segment.cost", "lut.function", "segment.cost"]
 
 
-# Wishes
+# PlacementOptions
 
 
 @pytest.mark.parametrize(

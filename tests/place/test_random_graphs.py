@@ -23,7 +23,7 @@ from pillion.ir.verdict import all_ok
 from pillion.ir.verify import verify
 from pillion.ops import Conv2d, Function, Lut, Pad, Segment, Transpose
 from pillion.ops.samples import random_like
-from pillion.place import Placement, Unit, Wishes, place
+from pillion.place import Placement, PlacementOptions, Unit, place
 from place.graphs import EAGER, EXAMPLES, Growing, graph_of, one_by_one, segments, value
 
 STEPS = st.tuples(st.sampled_from(EXAMPLES), st.lists(st.integers(0, 4), min_size=1, max_size=3))
@@ -50,7 +50,7 @@ def test_placed_graphs_answer_as_their_ops(
     for op, choices in steps:
         growing.append(op, choices)
     graph = growing.graph()
-    wishes = Wishes(tuple(f"n{number}_*" for number in kept))
+    wishes = PlacementOptions(tuple(f"n{number}_*" for number in kept))
     placement = place(graph, EAGER if eager else N3_64, Isa.DSP, wishes)
     verify(placement.graph)
     inputs = [random_like(v, seed) for v in graph.inputs]

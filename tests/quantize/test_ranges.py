@@ -62,6 +62,6 @@ def test_nothing_has_a_scale_too(zeros: slice) -> None:
 def test_scales_of_nothing_and_of_little() -> None:
     observer = ranges.Range(dtype=torch.int8, quant_min=-128, quant_max=127, eps=ranges.SMALLEST_SCALE)
     observer(torch.zeros(3))
-    assert float(observer.calculate_qparams()[0]) == ranges.SCALE_OF_NOTHING
+    assert float(observer.calculate_qparams()[0]) == ranges.SCALE_OF_ZEROS
     observer(torch.tensor([0.0, 255e-12]))
     assert float(observer.calculate_qparams()[0]) == pytest.approx(1e-12)

@@ -34,7 +34,7 @@ class Region:
 
 @dataclass(frozen=True)
 class Board:
-    """A machine of QEMU. `tick_ns` is the length of a tick of its SysTick clock."""
+    """A machine that QEMU emulates. `tick_ns` is the length of a tick of its SysTick clock."""
 
     name: str
     machine: str
@@ -71,7 +71,7 @@ BOARDS: Mapping[str, Board] = MappingProxyType({board.name: board for board in _
 
 
 def find_board(name: str) -> Board:
-    """The board of this name."""
+    """Gives the board of this name; raises where there is none."""
     if name in BOARDS:
         return BOARDS[name]
     close = get_close_matches(name, BOARDS, n=1)
@@ -84,7 +84,7 @@ def find_board(name: str) -> Board:
 
 
 def another_core(what: str, core: str, board: Board, *, rule: str, here: str, help: str) -> PillionError:
-    """The error of a program that was compiled for a core whose programs the board does not run."""
+    """Makes the error for a program that was compiled for a core whose programs the board does not run."""
     return PillionError(
         f"{what} was compiled for {core}, and {board.name} has a {board.core}",
         rule=rule,

@@ -45,7 +45,7 @@ class Compiler:
             )
 
     def key(self) -> bytes:
-        """What of the compiler can change its output."""
+        """What of the compiler can change its output, for the name under which the output is kept."""
         return "\0".join((*self.command, version(self.command), *self.flags)).encode()
 
 
@@ -60,7 +60,7 @@ class Sources:
 
 
 def compile_objects(compiler: Compiler, sources: Sources) -> list[Path]:
-    """The object file of each source, in their order."""
+    """Compiles each source, and gives the object files in the same order."""
     headers = digest(read_whole(sources.folder / name, "C header") for name in sources.headers)
     flags = (*compiler.flags, *(f"-I{folder}" for folder in sources.includes))
     compiler = Compiler(compiler.command, flags)
@@ -80,7 +80,7 @@ def _object(compiler: Compiler, folder: Path, name: str, headers: str) -> Path:
 def link(
     compiler: Compiler, objects: Sequence[Path], folder: Path, scripts: Sequence[str], name: str
 ) -> Path:
-    """One file from the objects; `scripts` are files of the folder that the compiler's flags name."""
+    """Links objects into one file; `scripts` are files of the folder that the compiler's flags name."""
     contents = [read_whole(folder / script, "linker script") for script in scripts]
     made = [path.read_bytes() for path in objects]
     arguments = [str(path) for path in objects]
@@ -94,7 +94,7 @@ def link(
 
 
 def digest(parts: Iterable[bytes]) -> str:
-    """A name for the parts together; where one ends and the next begins counts."""
+    """Makes one name for several parts; where one ends and the next begins counts."""
     total = hashlib.sha256()
     for part in parts:
         total.update(len(part).to_bytes(8, "little"))

@@ -20,7 +20,7 @@ _OBJECT, _FUNCTION = 1, 2
 
 @dataclass(frozen=True)
 class Symbol:
-    """A function or an object. `section` is the output section that holds it."""
+    """A function or an object of a firmware. `section` is the output section that holds it."""
 
     name: str
     address: int
@@ -31,7 +31,7 @@ class Symbol:
 
 @dataclass(frozen=True)
 class ElfSizes:
-    """Bytes of a firmware by what they are for."""
+    """The bytes of a firmware by what they are for."""
 
     code: int
     """Model, kernels, and what of the compiler's library they call."""
@@ -56,7 +56,7 @@ class _Section:
 
 
 def read_elf(path: Path) -> ElfSizes:
-    """What is where in a linked firmware."""
+    """Reads from a linked firmware what is where."""
     try:
         image = path.read_bytes()
         sections = list(_sections(image))

@@ -30,7 +30,7 @@ _STACK_BITS = (4, 12, 20)
 
 
 def fault_error(facts: Mapping[str, object], image: Path, board: str) -> PillionError:
-    """The error for a fault that the firmware reported."""
+    """Makes the error for a fault that the firmware reported."""
     status = int(str(facts["cfsr"]), 16)
     causes = [cause for bit, cause in _CAUSES.items() if status >> bit & 1]
     where = [f"{name} {_place(str(facts[name]), image)}" for name in ("pc", "lr") if name in facts]

@@ -34,7 +34,7 @@ _Result = TypeVar("_Result")
 
 @dataclass(frozen=True)
 class Place:
-    """An input or an output in the arena."""
+    """The place of an input or an output in the arena."""
 
     name: str
     offset: int
@@ -43,7 +43,7 @@ class Place:
 
 @dataclass(frozen=True)
 class Description:
-    """What a compiled model says of itself."""
+    """What a compiled model says of itself: its inputs, outputs and arena."""
 
     name: str
     arena_bytes: int
@@ -79,12 +79,12 @@ class HostModel:
         self.op_names = list(self._described.op_names)
 
     def run(self, inputs: Sequence[bytes]) -> list[bytes]:
-        """The outputs for one sample."""
+        """Runs one sample, and gives its outputs."""
         self._check_inputs(inputs)
         return self._watched(lambda: self._run(b"r" + b"".join(inputs)))
 
     def microseconds(self, repeat: int = 20) -> float:
-        """Median time of a run, on whatever the arena holds: the work does not depend on the values."""
+        """Gives the median time of a run, on whatever the arena holds: the work does not depend on the values."""
         return statistics.median(self._watched(lambda: self._times(repeat))) / 1000
 
     def close(self) -> None:
@@ -180,7 +180,7 @@ class HostModel:
 
 
 def build(firmware: Path, *, native: bool = False, files: Collection[str] | None = None) -> Path:
-    """The program that runs a firmware's model, in the cache."""
+    """Builds the program that runs a firmware's model, or finds it in the cache."""
     parts = read_firmware(firmware, files)
     # -O3 gives up size for speed, which is right here: a third less time than -O2 in portable kernels.
     flags = ("-O3", *(("-march=native",) if native else ()))

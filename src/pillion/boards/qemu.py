@@ -42,7 +42,7 @@ class QemuResult:
 
 
 def build(firmware: Path, board: Board, files: Collection[str] | None = None) -> Path:
-    """The linked firmware: an ELF file in the cache. Where its `files` are known, others may lie beside them."""
+    """Builds the linked firmware, an ELF file, or finds it in the cache. Where its `files` are known, others may lie beside them."""
     parts = read_firmware(firmware, files)
     speed = OPTIMIZE_FLAGS[board.optimize]
     compiler = Compiler(arm_compiler(), (*board.cflags, *speed, *C_FLAGS))
@@ -68,7 +68,7 @@ def run(
     timeout: float = 60.0,
     files: Collection[str] | None = None,
 ) -> QemuResult:
-    """Run the samples in `inputs`, one after another: each is all inputs of the model, one after another."""
+    """Runs the samples in `inputs`, one after another: each is all inputs of the model, one after another."""
     image = build(firmware, board, files)
     with tempfile.TemporaryDirectory(prefix="pillion-") as folder:
         (Path(folder) / "input.bin").write_bytes(inputs)
@@ -100,7 +100,7 @@ def _nonsense(board: Board, console: str, reason: str) -> PillionError:
 
 
 def command_line(image: Path, board: Board, profile: bool) -> list[str]:
-    """How the emulator is called; the files of the run are in its working directory."""
+    """Gives the command that starts the emulator; the files of the run are in its working directory."""
     arguments = "arg=main,arg=profile" if profile else "arg=main"
     return [
         *(QEMU.path(), "-M", board.machine, "-nographic", "-monitor", "none", "-serial", "none"),

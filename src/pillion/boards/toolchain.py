@@ -22,11 +22,11 @@ class Tool:
     package: str
 
     def find(self) -> str | None:
-        """Where it is, or None."""
+        """Gives the path of the program, or None where it is missing."""
         return next((path for path in map(shutil.which, self.names) if path), None)
 
     def path(self) -> str:
-        """Where it is."""
+        """Gives the path of the program; where it is missing, raises with the package that brings it."""
         found = self.find()
         if found is None:
             raise PillionError(
@@ -44,12 +44,12 @@ HOST_COMPILER = Tool("C compiler for this computer", ("cc", "gcc", "clang"), "gc
 
 
 def arm_compiler() -> tuple[str, ...]:
-    """The command that compiles and links for a board."""
+    """Gives the command that compiles and links for a board."""
     return (ARM_COMPILER.path(),)
 
 
 def host_compiler() -> tuple[str, ...]:
-    """The command that compiles and links for this computer: what the variable CC says, else the system's."""
+    """Gives the command that compiles and links for this computer: what the variable CC says, else the system's."""
     chosen = shlex.split(os.environ.get("CC", ""))
     if not chosen:
         return (HOST_COMPILER.path(),)
@@ -58,5 +58,5 @@ def host_compiler() -> tuple[str, ...]:
 
 @cache
 def version(command: tuple[str, ...]) -> str:
-    """What a compiler says about itself: part of the key of everything that it made."""
+    """Asks a compiler for its version, which is part of the key of everything that it made."""
     return subprocess.run([*command, "--version"], capture_output=True, text=True, check=False).stdout

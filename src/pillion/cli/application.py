@@ -26,7 +26,8 @@ ALLOCATIONS_BETWEEN_COLLECTIONS = 200_000
 
 
 def run_command_line() -> None:
-    """The command that was typed, and its exit code. Unlike typer's own way, interruptions and broken pipes come through."""
+    """Runs the command that was typed, and gives its exit code. Unlike typer's own way, interruptions and broken pipes come
+    through."""
     gc.set_threshold(ALLOCATIONS_BETWEEN_COLLECTIONS)
     atexit.register(gc.freeze)  # else the last collection looks through all of torch: a second and a half
     command = typer.main.get_command(app)
@@ -47,6 +48,7 @@ def run_command_line() -> None:
 def root(
     version: Annotated[bool, typer.Option("--version", help="Show the version and exit.")] = False,
 ) -> None:
+    """Handles the options of `pillion` itself, before any command."""
     if version:
         from pillion import __version__
 

@@ -53,17 +53,17 @@ def compile(
     force: ForceOption = False,
     as_json: JsonOption = False,
 ) -> None:
-    """Compile a model."""
+    """Compile a model for a chip, and write it as a C project, a .pte or a .tflite file."""
     from pillion.cli import report
-    from pillion.cli import request as build
+    from pillion.cli.request import Request, build, parse_size, write
 
-    request = build.Request(
+    request = Request(
         model,
         target,
         quantize,
         calibrate,
         weights,
-        build.parse_size(input_size),
+        parse_size(input_size),
         io_dtype,
         io_layout,
         intermediates,
@@ -74,7 +74,7 @@ def compile(
         trust_pickle,
     )
     with report.progress(quiet=as_json) as progress:
-        program = build.build(request, progress)
-    build.write(program, output, runtime, force=force)
+        program = build(request, progress)
+    write(program, output, runtime, force=force)
     report.warn_of_memory(program)
     report.show(report.compiled(program, output, runtime), as_json)

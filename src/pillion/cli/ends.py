@@ -23,7 +23,7 @@ PLAIN = {"–": "-", "…": "...", "×": "x", "·": ".", "→": "->", "≤": "<=
 
 @contextmanager
 def ending_well() -> Iterator[None]:
-    """Ends the process where something ends a command."""
+    """Lets a command end well: an error that ends it ends the process with its exit code and one message."""
     was_interrupted = _watched_interrupts()
     try:
         _open_streams()

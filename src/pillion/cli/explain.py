@@ -29,18 +29,18 @@ def explain(
 ) -> None:
     """Say for every op which unit runs it, which rule decided, and what would change that."""
     from pillion.cli import report
-    from pillion.cli import request as build
+    from pillion.cli.request import Request, build, parse_size
 
-    request = build.Request(
+    request = Request(
         model,
         target,
         True,
         calibrate,
         weights,
-        build.parse_size(input_size),
+        parse_size(input_size),
         keep_on_cpu=tuple(keep_on_cpu or ()),
         trust_pickle=trust_pickle,
     )
     with report.progress(quiet=as_json) as progress:
-        program = build.build(request, progress)
+        program = build(request, progress)
     report.show(report.explained(program), as_json, report.explain_columns(program))

@@ -42,7 +42,7 @@ class Intermediates:
 
 
 def memory_facts(program: Program) -> dict[str, Any]:
-    """The memory plan: where each value lies, and how much lives during each op."""
+    """Gives the memory plan as plain data: where each value lies, and how much lives during each op."""
     plan = program.memory
     return {
         "arena_bytes": plan.arena_bytes,

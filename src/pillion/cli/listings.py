@@ -14,7 +14,7 @@ from pillion.errors import PillionError
 from pillion.ops import ALL_OPS
 from pillion.targets import TARGETS, WITH_NPU
 
-Row = Mapping[str, Any]
+TableRow = Mapping[str, Any]
 
 NPUS: dict[str, Device] = {t.npu.name: t.npu for t in WITH_NPU if t.npu is not None}
 NICKNAMES = {nick: name for name in reversed(NPUS) for nick in ("npu", name.split("-")[0])}
@@ -24,8 +24,8 @@ RULE_COLUMNS = ("op", "rule", "wants", "source")
 KERNEL_COLUMNS = ("op", "kernels")
 
 
-def rules(npu: Device) -> list[Row]:
-    """Every rule of an NPU, op by op."""
+def rules(npu: Device) -> list[TableRow]:
+    """Lists every rule of an NPU, op by op."""
     kinds = sorted(npu.ops, key=lambda op: op.kind)
     return [
         {"op": op.kind, "rule": rule.name, "wants": rule.wants, "source": rule.source}
@@ -34,14 +34,14 @@ def rules(npu: Device) -> list[Row]:
     ]
 
 
-def kernels_of(core: Core) -> list[Row]:
-    """The kernels that a core has for each op, the first choice first."""
+def kernels_of(core: Core) -> list[TableRow]:
+    """Lists the kernels that a core has for each op, the first choice first."""
     table = kernels(core.isa)
     return [{"op": op.kind, "kernels": [k.name for k in table if k.op is op]} for op in ALL_OPS]
 
 
-def describe_device(name: str) -> tuple[list[Row], tuple[str, ...]]:
-    """Rows and columns for an NPU or a core; a target stands for its NPU, or for its core where it has none."""
+def describe_device(name: str) -> tuple[list[TableRow], tuple[str, ...]]:
+    """Gives rows and columns for an NPU or a core; a target stands for its NPU, or for its core where it has none."""
     wanted = name.lower()
     wanted = NICKNAMES.get(wanted, wanted)
     for target in TARGETS.values():

@@ -6,42 +6,50 @@ from __future__ import annotations
 
 import json
 import sys
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from pillion.outside.files import form_of
 from pillion.place import Entry
 from pillion.program import Program
 from pillion.run.executor import RunResult
 
-Progress = Callable[[int, int | None], None]
+if TYPE_CHECKING:
+    from pillion.importers.torch.quantize.ptq import Progress
+
 Facts = dict[str, Any]
+"""What is known, as plain data that JSON can hold."""
 
 
 def warn(text: str) -> None:
+    """Prints a warning where it does not mix with the results: on stderr."""
     print(f"warning: {text}", file=sys.stderr)
 
 
 @contextmanager
 def progress(quiet: bool) -> Iterator[Progress | None]:
-    """A bar for calibration, on standard error; nothing where that is no terminal."""
+    """Shows a bar for calibration on standard error; nothing where that is no terminal."""
     if quiet or not sys.stderr.isatty():
         yield None
         return
+    from rich import progress as bars
     from rich.console import Console
-    from rich.progress import BarColumn, MofNCompleteColumn, TextColumn, TimeRemainingColumn
-    from rich.progress import Progress as Bar
 
-    columns = (TextColumn("calibrating"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
-    with Bar(*columns, console=Console(stderr=True), transient=True) as bar:
+    columns = (
+        bars.TextColumn("calibrating"),
+        bars.BarColumn(),
+        bars.MofNCompleteColumn(),
+        bars.TimeRemainingColumn(),
+    )
+    with bars.Progress(*columns, console=Console(stderr=True), transient=True) as bar:
         task = bar.add_task("calibrating", total=None)
         yield lambda done, total: bar.update(task, completed=done, total=total)
 
 
 def compiled(program: Program, output: Path, runtime: str = "1.4") -> Facts:
-    """What there is to say about a program that was written."""
+    """Gathers what there is to say about a program that was written."""
     return {
         "model": program.graph.name,
         "target": program.target.name,
@@ -117,14 +125,14 @@ def warn_of_memory(program: Program) -> None:
 
 
 def explain_columns(program: Program) -> dict[str, Sequence[str]]:
-    """What of `explained` fits on a screen; `--json` has the rest."""
+    """Chooses the columns of `explained` that fit on a screen; `--json` has the rest."""
     if program.target.npu is None:
         return {"ops": ("op", "kind", "kernel", "cpu_cycles_estimate", "source", "why_this_kernel")}
     return {"ops": ("op", "kind", "unit", "kernel", "because", "flip", "crossing_bytes", "source")}
 
 
 def explained(program: Program) -> Facts:
-    """Where each op runs, and why."""
+    """Gathers where each op runs, and why."""
     ledger = program.ledger
     kernels = {step.choice.op.name: step.choice for step in program.lowered.steps}
     rows = [
@@ -158,7 +166,7 @@ def _segment_row(number: int, entries: Sequence[Entry]) -> Facts:
 
 
 def ran(model: str, on: str, result: RunResult) -> Facts:
-    """What there is to say about a run."""
+    """Gathers what there is to say about a run."""
     facts: Facts = {"model": model, "on": on, "outputs": [_summary(o) for o in result.outputs]}
     if result.profile is None:
         return facts
@@ -193,7 +201,7 @@ def _summary(array: Any) -> Facts:
 
 
 def show(facts: Facts, as_json: bool, columns: Mapping[str, Sequence[str]] = {}) -> None:  # never changed
-    """Facts as JSON, or as lines with tables for lists of rows, of which `columns` may name the columns."""
+    """Prints facts as JSON, or as lines with tables for lists of rows, of which `columns` may name the columns."""
     if as_json:
         print(json.dumps(facts, indent=2))
         return
@@ -207,7 +215,7 @@ def show(facts: Facts, as_json: bool, columns: Mapping[str, Sequence[str]] = {})
 
 
 def show_rows(rows: Sequence[Mapping[str, Any]], columns: Sequence[str], as_json: bool) -> None:
-    """Rows as JSON or as a table."""
+    """Prints rows as JSON or as a table."""
     print(json.dumps(list(rows), indent=2) if as_json else table(rows, columns))
 
 
@@ -218,7 +226,7 @@ WHOLE = frozenset(
 
 
 def table(rows: Sequence[Mapping[str, Any]], columns: Sequence[str]) -> str:
-    """Rows in aligned columns; numbers to the right."""
+    """Lays rows out in aligned columns; numbers to the right."""
     cells = [
         [_cell(row.get(c)) if c in WHOLE else _shortened(_cell(row.get(c))) for c in columns] for row in rows
     ]
@@ -236,7 +244,7 @@ def table(rows: Sequence[Mapping[str, Any]], columns: Sequence[str]) -> str:
 
 
 LONGEST_NAME = 44
-"""Of a cell of text; the end of a name tells more than its beginning."""
+"""The longest text of a cell; the end of a name tells more than its beginning."""
 
 
 def _cell(value: Any) -> str:

@@ -12,7 +12,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from shlex import quote
-from typing import Any, get_args
+from typing import TYPE_CHECKING, Any, get_args
 
 import numpy as np
 
@@ -20,20 +20,23 @@ from pillion import compiler
 from pillion.boards.board import Optimize
 from pillion.cli.intermediates import Intermediates
 from pillion.cli.report import warn
-from pillion.compiler import IoDtype, IoLayout, Progress
+from pillion.compiler import IoDtype, IoLayout
 from pillion.emitters.pte import Runtime
 from pillion.errors import PillionError, PillionWarning, one_of
 from pillion.ir.types import Array, DType
 from pillion.outside.arrays import UNREADABLE, read_arrays, reason
 from pillion.outside.files import NO_FOLDERS, suffix_of, write_whole
-from pillion.place import Wishes
+from pillion.place import PlacementOptions
 from pillion.program import Program
 from pillion.run.inputs import Tensor
+
+if TYPE_CHECKING:
+    from pillion.importers.torch.quantize.ptq import Progress
 
 
 @dataclass(frozen=True)
 class Request:
-    """A `pillion compile`, as it was typed."""
+    """The options of a `pillion compile` as they were typed."""
 
     model: str
     target: str
@@ -65,7 +68,7 @@ class Request:
 
 
 def parse_size(text: str | None) -> tuple[int, int] | None:
-    """`96` or `96x128` as height and width."""
+    """Reads `96` or `96x128` as height and width."""
     if text is None:
         return None
     match = re.fullmatch(r"(\d+)(?:x(\d+))?", text)
@@ -80,7 +83,7 @@ def parse_size(text: str | None) -> tuple[int, int] | None:
 
 
 def build(request: Request, progress: Progress | None = None) -> Program:
-    """The program that was asked for."""
+    """Compiles the program that was asked for."""
     if compiler.is_int8_file(request.model):
         refuse_options(request)
     else:
@@ -144,7 +147,7 @@ def compile_for(request: Request, model: Any, example_inputs: Any = None, **opti
             target=request.target,
             io_dtype=request.io_dtype,  # type: ignore[arg-type]  # checked by Request
             io_layout=request.io_layout,  # type: ignore[arg-type]  # checked by Request
-            placement=Wishes(request.keep_on_cpu, request.only_npu),
+            placement=PlacementOptions(request.keep_on_cpu, request.only_npu),
             optimize="size" if request.optimize == "size" else "speed",
             **options,
         )
@@ -191,7 +194,7 @@ def check_program(program: Path) -> None:
 
 
 def read_inputs(paths: Sequence[Path], wanted: Sequence[Tensor] = ()) -> list[Array]:
-    """Arrays from .npy files; random data of the right kind where no file is named."""
+    """Reads arrays from .npy files; random data of the right kind where no file is named."""
     if not paths:
         return [_random(one) for one in wanted]
     return [_load(path) for path in paths]
@@ -233,7 +236,7 @@ def _load(path: Path) -> Array:
 
 
 def write_outputs(paths: Sequence[Path], outputs: Sequence[Array]) -> None:
-    """One .npy file for each output."""
+    """Writes one .npy file for each output."""
     if paths and len(paths) != len(outputs):
         raise PillionError(
             f"{len(paths)} output files for {len(outputs)} outputs",

@@ -51,9 +51,9 @@ def run(
 ) -> None:
     """Run a compiled model on this computer or on an emulated board.
 
-    Running a C project compiles and executes its code: a stranger's project is a stranger's program."""
+    Running a C project compiles and executes its code: run only projects that you trust."""
     from pillion.cli import report
-    from pillion.cli import request as build
+    from pillion.cli.request import check_program, write_outputs
     from pillion.run.executor import EXECUTORCH, HOST, LITERT, REFERENCE, RunOptions
 
     if profile and on in (HOST, REFERENCE, EXECUTORCH, LITERT):
@@ -63,29 +63,29 @@ def run(
             here=f"--on {on}",
             help="add --on mps2-an505 or --on mps3-an547",
         )
-    build.check_program(program)
+    check_program(program)
     run_one = _run_file if suffix_of(program) == ".pte" else _run_project
     model, result = run_one(program, on, input or [], RunOptions(timeout, profile, native))
-    build.write_outputs(output or [], result.outputs)
+    write_outputs(output or [], result.outputs)
     report.show(report.ran(model, on, result), as_json)
 
 
 def _run_project(program: Path, on: str, inputs: list[Path], options: RunOptions) -> Ran:
-    from pillion.cli import request as build
+    from pillion.cli.request import read_inputs
     from pillion.emitters.c.manifest import read_manifest
     from pillion.run.places import run_folder
 
     manifest = read_manifest(program)
-    arrays = build.read_inputs(inputs, manifest.inputs)
+    arrays = read_inputs(inputs, manifest.inputs)
     return manifest.model, run_folder(program, [arrays], on, options)[0]
 
 
 def _run_file(program: Path, on: str, inputs: list[Path], options: RunOptions) -> Ran:
-    from pillion.cli import request as build
+    from pillion.cli.request import read_inputs
     from pillion.compiler import load
     from pillion.run.places import find_executor
 
     find_executor(on)
     loaded = load(program, board=BOARDS.get(on))
-    arrays = build.read_inputs(inputs, loaded.graph.inputs)
+    arrays = read_inputs(inputs, loaded.graph.inputs)
     return loaded.graph.name, loaded.measure(*arrays, on=on, **vars(options))

@@ -51,19 +51,19 @@ def train(
 
     What your loop prints is left alone; with --json it goes to standard error."""
     from pillion.cli import report
-    from pillion.cli import request as build
-    from pillion.cli import training as training_run
+    from pillion.cli.request import Request, parse_size
+    from pillion.cli.training import train as run_training
 
-    request = build.Request(
+    request = Request(
         model,
         target,
         weights=weights,
-        input_size=build.parse_size(input_size),
+        input_size=parse_size(input_size),
         io_dtype=io_dtype,
         io_layout=io_layout,
         keep_on_cpu=tuple(keep_on_cpu or ()),
         only_npu=only_npu,
         optimize=optimize,
     )
-    program, batches = training_run.train(function, request, output, force=force, prints_to_stderr=as_json)
+    program, batches = run_training(function, request, output, force=force, prints_to_stderr=as_json)
     report.show({**report.compiled(program, output), "batches": batches}, as_json)

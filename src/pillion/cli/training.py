@@ -35,7 +35,8 @@ TRAINING = "train(model) trains the module that it is given and returns it"
 def train(
     function: str, request: Request, output: Path, *, force: bool = False, prints_to_stderr: bool = False
 ) -> tuple[Program, int]:
-    """Prepares a model, hands it to `file.py:function`, compiles and writes what comes back; with the number of batches.
+    """Prepares a model, hands it to `file.py:function`, compiles and writes what comes back, and gives the program with the number
+    of batches.
 
     `request.model` may be empty: then the file's own `model` is trained."""
     from pillion.compiler import prepare_qat

@@ -12,7 +12,7 @@ Facts = dict[str, Any]
 
 
 def facts_of(verification: Verification) -> Facts:
-    """What users are shown."""
+    """Gives a verification as plain data: what `pillion verify` prints as tables and as JSON."""
     runs = verification.runs
     return {
         "model": verification.model,
@@ -29,7 +29,7 @@ def facts_of(verification: Verification) -> Facts:
 
 
 def verdict(verification: Verification) -> str:
-    """The answer in one sentence."""
+    """Gives the answer of a verification in one sentence."""
     ran = [run.executor for run in verification.runs if run.has_run]
     failed = [run.executor for run in verification.runs if run.failed]
     different = sum(pair.bytes_different > 0 for pair in verification.pairs)
@@ -93,7 +93,7 @@ def _difference(found: Difference) -> Facts:
 
 
 def words_of(found: Difference) -> str:
-    """A difference as lines of text."""
+    """Gives a difference as lines of text."""
     op, index = found.op, list(found.index)
     if op is None:
         return (

@@ -59,28 +59,28 @@ def verify(
 ) -> None:
     """Run a program on everything that can run it, and compare all bytes."""
     from pillion.cli import report
-    from pillion.cli import request as build
+    from pillion.cli.request import Request, build, check_program, parse_size, read_inputs
 
     _check_request(program, model, target)
-    arrays = build.read_inputs(input) if input else None
+    arrays = read_inputs(input) if input else None
     if program is not None:
-        build.check_program(program)
+        check_program(program)
         _show(_verify_file(program, target, samples, seed, arrays), as_json)
         return
-    request = build.Request(
+    request = Request(
         model or "",
         target or "",
         quantize,
         calibrate,
         weights,
-        build.parse_size(input_size),
+        parse_size(input_size),
         io_dtype,
         io_layout,
         keep_on_cpu=tuple(keep_on_cpu or ()),
         trust_pickle=trust_pickle,
     )
     with report.progress(quiet=as_json) as progress:
-        built = build.build(request, progress)
+        built = build(request, progress)
     _show(built.verify(samples, seed=seed, inputs=arrays), as_json)
 
 

@@ -32,6 +32,7 @@ class Rule:
     source: str
 
     def judge(self, op: Op) -> Verdict:
+        """Holds an op against the rule. Where a scale is asked of a tensor that has none, the rule is broken."""
         try:
             got, ok = self.look(op)
         except ValueError as error:  # a scale is asked of a tensor that has none
@@ -40,17 +41,17 @@ class Rule:
 
 
 def no_changes(rule: str, op: Op) -> Iterator[Change]:
-    """The changes of a device that knows of none: what it refuses runs on the CPU, and `explain` has no advice."""
+    """Answers for a device that knows of no changes: what it refuses runs on the CPU, and `explain` has no advice."""
     return iter(())
 
 
 def drops_nothing(op: Op) -> bool:
-    """The answer of a device whose converter computes whatever it is given."""
+    """Answers for a device whose converter computes whatever it is given: no op is dropped."""
     return False
 
 
 def without_converter(files: Sequence[SegmentFile], chip: str) -> Payloads:
-    """The payloads of a device that has no converter."""
+    """Makes the payloads for a device that has no converter."""
     return marked(files)
 
 
@@ -75,7 +76,7 @@ class Device:
     rewrites: tuple[Callable[[Graph], Graph], ...] = ()
     """Passes that run before placement: they say what the NPU lacks in terms of what it has."""
     changes: Callable[[str, Op], Iterator[Change]] = no_changes
-    """For the name of a rule and an op that fails it: what might satisfy it, the smallest change first."""
+    """What might satisfy a rule, by its name, for an op that fails it: the smallest change first."""
     drops: Callable[[Op], bool] = drops_nothing
     """Whether its converter removes an op. Of these alone no segment is made."""
     delegate: str = ""
@@ -91,10 +92,11 @@ class Device:
         return table
 
     def rules_of(self, op: type[Op]) -> list[Rule]:
+        """Gives the rules for one kind of op; there are none where the NPU does not have it."""
         return self._by_op.get(op, [])
 
     def judge(self, op: Op) -> tuple[Verdict, ...]:
-        """Every rule judged, not only up to the first that fails. An op that the device does not have is refused."""
+        """Judges every rule, not only up to the first that fails. An op that the device does not have is refused."""
         has = type(op) in self.ops
         known = Verdict(f"{op.kind}.supported", has, f"an op of {self.name}", op.kind)
         if not has:
@@ -103,5 +105,5 @@ class Device:
 
 
 def rules_for(ops: Iterable[type[Op]], name: str, wants: str, look: Look, source: str) -> list[Rule]:
-    """One rule for several kinds of ops."""
+    """Makes one rule for several kinds of ops."""
     return [Rule(op, name, wants, look, source) for op in ops]

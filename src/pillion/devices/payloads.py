@@ -24,7 +24,7 @@ class SegmentFile:
 
 @dataclass(frozen=True)
 class SegmentPayload:
-    """A segment in both forms."""
+    """A segment in both forms: as the NPU takes it, and as TFLite."""
 
     name: str
     tflite: bytes
@@ -34,7 +34,7 @@ class SegmentPayload:
 
 @dataclass(frozen=True)
 class Payloads:
-    """All segments of a program, in running order."""
+    """The payloads of all segments of a program, in running order."""
 
     segments: tuple[SegmentPayload, ...]
     converter: str = ""
@@ -46,7 +46,7 @@ class Payloads:
 
     @property
     def summary(self) -> str:
-        """Which of the two was written, in one line."""
+        """Says in one line which of both forms was written."""
         count = f"{len(self.segments)} segment{'' if len(self.segments) == 1 else 's'}"
         if self.converter:
             return f"{count}, converted by {self.converter}"
@@ -59,7 +59,7 @@ class Payloads:
 
 
 def marked(files: Sequence[SegmentFile], missing: str = "") -> Payloads:
-    """The files under Pillion's mark."""
+    """Puts the TFLite files under Pillion's mark, for a runtime without the NPU's converter."""
     return Payloads(
         tuple(
             SegmentPayload(file.name, file.tflite, ir_payload(file.tflite, file.inputs, file.outputs))

@@ -10,12 +10,12 @@ from pillion.ops import Segment
 
 
 def segment_files(graph: Graph) -> list[SegmentFile]:
-    """The file of each segment, in running order."""
+    """Gives the TFLite file of each segment, in running order."""
     return [_file(op.body) for op in graph.ops if isinstance(op, Segment)]
 
 
 def marked_payloads(graph: Graph) -> list[bytes]:
-    """What the delegates of a program are given where it runs on this computer: TFLite under Pillion's mark."""
+    """Gives what the delegates of a program are handed where it runs on this computer: TFLite under Pillion's mark."""
     return [segment.payload for segment in marked(segment_files(graph)).segments]
 
 

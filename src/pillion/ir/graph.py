@@ -20,7 +20,7 @@ from pillion.ir.types import Array, Value
 
 @dataclass(frozen=True, eq=False)
 class Graph:
-    """Inputs, ops in running order, outputs, and whose arithmetic they compute."""
+    """A whole network: inputs, ops in running order, outputs, and whose arithmetic they compute."""
 
     name: str
     inputs: tuple[Value, ...]
@@ -33,10 +33,12 @@ class Graph:
 
     @cached_property
     def producers(self) -> dict[Value, Op]:
+        """The op that makes each computed value."""
         return {result: op for op in self.ops for result in op.results}
 
     @cached_property
     def users(self) -> dict[Value, list[Op]]:
+        """The ops that read each value."""
         users: dict[Value, list[Op]] = {}
         for op in self.ops:
             for value in dict.fromkeys(op.operands):
@@ -54,13 +56,16 @@ class Graph:
 
     @property
     def constants(self) -> list[Value]:
+        """All constants of the graph."""
         return [v for v in self.values.values() if v.is_constant]
 
     @property
     def macs(self) -> int:
+        """The multiply-accumulates of one run of all ops."""
         return sum(op.macs for op in self.ops)
 
     def is_output(self, value: Value) -> bool:
+        """Whether a value is an output of the graph."""
         return value in self._outputs
 
     @cached_property
@@ -68,15 +73,16 @@ class Graph:
         return frozenset(self.outputs)
 
     def only_user(self, value: Value) -> Op | None:
-        """The op that alone reads a value, which then is no output of the graph either."""
+        """Gives the op that alone reads a value, which then is no output of the graph either."""
         users = self.users.get(value, [])
         return users[0] if len(users) == 1 and not self.is_output(value) else None
 
     def replace(self, **changes: object) -> Graph:
+        """Gives the graph with other fields; this one stays as it is."""
         return dataclasses.replace(self, **changes)  # type: ignore[arg-type]  # field names are checked at run time
 
     def substitute(self, values: Mapping[Value, Value]) -> Graph:
-        """The same graph with some values exchanged everywhere."""
+        """Gives the same graph with some values exchanged everywhere."""
         return self.replace(
             inputs=tuple(values.get(v, v) for v in self.inputs),
             ops=tuple(op.substitute(values) for op in self.ops),
@@ -84,7 +90,7 @@ class Graph:
         )
 
     def without_dead_ops(self) -> Graph:
-        """Only the ops that some output needs."""
+        """Gives the graph of only those ops that some output needs."""
         needed = set(self.outputs)
         kept: list[Op] = []
         for op in reversed(self.ops):
@@ -94,14 +100,14 @@ class Graph:
         return self if len(kept) == len(self.ops) else self.replace(ops=tuple(reversed(kept)))
 
     def reference(self, *inputs: Array) -> tuple[Array, ...]:
-        """What the graph means: every op's exact reference, in order."""
+        """Computes what the graph means: every op's exact reference, in order."""
         values = self.reference_values(*inputs)
         return tuple(values[v] for v in self.outputs)
 
     def reference_values(
         self, *inputs: Array, instead: Mapping[Op, Callable[..., object]] | None = None
     ) -> dict[Value, Array]:
-        """The reference result of every value. `instead` names ops that something else computes."""
+        """Computes the reference result of every value. `instead` names ops that something else computes."""
         check_inputs(self, inputs)
         others = instead or {}
         values: dict[Value, Array] = dict(zip(self.inputs, inputs, strict=True))
@@ -153,7 +159,7 @@ def want_computed_outputs(graph: Graph) -> None:
 
 
 def identifier(name: str) -> str:
-    """The name as C can hold it, with ours kept apart from that of the library."""
+    """Gives the name as C can hold it, with ours kept apart from that of the library."""
     cleaned = re.sub(r"\W+", "_", name, flags=re.ASCII).strip("_") or "v"
     if cleaned[0].isdigit():
         cleaned = f"v{cleaned}"
@@ -165,22 +171,22 @@ LONGEST_MODEL_NAME = 36
 
 
 def model_name(name: str) -> str:
-    """The name of a model as an identifier that leaves room for what is named after it."""
+    """Gives the name of a model as an identifier that leaves room for what is named after it."""
     return shortened(identifier(name), LONGEST_MODEL_NAME)
 
 
 def clean_name(name: str) -> str:
-    """A name from a file without what would mean something in a graph's text, in a terminal or in C."""
+    """Gives a name from a file without what would mean something in a graph's text, in a terminal or in C."""
     return re.sub(r"[^\w./;+-]", "_", name, flags=re.ASCII) or "unnamed"
 
 
 def printable(text: str) -> str:
-    """Text from a file, or the name of one, without what a terminal or a page would act on."""
+    """Gives text from a file, or the name of one, without what a terminal or a page would act on."""
     return "".join(mark if mark.isprintable() else "_" for mark in text)
 
 
 def shortened(name: str, longest: int) -> str:
-    """The name, or its begin and a number made from all of it: names that differ only at their ends stay different."""
+    """Gives the name, or its begin and a number made from all of it: names that differ only at their ends stay different."""
     if len(name) <= longest:
         return name
     return f"{name[: longest - 9]}_{hashlib.sha256(name.encode('utf-8', 'replace')).hexdigest()[:8]}"
@@ -195,7 +201,7 @@ class Names:
         """The last number tried for a wish: all below it are taken for good."""
 
     def fresh(self, wish: str) -> str:
-        """The wished name, with a number behind it if it is taken."""
+        """Gives the wished name, with a number behind it if it is taken."""
         name, number = wish, self._numbers.get(wish, 1)
         while name in self._taken:
             number += 1
@@ -209,7 +215,7 @@ Rewrite = Callable[[Graph, Op], "Sequence[Op] | None"]
 
 
 def rewrite(graph: Graph, rule: Rewrite) -> Graph:
-    """One sweep in running order: where `rule` answers with ops, they stand in for the op. An empty answer removes
+    """Goes through the ops once in running order: where `rule` answers with ops, they stand in for the op. An empty answer removes
     an op whose results nobody needs."""
     ops: list[Op] = []
     for op in graph.ops:

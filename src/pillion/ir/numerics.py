@@ -27,7 +27,7 @@ INT8_STEPS = 255
 
 
 class Arithmetic(Enum):
-    """Whose bits a graph computes."""
+    """The library whose bits a graph computes: rounding differs between them."""
 
     CMSIS_NN = "cmsis-nn"
     TFLITE = "tflite"
@@ -35,14 +35,14 @@ class Arithmetic(Enum):
 
 @dataclass(frozen=True)
 class Multiplier:
-    """mantissa * 2^shift / 2^31, the mantissa in [2^30, 2^31) or 0. A positive shift is a left shift."""
+    """The number mantissa * 2^shift / 2^31, the mantissa in [2^30, 2^31) or 0. A positive shift is a left shift."""
 
     mantissa: int
     shift: int
 
 
 def encode(real: float) -> Multiplier:
-    """The fixed-point form of a scale ratio; the mantissa is rounded half up."""
+    """Gives the fixed-point form of a scale ratio; the mantissa is rounded half up."""
     if not (real >= 0 and math.isfinite(real)):
         raise ValueError(f"a scale ratio must be finite and not negative, got {real!r}")
     fraction, shift = math.frexp(real)
@@ -57,43 +57,43 @@ def encode(real: float) -> Multiplier:
 
 
 def encode_all(reals: ArrayLike) -> tuple[NDArray[np.int32], NDArray[np.int32]]:
-    """Mantissas and shifts of several ratios, as the kernels want them."""
+    """Gives mantissas and shifts of several ratios, as the kernels want them."""
     encoded = [encode(float(real)) for real in np.atleast_1d(np.asarray(reals, np.float64))]
     return np.array([m.mantissa for m in encoded], np.int32), np.array([m.shift for m in encoded], np.int32)
 
 
 def wrap32(x: ArrayLike) -> Int64Array:
-    """The value modulo 2^32, as a signed 32-bit number held in 64 bits."""
+    """Gives the value modulo 2^32, as a signed 32-bit number held in 64 bits."""
     return np.asarray(x, np.int64).astype(np.uint64).astype(np.uint32).astype(np.int32).astype(np.int64)
 
 
 def multiply_high(a: ArrayLike, b: ArrayLike) -> Int64Array:
-    """(a * b) / 2^31, rounded half up."""
+    """Gives (a * b) / 2^31, rounded half up."""
     return (np.asarray(a, np.int64) * np.asarray(b, np.int64) + 2**30) >> 31
 
 
 def shift_right(x: ArrayLike, places: ArrayLike) -> Int64Array:
-    """x / 2^places, rounded half away from zero; places may be 0."""
+    """Gives x / 2^places, rounded half away from zero; places may be 0."""
     x, places = np.asarray(x, np.int64), np.asarray(places, np.int64)
     half = np.where(places > 0, np.int64(1) << np.maximum(places - 1, 0), 0)
     return np.where(places > 0, (x + half - (x < 0)) >> places, x)
 
 
 def requantize(x: ArrayLike, mantissa: ArrayLike, shift: ArrayLike) -> Int64Array:
-    """x * 2^shift * mantissa / 2^31: a left shift that wraps in 32 bits, or a right shift after the multiply."""
+    """Gives x * 2^shift * mantissa / 2^31: a left shift that wraps in 32 bits, or a right shift after the multiply."""
     shift = np.asarray(shift, np.int64)
     shifted = wrap32(np.asarray(x, np.int64) << np.maximum(shift, 0))
     return shift_right(multiply_high(shifted, mantissa), np.maximum(-shift, 0))
 
 
 def scale_by(x: ArrayLike, real: float) -> Int64Array:
-    """`requantize` by the encoded form of a ratio."""
+    """Requantizes by the encoded form of a ratio."""
     multiplier = encode(real)
     return requantize(x, multiplier.mantissa, multiplier.shift)
 
 
 def round_half_away(x: ArrayLike) -> NDArray[np.float64]:
-    """Nearest integer, ties away from zero, of doubles."""
+    """Gives the nearest integer of doubles, ties away from zero."""
     x = np.asarray(x, np.float64)
     nearest = np.rint(x)
     is_tie = np.abs(x - np.trunc(x)) == 0.5
@@ -101,7 +101,7 @@ def round_half_away(x: ArrayLike) -> NDArray[np.float64]:
 
 
 def divide_half_away(x: ArrayLike, divisor: ArrayLike) -> Int64Array:
-    """x / divisor for a positive divisor, rounded half away from zero (integer half: divisor // 2)."""
+    """Gives x / divisor for a positive divisor, rounded half away from zero (integer half: divisor // 2)."""
     x, divisor = np.asarray(x, np.int64), np.asarray(divisor, np.int64)
     return np.sign(x) * ((np.abs(x) + divisor // 2) // divisor)
 
@@ -113,7 +113,7 @@ def ratio(
     *,
     float32_in_tflite: bool = False,
 ) -> float:
-    """A product of scales over a scale. LiteRT forms it in float32 for some operators and in double for the others."""
+    """Gives a product of scales over a scale. LiteRT forms it in float32 for some operators and in double for the others."""
     number = np.float32 if float32_in_tflite and arithmetic is Arithmetic.TFLITE else np.float64
     product = number(numerators[0])
     for factor in numerators[1:]:
@@ -122,34 +122,34 @@ def ratio(
 
 
 def quantize_array(x: ArrayLike, scale: ArrayLike, zero_point: int, low: int, high: int) -> Int64Array:
-    """Real numbers to integers as PyTorch's quantizer does it at compile time: ties to even, saturating."""
+    """Rounds real numbers to integers as PyTorch's quantizer does it at compile time: ties to even, saturating."""
     levels = np.rint(np.asarray(x, np.float64) / np.asarray(scale, np.float64)) + zero_point
     return np.clip(levels, low, high).astype(np.int64)
 
 
 def quantize_bias(bias: ArrayLike, input_scale: float, weight_scales: ArrayLike) -> NDArray[np.int32]:
-    """A float bias at the accumulator's scale, saturated to 32 bits."""
+    """Rounds a float bias at the accumulator's scale, saturated to 32 bits."""
     scale = input_scale * np.asarray(weight_scales, np.float64)
     return quantize_array(bias, scale, 0, INT32_MIN, INT32_MAX).astype(np.int32)
 
 
 def row_sums(weights: NDArray[Any]) -> Int64Array:
-    """The sum of each row of small integers, exactly, and without a wide copy of them: matrices may be large."""
+    """Gives the sum of each row of small integers, exactly, and without a wide copy of them: matrices may be large."""
     return np.asarray(weights.sum(axis=1, dtype=np.int64))
 
 
 def row_magnitudes(weights: NDArray[Any]) -> Int64Array:
-    """The sum of the magnitudes in each row."""
+    """Gives the sum of the magnitudes in each row."""
     return 2 * row_sums(np.maximum(weights, 0)) - row_sums(weights)
 
 
 def row_bounds(weights: NDArray[Any]) -> tuple[Int64Array, Int64Array]:
-    """The least and the largest sum of each row's products with int8 numbers."""
+    """Gives the least and the largest sum of each row's products with int8 numbers."""
     positive = row_sums(np.maximum(weights, 0))
     negative = row_sums(weights) - positive
     return 127 * negative - 128 * positive, 127 * positive - 128 * negative
 
 
 def saturate(x: ArrayLike, low: int, high: int) -> NDArray[np.int8]:
-    """Clamp to [low, high] and narrow to int8."""
+    """Clamps to [low, high] and narrows to int8."""
     return np.clip(np.asarray(x), low, high).astype(np.int8)

@@ -30,7 +30,7 @@ from pillion.ir.types import Array, DType, TensorType, Value
 
 
 class Quantization(Enum):
-    """How the quantization of the result follows from that of the operands; the quantizer is derived from this."""
+    """The ways in which the quantization of the result follows from that of the operands; the quantizer is derived from this."""
 
     OWN = "the result has parameters of its own"
     SHARED = "operands and result have the same parameters"
@@ -55,7 +55,7 @@ def result() -> Any:
 
 @dataclasses.dataclass(frozen=True, eq=False, kw_only=True)
 class Op:
-    """Base of all ops. `source` is the line of the model that the op comes from; it never changes what the op computes."""
+    """The base of all ops. `source` is the line of the model that the op comes from; it never changes what the op computes."""
 
     kind: ClassVar[str] = ""
     quantization: ClassVar[Quantization] = Quantization.OWN
@@ -63,32 +63,34 @@ class Op:
     source: str = dataclasses.field(default="", metadata={"role": "source"})
 
     def infer(self) -> TensorType:
-        """Shape and element type of the result, from operands and attributes (its quantization is a choice)."""
+        """Gives shape and element type of the result, from operands and attributes (its quantization is a choice)."""
         raise NotImplementedError
 
     def check(self) -> None:
         """Raises a PillionError where operands and attributes do not make sense together."""
 
     def reference(self, arithmetic: Arithmetic, *operands: Array) -> Array:
-        """The exact meaning, in integers: the definition that every executor is compared with."""
+        """Computes the exact meaning, in integers: the definition that every executor is compared with."""
         raise NotImplementedError
 
     @classmethod
     def examples(cls) -> Iterator[Op]:
-        """Small instances at the edges: for the tests of every executor, and for the documentation."""
+        """Gives small instances at the edges: for the tests of every executor, and for the documentation."""
         raise NotImplementedError
 
     @property
     def name(self) -> str:
-        """An op is called by its first result."""
+        """The name of the op, which is that of its first result."""
         return self.results[0].name
 
     @cached_property
     def operands(self) -> tuple[Value, ...]:
+        """All values that the op reads, in the order of its fields."""
         return tuple(v for name in _fields(self, "operand") for v in _values(getattr(self, name)))
 
     @cached_property
     def results(self) -> tuple[Value, ...]:
+        """All values that the op makes, in the order of its fields."""
         return tuple(v for name in _fields(self, "result") for v in _values(getattr(self, name)))
 
     @cached_property
@@ -103,7 +105,7 @@ class Op:
 
     @property
     def macs(self) -> int:
-        """Multiply-accumulates of one run."""
+        """The multiply-accumulates of one run."""
         return 0
 
     @property
@@ -126,12 +128,12 @@ class Op:
         Every class that turns scales into multipliers says this; an op that does not takes any scales."""
 
     def refuse(self, rule: str, here: object, help: str = "") -> PillionError:
-        """The error of `check`: what the op wants and what it got."""
+        """Makes the error of `check`: what the op wants and what it got."""
         place = f"{here}" + (f"  ({self.source})" if self.source else "")
         return PillionError(f"{self.kind} `{self.name}` is not valid", rule=rule, here=place, help=help)
 
     def substitute(self, values: Mapping[Value, Value]) -> Op:
-        """The same op with some of its tensors exchanged."""
+        """Gives the same op with some of its tensors exchanged."""
         if not any(v in values for v in (*self.operands, *self.results)):
             return self
         changes: dict[str, Any] = {}
@@ -161,10 +163,12 @@ def _values(held: Value | tuple[Value, ...] | None) -> tuple[Value, ...]:
 
 
 def operand_fields(op: Op | type[Op]) -> list[str]:
+    """Gives the names of an op's fields that are operands."""
     return list(_fields(op, "operand"))
 
 
 def result_fields(op: Op | type[Op]) -> list[str]:
+    """Gives the names of an op's fields that are results."""
     return list(_fields(op, "result"))
 
 
@@ -188,20 +192,24 @@ def op(kind: str, quantization: Quantization = Quantization.OWN) -> Callable[[Op
 
 
 def int8(array: Array) -> Array:
+    """Narrows an array to int8; its numbers fit already."""
     return array.astype(np.int8)
 
 
 def want_rank(op: Op, value: Value, rank: int) -> None:
+    """Refuses an op if a value does not have so many axes."""
     if value.type.rank != rank:
         raise op.refuse(f"{op.kind}: `{value.name}` has rank {rank}", f"shape {list(value.shape)}")
 
 
 def want_dtype(op: Op, value: Value, dtype: DType) -> None:
+    """Refuses an op if a value is of another element type."""
     if value.dtype is not dtype:
         raise op.refuse(f"{op.kind}: `{value.name}` is {dtype.value}", value.dtype.value)
 
 
 def want_same_quant(op: Op, *values: Value) -> None:
+    """Refuses an op if values do not share scale and zero point."""
     quants = {v.type.quant for v in values}
     if len(quants) > 1:
         raise op.refuse(

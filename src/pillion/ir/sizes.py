@@ -38,7 +38,7 @@ def check_size(value: Value, place: str = "") -> None:
 
 
 def windowed(op: Op) -> Shape | None:
-    """The image with its padding, or the result of a transposed convolution before it is cut; None for other ops."""
+    """Gives the image with its padding, or the result of a transposed convolution before it is cut; None for other ops."""
     padding = op.attributes.get("padding")
     if padding is None:
         return None

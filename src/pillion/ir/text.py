@@ -32,7 +32,8 @@ SHORT_CONSTANT = 16
 
 
 def to_text(graph: Graph, *, constants: bool = True) -> str:
-    """The whole graph; with `constants=False` long constants are named but not spelled out (this does not parse back)."""
+    """Gives the text of the whole graph; with `constants=False` long constants are named but not spelled out (this does not parse
+    back)."""
     lines = [f"graph {graph.name} arithmetic={graph.arithmetic.value}"]
     lines += [f"input {_typed(v)}" for v in graph.inputs]
     lines += [f"const {_typed(v)} = {_data_text(v, constants)}" for v in graph.constants]
@@ -42,7 +43,7 @@ def to_text(graph: Graph, *, constants: bool = True) -> str:
 
 
 def op_text(op: Op) -> str:
-    """One op as it stands in the text form."""
+    """Gives one op as it stands in the text form."""
     results = ", ".join(_typed(v) for v in op.results)
     operands = ", ".join(
         f"{name}={_names(getattr(op, name))}" for name in operand_fields(op) if getattr(op, name) is not None
@@ -97,7 +98,7 @@ _ATTRIBUTE = re.compile(r" (\w+)=((?:\([^)]*\)|\[[^\]]*\]|'[^']*'|\S)+)")
 
 
 def parse(text: str, kinds: Mapping[str, type[Op]]) -> Graph:
-    """The graph that a text describes."""
+    """Gives the graph that a text describes."""
     values: dict[str, Value] = {}
     inputs, outputs, ops = [], [], []
     name, arithmetic = "", Arithmetic.CMSIS_NN

@@ -19,7 +19,7 @@ Sides = tuple[int, int, int, int]
 
 
 class DType(Enum):
-    """Element types; the value is the name in the text form."""
+    """The element types of tensors; the value is the name in the text form."""
 
     INT8 = "int8"
     UINT8 = "uint8"
@@ -30,26 +30,28 @@ class DType(Enum):
 
     @property
     def numpy(self) -> np.dtype[np.generic]:
+        """The element type that numpy has for it."""
         return np.dtype(self.value)
 
     @property
     def size_bytes(self) -> int:
+        """The bytes of one element."""
         return self.numpy.itemsize
 
     @property
     def bounds(self) -> Pair:
-        """Smallest and largest value of an integer type."""
+        """The smallest and the largest value of an integer type."""
         info = np.iinfo(self.value)
         return int(info.min), int(info.max)
 
 
 LEAST_SCALE = 2.0**-149
-"""Of all float32 numbers: what stands for products of scales that are smaller. Nothing is computed with those."""
+"""The least of all float32 numbers, which stands for products of scales that are smaller. Nothing is computed with those."""
 
 
 @dataclass(frozen=True)
 class PerTensor:
-    """real = scale * (quantized - zero_point). The scale is representable in float32."""
+    """The meaning real = scale * (quantized - zero_point). The scale is representable in float32."""
 
     scale: float
     zero_point: int = 0
@@ -60,7 +62,7 @@ class PerTensor:
 
 @dataclass(frozen=True)
 class PerChannel:
-    """real = scales[channel] * quantized: symmetric, one scale for each index along `axis`."""
+    """The meaning real = scales[channel] * quantized: symmetric, one scale for each index along `axis`."""
 
     scales: tuple[float, ...]
     axis: int
@@ -85,7 +87,7 @@ Quant = PerTensor | PerChannel
 
 @dataclass(frozen=True)
 class TensorType:
-    """Shape, element type and, for quantized tensors, what the integers mean."""
+    """The type of a tensor: shape, element type and, for quantized tensors, what the integers mean."""
 
     shape: Shape
     dtype: DType
@@ -102,14 +104,17 @@ class TensorType:
 
     @property
     def rank(self) -> int:
+        """The number of axes."""
         return len(self.shape)
 
     @property
     def elements(self) -> int:
+        """The number of elements."""
         return math.prod(self.shape)
 
     @property
     def size_bytes(self) -> int:
+        """The bytes of the tensor."""
         return self.elements * self.dtype.size_bytes
 
 
@@ -132,14 +137,17 @@ class Value:
 
     @property
     def shape(self) -> Shape:
+        """The sizes of the axes."""
         return self.type.shape
 
     @property
     def dtype(self) -> DType:
+        """The element type."""
         return self.type.dtype
 
     @property
     def is_constant(self) -> bool:
+        """Whether the data is known at compile time."""
         return self.data is not None
 
     @property
@@ -151,21 +159,24 @@ class Value:
 
     @property
     def quant(self) -> PerTensor:
-        """Per-tensor quantization; asking for it where there is none is an error of the caller."""
+        """The scale and zero point of the whole tensor; asking for them where there are none is an error of the caller."""
         if not isinstance(self.type.quant, PerTensor):
             raise ValueError(f"{self.name} is not quantized per tensor")
         return self.type.quant
 
     @property
     def scale(self) -> float:
+        """The scale, of a tensor that has one for all elements."""
         return self.quant.scale
 
     @property
     def zero_point(self) -> int:
+        """The integer that stands for 0, of a tensor that has one for all elements."""
         return self.quant.zero_point
 
     @property
     def is_quantized(self) -> bool:
+        """Whether the integers stand for real numbers."""
         return self.type.quant is not None
 
     @property
@@ -181,6 +192,6 @@ class Value:
 
 
 def constant(name: str, data: Array, quant: Quant | None = None) -> Value:
-    """A constant value whose type follows from its data."""
+    """Makes a constant value whose type follows from its data."""
     data = np.asarray(data, order="C")  # ascontiguousarray would give scalars an axis
     return Value(name, TensorType(data.shape, DType(data.dtype.name), quant), data)

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True)
 class Verdict:
-    """One rule judged on one op."""
+    """The answer of one rule about one op: whether it holds, what it wants, and what was found."""
 
     rule: str
     ok: bool
@@ -25,8 +25,10 @@ class Verdict:
 
 
 def all_ok(verdicts: Iterable[Verdict]) -> bool:
+    """Whether every verdict is that the rule holds."""
     return all(v.ok for v in verdicts)
 
 
 def failures(verdicts: Iterable[Verdict]) -> list[Verdict]:
+    """Gives the verdicts of rules that do not hold."""
     return [v for v in verdicts if not v.ok]

@@ -13,7 +13,7 @@ from pillion.ir.types import Value
 
 
 def verify(graph: Graph, after: str = "") -> Graph:
-    """The graph itself, or a PillionError that shows the op at fault."""
+    """Gives the graph back, or raises a PillionError that shows the op at fault."""
     defined: dict[str, Value] = {}
     for value in graph.inputs:
         check_size(value)

@@ -26,7 +26,7 @@ MOST_MEETINGS = 4_000_000
 
 @dataclass(frozen=True)
 class OpMemory:
-    """What the chosen kernel of an op needs beside its operands and results."""
+    """The memory that the chosen kernel of an op needs beside its operands and results."""
 
     scratch_bytes: int = 0
     overread_bytes: int = 0
@@ -52,7 +52,7 @@ class _Block:
 
 @dataclass(frozen=True)
 class MemoryPlan:
-    """Byte offsets in the arena."""
+    """The byte offsets of all buffers in the arena."""
 
     offsets: Mapping[Value, int]
     scratch_offsets: Mapping[Op, int]
@@ -67,11 +67,12 @@ class MemoryPlan:
 
 
 def aligned(size: int) -> int:
+    """Rounds a size up to the alignment of buffers."""
     return -(-size // ALIGNMENT) * ALIGNMENT
 
 
 def plan_memory(graph: Graph, needs: Mapping[Op, OpMemory]) -> MemoryPlan:
-    """A plan for the graph with its kernels' needs."""
+    """Makes a plan for the graph with its kernels' needs."""
     blocks = _activation_blocks(graph, needs)
     unique = list(dict.fromkeys(blocks.values()))
     live = _live_bytes(unique, len(graph.ops))

@@ -58,11 +58,11 @@ ALL_OPS: tuple[type[Op], ...] = (
 )
 
 KINDS: dict[str, type[Op]] = {Segment.kind: Segment, **{op.kind: op for op in ALL_OPS}}
-"""By name in the text form. A segment is no operator of models: placement makes it."""
+"""The class of each op by its name in the text form. A segment is no operator of models: placement makes it."""
 
 
 def parse(source: str) -> Graph:
-    """The graph that a text describes, over all ops."""
+    """Gives the graph that a text describes, over all ops."""
     return text.parse(source, KINDS)
 
 

@@ -24,7 +24,7 @@ Weighted = TypeVar("Weighted", bound=Any)
 def windows(
     x: NDArray[np.float64], kernel: Pair, stride: Pair, dilation: Pair, padding: Sides
 ) -> NDArray[np.float64]:
-    """[n, out_h, out_w, kernel_h, kernel_w, c]: what each output pixel sees of a zero-padded image."""
+    """Gives [n, out_h, out_w, kernel_h, kernel_w, c]: what each output pixel sees of a zero-padded image."""
     top, left, bottom, right = padding
     padded = np.pad(x, ((0, 0), (top, bottom), (left, right), (0, 0)))
     extent = tuple(d * (k - 1) + 1 for d, k in zip(dilation, kernel, strict=True))
@@ -34,12 +34,12 @@ def windows(
 
 
 def output_size(size: int, kernel: int, stride: int, dilation: int, padding: int) -> int:
-    """Positions of a window along one axis; not positive where it does not fit."""
+    """Counts the positions of a window along one axis; not positive where it does not fit."""
     return (size + padding - dilation * (kernel - 1) - 1) // stride + 1
 
 
 class Convolution(Op):
-    """What regular and depthwise convolution share: bias, requantization, geometry."""
+    """The base of regular and depthwise convolutions: bias, requantization, geometry."""
 
     is_idle = False
 
@@ -55,18 +55,22 @@ class Convolution(Op):
 
     @property
     def kernel(self) -> Pair:
+        """Height and width of the window."""
         return self.weights.shape[1], self.weights.shape[2]
 
     @property
     def in_channels(self) -> int:
+        """The channels of the image."""
         return self.x.shape[3]
 
     @property
     def out_channels(self) -> int:
+        """The channels of the result."""
         return self.y.shape[3]
 
     @property
     def output_shape(self) -> Shape:
+        """The shape of the result, which follows from image, window and padding."""
         top, left, bottom, right = self.padding
         sizes = zip(
             self.x.shape[1:3],
@@ -80,11 +84,12 @@ class Convolution(Op):
 
     @property
     def weights_out_channels(self) -> int:
+        """The channels of the result, as the weights say it."""
         raise NotImplementedError
 
     @property
     def multipliers(self) -> tuple[NDArray[np.int32], NDArray[np.int32]]:
-        """Mantissa and shift per output channel."""
+        """The multiplier of each output channel: mantissas and shifts."""
         scales = np.broadcast_to(self.weights.channel_scales, (self.out_channels,))
         return numerics.encode_all(self.x.scale * scales / self.y.scale)
 
@@ -108,6 +113,7 @@ class Convolution(Op):
             self.check_integers()
 
     def check_integers(self) -> None:
+        """Raises where types are wrong or an accumulator could leave int32."""
         want_dtype(self, self.weights, DType.INT8)
         want_dtype(self, self.bias, DType.INT32)
         if self.weights.is_constant and self.bias.is_constant:
@@ -115,11 +121,11 @@ class Convolution(Op):
 
     @property
     def weights_per_output(self) -> Array:
-        """[out_channels, taps]"""
+        """The weights of each output channel in a row: [out_channels, taps]."""
         raise NotImplementedError
 
     def sums(self, x: Array, weights: Array) -> NDArray[np.float64]:
-        """Of all products of an output element, without the bias."""
+        """Gives the sums of all products of each output element, without the bias."""
         raise NotImplementedError
 
     def largest_sums(self) -> Iterator[tuple[int, int]]:
@@ -130,11 +136,11 @@ class Convolution(Op):
         _ = self.multipliers
 
     def accumulators(self, x: Array, weights: Array, bias: Array) -> NDArray[np.int64]:
-        """What is requantized, for each output element."""
+        """Gives the sums that are requantized, for each output element."""
         return self.sums(x, weights).astype(np.int64) + bias.astype(np.int64)
 
     def reference(self, arithmetic: Arithmetic, *operands: Array) -> Array:
-        """Accumulators to int8: requantization, zero point, clamp."""
+        """Gives int8 results from accumulators: requantization, zero point, clamp."""
         scaled = numerics.requantize(self.accumulators(*operands), *self.multipliers)
         return numerics.saturate(scaled + self.y.zero_point, self.low, self.high)
 
@@ -161,8 +167,8 @@ def check_accumulator(op: Op, x: Value, weights: Array, bias: Array) -> None:
 
 
 def without_idle_biases(op: Weighted, fresh: Callable[[str], str]) -> Weighted:
-    """Zeros for the biases of dead channels, whose multiplier is zero: nothing of a sum is seen there. Converters saturate such
-    biases, and sums would leave 32 bits for no reason."""
+    """Gives the op with zeros for the biases of dead channels, whose multiplier is zero: nothing of a sum is seen there.
+    Converters saturate such biases, and sums would leave 32 bits for no reason."""
     try:
         idle = np.broadcast_to(op.multipliers[0] == 0, op.bias.shape)
     except (
@@ -177,7 +183,7 @@ def without_idle_biases(op: Weighted, fresh: Callable[[str], str]) -> Weighted:
 
 @op("conv2d")
 class Conv2d(Convolution):
-    """Convolution with weights [out, kernel_h, kernel_w, in / groups]; outside the image the input is zero."""
+    """Convolves with weights [out, kernel_h, kernel_w, in / groups]; outside the image the input is zero."""
 
     x: Value = operand()
     weights: Value = operand()
@@ -233,8 +239,8 @@ class Conv2d(Convolution):
 
 @op("depthwise_conv2d")
 class DepthwiseConv2d(Convolution):
-    """Each input channel with filters of its own; weights [1, kernel_h, kernel_w, out], out = in * multiplier and
-    output channel = input channel * multiplier + m."""
+    """Convolves each input channel with filters of its own; weights [1, kernel_h, kernel_w, out], out = in * multiplier and output
+    channel = input channel * multiplier + m."""
 
     x: Value = operand()
     weights: Value = operand()
@@ -256,6 +262,7 @@ class DepthwiseConv2d(Convolution):
 
     @property
     def depth_multiplier(self) -> int:
+        """The number of filters of each input channel."""
         return self.weights.shape[3] // self.in_channels
 
     @property

@@ -9,10 +9,11 @@ from pillion.ops import ALL_OPS
 
 
 def summary(cls: type) -> str:
-    """The first sentence of a docstring."""
+    """Gives the first sentence of a docstring."""
     text = " ".join((inspect.getdoc(cls) or "").split("\n\n")[0].split())
     return text
 
 
 def describe_ops() -> list[dict[str, str]]:
+    """Gives the table of all ops for the reference docs."""
     return [{"op": op.kind, "summary": summary(op), "quantization": op.quantization.value} for op in ALL_OPS]

@@ -17,12 +17,12 @@ from pillion.ops.samples import BROADCASTS, ZERO_POINTS, center, constant_like, 
 from pillion.ops.softmax import one_over_one_plus
 
 LARGEST_SHIFT = 22
-"""Of the ratio of the scales under `tflite`: more would shift products out of 32 bits."""
+"""The largest shift of the ratio of the scales under `tflite`: more would shift products out of 32 bits."""
 
 
 @op("div")
 class Div(Binary):
-    """a / b; where b is zero, so is the result.
+    """Divides a by b; where b is zero, so is the result.
 
     `cmsis-nn` divides in float32, multiplies by the float32 ratio of the scales, and rounds half away from
     zero. `tflite` multiplies in fixed point by the reciprocal of b. Quotients so small that LiteRT's shift
@@ -38,11 +38,12 @@ class Div(Binary):
 
     @property
     def ratio(self) -> float:
+        """The ratio of the scales, by which a quotient of integers is multiplied."""
         return self.a.scale / (self.b.scale * self.y.scale)
 
     @property
     def multiplier(self) -> Multiplier:
-        """Of `tflite`: LiteRT forms the ratio in float32."""
+        """The multiplier of `tflite`, whose ratio LiteRT forms in float32."""
         return numerics.encode(
             float(np.float32(self.a.scale) / (np.float32(self.b.scale) * np.float32(self.y.scale)))
         )
@@ -86,17 +87,17 @@ class Div(Binary):
 
 
 def bits_of(x: Int64Array) -> Int64Array:
-    """Binary digits of numbers that are not negative and less than 2^52."""
+    """Counts the binary digits of numbers that are not negative and less than 2^52."""
     return np.frexp(x.astype(np.float64))[1].astype(np.int64)
 
 
 def leading_sign_bits(x: Int64Array) -> Int64Array:
-    """How often a 32-bit number can be doubled."""
+    """Counts how often a 32-bit number can be doubled."""
     return 31 - bits_of(np.where(x < 0, ~x, x))
 
 
 def reciprocals() -> Int64Array:
-    """2^k / b in Q0.31 for b from 0 to 255, k being the place of the first digit of b; 0 for 0."""
+    """Gives 2^k / b in Q0.31 for b from 0 to 255, k being the place of the first digit of b; 0 for 0."""
     b = np.arange(1, 256, dtype=np.int64)
     fraction = (b << (32 - bits_of(b))) - 2**31
     return np.concatenate([[0], one_over_one_plus(fraction)])

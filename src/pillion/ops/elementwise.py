@@ -26,7 +26,7 @@ def holds_only(value: Value, real: float) -> bool:
 
 
 class Binary(Op):
-    """Shape rule of all ops with two operands."""
+    """The shape rule of all ops with two operands."""
 
     a: Value
     b: Value
@@ -43,7 +43,7 @@ class Binary(Op):
             raise self.refuse("shapes are equal or broadcast", shapes) from None
 
     def check(self) -> None:
-        """A constant may be quantized already while the other operand is still a real number."""
+        """Raises where operands do not fit. A constant may be quantized already while the other operand is still a real number."""
         types = {v.dtype for v in (self.a, self.b) if not (v.is_constant and v.is_quantized)}
         if len(types) > 1:
             raise self.refuse("both operands have one type", f"{self.a.dtype.value} and {self.b.dtype.value}")
@@ -58,7 +58,7 @@ class Binary(Op):
 
 
 class Sum(Binary):
-    """a ± b: both operands are brought to a common scale with 20 bits of headroom, then to the result's."""
+    """The base of a + b and a - b: both operands are brought to a common scale with 20 bits of headroom, then to the result's."""
 
     low: int
     high: int
@@ -66,7 +66,7 @@ class Sum(Binary):
 
     @property
     def rescale(self) -> tuple[Multiplier, Multiplier, Multiplier]:
-        """Of the first operand, the second operand, and the result."""
+        """The multipliers of the first operand, the second operand, and the result."""
         common = 2 * max(self.a.scale, self.b.scale)
         return (
             numerics.encode(self.a.scale / common),
@@ -83,7 +83,7 @@ class Sum(Binary):
 
     @property
     def is_idle(self) -> bool:
-        """Zero is added to an operand, or taken from it."""
+        """Whether zero is added to an operand, or taken from it."""
         sums = self.keeps(self.a, self.b, 0.0) or (self.sign == 1 and self.keeps(self.b, self.a, 0.0))
         return sums and (self.low, self.high) == (-128, 127)
 
@@ -99,7 +99,7 @@ class Sum(Binary):
 
 @op("add")
 class Add(Sum):
-    """a + b."""
+    """Adds two tensors: a + b."""
 
     a: Value = operand()
     b: Value = operand()
@@ -110,7 +110,7 @@ class Add(Sum):
 
 @op("sub")
 class Sub(Sum):
-    """a - b."""
+    """Subtracts one tensor from another: a - b."""
 
     sign = -1
 
@@ -123,7 +123,7 @@ class Sub(Sum):
 
 @op("mul")
 class Mul(Binary):
-    """a · b. Under `tflite` the ratio of the scales is formed in float32."""
+    """Multiplies two tensors: a · b. Under `tflite` the ratio of the scales is formed in float32."""
 
     a: Value = operand()
     b: Value = operand()
@@ -132,6 +132,7 @@ class Mul(Binary):
     high: int = 127
 
     def multiplier(self, arithmetic: Arithmetic) -> Multiplier:
+        """Gives the multiplier of the product of two integers."""
         scales = (self.a.scale, self.b.scale)
         return numerics.encode(numerics.ratio(arithmetic, scales, self.y.scale, float32_in_tflite=True))
 
@@ -143,7 +144,7 @@ class Mul(Binary):
 
     @property
     def is_idle(self) -> bool:
-        """An operand is multiplied by one."""
+        """Whether an operand is multiplied by one."""
         products = self.keeps(self.a, self.b, 1.0) or self.keeps(self.b, self.a, 1.0)
         return products and (self.low, self.high) == (-128, 127)
 
@@ -155,7 +156,7 @@ class Mul(Binary):
 
 
 class Extremum(Binary):
-    """Compares integers as they are, hence shared parameters."""
+    """The base of minimum and maximum, which compare integers as they are, hence shared parameters."""
 
     beyond: int = 0
     """The int8 value that decides against itself whatever it is compared with."""
@@ -167,7 +168,7 @@ class Extremum(Binary):
 
     @property
     def is_idle(self) -> bool:
-        """An operand is compared with a number beyond which no int8 value lies."""
+        """Whether an operand is compared with a number beyond which no int8 value lies."""
         return any(
             held.is_constant and other.type == self.y.type and bool((held.constant == self.beyond).all())
             for held, other in ((self.a, self.b), (self.b, self.a))
@@ -177,7 +178,7 @@ class Extremum(Binary):
 
 @op("minimum", quantization=Quantization.SHARED)
 class Minimum(Extremum):
-    """The smaller of a and b."""
+    """Takes the smaller of a and b."""
 
     beyond = 127
 
@@ -191,7 +192,7 @@ class Minimum(Extremum):
 
 @op("maximum", quantization=Quantization.SHARED)
 class Maximum(Extremum):
-    """The larger of a and b."""
+    """Takes the larger of a and b."""
 
     beyond = -128
 

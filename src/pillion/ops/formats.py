@@ -31,10 +31,10 @@ def want_normal(op: Op, value: Value) -> None:
 
 @op("quantize", quantization=Quantization.NONE)
 class Quantize(Op):
-    """float32 to int8.
+    """Turns float32 numbers into int8 ones.
 
-    `cmsis-nn` multiplies by the float32 reciprocal of the scale and rounds ties to even; `tflite` divides in float32 and
-    rounds ties away from zero. Both saturate; not a number becomes the zero point."""
+    `cmsis-nn` multiplies by the float32 reciprocal of the scale and rounds ties to even; `tflite` divides in float32 and rounds
+    ties away from zero. Both saturate; not a number becomes the zero point."""
 
     is_idle = False
 
@@ -66,7 +66,7 @@ class Quantize(Op):
 
 @op("dequantize", quantization=Quantization.NONE)
 class Dequantize(Op):
-    """int8 (or int32) to float32: (q - zero point) · scale."""
+    """Turns int8 (or int32) numbers into float32 ones: (q - zero point) · scale."""
 
     is_idle = False
 
@@ -98,7 +98,7 @@ class Dequantize(Op):
 
 @op("requantize", quantization=Quantization.NONE)
 class Requantize(Op):
-    """int8 to int8 of another scale and zero point."""
+    """Gives int8 another scale and zero point."""
 
     x: Value = operand()
     y: Value = result()

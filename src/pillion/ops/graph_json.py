@@ -27,20 +27,20 @@ Json = Any
 NumberOf = Callable[[Array], "int | None"]
 """The number of a constant in the file that holds the data, if it is there."""
 BytesOf = Callable[[int, int], NDArray[np.uint8]]
-"""As many bytes of the constant with that number."""
+"""Gives so many bytes of the constant with a number."""
 WEIGHTS, MULTIPLIERS = "weights", "multipliers"
-"""Of ops whose accumulators are requantized channel by channel."""
+"""The fields of ops whose accumulators are requantized channel by channel."""
 
 
 def channel_scales(mantissas: ArrayLike, shifts: ArrayLike, x: float, y: float) -> tuple[float, ...]:
-    """The scales of weights by the multipliers that were made from them. A mantissa has 31 bits, a scale 24: nothing is
+    """Gives the scales of weights by the multipliers that were made from them. A mantissa has 31 bits, a scale 24: nothing is
     lost."""
     ratios = np.ldexp(np.asarray(mantissas, np.float64), np.asarray(shifts, np.int64) - 31)
     return tuple((ratios * y / x).astype(np.float32).astype(np.float64).tolist())
 
 
 def sum_scales(x: float, weights: Quant) -> Quant | None:
-    """The scales of accumulators."""
+    """Gives the scales of accumulators: those of the operand times those of the weights."""
     match weights:
         case PerChannel(scales):
             return _valid(lambda: PerChannel(tuple(x * scale for scale in scales), 0))
@@ -59,8 +59,8 @@ def _valid(make: Callable[[], Quant]) -> Quant | None:
 
 
 def pack(graph: Graph, number_of: NumberOf, bodies: Sequence[NumberOf | None] = ()) -> bytes:
-    """The skeleton of a graph. `bodies` find the constants of its segments, in running order; None stands for one whose
-    graph is not kept."""
+    """Gives the JSON of a graph. `bodies` find the constants of its segments, in running order; None stands for one whose graph is
+    not kept."""
     return json.dumps(_Packer(graph, number_of, bodies).whole(), separators=(",", ":")).encode()
 
 
@@ -87,7 +87,7 @@ class _Packer:
         }
 
     def derived(self) -> dict[Value, Json]:
-        """For weights and biases whose quantization follows from the rest: how."""
+        """Says how the quantization of weights and biases follows from the rest, where it does."""
         rules: dict[Value, Json] = {}
         for op in self.graph.ops:
             weights, bias = (getattr(op, name, None) for name in (WEIGHTS, "bias"))
@@ -161,16 +161,16 @@ def _plain(held: Any) -> Json:
 
 @dataclass(frozen=True)
 class Source:
-    """What a skeleton refers to."""
+    """Where the constants are that the description of a graph refers to."""
 
     bytes_of: BytesOf
     kinds: Mapping[str, type[Op]]
     bodies: Sequence[BytesOf] = field(default=())
-    """For the constants of segments, in running order."""
+    """What gives the constants of each segment, in running order."""
 
 
 def unpack(raw: bytes, source: Source) -> Graph:
-    """The graph of a skeleton that nobody has checked; a PillionError where it makes no sense."""
+    """Gives the graph that JSON describes which nobody has checked; a PillionError where it makes no sense."""
     try:
         return _Unpacker(json.loads(raw), source).graph()
     except (LookupError, TypeError, ValueError, AttributeError, ArithmeticError, RecursionError) as error:
@@ -222,7 +222,7 @@ class _Unpacker:
         return self.array(held, made.dtype.numpy, made.elements).reshape(made.shape)
 
     def array(self, held: Json, dtype: np.dtype[Any], count: int) -> Array:
-        """So many elements: a constant by its number, or spelled out."""
+        """Gives so many elements: a constant by its number, or spelled out."""
         is_number = isinstance(held, int)
         raw = self.source.bytes_of(held, count * dtype.itemsize).tobytes() if is_number else _bytes(held)
         return _array(raw, dtype)
@@ -259,7 +259,7 @@ class _Unpacker:
         return cls(**fields, source=printable(_text(source)))
 
     def body(self) -> Graph:
-        """Of the next segment."""
+        """Gives the graph of the next segment."""
         made = self.bodies.pop(0)
         if made is None:
             raise PillionError(

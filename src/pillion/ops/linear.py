@@ -19,7 +19,7 @@ from pillion.ops.samples import ZERO_POINTS, conv_bias, conv_weights, make, valu
 
 @op("linear")
 class Linear(Op):
-    """y = x · weightsᵀ + bias over the last axis; weights [out, in].
+    """Computes y = x · weightsᵀ + bias over the last axis; weights [out, in].
 
     Under `tflite` the accumulator is scaled in double precision and rounded once, half away from zero; under
     `cmsis-nn` it is requantized like a convolution's."""
@@ -35,14 +35,17 @@ class Linear(Op):
 
     @property
     def out_features(self) -> int:
+        """The length of the result's last axis."""
         return self.weights.shape[0]
 
     @property
     def in_features(self) -> int:
+        """The length of the operand's last axis."""
         return self.weights.shape[1]
 
     @property
     def rows(self) -> int:
+        """The number of vectors that are multiplied."""
         return math.prod(self.x.shape[:-1])
 
     @property
@@ -51,12 +54,13 @@ class Linear(Op):
 
     @property
     def ratios(self) -> NDArray[np.float64]:
-        """Accumulator scale over output scale, per output feature."""
+        """The accumulator scale over the output scale, per output feature."""
         scales = np.broadcast_to(self.weights.channel_scales, (self.out_features,))
         return np.asarray(self.x.scale * scales / self.y.scale, np.float64)
 
     @property
     def multipliers(self) -> tuple[NDArray[np.int32], NDArray[np.int32]]:
+        """The multipliers of all output features: mantissas and shifts."""
         return numerics.encode_all(self.ratios)
 
     def infer(self) -> TensorType:
@@ -84,7 +88,7 @@ class Linear(Op):
         _ = self.multipliers
 
     def accumulators(self, x: Array, weights: Array, bias: Array) -> NDArray[np.int64]:
-        """What is scaled, for each output element."""
+        """Gives the sums that are scaled, for each output element."""
         rows = x.reshape(-1, self.in_features).astype(np.float64) - self.x.zero_point
         sums = (rows @ weights.astype(np.float64).T).astype(np.int64) + bias.astype(np.int64)
         return sums.reshape(self.y.shape)

@@ -46,7 +46,7 @@ class Function(Enum):
 
     @property
     def fixed_output(self) -> tuple[float, int] | None:
-        """Scale and zero point of the result where the function's range fixes them."""
+        """The scale and zero point of the result where the function's range fixes them."""
         return {Function.SIGMOID: (1 / 256, -128), Function.TANH: (1 / 128, 0)}.get(self)
 
 
@@ -108,7 +108,7 @@ class Lut(Op):
             raise self.refuse("a table has 256 int8 entries", repr(self.table))
 
     def entries(self, arithmetic: Arithmetic) -> NDArray[np.int8]:
-        """What stands for -128, -127, … 127."""
+        """Gives the table: what stands for -128, -127, … 127."""
         if self.table is not None:
             return self.table.constant.astype(np.int8)
         if arithmetic is Arithmetic.TFLITE:
@@ -118,6 +118,7 @@ class Lut(Op):
         return self.double_entries()
 
     def double_entries(self) -> NDArray[np.int8]:
+        """Gives the table of the function in double precision, rounded half away from zero."""
         x: Reals = (np.arange(-128, 128) - self.x.zero_point) * np.float64(self.x.scale)
         with np.errstate(all="ignore"):
             levels = numerics.round_half_away(REAL[self.function](x, self) / self.y.scale + self.y.zero_point)
@@ -125,7 +126,7 @@ class Lut(Op):
 
     @property
     def is_idle(self) -> bool:
-        """Its table leaves every number as it is."""
+        """Whether the table leaves every number as it is."""
         same = self.x.is_quantized and self.x.type == self.y.type
         return same and np.array_equal(self.entries(Arithmetic.CMSIS_NN), np.arange(-128, 128))
 
@@ -142,7 +143,7 @@ class Lut(Op):
 
 @op("clamp")
 class Clamp(Op):
-    """Integer bounds, after a change of scale and zero point where operand and result differ in them.
+    """Holds every value between two integers, after a change of scale and zero point where operand and result differ in them.
 
     Under `tflite` the ratio of the scales is formed in float32 (as for the relu family of LiteRT)."""
 

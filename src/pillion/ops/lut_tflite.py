@@ -38,7 +38,7 @@ INT16_MAX = 2**15 - 1
 
 
 def tflite_entries(op: Lut) -> NDArray[np.int8]:
-    """The table that the TFLite operator for this function computes, for -128, -127, … 127."""
+    """Gives the table that the TFLite operator for this function computes, for -128, -127, … 127."""
     entries = ENTRIES.get(op.function)
     if entries is None:
         raise PillionError(
@@ -52,7 +52,7 @@ def tflite_entries(op: Lut) -> NDArray[np.int8]:
 
 
 def activation_levels(name: str, quant: PerTensor) -> tuple[int, int]:
-    """The bounds of an activation as int8 levels."""
+    """Gives the bounds of an activation as int8 levels."""
     low, high = (_level(real, quant) for real in ACTIVATIONS[name])
     return low, high
 
@@ -66,13 +66,13 @@ def _level(real: float, quant: PerTensor) -> int:
 
 
 def rescaled(levels: ArrayLike, op: Lut, factor: float = 1.0) -> Int64Array:
-    """levels · factor · input scale / output scale + output zero point, the ratio in float32."""
+    """Gives levels · factor · input scale / output scale + output zero point, the ratio in float32."""
     real = float(np.float32(np.float32(op.x.scale) * np.float32(factor)) / np.float32(op.y.scale))
     return numerics.scale_by(levels, real) + op.y.zero_point
 
 
 def sampled(function: Callable[[Floats], Floats]) -> Callable[[Lut, Int64Array], Int64Array]:
-    """Entries of a float32 function: the result times the reciprocal of the output scale, ties away from zero."""
+    """Gives the entries of a float32 function: the result times the reciprocal of the output scale, ties away from zero."""
 
     def entries(op: Lut, levels: Int64Array) -> Int64Array:
         x = np.float32(op.x.scale) * levels.astype(np.float32)
@@ -95,7 +95,7 @@ def _want_31_bits(op: Lut, steps: Floats) -> None:
 
 
 def in_double(function: Callable[[NDArray[np.float64]], NDArray[np.float64]]) -> Callable[[Floats], Floats]:
-    """The correctly rounded float32 form of a function."""
+    """Gives the correctly rounded float32 form of a function."""
 
     def rounded(x: Floats) -> Floats:
         return np.asarray(function(x.astype(np.float64)), np.float32)
@@ -153,7 +153,7 @@ def _rsqrt_of_level(level: int, out: Multiplier) -> int:
 
 
 def inverse_square_root(level: int) -> Multiplier:
-    """1 / sqrt(level) of 0 < level < 256: five steps of x ← x · (3 - a·x²) / 2 from x = 1 in Q3.28."""
+    """Gives 1 / sqrt(level) of 0 < level < 256: five steps of x ← x · (3 - a·x²) / 2 from x = 1 in Q3.28."""
     if level == 1:
         return Multiplier(numerics.INT32_MAX, 0)
     pairs = (29 - level.bit_length()) // 2
@@ -199,7 +199,7 @@ def _clamp(op: Lut, levels: Int64Array) -> Int64Array:
 
 
 def as_clamp(op: Lut) -> Clamp:
-    """The function `clamp` with its bounds as levels of the result."""
+    """Gives the function `clamp` with its bounds as levels of the result."""
     low, high = _level(op.low, op.y.quant), _level(op.high, op.y.quant)
     return Clamp(x=op.x, y=op.y, low=low, high=high, source=op.source)
 

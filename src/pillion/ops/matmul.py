@@ -17,8 +17,8 @@ from pillion.ops.samples import DEVIATION, ZERO_POINTS, center, constant_like, m
 
 @op("batch_matmul")
 class BatchMatmul(Op):
-    """a · b for each batch: [B, M, K] · [B, K, N]. With `adj_x` the last two axes of a lie exchanged in
-    memory, with `adj_y` those of b; the two are independent."""
+    """Computes a · b for each batch: [B, M, K] · [B, K, N]. With `adj_x` the last two axes of a lie exchanged in memory, with
+    `adj_y` those of b; the two are independent."""
 
     is_idle = False
 
@@ -32,18 +32,21 @@ class BatchMatmul(Op):
 
     @property
     def rows(self) -> int:
+        """The rows of a and of the result."""
         return self.a.shape[2 if self.adj_x else 1]
 
     @property
     def depth(self) -> int:
+        """The products in each element of the result."""
         return self.a.shape[1 if self.adj_x else 2]
 
     @property
     def columns(self) -> int:
+        """The columns of b and of the result."""
         return self.b.shape[1 if self.adj_y else 2]
 
     def multiplier(self, arithmetic: Arithmetic) -> Multiplier:
-        """LiteRT forms the product of the scales in float32, the ratio in double."""
+        """Gives the multiplier of the accumulators. LiteRT forms the product of the scales in float32, the ratio in double."""
         product = self.a.scale * self.b.scale
         if arithmetic is Arithmetic.TFLITE:
             product = float(np.float32(product))
@@ -58,7 +61,7 @@ class BatchMatmul(Op):
         return TensorType(shape, (self.activations or self.operands)[0].dtype)
 
     def check(self) -> None:
-        """A constant may be quantized already while the other operand is still a real number."""
+        """Raises where operands do not fit. A constant may be quantized already while the other operand is still a real number."""
         want_rank(self, self.a, 3)
         want_rank(self, self.b, 3)
         types = {v.dtype for v in (self.a, self.b) if not (v.is_constant and v.is_quantized)}
@@ -73,7 +76,7 @@ class BatchMatmul(Op):
 
     @property
     def largest_sum(self) -> int:
-        """What no accumulator can exceed."""
+        """The number that no accumulator can exceed."""
         first, second = (max(127 - v.zero_point, v.zero_point + 128) for v in (self.a, self.b))
         return self.depth * first * second
 

@@ -19,7 +19,7 @@ Case = tuple[Shape, Shape, dict[str, Any]]
 
 
 class Movement(Op):
-    """Shared parameters; no arithmetic."""
+    """The base of all ops that only move data: result and operands have one scale and zero point."""
 
     cases: ClassVar[tuple[Case, ...]] = ()
     """What the examples are."""
@@ -43,7 +43,7 @@ class Movement(Op):
 
 @op("reshape", quantization=Quantization.SHARED)
 class Reshape(Movement):
-    """The same elements in the same order under another shape: no work at run time."""
+    """Gives the same elements in the same order under another shape: no work at run time."""
 
     cases = (((2, 3, 5, 7), (2, 105), {}), ((1, 7, 1, 3), (7, 3), {}))
     is_idle = True
@@ -78,7 +78,7 @@ class Transpose(Movement):
 
     @property
     def is_idle(self) -> bool:
-        """Axes of size 1 may go anywhere."""
+        """Whether elements keep their order: axes of size 1 may go anywhere."""
         real = [axis for axis in self.order if self.x.shape[axis] != 1]
         return real == sorted(real)
 
@@ -93,7 +93,7 @@ class Transpose(Movement):
 
 @op("slice", quantization=Quantization.SHARED)
 class Slice(Movement):
-    """From `begin`, every `step`-th element along each axis, as many as the result has."""
+    """Takes every `step`-th element from `begin` along each axis, as many as the result has."""
 
     cases = (
         ((2, 7, 5, 9), (1, 3, 5, 4), {"begin": (1, 2, 0, 5), "step": (1, 1, 1, 1)}),
@@ -127,7 +127,7 @@ class Slice(Movement):
 
 @op("pad", quantization=Quantization.SHARED)
 class Pad(Movement):
-    """`before` and `after` elements of `value` around each axis (an integer level for quantized tensors)."""
+    """Puts `before` and `after` elements of `value` around each axis (an integer level for quantized tensors)."""
 
     cases = (
         ((2, 3, 5, 7), (), {"before": (0, 1, 2, 0), "after": (0, 0, 1, 0), "value": -5}),
@@ -166,7 +166,7 @@ class Pad(Movement):
 
 @op("concat", quantization=Quantization.SHARED)
 class Concat(Movement):
-    """The operands one after another along `axis`."""
+    """Puts the operands one after another along `axis`."""
 
     cases = (((2, 3, 5, 7), (), {"axis": 3}), ((2, 3, 5, 7), (), {"axis": 1}), ((5,), (), {"axis": 0}))
 
@@ -187,7 +187,7 @@ class Concat(Movement):
         return len(self.xs) == 1
 
     def infer(self) -> TensorType:
-        """A constant may be quantized already while the other operands are still real numbers."""
+        """Gives the type of the result. A constant may be quantized already while the other operands are still real numbers."""
         first = self.xs[0].shape if self.xs else ()
         rests = {(v.type.rank, _without(v.shape, self.axis)) for v in self.xs}
         computed = [v for v in self.xs if not (v.is_constant and v.is_quantized)] or list(self.xs)

@@ -19,7 +19,7 @@ from pillion.ops.samples import RATIOS, ZERO_POINTS, make, value
 
 
 class Pool(Op):
-    """Windows of `kernel` pixels; what lies outside the image is not part of a window."""
+    """The base of pools: windows of `kernel` pixels; what lies outside the image is not part of a window."""
 
     x: Value
     y: Value
@@ -31,12 +31,13 @@ class Pool(Op):
 
     @property
     def is_idle(self) -> bool:
-        """A window is a single pixel, and every pixel has one."""
+        """Whether a window is a single pixel, and every pixel has one."""
         one_pixel = self.kernel == self.stride == (1, 1) and not any(self.padding)
         return one_pixel and (self.low, self.high) == (-128, 127)
 
     @property
     def output_shape(self) -> Shape:
+        """The shape of the result, which follows from image, window and padding."""
         top, left, bottom, right = self.padding
         sizes = zip(
             self.x.shape[1:3], self.kernel, self.stride, (1, 1), (top + bottom, left + right), strict=True
@@ -61,7 +62,7 @@ class Pool(Op):
             want_same_quant(self, self.x, self.y)
 
     def windows(self, x: Array, outside: int) -> Array:
-        """[n, out_h, out_w, c, kernel_h, kernel_w]"""
+        """Gives the pixels of all windows: [n, out_h, out_w, c, kernel_h, kernel_w]."""
         top, left, bottom, right = self.padding
         padded = np.pad(x, ((0, 0), (top, bottom), (left, right), (0, 0)), constant_values=outside)
         return sliding_window_view(padded, self.kernel, axis=(1, 2))[:, :: self.stride[0], :: self.stride[1]]
@@ -121,14 +122,16 @@ class Mean(Op):
 
     @property
     def is_idle(self) -> bool:
-        """Every axis that is reduced has the size 1."""
+        """Whether every axis that is reduced has the size 1."""
         return self.x.type.elements == self.y.type.elements and self.x.type.quant == self.y.type.quant
 
     @property
     def count(self) -> int:
+        """The number of elements of which a mean is taken."""
         return math.prod(self.x.shape[a] for a in self.axes)
 
     def multiplier(self, arithmetic: Arithmetic) -> Multiplier:
+        """Gives the multiplier that turns a sum into a mean at the result's scale."""
         if arithmetic is Arithmetic.CMSIS_NN:
             return numerics.encode(self.x.scale / (self.y.scale * self.count))
         whole = numerics.encode(self.x.scale / self.y.scale)
@@ -159,12 +162,14 @@ class Mean(Op):
 
 
 def reduced_shape(shape: Shape, axes: tuple[int, ...], keepdims: bool) -> Shape:
+    """Gives the shape after a reduction; reduced axes have size 1 or go."""
     if keepdims:
         return tuple(1 if i in axes else d for i, d in enumerate(shape))
     return tuple(d for i, d in enumerate(shape) if i not in axes)
 
 
 def check_axes(op: Op, axes: tuple[int, ...], rank: int) -> None:
+    """Refuses axes that are named twice or do not exist."""
     if len(set(axes)) != len(axes) or not all(0 <= a < rank for a in axes):
         raise op.refuse(f"axes are different and from 0 to {rank - 1}", axes)
 

@@ -17,8 +17,7 @@ from pillion.ops.samples import RATIOS, ZERO_POINTS, constant_like, make, value
 
 @op("prelu")
 class Prelu(Op):
-    """x where it is not negative, slope · x elsewhere. The slope is broadcast; at most one of its axes is
-    larger than 1.
+    """Gives x where it is not negative, slope · x elsewhere. The slope is broadcast; at most one of its axes is larger than 1.
 
     Under `tflite` the ratios of the scales are formed in float32."""
 
@@ -32,7 +31,7 @@ class Prelu(Op):
         return (1,) * (self.x.type.rank - self.slope.type.rank) + self.slope.shape
 
     def multipliers(self, arithmetic: Arithmetic) -> tuple[Multiplier, Multiplier]:
-        """For what is not negative, and for the product of the rest with the slope."""
+        """Gives the multiplier of what is not negative, and that of the product of the rest with the slope."""
         whole = numerics.ratio(arithmetic, (self.x.scale,), self.y.scale, float32_in_tflite=True)
         scales = (self.x.scale, self.slope.scale)
         return numerics.encode(whole), numerics.encode(
@@ -51,7 +50,7 @@ class Prelu(Op):
         return TensorType(self.x.shape, self.x.dtype)
 
     def check(self) -> None:
-        """A constant slope may be quantized already while x is still a real number."""
+        """Raises where operands do not fit. A constant slope may be quantized already while x is still a real number."""
         if not (self.slope.is_constant and self.slope.is_quantized):
             want_dtype(self, self.slope, self.x.dtype)
         shape = self.slope_shape
@@ -64,7 +63,7 @@ class Prelu(Op):
 
     @property
     def is_idle(self) -> bool:
-        """No number is negative, or all slopes are one."""
+        """Whether no number is negative, or all slopes are one."""
         if not self.x.is_quantized or self.x.type != self.y.type:
             return False
         return self.x.zero_point == -128 or holds_only(self.slope, 1.0)

@@ -17,7 +17,7 @@ from pillion.ops.samples import DEVIATION, RATIOS, ZERO_POINTS, center, make, re
 
 
 class Reduction(Op):
-    """Shape rule of all reductions."""
+    """The shape rule of all reductions."""
 
     x: Value
     y: Value
@@ -26,12 +26,12 @@ class Reduction(Op):
 
     @property
     def is_idle(self) -> bool:
-        """Every axis that is reduced has the size 1."""
+        """Whether every axis that is reduced has the size 1."""
         return self.x.type.elements == self.y.type.elements and self.x.type.quant == self.y.type.quant
 
     @property
     def count(self) -> int:
-        """Elements behind one of the result."""
+        """The number of elements behind one of the result."""
         return math.prod(self.x.shape[a] for a in self.axes)
 
     def infer(self) -> TensorType:
@@ -63,10 +63,12 @@ class ReduceSum(Reduction):
 
     @property
     def ratio(self) -> float:
+        """The ratio of the scales, by which a sum of integers is multiplied."""
         return self.x.scale / self.y.scale
 
     @property
     def multiplier(self) -> Multiplier:
+        """The ratio of the scales as a fixed-point multiplier."""
         return numerics.encode(self.ratio)
 
     def largest_sums(self) -> Iterator[tuple[int, int]]:
@@ -93,7 +95,7 @@ class ReduceSum(Reduction):
 
 
 class Extremes(Reduction):
-    """Compares integers as they are, hence shared parameters."""
+    """The base of extrema over axes, which compare integers as they are, hence shared parameters."""
 
     def check(self) -> None:
         super().check()

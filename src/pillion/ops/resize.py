@@ -15,12 +15,12 @@ from pillion.ir.types import Array, DType, Pair, Shape, TensorType, Value
 from pillion.ops.samples import ZERO_POINTS, make, value
 
 FRACTION_BITS = 10
-"""Of a position between two pixels."""
+"""Bits of a position between two pixels."""
 ONE = 1 << FRACTION_BITS
 
 
 class Resize(Op):
-    """Shape rule of both kinds."""
+    """The shape rule of both kinds of resizing."""
 
     x: Value
     y: Value
@@ -61,8 +61,7 @@ class ResizeNearest(Resize):
     half_pixel: bool = False
 
     def sources(self, axis: int) -> Int64Array:
-        """For each row (axis 0) or column (axis 1) of the result, that of the image: positions are
-        float32."""
+        """Gives for each row (axis 0) or column (axis 1) of the result that of the image, with positions in float32."""
         before, after = self.x.shape[1 + axis], self.size[axis]
         apart = self.align_corners and after > 1
         scale = (
@@ -91,12 +90,12 @@ class ResizeBilinear(Resize):
     half_pixel: bool = False
 
     def sources(self, axis: int) -> NDArray[np.int64]:
-        """[size, 3]: for each row or column of the result, two of the image, and how many of 1024 parts come
-        from the second one."""
+        """Gives [size, 3]: for each row or column of the result, two of the image, and how many of 1024 parts come from the second
+        one."""
         return self.sources_of(range(self.size[axis]), axis)
 
     def sources_of(self, pixels: Sequence[int], axis: int) -> NDArray[np.int64]:
-        """`sources` of some rows or columns only. The last one lies furthest in the image."""
+        """Gives `sources` of some rows or columns only. The last one lies furthest in the image."""
         before, after = self.x.shape[1 + axis], self.size[axis]
         if self.align_corners and after > 1:
             step = (((before - 1) << FRACTION_BITS) + (after - 1) // 2) // (after - 1)

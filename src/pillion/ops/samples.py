@@ -44,7 +44,7 @@ def real(name: str, shape: Shape) -> Value:
 
 
 def random_like(v: Value, seed: int = 0) -> Array:
-    """Random data for an input: the whole range of integers, or a bell around zero for real numbers."""
+    """Makes random data for an input: the whole range of integers, or a bell around zero for real numbers."""
     rng = np.random.default_rng([seed, *v.name.encode()])
     if v.dtype is DType.FLOAT32:
         return (rng.standard_normal(v.shape) * 3).astype(np.float32)
@@ -68,7 +68,7 @@ def conv_bias(x: Value, weights: Value, count: int, seed: int) -> Value:
 
 
 def make(cls: type[Op], y: Value, **fields: Any) -> Op:
-    """The op with the result's shape inferred."""
+    """Makes the op with the result's shape inferred."""
     made = cast("Any", cls)(y=y, **fields)
     shape = made.infer().shape
     return cast("Any", cls)(y=Value(y.name, TensorType(shape, y.dtype, y.type.quant)), **fields)

@@ -42,5 +42,5 @@ class Segment(Op):
 
     @classmethod
     def examples(cls) -> Iterator[Op]:
-        """Segments are made by placement; the zoo's models are their examples."""
+        """Gives none: segments are made by placement; the zoo's models are their examples."""
         return iter(())

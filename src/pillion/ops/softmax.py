@@ -19,7 +19,7 @@ INPUT_BITS = 5
 SUM_BITS = 12
 """Integer bits of the sum of exponentials."""
 SMALLEST_STEP, LARGEST_STEP = 1.0, 2.0**30 - 1
-"""Of the input, in Q5.26: what a left shift of 1 to 30 can hold."""
+"""The steps of the input, in Q5.26: what a left shift of 1 to 30 can hold."""
 OUTPUT = PerTensor(1 / 256, -128)
 
 EXP_MINUS_EIGHTH = 1895147668
@@ -34,7 +34,7 @@ NEWTON_48_17, NEWTON_32_17 = 1515870810, -1010580540
 
 @op("softmax", quantization=Quantization.FIXED)
 class Softmax(Op):
-    """exp(x) over the sum of exp(x) along the last axis; the result is in steps of 1/256 from -128."""
+    """Gives exp(x) over the sum of exp(x) along the last axis; the result is in steps of 1/256 from -128."""
 
     is_idle = False
 
@@ -43,13 +43,14 @@ class Softmax(Op):
 
     @property
     def multiplier(self) -> Multiplier:
-        """Brings a difference of int8 values to Q5.26. Steps above 16 are as good as 16: the next probability is 0."""
+        """The multiplier that brings a difference of int8 values to Q5.26. Steps above 16 are as good as 16: the next probability
+        is 0."""
         steps = self.x.scale * 2 ** (31 - INPUT_BITS)
         return numerics.encode(min(max(steps, SMALLEST_STEP), LARGEST_STEP))
 
     @property
     def smallest_difference(self) -> int:
-        """Values further than this below the largest count as zero."""
+        """The distance below the largest value from which on values count as zero."""
         return -math.floor(((2**INPUT_BITS - 1) * 2 ** (31 - INPUT_BITS)) / 2**self.multiplier.shift)
 
     def check_scales(self, arithmetic: Arithmetic) -> None:
@@ -84,7 +85,7 @@ class Softmax(Op):
 
 
 def exp_of_negative(a: Int64Array) -> Int64Array:
-    """exp(a) in Q0.31 of a ≤ 0 in Q5.26."""
+    """Gives exp(a) in Q0.31 of a ≤ 0 in Q5.26."""
     quarter = 1 << (31 - INPUT_BITS - 2)
     remainder = (a & (quarter - 1)) - quarter
     power = _exp_near_minus_eighth(remainder << INPUT_BITS)
@@ -106,7 +107,7 @@ def _exp_near_minus_eighth(a: Int64Array) -> Int64Array:
 
 
 def one_over_one_plus(a: Int64Array) -> Int64Array:
-    """1 / (1 + a) in Q0.31 of a in [0, 1) in Q0.31."""
+    """Gives 1 / (1 + a) in Q0.31 of a in [0, 1) in Q0.31."""
     half_denominator = (a + 2**31) >> 1
     x = NEWTON_48_17 + numerics.multiply_high(half_denominator, NEWTON_32_17)
     for _ in range(3):

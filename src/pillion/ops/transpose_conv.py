@@ -44,6 +44,7 @@ class TransposeConv2d(Convolution):
 
     @property
     def weights_out_channels(self) -> int:
+        """The channels of the result, as the weights say it."""
         return self.weights.shape[0]
 
     @property
@@ -52,7 +53,7 @@ class TransposeConv2d(Convolution):
 
     @property
     def whole(self) -> Pair:
-        """Height and width before anything is cut off, `output_padding` among them."""
+        """The height and width before anything is cut off, `output_padding` among them."""
         axes = zip(
             self.x.shape[1:3], self.kernel, self.stride, self.dilation, self.output_padding, strict=True
         )
@@ -61,6 +62,7 @@ class TransposeConv2d(Convolution):
 
     @property
     def output_shape(self) -> Shape:
+        """The shape of the result: the whole one, cut on all four sides."""
         top, left, bottom, right = self.padding
         return (
             self.x.shape[0],

@@ -21,12 +21,12 @@ _HEADERS = {(1, 0): np.lib.format.read_array_header_1_0, (2, 0): np.lib.format.r
 
 
 def reason(error: BaseException) -> str:
-    """The first line of what an error says; its kind where it says nothing."""
+    """Gives the first line of what an error says; its kind where it says nothing."""
     return (str(error).splitlines() or [type(error).__name__])[0]
 
 
 def read_arrays(path: Path) -> dict[str, Array] | Array:
-    """The arrays of an `.npz` by name, or the array of an `.npy`. Raises one of `UNREADABLE` where there are none, and a
+    """Reads the arrays of an `.npz` by name, or the array of an `.npy`. Raises one of `UNREADABLE` where there are none, and a
     PillionError where there is no such file."""
     path = regular_file(path, ".npy or .npz")
     if not zipfile.is_zipfile(path):

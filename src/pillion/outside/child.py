@@ -20,11 +20,11 @@ MOST_SECONDS = (2**31 - 1) // 1000
 
 
 class ChildEnded(Exception):
-    """A child process is no more, or will not talk; says how it ended."""
+    """The error of a child process that is no more, or will not talk; it says how the process ended."""
 
 
 class ChildLate(Exception):
-    """A child process did not answer within its time."""
+    """The error of a child process that did not answer within its time."""
 
 
 class Child:
@@ -63,7 +63,7 @@ class Child:
                 raise self._ended() from None
 
     def receive(self, count: int, seconds: float) -> bytes:
-        """Exactly so many bytes, or raises after some seconds."""
+        """Reads exactly so many bytes, or raises after some seconds."""
         deadline, parts, left = time.monotonic() + seconds, [], count
         while left:
             self._wait(self._from, select.POLLIN, deadline)
@@ -93,7 +93,7 @@ class Child:
 
 
 def ending(code: int) -> str:
-    """How a process ended, in words, by what Python says of it."""
+    """Says in words how a process ended, by what Python says of it."""
     if code >= 0:
         return f"exit code {code}"
     try:

@@ -17,7 +17,7 @@ _MOST_WORDS = 40
 
 
 def parse(text: str) -> object:
-    """JSON by the letter: every key once, no NaN, and text that can be printed."""
+    """Reads JSON by the letter: every key once, no NaN, and text that can be printed."""
     try:
         loaded: object = json.loads(text, object_pairs_hook=_once, parse_constant=_no_number)
         json.dumps(loaded, ensure_ascii=False).encode()
@@ -39,7 +39,7 @@ def _no_number(word: str) -> NoReturn:
 
 
 def build(declared: type[_T], data: object, where: str = "") -> _T:
-    """An object of the declared type: a dataclass, or what its fields may be."""
+    """Makes an object of the declared type from plain data: a dataclass, or what its fields may be."""
     made: _T = _build(declared, data, where)
     return made
 
@@ -121,7 +121,7 @@ def _shown(data: object) -> str:
 
 
 def plain(made: object) -> Any:
-    """What `build` makes this object of; what is None is left out."""
+    """Gives the plain data that `build` makes this object of; what is None is left out."""
     if isinstance(made, Enum):
         return made.value
     if isinstance(made, (list, tuple)):

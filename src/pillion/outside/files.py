@@ -37,12 +37,12 @@ NO_FOLDERS = (
 
 
 def suffix_of(path: str | Path) -> str:
-    """In small letters."""
+    """Gives the last suffix of a path in small letters: `.pt2` for `Net.PT2`."""
     return Path(path).suffix.lower()
 
 
 def form_of(output: Path) -> str:
-    """One of `FORMS`, or nothing for a folder. Raises where the name is that of another form."""
+    """Gives one of `FORMS` by an output's name, or nothing for a folder. Raises where the name is that of another form."""
     form = suffix_of(output)
     if form in NO_FOLDERS:
         raise PillionError(
@@ -86,7 +86,7 @@ Content = str | bytes | Written
 
 
 def parts_of(content: Content) -> Iterable[bytes]:
-    """The bytes of a content, one part after another."""
+    """Gives the bytes of a content, one part after another."""
     if isinstance(content, Written):
         return content.parts()
     return (content.encode() if isinstance(content, str) else content,)
@@ -100,7 +100,7 @@ def put(path: Path, content: Content) -> None:
 
 
 MOST_BYTES = 2**31
-"""Of a file that is read: its tables point with 31 bits, and no model of this size runs on a microcontroller."""
+"""The largest file that is read: its tables point with 31 bits, and no model of this size runs on a microcontroller."""
 
 _KINDS: Mapping[str, Callable[[int], bool]] = {
     "a folder": stat.S_ISDIR,
@@ -111,7 +111,7 @@ _KINDS: Mapping[str, Callable[[int], bool]] = {
 
 
 def regular_file(path: Path, kind: str, most: int | None = None) -> Path:
-    """The path, if it is that of a file of some kind (`.pte`) that may be read: not of a pipe, which might never end."""
+    """Gives the path, if it is that of a file of some kind (`.pte`) that may be read: not of a pipe, which might never end."""
     try:
         found = path.stat()
         is_open = os.access(path, os.R_OK)
@@ -140,7 +140,7 @@ def _unreadable(path: Path, kind: str, here: str) -> PillionError:
 
 
 def read_whole(path: Path, kind: str, most: int | None = None) -> bytes:
-    """The bytes of a file of some kind (`.pte`), so many at most."""
+    """Reads the bytes of a file of some kind (`.pte`), so many at most."""
     try:
         return regular_file(path, kind, most).read_bytes()
     except OSError as error:
@@ -148,7 +148,7 @@ def read_whole(path: Path, kind: str, most: int | None = None) -> bytes:
 
 
 def read_text(path: Path, kind: str, most: int | None = None) -> str:
-    """The same for a file of text."""
+    """Reads a file of text of some kind, so much of it at most."""
     try:
         return read_whole(path, kind, most).decode()
     except UnicodeDecodeError as error:
@@ -161,8 +161,8 @@ def read_text(path: Path, kind: str, most: int | None = None) -> str:
 
 
 def write_whole(path: Path, content: bytes) -> None:
-    """A file, whole: it is written in a folder beside and then moved to its place. A link stays, and what it leads to is written; a file
-    that was there gives its permissions."""
+    """Writes a file, whole: it is written in a folder beside and then moved to its place. A link stays, and what it leads to is
+    written; a file that was there gives its permissions."""
     with writing(path):
         path = resolved(path)
         status = _status(path)
@@ -177,7 +177,7 @@ def write_whole(path: Path, content: bytes) -> None:
 
 
 def resolved(path: Path) -> Path:
-    """Behind all links; a circle of links is found by whoever uses the path."""
+    """Gives a path with all links followed; a circle of links is found by whoever uses the path."""
     return Path(os.path.realpath(path))
 
 
@@ -238,7 +238,7 @@ def _staging(parent: Path, name: str) -> Iterator[Path]:
 
 
 _MOST_PREFIX = 40
-"""Of a file's name, which may be as long as names can be."""
+"""How much of a file's name is kept, which may be as long as names can be."""
 
 
 def _remove_left(folder: Path) -> None:
@@ -252,7 +252,7 @@ def _remove_left(folder: Path) -> None:
 
 @contextmanager
 def locked(folder: Path, seconds: float = LOCK_SECONDS) -> Iterator[None]:
-    """Nobody else is in here with the same folder. The lock goes with its process, however that ends."""
+    """Holds a lock on a folder: nobody else is in here with the same one. The lock goes with its process, however that ends."""
     if fcntl is None:
         yield
         return
@@ -285,7 +285,7 @@ def _lock(descriptor: int, folder: Path, seconds: float) -> None:
 
 
 def made(folder: Path) -> Path:
-    """The folder, which is made where it is missing."""
+    """Gives the folder, which is made where it is missing."""
     folder.mkdir(parents=True, exist_ok=True)
     return folder
 

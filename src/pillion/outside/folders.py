@@ -59,7 +59,7 @@ class Change:
 
 @dataclass(frozen=True)
 class Journal:
-    """All changes of a project, in the order in which they are made, and the files that go, by their hashes."""
+    """The list of all changes of a project, in the order in which they are made, and the files that go, by their hashes."""
 
     changes: Mapping[str, Change]
     removed: Mapping[str, str]
@@ -69,7 +69,7 @@ class Journal:
 
 
 def sha256(content: Content) -> str:
-    """The hash of a file's content, in hexadecimal digits."""
+    """Gives the hash of a file's content, in hexadecimal digits."""
     if isinstance(content, Written):
         return content.sha256
     return hashlib.sha256(content.encode() if isinstance(content, str) else content).hexdigest()
@@ -94,7 +94,7 @@ def check_paths(paths: Iterable[str]) -> None:
 
 @dataclass(frozen=True)
 class Plan:
-    """What writing a project would do to a folder, and the files that would be lost by it, with the reasons."""
+    """The plan of writing a project: what becomes of each file of a folder, and which would be lost by it, with the reasons."""
 
     journal: Journal
     lost: Mapping[str, str]
@@ -107,8 +107,8 @@ def write_project(
     earlier: Callable[[Path], Listing | None],
     force: bool,
 ) -> None:
-    """The files, whole, with `index` as the last. `earlier` finds the listing of the project that is there, if one is. With `force`,
-    files that are not as we wrote them are overwritten."""
+    """Writes the files, whole, with `index` as the last. `earlier` finds the listing of the project that is there, if one is. With
+    `force`, files that are not as we wrote them are overwritten."""
     folder = resolved(folder)
     with writing(folder):
         is_new = not folder.exists()
@@ -382,7 +382,7 @@ def _remove_marked(folder: Path) -> None:
 
 
 def finish_stopped(folder: Path) -> None:
-    """For readers of a project: what was stopped half-way is finished first."""
+    """Finishes writing what was stopped half-way. Readers of a project call it first, so that they never see a mixture."""
     if _mode(folder / COMMIT):
         with writing(folder), locked(folder):
             finish(folder)

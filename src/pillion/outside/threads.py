@@ -11,7 +11,7 @@ import torch
 
 @contextmanager
 def one_thread() -> Iterator[None]:
-    """For thousands of tiny computations: on a busy machine, threads that wait for each other at every one of them take twenty times as
+    """Lets PyTorch compute with one thread, which suits thousands of tiny computations: on a busy machine, threads that wait for each other at every one of them take twenty times as
     long as one, and on an idle one they are no faster."""
     threads = torch.get_num_threads()
     torch.set_num_threads(1)

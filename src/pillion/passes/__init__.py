@@ -20,9 +20,11 @@ from pillion.passes.sum_hard_sigmoids import sum_hard_sigmoids
 from pillion.passes.transpose_early import transpose_early
 from pillion.passes.transpose_product import transpose_product
 
-__all__ = ["PIPELINE", "Pass", "int8_io", "run", "split_groups", "sum_hard_sigmoids"]
+__all__ = ["PIPELINE", "Pass", "Watch", "int8_io", "run", "split_groups", "sum_hard_sigmoids"]
 
 Pass = Callable[[Graph], Graph]
+Watch = Callable[[str, Graph], None]
+"""A function that is called with each pass's name and the graph that it has left."""
 
 PIPELINE: tuple[Pass, ...] = (
     merge_duplicates,
@@ -39,9 +41,7 @@ PIPELINE: tuple[Pass, ...] = (
 )
 
 
-def run(
-    graph: Graph, passes: tuple[Pass, ...] = PIPELINE, watch: Callable[[str, Graph], None] | None = None
-) -> Graph:
+def run(graph: Graph, passes: tuple[Pass, ...] = PIPELINE, watch: Watch | None = None) -> Graph:
     """Runs passes in order and verifies the graph around each; `watch` sees every state, under the name of its pass."""
     verify(graph, "import")
     for one in passes:

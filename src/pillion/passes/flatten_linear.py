@@ -12,7 +12,7 @@ from pillion.ops import Linear, Reshape, Transpose
 
 
 def flatten_linear(graph: Graph) -> Graph:
-    """transpose → reshape to rows → linear: the columns of the weights move instead of the activations."""
+    """Moves the columns of the weights instead of the activations in transpose → reshape to rows → linear."""
     names = Names(list(graph.values))
     return rewrite(graph, lambda g, op: _permuted(g, op, names))
 

@@ -8,7 +8,7 @@ from pillion.ir.types import PerChannel, Value, constant
 
 
 def fold_constants(graph: Graph) -> Graph:
-    """An op whose operands are all constant is computed now."""
+    """Computes now what ops compute whose operands are all constant."""
     known: dict[Value, Value] = {}
     ops: list[Op] = []
     folded = 0

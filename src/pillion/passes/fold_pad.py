@@ -10,7 +10,7 @@ from pillion.ops import Conv2d, DepthwiseConv2d, MaxPool2d, Pad
 
 
 def fold_pad(graph: Graph) -> Graph:
-    """Zeros padded around the image of a convolution (or the smallest value, before a max pool) become its padding."""
+    """Turns zeros padded around the image of a convolution (or the smallest value, before a max pool) into its padding."""
     return rewrite(graph, _folded)
 
 

@@ -7,7 +7,7 @@ from pillion.ops import Dequantize, Quantize
 
 
 def int8_io(graph: Graph) -> Graph:
-    """Inputs and outputs are the integers themselves: the quantize and dequantize ops at the border go."""
+    """Makes inputs and outputs the integers themselves: the quantize and dequantize ops at the border go."""
     for value in graph.inputs:
         user = graph.only_user(value)
         if isinstance(user, Quantize):

@@ -16,7 +16,7 @@ from pillion.passes.reach import want_reach
 
 
 def integer(graph: Graph) -> Graph:
-    """dequantize → op → quantize becomes the integer op; a clamp in between becomes the bounds of its result."""
+    """Turns dequantize → op → quantize into the integer op; a clamp in between becomes the bounds of its result."""
     return _Integers(graph).run()
 
 
@@ -59,7 +59,7 @@ class _Integers:
         return self.own(op, operands)
 
     def integer_operands(self, op: Op) -> dict[Value, Value] | None:
-        """For each float operand the integers behind it; None if one has none."""
+        """Gives for each float operand the integers behind it; None if one has none."""
         if isinstance(op, (Quantize, Dequantize)):
             return None
         found: dict[Value, Value] = {}
@@ -73,7 +73,7 @@ class _Integers:
         return found
 
     def shared(self, op: Op, operands: dict[Value, Value]) -> None:
-        """Operands and result in the parameters of the first operand."""
+        """Gives operands and result in the parameters of the first operand."""
         float_result = op.results[0]
         quant = next(
             (v for v in operands.values() if not v.is_constant), next(iter(operands.values()))
@@ -91,7 +91,7 @@ class _Integers:
         return users[0].y.quant if users else None
 
     def own(self, op: Op, operands: dict[Value, Value]) -> bool:
-        """The result in the parameters of the quantize that follows, behind a clamp if the op can take its bounds."""
+        """Gives the result in the parameters of the quantize that follows, behind a clamp if the op can take its bounds."""
         clamp = self.fusable_clamp(op)
         end = clamp.y if clamp else op.results[0]
         quant = self.wished_quant(end)
@@ -133,7 +133,7 @@ class _Integers:
         return y
 
     def rescaled(self, value: Value, quant: object, source: str) -> Value:
-        """The integers in other parameters: a requantize, or nothing where they are those already."""
+        """Gives the integers in other parameters: a requantize, or nothing where they are those already."""
         if value.type.quant == quant:
             return value
         y = Value(self.names.fresh(f"{value.name}_rescaled"), dataclasses.replace(value.type, quant=quant))  # type: ignore[arg-type]  # per tensor, as all activations
@@ -144,7 +144,7 @@ class _Integers:
 
 
 def levels(clamp: Lut, y: Value) -> tuple[int, int]:
-    """The bounds of a clamp as integers of its result."""
+    """Gives the bounds of a clamp as integers of its result."""
     low, high = (
         int(numerics.quantize_array(bound, y.scale, y.zero_point, -128, 127))
         for bound in (clamp.low, clamp.high)
@@ -153,7 +153,7 @@ def levels(clamp: Lut, y: Value) -> tuple[int, int]:
 
 
 def quantized_bias(op: Convolution | Linear, x: Value, names: Names) -> Value:
-    """The bias at the accumulator's scale."""
+    """Gives the bias at the accumulator's scale."""
     if op.bias.dtype is DType.INT32:
         return op.bias
     scales = np.maximum(x.scale * op.weights.channel_scales, LEAST_SCALE)
@@ -163,7 +163,7 @@ def quantized_bias(op: Convolution | Linear, x: Value, names: Names) -> Value:
 
 
 def float_ops(graph: Graph) -> list[tuple[Op, str]]:
-    """The ops that still compute in float, each with the reason."""
+    """Lists the ops that still compute in float, each with the reason."""
     return [(op, _reason(graph, op)) for op in graph.ops if _computes_in_float(op)]
 
 

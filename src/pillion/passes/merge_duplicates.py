@@ -7,7 +7,7 @@ from pillion.ir.types import Value
 
 
 def merge_duplicates(graph: Graph) -> Graph:
-    """Ops that compute the same from the same are done once."""
+    """Computes once what several ops compute from the same operands."""
     first: dict[object, Op] = {}
     same: dict[Value, Value] = {}
     ops: list[Op] = []

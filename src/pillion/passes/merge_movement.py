@@ -17,7 +17,7 @@ Place = tuple[int, ...]
 
 
 def merge_movement(graph: Graph) -> Graph:
-    """Transposes and reshapes in a row become one or none; one that moves only axes of size 1 is a reshape; one that stands
+    """Merges transposes and reshapes in a row into one or none; one that moves only axes of size 1 is a reshape; one that stands
     before a function of single elements goes behind it if that lets it meet another."""
     return _Movement(graph).run()
 
@@ -50,7 +50,7 @@ class _Movement:
         return self.graph.replace(ops=tuple(op.substitute(self.now_read(op)) for op in ops))
 
     def improve(self, op: Op, place: Place) -> bool:
-        """One improvement at this op, if there is one."""
+        """Makes one improvement at this op, if there is one."""
         if not isinstance(op, (Transpose, Reshape)):
             return False
         x = self.now(op.x)
@@ -63,7 +63,7 @@ class _Movement:
         return self.before_pointwise(op, x, place)
 
     def before_pointwise(self, move: Transpose | Reshape, x: Value, place: Place) -> bool:
-        """move(f(move(x))) is f(move(move(x))): done where the two moves are of one kind, and f has no other user."""
+        """Turns move(f(move(x))) into f(move(move(x))): done where the two moves are of one kind, and f has no other user."""
         pointwise = self.makers.get(x)
         if not isinstance(pointwise, POINTWISE) or len(self.users[x]) > 1 or self.graph.is_output(x):
             return False
@@ -92,7 +92,7 @@ class _Movement:
         return True
 
     def exchange(self, old: Sequence[Op], new: Sequence[tuple[Op, Place]]) -> None:
-        """Some ops in the place of others, which make the same results or ones that nobody reads any more."""
+        """Puts some ops in the place of others, which make the same results or ones that nobody reads any more."""
         for op in old:
             del self.places[op]
             for value in op.results:
@@ -112,7 +112,7 @@ class _Movement:
             self.look_behind(value)
 
     def leave(self, gone: Op) -> None:
-        """What an op read has one user less; what only that op needed goes too."""
+        """Takes away an op's readings: what it read has one user less; what only that op needed goes too."""
         leaving = [gone]
         while leaving:
             op = leaving.pop()
@@ -131,13 +131,13 @@ class _Movement:
         return bool(self.users.get(value)) or self.graph.is_output(value)
 
     def read_instead(self, gone: Value, value: Value) -> None:
-        """Who reads `gone` reads `value`."""
+        """Lets all who read `gone` read `value`."""
         self.instead[gone] = value
         self.users.setdefault(value, {}).update(self.users.pop(gone, {}))
         self.look_behind(value)
 
     def now(self, value: Value) -> Value:
-        """What is read where a value was read before."""
+        """Gives the value that is read where another was read before."""
         while value in self.instead:
             value = self.instead[value]
         return value

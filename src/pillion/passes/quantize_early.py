@@ -12,7 +12,7 @@ Move = Transpose | Reshape | Slice
 
 
 def quantize_early(graph: Graph) -> Graph:
-    """A quantize that follows data movement goes before it: one byte is moved instead of four. So does a clamp, where it meets
+    """Moves a quantize that follows data movement before it: one byte is moved instead of four. So does a clamp, where it meets
     what it can be the bounds of: one-dimensional convolutions are reshaped before they are clamped."""
     while True:
         swapped = _swap_one_each(graph)

@@ -13,7 +13,7 @@ CHANNELS = 3
 
 
 def split_groups(graph: Graph) -> Graph:
-    """A convolution in groups becomes one convolution for each group, on slices of the channels, and a concat."""
+    """Splits a convolution in groups into one convolution for each group, on slices of the channels, and a concat."""
     names = Names(list(graph.values))
     return rewrite(graph, lambda _, op: _split(op, names))
 

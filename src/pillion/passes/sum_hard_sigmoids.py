@@ -15,7 +15,7 @@ LARGEST = 127
 
 
 def sum_hard_sigmoids(graph: Graph) -> Graph:
-    """A hard-sigmoid becomes x + 3 with its bounds and a product with 1/6, for NPUs that have both but not the function.
+    """Turns a hard-sigmoid into x + 3 with its bounds and a product with 1/6, for NPUs that have both but not the function.
 
     The steps of the sum are six times those of the result, so the product changes no integer: what is rounded is the sum."""
     names = Names(list(graph.values))

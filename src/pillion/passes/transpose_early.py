@@ -10,7 +10,7 @@ from pillion.ops import Pad, Transpose
 
 
 def transpose_early(graph: Graph) -> Graph:
-    """A transpose that follows a pad goes before it: less data moves, and the pad stands where a convolution can take it in."""
+    """Moves a transpose that follows a pad before it: less data moves, and the pad stands where a convolution can take it in."""
     instead: dict[Op, tuple[Op, ...]] = {}
     for op in graph.ops:
         pad = graph.producers.get(op.x) if isinstance(op, Transpose) else None

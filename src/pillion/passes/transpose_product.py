@@ -14,8 +14,7 @@ from pillion.ops.matmul import BatchMatmul
 
 
 def transpose_product(graph: Graph) -> Graph:
-    """A product of matrices that is only read transposed is made transposed, by other operands: (a · b)ᵀ = bᵀ
-    · aᵀ."""
+    """Makes a product of matrices that is only read transposed transposed at once, by other operands: (a · b)ᵀ = bᵀ · aᵀ."""
     names = Names(list(graph.values))
     return rewrite(graph, lambda g, op: _made_transposed(g, op, names))
 

@@ -5,6 +5,15 @@ from __future__ import annotations
 
 from pillion.place.inline import inline_segments
 from pillion.place.ledger import Entry, Ledger, Unit
-from pillion.place.place import Placement, Wishes, all_on_cpu, place
+from pillion.place.place import Placement, PlacementOptions, all_on_cpu, place
 
-__all__ = ["Entry", "Ledger", "Placement", "Unit", "Wishes", "all_on_cpu", "inline_segments", "place"]
+__all__ = [
+    "Entry",
+    "Ledger",
+    "Placement",
+    "PlacementOptions",
+    "Unit",
+    "all_on_cpu",
+    "inline_segments",
+    "place",
+]

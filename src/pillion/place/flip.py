@@ -14,20 +14,20 @@ KEPT = "user.keep_on_cpu"
 
 @dataclass(frozen=True)
 class Flip:
-    """What to change, in words, and the op after it."""
+    """A change that would bring an op to the NPU: what to change, in words, and the op after it."""
 
     words: str
     op: Op
 
 
 def smallest_change(op: Op, npu: Device, verdicts: tuple[Verdict, ...]) -> str:
-    """What to change, in words; empty where no change is known to help."""
+    """Says what to change, in words; empty where no change is known to help."""
     flip = find_flip(op, npu, verdicts)
     return flip.words if flip else ""
 
 
 def find_flip(op: Op, npu: Device, verdicts: tuple[Verdict, ...]) -> Flip | None:
-    """Each rule that fails is satisfied in turn; the whole counts only if the NPU then takes the op."""
+    """Finds a change that satisfies each failing rule in turn; the whole counts only if the NPU then takes the op."""
     failed = failures(verdicts)
     words = ["leave out --keep-on-cpu"] if any(v.rule == KEPT for v in failed) else []
     changed = op

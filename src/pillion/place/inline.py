@@ -9,7 +9,7 @@ from pillion.ops import Segment
 
 
 def inline_segments(graph: Graph) -> Graph:
-    """The ops of segments in the place of the segments. Whose arithmetic they had is lost: the caller names one."""
+    """Puts the ops of segments in the place of the segments. Whose arithmetic they had is lost: the caller names one."""
     ops: list[Op] = []
     for op in graph.ops:
         ops.extend(_inside(op) if isinstance(op, Segment) else (op,))

@@ -13,7 +13,7 @@ from pillion.ir.verdict import Verdict
 
 
 class Unit(Enum):
-    """Who runs an op."""
+    """The processor that runs an op."""
 
     NPU = "npu"
     CPU = "cpu"
@@ -21,7 +21,7 @@ class Unit(Enum):
 
 @dataclass(frozen=True)
 class Entry:
-    """One op of the program, where it runs, and why."""
+    """One op of the program, with the unit that runs it, and why."""
 
     op: Op
     unit: Unit
@@ -39,13 +39,13 @@ class Entry:
 
     @property
     def because(self) -> str:
-        """The decision in a few words."""
+        """Gives the decision in a few words."""
         if self.unit is Unit.NPU:
             return f"{len(self.verdicts) - 1} rules hold, and segment {self.segment} is faster there"
         return f"{self.deciding.rule}: wanted {self.deciding.wanted}, got {self.deciding.got}"
 
     def as_row(self) -> dict[str, Any]:
-        """The entry as plain data."""
+        """Gives the entry as plain data."""
         return {
             "op": self.op.name,
             "kind": self.op.kind,
@@ -65,7 +65,7 @@ class Entry:
 
 @dataclass(frozen=True)
 class Ledger:
-    """One entry for each op, in running order."""
+    """The record of placement: one entry for each op, in running order."""
 
     entries: tuple[Entry, ...]
 
@@ -74,11 +74,12 @@ class Ledger:
 
     @property
     def on_npu(self) -> list[Entry]:
+        """Gives the entries of all ops that the NPU runs."""
         return [e for e in self.entries if e.unit is Unit.NPU]
 
     @property
     def segments(self) -> dict[int, list[Entry]]:
-        """The entries of each segment."""
+        """Gives the entries of each segment."""
         found: dict[int, list[Entry]] = {}
         for entry in self.entries:
             if entry.segment is not None:
@@ -87,4 +88,5 @@ class Ledger:
 
     @property
     def crossing_bytes(self) -> int:
+        """Counts the bytes that go between CPU and NPU in one run."""
         return sum(e.crossing_bytes for e in self.entries)

@@ -31,15 +31,15 @@ CPU_BYTES_PER_CYCLE = 4
 
 
 @dataclass(frozen=True)
-class Wishes:
-    """What the user wants of placement."""
+class PlacementOptions:
+    """What the user asks of placement: which ops stay on the CPU, and whether the NPU must run all others."""
 
     keep_on_cpu: tuple[str, ...] = ()
     """Globs on names or kinds of ops."""
     only_npu: bool = False
 
     def keeps(self, op: Op) -> str | None:
-        """The pattern that keeps an op on the CPU."""
+        """Gives the pattern that keeps an op on the CPU, if there is one."""
         return next(
             (p for p in self.keep_on_cpu if fnmatch.fnmatch(op.name, p) or fnmatch.fnmatch(op.kind, p)), None
         )
@@ -53,9 +53,11 @@ class Placement:
     ledger: Ledger
 
 
-def place(graph: Graph, npu: Device, isa: Isa, wishes: Wishes = Wishes()) -> Placement:  # frozen
-    """Segments for the NPU, everything else for the CPU."""
-    judged = {op: _judge(op, npu, wishes) for op in graph.ops}
+def place(
+    graph: Graph, npu: Device, isa: Isa, options: PlacementOptions = PlacementOptions()
+) -> Placement:  # frozen
+    """Gathers ops into segments for the NPU and leaves everything else to the CPU."""
+    judged = {op: _judge(op, npu, options) for op in graph.ops}
     refused = {op for op, verdicts in judged.items() if not all_ok(verdicts)}
     while True:
         segments = _segments(graph, refused)
@@ -73,13 +75,13 @@ def place(graph: Graph, npu: Device, isa: Isa, wishes: Wishes = Wishes()) -> Pla
     ledger = _ledger(
         graph, [list(op.body.ops) for op in cut.ops if isinstance(op, Segment)], judged, npu, isa
     )
-    if wishes.only_npu:
+    if options.only_npu:
         _want_all(ledger)
     return Placement(cut, ledger)
 
 
 def all_on_cpu(graph: Graph, isa: Isa, flip: str) -> Ledger:
-    """The record of a program for a chip without an NPU; `flip` names a chip that has one."""
+    """Makes the record of a program for a chip without an NPU; `flip` names a chip that has one."""
     why = Verdict("target.npu", False, "a chip with an NPU", "none")
     return Ledger(
         tuple(
@@ -88,8 +90,8 @@ def all_on_cpu(graph: Graph, isa: Isa, flip: str) -> Ledger:
     )
 
 
-def _judge(op: Op, npu: Device, wishes: Wishes) -> tuple[Verdict, ...]:
-    pattern = wishes.keeps(op)
+def _judge(op: Op, npu: Device, options: PlacementOptions) -> tuple[Verdict, ...]:
+    pattern = options.keeps(op)
     kept = (
         ()
         if pattern is None

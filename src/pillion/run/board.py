@@ -24,16 +24,17 @@ from pillion.run.project import not_its_manifest, outputs_of, temporary_project
 
 @dataclass(frozen=True)
 class EmulatedBoard:
-    """A board that QEMU emulates; none where QEMU has none with the core of a target."""
+    """A board that QEMU emulates; there is none where QEMU has none with the core of a target."""
 
     board: str | None
 
     @property
     def name(self) -> str:
+        """The name that users choose it by."""
         return self.board or "board"
 
     def judge(self, program: Runnable) -> Verdict:
-        """It needs the cross compiler and the emulator, and a machine with the core."""
+        """Says whether cross compiler and emulator are there, and a machine with the core."""
         if self.board is None:
             return Verdict(
                 "board.core",
@@ -46,7 +47,7 @@ class EmulatedBoard:
         return judged("board.tools", ARM_COMPILER.path, QEMU.path)
 
     def run(self, program: Runnable, samples: Samples, options: RunOptions = USUAL) -> list[RunResult]:
-        """The results for each sample, of a project in a folder that goes away again."""
+        """Runs each sample, in a project in a folder that goes away again."""
         with temporary_project(program.files) as folder:
             return run_on_board(folder, read_manifest(folder), find_board(self.name), samples, options)
 
@@ -54,7 +55,7 @@ class EmulatedBoard:
 def run_on_board(
     folder: Path, manifest: Manifest, board: Board, samples: Samples, options: RunOptions
 ) -> list[RunResult]:
-    """A C project that lies in a folder. Each sample is a run of the emulator, which begins anew."""
+    """Runs a C project that lies in a folder. Each sample is a run of the emulator, which begins anew."""
     board = dataclasses.replace(board, optimize=manifest.optimize)
     _check_board(manifest, board)
     results = []

@@ -58,7 +58,7 @@ class Found:
 
 
 def bytes_different(some: Outputs, others: Outputs) -> int:
-    """How many bytes of two executors' outputs differ."""
+    """Counts the bytes in which two executors' outputs differ."""
     return sum(int(np.count_nonzero(_bytes(a) != _bytes(b))) for a, b in zip(some, others, strict=True))
 
 
@@ -73,7 +73,7 @@ UNCHANGED = "each part of the program is right when it is written anew: the file
 def first_difference(
     program: Runnable, executor: Executor, sample: Sequence[Array], number: int, outputs: Outputs
 ) -> Difference:
-    """Of a program whose outputs for a sample, the one of this number, are not those of the reference."""
+    """Finds the op at which a program begins to differ, for the sample of this number, from the reference."""
     whole = differing(program.graph.outputs, program.graph.reference(*sample), outputs)
     assert whole is not None, "asked for a difference where there is none"
     try:
@@ -112,19 +112,19 @@ def _inside(program: Runnable, executor: Executor, op: Segment, inputs: Sequence
 
 @dataclass(frozen=True)
 class Search:
-    """Runs cuts of a program."""
+    """The search for the first wrong op, by running parts of a program."""
 
     program: Runnable
     executor: Executor
     inputs: tuple[Array, ...]
 
     def compare(self, graph: Graph) -> Found | None:
-        """The first output of a graph, run in the place of the program's, that is not the reference's."""
+        """Finds the first output of a graph, run in the place of the program's, that is not the reference's."""
         outputs = self.executor.run(self.program.of(graph), [self.inputs])[0].outputs
         return differing(graph.outputs, graph.reference(*self.inputs), outputs)
 
     def bisect(self, whole: Found, cut: Callable[[int], Graph], count: int) -> tuple[Found, int]:
-        """What differs behind the first wrong op, and the number of this op. All `count` ops together are wrong."""
+        """Finds what differs behind the first wrong op, and the number of this op. All `count` ops together are wrong."""
         right, wrong, found = 0, count, whole
         while wrong - right > 1:
             middle = (right + wrong) // 2
@@ -137,7 +137,7 @@ class Search:
 
 
 def differing(values: Sequence[Value], wanted: Outputs, got: Outputs) -> Found | None:
-    """The first value whose bytes are not as wanted."""
+    """Finds the first value whose bytes are not as wanted."""
     for value, right, other in zip(values, wanted, got, strict=True):
         if right.tobytes() != other.tobytes():
             return Found(value, right, other)
@@ -145,7 +145,7 @@ def differing(values: Sequence[Value], wanted: Outputs, got: Outputs) -> Found |
 
 
 def prefix(graph: Graph, count: int) -> Graph:
-    """The first ops of a graph. Outputs are the results of the last of them, then all else that is needed later."""
+    """Gives the graph of the first ops. Outputs are the results of the last of them, then all else that is needed later."""
     ops = graph.ops[:count]
     needed = {v for op in graph.ops[count:] for v in op.operands} | set(graph.outputs)
     alive = [v for op in ops for v in op.results if v in needed]
@@ -153,7 +153,7 @@ def prefix(graph: Graph, count: int) -> Graph:
 
 
 def segment_prefix(segment: Segment, count: int) -> Graph:
-    """A program of the first ops of a segment: nothing but this part of it."""
+    """Gives a program of the first ops of a segment: nothing but this part of it."""
     body = prefix(segment.body, count)
     results = tuple(dataclasses.replace(v) for v in body.outputs)
     whole = dataclasses.replace(segment, ys=results, body=body)

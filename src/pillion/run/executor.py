@@ -22,12 +22,12 @@ REFERENCE, HOST, EXECUTORCH, LITERT = "reference", "host", "executorch", "litert
 TIMEOUT_SECONDS = 60.0
 Outputs = tuple[Array, ...]
 Samples = Sequence[Sequence[Array]]
-"""For each sample an array for each input."""
+"""The inputs of several runs: for each sample an array for each input."""
 
 
 @dataclass(frozen=True)
 class Region:
-    """Bytes of one kind as the compiler predicted them and as they are in the linked firmware."""
+    """The bytes of one kind as the compiler predicted them and as they are in the linked firmware."""
 
     name: str
     predicted: int
@@ -36,7 +36,7 @@ class Region:
 
 @dataclass(frozen=True)
 class Profile:
-    """What a board reports of one run. Instructions, not cycles."""
+    """The numbers that a board reports of one run: instructions, not cycles."""
 
     instructions: int
     op_instructions: tuple[int, ...]
@@ -49,7 +49,7 @@ class Profile:
 
 @dataclass(frozen=True)
 class RunResult:
-    """Outputs, and what was measured if that was asked for."""
+    """The outputs of a run, and what was measured if that was asked for."""
 
     outputs: Outputs
     profile: Profile | None = None
@@ -68,7 +68,7 @@ def check_timeout(seconds: float) -> None:
 
 @dataclass(frozen=True)
 class RunOptions:
-    """How a program is run."""
+    """The options of a run: its time limit, whether it is measured, and for which processor C is compiled."""
 
     timeout: float = TIMEOUT_SECONDS
     """Seconds that one sample may take."""
@@ -86,39 +86,44 @@ USUAL = RunOptions()
 
 
 class Runnable(Protocol):
-    """What executors are given: a graph of integer ops that is compiled for a target."""
+    """What every executor is handed: a graph of integer ops that is compiled for a target."""
 
     @property
-    def graph(self) -> Graph: ...
+    def graph(self) -> Graph:
+        """The ops that are run."""
+
     @property
-    def target(self) -> Target: ...
+    def target(self) -> Target:
+        """The chip that the program is compiled for."""
+
     @property
     def file(self) -> ReadProgram | None:
         """The .pte file that the program was read from, if it was."""
 
     @property
     def files(self) -> Mapping[str, Content]:
-        """Path → content of the C project."""
+        """Gives path → content of the C project."""
 
     def of(self, graph: Graph) -> Runnable:
-        """The same for another graph: a part of the program, when a difference is looked for."""
+        """Gives the program of another graph: a part of this one, when a difference is looked for."""
 
 
 class Executor(Protocol):
-    """Something that runs programs."""
+    """Anything that can run programs: the reference, this computer, a board, a runtime of another project."""
 
     @property
-    def name(self) -> str: ...
+    def name(self) -> str:
+        """The name that users choose it by."""
 
     def judge(self, program: Runnable) -> Verdict:
-        """Whether it can run the program here; the help of a verdict that is not ok says what would let it."""
+        """Says whether it can run the program here; the help of a verdict that is not ok says what would let it."""
 
     def run(self, program: Runnable, samples: Samples, options: RunOptions = ...) -> list[RunResult]:
-        """The results for each sample."""
+        """Runs each sample, and gives the results in the same order."""
 
 
 def judged(rule: str, *checks: Callable[[], object]) -> Verdict:
-    """The verdict of checks that raise where something is missing."""
+    """Turns checks that raise where something is missing into a verdict."""
     try:
         for check in checks:
             check()

@@ -19,22 +19,22 @@ from pillion.run.project import not_its_manifest, outputs_of, temporary_project
 
 
 class Host:
-    """The generated C on this computer."""
+    """Runs the generated C on this computer."""
 
     name = HOST
 
     def judge(self, program: Runnable) -> Verdict:
-        """It needs a C compiler."""
+        """Says whether a C compiler is there."""
         return judged("host.compiler", host_compiler)
 
     def run(self, program: Runnable, samples: Samples, options: RunOptions = USUAL) -> list[RunResult]:
-        """The results for each sample, of a project in a folder that goes away again."""
+        """Runs each sample, in a project in a folder that goes away again."""
         with temporary_project(program.files) as folder:
             return run_on_host(folder, read_manifest(folder), samples, options)
 
 
 def run_on_host(folder: Path, manifest: Manifest, samples: Samples, options: RunOptions) -> list[RunResult]:
-    """A C project that lies in a folder. One process runs all samples."""
+    """Runs a C project that lies in a folder. One process runs all samples."""
     firmware, files = _for_host(folder, manifest)
     with HostModel(firmware, native=options.native, timeout=options.timeout, files=files) as model:
         _want_same_places(manifest, model)

@@ -14,14 +14,19 @@ from pillion.ir.types import Array, DType, Shape
 
 
 class Tensor(Protocol):
-    """Whatever says of an input what it is: a graph's value, or a buffer of a manifest."""
+    """The description of an input: a graph's value, or a buffer of a manifest."""
 
     @property
-    def name(self) -> str: ...
+    def name(self) -> str:
+        """The name under which the input is asked for."""
+
     @property
-    def dtype(self) -> DType: ...
+    def dtype(self) -> DType:
+        """The element type."""
+
     @property
-    def shape(self) -> Shape: ...
+    def shape(self) -> Shape:
+        """The sizes of the axes."""
 
 
 def check_arrays(wanted: Sequence[Tensor], inputs: Sequence[Array]) -> None:
@@ -51,7 +56,7 @@ def _way_to_fit(want: Tensor, array: Array) -> str:
 
 
 def as_arrays(inputs: Sequence[Any]) -> list[Array]:
-    """numpy arrays of arrays or torch tensors."""
+    """Gives numpy arrays for arrays or torch tensors."""
     return [np.asarray(x.detach().cpu().numpy() if hasattr(x, "detach") else x, order="C") for x in inputs]
 
 

@@ -22,12 +22,12 @@ from pillion.targets import example_with_npu
 
 
 class LiteRt:
-    """LiteRT, with its reference kernels."""
+    """Runs the graph's TFLite form in LiteRT, with its reference kernels."""
 
     name = LITERT
 
     def judge(self, program: Runnable) -> Verdict:
-        """It needs the package, and a graph of which it knows something."""
+        """Says whether the package is there, and knows the ops of the graph."""
         rule = "it runs the segments that go to the NPU, and models that come from a .tflite file"
         if importlib.util.find_spec("ai_edge_litert") is None:
             return Verdict(
@@ -49,7 +49,7 @@ class LiteRt:
         )
 
     def run(self, program: Runnable, samples: Samples, options: RunOptions = USUAL) -> list[RunResult]:
-        """The results for each sample."""
+        """Runs each sample in the interpreter."""
         segments = _segments(program.graph)
         if not segments and program.graph.arithmetic is Arithmetic.TFLITE:
             interpreter = _interpreter(program.graph)

@@ -36,14 +36,14 @@ PLACES = (REFERENCE, HOST, EXECUTORCH, LITERT, *BOARDS)
 
 
 def find_executor(on: str) -> Executor:
-    """The executor of this name."""
+    """Gives the executor of this name; raises where there is none."""
     one_of("on", on, PLACES)
     named: dict[str, Executor] = {e.name: e for e in (Reference(), Host(), ExecuTorch(), LiteRt())}
     return named.get(on) or EmulatedBoard(on)
 
 
 def executors_of(program: Runnable) -> list[Executor]:
-    """All that may run a program, the reference first."""
+    """Gives all executors that may run a program, the reference first."""
     return [Reference(), Host(), EmulatedBoard(program.target.board), ExecuTorch(), LiteRt()]
 
 

@@ -18,7 +18,7 @@ from pillion.run.executor import Outputs
 
 @contextmanager
 def temporary_project(files: Mapping[str, Content]) -> Iterator[Path]:
-    """The files of a project in a folder that goes away again."""
+    """Writes the files of a project in a folder that goes away again."""
     with tempfile.TemporaryDirectory(prefix="pillion-") as folder:
         for path, content in files.items():
             put(Path(folder) / path, content)
@@ -26,7 +26,7 @@ def temporary_project(files: Mapping[str, Content]) -> Iterator[Path]:
 
 
 def not_its_manifest(manifest: Manifest, wanted: str, found: str) -> PillionError:
-    """The error of a project whose C does something else than its manifest says."""
+    """Makes the error for a project whose C does something else than its manifest says."""
     return PillionError(
         f"the C of `{manifest.model}` is not that of its manifest.json",
         rule=wanted,
@@ -36,7 +36,7 @@ def not_its_manifest(manifest: Manifest, wanted: str, found: str) -> PillionErro
 
 
 def outputs_of(manifest: Manifest, raw: Sequence[bytes]) -> Outputs:
-    """The outputs that a project gave, as arrays of their types and shapes."""
+    """Gives the outputs of a project as arrays of their types and shapes."""
     return tuple(
         np.frombuffer(data, o.dtype.numpy).reshape(o.shape)
         for o, data in zip(manifest.outputs, raw, strict=True)

@@ -8,14 +8,14 @@ from pillion.run.executor import REFERENCE, USUAL, Runnable, RunOptions, RunResu
 
 
 class Reference:
-    """Every op's own reference, in running order."""
+    """Computes every op's own reference, in running order."""
 
     name = REFERENCE
 
     def judge(self, program: Runnable) -> Verdict:
-        """It needs nothing and runs everything."""
+        """Says yes: it needs nothing and runs everything."""
         return Verdict("reference.any", True, "any program", program.graph.name)
 
     def run(self, program: Runnable, samples: Samples, options: RunOptions = USUAL) -> list[RunResult]:
-        """The results for each sample."""
+        """Computes the outputs for each sample."""
         return [RunResult(program.graph.reference(*sample)) for sample in samples]

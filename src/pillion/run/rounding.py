@@ -29,7 +29,7 @@ class Step:
 def rounding_steps(
     op: Op, arithmetic: Arithmetic, operands: Sequence[Array], index: Index
 ) -> tuple[Step, ...]:
-    """Of one element of the result; none for ops that are no products of integers."""
+    """Gives the steps to one element of the result; there are none for ops that are no products of integers."""
     if not isinstance(op, (Convolution, Linear)) or op.x.dtype.value != "int8":
         return ()
     x, weights, bias = operands

@@ -16,18 +16,18 @@ BEYOND = 1.1
 """Float inputs are drawn from the range that int8 covers, times this: a twentieth of them saturates on either side."""
 
 NEAR_TIE = 2.0**-10
-"""Of a step. Where a float input lies so near the middle of two, ExecuTorch's kernels answer one on cores with Helium, which
+"""A part of a step. Where a float input lies so near the middle of two, ExecuTorch's kernels answer one on cores with Helium, which
 round its product once, and may answer the other elsewhere: no executor would be wrong."""
 
 
 def random_samples(graph: Graph, count: int, seed: int) -> list[list[Array]]:
-    """Inputs for a graph; a seed gives the same ones, and more of them start with the same."""
+    """Makes inputs for a graph; a seed gives the same ones, and more of them start with the same."""
     rng = np.random.default_rng(seed)
     return [[_random(graph, value, rng) for value in graph.inputs] for _ in range(count)]
 
 
 def samples_of_manifest(buffers: Sequence[Buffer], count: int, seed: int) -> list[list[Array]]:
-    """The same for a C project, of whose inputs only the types are known."""
+    """Makes inputs for a C project, of which only the types are known."""
     rng = np.random.default_rng(seed)
     return [[_of_type(b.shape, b.dtype, rng) for b in buffers] for _ in range(count)]
 

@@ -26,12 +26,12 @@ __all__ = ["Difference", "Pair", "Run", "Verification", "verify", "verify_projec
 
 SAMPLES = 3
 PATIENT = RunOptions(timeout=600.0)
-"""For one sample: MobileNetV2 at 224 x 224 takes some seconds on a board."""
+"""Time for one sample: MobileNetV2 at 224 x 224 takes some seconds on a board."""
 
 
 @dataclass(frozen=True)
 class Run:
-    """What became of one executor: outputs for each sample, or the reason why there are none."""
+    """The result of one executor: outputs for each sample, or the reason why there are none."""
 
     executor: str
     outputs: tuple[Outputs, ...] = ()
@@ -43,6 +43,7 @@ class Run:
 
     @property
     def has_run(self) -> bool:
+        """Whether the executor has given outputs."""
         return not (self.skipped or self.failed)
 
 
@@ -57,7 +58,7 @@ class Pair:
 
 @dataclass(frozen=True)
 class Verification:
-    """What `pillion verify` found."""
+    """What `pillion verify` found: all runs, the pairs that were compared, and where they differ."""
 
     model: str
     target: str
@@ -100,7 +101,7 @@ def verify(
 def verify_project(
     folder: Path, samples: int = SAMPLES, *, seed: int = 0, inputs: Sequence[Array] | None = None
 ) -> Verification:
-    """A C project: its C on this computer and on a board. No reference is in it, and no graph."""
+    """Runs a C project on this computer and on a board, and compares all bytes. No reference is in it, and no graph."""
     _check_count(samples)
     manifest = read_manifest(folder)
     data = [list(inputs)] if inputs else samples_of_manifest(manifest.inputs, samples, seed)

@@ -32,12 +32,12 @@ ELEMENTS_PER_BYTE = 2
 
 
 class MalformedError(ValueError):
-    """A file that is not what its format says."""
+    """The error of a file that is not what its format says."""
 
 
 @dataclass(frozen=True)
 class Kind:
-    """What a field holds. `code` is the letter of `struct` for numbers, `of` the class of a table."""
+    """The kind of a field. `code` is the letter of `struct` for numbers, `of` the class of a table."""
 
     form: str
     code: str = ""
@@ -46,45 +46,47 @@ class Kind:
 
     @property
     def size(self) -> int:
+        """The bytes of a field in its table."""
         return struct.calcsize(self.code) if self.code else OFFSET_BYTES
 
 
 def scalar(number: int, code: str, default: float = 0) -> Any:
-    """A number; `code` is the letter of `struct`, and a field that equals `default` is not stored."""
+    """Declares a field that holds a number; `code` is the letter of `struct`, and a field that equals `default` is not stored."""
     return _declare(number, Kind("scalar", code), default=bool(default) if code == "?" else default)
 
 
 def numbers(number: int, code: str) -> Any:
-    """A vector of numbers."""
+    """Declares a field that holds a vector of numbers."""
     return _declare(number, Kind("numbers", code), default_factory=list)
 
 
 def data(number: int) -> Any:
-    """A vector of bytes that starts at a multiple of 16, not copied when read; or None."""
+    """Declares a field that holds bytes, which start at a multiple of 16 and are not copied when read; or None."""
     return _declare(number, Kind("data", "B"), default=None)
 
 
 def text(number: int) -> Any:
+    """Declares a field that holds a string."""
     return _declare(number, Kind("text"), default="")
 
 
 def table(number: int, of: Callable[[], type[Table]]) -> Any:
-    """One table, or None."""
+    """Declares a field that holds one table, or None."""
     return _declare(number, Kind("table", of=of), default=None)
 
 
 def tables(number: int, of: Callable[[], type[Table]]) -> Any:
-    """A vector of tables."""
+    """Declares a field that holds a vector of tables."""
     return _declare(number, Kind("tables", of=of), default_factory=list)
 
 
 def union(number: int, tag: str, of: Callable[[], Mapping[int, type[Table]]]) -> Any:
-    """A table whose class the field `tag` chooses; None where the tag is not known."""
+    """Declares a field that holds a table whose class the field `tag` chooses; None where the tag is not known."""
     return _declare(number, Kind("union", of=of, tag=tag), default=None)
 
 
 def present(number: int) -> Any:
-    """Only whether the field is there. Read, never written."""
+    """Declares a field of which only is read whether it is there; it is never written."""
     return _declare(number, Kind("present"), default=False)
 
 
@@ -94,7 +96,7 @@ def _declare(number: int, kind: Kind, **default: Any) -> Any:
 
 @dataclass_transform()
 class Table:
-    """Base of all tables; subclasses become dataclasses."""
+    """The base of all tables; subclasses become dataclasses."""
 
     layout: ClassVar[tuple[tuple[str, int, Kind, Any], ...]] = ()
     """Name, number, kind and default of every field."""
@@ -125,7 +127,7 @@ class _Builder(Builder):
 
 
 def pack(root: Table, identifier: bytes, *, share: bool = False) -> bytes:
-    """A whole file. With `share`, equal texts and vectors of numbers are stored once."""
+    """Gives the bytes of a whole file. With `share`, equal texts and vectors of numbers are stored once."""
     builder: Any = _Builder(share)
     builder.Finish(_pack_table(builder, root), file_identifier=identifier)
     return bytes(builder.Output())
@@ -195,7 +197,7 @@ def _pack_offsets(builder: Any, offsets: list[int]) -> int:
 
 
 def unpack(cls: type[T], raw: bytes, identifier: bytes) -> T:
-    """The root table of a file."""
+    """Reads the root table of a file."""
     if raw[4:8] != identifier:
         raise MalformedError(f"bytes 4 to 8 are {identifier!r}, found {raw[4:8]!r}")
     reader = _Reader(raw)
@@ -267,7 +269,7 @@ class _Reader:
         return seen
 
     def view(self, code: str, at: int) -> NDArray[Any]:
-        """The vector as it lies in the file."""
+        """Gives the vector as it lies in the file."""
         length, dtype = int(self.number("I", at)), np.dtype(f"<{code}")
         self.want(at + OFFSET_BYTES, length * dtype.itemsize)
         return np.frombuffer(self.raw, dtype, length, at + OFFSET_BYTES)

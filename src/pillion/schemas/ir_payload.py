@@ -36,24 +36,24 @@ class IrPayload:
     outputs: tuple[str, ...]
 
     def compose(self) -> bytes:
-        """The payload's bytes."""
+        """Gives the payload's bytes."""
         names = _pack_names(self.inputs, self.outputs)
         behind = to_block(self.tflite) + to_block(names)
         return HEAD.pack(MARK, VERSION, len(self.tflite), len(names), zlib.crc32(behind)) + behind
 
 
 def damaged(rule: str, here: str) -> PillionError:
-    """The error of bytes that are no payload."""
+    """Makes the error for bytes that are no payload."""
     return PillionError("the NPU's payload is damaged", rule=rule, here=here, help="compile the model again")
 
 
 def to_block(raw: bytes) -> bytes:
-    """The bytes with zeros up to a multiple of 16."""
+    """Gives the bytes with zeros up to a multiple of 16."""
     return raw + bytes(-len(raw) % BLOCK_BYTES)
 
 
 def ir_payload(tflite: bytes, inputs: tuple[str, ...], outputs: tuple[str, ...]) -> bytes:
-    """The bytes that stand for a segment where there is no converter."""
+    """Gives the bytes that stand for a segment where there is no converter."""
     return IrPayload(tflite, inputs, outputs).compose()
 
 
@@ -63,7 +63,7 @@ def is_ir(raw: bytes) -> bool:
 
 
 def parse_ir(raw: bytes) -> IrPayload:
-    """The payload of bytes that nobody has checked, except that they begin with the mark."""
+    """Reads the payload from bytes that nobody has checked, except that they begin with the mark."""
     if len(raw) < HEAD.size:
         raise damaged(f"a payload of Pillion's has at least {HEAD.size} bytes", f"{len(raw)}")
     _, version, tflite_bytes, names_bytes, checksum = HEAD.unpack_from(raw)

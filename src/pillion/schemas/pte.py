@@ -20,7 +20,7 @@ from pillion.schemas.flatbuffer import (
 
 IDENTIFIER = b"ET12"
 HEADER_MAGIC = b"eh00"
-"""At byte 8, where the program has segments."""
+"""The bytes at place 8, where the program has segments."""
 HEADER = struct.Struct("<4sIQQQ")
 """Magic, its own length, bytes of the program with this header, begin of the segments, bytes of all segments."""
 CHANNELS_LAST = (0, 2, 3, 1)
@@ -28,13 +28,13 @@ CHANNELS_LAST = (0, 2, 3, 1)
 ARENA = 1
 """The memory id of planned tensors."""
 ALIGNMENT = 16
-"""Of planned tensors, constants and delegates' data."""
+"""The alignment of planned tensors, constants and delegates' data."""
 RECORD_KEY = "pillion"
 """Named data that a runtime never asks for: what the program was made from, and for which core."""
 
 
 class ScalarType(IntEnum):
-    """Element types by PyTorch's numbers."""
+    """The element types by PyTorch's numbers."""
 
     UINT8 = 0
     INT8 = 1
@@ -47,7 +47,7 @@ class ScalarType(IntEnum):
 
 
 class Location(IntEnum):
-    """Where a delegate's data is."""
+    """The places where a delegate's data may be."""
 
     INLINE = 0
     SEGMENT = 1
@@ -62,6 +62,7 @@ class AllocationDetails(Table):
 
     @property
     def offset(self) -> int:
+        """The whole offset."""
         return self.memory_offset_high << 32 | self.memory_offset_low
 
 
@@ -74,7 +75,7 @@ class ExtraTensorInfo(Table):
 
 
 class Null(Table):
-    """Stands for an argument that is not given."""
+    """The value that stands for an argument that is not given."""
 
 
 class Int(Table):
@@ -90,7 +91,7 @@ class Double(Table):
 
 
 class Tensor(Table):
-    """`data_buffer_idx` 0 is no constant; without `allocation_info` a tensor is not planned."""
+    """A tensor. `data_buffer_idx` 0 is no constant; without `allocation_info` a tensor is not planned."""
 
     scalar_type: int = scalar(0, "b")
     storage_offset: int = scalar(1, "i")
@@ -109,7 +110,7 @@ class String(Table):
 
 
 class IntList(Table):
-    """Not integers but the numbers of the values that hold them."""
+    """A list that does not hold integers but the numbers of the values that hold them."""
 
     items: list[int] = numbers(0, "q")
 
@@ -162,14 +163,14 @@ class Operator(Table):
 
 
 class KernelCall(Table):
-    """Arguments in the order of the schema, then the out argument twice."""
+    """A call of a kernel: arguments in the order of the schema, then the out argument twice."""
 
     op_index: int = scalar(0, "i")
     args: list[int] = numbers(1, "i")
 
 
 class DelegateCall(Table):
-    """Inputs, then outputs."""
+    """A call of a delegate, whose arguments are its inputs, then its outputs."""
 
     delegate_index: int = scalar(0, "i")
     args: list[int] = numbers(1, "i")
@@ -243,14 +244,14 @@ class InlineData(Table):
 
 
 class DataSegment(Table):
-    """Bytes behind the flatbuffer, counted from the begin of the segments."""
+    """A range of bytes behind the flatbuffer, counted from the begin of the segments."""
 
     offset: int = scalar(0, "Q")
     size: int = scalar(1, "Q")
 
 
 class SubsegmentOffsets(Table):
-    """Where each constant begins in its segment; number 0 is none."""
+    """The places where each constant begins in its segment; number 0 is none."""
 
     segment_index: int = scalar(0, "I")
     offsets: list[int] = numbers(1, "Q")

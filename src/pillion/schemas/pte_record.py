@@ -5,7 +5,7 @@
 8   u32       CRC-32 of the file before the record
 12  u32       CRC-32 of what follows
 16  u32       bytes of the head
-20            the head: JSON, for anyone to read; then the graph's skeleton, compressed
+20            the head: JSON, for anyone to read; then the graph as JSON, compressed
 """
 
 from __future__ import annotations
@@ -20,46 +20,47 @@ from pillion.schemas.flatbuffer import MalformedError
 MARK = b"pillion\1"
 _HEAD = struct.Struct("<8s3I")
 _LARGEST_RATIO, _ALWAYS_ALLOWED = 64, 1 << 16
-"""Of a skeleton and its compressed bytes: ours shrink by a factor of 5 to 15, hostile ones by 1000."""
+"""How much larger a graph may be than its compressed bytes: ours shrink by a factor of 5 to 15, hostile ones by 1000."""
 
 
 @dataclass(frozen=True)
 class Record:
-    """The record, but for what depends on the file that it lies in."""
+    """A record without what depends on the file that it lies in."""
 
     head: bytes
-    skeleton: bytes
+    graph: bytes
     """Compressed."""
 
     @property
     def size(self) -> int:
-        return _HEAD.size + len(self.head) + len(self.skeleton)
+        """The bytes of the record."""
+        return _HEAD.size + len(self.head) + len(self.graph)
 
     def sealed(self, before: bytes) -> bytes:
-        """The bytes, for the end of a file that begins with `before`."""
-        behind = self.head + self.skeleton
+        """Gives the bytes of the record, for the end of a file that begins with `before`."""
+        behind = self.head + self.graph
         return _HEAD.pack(MARK, zlib.crc32(before), zlib.crc32(behind), len(self.head)) + behind
 
 
 @dataclass(frozen=True)
 class Opened:
-    """A record as it was read."""
+    """A record as it was read from a file."""
 
     core: str
     runtime: str
     model: str
-    skeleton: bytes
+    graph: bytes
     is_whole: bool
     """Whether the file before the record is the one that it was written for."""
 
 
-def compose(head: dict[str, str], skeleton: bytes) -> Record:
-    """A record of some facts and a graph."""
-    return Record(json.dumps(head).encode(), zlib.compress(skeleton, 9))
+def compose(head: dict[str, str], graph: bytes) -> Record:
+    """Makes a record of some facts and a graph."""
+    return Record(json.dumps(head).encode(), zlib.compress(graph, 9))
 
 
 def open_record(raw: bytes, before: memoryview) -> Opened | None:
-    """The record in these bytes; None where they are not one of this version."""
+    """Reads the record in these bytes; None where they are not one of this version."""
     if not raw.startswith(MARK):
         return None
     if len(raw) < _HEAD.size:
@@ -84,9 +85,9 @@ def _unpacked(raw: bytes) -> bytes:
     most = _ALWAYS_ALLOWED + _LARGEST_RATIO * len(raw)
     unpacker = zlib.decompressobj()
     try:
-        skeleton = unpacker.decompress(raw, most)
+        graph = unpacker.decompress(raw, most)
     except zlib.error as error:
         raise MalformedError(f"its record is damaged: {error}") from None
     if not unpacker.eof:
         raise MalformedError(f"its record is cut off, or holds more than {most} bytes")
-    return skeleton
+    return graph

@@ -42,12 +42,14 @@ class ElementType(IntEnum):
 
 
 class Padding(IntEnum):
+    """The ways in which the format pads images."""
+
     SAME = 0
     VALID = 1
 
 
 class Activation(IntEnum):
-    """What an operator can put behind its result."""
+    """The functions that an operator can put behind its result."""
 
     NONE = 0
     RELU = 1

@@ -26,12 +26,12 @@ STATISTICS_SAMPLES = 32
 STATISTICS_SIDE = 256
 
 MAX_SIDE = 4096
-"""Of an input, in pixels."""
+"""The largest side of an input, in pixels."""
 
 
 @dataclass(frozen=True)
 class ZooModel:
-    """One model: its names, its input, and where its class is, as `module:Class`."""
+    """One model of the zoo: its names, its input, and where its class is, as `module:Class`."""
 
     name: str
     summary: str
@@ -41,7 +41,7 @@ class ZooModel:
     resizable: bool = False
 
     def shape_for(self, input_size: int | tuple[int, int] | None) -> tuple[int, ...]:
-        """The input shape at another resolution (height and width, or one number for both)."""
+        """Gives the input shape at another resolution (height and width, or one number for both)."""
         if input_size is None:
             return self.input_shape
         size = (input_size, input_size) if isinstance(input_size, int) else tuple(input_size)
@@ -130,14 +130,14 @@ _BY_ANY_NAME = {name: entry for entry in _ALL for name in (entry.name, *entry.al
 
 
 def find(name: str) -> ZooModel | None:
-    """The model of that name or alias."""
+    """Gives the model of that name or alias, if there is one."""
     return _BY_ANY_NAME.get(name)
 
 
 def build(
     name: str, input_size: int | tuple[int, int] | None = None, seed: int = 0
 ) -> tuple[nn.Module, tuple[Tensor, ...]]:
-    """A model in eval mode and example inputs; a seed gives the same bits, whatever was drawn before."""
+    """Makes a model in eval mode and example inputs; a seed gives the same bits, whatever was drawn before."""
     import torch
 
     from pillion.zoo import init
@@ -155,7 +155,7 @@ def build(
 def random_inputs(
     name: str, count: int, input_size: int | tuple[int, int] | None = None, seed: int = 0
 ) -> list[tuple[Tensor, ...]]:
-    """Inputs distributed like the example of `build`, to calibrate with; more of them start with the same."""
+    """Makes inputs distributed like the example of `build`, to calibrate with; more of them start with the same."""
     from pillion.zoo import init
 
     shape = _known(name).shape_for(input_size)

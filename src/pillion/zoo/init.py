@@ -24,7 +24,7 @@ UNIFORM_BITS = 20
 
 
 class Stream(Enum):
-    """What random numbers are for: each use has a stream of its own, and none can shift another's."""
+    """The uses of random numbers: each has a stream of its own, and none can shift another's."""
 
     WEIGHTS = auto()
     STATISTICS = auto()
@@ -33,13 +33,13 @@ class Stream(Enum):
 
 
 def generator(seed: int, stream: Stream) -> torch.Generator:
-    """Torch's CPU generator looks at 32 bits of a seed only: hashed, every bit of ours counts."""
+    """Makes torch's CPU generator for a seed. It looks at 32 bits only: hashed, every bit of ours counts."""
     digest = hashlib.blake2b(f"{seed} {stream.name}".encode(), digest_size=4).digest()
     return torch.Generator().manual_seed(int.from_bytes(digest, "little"))
 
 
 def normal_like(shape: tuple[int, ...], source: torch.Generator) -> Tensor:
-    """Nearly normal numbers, mean 0, variance 1: sums of uniform integers, on which all machines agree."""
+    """Draws nearly normal numbers, mean 0, variance 1: sums of uniform integers, on which all machines agree."""
     draws = torch.randint(2**UNIFORM_BITS, (UNIFORM_DRAWS, *shape), generator=source, dtype=torch.int64)
     total: Tensor = draws.sum(0) - UNIFORM_DRAWS * 2**UNIFORM_BITS // 2
     normal: Tensor = total.to(torch.float64) / 2**UNIFORM_BITS
@@ -47,7 +47,7 @@ def normal_like(shape: tuple[int, ...], source: torch.Generator) -> Tensor:
 
 
 def initialize(model: nn.Module, batch_shape: tuple[int, ...], seed: int) -> None:
-    """Draw all weights, set the batch norms up with one batch of data, and the layer named head with another.
+    """Draws all weights, sets the batch norms up with one batch of data, and the layer named head with another.
 
     The second batch goes through the net as any later input does; the first fits its own statistics too well.
     """

@@ -11,7 +11,7 @@ Sides = tuple[int, int, int, int]  # left, right, top, bottom: the order of nn.Z
 
 
 class ConvBN(nn.Sequential):
-    """Convolution, batch norm and activation.
+    """A convolution, a batch norm and an activation in a row.
 
     Without `pad`, all sides get half of the kernel. `pad` is for TFLite's SAME padding, which puts the odd
     pixel at the bottom and at the right: a convolution of torch cannot say that, so a layer of its own does.

@@ -16,7 +16,7 @@ HIDDEN = 1024
 
 
 class Block(NamedTuple):
-    """One row of the paper's table."""
+    """One row of the paper's table, which describes a block of the network."""
 
     kernel: int
     hidden: int

@@ -10,7 +10,7 @@ from pillion.zoo.layers import ConvBN
 
 
 class ConvBnRelu(nn.Module):
-    """One 3x3 convolution with batch norm and relu."""
+    """A toy network of one 3x3 convolution with batch norm and relu."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -22,7 +22,7 @@ class ConvBnRelu(nn.Module):
 
 
 class LinearBn(nn.Module):
-    """Dense, batch norm, relu, dense."""
+    """A toy network of a dense layer, batch norm, relu, and a dense layer."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -36,7 +36,7 @@ class LinearBn(nn.Module):
 
 
 class SeparableResidual(nn.Module):
-    """A strided stem, a depthwise-separable block with a shortcut around it, a mean and a dense layer."""
+    """A toy network of a strided stem, a depthwise-separable block with a shortcut around it, a mean and a dense layer."""
 
     def __init__(self) -> None:
         super().__init__()

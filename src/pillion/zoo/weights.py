@@ -22,7 +22,7 @@ SHOWN = 8  # keys of one kind in a message
 
 
 def load_weights(module: nn.Module, path: str | os.PathLike[str]) -> None:
-    """Copy the arrays of an `.npz` into a module; on any error the module stays as it was."""
+    """Copies the arrays of an `.npz` into a module; on any error the module stays as it was."""
     import torch
 
     arrays = _read(Path(path))
@@ -42,7 +42,7 @@ def load_weights(module: nn.Module, path: str | os.PathLike[str]) -> None:
 
 
 def save_weights(module: nn.Module, path: str | os.PathLike[str]) -> None:
-    """Write what `load_weights` reads; an existing file is replaced only when the new one is complete."""
+    """Writes what `load_weights` reads; an existing file is replaced only when the new one is complete."""
     path = Path(path)
     arrays: dict[str, Array] = {
         k: v.detach().cpu().numpy() for k, v in module.state_dict().items() if _is_weight(k)

@@ -8,7 +8,7 @@ from enum import Enum
 
 
 class Isa(Enum):
-    """Instruction sets that kernels are written for."""
+    """The instruction sets that kernels are written for."""
 
     PORTABLE = "portable"
     DSP = "dsp"
@@ -17,7 +17,7 @@ class Isa(Enum):
 
 @dataclass(frozen=True)
 class Core:
-    """One core. `board` is a QEMU machine with that core (or None where QEMU has none)."""
+    """One Cortex-M core. `board` is a QEMU machine with that core (or None where QEMU has none)."""
 
     name: str
     isa: Isa

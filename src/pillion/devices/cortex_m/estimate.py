@@ -7,13 +7,13 @@ from pillion.devices.cortex_m.cores import Isa
 from pillion.ir.op import Op
 
 MACS_PER_CYCLE = {Isa.MVE: 6.0, Isa.DSP: 1.2, Isa.PORTABLE: 0.25}
-"""Of dot products, for estimates."""
+"""Multiply-accumulates of dot products in a cycle, for estimates."""
 CYCLES_PER_ELEMENT = {Isa.MVE: 3, Isa.DSP: 8, Isa.PORTABLE: 25}
-"""Of everything that is done once per element of the result: requantize, store, move."""
+"""Cycles for everything that is done once per element of the result: requantize, store, move."""
 
 
 def estimate(op: Op, isa: Isa) -> int:
-    """Cycles of one op on a core with an instruction set."""
+    """Estimates the cycles of one op on a core with an instruction set."""
     if op.kind == "reshape":
         return 0
     elements = sum(v.type.elements for v in op.results)

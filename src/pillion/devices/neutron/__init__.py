@@ -31,7 +31,7 @@ a sum stays on the CPU."""
 
 
 def neutron(name: str, geometry: Geometry) -> Device:
-    """A Neutron of some size."""
+    """Makes the description of a Neutron of some size."""
     return Device(
         name=name,
         summary=f"NXP eIQ Neutron, {geometry.pipelines} x {geometry.macs} MAC per cycle",

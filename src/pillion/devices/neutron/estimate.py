@@ -15,11 +15,11 @@ from pillion.ops.transpose_conv import TransposeConv2d
 DISPATCH_CYCLES = 2000
 """Starting the NPU and waiting for it (an estimate)."""
 BYTES_PER_CYCLE = 8
-"""Between SRAM and the NPU (an estimate)."""
+"""Bytes that move between SRAM and the NPU in a cycle (an estimate)."""
 
 
 def estimate(op: Op, geometry: Geometry) -> int:
-    """Cycles of one op: dot products in blocks of pipelines x MACs, or bytes moved, whichever is more."""
+    """Estimates the cycles of one op: dot products in blocks of pipelines x MACs, or bytes moved, whichever is more."""
     moved = sum(v.type.size_bytes for v in (*op.operands, *op.results)) // BYTES_PER_CYCLE
     match op:
         case Conv2d() | Linear():

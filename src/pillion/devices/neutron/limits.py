@@ -35,7 +35,7 @@ MAX_DOT_PRODUCT = 65535
 """Largest kernel_h · kernel_w · input channels (rounded up to the MACs of a pipeline)."""
 MAX_TRANSPOSE_CONV_STRIDE = 2
 RESIZE_FACTORS = (1, 2, 4, 8)
-"""Of height and width, each on its own."""
+"""Factors by which height and width may grow, each on its own."""
 MAX_SOFTMAX_CHANNELS = 2040
 MAX_SOFTMAX_ROWS = 4096
 MAX_SOFTMAX_ELEMENTS = 524288
@@ -43,7 +43,7 @@ MAX_RESHAPE_RANK = 7
 MAX_TRANSPOSE_RANK = 6
 MAX_PAD_RANK = 5
 MAX_RANK = 8
-"""Of any tensor in the TFLite form."""
+"""The most axes of any tensor in the TFLite form."""
 
 FUNCTIONS = (
     Function.ABS,
@@ -60,14 +60,14 @@ FUNCTIONS = (
 
 @dataclass(frozen=True)
 class Geometry:
-    """Dot-product units side by side, and multiply-accumulates of each per cycle."""
+    """The size of an NPU: dot-product units side by side, and multiply-accumulates of each per cycle."""
 
     pipelines: int
     macs: int
 
 
 def at_most(limit: int, attribute: str) -> Look:
-    """Every number of an attribute of the op."""
+    """Makes a look at every number of an attribute of the op."""
 
     def look(op: Op) -> tuple[object, bool]:
         numbers = getattr(op, attribute)
@@ -77,43 +77,52 @@ def at_most(limit: int, attribute: str) -> Look:
 
 
 def equal(wanted: int, attribute: str) -> Look:
+    """Makes a look at an attribute that must have exactly one value."""
     return lambda op: (getattr(op, attribute), getattr(op, attribute) == wanted)
 
 
 def activations_int8(op: Op) -> tuple[object, bool]:
+    """Looks whether every tensor but an int32 bias is int8."""
     values = (*(v for v in op.operands if v.dtype is not DType.INT32), *op.results)
     found = sorted({v.dtype.value for v in values})
     return ", ".join(found), found == ["int8"]
 
 
 def same_parameters(op: Op) -> tuple[object, bool]:
+    """Looks whether operands and results all have the same scale and zero point."""
     quants = list(dict.fromkeys(v.type.quant for v in (*op.operands, *op.results)))
     return "the same" if len(quants) == 1 else f"{len(quants)} different", len(quants) == 1
 
 
 def broadcast(op: Op) -> tuple[object, bool]:
+    """Looks whether one operand has as many elements as the result, so that only the other is repeated."""
     result = op.results[0].type.elements
     found = [v.type.elements for v in op.operands]
     return " and ".join(map(str, found)) + f" for {result}", result in found
 
 
 def constants(op: Op) -> tuple[object, bool]:
+    """Looks whether weights and bias are known at compile time."""
     computed = [v.name for v in weights_and_bias(op) if not v.is_constant]
     return f"computed: {', '.join(computed)}" if computed else "constant", not computed
 
 
 def weights_and_bias(op: Op) -> tuple[Value, Value]:
+    """Gives the weights and the bias of an op that has them."""
     assert isinstance(op, (Conv2d, DepthwiseConv2d, TransposeConv2d, Linear))
     return op.weights, op.bias
 
 
 def per_tensor_weights(op: Op) -> tuple[object, bool]:
+    """Looks whether one scale holds for all weights."""
     quant = weights_and_bias(op)[0].type.quant
     per_channel = isinstance(quant, PerChannel) and len(set(quant.scales)) > 1
     return "per channel" if per_channel else "per tensor", not per_channel
 
 
 def dot_product(geometry: Geometry) -> Look:
+    """Makes a look at the length of the dot products, with channels filled up to whole blocks of this NPU."""
+
     def look(op: Op) -> tuple[object, bool]:
         assert isinstance(op, (Conv2d, DepthwiseConv2d, TransposeConv2d))
         channels = -(-op.x.shape[3] // geometry.macs) * geometry.macs
@@ -124,23 +133,26 @@ def dot_product(geometry: Geometry) -> Look:
 
 
 def no_padding(op: Op) -> tuple[object, bool]:
+    """Looks whether an average pool stays inside its image."""
     assert isinstance(op, AvgPool2d)
     return op.padding, not any(op.padding)
 
 
 def known_function(op: Op) -> tuple[object, bool]:
+    """Looks whether the function of a table is one that the NPU computes."""
     assert isinstance(op, Lut)
     return op.function.value, op.function in FUNCTIONS
 
 
 def unit_steps(op: Op) -> tuple[object, bool]:
+    """Looks whether a slice takes neighbouring elements."""
     assert isinstance(op, Slice)
     return op.step, set(op.step) <= {1}
 
 
 def clamp_survives(op: Op) -> tuple[object, bool]:
-    """The converter removes bounds that no value of the operand can cross, and fails where nothing is left. Bounds are
-    compared before they are saturated: two that lie beyond the same end leave a constant."""
+    """Looks whether something is left of a clamp: the converter removes bounds that no value of the operand can cross, and fails
+    where nothing is left. Bounds are compared before they are saturated: two that lie beyond the same end leave a constant."""
     assert isinstance(op, Clamp)
     low = [op.low] if op.low > -128 or op.low == op.y.zero_point else []
     high = [op.high] if op.high < 127 else []
@@ -149,11 +161,12 @@ def clamp_survives(op: Op) -> tuple[object, bool]:
 
 
 def level_of(value: Value, real: float) -> int:
+    """Gives the integer, not yet clipped, that stands for a real number in a tensor."""
     return round(real / value.scale) + value.zero_point
 
 
 def clamp_form(op: Op) -> tuple[object, bool]:
-    """The relu family may change the scale; any other pair of bounds becomes minimum and maximum."""
+    """Looks at the bounds of a clamp: the relu family may change the scale; any other pair of bounds becomes minimum and maximum."""
     assert isinstance(op, Clamp)
     if op.x.type.quant == op.y.type.quant:
         return "the same scale", True
@@ -166,12 +179,14 @@ RELU_FAMILY = tuple(name for name in ACTIVATIONS if name != "NONE")
 
 
 def fixed_output(op: Op) -> tuple[object, bool]:
+    """Looks whether the result has the scale and zero point that the NPU's function always gives."""
     assert isinstance(op, Lut)
     found = (op.y.scale, op.y.zero_point)
     return f"scale {found[0]:g}, zero point {found[1]}", op.function.fixed_output in (None, found)
 
 
 def table_defined(op: Op) -> tuple[object, bool]:
+    """Looks whether the function has a value for every int8 input."""
     assert isinstance(op, Lut)
     try:
         tflite_entries(op)
@@ -181,16 +196,19 @@ def table_defined(op: Op) -> tuple[object, bool]:
 
 
 def sum_scale(op: Op) -> tuple[object, bool]:
+    """Looks whether the scale of a sum is large enough for its rescaling not to shift to the left."""
     assert isinstance(op, Add)
     largest = max(op.a.scale, op.b.scale)
     return f"{op.y.scale:g} of {largest:g}", op.rescale[2].shift <= 0
 
 
 def rank_at_most(limit: int) -> Look:
+    """Makes a look at the number of axes of the result."""
     return lambda op: (op.results[0].type.rank, op.results[0].type.rank <= limit)
 
 
 def tensor_shapes(op: Op) -> tuple[object, bool]:
+    """Looks whether every tensor has a shape that the NPU's converter takes: few axes, none of them empty."""
     shapes = [v.shape for v in (*op.operands, *op.results)]
     wrong = [shape for shape in shapes if len(shape) > MAX_RANK or 0 in shape]
     if isinstance(op, (Pad, Reshape, Slice, Transpose)) and not op.y.shape:
@@ -199,12 +217,14 @@ def tensor_shapes(op: Op) -> tuple[object, bool]:
 
 
 def symmetric_weights(op: Op) -> tuple[object, bool]:
+    """Looks whether the weights' zero point is 0."""
     weights, _ = weights_and_bias(op)
     zero_point = 0 if isinstance(weights.type.quant, PerChannel) else weights.zero_point
     return zero_point, zero_point == 0
 
 
 def both_symmetric(op: Op) -> tuple[object, bool]:
+    """Looks whether both operands of a matrix product have the zero point 0."""
     assert isinstance(op, BatchMatmul)
     found = [v.type.quant for v in (op.a, op.b)]
     zero_points = [q.zero_point if isinstance(q, PerTensor) else None for q in found]
@@ -212,6 +232,7 @@ def both_symmetric(op: Op) -> tuple[object, bool]:
 
 
 def short_stride(op: Op) -> tuple[object, bool]:
+    """Looks whether the steps of a transposed convolution are short and leave no gaps between kernels."""
     assert isinstance(op, TransposeConv2d)
     limits = (min(MAX_TRANSPOSE_CONV_STRIDE, k) for k in op.kernel)
     fits = all(s <= limit for s, limit in zip(op.stride, limits, strict=True))
@@ -219,13 +240,15 @@ def short_stride(op: Op) -> tuple[object, bool]:
 
 
 def little_padding(op: Op) -> tuple[object, bool]:
+    """Looks whether the padding of a transposed convolution is smaller than its kernel."""
     assert isinstance(op, TransposeConv2d)
     fits = all(p < k for p, k in zip(op.padding, (*op.kernel, *op.kernel), strict=True))
     return f"{op.padding} for a kernel of {op.kernel}", fits
 
 
 def resize_factor(op: Op) -> tuple[object, bool]:
-    """With aligned corners the distance between the outer pixels counts."""
+    """Looks whether an image grows by a factor that the NPU has. With aligned corners the distance between the outer pixels
+    counts."""
     assert isinstance(op, Resize)
     less = int(op.align_corners)
     axes = [(before - less, after - less) for before, after in zip(op.x.shape[1:3], op.size, strict=True)]
@@ -234,21 +257,25 @@ def resize_factor(op: Op) -> tuple[object, bool]:
 
 
 def resize_mode(op: Op) -> tuple[object, bool]:
+    """Looks whether the positions of a resize are computed as the NPU computes them."""
     assert isinstance(op, Resize)
     found = "align_corners" if op.align_corners else "half_pixel" if op.half_pixel else "neither"
     return found, (found == "neither") == isinstance(op, ResizeNearest)
 
 
 def softmax_channels(op: Op) -> tuple[object, bool]:
+    """Looks at the length of the axis that a softmax goes over."""
     channels = op.results[0].shape[-1]
     return channels, channels <= MAX_SOFTMAX_CHANNELS
 
 
 def softmax_elements(op: Op) -> tuple[object, bool]:
+    """Looks at the number of elements of a softmax."""
     elements = op.results[0].type.elements
     return elements, elements <= MAX_SOFTMAX_ELEMENTS
 
 
 def softmax_rows(op: Op) -> tuple[object, bool]:
+    """Looks at the number of softmaxes in one op."""
     rows = math.prod(op.results[0].shape[:-1])
     return rows, rows <= MAX_SOFTMAX_ROWS

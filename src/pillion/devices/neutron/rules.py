@@ -64,7 +64,7 @@ FACTORS = ", ".join(map(str, limits.RESIZE_FACTORS))
 
 
 def rules(geometry: Geometry) -> tuple[Rule, ...]:
-    """All rules of a Neutron of some size."""
+    """Gives all rules of a Neutron of some size."""
     return (
         *_tensors(),
         *_convolutions(geometry),

@@ -19,7 +19,7 @@ Int64Array = NDArray[np.int64]
 
 @dataclass(frozen=True)
 class Channels:
-    """Output channels: y = clamp(requantize(bias + sum((x - in_zp) w)) + out_zp, low, high)."""
+    """The output channels of a layer: y = clamp(requantize(bias + sum((x - in_zp) w)) + out_zp, low, high)."""
 
     weights: Int8Array
     """[channels, inputs of a sum]"""
@@ -38,7 +38,7 @@ class Channels:
 
     @property
     def folded_bias(self) -> Int64Array:
-        """What is added to the sum of x times w, x being the input as it lies in memory."""
+        """The bias that goes with sums of x times w, x being the input as it lies in memory."""
         return self.bias.astype(np.int64) - self.in_zp * numerics.row_sums(self.weights)
 
     @property
@@ -47,20 +47,20 @@ class Channels:
         return numerics.wrap32(self.bias.astype(np.int64)).astype(np.int32)
 
     def bounds(self) -> tuple[Int64Array, Int64Array]:
-        """Least and largest sum of each channel, whatever the input."""
+        """Gives the least and the largest sum of each channel, whatever the input."""
         least, largest = numerics.row_bounds(self.weights)
         return self.folded_bias + least, self.folded_bias + largest
 
 
 def channels_of(op: Convolution | Linear) -> Channels:
-    """The output channels of a layer with constant weights."""
+    """Gives the output channels of a layer with constant weights."""
     weights = op.weights_per_output if isinstance(op, Convolution) else op.weights.constant
     bias, levels = np.asarray(op.bias.constant, np.int32), (op.x.zero_point, op.y.zero_point, op.low, op.high)
     return Channels(np.asarray(weights, np.int8), bias, *op.multipliers, *levels)
 
 
 def fold_input_offset(channels: Channels) -> Channels:
-    """The same sums of the input as it lies in memory: sum((x - zp) w) = sum(x w) - zp sum(w).
+    """Gives the same sums of the input as it lies in memory: sum((x - zp) w) = sum(x w) - zp sum(w).
 
     A channel whose result is the same for every input becomes a bias alone, four times the result, with a shift that the fast
     rounding holds for: pruned channels have scales next to nothing, for which no fast formula is right. (Where a left shift

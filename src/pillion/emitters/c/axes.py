@@ -17,24 +17,23 @@ MAX_AXES = 8
 
 
 def numbers(held: Sequence[int] | NDArray[np.int64]) -> NDArray[np.int32]:
-    """Numbers as an array that a params struct points to."""
+    """Gives numbers as an array that a params struct points to."""
     return np.asarray(held, np.int32).reshape(-1)
 
 
 def contiguous_steps(shape: Shape) -> Shape:
-    """The step along each axis of a tensor that lies in memory without gaps."""
+    """Gives the step along each axis of a tensor that lies in memory without gaps."""
     return tuple(math.prod(shape[axis + 1 :]) for axis in range(len(shape)))
 
 
 def broadcast_steps(shape: Shape, result: Shape) -> Shape:
-    """Steps through an operand while the result is walked through: 0 along axes that it repeats."""
+    """Gives the steps through an operand while the result is walked through: 0 along axes that it repeats."""
     whole = (1,) * (len(result) - len(shape)) + shape
     return tuple(step if size > 1 else 0 for step, size in zip(contiguous_steps(whole), whole, strict=True))
 
 
 def collapsed(extent: Shape, steps: list[Shape]) -> tuple[Shape, list[Shape]]:
-    """The same walk over as few axes as possible: none of size 1, and neighbours joined where they are one
-    run."""
+    """Gives the same walk over as few axes as possible: none of size 1, and neighbours joined where they are one run."""
     axes: list[tuple[int, ...]] = []
     for axis in zip(extent, *steps, strict=True):
         if axis[0] == 1:
@@ -49,7 +48,7 @@ def collapsed(extent: Shape, steps: list[Shape]) -> tuple[Shape, list[Shape]]:
 
 
 def few_axes(*counts: int) -> tuple[Verdict, ...]:
-    """The rule of kernels that walk along axes: there is room for a few only."""
+    """Judges whether there is room for so many axes in a kernel that walks along axes."""
     return (
         Verdict("axes", max(counts) <= MAX_AXES, f"at most {MAX_AXES} that are no runs", str(max(counts))),
     )

@@ -19,7 +19,7 @@ Block = tuple[int, int, int]
 
 
 def block_of(shape: Shape, axes: tuple[int, ...]) -> Block | None:
-    """None where an axis that stays lies between two that go."""
+    """Gives the sizes before, along and behind neighbouring axes; None where an axis that stays lies between two that go."""
     sizes = [(axis in axes, size) for axis, size in enumerate(shape) if size != 1]
     runs = [(gone, math.prod(size for _, size in run)) for gone, run in groupby(sizes, lambda pair: pair[0])]
     gone = [i for i, (is_gone, _) in enumerate(runs) if is_gone]
@@ -33,10 +33,12 @@ def block_of(shape: Shape, axes: tuple[int, ...]) -> Block | None:
 
 
 def multiplier(op: Summed, arithmetic: Arithmetic) -> Multiplier:
+    """Gives the multiplier of a mean or a sum."""
     return op.multiplier(arithmetic) if isinstance(op, Mean) else op.multiplier
 
 
 def judge(op: Summed, arithmetic: Arithmetic, limit: int) -> tuple[Verdict, ...]:
+    """Judges whether a mean or sum goes over neighbouring axes, and whether its sums stay below a limit."""
     is_block = block_of(op.x.shape, op.axes) is not None
     largest = 255 * op.count
     verdicts = (
@@ -51,10 +53,12 @@ def judge(op: Summed, arithmetic: Arithmetic, limit: int) -> tuple[Verdict, ...]
 
 
 def judge_right(right: int, least: int, most: int) -> Verdict:
+    """Judges whether a right shift is one that a kernel has."""
     return Verdict("right_shift", least <= right <= most, f"{least} to {most}", str(right))
 
 
 def sizes(op: Summed) -> dict[str, int]:
+    """Gives the three axes to which a tensor comes down, and its zero point, as parameters."""
     block = block_of(op.x.shape, op.axes)
     assert block is not None, "asked only of what the kernels take"
     outer, reduced, inner = block

@@ -28,13 +28,14 @@ class Choice:
 
     @property
     def reason(self) -> str:
+        """Says in words why the kernels before this one were passed over."""
         if not self.passed_over:
             return "first choice"
         return "; ".join(f"not {name}: {verdict}" for name, verdict in self.passed_over)
 
     @property
     def short_reason(self) -> str:
-        """The kernel before this one with the conditions that it did not find, and how many there are before that."""
+        """Names the kernel before this one with the conditions that it did not find, and how many there are before that."""
         missed: dict[str, list[str]] = {}
         for name, verdict in self.passed_over:
             missed.setdefault(name, []).append(verdict.rule)
@@ -49,7 +50,7 @@ NPU = Kernel("npu", Segment, calls=lambda op, arithmetic: ())
 
 
 def kernels(isa: Isa) -> tuple[Kernel, ...]:
-    """All kernels of an instruction set, the most special ones first."""
+    """Lists all kernels of an instruction set, the most special ones first."""
     if isa is Isa.MVE:
         from pillion.emitters.c import mve
 
@@ -62,7 +63,7 @@ def kernels(isa: Isa) -> tuple[Kernel, ...]:
 
 
 def choose(graph: Graph, isa: Isa, optimize: Optimize = "speed") -> tuple[Choice, ...]:
-    """A kernel for every op of the graph: the fastest that takes it, or for `size` one of few."""
+    """Chooses a kernel for every op of the graph: the fastest that takes it, or for `size` one of few."""
     listed = (*kernels(isa), NPU)
     choices = tuple(
         _choose_one(op, graph.arithmetic, [k for k in listed if k.op is type(op)]) for op in graph.ops

@@ -10,12 +10,12 @@ from pillion.ir.verdict import Verdict
 
 
 def int8(**values: Value) -> tuple[Verdict, ...]:
-    """The rule of most kernels: operands and result are int8."""
+    """Judges whether operands and result are int8, as most kernels need."""
     return tuple(Verdict(name, v.dtype is DType.INT8, "int8", v.dtype.value) for name, v in values.items())
 
 
 def constants(**values: Value) -> tuple[Verdict, ...]:
-    """The rule of kernels that pack their weights: they are known at compile time."""
+    """Judges whether weights are known at compile time, for kernels that pack them."""
     return tuple(
         Verdict(name, v.is_constant, "a constant", "a constant" if v.is_constant else "computed")
         for name, v in values.items()
@@ -23,10 +23,10 @@ def constants(**values: Value) -> tuple[Verdict, ...]:
 
 
 def all_int8(op: Op, arithmetic: Arithmetic | None = None) -> tuple[Verdict, ...]:
-    """The rule of kernels that know no other type: everything that is computed is int8."""
+    """Judges whether everything that is computed is int8, for kernels that know no other type."""
     return int8(**{v.name: v for v in dict.fromkeys((*op.activations, *op.results))})
 
 
 def overwritable(op: Op, *operands: Value) -> tuple[Value, ...]:
-    """Of some operands, those whose memory a result of the same shape may take over."""
+    """Gives those of some operands whose memory a result of the same shape may take over."""
     return tuple(v for v in dict.fromkeys(operands) if not v.is_constant and v.shape == op.results[0].shape)

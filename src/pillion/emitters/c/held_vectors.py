@@ -25,7 +25,7 @@ class Side:
 
 
 def sides(op: BatchMatmul) -> tuple[Side, Side]:
-    """Rows of a, columns of b."""
+    """Gives both operands as vectors: the rows of a, the columns of b."""
     rows, depth, columns = op.rows, op.depth, op.columns
     row_step, a_step = (1, rows) if op.adj_x else (depth, 1)
     column_step, b_step = (depth, 1) if op.adj_y else (1, columns)
@@ -37,15 +37,18 @@ Cost = Callable[[Side, Side, int], int]
 
 
 def in_fours(held: Side) -> int:
+    """Counts the groups of four vectors that are held."""
     return -(-held.count // 4)
 
 
 def held_and_moving(op: BatchMatmul, cost: Cost) -> tuple[Side, Side]:
+    """Chooses the cheaper of both ways: which operand is held in scratch, and which moves along it."""
     a, b = sides(op)
     return (a, b) if cost(a, b, op.depth) <= cost(b, a, op.depth) else (b, a)
 
 
 def walk(op: BatchMatmul, cost: Cost) -> Params:
+    """Gives the sizes and steps of both operands as parameters."""
     held, moving = held_and_moving(op, cost)
     steps = {
         f"{name}_{field}": getattr(side, field)
@@ -61,5 +64,6 @@ def walk(op: BatchMatmul, cost: Cost) -> Params:
 
 
 def operands(op: BatchMatmul, cost: Cost) -> tuple[Value, Value]:
+    """Gives the held operand, then the moving one, as the kernel takes them."""
     held, moving = held_and_moving(op, cost)
     return held.value, moving.value

@@ -34,6 +34,7 @@ class Routine:
 
     @property
     def params_type(self) -> str:
+        """The name of the C structure that the function is handed."""
         return f"{self.name}_params"
 
 
@@ -52,12 +53,12 @@ class Call:
 
 
 def scaling(m: Multiplier) -> Params:
-    """A multiplier as the fields of a params struct."""
+    """Gives a multiplier as the fields of a params struct."""
     return {"multiplier": m.mantissa, "shift": m.shift}
 
 
 def takes_all(op: Op, arithmetic: Arithmetic) -> tuple[Verdict, ...]:
-    """The precondition of a kernel that has none."""
+    """Judges nothing, for a kernel without conditions."""
     return ()
 
 
@@ -66,7 +67,7 @@ class Kernel:
     """How one kind of op is done, under which conditions, with how much scratch memory."""
 
     name: str
-    """As it is shown in profiles: `conv2d_1x1_mve`."""
+    """The name that profiles show: `conv2d_1x1_mve`."""
     op: type[Op]
     calls: Callable[[Op, Arithmetic], tuple[Call, ...]]
     takes: Callable[[Op, Arithmetic], tuple[Verdict, ...]] = takes_all

@@ -26,11 +26,11 @@ class Library:
 
     @property
     def suffix(self) -> str:
-        """What the names of functions and files end with; portable ones have the plain names."""
+        """The end of the names of functions and files; portable ones have the plain names."""
         return "" if self.isa is Isa.PORTABLE else f"_{self.isa.value}"
 
     def routine(self, name: str, *also: str) -> Routine:
-        """The function of a kernel. `also` names the files with the functions that it shares with other kernels."""
+        """Gives the function of a kernel. `also` names the files with the functions that it shares with other kernels."""
         return Routine(
             f"pillion_{name}{self.suffix}", self._file(name), self.header, tuple(map(self._file, also))
         )
@@ -49,7 +49,7 @@ class Library:
         in_place: Callable[[OpClass], tuple[Value, ...]] = lambda op: (),
         overread_bytes: int = 0,
     ) -> Kernel:
-        """A row of the table of kernels. Its functions take the op's own class, because they are called with no other; a
+        """Makes a row of the table of kernels. Its functions take the op's own class, because they are called with no other; a
         result without elements takes no call."""
 
         def calls_for_elements(made: OpClass, arithmetic: Arithmetic) -> tuple[Call, ...]:

@@ -22,7 +22,7 @@ from pillion.outside.folders import Listing, check_paths, finish_stopped, sha256
 
 MANIFEST = "manifest.json"
 MOST_BYTES = 1 << 26
-"""Of a manifest: a hundred times that of a network of two thousand ops."""
+"""The largest manifest that is read: a hundred times that of a network of two thousand ops."""
 MOST_AXES = 32
 """That every numpy can handle."""
 LARGEST_FLOAT = float(np.finfo(np.float32).max)
@@ -66,7 +66,7 @@ class Buffer:
 
 @dataclass(frozen=True)
 class StandIn:
-    """What the references of NPU segments take where there is no NPU."""
+    """The memory and constants that the references of NPU segments take where there is no NPU."""
 
     constant_bytes: int
     arena_bytes: int
@@ -143,16 +143,16 @@ class Manifest:
 
     @property
     def isa(self) -> Isa:
-        """What its kernels need, as far as it is known: earlier manifests did not say."""
+        """The instruction set that the kernels need, as far as it is known: earlier manifests did not say."""
         return self.kernels or Isa.PORTABLE
 
     @property
     def listing(self) -> Listing:
-        """The files, and whether it can be believed which of them were changed."""
+        """The project's files, and whether it can be told which of them were changed."""
         return Listing(self.files, is_sealed=all(self.files.values()) and self.checksum == self._sum())
 
     def sealed(self, files: Mapping[str, Content]) -> Manifest:
-        """With the hashes of files, and of itself."""
+        """Gives the manifest with the hashes of all files, and of itself."""
         hashes = {path: sha256(content) for path, content in sorted(files.items())}
         listed = replace(self, files=hashes)
         return replace(listed, checksum=listed._sum())
@@ -161,18 +161,18 @@ class Manifest:
         return sha256(json.dumps({**plain(self), "checksum": ""}, sort_keys=True))
 
     def text(self) -> str:
-        """The file."""
+        """Gives the text of `manifest.json`."""
         return json.dumps(plain(self), indent=2) + "\n"
 
 
 def read_manifest(folder: Path) -> Manifest:
-    """The manifest of a project that was written earlier; if its writing was stopped half-way, that is finished first."""
+    """Reads the manifest of a project that was written earlier; if its writing was stopped half-way, that is finished first."""
     finish_stopped(folder)
     return manifest_in(folder)
 
 
 def manifest_in(folder: Path) -> Manifest:
-    """The manifest that lies in a folder."""
+    """Reads the manifest that lies in a folder."""
     file = folder / MANIFEST
     try:
         return manifest_of(read_text(file, "project's manifest.json", MOST_BYTES))
@@ -183,7 +183,7 @@ def manifest_in(folder: Path) -> Manifest:
 
 
 def manifest_of(text: str) -> Manifest:
-    """The manifest in a file's text; ValueErrors say what is wrong with it."""
+    """Reads the manifest in a file's text; ValueErrors say what is wrong with it."""
     data = parse(text)
     if isinstance(data, dict) and isinstance(data.get("files"), list):
         data["files"] = _without_hashes(data["files"])
@@ -197,7 +197,7 @@ def _without_hashes(paths: Iterable[object]) -> dict[str, str]:
 
 
 def not_a_project(folder: Path, reason: str) -> PillionError:
-    """The error of a folder that is none of ours."""
+    """Makes the error for a folder that is none of ours."""
     return PillionError(
         f"{folder} is not a project of Pillion",
         rule="a folder that `pillion compile` wrote, whose manifest.json describes it",

@@ -14,18 +14,19 @@ from pillion.outside.files import Content
 
 
 def segment_steps(program: CProgram) -> list[tuple[int, Step]]:
-    """The segments of a program, numbered in running order."""
+    """Numbers the segments of a program in running order."""
     return list(enumerate(step for step in program.steps if isinstance(step.choice.op, Segment)))
 
 
 def inner_program(program: CProgram, number: int, step: Step) -> CProgram:
-    """What a segment computes, as portable C."""
+    """Lowers a segment to a portable C program, its reference."""
     op = step.choice.op
     assert isinstance(op, Segment)
     return lower(named(op.body, f"{program.graph.name}_npu_{number}"))
 
 
 def named(graph: Graph, name: str) -> Graph:
+    """Gives a graph another name, from which its C names are made."""
     return graph.replace(name=name)
 
 

@@ -11,7 +11,7 @@ MOST_GROWTH = 16
 
 
 def candidates(slopes: tuple[float, float], places: int, near: Iterable[int]) -> Iterator[tuple[int, int]]:
-    """Pairs close to the slopes times 2**places: those that differ by the steps `near`, nearest first; then both larger or
+    """Gives pairs close to the slopes times 2**places: those that differ by the steps `near`, nearest first; then both larger or
     both smaller in proportion.
 
     The reference rounds ties away from zero. Where the ratios of the scales are small fractions, such as 1 : 4, the sum

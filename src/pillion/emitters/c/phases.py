@@ -22,7 +22,7 @@ from pillion.ops.transpose_conv import TransposeConv2d
 
 @dataclass(frozen=True)
 class Phase:
-    """A row of outputs as a row of a convolution, and which rows of the image are such."""
+    """A row of outputs as a row of a convolution, and which rows of the image are of the same kind."""
 
     conv: Conv2d
     first: int
@@ -37,7 +37,7 @@ def reached(kernel: int, stride: int, dilation: int, place: int) -> Mapping[int,
 
 
 def phases(op: TransposeConv2d) -> list[Phase]:
-    """One for each row between two rows of inputs. The width is a multiple of the stride."""
+    """Gives a phase for each row between two rows of inputs. The width is a multiple of the stride."""
     stride_h, height = op.stride[0], op.y.shape[1]
     counts = [(first, len(range(first, height, stride_h))) for first in range(stride_h)]
     return [Phase(_row(op, first), first, rows) for first, rows in counts if rows]
@@ -77,12 +77,14 @@ def _ends(distances: Iterable[int]) -> tuple[int, int]:
 
 
 def judge(op: TransposeConv2d) -> tuple[Verdict, ...]:
+    """Judges whether a transposed convolution falls into phases: its result is a whole number of strides wide."""
     width, stride = op.y.shape[2], op.stride[1]
     known = (*int8(x=op.x, y=op.y, weights=op.weights), *constants(weights=op.weights, bias=op.bias))
     return (*known, Verdict("width", width % stride == 0, f"a multiple of stride {stride}", str(width)))
 
 
 def places(op: TransposeConv2d, phase: Phase) -> Params:
+    """Gives the places of a phase's rows in the result as parameters."""
     _, height, width, channels = op.y.shape
     return {
         "rows": phase.rows,

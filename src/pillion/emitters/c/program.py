@@ -21,19 +21,19 @@ from pillion.ir.types import Value
 from pillion.memory import MemoryPlan, OpMemory, plan_memory
 
 POINTER_BYTES = 4
-"""Of all Cortex-M."""
+"""Bytes of a pointer on all Cortex-M."""
 
 
 @dataclass(frozen=True)
 class Constant:
-    """An array in flash."""
+    """An array in flash, with its name in C."""
 
     name: str
     data: NDArray[np.generic]
 
     @property
     def elements(self) -> int:
-        """As declared in C, which has no empty arrays."""
+        """The length that is declared in C, which has no empty arrays."""
         return max(self.data.size, 1)
 
 
@@ -45,12 +45,12 @@ class Step:
     choice: Choice
     calls: tuple[Call, ...]
     pointers: tuple[Mapping[str, str], ...]
-    """For each call: params field → name of the constant."""
+    """The names of constants by field of the params, for each call."""
 
 
 @dataclass(frozen=True)
 class CProgram:
-    """All that the text of a C project is made from."""
+    """A program from which the text of a C project is made: steps, constants and the memory plan."""
 
     graph: Graph
     isa: Isa
@@ -63,16 +63,17 @@ class CProgram:
 
     @property
     def routines(self) -> list[Routine]:
+        """The kernels that the program calls, each once."""
         return list(dict.fromkeys(call.routine for step in self.steps for call in step.calls))
 
     @property
     def constant_bytes(self) -> int:
-        """Bytes of all arrays in flash."""
+        """The bytes of all arrays in flash."""
         return sum(c.elements * c.data.itemsize for c in self.constants)
 
     @property
     def params_bytes(self) -> int:
-        """Bytes of all params structs: every field of the kernels is a 32-bit number or a pointer, or a double."""
+        """The bytes of all params structs: every field of the kernels is a 32-bit number or a pointer, or a double."""
         return sum(_params_size(call) for step in self.steps for call in step.calls)
 
 
@@ -103,7 +104,7 @@ class _Constants:
 
 
 def lower(graph: Graph, isa: Isa = Isa.PORTABLE, optimize: Optimize = "speed") -> CProgram:
-    """The graph with a kernel for each op, packed constants and a memory plan."""
+    """Gives the graph a kernel for each op, packed constants and a memory plan."""
     want_computed_outputs(graph)
     graph = graph.replace(name=identifier(graph.name))
     choices = choose(graph, isa, optimize)

@@ -30,7 +30,7 @@ _INCLUDE = re.compile(r'^\s*#\s*include "([^"/]+)"', re.MULTILINE)
 def project_files(
     program: CProgram, target: str, more: Mapping[str, Content] = MappingProxyType({})
 ) -> dict[str, Content]:
-    """Path → content of every file of the project; `more` are files that only Python makes of it."""
+    """Gives path → content of every file of the project; `more` are files that only Python makes of it."""
     isa = instruction_set(program)
     boards = [board.name for board in boards_for(isa)]
     files = _in_folders(program)
@@ -45,13 +45,13 @@ def project_files(
 
 
 def instruction_set(program: CProgram) -> Isa:
-    """What the kernels in use need."""
+    """Gives the instruction set that the kernels in use need."""
     folders = {routine.source.split("/")[0] for routine in program.routines}
     return next((isa for isa in (Isa.MVE, Isa.DSP) if isa.value in folders), Isa.PORTABLE)
 
 
 def boards_for(isa: Isa) -> list[Board]:
-    """The boards whose cores run such kernels."""
+    """Gives the boards whose cores run such kernels."""
     return [board for board in BOARDS.values() if CORES[board.core].runs(isa)]
 
 
@@ -114,7 +114,7 @@ def _add_with_headers(source: Path, files: dict[str, str]) -> None:
 
 
 def manifest(program: CProgram, target: str) -> Manifest:
-    """What another program may want to know about the project, without its files."""
+    """Gives what another program may want to know about the project, without its files."""
     memory = program.memory
     return Manifest(
         model=program.graph.name,
@@ -174,7 +174,8 @@ def _op(program: CProgram, index: int) -> OpFacts:
 
 
 def write_project(files: Mapping[str, Content], folder: Path, force: bool = False) -> None:
-    """All files; an earlier project gives way to them, but no file of the user does, nor one that the user changed, but by `force`."""
+    """Writes all files; an earlier project gives way to them, but no file of the user does, nor one that the user changed, but by
+    `force`."""
     folders.write_project(folder, files, MANIFEST, _earlier, force)
 
 

@@ -7,18 +7,18 @@ import re
 
 
 def commented(text: str) -> str:
-    """The text as a comment can hold it: no end, no begin, no backslash, no trigraph, nothing beyond ASCII."""
+    """Gives the text as a comment can hold it: no end, no begin, no backslash, no trigraph, nothing beyond ASCII."""
     plain = re.sub(r"[^ -~]|\\", "_", text)
     return re.sub(r"\*(?=/)|/(?=\*)|\?(?=\?)", r"\g<0> ", plain)
 
 
 def encodable(text: str) -> str:
-    """The text with a question mark for each character that UTF-8 has not: halves of pairs."""
+    """Gives the text with a question mark for each character that UTF-8 has not: halves of pairs."""
     return text.encode("utf-8", "replace").decode()
 
 
 def quoted(text: str) -> str:
-    """A string literal with these characters, in UTF-8."""
+    """Gives a string literal with these characters, in UTF-8."""
     return '"' + "".join(map(_spelled, encodable(text).encode())) + '"'
 
 

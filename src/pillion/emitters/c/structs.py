@@ -39,7 +39,7 @@ class Field:
     is_pointer: bool
 
     def wrong(self, value: object) -> str:
-        """What is wrong with a value for this field, or nothing."""
+        """Says what is wrong with a value for this field, or nothing."""
         wanted = f"{'an array of ' if self.is_pointer else 'of type '}{self.dtype}"
         if isinstance(value, np.ndarray):
             fits = self.is_pointer and value.dtype == self.dtype
@@ -51,7 +51,7 @@ class Field:
 
 
 def kernel_folder() -> Path:
-    """The kernel library: inside an installed package, or beside `src` in a checkout."""
+    """Finds the kernel library: inside an installed package, or beside `src` in a checkout."""
     package = Path(__file__).resolve().parents[2]
     inside, beside = package / "kernels", package.parents[1] / "kernels"
     return inside if inside.is_dir() else beside
@@ -59,7 +59,8 @@ def kernel_folder() -> Path:
 
 @cache
 def params_structs() -> Mapping[str, tuple[Field, ...]]:
-    """Name of each struct → its fields. Several kernels may take the same struct under names of their own."""
+    """Reads from the headers the name of each struct → its fields. Several kernels may take the same struct under names of their
+    own."""
     found: dict[str, tuple[Field, ...]] = {}
     for header in HEADERS:
         text = (kernel_folder() / "include" / "pillion" / header).read_text("utf-8")
@@ -93,7 +94,7 @@ def _fields(body: str) -> Iterator[Field]:
 
 
 def in_order(struct: str, values: Mapping[str, object]) -> dict[str, object]:
-    """The values of a struct in the order of its fields: one for each, of its type."""
+    """Gives the values of a struct in the order of its fields: one for each, of its type."""
     fields = params_structs().get(struct)
     if fields is None:
         raise TypeError(f"no header of the kernel library declares {struct}")

@@ -11,9 +11,8 @@ import numpy as np
 from pillion.devices.cortex_m import Core
 from pillion.ir.graph import Graph
 from pillion.ir.types import Array
-from pillion.ops import Segment
-from pillion.ops import graph_json as skeleton
-from pillion.schemas import pte_record as record
+from pillion.ops import Segment, graph_json
+from pillion.schemas import pte_record
 from pillion.schemas.ir_payload import is_ir
 
 Runtime = Literal["1.4", "main"]
@@ -26,7 +25,7 @@ def emit(
     payloads: Sequence[bytes] = (),
     delegate: str = "",
 ) -> bytes:
-    """The graph as a `.pte` file for a core.
+    """Gives the graph as a `.pte` file for a core.
 
     What is special to the core: the sizes of scratch tensors, and the form of linear's bias. `runtime` names the
     ExecuTorch whose operators are called. `payloads` are for the NPU's segments, one for each, in running order.
@@ -40,14 +39,14 @@ def emit(
     writer = Writer(lower(graph, Settings(graph.arithmetic, core.isa, runtime, by_body, delegate)))
     head = {"core": core.name, "runtime": runtime, "model": graph.name}
 
-    def sealed() -> record.Record:
+    def sealed() -> pte_record.Record:
         bodies = [find_in(payload) if is_ir(payload) else None for payload in payloads]
-        return record.compose(head, skeleton.pack(graph, writer.constants.find, bodies))
+        return pte_record.compose(head, graph_json.pack(graph, writer.constants.find, bodies))
 
     return writer.program(sealed)
 
 
-def find_in(payload: bytes) -> skeleton.NumberOf:
+def find_in(payload: bytes) -> graph_json.NumberOf:
     """Finds constants in a segment's payload: their number is where they begin."""
 
     def find(array: Array) -> int | None:

@@ -10,8 +10,19 @@ from numpy.typing import ArrayLike
 
 from pillion.devices.cortex_m import Isa
 from pillion.emitters.pte import limits, scratch
-from pillion.emitters.pte.node import Call, Settings, View, bounds, data, image, ints, plain, refusal, temp
-from pillion.emitters.pte.node import scratch as bytes_for_kernel
+from pillion.emitters.pte.node import (
+    KernelCall,
+    Settings,
+    View,
+    bounds,
+    bytes_for_kernel,
+    data,
+    image,
+    ints,
+    plain,
+    refusal,
+    temp,
+)
 from pillion.emitters.pte.scratch import Window
 from pillion.ir import numerics
 from pillion.ir.numerics import Arithmetic
@@ -23,7 +34,7 @@ from pillion.ops.conv import Convolution
 
 @dataclass(frozen=True)
 class Sums:
-    """What is done with the accumulators."""
+    """What a convolution does with its accumulators: rescaling, zero points and bounds."""
 
     bias: View
     in_zero_point: int
@@ -35,19 +46,21 @@ class Sums:
 
     @property
     def args(self) -> tuple[int, int, View, View, int, int]:
+        """The arguments of the kernel that say what is done with the accumulators."""
         scale = ints(self.mantissas), ints(self.shifts)
         return (-self.in_zero_point, self.out_zero_point, *scale, self.low, self.high)
 
 
-def conv2d(op: Conv2d, settings: Settings) -> list[Call]:
+def conv2d(op: Conv2d, settings: Settings) -> list[KernelCall]:
+    """Gives the call of a convolution."""
     _want_constants(op)
     return [
         regular(op, settings, _window(op, op.groups), image(op.x), plain(op.weights), _sums(op), image(op.y))
     ]
 
 
-def depthwise_conv2d(op: DepthwiseConv2d, settings: Settings) -> list[Call]:
-    """The depthwise kernel takes one image at a time; more are a grouped convolution."""
+def depthwise_conv2d(op: DepthwiseConv2d, settings: Settings) -> list[KernelCall]:
+    """Gives the calls of a depthwise convolution. The kernel takes one image at a time; more are a grouped convolution."""
     _want_constants(op)
     x, y = image(op.x), image(op.y)
     if op.x.shape[0] != 1:
@@ -63,11 +76,12 @@ def depthwise_conv2d(op: DepthwiseConv2d, settings: Settings) -> list[Call]:
     geometry = (window.stride, window.padding, window.dilation, op.depth_multiplier)
     sums = _sums(op)
     args = (_as_image(x, window.image), weights, sums.bias, *geometry, *sums.args, need)
-    return [Call("cortex_m::quantized_depthwise_conv2d.out", args, _as_image(y, window.result))]
+    return [KernelCall("cortex_m::quantized_depthwise_conv2d.out", args, _as_image(y, window.result))]
 
 
-def linear(op: Linear, settings: Settings) -> list[Call]:
-    """One scale for all features is a linear; one for each is a convolution with a 1x1 window."""
+def linear(op: Linear, settings: Settings) -> list[KernelCall]:
+    """Gives the calls of a fully connected layer: one scale for all features is a linear; one for each is a convolution with a 1x1
+    window."""
     _want_constants(op)
     if settings.arithmetic is Arithmetic.TFLITE:
         raise refusal(
@@ -86,7 +100,7 @@ def linear(op: Linear, settings: Settings) -> list[Call]:
     scale = ((int(mantissas[0]),), (int(shifts[0]),))
     low, high = bounds(op)
     args = (x, plain(op.weights), bias, kernel_sum, *offsets, *scale, high, low)
-    return [Call("cortex_m::quantized_linear.out", args, y)]
+    return [KernelCall("cortex_m::quantized_linear.out", args, y)]
 
 
 def _linear_bias(op: Linear, isa: Isa) -> tuple[View | None, View | None]:
@@ -98,7 +112,7 @@ def _linear_bias(op: Linear, isa: Isa) -> tuple[View | None, View | None]:
     return None, data(whole.astype(np.int32).reshape(1, -1))
 
 
-def _pointwise(op: Linear, settings: Settings, rows: tuple[int, int, int]) -> Call:
+def _pointwise(op: Linear, settings: Settings, rows: tuple[int, int, int]) -> KernelCall:
     count, inner, outer = rows
     window = Window(1, (count, 1), inner, (count, 1), outer, (1, 1))
     sums = _sums(op)
@@ -106,9 +120,9 @@ def _pointwise(op: Linear, settings: Settings, rows: tuple[int, int, int]) -> Ca
     return regular(op, settings, window, x, plain(op.weights).reshaped(outer, 1, 1, inner), sums, y)
 
 
-def transpose_conv2d(op: TransposeConv2d, settings: Settings) -> list[Call]:
-    """The kernel knows equal padding and nothing more, and not every window. All else is a convolution, its weights
-    turned round, over the image with zeros (that is, zero points) between the pixels."""
+def transpose_conv2d(op: TransposeConv2d, settings: Settings) -> list[KernelCall]:
+    """Gives the calls of a transposed convolution. The kernel knows equal padding and nothing more, and not every window. All else
+    is a convolution, its weights turned round, over the image with zeros (that is, zero points) between the pixels."""
     _want_constants(op)
     window = _window(op, 1)
     if not (_is_plain(op) and limits.transposes_convolution(window)):
@@ -118,7 +132,7 @@ def transpose_conv2d(op: TransposeConv2d, settings: Settings) -> list[Call]:
     sums = _sums(op)
     geometry = (op.stride, op.padding[:2], (0, 0), (1, 1))
     args = (image(op.x), plain(op.weights), sums.bias, *geometry, *sums.args, first, second)
-    return [Call("cortex_m::quantized_transpose_conv2d.out", args, image(op.y))]
+    return [KernelCall("cortex_m::quantized_transpose_conv2d.out", args, image(op.y))]
 
 
 def _is_plain(op: TransposeConv2d) -> bool:
@@ -127,12 +141,12 @@ def _is_plain(op: TransposeConv2d) -> bool:
     return (top, left) == (bottom, right) and op.output_padding == (0, 0) and op.dilation == (1, 1)
 
 
-def _over_spread_image(op: TransposeConv2d, settings: Settings) -> list[Call]:
+def _over_spread_image(op: TransposeConv2d, settings: Settings) -> list[KernelCall]:
     n, h, w, c = op.x.shape
     reach = [d * (k - 1) - p for d, k, p in zip(op.dilation, op.kernel, op.padding[:2], strict=True)]
     if min(reach) < 0:
         raise refusal(op, "padding is smaller than the window", op.attributes, "write C: -o folder/")
-    calls: list[Call] = []
+    calls: list[KernelCall] = []
     x = _spread(plain(op.x).reshaped(n * h * w, 1, c), op.stride[1], op.x.zero_point, calls)
     x = _spread(x.reshaped(n * h, 1, w * op.stride[1] * c), op.stride[0], op.x.zero_point, calls)
     sides = (h * op.stride[0], w * op.stride[1])
@@ -143,18 +157,20 @@ def _over_spread_image(op: TransposeConv2d, settings: Settings) -> list[Call]:
     return [*calls, regular(op, settings, window, x.image(n, *sides, c), weights, _sums(op), image(op.y))]
 
 
-def _spread(x: View, stride: int, zero_point: int, calls: list[Call]) -> View:
+def _spread(x: View, stride: int, zero_point: int, calls: list[KernelCall]) -> View:
     """[outer, 1, inner] with stride - 1 rows of zero points behind each."""
     if stride == 1:
         return x
     outer, _, inner = x.sizes
     y = temp((outer, stride, inner))
-    calls.append(Call("cortex_m::pad.out", (x, (0, 0, 0, 0), (0, 0, stride - 1, 0), zero_point), y))
+    calls.append(KernelCall("cortex_m::pad.out", (x, (0, 0, 0, 0), (0, 0, stride - 1, 0), zero_point), y))
     return y
 
 
-def regular(op: Op, settings: Settings, window: Window, x: View, weights: View, sums: Sums, y: View) -> Call:
-    """A call of the regular convolution."""
+def regular(
+    op: Op, settings: Settings, window: Window, x: View, weights: View, sums: Sums, y: View
+) -> KernelCall:
+    """Gives a call of the regular convolution."""
     if window.loses_pixels:
         window = window.spaced
     if window.row_kernel_fails:
@@ -174,7 +190,7 @@ def regular(op: Op, settings: Settings, window: Window, x: View, weights: View, 
         *sums.args,
         need,
     )
-    return Call("cortex_m::quantized_conv2d.out", args, _as_image(y, window.result))
+    return KernelCall("cortex_m::quantized_conv2d.out", args, _as_image(y, window.result))
 
 
 def _as_image(view: View, sides: Pair) -> View:

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from pillion.emitters.pte.node import Call, Settings, View, bounds, data, plain, refusal, temp
+from pillion.emitters.pte.node import KernelCall, Settings, View, bounds, data, plain, refusal, temp
 from pillion.ir.numerics import Arithmetic, Multiplier
 from pillion.ir.op import Op
 from pillion.ir.types import Array, DType, Shape, Value
@@ -14,13 +14,13 @@ from pillion.ops.elementwise import Binary
 from pillion.schemas.pte import ScalarType
 
 MOST_AXES = 4
-"""Along which the kernels for extrema repeat an operand."""
+"""The most axes along which the kernels for extrema repeat an operand."""
 LEVELS = np.arange(-128, 128, dtype=np.int8)
 """What the entries of a table stand for."""
 
 
-def function(op: Lut | Clamp | Requantize, settings: Settings) -> list[Call]:
-    """Every function from int8 to int8 is a table."""
+def function(op: Lut | Clamp | Requantize, settings: Settings) -> list[KernelCall]:
+    """Gives the table lookup that every function from int8 to int8 is."""
     if isinstance(op, Lut) and op.x.dtype is not DType.INT8:
         raise refusal(op, "functions are of int8", repr(op.x), "quantize the model")
     entries = (
@@ -29,17 +29,19 @@ def function(op: Lut | Clamp | Requantize, settings: Settings) -> list[Call]:
     return [lookup(plain(op.x), entries, plain(op.y))]
 
 
-def lookup(x: View, entries: Array, y: View) -> Call:
-    return Call("cortex_m::quantized_activation.out", (x, data(entries.astype(np.int8))), y)
+def lookup(x: View, entries: Array, y: View) -> KernelCall:
+    """Gives the call of a lookup in a table with an entry for every int8 number."""
+    return KernelCall("cortex_m::quantized_activation.out", (x, data(entries.astype(np.int8))), y)
 
 
-def clamped(op: Op) -> list[Call]:
-    """The bounds of an op whose kernel has none, in place."""
+def clamped(op: Op) -> list[KernelCall]:
+    """Gives the clamp, in place, that an op with bounds needs whose kernel has none."""
     y, (low, high) = plain(op.results[0]), bounds(op)
     return [] if (low, high) == (-128, 127) else [lookup(y, np.clip(LEVELS, low, high), y)]
 
 
-def quantize(op: Quantize, settings: Settings) -> list[Call]:
+def quantize(op: Quantize, settings: Settings) -> list[KernelCall]:
+    """Gives the call that makes float32 int8; the runtime has it in one arithmetic only."""
     if settings.arithmetic is Arithmetic.TFLITE:
         raise refusal(
             op,
@@ -50,23 +52,25 @@ def quantize(op: Quantize, settings: Settings) -> list[Call]:
     return [_border("cortex_m::quantize_per_tensor.out", op.x, op.y, op.y)]
 
 
-def dequantize(op: Dequantize, settings: Settings) -> list[Call]:
+def dequantize(op: Dequantize, settings: Settings) -> list[KernelCall]:
+    """Gives the call that makes int8 float32."""
     if op.x.dtype is not DType.INT8:
         raise refusal(op, "what is dequantized is int8 with one scale", repr(op.x))
     return [_border("cortex_m::dequantize_per_tensor.out", op.x, op.y, op.x)]
 
 
-def _border(operator: str, x: Value, y: Value, levels: Value) -> Call:
+def _border(operator: str, x: Value, y: Value, levels: Value) -> KernelCall:
     args = (plain(x), levels.scale, levels.zero_point, -128, 127, int(ScalarType.INT8))
-    return Call(operator, args, plain(y))
+    return KernelCall(operator, args, plain(y))
 
 
-def add(op: Add, settings: Settings) -> list[Call]:
+def add(op: Add, settings: Settings) -> list[KernelCall]:
+    """Gives the calls of a sum, or of a table lookup where one operand is a constant number."""
     return by_table(op, settings) or _sum(op, plain(op.a), op.a.zero_point, plain(op.b), op.b.zero_point)
 
 
-def sub(op: Sub, settings: Settings) -> list[Call]:
-    """a - b as a sum. An int8 level q has the mirror image -1 - q around the zero point's mirror image -1 - z.
+def sub(op: Sub, settings: Settings) -> list[KernelCall]:
+    """Gives the calls of a - b as a sum. An int8 level q has the mirror image -1 - q around the zero point's mirror image -1 - z.
 
     Rescaling is not symmetric where the product is a tie, so only the operand of the larger scale is mirrored: its ratio
     to the common scale is exactly one half and has no ties. If that is a, the sum is b - a, and its multiplier turns the
@@ -86,14 +90,14 @@ def sub(op: Sub, settings: Settings) -> list[Call]:
     return [*calls, *_sum(op, mirrored, -1 - op.a.zero_point, plain(op.b), op.b.zero_point, sign=-1)]
 
 
-def _mirrored(x: Value) -> tuple[list[Call], View]:
+def _mirrored(x: Value) -> tuple[list[KernelCall], View]:
     if x.is_constant:
         return [], data(np.invert(x.constant))
     y = temp(x.shape)
     return [lookup(plain(x), np.invert(LEVELS), y)], y
 
 
-def _sum(op: Add | Sub, a: View, a_zero: int, b: View, b_zero: int, sign: int = 1) -> list[Call]:
+def _sum(op: Add | Sub, a: View, a_zero: int, b: View, b_zero: int, sign: int = 1) -> list[KernelCall]:
     first, second, out = op.rescale
     calls, a, b, y = over_channels(a, b, plain(op.y))
     args = (
@@ -101,29 +105,31 @@ def _sum(op: Add | Sub, a: View, a_zero: int, b: View, b_zero: int, sign: int = 
         *(b, b_zero, second.mantissa, second.shift),
         *(op.y.zero_point, sign * out.mantissa, out.shift, *bounds(op)),
     )
-    return [*calls, Call("cortex_m::quantized_add.out", args, y)]
+    return [*calls, KernelCall("cortex_m::quantized_add.out", args, y)]
 
 
-def mul(op: Mul, settings: Settings) -> list[Call]:
+def mul(op: Mul, settings: Settings) -> list[KernelCall]:
+    """Gives the calls of a product, or of a table lookup where one operand is a constant number."""
     if table := by_table(op, settings):
         return table
     m: Multiplier = op.multiplier(settings.arithmetic)
     calls, a, b, y = over_channels(plain(op.a), plain(op.b), plain(op.y))
     args = (a, op.a.zero_point, b, op.b.zero_point, op.y.zero_point, m.mantissa, m.shift)
-    return [*calls, Call("cortex_m::quantized_mul.out", args, y), *clamped(op)]
+    return [*calls, KernelCall("cortex_m::quantized_mul.out", args, y), *clamped(op)]
 
 
-def extremum(op: Minimum | Maximum, settings: Settings) -> list[Call]:
+def extremum(op: Minimum | Maximum, settings: Settings) -> list[KernelCall]:
+    """Gives the calls of a minimum or maximum, or of a table lookup where one operand is a constant number."""
     if table := by_table(op, settings):
         return table
     if op.y.dtype is not DType.INT8:
         raise refusal(op, "operands are int8", repr(op.a), "quantize the model")
     calls, a, b, y = _over_axes(plain(op.a), plain(op.b), plain(op.y), MOST_AXES)
-    return [*calls, Call(f"cortex_m::{op.kind}.out", (a, b), y)]
+    return [*calls, KernelCall(f"cortex_m::{op.kind}.out", (a, b), y)]
 
 
-def by_table(op: Binary, settings: Settings) -> list[Call]:
-    """With a single constant number, an op of two operands is a function of one; empty where it is not."""
+def by_table(op: Binary, settings: Settings) -> list[KernelCall]:
+    """Gives the table lookup that an op of two operands is where one is a constant number; no call where none is."""
     for number, other, swap in ((op.b, op.a, False), (op.a, op.b, True)):
         if number.is_constant and number.type.elements == 1 and other.type.elements == op.y.type.elements:
             level = number.constant.reshape(1)
@@ -138,11 +144,11 @@ def by_table(op: Binary, settings: Settings) -> list[Call]:
     return []
 
 
-Operands = tuple[list[Call], View, View, View]
+Operands = tuple[list[KernelCall], View, View, View]
 
 
 def over_channels(a: View, b: View, y: View) -> Operands:
-    """For kernels that repeat an operand only as a vector over the channels of an image: it is the last axes of the
+    """Prepares operands for kernels that repeat one only as a vector over the channels of an image: it is the last axes of the
     other one, seen as channels. Everything else is written out first."""
     for small, big, swap in ((b, a, False), (a, b, True)):
         if small.elements != y.elements == big.elements and _ends_with(
@@ -167,7 +173,7 @@ def _over_axes(a: View, b: View, y: View, most_axes: int) -> Operands:
         if whole.sizes == y.sizes and len(few) <= most_axes:
             first, second = whole.reshaped(*all_of_them), small.reshaped(*few)
             return [], *((second, first) if swap else (first, second)), y.reshaped(*all_of_them)
-    calls: list[Call] = []
+    calls: list[KernelCall] = []
     a, b = (repeated(view, y.sizes, calls) for view in (a, b))
     return calls, flattened(a), flattened(b), flattened(y)
 
@@ -190,6 +196,7 @@ def _together(small: Shape, whole: Shape) -> tuple[Shape, Shape]:
 
 
 def flattened(view: View) -> View:
+    """Sees a tensor as a vector."""
     return view.reshaped(view.elements)
 
 
@@ -197,11 +204,12 @@ def _of_rank(view: View, rank: int) -> View:
     return view.reshaped(*(1,) * (rank - len(view.sizes)), *view.sizes)
 
 
-def repeated(view: View, shape: Shape, calls: list[Call]) -> View:
+def repeated(view: View, shape: Shape, calls: list[KernelCall]) -> View:
+    """Gives an operand in a wanted shape; where it has to be written out, the copy is added to the calls."""
     if view.sizes == shape:
         return view
     whole = temp(shape, view.dtype)
-    calls.append(Call("aten::expand_copy.out", (view, shape, False), whole))
+    calls.append(KernelCall("aten::expand_copy.out", (view, shape, False), whole))
     return whole
 
 

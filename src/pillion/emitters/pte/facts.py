@@ -15,7 +15,7 @@ class PteFacts:
 
     file_bytes: int
     arena_bytes: int
-    """Of planned memory: what the runtime is given beside the file."""
+    """Bytes of planned memory, which the runtime is given beside the file."""
     kernel_calls: int
     delegate_calls: int
     operators: tuple[str, ...]
@@ -23,7 +23,7 @@ class PteFacts:
 
 
 def facts_of(file: bytes) -> PteFacts:
-    """Of a file that `emit` has made."""
+    """Reads size, memory, calls and operators from a file that `emit` has made."""
     _, _, size, _, _ = pte.HEADER.unpack_from(file, 8)
     plan = unpack(pte.Program, file[:size], pte.IDENTIFIER).execution_plan[0]
     calls = [instruction.instr_args for chain in plan.chains for instruction in chain.instructions]

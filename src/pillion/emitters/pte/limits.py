@@ -13,11 +13,11 @@ from pillion.devices.cortex_m import Isa
 from pillion.emitters.pte.scratch import Window, reverses
 
 LARGEST_SIDE = 2**16 - 1
-"""Of what the library holds in 16 bits: the sides of a transposed matrix, all sizes of a convolution."""
+"""The largest of what the library holds in 16 bits: the sides of a transposed matrix, all sizes of a convolution."""
 GATHERED_ROWS = 8
-"""Of a matrix that Helium transposes at once. The last of them lies seven rows after the first, at an offset of 16 bits."""
+"""Rows of a matrix that Helium transposes at once. The last of them lies seven rows after the first, at an offset of 16 bits."""
 FEWEST_ROWS_WORTH_GATHERING = 6
-"""With fewer rows most of a vector is idle: element by element takes 4 instructions for each, a gathered column 24."""
+"""The fewest rows that are worth a gathered column: with fewer, most of a vector is idle: element by element takes 4 instructions for each, a gathered column 24."""
 
 LONGEST_SOFTMAX = 2**9 - 1
 """Elements of a row. Each adds up to 2^19 to a sum from which the last shift follows; from 2^28 on that is one of 32 places,
@@ -25,7 +25,7 @@ which C leaves open and the library's result shows: a row of 512 equal numbers g
 
 
 def beyond(sizes: Iterable[int]) -> list[int]:
-    """Those of some sizes that the library does not hold as they are."""
+    """Gives those of some sizes that the library does not hold as they are."""
     return [size for size in sizes if size > LARGEST_SIDE]
 
 

@@ -7,7 +7,7 @@ import dataclasses
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from pillion.emitters.pte.node import Call, Delegate, Settings, Temp, View
+from pillion.emitters.pte.node import Delegate, KernelCall, Settings, Temp, View
 from pillion.emitters.pte.table import steps
 from pillion.ir.graph import Graph, rewrite, want_computed_outputs
 from pillion.ir.op import Op
@@ -19,20 +19,21 @@ from pillion.ops.movement import Movement
 
 @dataclass(frozen=True)
 class Lowered:
-    """All that the writer needs."""
+    """All that the writer needs: calls in running order, and the memory plan."""
 
     graph: Graph
-    steps: tuple[Call | Delegate, ...]
+    steps: tuple[KernelCall | Delegate, ...]
     memory: MemoryPlan
     temps: Mapping[Temp, int]
     """Offsets in the arena."""
 
     def offset(self, of: Value | Temp) -> int:
+        """Gives the place of a value or a temp in the arena."""
         return self.temps[of] if isinstance(of, Temp) else self.memory.offsets[of]
 
 
 def lower(graph: Graph, settings: Settings) -> Lowered:
-    """Calls and memory of a graph."""
+    """Makes the calls and the memory plan of a graph."""
     graph = without_copies(graph)
     want_computed_outputs(graph)
     per_op = {op: steps(op, settings) for op in graph.ops}
@@ -49,7 +50,7 @@ def lower(graph: Graph, settings: Settings) -> Lowered:
 
 
 def without_copies(graph: Graph) -> Graph:
-    """Movements that leave every byte where it is become reshapes, which cost nothing; reshaped constants are constants."""
+    """Turns movements that leave every byte where it is into reshapes, which cost nothing; reshaped constants are constants."""
     constants: dict[Value, Value] = {}
 
     def rule(_: Graph, op: Op) -> Sequence[Op] | None:
@@ -64,7 +65,7 @@ def without_copies(graph: Graph) -> Graph:
     return rewrite(graph, rule)
 
 
-def _temps(made: Sequence[Call | Delegate]) -> list[Temp]:
+def _temps(made: Sequence[KernelCall | Delegate]) -> list[Temp]:
     """The temps of an op in order of their first use."""
     views: list[View] = [view for step in made for view in step.views]
     return list(dict.fromkeys(view.of for view in views if isinstance(view.of, Temp)))

@@ -9,25 +9,25 @@ from pillion.devices.cortex_m import Isa
 from pillion.emitters.pte import scratch
 from pillion.emitters.pte.elementwise import LEVELS, by_table, clamped, lookup, over_channels, repeated
 from pillion.emitters.pte.movement import transposed
-from pillion.emitters.pte.node import Call, Settings, View, data, plain, refusal, temp
-from pillion.emitters.pte.node import scratch as bytes_for_kernel
+from pillion.emitters.pte.node import KernelCall, Settings, View, bytes_for_kernel, data, plain, refusal, temp
 from pillion.ir.numerics import Arithmetic, requantize, saturate
 from pillion.ir.types import Value
 from pillion.ops import BatchMatmul, Div, Prelu
 
 
-def batch_matmul(op: BatchMatmul, settings: Settings) -> list[Call]:
-    """The kernel wants b as [B, N, K]. Zero points go in with their sign turned, that of the result does not."""
-    calls: list[Call] = []
+def batch_matmul(op: BatchMatmul, settings: Settings) -> list[KernelCall]:
+    """Gives the calls of a matrix product. The kernel wants b as [B, N, K]. Zero points go in with their sign turned, that of the
+    result does not."""
+    calls: list[KernelCall] = []
     a = _exchanged(op.a, calls, settings.isa) if op.adj_x else plain(op.a)
     b = plain(op.b) if op.adj_y else _exchanged(op.b, calls, settings.isa)
     m = op.multiplier(settings.arithmetic)
     need = bytes_for_kernel(scratch.batch_matmul(op.columns, settings.isa))
     args = (a, -op.a.zero_point, b, -op.b.zero_point, op.y.zero_point, m.mantissa, m.shift, need)
-    return [*calls, Call("cortex_m::quantized_batch_matmul.out", args, plain(op.y)), *clamped(op)]
+    return [*calls, KernelCall("cortex_m::quantized_batch_matmul.out", args, plain(op.y)), *clamped(op)]
 
 
-def _exchanged(value: Value, calls: list[Call], isa: Isa) -> View:
+def _exchanged(value: Value, calls: list[KernelCall], isa: Isa) -> View:
     """The last two axes exchanged; constants are so in the program."""
     if value.is_constant:
         return data(value.constant.swapaxes(1, 2))
@@ -39,7 +39,8 @@ def _exchanged(value: Value, calls: list[Call], isa: Isa) -> View:
     return moved
 
 
-def div(op: Div, settings: Settings) -> list[Call]:
+def div(op: Div, settings: Settings) -> list[KernelCall]:
+    """Gives the calls of a division, which only newer runtimes have, or of a table lookup by a constant number."""
     if table := by_table(op, settings):
         return table
     if settings.runtime != "main" or settings.arithmetic is Arithmetic.TFLITE:
@@ -49,16 +50,16 @@ def div(op: Div, settings: Settings) -> list[Call]:
             f"runtime {settings.runtime}, `{settings.arithmetic.value}` arithmetic",
             "--runtime main, or write C: -o folder/",
         )
-    calls: list[Call] = []
+    calls: list[KernelCall] = []
     a, b = (repeated(plain(v), op.y.shape, calls).reshaped(op.y.type.elements) for v in (op.a, op.b))
     args = (a, op.a.zero_point, b, op.b.zero_point, op.y.zero_point, op.ratio)
     y = plain(op.y).reshaped(op.y.type.elements)
-    return [*calls, Call("cortex_m::quantized_div.out", args, y), *clamped(op)]
+    return [*calls, KernelCall("cortex_m::quantized_div.out", args, y), *clamped(op)]
 
 
-def prelu(op: Prelu, settings: Settings) -> list[Call]:
-    """One slope is a table. Several: what is not negative by a table, the rest times its slope, each zero where the
-    other is not, and their sum at one scale, which rounds nothing."""
+def prelu(op: Prelu, settings: Settings) -> list[KernelCall]:
+    """Gives the calls of a leaky relu. One slope is a table. Several: what is not negative by a table, the rest times its slope,
+    each zero where the other is not, and their sum at one scale, which rounds nothing."""
     if op.slope.is_constant and op.slope.type.elements == 1:
         entries = op.reference(settings.arithmetic, LEVELS, op.slope.constant.reshape(1))
         return [lookup(plain(op.x), entries, plain(op.y))]
@@ -72,12 +73,12 @@ def prelu(op: Prelu, settings: Settings) -> list[Call]:
     ]
     first, a, b, y = over_channels(negative, plain(op.slope).reshaped(*op.slope_shape), product)
     args = (a, op.x.zero_point, b, op.slope.zero_point, op.y.zero_point, sloped_m.mantissa, sloped_m.shift)
-    calls += [*first, Call("cortex_m::quantized_mul.out", args, y)]
+    calls += [*first, KernelCall("cortex_m::quantized_mul.out", args, y)]
     return [*calls, _plain_sum(positive, product, op.y)]
 
 
-def _plain_sum(a: View, b: View, y: Value) -> Call:
+def _plain_sum(a: View, b: View, y: Value) -> KernelCall:
     """a + b of one scale: both are halved with 20 bits of headroom, and the sum brought back exactly."""
     operand = (y.zero_point, 2**30, 0)
     args = (a, *operand, b, *operand, y.zero_point, 2**30, -18, -128, 127)
-    return Call("cortex_m::quantized_add.out", args, plain(y))
+    return KernelCall("cortex_m::quantized_add.out", args, plain(y))

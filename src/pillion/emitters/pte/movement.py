@@ -8,26 +8,28 @@ from collections.abc import Sequence
 
 from pillion.devices.cortex_m import Isa
 from pillion.emitters.pte.limits import transposes_matrix
-from pillion.emitters.pte.node import Call, Settings, View, plain, temp
+from pillion.emitters.pte.node import KernelCall, Settings, View, plain, temp
 from pillion.ir.types import DType, Shape
 from pillion.ops import Concat, Pad, Slice, Transpose
 
 MOST_AXES = 4
-"""Of the `cortex_m` kernels for pad and transpose."""
+"""The most axes of the `cortex_m` kernels for pad and transpose."""
 
 
-def concat(op: Concat, settings: Settings) -> list[Call]:
-    """Two axes are enough: what lies before the axis, and the rest."""
+def concat(op: Concat, settings: Settings) -> list[KernelCall]:
+    """Gives the call of a concatenation. Two axes are enough: what lies before the axis, and the rest."""
     outer = math.prod(op.y.shape[: op.axis])
     xs = tuple(plain(x).reshaped(outer, x.type.elements // max(outer, 1)) for x in op.xs)
-    return [Call("aten::cat.out", (xs, 1), plain(op.y).reshaped(outer, op.y.type.elements // max(outer, 1)))]
+    return [
+        KernelCall("aten::cat.out", (xs, 1), plain(op.y).reshaped(outer, op.y.type.elements // max(outer, 1)))
+    ]
 
 
-def slice_copy(op: Slice, settings: Settings) -> list[Call]:
-    """One axis after the other, those first that leave least."""
+def slice_copy(op: Slice, settings: Settings) -> list[KernelCall]:
+    """Gives the calls of a slice: one axis after the other, those first that leave least."""
     axes = [a for a in range(op.x.type.rank) if op.x.shape[a] != op.y.shape[a]]
     axes.sort(key=lambda a: op.y.shape[a] / op.x.shape[a])
-    calls: list[Call] = []
+    calls: list[KernelCall] = []
     x = plain(op.x)
     for axis in axes:
         shape = tuple(op.y.shape[axis] if a == axis else size for a, size in enumerate(x.sizes))
@@ -37,15 +39,16 @@ def slice_copy(op: Slice, settings: Settings) -> list[Call]:
     return calls
 
 
-def cut(x: View, axis: int, begin: int, step: int, y: View) -> Call:
-    """From `begin`, every `step`-th along one axis, as many as y has."""
+def cut(x: View, axis: int, begin: int, step: int, y: View) -> KernelCall:
+    """Gives the copy of every `step`-th element from `begin` along one axis, as many as y has."""
     before, after = math.prod(x.sizes[:axis]), math.prod(x.sizes[axis + 1 :])
     count = y.sizes[axis]
     args = (x.reshaped(before, x.sizes[axis], after), 1, begin, begin + step * (count - 1) + 1, step)
-    return Call("aten::slice_copy.Tensor_out", args, y.reshaped(before, count, after))
+    return KernelCall("aten::slice_copy.Tensor_out", args, y.reshaped(before, count, after))
 
 
-def pad(op: Pad, settings: Settings) -> list[Call]:
+def pad(op: Pad, settings: Settings) -> list[KernelCall]:
+    """Gives the calls of a pad."""
     sizes, before, after = _merged_padding(op)
     x, y = (
         plain(op.x).reshaped(*sizes),
@@ -58,7 +61,7 @@ def pad(op: Pad, settings: Settings) -> list[Call]:
         # The kernel takes a contiguous tensor of rank 4 for an image if some of its sizes are 1; an image it never mistakes.
         (n, h, w, c), (yn, yh, yw, yc) = x.sizes, y.sizes
         x, y = x.image(n, h, w, c), y.image(yn, yh, yw, yc)
-    return [Call("cortex_m::pad.out", (x, (*missing, *before), (*missing, *after), int(op.value)), y)]
+    return [KernelCall("cortex_m::pad.out", (x, (*missing, *before), (*missing, *after), int(op.value)), y)]
 
 
 def _merged_padding(op: Pad) -> tuple[list[int], list[int], list[int]]:
@@ -74,30 +77,31 @@ def _merged_padding(op: Pad) -> tuple[list[int], list[int], list[int]]:
     return sizes, before, after
 
 
-def _general_pad(op: Pad, x: View, y: View, before: Sequence[int], after: Sequence[int]) -> Call:
+def _general_pad(op: Pad, x: View, y: View, before: Sequence[int], after: Sequence[int]) -> KernelCall:
     """ATen's list of paddings begins with the last axis."""
     sides = tuple(side for pair in zip(before[::-1], after[::-1], strict=True) for side in pair)
     level = op.value if op.x.dtype is DType.FLOAT32 else int(op.value)
-    return Call("aten::constant_pad_nd.out", (x, sides, level), y)
+    return KernelCall("aten::constant_pad_nd.out", (x, sides, level), y)
 
 
-def transpose(op: Transpose, settings: Settings) -> list[Call]:
+def transpose(op: Transpose, settings: Settings) -> list[KernelCall]:
+    """Gives the calls of a transpose."""
     return transposed(plain(op.x), op.order, plain(op.y), settings.isa)
 
 
-def transposed(x: View, order: Sequence[int], y: View, isa: Isa) -> list[Call]:
-    """Axis i of y is axis order[i] of x."""
+def transposed(x: View, order: Sequence[int], y: View, isa: Isa) -> list[KernelCall]:
+    """Gives the calls after which axis i of y is axis order[i] of x."""
     sizes, moved = merged_axes(x.sizes, order)
     if len(sizes) == 2 and not transposes_matrix(*sizes, isa):
         sizes, moved = (1, *sizes), (0, 2, 1)
     x, y = x.reshaped(*sizes), y.reshaped(*(sizes[a] for a in moved))
     if x.dtype is DType.INT8 and len(sizes) <= MOST_AXES:
-        return [Call("cortex_m::transpose.out", (x, moved), y)]
-    return [Call("aten::permute_copy.out", (x, moved), y)]
+        return [KernelCall("cortex_m::transpose.out", (x, moved), y)]
+    return [KernelCall("aten::permute_copy.out", (x, moved), y)]
 
 
 def merged_axes(shape: Shape, order: Sequence[int]) -> tuple[Shape, tuple[int, ...]]:
-    """The same movement with as few axes as possible: those of size 1 dropped, those that stay neighbours joined."""
+    """Gives the same movement with as few axes as possible: those of size 1 dropped, those that stay neighbours joined."""
     runs: list[list[int]] = []
     for axis in (a for a in order if shape[a] != 1):
         if runs and _adjoins(shape, runs[-1][-1], axis):

@@ -9,8 +9,17 @@ import math
 from pillion.emitters.pte import scratch
 from pillion.emitters.pte.elementwise import clamped
 from pillion.emitters.pte.limits import LONGEST_SOFTMAX
-from pillion.emitters.pte.node import Call, Settings, View, bounds, image, plain, refusal, temp
-from pillion.emitters.pte.node import scratch as bytes_for_kernel
+from pillion.emitters.pte.node import (
+    KernelCall,
+    Settings,
+    View,
+    bounds,
+    bytes_for_kernel,
+    image,
+    plain,
+    refusal,
+    temp,
+)
 from pillion.ir.types import Sides
 from pillion.ops import AvgPool2d, MaxPool2d, Softmax
 
@@ -18,30 +27,31 @@ SMALLEST = -128
 """What never is the largest of a window."""
 
 
-def max_pool2d(op: MaxPool2d, settings: Settings) -> list[Call]:
-    """Padding that differs between the sides is written out first, as the smallest level."""
-    calls: list[Call] = []
+def max_pool2d(op: MaxPool2d, settings: Settings) -> list[KernelCall]:
+    """Gives the calls of a max pool. Padding that differs between the sides is written out first, as the smallest level."""
+    calls: list[KernelCall] = []
     x, padding = image(op.x), op.padding[:2]
     if not _is_even(op):
         calls, x, padding = _padded(op, x)
     zero = op.x.zero_point
     args = (x, op.kernel, op.stride, padding, (1, 1), False, zero, zero, *bounds(op))
-    return [*calls, Call("cortex_m::quantized_max_pool2d.out", args, image(op.y))]
+    return [*calls, KernelCall("cortex_m::quantized_max_pool2d.out", args, image(op.y))]
 
 
-def _padded(op: MaxPool2d, x: View) -> tuple[list[Call], View, tuple[int, int]]:
+def _padded(op: MaxPool2d, x: View) -> tuple[list[KernelCall], View, tuple[int, int]]:
     n, h, w, c = op.x.shape
     top, left, bottom, right = op.padding
     shape = (n, h + top + bottom, w + left + right, c)
     padded = temp(shape).image(*shape)
     return (
-        [Call("cortex_m::pad.out", (x, (0, top, left, 0), (0, bottom, right, 0), SMALLEST), padded)],
+        [KernelCall("cortex_m::pad.out", (x, (0, top, left, 0), (0, bottom, right, 0), SMALLEST), padded)],
         padded,
         (0, 0),
     )
 
 
-def avg_pool2d(op: AvgPool2d, settings: Settings) -> list[Call]:
+def avg_pool2d(op: AvgPool2d, settings: Settings) -> list[KernelCall]:
+    """Gives the calls of an average pool; padding that PyTorch cannot say is refused."""
     ceil_mode = not _is_even(op)
     if ceil_mode and not _is_ceiled(op):
         raise refusal(
@@ -54,7 +64,7 @@ def avg_pool2d(op: AvgPool2d, settings: Settings) -> list[Call]:
     modes = (ceil_mode,) if settings.runtime == "main" else ()
     # The kernel looks at neither zero point nor scale: 1.0 is what they amount to.
     args = (image(op.x), op.kernel, op.stride, op.padding[:2], *modes, op.x.zero_point, 2**30, 1, need)
-    return [Call("cortex_m::quantized_avg_pool2d.out", args, image(op.y)), *clamped(op)]
+    return [KernelCall("cortex_m::quantized_avg_pool2d.out", args, image(op.y)), *clamped(op)]
 
 
 def _is_even(op: AvgPool2d | MaxPool2d) -> bool:
@@ -75,7 +85,8 @@ def _ceiled(size: int, kernel: int, stride: int, padding: int) -> int:
     return windows - ((windows - 1) * stride >= size + padding)
 
 
-def softmax(op: Softmax, settings: Settings) -> list[Call]:
+def softmax(op: Softmax, settings: Settings) -> list[KernelCall]:
+    """Gives the call of a softmax; rows that are too long for the library are refused."""
     last = op.x.shape[-1]
     if last > LONGEST_SOFTMAX:
         raise refusal(
@@ -88,4 +99,4 @@ def softmax(op: Softmax, settings: Settings) -> list[Call]:
     x, y = plain(op.x).reshaped(rows, last), plain(op.y).reshaped(rows, last)
     m = op.multiplier
     args = (x, 1, op.x.zero_point, op.y.zero_point, m.mantissa, m.shift, op.smallest_difference)
-    return [Call("cortex_m::softmax.out", args, y)]
+    return [KernelCall("cortex_m::softmax.out", args, y)]

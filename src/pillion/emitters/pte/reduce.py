@@ -12,7 +12,7 @@ from pillion.devices.cortex_m import Isa
 from pillion.emitters.pte.convolve import Sums, regular
 from pillion.emitters.pte.elementwise import LEVELS, lookup
 from pillion.emitters.pte.movement import transposed
-from pillion.emitters.pte.node import Call, Settings, View, data, ints, plain, refusal, temp
+from pillion.emitters.pte.node import KernelCall, Settings, View, data, ints, plain, refusal, temp
 from pillion.emitters.pte.scratch import Window
 from pillion.ir.numerics import Arithmetic, Multiplier
 from pillion.ops import Mean, ReduceMax, ReduceMin, ReduceSum
@@ -24,18 +24,20 @@ Reduction = Mean | ReduceSum | ReduceMax | ReduceMin
 class Axes:
     """The operand as [outer, count, inner], of which `count` is reduced."""
 
-    calls: list[Call]
+    calls: list[KernelCall]
     x: View
     outer: int
     count: int
     inner: int
 
 
-def mean(op: Mean, settings: Settings) -> list[Call]:
+def mean(op: Mean, settings: Settings) -> list[KernelCall]:
+    """Gives the calls of a mean."""
     return _sum(op, op.multiplier(settings.arithmetic), settings)
 
 
-def reduce_sum(op: ReduceSum, settings: Settings) -> list[Call]:
+def reduce_sum(op: ReduceSum, settings: Settings) -> list[KernelCall]:
+    """Gives the calls of a sum over some axes."""
     if settings.arithmetic is Arithmetic.TFLITE:
         raise refusal(
             op,
@@ -46,7 +48,7 @@ def reduce_sum(op: ReduceSum, settings: Settings) -> list[Call]:
     return _sum(op, op.multiplier, settings)
 
 
-def _sum(op: Mean | ReduceSum, m: Multiplier, settings: Settings) -> list[Call]:
+def _sum(op: Mean | ReduceSum, m: Multiplier, settings: Settings) -> list[KernelCall]:
     if m.shift < -31:
         raise refusal(op, "the scale of a sum is at least 2^-32", op.attributes)
     axes = _side_by_side(op, settings.isa)
@@ -61,13 +63,15 @@ def _sum(op: Mean | ReduceSum, m: Multiplier, settings: Settings) -> list[Call]:
     return [*axes.calls, regular(op, settings, window, x, ones, sums, y)]
 
 
-def reduce_max(op: ReduceMax, settings: Settings) -> list[Call]:
+def reduce_max(op: ReduceMax, settings: Settings) -> list[KernelCall]:
+    """Gives the calls of a maximum over some axes."""
     axes = _side_by_side(op, settings.isa)
     return [*axes.calls, _largest(axes, plain(op.y), op.y.zero_point)]
 
 
-def reduce_min(op: ReduceMin, settings: Settings) -> list[Call]:
-    """The smallest is the largest of the mirror images; -1 - q mirrors all int8 levels."""
+def reduce_min(op: ReduceMin, settings: Settings) -> list[KernelCall]:
+    """Gives the calls of a minimum over some axes. The smallest is the largest of the mirror images; -1 - q mirrors all int8
+    levels."""
     axes = _side_by_side(op, settings.isa)
     mirrored, y = temp(axes.x.sizes), plain(op.y)
     invert = np.invert(LEVELS)
@@ -75,11 +79,11 @@ def reduce_min(op: ReduceMin, settings: Settings) -> list[Call]:
     return [*axes.calls, lookup(axes.x, invert, mirrored), pool, lookup(y, invert, y)]
 
 
-def _largest(axes: Axes, y: View, zero_point: int, x: View | None = None) -> Call:
+def _largest(axes: Axes, y: View, zero_point: int, x: View | None = None) -> KernelCall:
     image = (x or axes.x).image(axes.outer, axes.count, 1, axes.inner)
     window = ((axes.count, 1), (1, 1), (0, 0), (1, 1), False)
     args = (image, *window, zero_point, zero_point, -128, 127)
-    return Call("cortex_m::quantized_max_pool2d.out", args, y.image(axes.outer, 1, 1, axes.inner))
+    return KernelCall("cortex_m::quantized_max_pool2d.out", args, y.image(axes.outer, 1, 1, axes.inner))
 
 
 def _side_by_side(op: Reduction, isa: Isa) -> Axes:
@@ -88,7 +92,7 @@ def _side_by_side(op: Reduction, isa: Isa) -> Axes:
         raise refusal(op, "at least one element is reduced", f"axes {op.axes} of {list(op.x.shape)}")
     x, axes = plain(op.x), sorted(op.axes)
     kept = [a for a in range(op.x.type.rank) if a not in axes]
-    calls: list[Call] = []
+    calls: list[KernelCall] = []
     if any(axes[0] < a < axes[-1] and x.sizes[a] != 1 for a in kept):
         moved = temp(tuple(x.sizes[a] for a in (*kept, *axes)), x.dtype)
         calls = transposed(x, (*kept, *axes), moved, isa)

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from pillion.emitters.pte.movement import cut
-from pillion.emitters.pte.node import Call, Settings, View, plain, refusal, temp
+from pillion.emitters.pte.node import KernelCall, Settings, View, plain, refusal, temp
 from pillion.ops import ResizeNearest
 
 
@@ -23,15 +23,16 @@ class Axis:
 
     @property
     def kept(self) -> int:
-        """Rows or columns before they are repeated."""
+        """The rows or columns that are there before they are repeated."""
         return self.size // self.repeats
 
 
-def resize_nearest(op: ResizeNearest, settings: Settings) -> list[Call]:
+def resize_nearest(op: ResizeNearest, settings: Settings) -> list[KernelCall]:
+    """Gives the calls of a resize: copies that leave rows and columns out, and one that repeats them."""
     axes = [_axis(op, 0), _axis(op, 1)]
     repeats_any = any(axis.repeats > 1 for axis in axes)
     cuts = [(1 + i, axis) for i, axis in enumerate(axes) if axis.kept != op.x.shape[1 + i]]
-    calls: list[Call] = []
+    calls: list[KernelCall] = []
     x = plain(op.x)
     for number, (i, axis) in enumerate(cuts):
         sizes = tuple(axis.kept if j == i else size for j, size in enumerate(x.sizes))
@@ -42,10 +43,12 @@ def resize_nearest(op: ResizeNearest, settings: Settings) -> list[Call]:
     return [*calls, _repeat(x, axes, plain(op.y))] if repeats_any or not calls else calls
 
 
-def _repeat(x: View, axes: list[Axis], y: View) -> Call:
+def _repeat(x: View, axes: list[Axis], y: View) -> KernelCall:
     n, h, w, c = x.sizes
     whole = (n, h, axes[0].repeats, w, axes[1].repeats, c)
-    return Call("aten::expand_copy.out", (x.reshaped(n, h, 1, w, 1, c), whole, False), y.reshaped(*whole))
+    return KernelCall(
+        "aten::expand_copy.out", (x.reshaped(n, h, 1, w, 1, c), whole, False), y.reshaped(*whole)
+    )
 
 
 def _axis(op: ResizeNearest, axis: int) -> Axis:

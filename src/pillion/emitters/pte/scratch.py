@@ -27,13 +27,13 @@ class Window:
     kernel: Pair
     stride: Pair = (1, 1)
     padding: Pair = (0, 0)
-    """Above and to the left. What lies below and to the right follows from the size of the result."""
+    """The padding above and to the left. What lies below and to the right follows from the size of the result."""
     dilation: Pair = (1, 1)
     groups: int = 1
 
     @property
     def turned(self) -> Window:
-        """With height and width exchanged: the same computation on the same bytes where one of both is 1."""
+        """Gives the window with height and width exchanged: the same computation on the same bytes where one of both is 1."""
         return Window(
             self.batch,
             self.image[::-1],
@@ -49,12 +49,13 @@ class Window:
 
     @property
     def sizes(self) -> tuple[int, ...]:
-        """All that the library holds in 16 bits."""
+        """The numbers that the library holds in 16 bits."""
         sides = (*self.image, *self.result, *self.kernel, *self.stride, *self.padding, *self.dilation)
         return (*sides, self.in_channels, self.out_channels)
 
     @property
     def is_pointwise(self) -> bool:
+        """Whether each output needs one pixel alone."""
         return (
             self.kernel == (1, 1) and self.padding == (0, 0) and self.dilation == (1, 1) and self.groups == 1
         )
@@ -66,7 +67,7 @@ class Window:
 
     @property
     def spaced(self) -> Window:
-        """With gaps in the window, which make no difference to a window of one pixel but for the kernel that is taken."""
+        """Gives the window with gaps, which make no difference to a window of one pixel but for the kernel that is taken."""
         return replace(self, dilation=(2, 2))
 
     @property
@@ -96,7 +97,7 @@ def _aligned(size: int, to: int) -> int:
 
 
 def conv2d(window: Window, isa: Isa) -> int:
-    """Of quantized_conv2d."""
+    """Gives the bytes that quantized_conv2d wants."""
     if window.is_pointwise:
         return 0
     if isa is Isa.MVE and window.is_row:
@@ -136,7 +137,7 @@ def _padded_columns(pad: int, stride: int) -> int:
 
 
 def depthwise_conv2d(window: Window, isa: Isa) -> int:
-    """Of quantized_depthwise_conv2d, whose window counts the channels of a regular convolution."""
+    """Gives the bytes that quantized_depthwise_conv2d wants; its window counts the channels of a regular convolution."""
     height, width = window.kernel
     simple = window.in_channels == window.out_channels and window.batch == 1 and window.dilation == (1, 1)
     match isa:
@@ -154,12 +155,12 @@ def depthwise_conv2d(window: Window, isa: Isa) -> int:
 
 
 def avg_pool2d(channels: int, isa: Isa) -> int:
-    """Of quantized_avg_pool2d."""
+    """Gives the bytes that quantized_avg_pool2d wants."""
     return 4 * channels if isa is Isa.DSP else 0
 
 
 def batch_matmul(columns: int, isa: Isa) -> int:
-    """Of quantized_batch_matmul."""
+    """Gives the bytes that quantized_batch_matmul wants."""
     return 4 * columns if isa is Isa.MVE else 0
 
 
@@ -169,7 +170,7 @@ def reverses(window: Window) -> bool:
 
 
 def transpose_conv2d(window: Window, isa: Isa) -> Pair:
-    """Of quantized_transpose_conv2d, whose window is that of the small image: scratch and output scratch."""
+    """Gives the bytes of both scratch buffers that quantized_transpose_conv2d wants; the window is that of the small image."""
     (height, width), (stride_h, stride_w) = window.kernel, window.stride
     if reverses(window):
         return _columns(window, isa), window.in_channels * height * width * window.out_channels

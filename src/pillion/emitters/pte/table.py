@@ -10,7 +10,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from pillion.emitters.pte import convolve, elementwise, matmul, movement, pool, reduce, resize
-from pillion.emitters.pte.node import Call, Delegate, Settings, plain, refusal
+from pillion.emitters.pte.node import Delegate, KernelCall, Settings, plain, refusal
 from pillion.ir.op import Op
 from pillion.ops import (
     Add,
@@ -48,12 +48,12 @@ from pillion.ops import (
     TransposeConv2d,
 )
 
-Step = Call | Delegate
+Step = KernelCall | Delegate
 Row = Callable[[Any, Settings], Sequence[Step]]
 
 
 def segment(op: Segment, settings: Settings) -> list[Delegate]:
-    """What crosses the border is contiguous, as the payload says."""
+    """Gives the call of an NPU segment. What crosses the border is contiguous, as the payload says."""
     inputs, outputs = tuple(map(plain, op.xs)), tuple(map(plain, op.ys))
     return [Delegate(settings.delegate or op.device, settings.payloads[op.body], (), inputs, outputs)]
 
@@ -99,7 +99,7 @@ TABLE: Mapping[type[Op], Row | None] = {
 
 
 def steps(op: Op, settings: Settings) -> Sequence[Step]:
-    """The calls of an op, in order."""
+    """Gives the calls of an op, in order."""
     row = TABLE.get(type(op))
     if row is None:
         raise refusal(op, "the ExecuTorch runtime has kernels for it", op.kind, "write C: -o folder/")

@@ -8,15 +8,15 @@ from collections.abc import Callable, Hashable, Mapping, Sequence
 import numpy as np
 
 from pillion.emitters.pte.lower import Lowered
-from pillion.emitters.pte.node import Arg, Call, Delegate, Temp, View
+from pillion.emitters.pte.node import Arg, Delegate, KernelCall, Temp, View
 from pillion.ir.types import Array, Value
-from pillion.schemas import pte as format
+from pillion.schemas import pte
 from pillion.schemas.flatbuffer import Bytes, Table, pack
 from pillion.schemas.pte import ALIGNMENT, ScalarType
 from pillion.schemas.pte_record import Record
 
 SEGMENT_ALIGNMENT = 128
-"""Of the first segment in the file: a cache line of any core."""
+"""The alignment of the first segment in the file: a cache line of any core."""
 HEADER_ROOM = 32
 """Bytes that the header takes: itself and what keeps the flatbuffer's alignment."""
 EMPTY = b""
@@ -24,7 +24,7 @@ EMPTY = b""
 
 
 class Constants:
-    """Data of constants, stored once each."""
+    """The data of constants, stored once each."""
 
     def __init__(self) -> None:
         self.numbers: dict[bytes, int] = {EMPTY: 0}
@@ -32,10 +32,11 @@ class Constants:
         self.segment = bytearray()
 
     def find(self, array: Array) -> int | None:
-        """The number of these bytes, if they are stored."""
+        """Finds the number of these bytes, if they are stored."""
         return self.numbers.get(_little_endian(array))
 
     def number(self, array: Array) -> int:
+        """Stores an array, if it is not stored yet, and gives its number."""
         raw = _little_endian(array)
         if raw not in self.numbers:
             self.segment += bytes(-len(self.segment) % ALIGNMENT)
@@ -55,14 +56,14 @@ class Writer:
     def __init__(self, lowered: Lowered) -> None:
         self.lowered = lowered
         self.constants = Constants()
-        self.values: list[format.EValue] = []
+        self.values: list[pte.EValue] = []
         self.numbers: dict[Hashable, int] = {}
         self.operators: dict[str, int] = {}
         self.delegates: list[Delegate] = []
-        self.instructions: list[format.Instruction] = []
+        self.instructions: list[pte.Instruction] = []
 
     def program(self, record: Callable[[], Record]) -> bytes:
-        """The whole file; `record` is asked for when all constants have their numbers, and becomes named data."""
+        """Gives the whole file; `record` is asked for when all constants have their numbers, and becomes named data."""
         graph = self.lowered.graph
         inputs = [self.whole(v) for v in graph.inputs]
         for step in self.lowered.steps:
@@ -70,51 +71,54 @@ class Writer:
         outputs = [self.whole(v) for v in graph.outputs]
         return assemble(self.plan(inputs, outputs), self.delegates, self.constants, record())
 
-    def add(self, step: Call | Delegate) -> None:
+    def add(self, step: KernelCall | Delegate) -> None:
+        """Adds one instruction: a kernel's call or a delegate's."""
         if isinstance(step, Delegate):
             args = [self.tensor(view) for view in step.views]
-            call: Table = format.DelegateCall(len(self.delegates), args)
+            call: Table = pte.DelegateCall(len(self.delegates), args)
             self.delegates.append(step)
         else:
             number = self.operators.setdefault(step.operator, len(self.operators))
             out = self.tensor(step.out)
             # The result is on the stack twice: as the out argument and as what the operator returns.
-            call = format.KernelCall(number, [*(self.argument(a) for a in step.args), out, out])
-        self.instructions.append(format.Instruction(_tag(format.INSTRUCTIONS, call), call))
+            call = pte.KernelCall(number, [*(self.argument(a) for a in step.args), out, out])
+        self.instructions.append(pte.Instruction(_tag(pte.INSTRUCTIONS, call), call))
 
     def argument(self, arg: Arg) -> int:
-        """The number of a value with this content, made when it is first asked for."""
+        """Gives the number of a value with this content, made when it is first asked for."""
         match arg:
             case View():
                 return self.tensor(arg)
             case None:
-                return self.value("none", format.Null())
+                return self.value("none", pte.Null())
             case bool():
-                return self.value(("bool", arg), format.Bool(arg))
+                return self.value(("bool", arg), pte.Bool(arg))
             case int():
-                return self.value(("int", arg), format.Int(arg))
+                return self.value(("int", arg), pte.Int(arg))
             case float():
-                return self.value(("float", arg), format.Double(arg))
+                return self.value(("float", arg), pte.Double(arg))
             case (View(), *_):
                 tensors = [self.tensor(view) for view in arg if isinstance(view, View)]
-                return self.value(("tensors", *tensors), format.TensorList(tensors))
+                return self.value(("tensors", *tensors), pte.TensorList(tensors))
             case _:
                 # A list of integers lists the values that hold them.
                 items = [self.argument(number) for number in arg]
-                return self.value(("ints", *items), format.IntList(items))
+                return self.value(("ints", *items), pte.IntList(items))
 
     def value(self, key: Hashable, held: Table) -> int:
+        """Gives the number of an entry in the table of values, which is made when it is first asked for."""
         if key not in self.numbers:
             self.numbers[key] = len(self.values)
-            self.values.append(format.EValue(_tag(format.VALUES, held), held))
+            self.values.append(pte.EValue(_tag(pte.VALUES, held), held))
         return self.numbers[key]
 
     def whole(self, value: Value) -> int:
-        """An input or output of the program."""
+        """Gives the number of an input or output of the program."""
         return self.tensor(View(value, value.dtype, value.shape, tuple(range(value.type.rank))))
 
     def tensor(self, view: View) -> int:
-        made = format.Tensor(
+        """Gives the number of the entry for a tensor argument: a constant's data, or a place in the arena."""
+        made = pte.Tensor(
             scalar_type=ScalarType[view.dtype.name], sizes=list(view.sizes), dim_order=list(view.order)
         )
         of: Hashable = view.of
@@ -122,18 +126,19 @@ class Writer:
             made.data_buffer_idx = of = self.constants.number(view.of.constant)
         else:
             offset = self.lowered.offset(view.of)
-            made.allocation_info = format.AllocationDetails(format.ARENA, offset & 0xFFFFFFFF, offset >> 32)
+            made.allocation_info = pte.AllocationDetails(pte.ARENA, offset & 0xFFFFFFFF, offset >> 32)
             of = ("scratch", offset) if isinstance(view.of, Temp) else view.of
         return self.value((of, view.dtype, view.sizes, view.order), made)
 
-    def plan(self, inputs: list[int], outputs: list[int]) -> format.ExecutionPlan:
-        return format.ExecutionPlan(
+    def plan(self, inputs: list[int], outputs: list[int]) -> pte.ExecutionPlan:
+        """Makes the execution plan from all that was collected."""
+        return pte.ExecutionPlan(
             name="forward",
-            container_meta_type=format.ContainerMetadata(),
+            container_meta_type=pte.ContainerMetadata(),
             values=self.values,
             inputs=inputs,
             outputs=outputs,
-            chains=[format.Chain(instructions=self.instructions)],
+            chains=[pte.Chain(instructions=self.instructions)],
             operators=[_operator(name) for name in self.operators],
             delegates=[_delegate(i, one) for i, one in enumerate(self.delegates)],
             non_const_buffer_sizes=[0, self.lowered.memory.arena_bytes],
@@ -145,16 +150,14 @@ def _tag(classes: Mapping[int, type[Table]], held: Table) -> int:
     return next(number for number, cls in classes.items() if isinstance(held, cls))
 
 
-def _operator(name: str) -> format.Operator:
+def _operator(name: str) -> pte.Operator:
     base, _, overload = name.rpartition(".")
-    return format.Operator(base, overload)
+    return pte.Operator(base, overload)
 
 
-def _delegate(index: int, delegate: Delegate) -> format.BackendDelegate:
-    specs = [format.CompileSpec(key, _bytes(held)) for key, held in delegate.specs]
-    return format.BackendDelegate(
-        delegate.backend, format.DataReference(format.Location.INLINE, index), specs
-    )
+def _delegate(index: int, delegate: Delegate) -> pte.BackendDelegate:
+    specs = [pte.CompileSpec(key, _bytes(held)) for key, held in delegate.specs]
+    return pte.BackendDelegate(delegate.backend, pte.DataReference(pte.Location.INLINE, index), specs)
 
 
 def _bytes(raw: bytes) -> Bytes:
@@ -162,25 +165,25 @@ def _bytes(raw: bytes) -> Bytes:
 
 
 def assemble(
-    plan: format.ExecutionPlan, delegates: Sequence[Delegate], constants: Constants, record: Record
+    plan: pte.ExecutionPlan, delegates: Sequence[Delegate], constants: Constants, record: Record
 ) -> bytes:
-    """Header, flatbuffer, then the segments: constants, and the record as named data."""
+    """Puts the file together: header, flatbuffer, then the segments, which are constants and the record as named data."""
     length = len(constants.segment)
     start = -(-length // ALIGNMENT) * ALIGNMENT
-    program = format.Program(
+    program = pte.Program(
         execution_plan=[plan],
         constant_buffer=None,
-        backend_delegate_data=[format.InlineData(_bytes(one.payload)) for one in delegates],
-        segments=[format.DataSegment(0, length), format.DataSegment(start, record.size)],
-        constant_segment=format.SubsegmentOffsets(0, constants.offsets),
+        backend_delegate_data=[pte.InlineData(_bytes(one.payload)) for one in delegates],
+        segments=[pte.DataSegment(0, length), pte.DataSegment(start, record.size)],
+        constant_segment=pte.SubsegmentOffsets(0, constants.offsets),
         mutable_data_segments=None,
-        named_data=[format.NamedData(format.RECORD_KEY, 1)],
+        named_data=[pte.NamedData(pte.RECORD_KEY, 1)],
     )
-    buffer = pack(program, format.IDENTIFIER, share=True)
+    buffer = pack(program, pte.IDENTIFIER, share=True)
     size = len(buffer) + HEADER_ROOM
     base = -(-size // SEGMENT_ALIGNMENT) * SEGMENT_ALIGNMENT
     root = int.from_bytes(buffer[:4], "little") + HEADER_ROOM
-    header = format.HEADER.pack(format.HEADER_MAGIC, format.HEADER.size, size, base, start + record.size)
+    header = pte.HEADER.pack(pte.HEADER_MAGIC, pte.HEADER.size, size, base, start + record.size)
     first = root.to_bytes(4, "little") + buffer[4:8] + header.ljust(HEADER_ROOM, b"\0") + buffer[8:]
     body = first + bytes(base - size) + bytes(constants.segment) + bytes(start - length)
     return body + record.sealed(body)

@@ -7,7 +7,7 @@ from pillion.ir.graph import Graph
 
 
 def emit(graph: Graph) -> bytes:
-    """The graph as a `.tflite` file: schema version 3, one subgraph, the names of all values kept.
+    """Gives the graph as a `.tflite` file: schema version 3, one subgraph, the names of all values kept.
 
     The file means what the graph means under `tflite` arithmetic, whichever the graph names. What TFLite cannot say
     exactly is refused."""

@@ -32,7 +32,7 @@ FUSED = (Activation.NONE, Activation.RELU, Activation.RELU6, Activation.RELU_N1_
 
 
 def refusal(op: Op, rule: str, here: object, help: str = "") -> PillionError:
-    """The error of an op that TFLite cannot say."""
+    """Makes the error for an op that TFLite cannot say."""
     place = f"{here}" + (f"  ({op.source})" if op.source else "")
     return PillionError(f"{op.kind} `{op.name}` has no exact TFLite form", rule=rule, here=place, help=help)
 
@@ -45,20 +45,21 @@ def int8_only(op: Op, *values: Value) -> None:
 
 
 def want_constants(op: Op, *values: Value) -> None:
+    """Refuses an op whose weights or bias are computed."""
     for value in values:
         if not value.is_constant:
             raise refusal(op, "weights and bias are constants", repr(value))
 
 
 def symmetric(op: Op, weights: Value) -> Value:
-    """The weights; refused where their zero point is not 0."""
+    """Gives the weights; refused where their zero point is not 0."""
     if isinstance(weights.type.quant, PerTensor) and weights.zero_point:
         raise refusal(op, "weights have zero point 0", weights.zero_point)
     return weights
 
 
 def bias_of(op: Convolution | Linear) -> Value:
-    """The bias with the scale of the accumulator, whatever scale it was given."""
+    """Gives the bias with the scale of the accumulator, whatever scale it was given."""
     quant: Quant
     match op.weights.type.quant:
         case PerChannel(scales):
@@ -71,7 +72,7 @@ def bias_of(op: Convolution | Linear) -> Value:
 def padding_code(
     image: Shape, result: Shape, kernel: Pair, stride: Pair, dilation: Pair, padding: Sides
 ) -> Padding | None:
-    """VALID or SAME where it is the same set of windows as these paddings, else None.
+    """Gives VALID or SAME where it is the same set of windows as these paddings, else None.
 
     What is padded below and to the right does not matter beyond the number of windows."""
     axes = list(zip(image[1:3], result[1:3], kernel, stride, dilation, padding[:2], strict=True))
@@ -93,7 +94,7 @@ Build = Callable[[Value, Activation], Node]
 
 
 def fused(op: Op, y: Value, low: int, high: int, build: Build) -> list[Node]:
-    """The operator with the bounds as its activation where one of them is exactly that, else followed by them."""
+    """Gives the operator with the bounds as its activation where one of them is exactly that, else followed by them."""
     for activation in FUSED:
         if activation_levels(activation.name, y.quant) == (low, high):
             return [build(y, activation)]
@@ -102,7 +103,7 @@ def fused(op: Op, y: Value, low: int, high: int, build: Build) -> list[Node]:
 
 
 def bounded(op: Op, x: Value, y: Value, low: int, high: int) -> list[Node]:
-    """A minimum with the upper bound and a maximum with the lower one, as far as they bound anything."""
+    """Gives a minimum with the upper bound and a maximum with the lower one, as far as they bound anything."""
     steps = [("MINIMUM", "high", high)] if high < 127 or low == -128 else []
     steps += [("MAXIMUM", "low", low)] if low > -128 else []
     made: list[Node] = []

@@ -3,7 +3,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -14,7 +16,7 @@ from pillion.schemas.flatbuffer import Table
 
 @dataclass(frozen=True)
 class Node:
-    """One TFLite operator.
+    """One TFLite operator: its code, its tensors and its options.
 
     Values that the graph does not have (axes, an intermediate) may carry any name; the writer makes it unique."""
 
@@ -24,6 +26,10 @@ class Node:
     options: Table | None = None
 
 
+Row = Callable[[Any], list[Node]]
+"""A row of the table: the operators that an op of one class becomes, in running order."""
+
+
 def integers(name: str, numbers: ArrayLike) -> Value:
-    """An int32 constant: axes, sizes, paddings."""
+    """Makes an int32 constant: axes, sizes, paddings."""
     return constant(name, np.asarray(numbers, np.int32))

@@ -5,7 +5,6 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import replace
-from typing import Any
 
 from pillion.emitters.tflite.exact import (
     bias_of,
@@ -16,7 +15,7 @@ from pillion.emitters.tflite.exact import (
     symmetric,
     want_constants,
 )
-from pillion.emitters.tflite.node import Node, integers
+from pillion.emitters.tflite.node import Node, Row, integers
 from pillion.ir.op import Op
 from pillion.ir.types import TensorType, Value
 from pillion.ops.div import Div
@@ -28,8 +27,6 @@ from pillion.ops.transpose_conv import TransposeConv2d
 from pillion.schemas import tflite
 from pillion.schemas.tflite import Activation, Padding
 
-Row = Callable[[Any], list[Node]]
-
 
 def _batch_matmul(op: BatchMatmul) -> list[Node]:
     """BATCH_MATMUL carries no activation."""
@@ -39,7 +36,7 @@ def _batch_matmul(op: BatchMatmul) -> list[Node]:
 
 
 def plain(op: BatchMatmul, build: Callable[[Value], Node]) -> list[Node]:
-    """The operator, followed by its bounds where it has some."""
+    """Gives the operator, followed by its bounds where it has some."""
     if (op.low, op.high) == (-128, 127):
         return [build(op.y)]
     unbounded = Value(f"{op.name}/unbounded", op.y.type)

@@ -3,9 +3,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import replace
-from typing import Any
 
 import numpy as np
 
@@ -19,7 +17,7 @@ from pillion.emitters.tflite.exact import (
     symmetric,
     want_constants,
 )
-from pillion.emitters.tflite.node import Node, integers
+from pillion.emitters.tflite.node import Node, Row, integers
 from pillion.emitters.tflite.products import ROWS as MORE_ROWS
 from pillion.ir import numerics
 from pillion.ir.op import Op
@@ -37,11 +35,9 @@ from pillion.schemas import tflite
 from pillion.schemas.flatbuffer import Table
 from pillion.schemas.tflite import Activation, Padding
 
-Row = Callable[[Any], list[Node]]
-
 
 def nodes(op: Op) -> list[Node]:
-    """The operators that stand for an op, in running order."""
+    """Gives the operators that stand for an op, in running order."""
     row = ROWS.get(type(op))
     if row is None:
         raise refusal(op, "the op has a TFLite operator", op.kind)
@@ -77,7 +73,7 @@ def _convolution(
 
 
 def padded(op: Convolution | Pool, x: Value, level: int) -> tuple[Value, list[Node]]:
-    """The image with its padding, and the operator that makes it."""
+    """Gives the image with its padding, and the operator that makes it."""
     top, left, bottom, right = op.padding
     n, h, w, c = x.shape
     y = Value(
@@ -89,7 +85,7 @@ def padded(op: Convolution | Pool, x: Value, level: int) -> tuple[Value, list[No
 def pad_node(
     name: str, x: Value, y: Value, before: tuple[int, ...], after: tuple[int, ...], level: float
 ) -> Node:
-    """PAD fills with real zero, PADV2 with any value."""
+    """Makes the operator of a pad: PAD fills with real zero, PADV2 with any value."""
     paddings = integers(f"{name}/paddings", list(zip(before, after, strict=True)))
     zero = x.zero_point if isinstance(x.type.quant, PerTensor) else 0
     if level == zero:

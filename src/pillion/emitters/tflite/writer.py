@@ -21,7 +21,7 @@ TYPES = {dtype: ElementType[dtype.name] for dtype in DType}
 
 
 def write(graph: Graph) -> bytes:
-    """The whole file."""
+    """Gives the bytes of a whole TFLite file for a graph."""
     writer = _Writer(graph)
     for op in graph:
         for node in nodes(op):
@@ -54,7 +54,7 @@ class _Writer:
         self.subgraph.operators.append(operator)
 
     def tensor(self, value: Value) -> int:
-        """The number of a value's tensor, made when the value is first seen."""
+        """Gives the number of a value's tensor, made when the value is first seen."""
         if value not in self.tensors:
             self.tensors[value] = len(self.tensors)
             self.subgraph.tensors.append(self.make_tensor(value))
@@ -96,6 +96,7 @@ class _Writer:
 
 
 def code_of(name: str) -> tflite.OperatorCode:
+    """Gives the table's entry for an operator; numbers above 127 stand in a second field."""
     number = tflite.OPERATOR_NUMBERS[name]
     return tflite.OperatorCode(
         deprecated_builtin_code=min(number, tflite.LAST_DEPRECATED_CODE), version=1, builtin_code=number
@@ -103,6 +104,7 @@ def code_of(name: str) -> tflite.OperatorCode:
 
 
 def quantization_of(quant: Quant | None) -> tflite.Quantization | None:
+    """Gives scales and zero points in the form of the file."""
     match quant:
         case PerTensor(scale, zero_point):
             return tflite.Quantization(scale=[scale], zero_point=[zero_point])

@@ -20,7 +20,7 @@ from pillion.schemas.pte import Tensor
 
 @dataclass(frozen=True)
 class ReadProgram:
-    """What a `.pte` file holds."""
+    """What a `.pte` file holds: a graph, and what the file says of its target."""
 
     graph: Graph
     raw: bytes
@@ -29,12 +29,12 @@ class ReadProgram:
     is_recorded: bool
     """Whether the graph is the very one that Pillion wrote the file from; else it was made from the kernel calls."""
     input_orders: tuple[tuple[int, ...], ...]
-    """For each input and axis in memory, which is the graph's: the logical axis of the program's tensor."""
+    """The logical axis of the program's tensor, for each input and each of its axes in memory, which are the graph's."""
     output_orders: tuple[tuple[int, ...], ...]
 
 
 def read(source: str | os.PathLike[str] | bytes) -> ReadProgram:
-    """The int8 program in a `.pte` file, or in its bytes."""
+    """Reads the int8 program in a `.pte` file, or in its bytes."""
     raw, name = (
         (source, "program")
         if isinstance(source, bytes)
@@ -55,7 +55,7 @@ def _program(container: Container) -> ReadProgram:
     record = container.record
     is_recorded = record is not None and record.is_whole
     if record is not None and is_recorded:
-        graph = recorded_graph(container, record.skeleton)
+        graph = recorded_graph(container, record.graph)
     else:
         from pillion.importers.pte.program import graph_of
 

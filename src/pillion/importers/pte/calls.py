@@ -38,6 +38,7 @@ class Memory:
         self.begins: list[Place] = []
 
     def write(self, place: Place, tensor: Tensor) -> None:
+        """Lets a tensor lie at a place; tensors that it overlaps are gone."""
         memory, begin = place
         at = bisect_left(self.begins, place)
         if at and self.end(self.begins[at - 1]) > begin and self.begins[at - 1][0] == memory:
@@ -51,6 +52,7 @@ class Memory:
         self.held[place] = tensor
 
     def end(self, place: Place) -> int:
+        """Gives the first byte behind the tensor at a place."""
         return place[1] + self.held[place].nbytes
 
 
@@ -66,20 +68,23 @@ class Argument:
 
     @property
     def nbytes(self) -> int:
+        """The bytes of the tensor."""
         return math.prod(self.sizes) * self.dtype.size_bytes
 
     @property
     def memory_shape(self) -> Shape:
+        """The sizes in the order of the axes in memory."""
         return tuple(self.sizes[axis] for axis in self.order)
 
     @property
     def place(self) -> Place:
+        """Where the tensor lies: a memory and an offset; an input without a plan has a place of its own."""
         planned = self.held.allocation_info
         return (-1, self.number) if planned is None else (planned.memory_id, planned.offset)
 
 
 def described(number: int, held: pte.Tensor) -> Argument:
-    """The table's entry, if it makes sense."""
+    """Gives the table's entry for a tensor, if it makes sense."""
     sizes, order = tuple(held.sizes), tuple(held.dim_order)
     if len(sizes) > MAX_RANK or any(size < 1 for size in sizes) or math.prod(sizes) > MAX_ELEMENTS:
         raise MalformedError(
@@ -105,25 +110,25 @@ class Machine(Protocol):
     """What the calls of a program act on: its values, its memory, and the steps that have been taken."""
 
     def entry(self, number: int) -> Table:
-        """The value with this number."""
+        """Gives the value with this number."""
 
     def read(self, argument: Argument, source: str) -> Tensor:
-        """What lies where a tensor of the program is, in the shape that it has in memory."""
+        """Gives the tensor that lies where an argument says, in the shape that it has in memory."""
 
     def write(self, argument: Argument, tensor: Tensor) -> None:
-        """From now on this lies where a tensor of the program is."""
+        """Lets a tensor lie where an argument of the program says, from now on."""
 
     def shaped(self, tensor: Tensor, shape: Shape, source: str) -> Tensor:
-        """The same bytes under another shape."""
+        """Gives the same bytes under another shape."""
 
     def copy(self, x: Tensor, y: Tensor, source: str) -> None:
-        """A tensor has the bytes of another one."""
+        """Makes a tensor that has the bytes of another one."""
 
     def add(self, step: Step) -> None:
-        """What a call does comes after all that the calls before it do."""
+        """Notes what a call does; it comes after all that the calls before it do."""
 
 
-class Call:
+class ReadCall:
     """One kernel call. The last two arguments are both the result."""
 
     def __init__(self, reader: Machine, operator: str, source: str, numbers: Sequence[int]) -> None:
@@ -150,6 +155,7 @@ class Call:
                 raise self.refuse(rule, wrong[0])
 
     def refuse(self, rule: str, here: object) -> PillionError:
+        """Makes the error that says why this call cannot be read."""
         return PillionError(
             f"{self.operator} cannot be read",
             rule=rule,
@@ -160,6 +166,7 @@ class Call:
     # Arguments by their place in the operator's schema
 
     def held(self, place: int, kind: type[T]) -> T:
+        """Gives an argument, which must be of one kind."""
         if not 0 <= place < len(self.numbers):
             raise self.refuse(f"there is an argument {place}", f"{len(self.numbers)} arguments")
         held = self.reader.entry(self.numbers[place])
@@ -168,33 +175,37 @@ class Call:
         return held
 
     def is_null(self, place: int) -> bool:
+        """Whether an argument was left out."""
         return isinstance(self.held(place, object), pte.Null)
 
     def number(self, place: int) -> int:
+        """Gives an integer argument."""
         return self.held(place, pte.Int).int_val
 
     def level(self, place: int, sign: int = 1) -> int:
-        """A zero point or another int8 number, or the one that it is the opposite of."""
+        """Gives a zero point or another int8 number, or the one that it is the opposite of."""
         number = sign * self.number(place)
         if not -128 <= number <= 127:
             raise self.refuse(f"argument {place} stands for an int8 number", number)
         return number
 
     def bounds(self, low: int, high: int) -> dict[str, int]:
-        """The range of the result."""
+        """Gives the bounds of the result, which are two arguments."""
         least, most = self.level(low), self.level(high)
         if least > most:
             raise self.refuse("the lower bound of the result is at most the upper one", (least, most))
         return {"low": least, "high": most}
 
     def real(self, place: int) -> float:
+        """Gives a floating-point argument."""
         return self.held(place, pte.Double).double_val
 
     def flag(self, place: int) -> bool:
+        """Gives an argument that is true or false."""
         return self.held(place, pte.Bool).bool_val
 
     def integers(self, place: int, count: int | None = None) -> tuple[int, ...]:
-        """A list of numbers, which the program keeps as a list of values."""
+        """Gives a list of numbers, which the program keeps as a list of values."""
         items = self.held(place, pte.IntList).items
         if len(items) > LONGEST_LIST or (count is not None and len(items) != count):
             raise self.refuse(
@@ -206,39 +217,46 @@ class Call:
         return tuple(one.int_val for one in found if isinstance(one, pte.Int))
 
     def pair(self, place: int) -> Pair:
+        """Gives an argument of two integers, such as a stride."""
         first, second = self.integers(place, 2)
         return first, second
 
     def multiplier(self, mantissa: int, shift: int) -> Pair:
+        """Gives a multiplier, whose mantissa and shift are two arguments."""
         return self.number(mantissa), self.number(shift)
 
     # Tensors
 
     def argument(self, number: int) -> Argument:
+        """Gives the description of a tensor by its number in the table of values."""
         held = self.reader.entry(number)
         if not isinstance(held, pte.Tensor):
             raise self.refuse("operands and results are tensors", type(held).__name__)
         return described(number, held)
 
     def view(self, place: int) -> View:
+        """Gives a tensor argument as the call sees it."""
         self.held(place, pte.Tensor)
         return self.seen(self.numbers[place])
 
     def seen(self, number: int) -> View:
+        """Gives a tensor as the call sees it, by its number in the table of values."""
         argument = self.argument(number)
         return View(self.reader.read(argument, self.source), argument.sizes, argument.order)
 
     def views(self, place: int) -> list[View]:
+        """Gives an argument that is a list of tensors."""
         items = self.held(place, pte.TensorList).items
         if not 0 < len(items) <= 1024:
             raise self.refuse("a list of tensors has 1 to 1024", len(items))
         return [self.seen(number) for number in items]
 
     def shaped(self, tensor: Tensor, shape: Shape) -> Tensor:
+        """Gives a tensor in another shape; the elements stay where they are."""
         return self.reader.shaped(tensor, shape, self.source)
 
     def image(self, place: int) -> Tensor:
-        """An operand as an NHWC image."""
+        """Gives an operand as an NHWC image."""
         view = self.view(place)
         if not view.is_image:
             raise self.refuse(
@@ -247,7 +265,7 @@ class Call:
         return self.int8(self.shaped(view.tensor, view.image_shape))
 
     def plain(self, place: int) -> Tensor:
-        """An operand that lies in memory as its sizes say."""
+        """Gives an operand that lies in memory as its sizes say."""
         view = self.view(place)
         if not view.is_contiguous:
             raise self.refuse(
@@ -256,7 +274,7 @@ class Call:
         return self.shaped(view.tensor, view.sizes)
 
     def want_alike(self, *views: View) -> None:
-        """The kernel goes through memory from end to end, whatever the layouts."""
+        """Refuses operand and result of different layouts: the kernel goes through memory from end to end, whatever the layouts."""
         out = self.out_view
         for view in views:
             if not view.lies_as(out):
@@ -264,12 +282,13 @@ class Call:
                 raise self.refuse("operands and result lie alike in memory", here)
 
     def int8(self, tensor: Tensor) -> Tensor:
+        """Gives the tensor back if it is int8, and refuses it otherwise."""
         if tensor.dtype is not DType.INT8:
             raise self.refuse("operands are int8", tensor.dtype.value)
         return tensor
 
     def constant(self, place: int, dtype: DType) -> Array:
-        """The data of a constant operand, by its sizes."""
+        """Gives the data of a constant operand, shaped by its sizes."""
         tensor = self.plain(place)
         if tensor.data is None or tensor.dtype is not dtype:
             raise self.refuse(
@@ -278,7 +297,7 @@ class Call:
         return tensor.data
 
     def vector(self, place: int, count: int) -> Array:
-        """A constant vector of int32; zeros where the argument is left out."""
+        """Gives a constant vector of int32; zeros where the argument is left out."""
         if self.is_null(place):
             return np.zeros(count, np.int32)
         data = self.constant(place, DType.INT32)
@@ -295,6 +314,7 @@ class Call:
 
     @property
     def out_image(self) -> Shape:
+        """The shape of the result, which must be an image with its channels last in memory."""
         out = self.out_view
         if not out.is_image:
             raise self.refuse("the result is an image whose channels lie last", (out.sizes, out.order))
@@ -302,13 +322,14 @@ class Call:
 
     @property
     def out_plain(self) -> Shape:
+        """The shape of the result, which must be contiguous."""
         out = self.out_view
         if not out.is_contiguous:
             raise self.refuse("the result is contiguous", (out.sizes, out.order))
         return out.sizes
 
     def make(self, shape: Shape, dtype: DType, label: Label | None = None) -> Tensor:
-        """The result, from now on in its place."""
+        """Makes the result, which lies in its place from now on."""
         if math.prod(shape) * dtype.size_bytes != self.out.nbytes or dtype is not self.out.dtype:
             raise self.refuse(
                 f"the result is {dtype.value}{list(shape)}", f"{self.out.dtype.value}{list(self.out.sizes)}"

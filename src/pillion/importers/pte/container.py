@@ -28,7 +28,7 @@ class Container:
         self.plan = self.only_plan()
 
     def split(self) -> tuple[bytes, int]:
-        """The flatbuffer, and where the segments begin."""
+        """Gives the flatbuffer, and where the segments begin."""
         if self.raw[HEADER_PLACE : HEADER_PLACE + 4] != pte.HEADER_MAGIC:
             return self.raw, len(self.raw)
         if len(self.raw) < HEADER_PLACE + pte.HEADER.size:
@@ -43,6 +43,7 @@ class Container:
         return self.raw[:size], base
 
     def only_plan(self) -> pte.ExecutionPlan:
+        """Gives the plan of the only method; a file with several methods or chains is refused."""
         plans = self.program.execution_plan
         if len(plans) != 1 or len(plans[0].chains) != 1:
             raise PillionError(
@@ -54,7 +55,7 @@ class Container:
         return plans[0]
 
     def segment(self, number: int) -> Bytes:
-        """The bytes of a segment."""
+        """Gives the bytes of a segment."""
         if not 0 <= number < len(self.program.segments):
             raise MalformedError(f"segment {number} of {len(self.program.segments)}")
         place = self.program.segments[number]
@@ -70,14 +71,14 @@ class Container:
         return None if places is None or not places.offsets else self.segment(places.segment_index)
 
     def constant(self, number: int, size: int) -> Bytes:
-        """That many bytes of a constant."""
+        """Gives so many bytes of a constant."""
         found = self.from_constant(number)
         if size > found.size:
             raise MalformedError(f"constant {number} has {found.size} bytes at most, {size} are wanted")
         return found[:size]
 
     def from_constant(self, number: int) -> Bytes:
-        """All from the begin of a constant on: the file does not say where it ends."""
+        """Gives all bytes from the begin of a constant on: the file does not say where it ends."""
         if self.constants is not None and self.program.constant_segment is not None:
             offsets = self.program.constant_segment.offsets
             if not 0 < number < len(offsets) or offsets[number] > self.constants.size:
@@ -90,12 +91,13 @@ class Container:
         return held
 
     def delegate(self, number: int) -> pte.BackendDelegate:
+        """Gives a delegate by its number."""
         if not 0 <= number < len(self.plan.delegates):
             raise MalformedError(f"delegate {number} of {len(self.plan.delegates)}")
         return self.plan.delegates[number]
 
     def payload(self, delegate: pte.BackendDelegate) -> bytes:
-        """What a delegate is given."""
+        """Gives the bytes that a delegate is handed."""
         where = delegate.processed
         if where is None:
             raise MalformedError(f"delegate `{delegate.id}` has no data")
@@ -108,7 +110,7 @@ class Container:
 
     @cached_property
     def record(self) -> Opened | None:
-        """What Pillion wrote of its own, if it wrote the file."""
+        """Gives what Pillion wrote of its own, if it wrote the file."""
         for entry in self.program.named_data or []:
             if entry.key == pte.RECORD_KEY:
                 held = self.segment(entry.segment_index)

@@ -8,17 +8,17 @@ from typing import Any
 
 import numpy as np
 
-from pillion.importers.pte.calls import Call
+from pillion.importers.pte.calls import ReadCall
 from pillion.importers.pte.steps import Same
 from pillion.importers.pte.tensor import Tensor
 from pillion.ir.types import DType, Shape
 from pillion.ops import Concat, Pad, Slice, Transpose
 
 MOST_AXES = 4
-"""Of the library's pad."""
+"""The most axes of the library's pad."""
 
 
-def _moved(call: Call, make: Any, x: Tensor, shape: Shape, **fields: Any) -> Tensor:
+def _moved(call: ReadCall, make: Any, x: Tensor, shape: Shape, **fields: Any) -> Tensor:
     """A copy of a part of a tensor, or of all of it in another order."""
     if x.is_constant:
         raise call.refuse("what is moved is no constant", x.shape)
@@ -27,46 +27,47 @@ def _moved(call: Call, make: Any, x: Tensor, shape: Shape, **fields: Any) -> Ten
     return y
 
 
-def _axis(call: Call, place: int, rank: int) -> int:
+def _axis(call: ReadCall, place: int, rank: int) -> int:
     return _inside(call, call.number(place), rank)
 
 
-def _inside(call: Call, axis: int, rank: int) -> int:
+def _inside(call: ReadCall, axis: int, rank: int) -> int:
     if not -rank <= axis < rank:
         raise call.refuse(f"an axis is from {-rank} to {rank - 1}", axis)
     return axis % rank
 
 
-def viewed(call: Call) -> None:
+def viewed(call: ReadCall) -> None:
+    """Reads a change of shape, in which no byte moves."""
     _want_sizes(call, call.integers(1))
     same_bytes(call)
 
 
-def _want_sizes(call: Call, said: tuple[int, ...]) -> None:
+def _want_sizes(call: ReadCall, said: tuple[int, ...]) -> None:
     """The result has the sizes that the call says, too; -1 stands for any."""
     sizes = call.out.sizes
     if len(said) != len(sizes) or any(n not in (-1, d) for n, d in zip(said, sizes, strict=True)):
         raise call.refuse(f"the result has sizes {sizes}", said)
 
 
-def squeezed(call: Call) -> None:
-    """Axes of one element go."""
+def squeezed(call: ReadCall) -> None:
+    """Reads a change of shape in which axes of one element go."""
     sizes = call.view(0).sizes
     gone = {_inside(call, axis, len(sizes)) for axis in call.integers(1)}
     _want_sizes(call, tuple(d for axis, d in enumerate(sizes) if axis not in gone or d != 1))
     same_bytes(call)
 
 
-def unsqueezed(call: Call) -> None:
-    """An axis of one element comes."""
+def unsqueezed(call: ReadCall) -> None:
+    """Reads a change of shape in which an axis of one element comes."""
     sizes = call.view(0).sizes
     at = _inside(call, call.number(1), len(sizes) + 1)
     _want_sizes(call, (*sizes[:at], 1, *sizes[at:]))
     same_bytes(call)
 
 
-def same_bytes(call: Call) -> None:
-    """The kernel copies memory as it is."""
+def same_bytes(call: ReadCall) -> None:
+    """Reads a copy of memory as it is."""
     x = call.view(0).tensor
     if x.is_constant:
         raise call.refuse("what is copied is no constant", x.shape)
@@ -74,8 +75,8 @@ def same_bytes(call: Call) -> None:
     call.reader.copy(x, y, call.source)
 
 
-def in_order(call: Call) -> None:
-    """The same tensor with its axes in another order in memory."""
+def in_order(call: ReadCall) -> None:
+    """Gives the same tensor with its axes in another order in memory."""
     view, out = call.view(0), call.out
     if view.tensor.dtype is not out.dtype or view.sizes != out.sizes:
         raise call.refuse(
@@ -87,8 +88,8 @@ def in_order(call: Call) -> None:
     _moved(call, Transpose, view.tensor, out.memory_shape, order=order)
 
 
-def transpose(call: Call) -> None:
-    """The kernels take tensors for contiguous; that of the library always exchanges two axes."""
+def transpose(call: ReadCall) -> None:
+    """Reads a transpose. The kernels take tensors for contiguous; that of the library always exchanges two axes."""
     x, order = call.plain(0), call.integers(1)
     rank = len(x.shape)
     if not all(-rank <= axis < rank for axis in order):
@@ -96,7 +97,8 @@ def transpose(call: Call) -> None:
     _transposed(call, x, tuple(axis % rank for axis in order))
 
 
-def transpose_two(call: Call) -> None:
+def transpose_two(call: ReadCall) -> None:
+    """Reads the exchange of two axes."""
     x = call.plain(0)
     order = list(range(len(x.shape)))
     first, second = _axis(call, 1, len(order)), _axis(call, 2, len(order))
@@ -104,7 +106,7 @@ def transpose_two(call: Call) -> None:
     _transposed(call, x, tuple(order))
 
 
-def _transposed(call: Call, x: Tensor, order: tuple[int, ...]) -> None:
+def _transposed(call: ReadCall, x: Tensor, order: tuple[int, ...]) -> None:
     if sorted(order) != list(range(len(x.shape))):
         raise call.refuse(f"an order of {len(x.shape)} axes", order)
     if order == (0, 1) and call.operator.startswith("cortex_m"):
@@ -115,9 +117,9 @@ def _transposed(call: Call, x: Tensor, order: tuple[int, ...]) -> None:
     _moved(call, Transpose, x, shape, order=order)
 
 
-def pad(call: Call) -> None:
-    """Paddings are four, in the order of memory; a tensor of fewer axes has the last of them. A contiguous tensor with
-    sizes of 1 in the right places is taken for an image by the kernel, which then pads other axes."""
+def pad(call: ReadCall) -> None:
+    """Reads a pad. Paddings are four, in the order of memory; a tensor of fewer axes has the last of them. A contiguous tensor
+    with sizes of 1 in the right places is taken for an image by the kernel, which then pads other axes."""
     view = call.view(0)
     rank = len(view.sizes)
     mistaken = view.is_image and view.order == (0, 1, 2, 3)
@@ -132,8 +134,8 @@ def pad(call: Call) -> None:
     _padded(call, call.int8(x), before[-rank:], after[-rank:], call.level(3))
 
 
-def constant_pad(call: Call) -> None:
-    """ATen's list begins with the last axis."""
+def constant_pad(call: ReadCall) -> None:
+    """Reads a pad in ATen's form, whose list begins with the last axis."""
     x, listed = call.plain(0), call.integers(1)
     rank = len(x.shape)
     if len(listed) % 2 or len(listed) > 2 * rank or min(listed, default=0) < 0:
@@ -145,13 +147,13 @@ def constant_pad(call: Call) -> None:
     _padded(call, x, tuple(before), tuple(after), call.real(2) if is_real else call.level(2))
 
 
-def _padded(call: Call, x: Tensor, before: tuple[int, ...], after: tuple[int, ...], value: float) -> None:
+def _padded(call: ReadCall, x: Tensor, before: tuple[int, ...], after: tuple[int, ...], value: float) -> None:
     shape = tuple(b + size + a for b, size, a in zip(before, x.shape, after, strict=True))
     _moved(call, Pad, x, shape, before=before, after=after, value=value)
 
 
-def cat(call: Call) -> None:
-    """The kernel takes all tensors for contiguous."""
+def cat(call: ReadCall) -> None:
+    """Reads a concatenation, whose kernel takes all tensors for contiguous."""
     views = call.views(0)
     rank = len(call.out_plain)
     if not all(view.is_contiguous and len(view.sizes) == rank for view in views) or not rank:
@@ -170,7 +172,8 @@ def cat(call: Call) -> None:
     call.reader.add(Same(call.source, Concat, ("xs",), xs, y, {"axis": axis}))
 
 
-def slice_copy(call: Call) -> None:
+def slice_copy(call: ReadCall) -> None:
+    """Reads a slice along one axis."""
     x = call.plain(0)
     axis = _axis(call, 1, len(x.shape))
     size, step = x.shape[axis], call.number(4)
@@ -184,7 +187,8 @@ def slice_copy(call: Call) -> None:
     _sliced(call, x, axis, chosen)
 
 
-def select(call: Call) -> None:
+def select(call: ReadCall) -> None:
+    """Reads the choice of one index of an axis, which then goes."""
     x = call.plain(0)
     axis = _axis(call, 1, len(x.shape))
     index = call.number(2)
@@ -194,7 +198,7 @@ def select(call: Call) -> None:
     _sliced(call, x, axis, range(begin, begin + 1))
 
 
-def _sliced(call: Call, x: Tensor, axis: int, chosen: range) -> None:
+def _sliced(call: ReadCall, x: Tensor, axis: int, chosen: range) -> None:
     shape = tuple(len(chosen) if a == axis else size for a, size in enumerate(x.shape))
     begin = tuple(chosen.start if a == axis else 0 for a in range(len(shape)))
     step = tuple(chosen.step if a == axis else 1 for a in range(len(shape)))
@@ -203,8 +207,8 @@ def _sliced(call: Call, x: Tensor, axis: int, chosen: range) -> None:
     _moved(call, Slice, x, shape, begin=begin, step=step)
 
 
-def expand(call: Call) -> None:
-    """Repeated along axes of size 1: one after the other, as concatenations of the same."""
+def expand(call: ReadCall) -> None:
+    """Reads repetition along axes of size 1: one after the other, as concatenations of the same."""
     sizes, x = call.out_plain, call.plain(0)
     _want_sizes(call, call.integers(1))
     shape = (1,) * (len(sizes) - len(x.shape)) + x.shape
@@ -221,7 +225,7 @@ def expand(call: Call) -> None:
     call.reader.copy(x, y, call.source)
 
 
-def _expanded_constant(call: Call, x: Tensor, sizes: Shape) -> None:
+def _expanded_constant(call: ReadCall, x: Tensor, sizes: Shape) -> None:
     if math.prod(sizes) > MOST_CONSTANTS:
         raise call.refuse(f"constants are repeated to at most {MOST_CONSTANTS} elements", sizes)
     y = call.make(sizes, x.dtype)
@@ -232,7 +236,7 @@ MOST_CONSTANTS = 1 << 20
 MOST_REPEATS = 1024
 
 
-def _repeated(call: Call, x: Tensor, axis: int, count: int) -> Tensor:
+def _repeated(call: ReadCall, x: Tensor, axis: int, count: int) -> Tensor:
     if count > MOST_REPEATS:
         raise call.refuse(f"an axis is repeated at most {MOST_REPEATS} times", count)
     shape = tuple(count if a == axis else size for a, size in enumerate(x.shape))

@@ -11,7 +11,7 @@ from pillion.schemas.ir_payload import is_ir, parse_ir
 
 
 def read_payload(payload: bytes) -> Graph:
-    """The graph behind a payload, inputs and outputs in the order of the program's arguments."""
+    """Gives the graph behind a payload, inputs and outputs in the order of the program's arguments."""
     if not is_ir(payload):
         raise PillionError(
             "a segment holds code for the NPU itself",

@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from pillion.importers.pte.calls import Call
+from pillion.importers.pte.calls import ReadCall
 from pillion.importers.pte.fields import LEVEL, SHIFTED
 from pillion.importers.pte.scales import Ratios, SumRatios
 from pillion.importers.pte.steps import LEVELS, Lookup, Product, Same, Sum, ToInt8, ToReal
@@ -27,7 +27,8 @@ SMALLEST_SCALE = 2.0**-120
 Numbers = Callable[[Int64Array, Int64Array], Any]
 
 
-def quantize(call: Call) -> None:
+def quantize(call: ReadCall) -> None:
+    """Reads the step from float32 to int8; what went to float32 just before is a function of one int8 tensor."""
     view = call.view(0)
     call.want_alike(view)
     quant = _border(call)
@@ -42,7 +43,8 @@ def quantize(call: Call) -> None:
     call.reader.add(ToInt8(call.source, view.tensor, y, quant))
 
 
-def dequantize(call: Call) -> None:
+def dequantize(call: ReadCall) -> None:
+    """Reads the step from int8 to float32."""
     call.want_alike(call.view(0))
     x, quant = call.int8(call.view(0).tensor), _border(call)
     x.label.learn(quant.scale, quant.zero_point)
@@ -51,7 +53,7 @@ def dequantize(call: Call) -> None:
     call.reader.add(ToReal(call.source, x, y, quant))
 
 
-def _border(call: Call) -> PerTensor:
+def _border(call: ReadCall) -> PerTensor:
     scale, bounds = call.real(1), (call.number(3), call.number(4))
     if (
         not SMALLEST_SCALE <= scale <= 1 / SMALLEST_SCALE
@@ -71,7 +73,7 @@ def _requantized(before: PerTensor, after: PerTensor) -> Table:
     return Quantize(x=real, y=y).reference(Arithmetic.CMSIS_NN, floats).astype(np.int8)
 
 
-def _like(call: Call, x: Tensor, dtype: DType) -> Tensor:
+def _like(call: ReadCall, x: Tensor, dtype: DType) -> Tensor:
     """A result whose elements lie as those of the operand."""
     return call.make(x.shape, dtype)
 
@@ -86,7 +88,7 @@ def _root(tensor: Tensor) -> tuple[Tensor, Table]:
     return tensor, LEVELS
 
 
-def _function(call: Call, x: Tensor, table: Table, quant: PerTensor | None = None) -> Tensor:
+def _function(call: ReadCall, x: Tensor, table: Table, quant: PerTensor | None = None) -> Tensor:
     root, inner = _root(x)
     if root.is_constant:
         raise call.refuse("the operand is no constant", x.shape)
@@ -99,7 +101,7 @@ def _function(call: Call, x: Tensor, table: Table, quant: PerTensor | None = Non
     return y
 
 
-def _as_function(call: Call, a: Tensor, b: Tensor, numbers: Numbers) -> Tensor | None:
+def _as_function(call: ReadCall, a: Tensor, b: Tensor, numbers: Numbers) -> Tensor | None:
     """The result of an op of two operands that depends on one tensor alone; None if it does not."""
     (first, first_table), (second, second_table) = _root(a), _root(b)
     if a.data is not None and a.elements == 1 and b.data is None:
@@ -117,7 +119,8 @@ def _as_function(call: Call, a: Tensor, b: Tensor, numbers: Numbers) -> Tensor |
     return y
 
 
-def activation(call: Call) -> None:
+def activation(call: ReadCall) -> None:
+    """Reads a lookup in a table of 256 entries."""
     call.want_alike(call.view(0))
     x, table = call.int8(call.view(0).tensor), call.constant(1, DType.INT8)
     if table.size != 256:
@@ -125,24 +128,26 @@ def activation(call: Call) -> None:
     _function(call, x, table.reshape(256).astype(np.int8))
 
 
-def clamp(call: Call) -> None:
+def clamp(call: ReadCall) -> None:
+    """Reads a clamp between two integers, either of which may be missing."""
     bounds = (-128 if call.is_null(1) else call.number(1), 127 if call.is_null(2) else call.number(2))
     _clamped(call, *bounds)
 
 
-def hardtanh(call: Call) -> None:
-    """On integers, the kernel takes the bounds for levels."""
+def hardtanh(call: ReadCall) -> None:
+    """Reads a clamp between two real numbers, which the kernel takes for levels where the tensor is int8."""
     low, high = call.real(1), call.real(2)
     if not (math.isfinite(low) and math.isfinite(high)):
         raise call.refuse("bounds are numbers", (low, high))
     _clamped(call, math.trunc(low), math.trunc(high))
 
 
-def relu(call: Call) -> None:
+def relu(call: ReadCall) -> None:
+    """Reads a relu, which clamps at the level 0."""
     _clamped(call, 0, 127)
 
 
-def _clamped(call: Call, low: int, high: int) -> None:
+def _clamped(call: ReadCall, low: int, high: int) -> None:
     """ATen's kernels refuse bounds that the type does not have."""
     call.want_alike(call.view(0))
     x = call.int8(call.view(0).tensor)
@@ -155,7 +160,7 @@ def _clamped(call: Call, low: int, high: int) -> None:
 # Two operands
 
 
-def _pair(call: Call, first: int, second: int) -> tuple[Tensor, Tensor, Shape]:
+def _pair(call: ReadCall, first: int, second: int) -> tuple[Tensor, Tensor, Shape]:
     """Equal shapes, or one operand has only the channels of the other, an image."""
     a, b = call.view(first), call.view(second)
     if a.sizes == b.sizes:
@@ -178,7 +183,8 @@ def _pair(call: Call, first: int, second: int) -> tuple[Tensor, Tensor, Shape]:
     )
 
 
-def add(call: Call) -> None:
+def add(call: ReadCall) -> None:
+    """Reads a sum; where one operand is constant, it is a function of the other."""
     a, b, shape = _pair(call, 0, 4)
     call.int8(a), call.int8(b)
     zeros = (call.level(1), call.level(5), call.level(8))
@@ -201,7 +207,8 @@ def add(call: Call) -> None:
         call.reader.add(Sum(call.source, a, b, y, zeros, SumRatios(first, second, out), bounds))
 
 
-def mul(call: Call) -> None:
+def mul(call: ReadCall) -> None:
+    """Reads a product; where one operand is constant, it is a function of the other."""
     a, b, shape = _pair(call, 0, 2)
     call.int8(a), call.int8(b)
     plain = (call.number(1), call.number(3))
@@ -234,15 +241,17 @@ def mul(call: Call) -> None:
     )
 
 
-def minimum(call: Call) -> None:
+def minimum(call: ReadCall) -> None:
+    """Reads the minimum of two tensors."""
     _extremum(call, Minimum, np.minimum)
 
 
-def maximum(call: Call) -> None:
+def maximum(call: ReadCall) -> None:
+    """Reads the maximum of two tensors."""
     _extremum(call, Maximum, np.maximum)
 
 
-def _extremum(call: Call, make: Any, numbers: Numbers) -> None:
+def _extremum(call: ReadCall, make: Any, numbers: Numbers) -> None:
     first, second = call.view(0), call.view(1)
     a, b, shape = _extremum_operands(call, first, second)
     call.int8(a), call.int8(b)
@@ -257,7 +266,7 @@ def _extremum(call: Call, make: Any, numbers: Numbers) -> None:
         call.reader.add(Same(call.source, make, ("a", "b"), (a, b), y))
 
 
-def _extremum_operands(call: Call, first: View, second: View) -> tuple[Tensor, Tensor, Shape]:
+def _extremum_operands(call: ReadCall, first: View, second: View) -> tuple[Tensor, Tensor, Shape]:
     """The kernel repeats operands by their logical sizes, as if they were contiguous."""
     a, b = first.tensor, second.tensor
     if 1 in (a.elements, b.elements) and a.elements != b.elements:

@@ -17,6 +17,7 @@ class Field:
     high: int
 
     def takes(self, number: int) -> bool:
+        """Whether a number is one that the kernel understands."""
         return self.low <= number <= self.high
 
 
@@ -93,4 +94,4 @@ FIELDS: Mapping[str, Fields] = {
     "dim_order_ops::_clone_dim_order.out": {2: AXIS},
     "dim_order_ops::_to_dim_order_copy.out": {2: AXIS},
 }
-"""By name and overload."""
+"""The fields of each operator, by name and overload."""

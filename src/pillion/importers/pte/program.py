@@ -11,7 +11,7 @@ from collections import Counter, deque
 from collections.abc import Sequence
 
 from pillion.errors import PillionError
-from pillion.importers.pte.calls import Argument, Call, Memory, described
+from pillion.importers.pte.calls import Argument, Memory, ReadCall, described
 from pillion.importers.pte.container import Container
 from pillion.importers.pte.delegate import read_payload
 from pillion.importers.pte.scales import Search
@@ -31,7 +31,7 @@ MOST_STEPS = 20_000
 
 
 def graph_of(container: Container) -> Graph:
-    """The graph of a program, by its kernel calls."""
+    """Makes the graph of a program from its kernel calls."""
     refuse_unknown(container)
     try:
         return _read(container)
@@ -51,7 +51,7 @@ def _read(container: Container) -> Graph:
 
 
 def refuse_unknown(container: Container) -> None:
-    """All that has no reading, at once."""
+    """Refuses a program with calls that have no reading, and names them all at once."""
     plan = container.plan
     unknown: Counter[str] = Counter()
     for instruction in plan.chains[0].instructions:
@@ -77,6 +77,7 @@ def refuse_unknown(container: Container) -> None:
 
 
 def operator_name(container: Container, index: int) -> str:
+    """Gives the full name of an operator by its number, such as `cortex_m::quantized_add.out`."""
     operators = container.plan.operators
     if not 0 <= index < len(operators):
         raise MalformedError(f"operator {index} of {len(operators)}")
@@ -97,6 +98,7 @@ class Reader:
     # What the program holds
 
     def entry(self, number: int) -> Table:
+        """Gives an entry of the table of values, which must be there and of a known kind."""
         if not 0 <= number < len(self.values):
             raise MalformedError(f"value {number} of {len(self.values)}")
         held = self.values[number].val
@@ -105,12 +107,14 @@ class Reader:
         return held
 
     def border(self, number: int) -> Argument:
+        """Describes an input or output, which must be a tensor."""
         held = self.entry(number)
         if not isinstance(held, pte.Tensor):
             raise MalformedError("inputs and outputs are tensors")
         return described(number, held)
 
     def input(self, number: int, index: int) -> Tensor:
+        """Puts an input of the program into memory."""
         argument = self.border(number)
         if argument.held.data_buffer_idx or argument.dtype not in (DType.FLOAT32, DType.INT8):
             raise MalformedError(
@@ -121,6 +125,7 @@ class Reader:
         return made
 
     def output(self, number: int, index: int) -> Tensor:
+        """Gives the tensor that lies at the place of an output when all calls are done."""
         argument = self.border(number)
         found = self.read(argument, "an output")
         if found.is_constant:
@@ -132,12 +137,13 @@ class Reader:
     # Memory
 
     def write(self, argument: Argument, tensor: Tensor) -> None:
+        """Lets a result lie at the place of an argument."""
         if argument.held.data_buffer_idx:
             raise MalformedError(f"value {argument.number} is written, and a constant")
         self.memory.write(argument.place, tensor)
 
     def read(self, argument: Argument, source: str) -> Tensor:
-        """What lies where a tensor of the program is, in the shape that it has in memory."""
+        """Gives the tensor that lies where an argument says, in the shape that it has in memory."""
         if argument.held.data_buffer_idx:
             return self.constant(argument)
         found = self.memory.held.get(argument.place)
@@ -152,6 +158,7 @@ class Reader:
         return self.shaped(found, argument.memory_shape, source)
 
     def constant(self, argument: Argument) -> Tensor:
+        """Gives the constant that an argument refers to, which is read once."""
         if argument.number not in self.constants:
             if argument.held.allocation_info is not None:
                 raise MalformedError(f"value {argument.number} is a constant, and planned")
@@ -163,7 +170,7 @@ class Reader:
         return self.constants[argument.number]
 
     def shaped(self, tensor: Tensor, shape: Shape, source: str) -> Tensor:
-        """The same bytes under another shape."""
+        """Gives the same bytes under another shape."""
         if tensor.shape == shape:
             return tensor
         key = (tensor, shape)
@@ -176,10 +183,11 @@ class Reader:
         return self.reshaped[key]
 
     def copy(self, x: Tensor, y: Tensor, source: str) -> None:
-        """A tensor that has the bytes of another one, as a reshape, which costs nothing."""
+        """Makes a tensor that has the bytes of another one, as a reshape, which costs nothing."""
         self.add(Same(source, Reshape, ("x",), (x,), y))
 
     def add(self, step: Step) -> None:
+        """Notes what a call does."""
         if len(self.steps) >= MOST_STEPS:
             raise MalformedError(f"it has more than {MOST_STEPS} steps")
         if isinstance(step, Same) and all(x.is_constant for x in step.xs):
@@ -189,15 +197,16 @@ class Reader:
     # Instructions
 
     def run(self, number: int, instruction: Table | None) -> None:
+        """Reads one instruction: a kernel's call by its row of the table, or a delegate's."""
         if isinstance(instruction, pte.DelegateCall):
             self.delegate(f"instruction {number}, delegate", instruction)
         elif isinstance(instruction, pte.KernelCall):
             name = operator_name(self.container, instruction.op_index)
-            call = Call(self, name, f"instruction {number}, {name}", instruction.args)
+            call = ReadCall(self, name, f"instruction {number}, {name}", instruction.args)
             TABLE[name](call)
 
     def delegate(self, source: str, call: pte.DelegateCall) -> None:
-        """An NPU segment: inputs, then outputs, all contiguous."""
+        """Reads the call of an NPU segment: inputs, then outputs, all contiguous."""
         delegate = self.container.delegate(call.delegate_index)
         body = apart(read_payload(self.container.payload(delegate)), source)
         wanted = (*body.inputs, *body.outputs)
@@ -223,6 +232,7 @@ class Reader:
     # The graph
 
     def graph(self, inputs: Sequence[Tensor], outputs: Sequence[Tensor]) -> Graph:
+        """Finds the scales, and makes the graph of all steps."""
         self.solve()
         out = Output()
         taken = tuple(out.new(x, x.quant if x.dtype is DType.INT8 else None) for x in inputs)
@@ -234,7 +244,7 @@ class Reader:
         return verify(made.without_dead_ops())
 
     def solve(self) -> None:
-        """What is known is passed on first; what is left open is chosen in running order."""
+        """Finds all scales: what is known is passed on first; what is left open is chosen in running order."""
         users: dict[Label, list[Step]] = {}
         for step in self.steps:
             for label in step.labels:
@@ -247,7 +257,7 @@ class Reader:
 
 
 def apart(body: Graph, source: str) -> Graph:
-    """A segment's graph with names that no other segment has."""
+    """Gives a segment's graph with names that no other segment has."""
     prefix = source.split(",")[0].replace(" ", "")
     values = {v: dataclasses.replace(v, name=f"{prefix}/{v.name}") for v in body.values.values()}
     return body.substitute(values).replace(name=f"{body.name}_{prefix}")

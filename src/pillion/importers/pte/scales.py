@@ -19,12 +19,12 @@ from pillion.schemas.flatbuffer import MalformedError
 Reals = NDArray[np.float64]
 
 _MANTISSAS = 1 << 23
-"""Of 24-bit numbers between 1 and 2."""
+"""How many 24-bit numbers there are between 1 and 2."""
 _CHUNK = 1 << 16
 MOST_CHUNKS = 40_000
-"""In all, for one file: half a minute. A layer takes at most 128, most of them fewer."""
+"""The most work for one file, which is half a minute. A layer takes at most 128, most of them fewer."""
 MOST_CANDIDATES = 2048
-"""Of which the scales of one op are tried."""
+"""The most numbers that are tried for the scales of one op."""
 _NEAR = 2.0**-29
 """How far a quotient of two multipliers may lie from that of the real numbers behind them, with some room."""
 _TYPICAL_ACTIVATION = 2.0**-5
@@ -39,8 +39,7 @@ class Search:
         self.left = MOST_CHUNKS
 
     def candidates(self, times: Sequence[float], over: Sequence[float] = ()) -> Iterator[float]:
-        """Numbers between 1 and 2 whose products with `times`, and quotients of `over` by them, come near to 24-bit
-        numbers."""
+        """Finds numbers between 1 and 2 whose products with `times`, and quotients of `over` by them, come near to 24-bit numbers."""
         for begin in range(0, _MANTISSAS, _CHUNK):
             self.left -= 1
             if self.left < 0:
@@ -55,7 +54,7 @@ class Search:
 
 @dataclass(frozen=True)
 class Fit:
-    """Scales with x · w / y as wanted."""
+    """Scales for which x · w / y is what is wanted."""
 
     x: float
     w: Reals
@@ -77,7 +76,7 @@ class Ratios:
         return bool(np.all(normal | ((self.mantissas == 0) & (self.shifts == 0))))
 
     def exact(self, x: float, y: float) -> Fit | None:
-        """The scales w that go with these x and y, if there are any."""
+        """Gives the scales w that go with these x and y, if there are any."""
         x, y = rounded(x), rounded(y)
         w = (np.where(self.real > 0, self.real, _ZERO) * y / x).astype(np.float32).astype(np.float64)
         fraction, shift = np.frexp(x * w / y)
@@ -89,7 +88,7 @@ class Ratios:
         return Fit(x, w, y) if np.all(fits) and np.all(w > 0) and np.all(np.isfinite(w)) else None
 
     def fit(self, x: float | None, y: float | None, search: Search) -> Fit | None:
-        """Scales for these multipliers; x and y are given where they are known."""
+        """Finds scales for these multipliers; x and y are given where they are known."""
         if x is not None and y is not None:
             return self.exact(x, y)
         real = np.unique(self.real[self.real > 0])
@@ -108,7 +107,7 @@ class Ratios:
         return None
 
     def with_first(self, first: float, w: float, x: float | None, y: float | None) -> Fit | None:
-        """Scales, where w belongs to the multiplier `first`."""
+        """Finds scales, where w belongs to the multiplier `first`."""
         if x is not None:
             return self.exact(x, typical(x * w / first))
         if y is not None:
@@ -117,7 +116,7 @@ class Ratios:
         return next((found for pair in quotients(low, high) if (found := self.exact(*pair))), None)
 
     def bounds(self, quotient: float) -> tuple[float, float]:
-        """Between which x / y must lie, near a quotient, for all w to have 24 bits."""
+        """Gives the bounds between which x / y must lie, near a quotient, for all w to have 24 bits."""
         real, mantissas = self.real[self.real > 0], self.mantissas[self.real > 0]
         exact = real / (real / quotient).astype(np.float32).astype(np.float64)
         low, high = ((exact * (1 + sign * 0.5 / mantissas)) for sign in (-1, 1))
@@ -125,7 +124,7 @@ class Ratios:
 
 
 def quotients(low: float, high: float) -> Iterator[tuple[float, float]]:
-    """Pairs of 24-bit numbers whose quotients lie in a narrow interval."""
+    """Finds pairs of 24-bit numbers whose quotients lie in a narrow interval."""
     for begin in range(0, _MANTISSAS if low <= high else 0, _CHUNK):
         y = _TYPICAL_ACTIVATION * (1 + np.arange(begin, begin + _CHUNK) / _MANTISSAS)
         x = (y * (low + high) / 2).astype(np.float32).astype(np.float64)
@@ -138,17 +137,18 @@ def _is_near(x: Reals) -> NDArray[np.bool_]:
 
 
 def typical(scale: float) -> float:
-    """Times a power of two, as large as the scales of activations are."""
+    """Gives a scale times a power of two, as large as the scales of activations are."""
     return math.ldexp(math.frexp(scale)[0], -4)
 
 
 def rounded(x: float) -> float:
+    """Rounds a number to float32."""
     return float(np.float32(x))
 
 
 @dataclass(frozen=True)
 class SumFit:
-    """Scales of a sum."""
+    """The scales of a sum that was solved: of both operands and of the result."""
 
     a: float
     b: float
@@ -157,7 +157,7 @@ class SumFit:
 
 @dataclass(frozen=True)
 class SumRatios:
-    """Multipliers of both operands, of which the larger one's is one half, and of the result."""
+    """The multipliers of both operands, of which the larger one's is one half, and of the result."""
 
     a: Multiplier
     b: Multiplier
@@ -167,10 +167,11 @@ class SumRatios:
 
     @property
     def are_normal(self) -> bool:
+        """Whether the multipliers are such as scales can make."""
         return self.HALF in (self.a, self.b) and min(self.a.mantissa, self.b.mantissa, self.y.mantissa) > 0
 
     def from_larger(self, larger: float) -> SumFit | None:
-        """The scales, by that of the operand with one half."""
+        """Gives the scales that follow from that of the operand with one half."""
         larger = rounded(larger)
         a, b = (rounded(2 * larger * real(m)) for m in (self.a, self.b))
         y = rounded(2 * larger / (2.0**20 * real(self.y)))
@@ -184,13 +185,13 @@ class SumRatios:
         return SumFit(a, b, y) if made == (self.a, self.b, self.y) else None
 
     def fit(self, a: float | None, b: float | None, y: float | None) -> SumFit | None:
-        """The scales, by any one of them."""
+        """Finds the scales from any one of them."""
         known = [scale / (2 * real(m)) for scale, m in ((a, self.a), (b, self.b)) if scale is not None]
         known += [] if y is None else [y * 2.0**19 * real(self.y)]
         return next((found for larger in known if (found := self.from_larger(larger))), None)
 
     def any(self, search: Search) -> SumFit | None:
-        """Some scales."""
+        """Finds some scales where none is known; none if there are no such scales."""
         times = [2 * real(m) for m in (self.a, self.b) if m != self.HALF]
         for w in islice(search.candidates([*times, 2 / (2.0**20 * real(self.y))]), MOST_CANDIDATES):
             found = self.from_larger(w * _TYPICAL_ACTIVATION)
@@ -200,4 +201,5 @@ class SumRatios:
 
 
 def real(m: Multiplier) -> float:
+    """Gives the real number that a multiplier stands for."""
     return float(np.ldexp(float(m.mantissa), m.shift - 31))

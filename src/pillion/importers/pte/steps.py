@@ -32,13 +32,13 @@ class Output:
         self.seen: dict[tuple[Tensor, Quant | None], Value] = {}
 
     def new(self, tensor: Tensor, quant: PerTensor | None) -> Value:
-        """The value that a tensor becomes."""
+        """Makes the value that a tensor becomes."""
         made = Value(self.names.fresh(tensor.name), TensorType(tensor.shape, tensor.dtype, quant))
         self.values[tensor] = made
         return made
 
     def value(self, tensor: Tensor, quant: PerTensor | None, source: str) -> Value:
-        """A tensor's bytes under some scale and zero point: a table that changes nothing where they have others."""
+        """Gives a tensor's bytes under some scale and zero point: a table that changes nothing where they have others."""
         base = self.values.get(tensor)
         if base is not None and base.type.quant == quant:
             return base
@@ -48,6 +48,7 @@ class Output:
         return self.seen[key]
 
     def relabelled(self, tensor: Tensor, quant: PerTensor | None, base: Value | None, source: str) -> Value:
+        """Gives a tensor with another scale: a constant is made anew, a computed one goes through a table that changes nothing."""
         if tensor.data is not None:
             return self.constant(tensor.name, tensor.data, quant)
         assert base is not None, tensor.name  # steps come in running order
@@ -56,36 +57,40 @@ class Output:
         return y
 
     def table(self, x: Value, entries: Table, y: Value, source: str) -> None:
+        """Adds a lookup in a table."""
         held = self.constant(f"{y.name}_table", entries, None)
         self.ops.append(Lut(x=x, table=held, y=y, function=Function.TABLE, source=source))
 
     def constant(self, name: str, data: Array, quant: Quant | None) -> Value:
+        """Makes a constant under a name that is still free."""
         return constant(self.names.fresh(name), data, quant)
 
 
 @dataclass(eq=False)
 class Step:
-    """Base of all steps."""
+    """What one call of the program does. It learns scales, is solved, and becomes ops."""
 
     source: str
-    """Which instruction it is."""
+    """The instruction that it is, for messages."""
 
     @property
     def labels(self) -> tuple[Label, ...]:
-        """Those with which `learn` can begin."""
+        """The labels with which `learn` can begin."""
         return ()
 
     def learn(self) -> bool:
-        """Passes on what is known of scales; whether something was new."""
+        """Passes on what is known of scales, and says whether something was new."""
         return False
 
     def solve(self, search: Search) -> None:
         """Chooses the scales that nobody knows."""
 
     def emit(self, out: Output) -> None:
+        """Adds to the graph what the step does."""
         raise NotImplementedError
 
     def unsolvable(self, found: object) -> PillionError:
+        """Makes the error for multipliers that no scales give."""
         return PillionError(
             "multipliers of the program come from no scales",
             rule="scales are 32-bit floating-point numbers",
@@ -96,7 +101,7 @@ class Step:
 
 @dataclass(eq=False)
 class ToInt8(Step):
-    """Real numbers to integers."""
+    """The step from real numbers to integers."""
 
     x: Tensor
     y: Tensor
@@ -109,7 +114,7 @@ class ToInt8(Step):
 
 @dataclass(eq=False)
 class ToReal(Step):
-    """Integers to real numbers."""
+    """The step from integers to real numbers."""
 
     x: Tensor
     y: Tensor
@@ -122,7 +127,7 @@ class ToReal(Step):
 
 @dataclass(eq=False)
 class Lookup(Step):
-    """Any function of one tensor."""
+    """A step that is any function of one tensor, as a table."""
 
     x: Tensor
     y: Tensor
@@ -154,7 +159,7 @@ class Same(Step):
 
 @dataclass(eq=False)
 class Scaled(Step):
-    """x · w requantized: the scales of x, of w and of the result make the multipliers."""
+    """A step whose product x · w is requantized: the scales of x, of w and of the result make the multipliers."""
 
     x: Tensor
     y: Tensor
@@ -180,23 +185,25 @@ class Scaled(Step):
 
     @property
     def fit(self) -> Fit:
+        """The scales that were found."""
         assert self.fitted is not None  # solved before it is emitted
         return self.fitted
 
     @property
     def quants(self) -> tuple[PerTensor, PerTensor]:
+        """Scale and zero point of x and of the result."""
         return PerTensor(self.fit.x, self.zero_points[0]), PerTensor(self.fit.y, self.zero_points[1])
 
 
 @dataclass(eq=False)
 class Weighted(Scaled):
-    """Convolutions and linear: w are the scales of constant weights."""
+    """A convolution or a fully connected layer: w are the scales of constant weights."""
 
     make: type[Any] = Op
     weights: Array = field(default_factory=lambda: np.zeros(0))
     bias: Array = field(default_factory=lambda: np.zeros(0))
     axis: int | None = 0
-    """Of the weights' channels; None where all have one scale."""
+    """The axis of the weights' channels; None where all have one scale."""
     fields: dict[str, Any] = field(default_factory=dict)
 
     def emit(self, out: Output) -> None:
@@ -216,7 +223,7 @@ class Weighted(Scaled):
 
 @dataclass(eq=False)
 class Product(Scaled):
-    """Of two tensors: w is the scale of the other one."""
+    """A product of two tensors: w is the scale of the other one."""
 
     make: type[Any] = Op
     other: Tensor | None = None
@@ -229,7 +236,7 @@ class Product(Scaled):
         return self.x.label, self.other.label, self.y.label
 
     def learn(self) -> bool:
-        """The scale of the result, by those of the operands."""
+        """Learns the scale of the result from those of the operands."""
         assert self.other is not None
         a, b = self.x.scale, self.other.scale
         if a is None or b is None or self.y.scale is not None or not self.ratios.are_normal:
@@ -242,7 +249,7 @@ class Product(Scaled):
         return True
 
     def solve(self, search: Search) -> None:
-        """With the scale of the other operand, if there are such; else with others, which that operand is then given."""
+        """Takes the scale of the other operand where it fits; else finds another one, which that operand is then given."""
         self.learn()
         super().solve(search)
         assert self.other is not None
@@ -258,7 +265,7 @@ class Product(Scaled):
 
 @dataclass(eq=False)
 class Sum(Step):
-    """a + b."""
+    """A sum of two tensors, a + b."""
 
     a: Tensor
     b: Tensor
@@ -302,7 +309,7 @@ class Sum(Step):
 
 @dataclass(eq=False)
 class Probabilities(Step):
-    """Softmax over the last axis."""
+    """A step that is a softmax over the last axis."""
 
     x: Tensor
     y: Tensor
@@ -311,7 +318,7 @@ class Probabilities(Step):
 
     @property
     def numbers(self) -> tuple[int, int, int]:
-        """What the kernel is given."""
+        """The parameters that the kernel is handed."""
         x, y = (Value("", TensorType((1,), DType.INT8, quant)) for quant in (self.x_quant, self.y_quant))
         op = Softmax(x=x, y=y)
         return op.multiplier.mantissa, op.multiplier.shift, op.smallest_difference
@@ -323,7 +330,7 @@ class Probabilities(Step):
 
 @dataclass(eq=False)
 class Delegated(Step):
-    """An NPU segment."""
+    """A segment that the NPU runs."""
 
     xs: tuple[Tensor, ...]
     ys: tuple[Tensor, ...]

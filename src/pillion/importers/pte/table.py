@@ -6,9 +6,9 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 
 from pillion.importers.pte import copies, elementwise, windows
-from pillion.importers.pte.calls import Call
+from pillion.importers.pte.calls import ReadCall
 
-Row = Callable[[Call], None]
+Row = Callable[[ReadCall], None]
 
 TABLE: Mapping[str, Row] = {
     "cortex_m::quantize_per_tensor.out": elementwise.quantize,
@@ -45,4 +45,4 @@ TABLE: Mapping[str, Row] = {
     "dim_order_ops::_clone_dim_order.out": copies.in_order,
     "dim_order_ops::_to_dim_order_copy.out": copies.in_order,
 }
-"""By name and overload."""
+"""The reading of each operator, by name and overload."""

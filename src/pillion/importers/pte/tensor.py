@@ -18,8 +18,8 @@ _ANY_SCALE = 2.0**-5
 
 @dataclass(eq=False)
 class Label:
-    """Scale and zero point of tensors that share them, as far as they are known. They guide the choice where an op leaves
-    one; ops that need others see the same bytes under others."""
+    """The scale and zero point of tensors that share them, as far as they are known. They guide the choice where an op leaves one;
+    ops that need others see the same bytes under others."""
 
     scale: float | None = None
     zero_point: int | None = None
@@ -27,6 +27,7 @@ class Label:
 
     @property
     def root(self) -> Label:
+        """The label that speaks for all that were joined."""
         found = self
         while found.joined is not None:
             found = found.joined
@@ -42,7 +43,7 @@ class Label:
         a.joined = b
 
     def learn(self, scale: float | None = None, zero_point: int | None = None) -> None:
-        """What is known already stays."""
+        """Notes a scale or zero point; what is known already stays."""
         root = self.root
         root.scale = scale if root.scale is None else root.scale
         root.zero_point = zero_point if root.zero_point is None else root.zero_point
@@ -54,7 +55,7 @@ def _differ(a: float | None, b: float | None) -> bool:
 
 @dataclass(eq=False)
 class Tensor:
-    """Elements in the order of memory."""
+    """A tensor of the program: elements in the order of memory."""
 
     name: str
     shape: Shape
@@ -70,27 +71,32 @@ class Tensor:
 
     @property
     def elements(self) -> int:
+        """The number of elements."""
         return math.prod(self.shape)
 
     @property
     def nbytes(self) -> int:
+        """The bytes of the tensor."""
         return self.elements * self.dtype.size_bytes
 
     @property
     def is_constant(self) -> bool:
+        """Whether the file holds the data."""
         return self.data is not None
 
     @property
     def quant(self) -> PerTensor:
-        """Scale and zero point, those that are not known chosen."""
+        """The scale and zero point; those that are not known are chosen."""
         return PerTensor(self.scale or _ANY_SCALE, self.zero_point or 0)
 
     @property
     def scale(self) -> float | None:
+        """The scale, as far as it is known."""
         return self.label.root.scale
 
     @property
     def zero_point(self) -> int | None:
+        """The zero point, as far as it is known."""
         return self.label.root.zero_point
 
 
@@ -122,9 +128,11 @@ class View:
 
     @property
     def image_shape(self) -> Shape:
+        """The shape of an image with its channels last."""
         n, c, h, w = self.sizes
         return (n, h, w, c)
 
     @property
     def memory_shape(self) -> Shape:
+        """The sizes in the order of the axes in memory."""
         return tuple(self.sizes[axis] for axis in self.order)

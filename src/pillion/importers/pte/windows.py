@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from pillion.importers.pte.calls import Call
+from pillion.importers.pte.calls import ReadCall
 from pillion.importers.pte.scales import Ratios
 from pillion.importers.pte.steps import Probabilities, Product, Same, Weighted
 from pillion.importers.pte.tensor import Tensor
@@ -26,8 +26,10 @@ from pillion.ops.conv import output_size
 from pillion.ops.softmax import INPUT_BITS, OUTPUT
 
 
-def sides(call: Call, before: Pair, x: Shape, y: Shape, kernel: Pair, stride: Pair, dilation: Pair) -> Sides:
-    """Padding on all sides: the kernels are told that above and to the left, the size of the result says the rest."""
+def sides(
+    call: ReadCall, before: Pair, x: Shape, y: Shape, kernel: Pair, stride: Pair, dilation: Pair
+) -> Sides:
+    """Gives the padding on all sides: the kernels are told that above and to the left, the size of the result says the rest."""
     after: list[int] = []
     for axis in (0, 1):
         size, wanted = x[1 + axis], y[1 + axis]
@@ -42,15 +44,16 @@ def sides(call: Call, before: Pair, x: Shape, y: Shape, kernel: Pair, stride: Pa
     return (*before, after[0], after[1])
 
 
-def four_axes(call: Call, place: int) -> Array:
-    """Weights."""
+def four_axes(call: ReadCall, place: int) -> Array:
+    """Gives the weights of a convolution, which have four axes."""
     data = call.constant(place, DType.INT8)
     if data.ndim != 4:
         raise call.refuse(f"argument {place} has four axes", data.shape)
     return data
 
 
-def conv2d(call: Call) -> None:
+def conv2d(call: ReadCall) -> None:
+    """Reads a convolution."""
     x, weights = call.image(0), four_axes(call, 1)
     if x.shape[3] % weights.shape[3]:
         raise call.refuse("weights are [out, h, w, in / groups]", (weights.shape, x.shape))
@@ -58,7 +61,8 @@ def conv2d(call: Call) -> None:
     _convolution(call, Conv2d, x, weights, 0, 0, {"groups": groups})
 
 
-def depthwise_conv2d(call: Call) -> None:
+def depthwise_conv2d(call: ReadCall) -> None:
+    """Reads a depthwise convolution."""
     x, weights = call.image(0), four_axes(call, 1)
     if x.shape[0] != 1 or weights.shape[3] != x.shape[3] * call.number(6):
         raise call.refuse("one image; weights are [1, h, w, in * multiplier]", (x.shape, weights.shape))
@@ -66,7 +70,7 @@ def depthwise_conv2d(call: Call) -> None:
 
 
 def _convolution(
-    call: Call, make: Any, x: Tensor, weights: Array, axis: int, more: int, fields: dict[str, Any]
+    call: ReadCall, make: Any, x: Tensor, weights: Array, axis: int, more: int, fields: dict[str, Any]
 ) -> None:
     """`more` arguments stand before the input offset than for a regular convolution."""
     stride, before, dilation = call.pair(3), call.pair(4), call.pair(5)
@@ -76,7 +80,8 @@ def _convolution(
     _weighted(call, make, x, weights, axis, 6 + more, fields)
 
 
-def transpose_conv2d(call: Call) -> None:
+def transpose_conv2d(call: ReadCall) -> None:
+    """Reads a transposed convolution."""
     x, weights = call.image(0), four_axes(call, 1)
     stride, (top, left), dilation = call.pair(3), call.pair(4), call.pair(6)
     if call.pair(5) != (0, 0) or dilation != (1, 1):
@@ -86,7 +91,7 @@ def transpose_conv2d(call: Call) -> None:
 
 
 def _weighted(
-    call: Call, make: Any, x: Tensor, weights: Array, axis: int, first: int, fields: dict[str, Any]
+    call: ReadCall, make: Any, x: Tensor, weights: Array, axis: int, first: int, fields: dict[str, Any]
 ) -> None:
     """Offsets, multipliers and bounds stand from argument `first` on."""
     count = weights.shape[axis]
@@ -110,7 +115,7 @@ def _weighted(
     )
 
 
-def _made(call: Call, x: Tensor, shape: Shape, zeros: Pair) -> Tensor:
+def _made(call: ReadCall, x: Tensor, shape: Shape, zeros: Pair) -> Tensor:
     """The result of an op with zero points of its own."""
     x.label.learn(zero_point=zeros[0])
     y = call.make(shape, DType.INT8)
@@ -118,7 +123,8 @@ def _made(call: Call, x: Tensor, shape: Shape, zeros: Pair) -> Tensor:
     return y
 
 
-def linear(call: Call) -> None:
+def linear(call: ReadCall) -> None:
+    """Reads a fully connected layer."""
     weights = call.constant(1, DType.INT8)
     x = call.int8(call.plain(0))
     if weights.ndim != 2 or x.elements % weights.shape[1] or call.number(5):
@@ -145,7 +151,7 @@ def linear(call: Call) -> None:
     )
 
 
-def _linear_bias(call: Call, weights: Array, zero_point: int) -> Array:
+def _linear_bias(call: ReadCall, weights: Array, zero_point: int) -> Array:
     """Some cores are given the bias, others the bias with the zero point's share added."""
     count = len(weights)
     if call.is_null(3):
@@ -158,7 +164,8 @@ def _linear_bias(call: Call, weights: Array, zero_point: int) -> Array:
     return sums.astype(np.int32)
 
 
-def batch_matmul(call: Call) -> None:
+def batch_matmul(call: ReadCall) -> None:
+    """Reads a matrix product of two tensors."""
     a, b = call.int8(call.plain(0)), call.int8(call.plain(2))
     zeros = (call.level(1, -1), call.level(3, -1), call.level(4))
     ratios = Ratios(*call.multiplier(5, 6))
@@ -179,9 +186,9 @@ def batch_matmul(call: Call) -> None:
     )
 
 
-def avg_pool2d(call: Call) -> None:
-    """Newer runtimes have one argument more. The kernel looks at neither zero point nor multiplier; ExecuTorch's own flow
-    writes the scale there."""
+def avg_pool2d(call: ReadCall) -> None:
+    """Reads an average pool. Newer runtimes have one argument more. The kernel looks at neither zero point nor multiplier;
+    ExecuTorch's own flow writes the scale there."""
     modes = len(call.numbers) - 8
     zero_point, (mantissa, shift) = call.level(4 + modes), call.multiplier(5 + modes, 6 + modes)
     if (mantissa, shift) != (2**30, 1) and mantissa > 0:
@@ -191,14 +198,15 @@ def avg_pool2d(call: Call) -> None:
     _pool(call, AvgPool2d, {})
 
 
-def max_pool2d(call: Call) -> None:
+def max_pool2d(call: ReadCall) -> None:
+    """Reads a max pool."""
     if call.pair(4) != (1, 1) or call.flag(5) or call.level(6) != call.level(7):
         raise call.refuse("no dilation, no ceil mode, one zero point", call.integers(4))
     call.image(0).label.learn(zero_point=call.level(6))
     _pool(call, MaxPool2d, call.bounds(8, 9))
 
 
-def _pool(call: Call, make: Any, fields: dict[str, Any]) -> None:
+def _pool(call: ReadCall, make: Any, fields: dict[str, Any]) -> None:
     x, shape = call.image(0), call.out_image
     kernel, stride, before = call.pair(1), call.pair(2), call.pair(3)
     padding = sides(call, before, x.shape, shape, kernel, stride, (1, 1))
@@ -207,7 +215,8 @@ def _pool(call: Call, make: Any, fields: dict[str, Any]) -> None:
     call.reader.add(Same(call.source, make, ("x",), (x,), y, {**geometry, **fields}))
 
 
-def softmax(call: Call) -> None:
+def softmax(call: ReadCall) -> None:
+    """Reads a softmax; its multiplier says the scale of its operand."""
     x = call.int8(call.plain(0))
     mantissa, shift = call.multiplier(4, 5)
     if not x.shape or call.number(1) not in (-1, len(x.shape) - 1) or call.number(3) != OUTPUT.zero_point:

@@ -19,7 +19,7 @@ from pillion.schemas.flatbuffer import MalformedError, unpack
 
 
 def read(source: str | os.PathLike[str] | bytes) -> Graph:
-    """The int8 model in a `.tflite` file, or in its bytes, in the arithmetic of LiteRT's reference kernels."""
+    """Reads the int8 model in a `.tflite` file, or in its bytes, in the arithmetic of LiteRT's reference kernels."""
     raw, name = (
         (source, "model")
         if isinstance(source, bytes)

@@ -12,7 +12,7 @@ from pillion.schemas.tflite import Activation, Padding, StridedSliceOptions
 
 
 def sides(call: Call, code: int, image: Shape, kernel: Pair, stride: Pair, dilation: Pair) -> Sides:
-    """The padding of SAME: as many windows as strides fit the image, the odd pixel below and to the right."""
+    """Gives the padding of SAME: as many windows as strides fit the image, the odd pixel below and to the right."""
     if min(*kernel, *stride, *dilation) < 1 or len(image) != 4:
         raise call.refuse(
             "an image has four axes; kernel, stride and dilation are positive",
@@ -31,7 +31,7 @@ def sides(call: Call, code: int, image: Shape, kernel: Pair, stride: Pair, dilat
 
 
 def levels(call: Call, y: Value, code: int) -> dict[str, int]:
-    """The bounds that a fused activation puts on the result."""
+    """Gives the bounds that a fused activation puts on the result."""
     name = Activation(code).name if code in Activation._value2member_map_ else f"number {code}"
     if name not in ACTIVATIONS:
         raise call.refuse(f"a fused activation is one of {', '.join(list(ACTIVATIONS)[:4])}", name)
@@ -40,7 +40,7 @@ def levels(call: Call, y: Value, code: int) -> dict[str, int]:
 
 
 def axis_of(call: Call, axis: int, rank: int) -> int:
-    """An axis that may be counted from the end."""
+    """Gives an axis by its number, which may be counted from the end."""
     if not -rank <= axis < rank:
         raise call.refuse(f"an axis is from {-rank} to {rank - 1}", axis)
     return axis % rank
@@ -56,7 +56,7 @@ class Strides:
 
 
 def strides(call: Call, shape: Shape, options: StridedSliceOptions) -> Strides:
-    """Masks and negative positions resolved."""
+    """Resolves masks and negative positions of a strided slice."""
     begin, end, step = (call.integers(n) for n in (1, 2, 3))
     if (
         options.ellipsis_mask

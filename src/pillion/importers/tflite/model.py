@@ -38,40 +38,44 @@ class Call:
     bind: Callable[[Value, Value], None]
 
     def refuse(self, rule: str, here: object, help: str = "") -> PillionError:
+        """Makes the error that says why this operator cannot be read."""
         what = f"{self.code} `{self.outputs[0].name}` cannot be read"
         return PillionError(what, rule=rule, here=f"{here}  ({self.source})", help=help)
 
     @property
     def result(self) -> Value:
-        """The only result."""
+        """The only result; an operator with several is refused."""
         if len(self.outputs) != 1:
             raise self.refuse("there is one result", len(self.outputs))
         return self.outputs[0]
 
     def optional(self, number: int) -> Value | None:
+        """Gives an operand, or nothing where it was left out."""
         return self.inputs[number] if number < len(self.inputs) else None
 
     def operand(self, number: int) -> Value:
+        """Gives an operand, which must be there."""
         value = self.optional(number)
         if value is None:
             raise self.refuse(f"operand {number} is there", f"{len(self.inputs)} operands")
         return value
 
     def constant(self, number: int) -> Value:
+        """Gives an operand, which must be a constant."""
         value = self.operand(number)
         if not value.is_constant:
             raise self.refuse(f"operand {number} is a constant", repr(value), "convert with fixed shapes")
         return value
 
     def integers(self, number: int) -> list[int]:
-        """A constant of a few integers: axes, sizes, paddings."""
+        """Gives a constant of a few integers: axes, sizes, paddings."""
         value = self.constant(number)
         if value.dtype is not DType.INT32 or value.type.elements > 4 * MAX_RANK:
             raise self.refuse(f"operand {number} is a short list of int32", repr(value))
         return [int(i) for i in value.constant.ravel()]
 
     def want_shape(self, number: int, shape: Shape) -> None:
-        """A constant operand that says the result's shape, with -1 for what follows, says what the result says."""
+        """Refuses a constant operand that says another shape than the result has, with -1 for what follows from the rest."""
         value = self.optional(number)
         if value is not None and value.is_constant:
             said = self.integers(number)
@@ -81,7 +85,7 @@ class Call:
                 raise self.refuse(f"operand {number} is the shape {list(shape)}", said)
 
     def options_as(self, cls: type[Options]) -> Options:
-        """The options, or their defaults where the file has none."""
+        """Gives the options, or their defaults where the file has none."""
         if self.options is None:
             return cls()
         if not isinstance(self.options, cls):
@@ -89,7 +93,7 @@ class Call:
         return self.options
 
     def intermediate(self, name: str, shape: Shape, like: Value) -> Value:
-        """A further value on the way to the result."""
+        """Makes a further value on the way to the result."""
         made = TensorType(shape, like.dtype, like.type.quant)
         return Value(self.fresh(f"{self.outputs[0].name}/{name}"), made)
 
@@ -104,7 +108,7 @@ class Reader:
         self.numbers: dict[Value, int] = {}
 
     def calls(self) -> Iterator[Call]:
-        """The operators in running order; each is made when those before it are through."""
+        """Gives the operators in running order; each is made when those before it are through."""
         for number, operator in enumerate(self.subgraph.operators):
             code = self.code(operator.opcode_index)
             yield Call(
@@ -118,17 +122,19 @@ class Reader:
             )
 
     def outputs(self, operator: tflite.Operator) -> tuple[Value, ...]:
+        """Gives the results of an operator, none of which may be a constant."""
         made = tuple(self.value(n) for n in operator.outputs)
         if not made or any(value.is_constant for value in made):
             raise MalformedError("an operator has results, and none of them is a constant")
         return made
 
     def bind(self, old: Value, new: Value) -> None:
-        """From now on a tensor is another value."""
+        """Lets a tensor be another value from now on."""
         number = self.numbers.pop(old)
         self.values[number], self.numbers[new] = new, number
 
     def code(self, index: int) -> str:
+        """Gives the name of an operator by its number; a custom one has its own name behind `CUSTOM`."""
         if index >= len(self.model.operator_codes):
             raise MalformedError(f"operator code {index} of {len(self.model.operator_codes)}")
         code = self.model.operator_codes[index]
@@ -139,6 +145,7 @@ class Reader:
         return f"CUSTOM {clean_name(code.custom_code)}" if name == "CUSTOM" else name
 
     def value(self, number: int) -> Value:
+        """Gives the value of a tensor, which is made when it is first asked for."""
         if number not in self.values:
             if not 0 <= number < len(self.subgraph.tensors):
                 raise MalformedError(f"tensor {number} of {len(self.subgraph.tensors)}")
@@ -151,6 +158,7 @@ class Reader:
         return self.values[number]
 
     def make_value(self, tensor: tflite.Tensor) -> Value:
+        """Makes the value of a tensor, whose shape, type and scales are checked."""
         shape, dtype, data = tuple(tensor.shape), dtype_of(tensor), self.data(tensor)
         if len(shape) > MAX_RANK or any(size < 1 for size in shape):
             raise MalformedError(f"tensors have at most {MAX_RANK} axes of fixed sizes, found {shape[:9]}")
@@ -168,7 +176,7 @@ class Reader:
         return Value(name, type_, None if data is None else typed(data, type_))
 
     def data(self, tensor: tflite.Tensor) -> Array | None:
-        """The bytes of a constant."""
+        """Gives the bytes of a constant."""
         if tensor.buffer >= len(self.model.buffers):
             raise MalformedError(f"buffer {tensor.buffer} of {len(self.model.buffers)}")
         buffer = self.model.buffers[tensor.buffer]
@@ -178,16 +186,19 @@ class Reader:
 
 
 def unreadable(tensor: tflite.Tensor, rule: str, help: str = "") -> PillionError:
+    """Makes the error for a tensor that cannot be read."""
     here = f"{type_name(tensor)}{tensor.shape[:MAX_RANK]}"
     return PillionError(f"tensor `{clean_name(tensor.name)}` cannot be read", rule=rule, here=here, help=help)
 
 
 def type_name(tensor: tflite.Tensor) -> str:
+    """Gives the name of a tensor's element type; a number where the format has no name for it."""
     known = tensor.type in ElementType._value2member_map_
     return ElementType(tensor.type).name.lower() if known else f"type number {tensor.type}"
 
 
 def dtype_of(tensor: tflite.Tensor) -> DType:
+    """Gives the element type of a tensor; int64 becomes int32."""
     if tensor.type == ElementType.INT64:
         return DType.INT32
     dtype = DTYPES.get(tensor.type)
@@ -201,7 +212,8 @@ def dtype_of(tensor: tflite.Tensor) -> DType:
 
 
 def quant_of(tensor: tflite.Tensor, dtype: DType, shape: Shape) -> Quant | None:
-    """Of int8 tensors only: what else a file says of its scales (those of biases among them) follows from the others."""
+    """Gives scales and zero points of int8 tensors only: what else a file says of scales (those of biases among them) follows from
+    the others."""
     quant = tensor.quantization
     if quant is None or not quant.scale or dtype is not DType.INT8:
         return None
@@ -215,7 +227,7 @@ def quant_of(tensor: tflite.Tensor, dtype: DType, shape: Shape) -> Quant | None:
 
 
 def typed(data: Array, type_: TensorType) -> Array:
-    """The bytes of a constant as its elements, not copied."""
+    """Gives the bytes of a constant as its elements, not copied."""
     if data.size != type_.size_bytes:
         raise MalformedError(f"{type_.size_bytes} bytes of data are wanted, found {data.size}")
     array: Array = data.view(type_.dtype.numpy.newbyteorder("<")).reshape(type_.shape)

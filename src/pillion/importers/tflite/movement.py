@@ -14,7 +14,7 @@ from pillion.schemas import tflite
 
 
 def reshaped(call: Call, x: Value, shape: Shape) -> tuple[list[Op], Value]:
-    """The operand under another shape, and what makes it."""
+    """Gives the operand under another shape, and what makes it."""
     if x.shape == shape:
         return [], x
     y = call.intermediate("reshaped", shape, x)
@@ -22,13 +22,14 @@ def reshaped(call: Call, x: Value, shape: Shape) -> tuple[list[Op], Value]:
 
 
 def shape_of(call: Call) -> list[Op]:
-    """Shapes are fixed, hence constants."""
+    """Reads the question for a shape: shapes are fixed, hence constants."""
     y, shape = call.result, call.operand(0).shape
     call.bind(y, constant(y.name, np.array(shape, np.int32)))
     return []
 
 
 def concat(call: Call) -> list[Op]:
+    """Reads a concatenation."""
     options, y = call.options_as(tflite.ConcatenationOptions), call.result
     if options.fused_activation:
         raise call.refuse("a concatenation has no activation", options.fused_activation)
@@ -39,35 +40,39 @@ def concat(call: Call) -> list[Op]:
 
 
 def reshape(call: Call) -> list[Op]:
-    """The shape of the result says it all; the operand that says it too may be left out or computed."""
+    """Reads a reshape. The shape of the result says it all; the operand that says it too may be left out or computed."""
     call.want_shape(1, call.result.shape)
     return same_elements(call)
 
 
 def same_elements(call: Call) -> list[Op]:
-    """Axes of one element come or go."""
+    """Reads a change of shape in which axes of one element come or go."""
     return [Reshape(x=call.operand(0), y=call.result, source=call.source)]
 
 
 def transpose(call: Call) -> list[Op]:
+    """Reads a transpose."""
     x = call.operand(0)
     order = tuple(axis_of(call, axis, x.type.rank) for axis in call.integers(1))
     return [Transpose(x=x, y=call.result, order=order, source=call.source)]
 
 
 def reverse(call: Call) -> list[Op]:
+    """Reads REVERSE_V2 as elements in reverse order along some axes."""
     x = call.operand(0)
     axes = tuple(axis_of(call, axis, x.type.rank) for axis in call.integers(1))
     return [Flip(x=x, y=call.result, axes=axes, source=call.source)]
 
 
 def pad(call: Call) -> list[Op]:
+    """Reads a pad with zeros."""
     x, y = call.operand(0), call.result
     zero = y.zero_point if isinstance(y.type.quant, PerTensor) else 0
     return [_padded(call, x, y, zero)]
 
 
 def padv2(call: Call) -> list[Op]:
+    """Reads a pad with a number of its own."""
     x, y, fill = call.operand(0), call.result, call.constant(2)
     if fill.type.elements != 1 or (fill.dtype, fill.type.quant) != (y.dtype, y.type.quant):
         raise call.refuse("the fill is one number of the result's type and scale", repr(fill))
@@ -82,7 +87,7 @@ def _padded(call: Call, x: Value, y: Value, value: float) -> Op:
 
 
 def slice(call: Call) -> list[Op]:
-    """A size of -1 is the rest; what comes out is the shape of the result."""
+    """Reads a slice. A size of -1 is the rest; what comes out is the shape of the result."""
     x, y, begin = call.operand(0), call.result, tuple(call.integers(1))
     sizes = call.integers(2)
     if not len(begin) == len(sizes) == x.type.rank:
@@ -98,6 +103,7 @@ def _cut(call: Call, x: Value, y: Value, begin: tuple[int, ...], step: tuple[int
 
 
 def strided_slice(call: Call) -> list[Op]:
+    """Reads a slice; axes of one index may go."""
     x, y = call.operand(0), call.result
     taken = strides(call, x.shape, call.options_as(tflite.StridedSliceOptions))
     part = y if taken.sizes == y.shape else call.intermediate("part", taken.sizes, x)
@@ -106,13 +112,14 @@ def strided_slice(call: Call) -> list[Op]:
 
 
 def split(call: Call) -> list[Op]:
-    """The axis comes first."""
+    """Reads a split into equal parts; its first operand is the axis."""
     x = call.operand(1)
     (axis,) = call.integers(0) or [0]
     return _parts(call, x, axis_of(call, axis, x.type.rank))
 
 
 def split_v(call: Call) -> list[Op]:
+    """Reads a split into parts of given sizes."""
     x = call.operand(0)
     (axis,) = call.integers(2) or [0]
     return _parts(call, x, axis_of(call, axis, x.type.rank))
@@ -131,7 +138,7 @@ def _parts(call: Call, x: Value, axis: int) -> list[Op]:
 
 
 def pack(call: Call) -> list[Op]:
-    """Each operand gets a new axis, along which they are put together."""
+    """Reads a stack of operands: each gets a new axis, along which they are put together."""
     y = call.result
     axis = axis_of(call, call.options_as(tflite.PackOptions).axis, y.type.rank)
     shape = tuple(1 if i == axis else size for i, size in enumerate(y.shape))
@@ -141,7 +148,7 @@ def pack(call: Call) -> list[Op]:
 
 
 def unpack(call: Call) -> list[Op]:
-    """One slice after another along an axis, which is then dropped."""
+    """Reads an unpacking: one slice after another along an axis, which is then dropped."""
     x = call.operand(0)
     axis = axis_of(call, call.options_as(tflite.UnpackOptions).axis, x.type.rank)
     shape = tuple(1 if i == axis else size for i, size in enumerate(x.shape))

@@ -24,13 +24,14 @@ def int8_only(call: Call, operands: int = 1) -> None:
 
 
 def with_axes(call: Call, value: Value, rank: int) -> Value:
+    """Gives an operand back if it has so many axes, and refuses it otherwise."""
     if value.type.rank != rank:
         raise call.refuse(f"`{value.name}` has {rank} axes", list(value.shape))
     return value
 
 
 def accumulator(call: Call, x: Value, weights: Value) -> Quant:
-    """The quantization of sums; refuses weights that are not symmetric."""
+    """Gives the quantization of sums; refuses weights that are not symmetric."""
     match weights.type.quant:
         case PerChannel(scales):
             return PerChannel(tuple(max(x.scale * scale, LEAST_SCALE) for scale in scales), 0)
@@ -41,7 +42,7 @@ def accumulator(call: Call, x: Value, weights: Value) -> Quant:
 
 
 def bias_of(call: Call, number: int, x: Value, weights: Value, channels: int) -> Value:
-    """The bias with the scale of the sums, zeros where there is none."""
+    """Gives the bias with the scale of the sums, zeros where there is none."""
     quant = accumulator(call, x, weights)
     given = call.optional(number)
     if given is None:
@@ -55,7 +56,7 @@ def bias_of(call: Call, number: int, x: Value, weights: Value, channels: int) ->
 
 
 def checked(call: Call, op: Op) -> Op:
-    """The op, if the file says of its result what the op makes."""
+    """Gives the op back, if the file says of its result what the op makes."""
     op.check()
     made, declared = op.infer(), op.results[0]
     if (made.shape, made.dtype) != (declared.shape, declared.dtype):

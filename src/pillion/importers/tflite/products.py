@@ -26,7 +26,7 @@ from pillion.schemas.tflite import Padding
 Row = Callable[[Call], list[Op]]
 
 LARGEST_IMAGE = 2**15
-"""Of a resize, whose positions are in 32 bits, 10 of them below the pixel."""
+"""The largest side of a resize, whose positions are in 32 bits, 10 of them below the pixel."""
 
 
 def _batch_matmul(call: Call) -> list[Op]:

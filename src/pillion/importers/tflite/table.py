@@ -29,7 +29,7 @@ Row = Callable[[Call], list[Op]]
 
 
 def ops_of(call: Call) -> list[Op]:
-    """The ops that stand for an operator, in running order."""
+    """Gives the ops that stand for an operator, in running order."""
     row = ROWS.get(call.code)
     if row is None:
         raise call.refuse(f"operators are among {', '.join(ROWS)}", call.code)
@@ -222,4 +222,4 @@ ROWS: dict[str, Row] = {
     "DEQUANTIZE": _dequantize,
     **MORE_ROWS,
 }
-"""By the operator's name in the format."""
+"""The reading of each operator, by its name in the format."""

@@ -38,7 +38,7 @@ or let {factory} return a pair: (module, inputs)"""
 
 HERE = str(Path(__file__).parent)
 MOST_NAMES = 12
-"""Of a file's classes and functions, in an error."""
+"""How many of a file's classes and functions an error names."""
 
 
 @dataclass(frozen=True)
@@ -66,7 +66,7 @@ def load(
     weights: str | Path | None = None,
     trust_pickle: bool = False,
 ) -> CapturedSource:
-    """The model that `-m` names: a name of the zoo, `file.py:factory`, or a `.pt2`; with weights from an .npz. With
+    """Gives the model that `-m` names: a name of the zoo, `file.py:factory`, or a `.pt2`; with weights from an .npz. With
     `trust_pickle`, what a `.pt2` holds beside tensors is executed."""
     if suffix_of(spec) == ".pt2":
         return _load_pt2(Path(spec), input_size, weights, trust_pickle)
@@ -81,7 +81,7 @@ def build(
     weights: str | Path | None = None,
     opened: UserFile | None = None,
 ) -> tuple[nn.Module, tuple[Tensor, ...], str]:
-    """The module that `-m` names, example inputs, and its name. A file that is open already is not run again."""
+    """Gives the module that `-m` names, example inputs, and its name. A file that is open already is not run again."""
     file, factory = split_spec(spec)
     if factory:
         source = opened if opened is not None and opened.path == file else open_file(file)
@@ -98,7 +98,7 @@ def build(
 
 
 def split_spec(spec: str) -> tuple[Path, str]:
-    """`file.py:name` in its two parts; no name if it is something else."""
+    """Splits `file.py:name` in its two parts; no name if it is something else."""
     file, _, name = spec.rpartition(":")
     return (Path(file), name) if file.endswith(".py") else (Path(spec), "")
 
@@ -197,7 +197,7 @@ def _no_factory(path: Path, factory: str, file: ModuleType) -> PillionError:
 
 
 def names_of(file: ModuleType) -> list[str]:
-    """The classes and functions that a file defines."""
+    """Gives the classes and functions that a file defines."""
     return [n for n, v in vars(file).items() if getattr(v, "__module__", "") == file.__name__ and callable(v)]
 
 
@@ -220,7 +220,7 @@ def open_file(path: Path) -> UserFile:
 
 @contextmanager
 def beside(path: Path) -> Iterator[None]:
-    """Files in the folder of this one can be imported, as when Python runs it."""
+    """Lets files in the folder of this one be imported, as when Python runs it."""
     folder = str(path.resolve().parent)
     sys.path.insert(0, folder)
     try:

@@ -72,7 +72,7 @@ class CalibrationData:
 
 
 def load_calibration(path: str | Path, example_inputs: Sequence[Tensor]) -> CalibrationData:
-    """The data in an .npz or .npy file, or in all such files of a directory, in the order of their names."""
+    """Opens the data in an .npz or .npy file, or in all such files of a directory, in the order of their names."""
     path = Path(path)
     files = tuple(sorted(f for f in path.iterdir() if f.suffix in SUFFIXES)) if path.is_dir() else (path,)
     if not path.exists() or not files or any(f.suffix not in SUFFIXES for f in files):

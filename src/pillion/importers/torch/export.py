@@ -27,7 +27,7 @@ CHATTY = ("torch.export", "torch.utils._pytree", "torch._subclasses.fake_tensor"
 
 
 def export(module: nn.Module, example_inputs: Sequence[Tensor], *, training: bool = False) -> ExportedProgram:
-    """torch.export of a module in eval mode (or train mode); the module's own modes are left as they were."""
+    """Runs torch.export on a module in eval mode (or train mode); the module's own modes are left as they were."""
     inputs = as_inputs(example_inputs, "example_inputs")
     modes = {part: part.training for part in module.modules()}
     module.train(training)
@@ -49,7 +49,7 @@ def export(module: nn.Module, example_inputs: Sequence[Tensor], *, training: boo
 
 @contextmanager
 def quiet() -> Iterator[None]:
-    """Without what torch and torchao say about their own deprecations and missing parts."""
+    """Silences what torch and torchao say about their own deprecations and missing parts."""
     loggers = [logging.getLogger(name) for name in CHATTY]
     levels = [logger.level for logger in loggers]
     for logger in loggers:
@@ -90,6 +90,7 @@ def _source_of(module: nn.Module, error: Exception) -> str:
 
 
 def check_static(exported: ExportedProgram) -> None:
+    """Refuses a program with an input whose shape is not fixed."""
     for node in exported.graph.find_nodes(op="placeholder"):
         value = node.meta.get("val")
         if isinstance(value, Tensor) and not all(isinstance(size, int) for size in value.shape):

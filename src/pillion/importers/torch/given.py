@@ -23,7 +23,7 @@ NUMBERS = "fiub"
 
 
 def as_model(model: Any, caller: str = "compile") -> Any:
-    """The model itself: what `torch.compile` has wrapped is taken out. Raises where it is none."""
+    """Gives the model itself: what `torch.compile` has wrapped is taken out. Raises where it is none."""
     if isinstance(model, nn.Module):
         return getattr(model, "_orig_mod", model)
     if isinstance(model, ExportedProgram) and caller == "compile":
@@ -56,7 +56,7 @@ def _way_to_a_model(model: Any, caller: str) -> str:
 
 
 def as_inputs(inputs: Any, place: str) -> tuple[Tensor, ...]:
-    """Example inputs as tensors; one alone needs no tuple. `place` says who gave them."""
+    """Gives example inputs as tensors; one alone needs no tuple. `place` says who gave them."""
     given = (inputs,) if isinstance(inputs, ARRAYS) else inputs
     if not isinstance(given, (tuple, list)) or not given or not all(map(_holds_numbers, given)):
         raise PillionError(
@@ -84,7 +84,7 @@ def _check_input(tensor: Tensor, index: int) -> None:
 
 
 def as_batches(given: Batches, examples: Sequence[Tensor]) -> Iterable[Any]:
-    """Samples to iterate over. Raises where there are none to be had."""
+    """Gives samples to iterate over. Raises where there are none to be had."""
     if isinstance(given, (str, os.PathLike)):
         return load_calibration(os.fspath(given), examples)
     try:
@@ -103,7 +103,7 @@ def as_batches(given: Batches, examples: Sequence[Tensor]) -> Iterable[Any]:
 
 
 def as_sample(given: Any, number: int, examples: Sequence[Tensor]) -> tuple[Tensor, ...]:
-    """One sample: a tensor for each input of the model. Arrays get the number type of the example, as those of files do."""
+    """Gives one sample: a tensor for each input of the model. Arrays get the number type of the example, as those of files do."""
     parts = (given,) if isinstance(given, ARRAYS) else given
     if isinstance(parts, (tuple, list)) and len(parts) != len(examples):
         raise _other_count(parts, number, len(examples))
@@ -154,7 +154,7 @@ def _as_tensor(part: Any) -> Tensor:
 
 
 def in_words(thing: Any) -> str:
-    """What something is, in an error: tensors by type and shape, other things by their class."""
+    """Describes in an error what something is: tensors by type and shape, other things by their class."""
     if isinstance(thing, ARRAYS):
         return f"{str(thing.dtype).removeprefix('torch.')}{list(thing.shape)}"
     if isinstance(thing, (tuple, list)):

@@ -37,28 +37,30 @@ class Placed:
 
     @property
     def shape(self) -> Shape:
-        """The logical shape."""
+        """The shape that the model sees, whatever lies where in memory."""
         return tuple(self.value.shape[self.order.index(axis)] for axis in range(len(self.order)))
 
     @property
     def rank(self) -> int:
+        """The number of axes."""
         return len(self.order)
 
     def axis(self, logical: int) -> int:
-        """Where a logical axis (negative ones count from the end) lies."""
+        """Says where a logical axis (negative ones count from the end) lies."""
         return self.order.index(logical % self.rank)
 
     def with_value(self, value: Value) -> Placed:
+        """Gives another value whose axes lie the same way."""
         return Placed(value, self.order)
 
     def permuted(self, axes: Sequence[int]) -> Placed:
-        """Logical axis i of the result is logical axis axes[i] of this one. No data moves."""
+        """Gives the tensor whose logical axis i is logical axis axes[i] of this one. No data moves."""
         axes = [a % self.rank for a in axes]
         return Placed(self.value, tuple(axes.index(axis) for axis in self.order))
 
 
 def plain(value: Value) -> Placed:
-    """A value that lies in logical order."""
+    """Places a value that lies in logical order."""
     return Placed(value, tuple(range(value.type.rank)))
 
 
@@ -97,13 +99,13 @@ class Builder:
         return y
 
     def like(self, x: Placed, cls: type[Op], **fields: Any) -> Placed:
-        """An op that keeps the shape and order of its operand x."""
+        """Appends an op that keeps the shape and order of its operand x."""
         return x.with_value(
             self.emit(cls, x=x.value, dtype=x.value.dtype, quant=x.value.type.quant, **fields)
         )
 
     def arrange(self, x: Placed, order: Order) -> Value:
-        """The tensor with its logical axes in this order in memory."""
+        """Gives the tensor with its logical axes in this order in memory."""
         if x.order == order:
             return x.value
         permutation = tuple(x.order.index(axis) for axis in order)
@@ -119,10 +121,11 @@ class Builder:
         )
 
     def plain(self, x: Placed) -> Value:
-        """The tensor in logical order."""
+        """Gives the tensor in logical order."""
         return self.arrange(x, tuple(range(x.rank)))
 
     def reshape(self, value: Value, shape: Shape) -> Value:
+        """Gives a value another shape in memory; constants are reshaped at once."""
         if value.shape == shape:
             return value
         if value.is_constant and not isinstance(value.type.quant, PerChannel):
@@ -137,12 +140,12 @@ class Builder:
         )
 
     def constant(self, value: Value) -> Value:
-        """A constant under a name of its own."""
+        """Gives a constant a name of its own."""
         return dataclasses.replace(value, name=self.names.fresh(value.name))
 
 
 def transposed(value: Value, permutation: Order) -> Value:
-    """A constant with its axes, data and channel scales moved."""
+    """Gives a constant with its axes, data and channel scales moved."""
     quant = value.type.quant
     if isinstance(quant, PerChannel):
         quant = PerChannel(quant.scales, permutation.index(quant.axis))

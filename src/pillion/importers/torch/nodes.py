@@ -27,22 +27,23 @@ _TORCH = os.path.dirname(torch.__file__)
 
 
 def value_of(node: Node) -> Any:
-    """The fake tensor (or tuple of them) that stands for the result of a node."""
+    """Gives the fake tensor (or tuple of them) that stands for the result of a node."""
     return node.meta.get("val")
 
 
 def shape_of(node: Node) -> tuple[int, ...]:
+    """Gives the shape of a node's result."""
     return tuple(int(size) for size in value_of(node).shape)
 
 
 def is_tensor(node: object, dtype: torch.dtype = torch.float32) -> bool:
-    """Is this a node with one tensor of that type as its result?"""
+    """Whether this is a node with one tensor of that type as its result."""
     value = value_of(node) if isinstance(node, Node) else None
     return isinstance(value, Tensor) and value.dtype == dtype
 
 
 def constant_of(node: object) -> Tensor | None:
-    """The tensor behind a `get_attr` node, None for everything else."""
+    """Gives the tensor behind a `get_attr` node, None for everything else."""
     if not isinstance(node, Node) or node.op != "get_attr":
         return None
     held: Any = node.graph.owning_module
@@ -52,12 +53,12 @@ def constant_of(node: object) -> Tensor | None:
 
 
 def is_constant(node: object) -> bool:
-    """Does the result depend on no input? While a model is trained, weights may be computed from parameters."""
+    """Whether the result depends on no input. While a model is trained, weights may be computed from parameters."""
     return isinstance(node, Node) and all(_holds_or_computes(n) for n in _sources(node))
 
 
 def constant_nodes(graph: Graph) -> frozenset[Node]:
-    """All nodes that `is_constant` holds for, found in one walk: for those who ask of many nodes."""
+    """Finds all nodes that `is_constant` holds for in one walk: for those who ask of many nodes."""
     found: set[Node] = set()
     for node in graph.nodes:
         if _holds_or_computes(node) and found.issuperset(node.all_input_nodes):
@@ -66,7 +67,7 @@ def constant_nodes(graph: Graph) -> frozenset[Node]:
 
 
 def is_trainable(node: object) -> bool:
-    """Is this a parameter, or computed from nothing but constants of which one is a parameter, that training is to change?"""
+    """Whether this is a parameter, or computed from nothing but constants of which one is a parameter, that training is to change."""
     return is_constant(node) and any(_is_parameter(n) for n in _sources(node))
 
 
@@ -95,7 +96,7 @@ def _is_parameter(node: Node) -> bool:
 
 
 def source_line(node: Node) -> str:
-    """Where in the user's model the node comes from, as `model.py:41`; the module where no line of the user's is known."""
+    """Says where in the user's model the node comes from, as `model.py:41`; the module where no line of the user's is known."""
     frames = _FRAME.findall(node.meta.get("stack_trace") or "")
     own = [frame for frame in frames if not frame[0].startswith(_TORCH)]
     if own:
@@ -104,14 +105,14 @@ def source_line(node: Node) -> str:
 
 
 def module_of(node: Node) -> str:
-    """The module in whose forward the node was recorded, as the user names it (`features.3.conv`)."""
+    """Names the module in whose forward the node was recorded, as the user names it (`features.3.conv`)."""
     stack = node.meta.get("nn_module_stack") or {}
     path = next((str(entry[0]) for entry in reversed(stack.values())), "")
     return path.replace("L['self'].", "").replace("L['self']", "")
 
 
 def argument(node: Node, position: int, default: Any = None) -> Any:
-    """A positional argument of a call, by the schema's order, wherever it was given."""
+    """Gives a positional argument of a call, by the schema's order, wherever it was given."""
     if position < len(node.args):
         return node.args[position]
     schema = getattr(node.target, "_schema", None)
@@ -122,25 +123,25 @@ def argument(node: Node, position: int, default: Any = None) -> Any:
 
 
 def named_argument(node: Node, name: str) -> Any:
-    """An argument of a call, by its name in the schema."""
+    """Gives an argument of a call, by its name in the schema."""
     names = [declared.name for declared in node.target._schema.arguments]  # type: ignore[union-attr]  # an OpOverload
     return argument(node, names.index(name))
 
 
 def fake_mode(graph: Graph) -> FakeTensorMode:
-    """The mode in which the graph's fake tensors live."""
+    """Gives the mode in which the graph's fake tensors live."""
     values = (value_of(node) for node in graph.nodes)
     found = next((value.fake_mode for value in values if isinstance(value, FakeTensor)), None)
     return found or FakeTensorMode()
 
 
 def call(before: Node, target: Target, *args: Any, **kwargs: Any) -> Node:
-    """A new call in front of a node, with that node's source line and a value of its own."""
+    """Inserts a new call in front of a node, with that node's source line and a value of its own."""
     return call_like(before, evaluate(before.graph, target, args, kwargs), target, *args, **kwargs)
 
 
 def call_like(before: Node, value: Any, target: Target, *args: Any, **kwargs: Any) -> Node:
-    """The same where the fake tensor is known that stands for the result: torch takes long to find it."""
+    """Inserts a new call, like `call`, where the fake tensor that stands for the result is known: torch takes long to find it."""
     with before.graph.inserting_before(before):
         node = before.graph.call_function(target, args, kwargs)
     node.meta.update({key: before.meta[key] for key in KEPT_META if key in before.meta})
@@ -149,14 +150,14 @@ def call_like(before: Node, value: Any, target: Target, *args: Any, **kwargs: An
 
 
 def evaluate(graph: Graph, target: Target, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Any:
-    """What a call gives on fake tensors."""
+    """Computes what a call gives on fake tensors."""
     real_args, real_kwargs = map_arg((args, dict(kwargs)), value_of)
     with fake_mode(graph), torch.no_grad():
         return target(*real_args, **real_kwargs)
 
 
 def constant(module: GraphModule, before: Node, tensor: Tensor, name: str) -> Node:
-    """A new constant of the module, read in front of a node."""
+    """Adds a new constant to the module, read in front of a node."""
     free = free_name(module, name)
     module.register_buffer(free, tensor.detach())
     with module.graph.inserting_before(before):
@@ -167,29 +168,31 @@ def constant(module: GraphModule, before: Node, tensor: Tensor, name: str) -> No
 
 
 def free_name(module: GraphModule, name: str) -> str:
+    """Gives a name that the module does not have yet."""
     stem = re.sub(r"\W", "_", name)
     names = (stem if count == 0 else f"{stem}_{count}" for count in range(len(module._buffers) + 2))
     return next(candidate for candidate in names if not hasattr(module, candidate))
 
 
 def replace(old: Node, new: Node) -> None:
-    """Everyone who read `old` reads `new`; `old` goes."""
+    """Lets everyone who read `old` read `new`; `old` goes."""
     old.replace_all_uses_with(new)
     old.graph.erase_node(old)
 
 
 def single_user(node: Node) -> Node | None:
+    """Gives the only node that reads this one, if there is only one."""
     return next(iter(node.users)) if len(node.users) == 1 else None
 
 
 def calls(graph: Graph, targets: Iterable[Target] | None = None) -> list[Node]:
-    """The calls of a graph in order (a list: callers change the graph on the way)."""
+    """Lists the calls of a graph in order (a list: callers change the graph on the way)."""
     wanted = None if targets is None else set(targets)
     return [n for n in graph.nodes if n.op == "call_function" and (wanted is None or n.target in wanted)]
 
 
 def evaluate_unary(node: Node, values: Tensor) -> Tensor:
-    """What a call with one tensor argument gives on other values: the table of a function, computed by torch."""
+    """Computes what a call with one tensor argument gives on other values: the table of a function, computed by torch."""
     with torch.no_grad():
         result: Tensor = node.target(values, *node.args[1:], **node.kwargs)  # type: ignore[operator]  # a call_function
         return result

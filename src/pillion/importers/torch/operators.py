@@ -19,7 +19,7 @@ MADE_OF_OTHERS = "others, of which it is made"
 
 
 def pytorch_operators() -> list[dict[str, str]]:
-    """Operator → what it becomes, in the order of the alphabet. What torch itself makes of others is not listed."""
+    """Lists each operator with what it becomes, in the order of the alphabet. What torch itself makes of others is not listed."""
     becomes = {
         _name(target): f"refused: {REASONS.get(target, 'no int8 form')}" for target in (*KEPT, *REASONS)
     }

@@ -35,7 +35,7 @@ def read(
     weights: str | Path | None = None,
     trust_pickle: bool = False,
 ) -> Graph:
-    """The graph of a module, of an exported program, or of what `-m` names: a model of the zoo, `file.py:factory`, a .pt2.
+    """Gives the graph of a module, of an exported program, or of what `-m` names: a model of the zoo, `file.py:factory`, a .pt2.
 
     `wishes` are those of the target's processors; without `calibrate` the example inputs alone decide the ranges."""
     if isinstance(model, (str, os.PathLike)):

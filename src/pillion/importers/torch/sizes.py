@@ -15,7 +15,7 @@ from pillion.ir.sizes import LARGEST
 
 aten = torch.ops.aten
 FLOAT_BYTES = 4
-"""Of an element while ranges are observed."""
+"""Bytes of an element while ranges are observed."""
 PADDED = {
     **dict.fromkeys((aten.conv1d.default, aten.conv2d.default), 4),
     **dict.fromkeys((aten.max_pool1d.default, aten.max_pool2d.default, aten.avg_pool2d.default), 3),

@@ -23,11 +23,11 @@ from pillion.ops import Dequantize, Quantize
 OTHERWISE = "write this line of the model so that the rule holds, or leave it outside the model"
 """The way out where an op's own rule names none."""
 LIBRARY = "quantized_decomposed"
-"""Of torch's conversions; torch knows it once torchao is imported."""
+"""The library of torch's conversions; torch knows it once torchao is imported."""
 
 
 def import_program(module: GraphModule, name: str, *, nhwc: bool = False) -> Graph:
-    """The graph of a torch program. With `nhwc`, images go in and out channels last."""
+    """Makes the graph of a torch program. With `nhwc`, images go in and out channels last."""
     importer = _Importer(module, nhwc)
     for node in module.graph.nodes:
         importer.visit(node)
@@ -138,13 +138,13 @@ class _Importer:
         return x.with_value(self.builder.emit(Quantize, x=x.value, dtype=DType.INT8, quant=quant))
 
     def dequantize(self, x: Placed, quant: Quant) -> Placed:
-        """A quantized constant stays a constant of integers; the ops know how to read it."""
+        """Reads a dequantize. A quantized constant stays a constant of integers; the ops know how to read it."""
         if x.value.is_constant:
             return self.read(x.value, quant)
         return x.with_value(self.builder.emit(Dequantize, x=x.value))
 
     def read(self, integers: Value, quant: Quant) -> Placed:
-        """The same value for all that read it in the same way: layers may share their weights."""
+        """Gives one value to all that read a constant in the same way: layers may share their weights."""
         ways = self.read_as.setdefault(integers, {})
         if quant not in ways:
             name = self.builder.names.fresh(integers.name) if ways else integers.name
@@ -153,7 +153,7 @@ class _Importer:
 
 
 def unsupported(node: Node) -> PillionError:
-    """The refusal of an operator that is not in the table."""
+    """Makes the error for an operator that is not in the table."""
     return PillionError(
         f"operator {node.target} is not supported",
         rule="`pillion ops --pytorch` lists what is",
@@ -171,7 +171,7 @@ def _array(held: Any) -> np.ndarray[Any, Any]:
 
 
 def input_dtype(node: Node) -> DType:
-    """That of an input of the model."""
+    """Gives the element type of an input of the model."""
     name = str(node.meta["val"].dtype).removeprefix("torch.")
     if name != "float32":
         raise PillionError(
@@ -202,7 +202,7 @@ _FRAME = re.compile(r'File "([^"]+)", line (\d+)')
 
 
 def source_line(node: Node) -> str:
-    """The line of the model that a node comes from, as `file.py:41`; empty where it is not known."""
+    """Gives the line of the model that a node comes from, as `file.py:41`; empty where it is not known."""
     trace = node.meta.get("stack_trace") or ""
     frames = [
         (path, line) for path, line in _FRAME.findall(trace) if "/torch/" not in path and "<" not in path

@@ -13,14 +13,14 @@ from pillion.ir.types import Shape
 
 @dataclass(frozen=True)
 class Run:
-    """Neighbouring axes before the view and those that they become: as many elements on both sides."""
+    """A run of neighbouring axes before a view and those that they become: as many elements on both sides."""
 
     before: tuple[int, ...]
     after: tuple[int, ...]
 
 
 def view(b: Builder, x: Placed, shape: Shape) -> Placed:
-    """The elements in the same logical order under another shape."""
+    """Gives the elements in the same logical order under another shape."""
     runs = matched(x.shape, shape)
     in_memory = sorted(runs, key=lambda run: min(map(x.order.index, run.before)))
     if not all(_is_run(x.order, run) for run in in_memory):
@@ -30,7 +30,7 @@ def view(b: Builder, x: Placed, shape: Shape) -> Placed:
 
 
 def matched(before: Shape, after: Shape) -> list[Run]:
-    """The smallest runs of axes that correspond; axes of size 1 belong to none."""
+    """Gives the smallest runs of axes that correspond; axes of size 1 belong to none."""
     old = [axis for axis, size in enumerate(before) if size != 1]
     new = [axis for axis, size in enumerate(after) if size != 1]
     runs, left, right, there, here = [], [], [], 1, 1

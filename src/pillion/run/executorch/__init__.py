@@ -23,16 +23,16 @@ __all__ = ["ExecuTorch", "run_executorch"]
 
 
 class ExecuTorch:
-    """The real runtime: of a program that was read from a file, that file; of any other, the one that Pillion writes."""
+    """The real ExecuTorch runtime. It runs the file that a program was read from, or else the one that Pillion writes."""
 
     name = EXECUTORCH
 
     def judge(self, program: Runnable) -> Verdict:
-        """It needs the wheel, a C++ compiler, and kernels for every op."""
+        """Says whether the wheel, a C++ compiler, and kernels for every op are there."""
         return judged("executorch.program", find_wheel, CXX.path, lambda: _bytes_of(program))
 
     def run(self, program: Runnable, samples: Samples, options: RunOptions = USUAL) -> list[RunResult]:
-        """The results for each sample."""
+        """Runs each sample in the runtime."""
         run: Callable[[Sequence[Array]], Outputs] = partial(
             run_executorch, _bytes_of(program), timeout=options.timeout
         )

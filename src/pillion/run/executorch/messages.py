@@ -23,7 +23,7 @@ Receive = Callable[[int], bytes]
 
 @dataclass(frozen=True)
 class Shaped:
-    """What an array is, and the order in which its axes lie in memory, which the runtime looks at."""
+    """The description of an array, and the order in which its axes lie in memory, which the runtime looks at."""
 
     dtype: DType
     shape: Shape
@@ -35,12 +35,13 @@ class Shaped:
 
     @property
     def bytes(self) -> int:
+        """The bytes of the array."""
         return math.prod(self.shape) * self.dtype.size_bytes
 
 
 @dataclass(frozen=True)
 class Message:
-    """The facts of a question (a program, its inputs, how long it may take) or of an answer (its outputs, or the four parts of an error)."""
+    """A question (a program, its inputs, how long it may take) or an answer (its outputs, or the four parts of an error)."""
 
     program: int = 0
     arrays: tuple[Shaped, ...] = ()
@@ -54,7 +55,7 @@ def write(
     error: Mapping[str, str] | None = None,
     seconds: float = 0.0,
 ) -> bytes:
-    """All bytes of a message."""
+    """Gives all bytes of a message."""
     shaped = tuple(Shaped(DType(array.dtype.name), array.shape, _order(array)) for array in arrays)
     words = json.dumps(plain(Message(len(program), shaped, error, seconds))).encode()
     data = (array.transpose(one.order).tobytes() for array, one in zip(arrays, shaped, strict=True))
@@ -66,7 +67,7 @@ def _order(array: Array) -> tuple[int, ...]:
 
 
 def read(receive: Receive) -> tuple[Message, bytes, list[Array]]:
-    """A message, the program in it, and the arrays. ValueErrors say what is wrong with one."""
+    """Reads a message, the program in it, and the arrays. ValueErrors say what is wrong with one."""
     (length,) = _LENGTH.unpack(receive(_LENGTH.size))
     if length > _MOST_WORDS:
         raise ValueError(f"its facts have {length} bytes")

@@ -17,7 +17,7 @@ from pillion.run.executorch.wheel import build_plugin, find_wheel
 
 WORKER = "pillion.run.executorch.worker"
 START_SECONDS = 300.0
-"""For importing torch, on a computer that does other things too."""
+"""How long importing torch may take, on a computer that does other things too."""
 TIMEOUT_SECONDS = 60.0
 
 
@@ -32,7 +32,7 @@ class Remote:
         self._exchange(b"", START_SECONDS)
 
     def run(self, program: bytes, inputs: Sequence[Array], timeout: float) -> tuple[Array, ...]:
-        """The outputs for one sample."""
+        """Runs one sample, and gives its outputs."""
         return self._exchange(messages.write(program, inputs, seconds=timeout), timeout)
 
     def _exchange(self, question: bytes, timeout: float) -> tuple[Array, ...]:
@@ -85,7 +85,7 @@ _running: dict[Path, Remote] = {}
 def run_executorch(
     program: bytes, inputs: Sequence[Array], *, timeout: float = TIMEOUT_SECONDS
 ) -> tuple[Array, ...]:
-    """The outputs of a `.pte` file's `forward` for one sample, from the real ExecuTorch runtime."""
+    """Runs a `.pte` file's `forward` for one sample in the real ExecuTorch runtime, and gives its outputs."""
     plugin = _plugin()
     remote = _running.get(plugin)
     if remote is None or not remote.child.close.alive:

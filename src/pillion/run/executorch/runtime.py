@@ -42,6 +42,7 @@ class Host:
         self.register()
 
     def register(self) -> None:
+        """Registers our operators, once in a process."""
         if SENTINEL in self.module._get_operator_names():
             raise PillionError(
                 f"`{SENTINEL}` is already in this process's ExecuTorch runtime",
@@ -52,11 +53,12 @@ class Host:
         _want_room(self.library.pillion_register(self.runner), "operators")
 
     def play_delegates(self, program: bytes) -> None:
-        """Whatever a program calls its NPU, the interpreter of segments answers to that name."""
+        """Lets the interpreter of segments answer to whatever name a program has for its NPU."""
         for name in segment.delegates(program):
             _want_room(self.library.pillion_register_delegate(name.encode()), "delegates")
 
     def execute(self, program: bytes, inputs: Sequence[Array]) -> tuple[Array, ...]:
+        """Runs a program on one sample, and gives copies of its outputs."""
         import torch
 
         self.play_delegates(program)
@@ -72,6 +74,7 @@ class Host:
             raise self.refused(str(error)) from None
 
     def refused(self, words: str) -> PillionError:
+        """Makes the error for a program that the runtime does not run, in the runtime's own words."""
         said = ctypes.create_string_buffer(_MOST_WORDS)
         length = self.library.pillion_last_refusal(said, _MOST_WORDS)
         reason = said.raw[:length].decode(errors="replace") or segment.last_error()
@@ -95,7 +98,7 @@ def _want_room(error: int, what: str) -> None:
 
 
 def load_plugin(plugin: Path, libraries: Sequence[Path]) -> ctypes.CDLL:
-    """The plug-in finds the runtime's symbols in the libraries that Python has loaded for itself alone."""
+    """Loads the plug-in, so that it finds the runtime's symbols in the libraries that Python has loaded for itself alone."""
     for path in libraries:
         ctypes.CDLL(str(path), mode=ctypes.RTLD_GLOBAL | os.RTLD_NOLOAD)
     library = ctypes.CDLL(str(plugin))
@@ -120,5 +123,5 @@ def is_for_helium(program: bytes) -> bool:
 
 @cache
 def host(plugin: Path | None = None) -> Host:
-    """The runtime, made when it is first needed."""
+    """Gives the runtime, which is made when it is first needed."""
     return Host(plugin)

@@ -18,7 +18,7 @@ from pillion.schemas.flatbuffer import MalformedError
 
 
 class Buffer(ctypes.Structure):
-    """`pillion_buffer` of plugin.cpp."""
+    """The structure `pillion_buffer` of plugin.cpp: bytes and their number."""
 
     _fields_ = [("data", ctypes.c_void_p), ("bytes", ctypes.c_size_t)]
 
@@ -31,7 +31,7 @@ _errors: list[str] = []
 
 
 def delegates(program: bytes) -> list[str]:
-    """What a program calls the processors that run its segments; none where the file is one that the runtime refuses."""
+    """Names the processors that run a program's segments; none where the file is one that the runtime refuses."""
     try:
         return sorted({delegate.id for delegate in Container(program, "program").plan.delegates})
     except (MalformedError, PillionError):
@@ -39,12 +39,12 @@ def delegates(program: bytes) -> list[str]:
 
 
 def last_error() -> str:
-    """Why the last segment did not run."""
+    """Says why the last segment did not run."""
     return _errors.pop() if _errors else ""
 
 
 def run(payload: int, size: int, buffers: Sequence[Buffer], count: int) -> int:
-    """The callback: reads inputs from memory, writes outputs there. Zero is success."""
+    """Runs a segment for the runtime: reads inputs from memory, writes outputs there. Zero is success."""
     try:
         graph = read(ctypes.string_at(payload, size))
         places = buffers[:count]

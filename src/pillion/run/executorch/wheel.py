@@ -14,7 +14,7 @@ from pillion.boards.toolchain import Tool
 from pillion.errors import PillionError
 
 VERSION = "1.4"
-"""Whose headers the plug-in is written for."""
+"""The version whose headers the plug-in is written for."""
 CXX = Tool("C++ compiler for this computer", ("g++", "clang++", "c++"), "g++")
 FLAGS = ("-std=c++17", "-O3", "-fPIC", "-Wall", "-DC10_USING_CUSTOM_GENERATED_MACROS")
 LIBRARY = "libpillion_executorch.so"
@@ -23,7 +23,7 @@ _SOURCES = ("plugin.cpp", "convolve.cpp", "elementwise.cpp", "pool.cpp", "moveme
 
 @dataclass(frozen=True)
 class Wheel:
-    """Where an installed ExecuTorch lies."""
+    """The place where an installed ExecuTorch lies."""
 
     folder: Path
     version: str
@@ -36,7 +36,7 @@ class Wheel:
 
 
 def find_wheel() -> Wheel:
-    """The installed ExecuTorch, or an error that says how to get it."""
+    """Finds the installed ExecuTorch, or raises an error that says how to get it."""
     found = importlib.util.find_spec("executorch")
     if found is None or not found.submodule_search_locations:
         raise PillionError(
@@ -71,7 +71,7 @@ def _check(wheel: Wheel) -> None:
 
 
 def build_plugin(wheel: Wheel) -> Path:
-    """The plug-in, compiled when it is first needed and kept in the cache."""
+    """Compiles the plug-in when it is first needed, and keeps it in the cache."""
     include = wheel.folder / "include"
     paths = (include, include / "executorch" / "runtime" / "core" / "portable_type" / "c10")
     flags = (

@@ -16,7 +16,7 @@ from pillion.run.executorch.runtime import host
 
 
 def main() -> None:
-    """What the runtime prints must not get among the answers."""
+    """Runs programs and answers; what the runtime prints is kept from getting among the answers."""
     plugin = Path(sys.argv[1])
     answers = os.fdopen(os.dup(1), "wb", buffering=0)
     os.dup2(2, 1)

@@ -43,5 +43,5 @@ CHANGES: dict[str, tuple[Changes, ...]] = {
 
 
 def changes_for(rule: str, op: Op) -> Iterator[Change]:
-    """What might satisfy one rule; nothing where only another model would."""
+    """Gives what might satisfy one rule; nothing where only another model would."""
     return (change for changes in CHANGES.get(rule, ()) for change in changes(op))

@@ -23,33 +23,33 @@ from pillion.ops.conv import Convolution
 
 
 def one_scale(weights: Value) -> PerTensor:
-    """The scale of weights whose channels share the largest."""
+    """Gives the scale of weights whose channels share the largest."""
     return PerTensor(float(weights.channel_scales.max()))
 
 
 def per_tensor(op: Op) -> Iterator[Change]:
-    """A linear layer with one scale for all weights."""
+    """Suggests a linear layer with one scale for all weights."""
     if isinstance(op, Linear) and isinstance(op.weights.type.quant, PerChannel):
         weights = with_quant(op.weights, one_scale(op.weights))
         yield "weights with one scale (quantize for this target)", dataclasses.replace(op, weights=weights)
 
 
 def weights_around_zero(op: Op) -> Iterator[Change]:
-    """Weights whose zero point is 0."""
+    """Suggests weights whose zero point is 0."""
     if isinstance(op, (Convolution, Linear)):
         weights = with_quant(op.weights, one_scale(op.weights))
         yield "weights with zero point 0 (quantize them symmetrically)", op.substitute({op.weights: weights})
 
 
 def symmetric_operands(op: Op) -> Iterator[Change]:
-    """A product of operands whose zero points are 0."""
+    """Suggests a product of operands whose zero points are 0."""
     if isinstance(op, BatchMatmul):
         changed = {v: with_quant(v, PerTensor(v.scale)) for v in (op.a, op.b)}
         yield "operands with zero point 0 (quantize for this target)", op.substitute(changed)
 
 
 def constant(op: Op) -> Iterator[Change]:
-    """Weights and bias that are constant."""
+    """Suggests weights and bias that are constant."""
     if isinstance(op, (Convolution, Linear)):
         values = [v for v in (op.weights, op.bias) if not v.is_constant]
         held = {
@@ -59,7 +59,7 @@ def constant(op: Op) -> Iterator[Change]:
 
 
 def same_parameters(op: Op) -> Iterator[Change]:
-    """Operands with the scale and zero point of the result."""
+    """Suggests operands with the scale and zero point of the result."""
     quant = op.results[0].type.quant
     if quant is not None:
         same = {v: with_quant(v, quant) for v in op.operands}
@@ -70,7 +70,7 @@ def same_parameters(op: Op) -> Iterator[Change]:
 
 
 def hinge_inside(op: Op) -> Iterator[Change]:
-    """A bound that no value crosses would be crossed if the operand's range went further."""
+    """Suggests a larger range of the operand, where a bound that no value crosses would be crossed."""
     if not isinstance(op, Clamp):
         return
     for zero_point in (op.x.zero_point + 1, op.x.zero_point - 1):
@@ -86,7 +86,7 @@ def hinge_inside(op: Op) -> Iterator[Change]:
 
 
 def same_scale(op: Op) -> Iterator[Change]:
-    """Bounds that leave scale and zero point as they are."""
+    """Suggests bounds that leave scale and zero point as they are."""
     if isinstance(op, Clamp) and isinstance(op.x.type.quant, PerTensor):
         quant = op.x.quant
         levels = [
@@ -109,7 +109,7 @@ NEAREST = {
 
 
 def other_function(op: Op) -> Iterator[Change]:
-    """The function of the NPU that is nearest."""
+    """Suggests the function of the NPU that is nearest."""
     nearest = NEAREST.get(op.function) if isinstance(op, Lut) else None
     if isinstance(op, Lut) and nearest:
         changed = dataclasses.replace(op, function=nearest)
@@ -119,7 +119,7 @@ def other_function(op: Op) -> Iterator[Change]:
 
 
 def fixed_output(op: Op) -> Iterator[Change]:
-    """A function whose result has the only parameters that the NPU gives it."""
+    """Suggests a result with the only scale and zero point that the NPU gives this function."""
     if isinstance(op, Lut) and op.function.fixed_output:
         scale, zero_point = op.function.fixed_output
         y = with_quant(op.y, PerTensor(scale, zero_point))
@@ -130,7 +130,7 @@ def fixed_output(op: Op) -> Iterator[Change]:
 
 
 def coarser_result(op: Op) -> Iterator[Change]:
-    """A result in steps that are larger by a power of two."""
+    """Suggests a result in steps that are larger by a power of two."""
     y = op.results[0]
     for power in range(1, 64):
         quant = PerTensor(y.scale * 2.0**power, y.zero_point)
@@ -141,7 +141,7 @@ def coarser_result(op: Op) -> Iterator[Change]:
 
 
 def as_int8(op: Op) -> Iterator[Change]:
-    """The op on int8 values."""
+    """Suggests the op on int8 values."""
     wide = [v for v in (*op.operands, *op.results) if v.dtype not in (DType.INT8, DType.INT32)]
     changed = {v: _int8(v) for v in wide}
     yield "int8 (quantize the model)", op.substitute(changed)

@@ -20,7 +20,7 @@ from pillion.ops import (
 
 
 def softmax_channels(op: Op) -> Iterator[Change]:
-    """A softmax over as many channels as the NPU takes at most."""
+    """Suggests a softmax over as many channels as the NPU takes at most."""
     if isinstance(op, Softmax):
         channels = op.x.shape[-1]
         rows = op.x.type.elements // channels
@@ -30,7 +30,7 @@ def softmax_channels(op: Op) -> Iterator[Change]:
 
 
 def softmax_rows(op: Op) -> Iterator[Change]:
-    """As many softmaxes of the same channels as the NPU takes at once."""
+    """Suggests as many softmaxes of the same channels as the NPU takes at once."""
     if isinstance(op, Softmax):
         channels = op.x.shape[-1]
         most = min(limits.MAX_SOFTMAX_ROWS, limits.MAX_SOFTMAX_ELEMENTS // channels)
@@ -42,13 +42,13 @@ def _reshaped(op: Softmax, what: str, old: int, now: int, shape: Shape) -> Chang
 
 
 def unit_steps(op: Op) -> Iterator[Change]:
-    """A slice that leaves nothing out between two elements."""
+    """Suggests a slice that leaves nothing out between two elements."""
     if "step" in op.attributes:
         yield "step 1", dataclasses.replace(op, step=tuple(1 for _ in op.attributes["step"]))  # type: ignore[call-arg]  # it has the attribute
 
 
 def repeated(op: Op) -> Iterator[Change]:
-    """One operand written out to the shape of the result: the one that lacks less."""
+    """Suggests writing one operand out to the shape of the result: the one that lacks less."""
     shape = op.results[0].shape
     operand = max(op.operands, key=lambda v: v.type.elements)
     words = f"{operand.name} {list(operand.shape)} → {list(shape)}"
@@ -56,7 +56,7 @@ def repeated(op: Op) -> Iterator[Change]:
 
 
 def joined_axes(op: Op) -> Iterator[Change]:
-    """One axis less at a time. Which axes are joined is the user's choice: the NPU only counts them."""
+    """Suggests one axis less at a time. Which axes are joined is the user's choice: the NPU only counts them."""
     rank = op.results[0].type.rank
     for fewer in range(rank - 1, 0, -1):
         words = f"axes {rank} → {fewer} (join some)"

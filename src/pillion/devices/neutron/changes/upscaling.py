@@ -19,7 +19,7 @@ from pillion.ops import (
 
 
 def shorter_stride(op: Op) -> Iterator[Change]:
-    """A transposed convolution with the longest stride that the NPU has for its kernel."""
+    """Suggests a transposed convolution with the longest stride that the NPU has for its kernel."""
     if isinstance(op, TransposeConv2d):
         most = [min(limits.MAX_TRANSPOSE_CONV_STRIDE, k) for k in op.kernel]
         new = (min(op.stride[0], most[0]), min(op.stride[1], most[1]))
@@ -27,7 +27,7 @@ def shorter_stride(op: Op) -> Iterator[Change]:
 
 
 def no_dilation(op: Op) -> Iterator[Change]:
-    """A transposed convolution whose kernel has no gaps."""
+    """Suggests a transposed convolution whose kernel has no gaps."""
     if isinstance(op, TransposeConv2d):
         yield f"dilation {op.dilation} → (1, 1)", _stepping(op, op.stride, (1, 1))
 
@@ -45,7 +45,7 @@ def _stepping(op: TransposeConv2d, stride: Pair, dilation: Pair) -> Op:
 
 
 def less_padding(op: Op) -> Iterator[Change]:
-    """A transposed convolution that cuts off less than its kernel is large."""
+    """Suggests a transposed convolution that cuts off less than its kernel is large."""
     if isinstance(op, TransposeConv2d):
         sides = zip(op.padding, (*op.kernel, *op.kernel), strict=True)
         top, left, bottom, right = (min(p, k - 1) for p, k in sides)
@@ -54,7 +54,7 @@ def less_padding(op: Op) -> Iterator[Change]:
 
 
 def fewer_channels(op: Op) -> Iterator[Change]:
-    """As many as fit, in blocks of a pipeline of the smaller or of the larger NPU."""
+    """Suggests as many input channels as fit, in blocks of a pipeline of the smaller or of the larger NPU."""
     if isinstance(op, TransposeConv2d):
         for block in (4, 8):
             channels = limits.MAX_DOT_PRODUCT // math.prod(op.kernel) // block * block
@@ -66,7 +66,7 @@ def fewer_channels(op: Op) -> Iterator[Change]:
 
 
 def nearest_size(op: Op) -> Iterator[Change]:
-    """The nearest size that the NPU has. One pixel has no distance between its corners, so that mode goes first."""
+    """Suggests the nearest size that the NPU has. One pixel has no distance between its corners, so that mode goes first."""
     if not isinstance(op, (ResizeNearest, ResizeBilinear)):
         return
     less = int(op.align_corners)
@@ -85,7 +85,7 @@ def _nearest(before: int, after: int) -> int:
 
 
 def other_mode(op: Op) -> Iterator[Change]:
-    """A resize with the treatment of edges that the NPU has for its kind."""
+    """Suggests a resize with the treatment of edges that the NPU has for its kind."""
     if isinstance(op, (ResizeNearest, ResizeBilinear)):
         edges = isinstance(op, ResizeBilinear)
         words = f"align_corners=False, half_pixel={edges}"

@@ -21,7 +21,7 @@ from pillion.ops.pool import Pool
 
 
 def window(field: str) -> Changes:
-    """A change of one field of a window to the largest numbers that the NPU takes."""
+    """Makes a change of one field of a window to the largest numbers that the NPU takes."""
 
     def change(op: Op) -> Iterator[Change]:
         if field in op.attributes:
@@ -33,7 +33,7 @@ def window(field: str) -> Changes:
 
 
 def kernel(op: Op) -> Iterator[Change]:
-    """Of convolutions it is in the shape of the weights."""
+    """Suggests a kernel that the NPU takes; a convolution has it in the shape of its weights, too."""
     yield from window("kernel")(op)
     if isinstance(op, Convolution):
         first, *_, last = op.weights.shape
@@ -43,7 +43,7 @@ def kernel(op: Op) -> Iterator[Change]:
 
 
 def fewer_channels(op: Op) -> Iterator[Change]:
-    """As many as fit, in blocks of a pipeline of the smaller or of the larger NPU; else a smaller kernel."""
+    """Suggests as many input channels as fit, in blocks of a pipeline of the smaller or of the larger NPU; else a smaller kernel."""
     if not isinstance(op, (Conv2d, DepthwiseConv2d)):
         return
     for block in (4, 8):
@@ -74,21 +74,21 @@ def _with_filters(op: DepthwiseConv2d, count: int) -> Op:
 
 
 def one_group(op: Op) -> Iterator[Change]:
-    """A convolution in which every output channel reads all input channels."""
+    """Suggests a convolution in which every output channel reads all input channels."""
     if isinstance(op, Conv2d):
         weights = retyped(op.weights, (*op.weights.shape[:3], op.in_channels))
         yield f"groups {op.groups} → 1", dataclasses.replace(op, weights=weights, groups=1)
 
 
 def one_filter(op: Op) -> Iterator[Change]:
-    """A depthwise convolution with one output channel for each input channel."""
+    """Suggests a depthwise convolution with one output channel for each input channel."""
     if isinstance(op, DepthwiseConv2d):
         words = f"output channels {op.out_channels} → {op.in_channels}, as many as input channels"
         yield words, _with_filters(op, op.in_channels)
 
 
 def unpadded(op: Op) -> Iterator[Change]:
-    """Where the window fits into the image itself."""
+    """Suggests no padding, where the window fits into the image itself."""
     if isinstance(op, (Convolution, Pool)):
         bare: Convolution | Pool = dataclasses.replace(op, padding=(0, 0, 0, 0))  # type: ignore[call-arg]  # of both
         if min(bare.output_shape) > 0:

@@ -14,7 +14,7 @@ KERNEL_SELECTION = "neutron_kernel_selection.c"
 
 
 def payloads(files: Sequence[SegmentFile], chip: str) -> Payloads:
-    """The payload of every segment, for a chip by the name that NXP's converter has for it."""
+    """Makes the payload of every segment, for a chip by the name that NXP's converter has for it."""
     if not files or not sdk_available():
         return marked(files, missing=SDK)
     converted = [convert(file.tflite, chip) for file in files]

@@ -19,13 +19,13 @@ BLOCKS = 3
 
 
 def border_names(model: bytes) -> tuple[tuple[str, ...], tuple[str, ...]]:
-    """What a TFLite file calls its inputs and outputs."""
+    """Gives the names that a TFLite file has for its inputs and outputs."""
     graph = _subgraph(_read(model))
     return tuple(_name(graph, t) for t in graph.inputs), tuple(_name(graph, t) for t in graph.outputs)
 
 
 def extract(model: bytes, inputs: Sequence[str], outputs: Sequence[str]) -> DevicePayload:
-    """The payload in the converter's result; inputs and outputs of the segment are found again by their names."""
+    """Takes the payload out of the converter's result; inputs and outputs of the segment are found again by their names."""
     file = _read(model)
     graph = _subgraph(file)
     operator = _only_operator(file, graph)
@@ -51,7 +51,7 @@ def extract(model: bytes, inputs: Sequence[str], outputs: Sequence[str]) -> Devi
 
 
 def unexpected(rule: str, here: str) -> PillionError:
-    """The error of a result that the converter should not have given."""
+    """Makes the error for a result that the converter should not have given."""
     return PillionError(
         "NXP's converter returned something that cannot become a payload",
         rule=rule,

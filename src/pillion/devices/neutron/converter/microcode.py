@@ -13,12 +13,12 @@ MAGIC = 0x64434D6E
 VERSIONS = (0, 1)
 MICROCODE_BYTES_WORD, WEIGHTS_BYTES_WORD = 6, 7
 INPUTS_WORD = {0: 11, 1: 13}
-"""By payload version; the number of outputs is the word after it."""
+"""Which word holds the number of inputs, by payload version; the number of outputs is the word after it."""
 
 
 @dataclass(frozen=True)
 class Microcode:
-    """The words of the head that others must agree with."""
+    """The words of a microcode's head with which other parts of a payload must agree."""
 
     microcode_bytes: int
     weights_bytes: int
@@ -27,7 +27,7 @@ class Microcode:
 
 
 def read_microcode(block: bytes, version: int) -> Microcode:
-    """The head of a microcode block of some payload version."""
+    """Reads the head of a microcode block of some payload version."""
     if version not in VERSIONS:
         raise PillionError(
             "the payload is of a version that is not known",

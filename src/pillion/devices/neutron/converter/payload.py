@@ -47,12 +47,13 @@ class DevicePayload:
 
     @property
     def head(self) -> bytes:
+        """Gives the first block: how many tensors there are, which are transposed, and which argument each is."""
         ports = (*self.inputs, *self.outputs)
         counts = (len(self.inputs), len(self.outputs), self.arguments)
         return bytes((*counts, *(p.transposed for p in ports), *(p.index for p in ports), self.version))
 
     def compose(self) -> bytes:
-        """The payload's bytes; refused where the runtime would refuse them."""
+        """Gives the payload's bytes; refused where the runtime would refuse them."""
         check(self)
         return b"".join(map(to_block, (self.head, self.microcode, self.weights, self.kernels)))
 
@@ -61,12 +62,12 @@ Payload = DevicePayload | IrPayload
 
 
 def compose(payload: Payload) -> bytes:
-    """The bytes of a payload of either kind."""
+    """Gives the bytes of a payload of either kind."""
     return payload.compose()
 
 
 def parse(raw: bytes) -> Payload:
-    """A payload from bytes that nobody has checked: the converter's, or TFLite behind Pillion's mark."""
+    """Reads a payload from bytes that nobody has checked: the converter's, or TFLite behind Pillion's mark."""
     payload = parse_ir(raw) if is_ir(raw) else _parse_device(raw)
     if payload.compose() != raw:
         raise damaged("zeros between the blocks", "other bytes")

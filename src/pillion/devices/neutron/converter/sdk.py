@@ -26,7 +26,7 @@ from pillion.outside.child import ending, stop
 SDK = "eiq_neutron_sdk"
 TIMEOUT_SECONDS = 600.0
 TAIL_LINES = 20
-"""Of the converter's output, in errors."""
+"""How many lines of the converter's output an error shows."""
 LOG = "output.txt"
 
 
@@ -53,7 +53,7 @@ def convert(
     kernel_selection: bool = True,
     timeout: float = TIMEOUT_SECONDS,
 ) -> Converted:
-    """The payload of a segment. `target` is the name that the converter has for the chip."""
+    """Makes the payload of a segment. `target` is the name that the converter has for the chip."""
     inputs, outputs = border_names(tflite)
     options = {"fetch_constants_to_sram": fetch_constants_to_sram, "kernel_selection": kernel_selection}
     with tempfile.TemporaryDirectory(prefix="pillion-neutron-") as name:
@@ -68,7 +68,7 @@ def convert(
 
 
 def merge_kernel_selections(sources: Sequence[str], *, timeout: float = TIMEOUT_SECONDS) -> str:
-    """One kernel selection for all segments of a program."""
+    """Merges what all segments of a program need into one kernel selection."""
     if len(sources) == 1:
         return sources[0]
     with tempfile.TemporaryDirectory(prefix="pillion-neutron-") as name:

@@ -24,7 +24,7 @@ UNWANTED_PASSES = ("HoistSliceAboveTranspose", "MergeTranspose")
 
 
 def main(folder: Path) -> None:
-    """Does the job of a folder."""
+    """Does the job of a folder: converts the segment in it, in a process that may crash."""
     job = json.loads((folder / JOB).read_text("utf-8"))
     result = {"convert": _convert, "merge": _merge}[job["action"]](folder, job)
     (folder / RESULT).write_text(json.dumps({**result, "sdk_version": _sdk_version()}), "utf-8")

@@ -45,42 +45,48 @@ ROUTINES = (CONV_1X1, CONV, CONV_RING, CONV_THIN, LINEAR, *DEPTHWISE.values())
 
 
 def judge_operands(op: Convolution | Linear) -> tuple[Verdict, ...]:
+    """Judges the element types, and whether weights and bias are constants."""
     return (*int8(x=op.x, weights=op.weights, y=op.y), *constants(weights=op.weights, bias=op.bias))
 
 
 def in_fours_of(op: Conv2d) -> Verdict:
+    """Judges whether the input channels come in whole groups of four, which a load of 32 bits takes at once."""
     return Verdict("in_channels", op.in_channels % 4 == 0, "a multiple of 4", str(op.in_channels))
 
 
 def takes_dot(op: Conv2d) -> tuple[Verdict, ...]:
-    """What any convolution needs to be dot products of whole windows."""
+    """Judges what any convolution needs to be dot products of whole windows."""
     operands = judge_operands(op)
     one_group = Verdict("groups", op.groups == 1, "1", str(op.groups))
     return (*operands, one_group, *(pack.dot_verdicts(channels_of(op)) if all_ok(operands) else ()))
 
 
 def takes_1x1(op: Conv2d, arithmetic: Arithmetic) -> tuple[Verdict, ...]:
+    """Judges whether a convolution is one that the kernel of plain 1x1 windows computes exactly."""
     got = f"{op.kernel}, stride {op.stride}, padding {op.padding}"
     plain = (op.kernel, op.stride, op.padding) == ((1, 1), (1, 1), (0, 0, 0, 0))
     return (Verdict("window", plain, "1x1, stride 1, no padding", got), in_fours_of(op), *takes_dot(op))
 
 
 def takes_conv(op: Conv2d, arithmetic: Arithmetic) -> tuple[Verdict, ...]:
+    """Judges whether a convolution is one that the kernel of any window computes exactly."""
     return (in_fours_of(op), *takes_dot(op))
 
 
 def takes_thin(op: Conv2d, arithmetic: Arithmetic) -> tuple[Verdict, ...]:
+    """Judges whether a convolution of few input channels is one that the thin kernel computes exactly."""
     return takes_dot(op)
 
 
 def calls_1x1(op: Conv2d, arithmetic: Arithmetic) -> tuple[Call, ...]:
+    """Gives the call of the kernel of plain 1x1 windows."""
     n, h, w, _ = op.y.shape
     last = {"pixels": n * h * w, "in_c": op.in_channels, "low": op.low, "high": op.high}
     return (Call(CONV_1X1, {**pack.pack_dot(channels_of(op)), **last}, (op.x,), op.y),)
 
 
 def window(op: Convolution) -> Params:
-    """The image, and the window without dilation."""
+    """Gives the image, and the window without dilation."""
     batch, in_h, in_w, in_c = op.x.shape
     sizes = {"batch": batch, "in_h": in_h, "in_w": in_w, "in_c": in_c}
     sizes |= {"out_h": op.y.shape[1], "out_w": op.y.shape[2]}
@@ -90,23 +96,24 @@ def window(op: Convolution) -> Params:
 
 
 def geometry(op: Convolution) -> Params:
-    """The image and the window."""
+    """Gives the image and the window, in the order of the params structs."""
     return {**window(op), "dilation_h": op.dilation[0], "dilation_w": op.dilation[1]}
 
 
 def ring_rows(op: Conv2d) -> int:
-    """Rows of the padded image that the windows of three neighbouring outputs touch."""
+    """Counts the rows of the padded image that the windows of three neighbouring outputs touch."""
     between = 2 if op.y.shape[2] == 1 else 1
     return op.kernel[0] + between * op.stride[0]
 
 
 def ring_bytes(op: Conv2d) -> int:
+    """Gives the size of the ring of widened image rows, two bytes an element."""
     columns = (op.y.shape[2] - 1) * op.stride[1] + op.kernel[1]
     return 2 * ring_rows(op) * columns * op.in_channels
 
 
 def takes_ring(op: Conv2d, arithmetic: Arithmetic) -> tuple[Verdict, ...]:
-    """Worth it where the ring is small beside the image."""
+    """Judges whether a convolution is worth a ring: the ring must be small beside the image."""
     most, size = max(SMALL_RING, (op.x.type.size_bytes + op.y.type.size_bytes) // 8), ring_bytes(op)
     return (
         Verdict("dilation", op.dilation == (1, 1), "1", str(op.dilation)),
@@ -116,14 +123,14 @@ def takes_ring(op: Conv2d, arithmetic: Arithmetic) -> tuple[Verdict, ...]:
 
 
 def calls_window(op: Conv2d, routine: Routine, channels: Channels, place: Params) -> tuple[Call, ...]:
-    """The call of a convolution by dot products; `place` says where its windows are."""
+    """Gives the call of one of the kernels that gather windows, all of which have the same parameters."""
     bounds = {"in_zp": op.x.zero_point, "low": op.low, "high": op.high}
     return (Call(routine, {**pack.pack_dot(channels), **place, **bounds}, (op.x,), op.y),)
 
 
 def thin_channels(op: Conv2d) -> Channels:
-    """Inputs in the order of conv2d_thin_s8_dsp.c: whole words of every kernel row, then what is left of
-    them, byte by byte."""
+    """Gives weights with inputs in the order of conv2d_thin_s8_dsp.c: whole words of every kernel row, then what is left of them,
+    byte by byte."""
     row_bytes = op.kernel[1] * op.in_channels
     order = np.arange(op.kernel[0] * row_bytes).reshape(op.kernel[0], row_bytes)
     whole = row_bytes // 4 * 4
@@ -133,38 +140,43 @@ def thin_channels(op: Conv2d) -> Channels:
 
 
 def calls_conv(op: Conv2d, arithmetic: Arithmetic) -> tuple[Call, ...]:
+    """Gives the call of the kernel of any window."""
     return calls_window(op, CONV, channels_of(op), geometry(op))
 
 
 def calls_ring(op: Conv2d, arithmetic: Arithmetic) -> tuple[Call, ...]:
+    """Gives the call of the kernel that keeps widened image rows in a ring."""
     return calls_window(op, CONV_RING, channels_of(op), {**window(op), "ring_rows": ring_rows(op)})
 
 
 def scratch_ring(op: Conv2d) -> int:
+    """Gives the scratch of the ring kernel: that of 1x1, then the ring."""
     return scratch_1x1(op) + ring_bytes(op)
 
 
 def calls_thin(op: Conv2d, arithmetic: Arithmetic) -> tuple[Call, ...]:
+    """Gives the call of the kernel for few input channels."""
     return calls_window(op, CONV_THIN, thin_channels(op), geometry(op))
 
 
 def scratch_1x1(op: Conv2d) -> int:
-    """The blocks, and a jump for each round of the loop over them."""
+    """Gives the scratch of the 1x1 kernel: the blocks, and a jump for each round of the loop over them."""
     pairing = pack.pair_channels(pack.scale_channels(channels_of(op)))
     return BLOCK_BYTES * pairing.steps + 4 * pairing.jumps
 
 
 def scratch_conv(op: Conv2d) -> int:
-    """As 1x1, then a pixel of zero points."""
+    """Gives the scratch of the kernel of any window: that of 1x1, then a pixel of zero points."""
     return scratch_1x1(op) + op.in_channels
 
 
 def scratch_thin(op: Conv2d) -> int:
-    """As 1x1, then three windows of bytes."""
+    """Gives the scratch of the thin kernel: that of 1x1, then three windows of bytes."""
     return scratch_1x1(op) + 3 * op.weights_per_output.shape[1]
 
 
 def takes_depthwise(op: DepthwiseConv2d, window: Window | None) -> tuple[Verdict, ...]:
+    """Judges whether a depthwise convolution has the kernel's window, and numbers for which the kernel is exact."""
     got = (op.kernel, op.stride, op.dilation)
     operands = judge_operands(op)
     numbers = pack.dot_verdicts(channels_of(op)) if all_ok(operands) else ()
@@ -172,14 +184,14 @@ def takes_depthwise(op: DepthwiseConv2d, window: Window | None) -> tuple[Verdict
 
 
 def swapped(params: Params) -> Params:
-    """Heights and widths exchanged."""
+    """Exchanges heights and widths in the parameters of a window."""
     other = {"_h": "_w", "_w": "_h", "_top": "_left", "_left": "_top"}
     ends = {key: next((end for end in other if key.endswith(end)), "") for key in params}
     return {key: params[key.removesuffix(end) + other.get(end, "")] for key, end in ends.items()}
 
 
 def outputs_computed(width: int) -> int:
-    """Of a row of outputs: fours, and then two or four more."""
+    """Counts the outputs that the kernel computes for a row of so many: fours, and then two or four more."""
     return width // 4 * 4 + (0, 2, 2, 4)[width % 4]
 
 
@@ -190,6 +202,7 @@ def is_transposed(op: DepthwiseConv2d) -> bool:
 
 
 def calls_depthwise(op: DepthwiseConv2d, routine: Routine) -> tuple[Call, ...]:
+    """Gives the call of a depthwise kernel. Where fours fit the height better than the width, both are exchanged."""
     transposed = is_transposed(op)
     channels = channels_of(op)
     if transposed:
@@ -203,7 +216,7 @@ def calls_depthwise(op: DepthwiseConv2d, routine: Routine) -> tuple[Call, ...]:
 
 
 def scratch_depthwise(op: DepthwiseConv2d) -> int:
-    """The plane of one channel."""
+    """Gives the scratch of the depthwise kernels: the plane of one channel."""
     axes = list(zip(op.y.shape[1:3], op.stride, op.kernel, op.dilation, strict=True))
     (out_h, *rows), (out_w, *columns) = axes[::-1] if is_transposed(op) else axes
     height = (out_h - 1) * rows[0] + (rows[1] - 1) * rows[2] + 1
@@ -212,12 +225,14 @@ def scratch_depthwise(op: DepthwiseConv2d) -> int:
 
 
 def in_place_depthwise(op: DepthwiseConv2d) -> tuple[Value, ...]:
-    """A channel is copied before its results are written; later images must not be overwritten early."""
+    """Gives the image, whose memory the result may take over: a channel is copied before its results are written, but later images
+    must not be overwritten early."""
     fits = op.depth_multiplier == 1 and (op.x.shape[0] == 1 or op.x.shape == op.y.shape)
     return (op.x,) if fits and op.y.type.size_bytes <= op.x.type.size_bytes else ()
 
 
 def depthwise(name: str, window: Window | None) -> Kernel:
+    """Makes the row of a depthwise kernel for one window, or for any."""
     return DSP.row(
         DepthwiseConv2d,
         lambda op, _: calls_depthwise(op, DEPTHWISE[name]),
@@ -229,7 +244,8 @@ def depthwise(name: str, window: Window | None) -> Kernel:
 
 
 def takes_linear(op: Linear, arithmetic: Arithmetic) -> tuple[Verdict, ...]:
-    """LiteRT scales the sums of a fully connected layer in double precision."""
+    """Judges whether a fully connected layer is one that the kernel computes exactly; LiteRT's, scaled in double precision, are
+    not."""
     rounding = Verdict(
         "arithmetic", arithmetic is Arithmetic.CMSIS_NN, Arithmetic.CMSIS_NN.value, arithmetic.value
     )
@@ -242,7 +258,7 @@ def takes_linear(op: Linear, arithmetic: Arithmetic) -> tuple[Verdict, ...]:
 
 
 def takes_whole(op: Conv2d, arithmetic: Arithmetic) -> tuple[Verdict, ...]:
-    """Pixels that each are one row of a fully connected layer; where there are three, 1x1 is faster."""
+    """Judges whether a convolution is a fully connected layer over its pixels; where there are three, 1x1 is faster."""
     n, h, w, _ = op.y.shape
     pointwise = (op.kernel, op.stride, op.padding) == ((1, 1), (1, 1), (0, 0, 0, 0))
     everything = (op.kernel, (h, w), op.padding) == (op.x.shape[1:3], (1, 1), (0, 0, 0, 0))
@@ -255,15 +271,18 @@ def takes_whole(op: Conv2d, arithmetic: Arithmetic) -> tuple[Verdict, ...]:
 
 
 def calls_whole(op: Conv2d, arithmetic: Arithmetic) -> tuple[Call, ...]:
+    """Gives the call of a convolution whose window is the whole image: it is a fully connected layer."""
     n, h, w, _ = op.y.shape
     return (Call(LINEAR, linear_params(channels_of(op), n * h * w), (op.x,), op.y),)
 
 
 def scratch_whole(op: Conv2d) -> int:
+    """Gives the scratch of a convolution that runs as a fully connected layer."""
     return pack.group_channels(pack.scale_channels(channels_of(op))).row_bytes
 
 
 def linear_params(channels: Channels, rows: int) -> Params:
+    """Gives the parameters of the fully connected kernel."""
     out_features, in_features = channels.weights.shape
     sizes = {"rows": rows, "in_features": in_features, "out_features": out_features}
     levels = {"out_zp": channels.out_zp, "low": channels.low, "high": channels.high}
@@ -271,10 +290,12 @@ def linear_params(channels: Channels, rows: int) -> Params:
 
 
 def calls_linear(op: Linear, arithmetic: Arithmetic) -> tuple[Call, ...]:
+    """Gives the call of the fully connected kernel."""
     return (Call(LINEAR, linear_params(channels_of(op), op.rows), (op.x,), op.y),)
 
 
 def scratch_linear(op: Linear) -> int:
+    """Gives the scratch of the fully connected kernel: one widened row of inputs."""
     return pack.group_channels(pack.scale_channels(channels_of(op))).row_bytes
 
 

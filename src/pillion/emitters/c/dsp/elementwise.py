@@ -56,7 +56,7 @@ def ends_with(shape: Shape, end: Shape) -> bool:
 
 
 def whole_and_row(op: Binary) -> tuple[Value, Value] | None:
-    """The operand that has the shape of the result, and the one that is its rows, if there are such."""
+    """Gives the operand that has the shape of the result, and the one that is its rows, if there are such."""
     for whole, part in ((op.a, op.b), (op.b, op.a)):
         if (
             math.prod(whole.shape) == op.y.type.elements
@@ -68,6 +68,7 @@ def whole_and_row(op: Binary) -> tuple[Value, Value] | None:
 
 
 def judge_shapes(op: Binary) -> tuple[Verdict, ...]:
+    """Judges whether the operands have equal shapes, or one of them repeats along the last axes of the other."""
     got = f"{list(op.a.shape)} and {list(op.b.shape)}"
     fits = Verdict(
         "shapes", whole_and_row(op) is not None, "equal, or one repeats along the last axes of the other", got
@@ -76,25 +77,27 @@ def judge_shapes(op: Binary) -> tuple[Verdict, ...]:
 
 
 def rows_of(op: Binary) -> Params:
+    """Gives the parameters of a walk over the larger operand in rows as long as the smaller one."""
     _, part = whole_and_row(op) or (op.a, op.b)
     return {"rows": op.y.type.elements // part.type.elements, "count": part.type.elements}
 
 
 def in_place_of_whole(op: Binary) -> tuple[Value, ...]:
-    """Rows that repeat must stay as they are."""
+    """Gives the operand whose memory the result may take over: the whole one, because rows that repeat must stay as they are."""
     whole, part = whole_and_row(op) or (op.a, op.b)
     return overwritable(op, whole, *([part] if part.type.elements == op.y.type.elements else []))
 
 
 @lru_cache(maxsize=256)
 def formula(op: Sum, arithmetic: Arithmetic) -> pairs.Linear | None:
-    """For the operands in their own order, whichever of them repeats."""
+    """Gives the cheap formula of a sum, for the operands in their own order, whichever of them repeats."""
     wanted = op.reference(arithmetic, EVERY_INT8[:, None], EVERY_INT8[None, :]).astype(np.int64)
     slopes = op.a.scale / op.y.scale, type(op).sign * op.b.scale / op.y.scale
     return pairs.find(wanted, slopes, op.low, op.high)
 
 
 def judge_sum(op: Sum, arithmetic: Arithmetic) -> tuple[Verdict, ...]:
+    """Judges whether a cheap formula gives the sum of every pair of numbers."""
     shapes = judge_shapes(op)
     if not all_ok(shapes):
         return shapes
@@ -104,6 +107,7 @@ def judge_sum(op: Sum, arithmetic: Arithmetic) -> tuple[Verdict, ...]:
 
 
 def calls_sum(op: Sum, arithmetic: Arithmetic) -> tuple[Call, ...]:
+    """Gives the call of the sum kernel, with the larger operand first."""
     found, operands = formula(op, arithmetic), whole_and_row(op)
     assert found is not None
     assert operands is not None
@@ -113,6 +117,7 @@ def calls_sum(op: Sum, arithmetic: Arithmetic) -> tuple[Call, ...]:
 
 
 def judge_mul(op: Mul, arithmetic: Arithmetic) -> tuple[Verdict, ...]:
+    """Judges whether a product is rescaled by a right shift that the kernel has."""
     shapes = judge_shapes(op)
     if not all_ok(shapes):
         return shapes
@@ -124,6 +129,7 @@ def judge_mul(op: Mul, arithmetic: Arithmetic) -> tuple[Verdict, ...]:
 
 
 def calls_mul(op: Mul, arithmetic: Arithmetic) -> tuple[Call, ...]:
+    """Gives the call of the product kernel, with the larger operand first."""
     operands, m = whole_and_row(op), op.multiplier(arithmetic)
     assert operands is not None
     params: Params = {
@@ -139,33 +145,37 @@ def calls_mul(op: Mul, arithmetic: Arithmetic) -> tuple[Call, ...]:
 
 
 def by_table(op: Op, x: Value, entries: Array) -> tuple[Call, ...]:
-    """The table begins with what stands for 0: inputs are read as unsigned numbers."""
+    """Gives the call of a table lookup. The table begins with what stands for 0: inputs are read as unsigned numbers."""
     y = op.results[0]
     table = np.roll(np.ascontiguousarray(entries, np.int8), 128)
     return (Call(LUT, {"count": y.type.elements, "table": table}, (x,), y),)
 
 
 def calls_with_a_number(op: Op, arithmetic: Arithmetic) -> tuple[Call, ...]:
+    """Gives the call for an op with one constant number: a table lookup."""
     x = other_than_a_number(op)
     assert x is not None
     return by_table(op, x, entries_with_a_number(op, arithmetic))
 
 
 def calls_lut(op: Lut, arithmetic: Arithmetic) -> tuple[Call, ...]:
+    """Gives the call for a function of one number: a table lookup."""
     return by_table(op, op.x, op.entries(arithmetic))
 
 
 def calls_rescaled(op: Requantize | Clamp, arithmetic: Arithmetic) -> tuple[Call, ...]:
+    """Gives the call for a clamp or a change of scale: a table lookup."""
     return by_table(op, op.x, op.reference(arithmetic, EVERY_INT8))
 
 
 def calls_quantize(op: Quantize, arithmetic: Arithmetic) -> tuple[Call, ...]:
+    """Gives the call of the kernel that makes float32 int8."""
     params: Params = {"count": op.y.type.elements, "out_zp": op.y.zero_point, "reciprocal": reciprocal(op)}
     return (Call(QUANTIZE, params, (op.x,), op.y),)
 
 
 def takes_quantize(op: Quantize, arithmetic: Arithmetic) -> tuple[Verdict, ...]:
-    """LiteRT divides and rounds ties away from zero."""
+    """Judges whether the kernel rounds as asked; it does not where LiteRT rounds ties away from zero."""
     rounding = Verdict(
         "arithmetic", arithmetic is Arithmetic.CMSIS_NN, Arithmetic.CMSIS_NN.value, arithmetic.value
     )
@@ -173,6 +183,7 @@ def takes_quantize(op: Quantize, arithmetic: Arithmetic) -> tuple[Verdict, ...]:
 
 
 def calls_dequantize(op: Dequantize, arithmetic: Arithmetic) -> tuple[Call, ...]:
+    """Gives the call of the kernel that makes int8 float32."""
     params: Params = {"count": op.y.type.elements, "in_zp": op.x.zero_point, "scale": op.x.scale}
     return (Call(DEQUANTIZE, params, (op.x,), op.y),)
 
@@ -180,15 +191,17 @@ def calls_dequantize(op: Dequantize, arithmetic: Arithmetic) -> tuple[Call, ...]
 # --- pooling ----------------------------------------------------------------------------------------------------------
 
 MOST_PIXELS = 255
-"""Whose sum fits 16 bits."""
+"""The most pixels in a row of a window whose sum fits 16 bits."""
 
 
 def calls_pool(op: MaxPool2d | AvgPool2d, arithmetic: Arithmetic) -> tuple[Call, ...]:
+    """Gives the call of a pool: the portable kernel's parameters, another function."""
     (call,) = pool(op, arithmetic)
     return (Call(AVG_POOL if isinstance(op, AvgPool2d) else MAX_POOL, call.params, call.inputs, call.output),)
 
 
 def takes_avg_pool(op: AvgPool2d, arithmetic: Arithmetic) -> tuple[Verdict, ...]:
+    """Judges whether the sums of a row of an average pool fit in 16 bits."""
     width = op.kernel[1]
     row_fits = Verdict("kernel_width", width <= MOST_PIXELS, f"at most {MOST_PIXELS}", str(width))
     return (*judge_pool(op, arithmetic), row_fits)
@@ -198,7 +211,7 @@ def takes_avg_pool(op: AvgPool2d, arithmetic: Arithmetic) -> tuple[Verdict, ...]
 
 
 def matrices(op: Transpose) -> tuple[int, int, int] | None:
-    """Batch, rows and columns, if the op exchanges the last two of as many axes."""
+    """Gives batch, rows and columns, if the op exchanges the last two of as many axes."""
     steps = contiguous_steps(op.x.shape)
     walk = tuple(steps[a] for a in op.order), contiguous_steps(op.y.shape)
     extent, (x_steps, _) = collapsed(op.y.shape, list(walk))
@@ -207,6 +220,7 @@ def matrices(op: Transpose) -> tuple[int, int, int] | None:
 
 
 def judge_transpose(op: Transpose, arithmetic: Arithmetic) -> tuple[Verdict, ...]:
+    """Judges whether a transpose is one of matrices: two axes, or groups of axes, change places."""
     two_axes = Verdict(
         "order", matrices(op) is not None, "two axes or groups of axes change places", str(op.order)
     )
@@ -214,6 +228,7 @@ def judge_transpose(op: Transpose, arithmetic: Arithmetic) -> tuple[Verdict, ...
 
 
 def calls_transpose(op: Transpose, arithmetic: Arithmetic) -> tuple[Call, ...]:
+    """Gives the call of the kernel that transposes matrices."""
     sizes = matrices(op)
     assert sizes is not None
     return (Call(TRANSPOSE, dict(zip(("batch", "rows", "columns"), sizes, strict=True)), (op.x,), op.y),)

@@ -17,12 +17,14 @@ ROUTINES = (MATMUL,)
 
 
 def cost(held: Side, moving: Side, depth: int) -> int:
+    """Estimates the cycles when one operand is held in scratch and the other moves along it."""
     copied = sum(side.count * (9 if side.element_step == 1 else 25) for side in (held, moving))
     eights = -(-depth // 8)
     return 2 * eights * copied + moving.count * in_fours(held) * (45 + 24 * eights)
 
 
 def calls(op: BatchMatmul, arithmetic: Arithmetic) -> tuple[Call, ...]:
+    """Gives the call of the matrix product."""
     m = op.multiplier(arithmetic)
     params: Params = {
         **walk(op, cost),
@@ -34,6 +36,7 @@ def calls(op: BatchMatmul, arithmetic: Arithmetic) -> tuple[Call, ...]:
 
 
 def takes(op: BatchMatmul, arithmetic: Arithmetic) -> tuple[Verdict, ...]:
+    """Judges whether sums and shift of a matrix product are such that the kernel is exact."""
     known = int8(a=op.a, b=op.b, y=op.y)
     if not all_ok(known):
         return known
@@ -46,7 +49,7 @@ def takes(op: BatchMatmul, arithmetic: Arithmetic) -> tuple[Verdict, ...]:
 
 
 def scratch_bytes(op: BatchMatmul) -> int:
-    """Held vectors and the moving one, 16 bits to an element, in eights."""
+    """Gives the scratch: held vectors and the moving one, 16 bits to an element, in eights."""
     held, _ = held_and_moving(op, cost)
     return 16 * -(-op.depth // 8) * (4 * in_fours(held) + 1)
 

@@ -41,17 +41,18 @@ class Scaled:
 
     @property
     def reach(self) -> Int64Array:
-        """Largest magnitude of a sum."""
+        """The largest magnitude of each channel's sum."""
         return np.maximum(np.abs(self.least), np.abs(self.largest))
 
 
 def rounding(out_zp: int, right: Any) -> Any:
-    """What the kernels call `round`: a half, and the zero point, before a shift to the right by so many places."""
+    """Gives what the kernels call `round`: a half, and the zero point, before a shift to the right by so many places."""
     return (2 * out_zp + 1) << (right - 1)
 
 
 def scale_channels(channels: Channels) -> Scaled:
-    """The channels with their zero points folded in, the numbers as the kernels take them."""
+    """Folds the zero points in. A channel whose result never changes becomes a bias alone, four times the result: pruned channels
+    have scales that no fast formula holds. Where a left shift wraps, equal ends say nothing of what lies between."""
     folded = fold_input_offset(channels)
     rights = -folded.shifts.astype(np.int64)
     rounds = rounding(channels.out_zp, np.clip(rights, 1, 32))
@@ -59,6 +60,7 @@ def scale_channels(channels: Channels) -> Scaled:
 
 
 def right_shifts(scaled: Scaled) -> Verdict:
+    """Judges whether all channels are rescaled by right shifts that the kernels have."""
     least, most = int(scaled.rights.min()), int(scaled.rights.max())
     return Verdict(
         "right_shift", least >= 1 and most <= MOST_SHIFT, f"1 to {MOST_SHIFT}", f"{least} to {most}"
@@ -66,12 +68,13 @@ def right_shifts(scaled: Scaled) -> Verdict:
 
 
 def sums_fit(scaled: Scaled) -> Verdict:
+    """Judges whether no sum can leave the range in which the fast rounding is exact."""
     reach = int(scaled.reach.max())
     return Verdict("sum", reach < SUM_LIMIT, f"below {SUM_LIMIT}", f"up to {reach}")
 
 
 def dot_verdicts(channels: Channels) -> tuple[Verdict, ...]:
-    """What the dot products of three pixels need."""
+    """Judges what the dot products of three pixels need to be exact."""
     scaled = scale_channels(channels)
     return right_shifts(scaled), sums_fit(scaled)
 
@@ -86,7 +89,7 @@ class Parts:
 
 
 def choose_parts(scaled: Scaled) -> Parts:
-    """The longest parts with which all channels fit, or else as many as possible."""
+    """Chooses the longest parts with which all channels fit, or else as many as possible."""
     whole = scaled.reach < B_LIMIT
     rounds = -(-scaled.weights.shape[1] // INPUTS_OF_ROUND)
     best = Parts(0, whole)
@@ -98,8 +101,8 @@ def choose_parts(scaled: Scaled) -> Parts:
 
 
 def part_reach(scaled: Scaled, rounds: int) -> Int64Array:
-    """A bound for the sums of any inputs that follow one another for so many rounds, with the bias and with inputs that
-    come twice."""
+    """Gives a bound for the sums of any inputs that follow one another for so many rounds, with the bias and with inputs that come
+    twice."""
     length = rounds * INPUTS_OF_ROUND + 4
     channels, inputs = scaled.weights.shape
     at_once = max(1, SUMS_AT_ONCE // (inputs + 1))
@@ -117,7 +120,7 @@ def _largest_windows(weights: Int8Array, length: int) -> Int64Array:
 
 
 def pair_starts(fits_b: NDArray[np.bool_]) -> tuple[list[int], bool]:
-    """The first channels of the pairs, and whether the last pair is a channel alone. A channel that does not fit B is
+    """Gives the first channels of the pairs, and whether the last pair is a channel alone. A channel that does not fit B is
     computed there nevertheless, wrongly, and once more as the A of the next pair, which overwrites it."""
     starts, channel = [], 0
     while channel < len(fits_b):
@@ -127,7 +130,7 @@ def pair_starts(fits_b: NDArray[np.bool_]) -> tuple[list[int], bool]:
 
 
 def begins_run(starts: NDArray[np.intp], width: int, alone: int = 0) -> NDArray[np.bool_]:
-    """Which groups of `width` channels do not follow the one before; the last `alone` of them never do."""
+    """Says which groups of `width` channels do not follow the one before; the last `alone` of them never do."""
     begins = np.diff(starts, prepend=-1) != width
     begins[len(starts) - alone :] = True
     begins[:1] = True
@@ -135,17 +138,17 @@ def begins_run(starts: NDArray[np.intp], width: int, alone: int = 0) -> NDArray[
 
 
 def with_ends(shifts: Int64Array, begins: NDArray[np.bool_]) -> Int64Array:
-    """The sign bit of a group's shifts says that a run ends with it."""
+    """Marks the ends of runs: the sign bit of a group's shifts says that a run ends with it."""
     return shifts | np.where(np.append(begins[1:], True), np.int64(1) << 31, 0)
 
 
 def inputs_wanted_twice(a: Int8Array, b: Int8Array) -> NDArray[np.intp]:
-    """256 * -128 + A does not fit 16 bits where A is negative."""
+    """Finds the inputs that come twice: 256 * -128 + A does not fit 16 bits where A is negative."""
     return np.flatnonzero(((b == -128) & (a < 0)).any(axis=0))
 
 
 def split_repeats(a: Int8Array, b: Int8Array, repeats: NDArray[np.intp]) -> tuple[Int8Array, Int8Array]:
-    """-128 becomes -127 and, at the second place of that input, -1."""
+    """Splits a weight of an input that comes twice: -128 becomes -127 and, at the second place, -1."""
     clash = (b[:, repeats] == -128) & (a[:, repeats] < 0)
     b = b.copy()
     b[:, repeats] += clash
@@ -153,7 +156,7 @@ def split_repeats(a: Int8Array, b: Int8Array, repeats: NDArray[np.intp]) -> tupl
 
 
 def moves_of(repeats: NDArray[np.intp], inputs: int, words: int) -> NDArray[np.uint16]:
-    """{from, to} in halfwords for inputs wanted twice, where inputs 0 and 2 of four are `words` words before 1 and 3."""
+    """Gives {from, to} in halfwords for inputs wanted twice, where inputs 0 and 2 of four are `words` words before 1 and 3."""
 
     def halfword(k: NDArray[np.intp]) -> NDArray[np.intp]:
         return k // 4 * 4 * words + k % 2 * 2 * words + k % 4 // 2
@@ -165,11 +168,12 @@ def moves_of(repeats: NDArray[np.intp], inputs: int, words: int) -> NDArray[np.u
 
 
 def in_fours(count: int) -> int:
+    """Counts the groups of four that hold so many."""
     return -(-count // 4)
 
 
 def pack_pairs(a: Int8Array, b: Int8Array) -> Int32Array:
-    """[pairs, inputs] of A and B to words of two halves 256 * B + A: inputs 0 and 2, 1 and 3 of every four."""
+    """Packs weights [pairs, inputs] of A and B in words of two halves 256 * B + A: inputs 0 and 2, 1 and 3 of every four."""
     both = 256 * b.astype(np.int16) + a  # it wraps as the halves of the words do
     padded = np.pad(both, ((0, 0), (0, -both.shape[1] % 4)))
     fours = padded.reshape(len(padded), -1, 2, 2).swapaxes(2, 3)
@@ -177,18 +181,19 @@ def pack_pairs(a: Int8Array, b: Int8Array) -> Int32Array:
 
 
 def starts_of_sums(scaled: Scaled, a: NDArray[np.intp], b: NDArray[np.intp]) -> Int64Array:
-    """[pairs, 2]: what T = S_A + 256 S_B and S_A begin with."""
+    """Gives [pairs, 2]: what T = S_A + 256 S_B and S_A begin with."""
     return np.stack([scaled.sums[a] + 256 * scaled.sums[b], scaled.sums[a]], axis=1)
 
 
 def scales(scaled: Scaled, a: NDArray[np.intp], b: NDArray[np.intp]) -> Int64Array:
-    """[pairs, 4]: `round` and multiplier of B and of A."""
+    """Gives [pairs, 4]: `round` and multiplier of B and of A."""
     return np.stack(
         [scaled.rounds[b], scaled.multipliers[b], scaled.rounds[a], scaled.multipliers[a]], axis=1
     )
 
 
 def stream_of(*parts: Int64Array | Int32Array) -> Int32Array:
+    """Joins columns of numbers into one stream of 32-bit words, in the order in which a kernel reads it."""
     narrow = [p if p.dtype == np.int32 else numerics.wrap32(p).astype(np.int32) for p in parts]
     return np.asarray(np.hstack(narrow).reshape(-1), np.int32)
 
@@ -206,16 +211,17 @@ class Pairing:
 
     @property
     def steps(self) -> int:
+        """Counts the steps of four inputs, those that are wanted twice included."""
         return in_fours(self.inputs + len(self.repeats))
 
     @property
     def jumps(self) -> int:
-        """Entries of the list by which the loop goes from round to round."""
+        """The entries of the list by which the loop goes from round to round."""
         return jumps(self.steps - 1, self.part_rounds)
 
 
 def pair_channels(scaled: Scaled) -> Pairing:
-    """Pairs of neighbours; the B of a channel alone is the one after the last, which is nothing."""
+    """Makes pairs of neighbours; the B of a channel alone is the one after the last, which is nothing."""
     parts = choose_parts(scaled)
     starts, lone = pair_starts(parts.fits_b)
     a = np.array(starts)
@@ -225,13 +231,13 @@ def pair_channels(scaled: Scaled) -> Pairing:
 
 
 def jumps(steps: int, part_rounds: int) -> int:
-    """One for each round and one to end; with parts, one to begin and one between two of them."""
+    """Gives the list of jumps of a loop: one for each round and one to end; with parts, one to begin and one between two of them."""
     rounds = -(-4 * steps // INPUTS_OF_ROUND)
     return rounds + 1 + (1 + max(rounds - 1, 0) // part_rounds if part_rounds else 0)
 
 
 def pack_dot(channels: Channels) -> Params:
-    """The fields of pillion_dsp_dot (kernels/dsp/dot.h)."""
+    """Gives the fields of pillion_dsp_dot (kernels/dsp/dot.h)."""
     scaled = scale_channels(channels)
     pairing = pair_channels(scaled)
     a, b, scaled = pairing.a, pairing.b, with_nothing(scaled)
@@ -253,19 +259,19 @@ def pack_dot(channels: Channels) -> Params:
 
 
 def with_nothing(scaled: Scaled) -> Scaled:
-    """Whole fours of inputs, and one more channel at the end: zeros, with which a channel is paired that is alone."""
+    """Gives whole fours of inputs, and one more channel at the end: zeros, with which a channel is paired that is alone."""
     weights = np.pad(in_whole_fours(scaled.weights), ((0, 1), (0, 0)))
     numbers = (scaled.sums, scaled.rounds, scaled.multipliers, scaled.rights, scaled.least, scaled.largest)
     return Scaled(weights, *(np.append(n, np.ones(1, n.dtype)) for n in numbers))
 
 
 def in_whole_fours(weights: Int8Array) -> Int8Array:
-    """Whole words of inputs, the last one with zeros."""
+    """Gives whole words of inputs, the last one filled up with zeros."""
     return np.pad(weights, ((0, 0), (0, -weights.shape[1] % 4)))
 
 
 def pack_depthwise(channels: Channels) -> Params:
-    """Constants of the depthwise kernels, by output channel. Their sums are twice what they should be."""
+    """Packs the constants of the depthwise kernels, by output channel. Their sums are twice what they should be."""
     scaled = scale_channels(channels)
     constants = np.stack([2 * scaled.sums, scaled.rounds, scaled.multipliers], axis=1)
     weights = scaled.weights.reshape(-1)
@@ -277,8 +283,8 @@ def pack_depthwise(channels: Channels) -> Params:
 
 
 def group_starts(fits_b: NDArray[np.bool_]) -> tuple[list[int], int]:
-    """The first channels of groups of four, and how many channels are left. The second and the fourth of a group are B
-    of their pairs; where one does not fit, the next group begins with it and overwrites what came out."""
+    """Gives the first channels of groups of four, and how many channels are left. The second and the fourth of a group are B of
+    their pairs; where one does not fit, the next group begins with it and overwrites what came out."""
     starts, channel, count = [], 0, len(fits_b)
     while count - channel > 3:
         starts.append(channel)
@@ -300,15 +306,17 @@ class Grouping:
 
     @property
     def steps(self) -> int:
+        """Counts the steps of four inputs, those that are wanted twice included."""
         return in_fours(self.inputs + len(self.repeats))
 
     @property
     def row_bytes(self) -> int:
-        """The widened row, and the jumps."""
+        """The scratch of the fully connected kernel: the widened row, and the jumps."""
         return 8 * self.steps + 4 * jumps(self.steps, self.part_rounds)
 
 
 def group_channels(scaled: Scaled) -> Grouping:
+    """Chooses which channels the fully connected kernel computes together."""
     parts = choose_parts(scaled)
     starts, rest = group_starts(parts.fits_b)
     a = np.array(starts, np.intp)
@@ -319,7 +327,7 @@ def group_channels(scaled: Scaled) -> Grouping:
 
 
 def pack_linear(channels: Channels) -> Params:
-    """Constants of the fully connected kernel (kernels/dsp/linear_s8_dsp.c)."""
+    """Packs the constants of the fully connected kernel (kernels/dsp/linear_s8_dsp.c)."""
     scaled = scale_channels(channels)
     group = group_channels(scaled)
     begins = begins_run(group.a, 4)

@@ -14,14 +14,14 @@ Int64Array = NDArray[np.int64]
 
 VALUES = np.arange(-128, 128, dtype=np.int64)
 SHIFTS = (21, 22, 20, 23, 19, 18, 17)
-"""In the order of their chances; a larger one is more precise until 32 bits overflow."""
+"""The shifts that are tried, in the order of their chances; a larger one is more precise until 32 bits overflow."""
 NEARBY = sorted(range(-3, 4), key=abs)
 """How far from the ideal factors to look."""
 
 
 @dataclass(frozen=True)
 class Linear:
-    """(a * x1 + b * x2 + c) >> shift"""
+    """The formula (a * x1 + b * x2 + c) >> shift."""
 
     a: int
     b: int
@@ -30,7 +30,7 @@ class Linear:
 
 
 def find(wanted: Int64Array, slopes: tuple[float, float], low: int, high: int) -> Linear | None:
-    """A formula that gives `wanted[x1 + 128, x2 + 128]` for all pairs once its results are clamped to [low, high].
+    """Finds a formula that gives `wanted[x1 + 128, x2 + 128]` for all pairs once its results are clamped to [low, high].
 
     `slopes` is how much one step of x1 and of x2 changes the result, about."""
     for shift in SHIFTS:

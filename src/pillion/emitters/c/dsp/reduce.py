@@ -17,6 +17,7 @@ ROUTINES = (SUM,)
 
 
 def takes(op: Summed, arithmetic: Arithmetic) -> tuple[Verdict, ...]:
+    """Judges whether axes, sums and shift of a mean or sum are such that the kernel is exact."""
     known = judge(op, arithmetic, SUM_LIMIT)
     if not all_ok(known):
         return known
@@ -29,6 +30,7 @@ def takes(op: Summed, arithmetic: Arithmetic) -> tuple[Verdict, ...]:
 
 
 def calls(op: Summed, arithmetic: Arithmetic) -> tuple[Call, ...]:
+    """Gives the call of the kernel of means and sums."""
     m = multiplier(op, arithmetic)
     half = rounding(op.y.zero_point, -m.shift)
     params: Params = {**sizes(op), "multiplier": m.mantissa, "round": half, "right": -m.shift}

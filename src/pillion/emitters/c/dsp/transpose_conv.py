@@ -16,6 +16,7 @@ ROUTINES = (ROUTINE,)
 
 
 def takes(op: TransposeConv2d, arithmetic: Arithmetic) -> tuple[Verdict, ...]:
+    """Judges whether all phases of a transposed convolution are convolutions that the kernel takes."""
     known = judge(op)
     if not all_ok(known):
         return known
@@ -23,6 +24,7 @@ def takes(op: TransposeConv2d, arithmetic: Arithmetic) -> tuple[Verdict, ...]:
 
 
 def calls(op: TransposeConv2d, arithmetic: Arithmetic) -> tuple[Call, ...]:
+    """Gives one call for each phase of a transposed convolution."""
     made = [(p, conv.calls_conv(p.conv, arithmetic)) for p in phases(op)]
     return tuple(
         Call(ROUTINE, {**call.params, **places(op, p)}, (op.x,), op.y) for p, calls in made for call in calls
@@ -30,6 +32,7 @@ def calls(op: TransposeConv2d, arithmetic: Arithmetic) -> tuple[Call, ...]:
 
 
 def scratch_bytes(op: TransposeConv2d) -> int:
+    """Gives the largest scratch that a phase needs."""
     return max(conv.scratch_conv(p.conv) for p in phases(op))
 
 

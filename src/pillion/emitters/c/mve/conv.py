@@ -23,6 +23,7 @@ OVERREAD_BYTES = 15
 
 
 def geometry(op: Convolution) -> Geometry:
+    """Gives the sizes of a convolution, without its numbers."""
     images, in_h, in_w, in_c = op.x.shape
     return Geometry(
         images,
@@ -51,6 +52,7 @@ class Variant:
     in_place: Callable[[Geometry], bool] = lambda g: False
 
     def row(self, name: str, op: type[Convolution]) -> Kernel:
+        """Makes the row of this kernel in the table, under a name."""
         return MVE.row(
             op,
             self._calls,
@@ -109,7 +111,7 @@ IM2COL = Variant(
 
 
 def with_few_inputs(variant: Variant, name: str, *also: str) -> dict[str, Variant]:
-    """The same with loops for 2, 3 and 4 pieces of 16 inputs."""
+    """Gives a kernel, and the same with loops for 2, 3 and 4 pieces of 16 inputs."""
 
     def verdicts(pieces: int) -> Callable[[Geometry, Channels], tuple[Verdict, ...]]:
         return lambda g, s: (*variant.verdicts(g, s), pack.few_inputs(pieces, s.weights.shape[1]))
@@ -163,7 +165,8 @@ LINEAR = MVE.routine("linear_s8")
 
 
 def takes_linear(op: Linear, arithmetic: Arithmetic) -> tuple[Verdict, ...]:
-    """LiteRT scales the sums of a fully connected layer in double precision."""
+    """Judges whether a fully connected layer is one that the kernel computes exactly; LiteRT's, scaled in double precision, are
+    not."""
     rounding = Verdict(
         "arithmetic", arithmetic is Arithmetic.CMSIS_NN, Arithmetic.CMSIS_NN.value, arithmetic.value
     )
@@ -176,6 +179,7 @@ def takes_linear(op: Linear, arithmetic: Arithmetic) -> tuple[Verdict, ...]:
 
 
 def calls_linear(op: Linear, arithmetic: Arithmetic) -> tuple[Call, ...]:
+    """Gives the call of the fully connected kernel."""
     return (Call(LINEAR, pack.linear_params(op.rows, channels_of(op)), (op.x,), op.y),)
 
 

@@ -39,35 +39,37 @@ class Strips:
 
     @property
     def rows(self) -> int:
-        """Of outputs in a strip."""
+        """The rows of outputs that a strip gives."""
         return 3 - self.stride
 
     @property
     def block(self) -> int:
-        """Columns of outputs in a block."""
+        """The columns of outputs in a block."""
         return 4 * self.stride
 
     @property
     def count(self) -> int:
+        """The number of strips that give all outputs."""
         return -(-self.down.out_size // self.rows)
 
     @property
     def columns(self) -> int:
-        """What the windows reach."""
+        """The columns of the padded image that the windows reach."""
         return self.stride * self.along.out_size + 2
 
     @property
     def filled(self) -> int:
-        """Columns of the image among them."""
+        """The columns that the image fills, the others being padding."""
         return min(self.along.in_size, self.columns - self.along.before)
 
     @property
     def bytes(self) -> int:
+        """The bytes of all strips of a channel."""
         return self.count * self.columns * 4
 
 
 def strips_of(g: Geometry) -> Strips:
-    """The longer side of the output lies along the strips."""
+    """Gives the layout in strips; the longer side of the output lies along them."""
     (h, w), (out_h, out_w) = g.in_size, g.out_size
     rows = Axis(h, out_h, g.pad_top, w * g.in_c, out_w * g.in_c)
     columns = Axis(w, out_w, g.pad_left, g.in_c, g.in_c)
@@ -76,12 +78,12 @@ def strips_of(g: Geometry) -> Strips:
 
 
 def depthwise_3x3_verdicts(g: Geometry, channels: Channels) -> tuple[Verdict, ...]:
-    """What pillion_depthwise_3x3_s8_mve needs."""
+    """Judges what pillion_depthwise_3x3_s8_mve needs to be exact."""
     return _strip_verdicts(g, channels, 1)
 
 
 def depthwise_3x3_stride2_verdicts(g: Geometry, channels: Channels) -> tuple[Verdict, ...]:
-    """What pillion_depthwise_3x3_stride2_s8_mve needs."""
+    """Judges what pillion_depthwise_3x3_stride2_s8_mve needs to be exact."""
     return _strip_verdicts(g, channels, 2)
 
 
@@ -114,7 +116,7 @@ def _strip_verdicts(g: Geometry, channels: Channels, stride: int) -> tuple[Verdi
 
 
 def small_sums(channels: Channels, factor: int) -> Verdict:
-    """The sign fix multiplies the sum by a number of up to `factor`."""
+    """Judges whether sums leave room for the sign fix, which multiplies them by a number of up to `factor`."""
     ready = fold_input_offset(channels)
     w = numerics.row_magnitudes(ready.weights)
     largest = int((128 * w + np.abs(ready.wrapped_bias.astype(np.int64))).max())
@@ -123,7 +125,7 @@ def small_sums(channels: Channels, factor: int) -> Verdict:
 
 
 def depthwise_3x3_params(g: Geometry, channels: Channels) -> Params:
-    """Of both strides."""
+    """Gives the parameters of the 3x3 kernels, which are the same for both strides."""
     s = strips_of(g)
     return {
         "images": g.images,
@@ -140,6 +142,7 @@ def depthwise_3x3_params(g: Geometry, channels: Channels) -> Params:
 
 
 def depthwise_3x3_scratch(g: Geometry) -> int:
+    """Gives the scratch of the 3x3 kernels: a channel in strips."""
     return strips_of(g).bytes
 
 
@@ -151,7 +154,7 @@ def _kernels(channels: Channels, transposed: bool) -> NDArray[np.int8]:
 
 
 def channel_numbers(channels: Channels) -> Int32Array:
-    """{bias, multiplier, shift} of each channel."""
+    """Gives bias, multiplier and shift of each channel."""
     ready = fold_input_offset(channels)
     return np.stack([ready.wrapped_bias, ready.multipliers, ready.shifts], axis=1).reshape(-1)
 
@@ -217,13 +220,13 @@ def _lanes(s: Strips, rows: int) -> list[int]:
 
 
 PLANE_BYTES = 8192
-"""As many output rows at a time as keep their input rows below this."""
+"""The bytes of input rows that decide how many output rows are made at a time."""
 WIDE_ORDER = np.arange(16).reshape(4, 4).T[[0, 2, 1, 3]].reshape(-1)
 """How the sums of 16 channels lie in four vectors."""
 
 
 def depthwise_verdicts(g: Geometry, channels: Channels) -> tuple[Verdict, ...]:
-    """What pillion_depthwise_any_s8_mve needs: two products, or one, in 16 bits."""
+    """Judges what pillion_depthwise_any_s8_mve needs to be exact: two products, or one, in 16 bits."""
     taps = np.abs(_odd_taps(fold_input_offset(channels)).astype(np.int64))
     pair = int((taps[:, :-1:2] + taps[:, 1::2]).max(initial=0))
     return (
@@ -235,7 +238,7 @@ def depthwise_verdicts(g: Geometry, channels: Channels) -> tuple[Verdict, ...]:
 
 
 def depthwise_3x3_wide_verdicts(g: Geometry, channels: Channels) -> tuple[Verdict, ...]:
-    """What pillion_depthwise_3x3_wide_s8_mve needs."""
+    """Judges what pillion_depthwise_3x3_wide_s8_mve needs to be exact."""
     return (
         Verdict("kernel", g.kernel == (3, 3), "3x3", "x".join(map(str, g.kernel))),
         Verdict("dilation", g.dilation == (1, 1), "1", "x".join(map(str, g.dilation))),
@@ -259,6 +262,7 @@ class Plane:
 
 
 def plane_of(g: Geometry) -> Plane:
+    """Gives the layout of a padded block of rows, sixteen channels at a time."""
     h, w = ((k - 1) * d + 1 for k, d in zip(g.kernel, g.dilation, strict=True))
     row_bytes = 16 * ((g.out_size[1] - 1) * g.stride[1] + w)
     most = max((PLANE_BYTES // row_bytes - h) // g.stride[0] + 1, 1)
@@ -268,20 +272,22 @@ def plane_of(g: Geometry) -> Plane:
 
 
 def columns_of(g: Geometry) -> int:
-    """Of the image, as many as lie in the windows: none where all of them see padding only."""
+    """Counts the columns of the image that lie in the windows: none where all windows see padding only."""
     return min(plane_of(g).row_bytes // 16 - g.pad_left, g.in_size[1])
 
 
 def depthwise_scratch(g: Geometry) -> int:
+    """Gives the scratch of the kernel of any window: one plane."""
     return plane_of(g).bytes
 
 
 def depthwise_in_place(g: Geometry) -> bool:
-    """All of an image's channels are read before they are written."""
+    """Judges whether the result may lie over the image: all of an image's channels are read before they are written."""
     return plane_of(g).block_rows == g.out_size[0]
 
 
 def depthwise_params(g: Geometry, channels: Channels) -> Params:
+    """Gives the parameters of the kernel of any window."""
     plane = plane_of(g)
     rows, columns = (np.arange(k) * d for k, d in zip(g.kernel, g.dilation, strict=True))
     taps = (rows[:, None] * plane.row_bytes + columns * 16).reshape(-1)

@@ -14,13 +14,13 @@ from pillion.emitters.c.mve.pack import Geometry, Params, right_shifts
 from pillion.ir.verdict import Verdict, all_ok
 
 ROWS = 4
-"""Of outputs that are made together."""
+"""Rows of outputs that are made together."""
 WINDOW_ROWS = 12
 """What their windows reach, at either stride."""
 COLUMNS = 16
-"""Of the image that are copied together."""
+"""Columns of the image that are copied together."""
 KERNEL_BYTES = 64
-"""Of scratch, for the kernel with zeros between its rows and before them."""
+"""Bytes of scratch for the weights, with zeros between its rows and before them."""
 TAPS = np.pad(np.arange(25).reshape(5, 5), ((0, 1), (0, 3)), constant_values=25).astype(np.uint8).reshape(-1)
 """Where its bytes come from: behind the weights of a channel is a zero."""
 LEAST_OUTPUTS = 16
@@ -37,10 +37,12 @@ class Plane:
 
     @property
     def bytes(self) -> int:
+        """The bytes of the plane."""
         return self.row_bytes * self.rows
 
 
 def plane_of(g: Geometry) -> Plane:
+    """Gives the layout of a padded channel, and which rows of outputs are made together."""
     stride, (out_h, out_w) = g.stride[0], g.out_size
     groups = tuple(group for first in range(3 - stride) for group in _groups(range(first, out_h, 3 - stride)))
     rows = stride * max(group[0] for group in groups) + WINDOW_ROWS
@@ -65,7 +67,7 @@ def _copied(g: Geometry) -> tuple[int, int]:
 
 
 def depthwise_5x5_verdicts(g: Geometry, channels: Channels) -> tuple[Verdict, ...]:
-    """What pillion_depthwise_5x5_s8_mve needs."""
+    """Judges what pillion_depthwise_5x5_s8_mve needs to be exact."""
     shape = (
         Verdict("kernel", g.kernel == (5, 5), "5x5", "x".join(map(str, g.kernel))),
         Verdict("stride", g.stride in ((1, 1), (2, 2)), "1 or 2", "x".join(map(str, g.stride))),
@@ -90,10 +92,12 @@ def depthwise_5x5_verdicts(g: Geometry, channels: Channels) -> tuple[Verdict, ..
 
 
 def depthwise_5x5_scratch(g: Geometry) -> int:
+    """Gives the scratch of the 5x5 kernel: a channel's weights, then its plane."""
     return KERNEL_BYTES + plane_of(g).bytes
 
 
 def depthwise_5x5_params(g: Geometry, channels: Channels) -> Params:
+    """Gives the parameters of the 5x5 kernel."""
     return {
         "images": g.images,
         "image_bytes": g.in_size[0] * g.in_size[1] * g.in_c,

@@ -29,7 +29,7 @@ from pillion.ops.prelu import Prelu
 from pillion.ops.softmax import Softmax
 
 MOST_COLUMNS, MOST_PIXELS = 256, 4096
-"""Of a window: a row of int8 values adds up to 16 bits; means of so many are right in float32."""
+"""The largest window: a row of int8 values adds up to 16 bits; means of so many are right in float32."""
 OVERREAD_BYTES = 15
 
 
@@ -37,7 +37,7 @@ OVERREAD_BYTES = 15
 
 
 def rows_verdict(op: Binary) -> Verdict:
-    """Rows of elements side by side, with one step from row to row."""
+    """Judges whether an op is a walk over rows of elements side by side, with one step from row to row."""
     rows = portable_elementwise.pairs(op)
     is_plain = rows.step == (1, 1) and len(rows.extent) <= 1
     got = f"{list(op.a.shape)} and {list(op.b.shape)}"
@@ -45,6 +45,7 @@ def rows_verdict(op: Binary) -> Verdict:
 
 
 def rows_params(op: Binary) -> Params:
+    """Gives the parameters of a walk through both operands in rows."""
     rows = portable_elementwise.pairs(op)
     a_step, b_step = (step[0] if step else 0 for step in rows.row_step)
     return {"rows": rows.rows, "count": rows.count, "a_row_step": a_step, "b_row_step": b_step}
@@ -52,6 +53,7 @@ def rows_params(op: Binary) -> Params:
 
 @lru_cache(maxsize=64)
 def factors(op: Sum, arithmetic: Arithmetic) -> Factors | None:
+    """Gives the two factors and the constant that compute a sum exactly, if there are such."""
     grid = LEVELS.astype(np.int8)
     whole: Any = {"low": -128, "high": 127}
     wanted = replace(op, **whole).reference(arithmetic, grid[:, None], grid).astype(np.int64)
@@ -60,6 +62,7 @@ def factors(op: Sum, arithmetic: Arithmetic) -> Factors | None:
 
 
 def takes_sum(op: Sum, arithmetic: Arithmetic) -> tuple[Verdict, ...]:
+    """Judges whether a sum can be computed by two factors, exactly for all pairs."""
     known = (*int8(a=op.a, b=op.b, y=op.y), rows_verdict(op))
     if not all_ok(known):
         return known
@@ -68,6 +71,7 @@ def takes_sum(op: Sum, arithmetic: Arithmetic) -> tuple[Verdict, ...]:
 
 
 def sum_of(op: Sum, arithmetic: Arithmetic) -> tuple[Call, ...]:
+    """Gives the call of the kernel that adds by two factors."""
     found = factors(op, arithmetic)
     assert found is not None
     numbers: Params = {"a_factor": found.a, "b_factor": found.b, "constant": found.kernel_constant}
@@ -76,22 +80,25 @@ def sum_of(op: Sum, arithmetic: Arithmetic) -> tuple[Call, ...]:
 
 
 def takes_any_sum(op: Sum, arithmetic: Arithmetic) -> tuple[Verdict, ...]:
+    """Judges whether a sum is rescaled without left shifts."""
     known = (*int8(a=op.a, b=op.b, y=op.y), rows_verdict(op))
     return (*known, no_left_shift(*(m.shift for m in op.rescale))) if all_ok(known) else known
 
 
 def no_left_shift(*shifts: int) -> Verdict:
+    """Judges whether all shifts go to the right, by at most 31."""
     return Verdict(
         "right_shift", max(shifts) <= 0 and min(shifts) >= -31, "0 to 31", ", ".join(str(-s) for s in shifts)
     )
 
 
 def fix(shift: int) -> int:
-    """The number of the sign fix: only what is shifted to the right is rounded a second time."""
+    """Gives the number of the sign fix: only what is shifted to the right is rounded a second time."""
     return int(shift < 0)
 
 
 def rescaled_sum(op: Sum, arithmetic: Arithmetic) -> tuple[Call, ...]:
+    """Gives the call of the kernel that rescales both operands and then the sum."""
     names, multipliers = ("a", "b", "out"), op.rescale
     params: Params = {
         **rows_params(op),
@@ -108,11 +115,13 @@ def rescaled_sum(op: Sum, arithmetic: Arithmetic) -> tuple[Call, ...]:
 
 
 def takes_product(op: Mul, arithmetic: Arithmetic) -> tuple[Verdict, ...]:
+    """Judges whether a product is rescaled without left shifts."""
     known = (*int8(a=op.a, b=op.b, y=op.y), rows_verdict(op))
     return (*known, no_left_shift(op.multiplier(arithmetic).shift)) if all_ok(known) else known
 
 
 def product(op: Mul, arithmetic: Arithmetic) -> tuple[Call, ...]:
+    """Gives the call of the product kernel."""
     m = op.multiplier(arithmetic)
     params: Params = {
         **rows_params(op),
@@ -126,13 +135,14 @@ def product(op: Mul, arithmetic: Arithmetic) -> tuple[Call, ...]:
 
 
 def takes_prelu(op: Prelu, arithmetic: Arithmetic) -> tuple[Verdict, ...]:
-    """One slope, or one for each element along the last axis."""
+    """Judges whether there is one slope, or one for each element along the last axis."""
     in_rows = op.slope.type.elements == op.slope_shape[-1]
     got = f"{list(op.slope.shape)} for {list(op.x.shape)}"
     return (*int8(x=op.x, slope=op.slope, y=op.y), Verdict("slopes", in_rows, "along the last axis", got))
 
 
 def prelu(op: Prelu, arithmetic: Arithmetic) -> tuple[Call, ...]:
+    """Gives the call of the kernel of leaky relus whose slope is a tensor."""
     count = op.slope.type.elements
     plain, sloped = op.multipliers(arithmetic)
     pairs = {
@@ -157,7 +167,7 @@ def prelu(op: Prelu, arithmetic: Arithmetic) -> tuple[Call, ...]:
 
 
 def with_table_for_bytes(call: Call) -> Call:
-    """The table of a look-up in the order of unsigned bytes."""
+    """Gives the call of a lookup with its table in the order of unsigned bytes."""
     table = call.params["table"]
     assert isinstance(table, np.ndarray)
     return Call(
@@ -166,18 +176,22 @@ def with_table_for_bytes(call: Call) -> Call:
 
 
 def with_a_number(op: Op, arithmetic: Arithmetic) -> tuple[Call, ...]:
+    """Gives the call for an op with one constant number: a table lookup."""
     return tuple(with_table_for_bytes(call) for call in portable_elementwise.with_a_number(op, arithmetic))
 
 
 def lookup(op: Lut, arithmetic: Arithmetic) -> tuple[Call, ...]:
+    """Gives the call for a function of one number: a table lookup."""
     return tuple(with_table_for_bytes(call) for call in portable_elementwise.lookup(op, arithmetic))
 
 
 def rescaled(op: Requantize, arithmetic: Arithmetic) -> tuple[Call, ...]:
+    """Gives the call for a change of scale: a table lookup."""
     return tuple(with_table_for_bytes(call) for call in portable_elementwise.rescaled(op, arithmetic))
 
 
 def clamped(op: Clamp, arithmetic: Arithmetic) -> tuple[Call, ...]:
+    """Gives the call for a clamp: a comparison, or a table lookup where the scale changes, too."""
     (call,) = portable_elementwise.clamped(op, arithmetic)
     if "table" in call.params:
         return (with_table_for_bytes(call),)
@@ -185,7 +199,8 @@ def clamped(op: Clamp, arithmetic: Arithmetic) -> tuple[Call, ...]:
 
 
 def takes_quantize(op: Quantize, arithmetic: Arithmetic) -> tuple[Verdict, ...]:
-    """LiteRT rounds ties away from zero. Subnormal numbers count as zero here, and must come to nothing there too."""
+    """Judges whether the kernel rounds as asked: LiteRT rounds ties away from zero. Subnormal numbers count as zero here, and must
+    come to nothing there too."""
     rounding = Verdict(
         "arithmetic", arithmetic is Arithmetic.CMSIS_NN, Arithmetic.CMSIS_NN.value, arithmetic.value
     )
@@ -194,12 +209,14 @@ def takes_quantize(op: Quantize, arithmetic: Arithmetic) -> tuple[Verdict, ...]:
 
 
 def quantized(op: Quantize, arithmetic: Arithmetic) -> tuple[Call, ...]:
+    """Gives the call of the kernel that makes float32 int8."""
     reciprocal = portable_elementwise.reciprocal(op)
     params: Params = {"count": op.y.type.elements, "out_zp": op.y.zero_point, "reciprocal": reciprocal}
     return (Call(MVE.routine("quantize_s8"), params, (op.x,), op.y),)
 
 
 def dequantized(op: Dequantize, arithmetic: Arithmetic) -> tuple[Call, ...]:
+    """Gives the call of the kernel that makes int8 float32."""
     (call,) = portable_elementwise.dequantized(op, arithmetic)
     return (Call(MVE.routine("dequantize_s8"), call.params, call.inputs, call.output),)
 
@@ -208,15 +225,18 @@ def dequantized(op: Dequantize, arithmetic: Arithmetic) -> tuple[Call, ...]:
 
 
 def pool(op: MaxPool2d | AvgPool2d, arithmetic: Arithmetic) -> tuple[Call, ...]:
+    """Gives the call of a pool: the portable kernel's parameters, another function."""
     (call,) = portable_pool.pool(op, arithmetic)
     return (Call(MVE.routine(f"{op.kind}_s8"), call.params, call.inputs, call.output),)
 
 
 def takes_max(op: MaxPool2d, arithmetic: Arithmetic) -> tuple[Verdict, ...]:
+    """Judges whether a max pool is one of int8 images."""
     return int8(x=op.x, y=op.y)
 
 
 def takes_mean(op: AvgPool2d, arithmetic: Arithmetic) -> tuple[Verdict, ...]:
+    """Judges whether an average pool's window is small enough for its sums and means to be exact."""
     rows, columns = op.kernel
     fits = columns <= MOST_COLUMNS and rows * columns <= MOST_PIXELS
     wanted = f"at most {MOST_COLUMNS} wide and {MOST_PIXELS} pixels"
@@ -227,12 +247,13 @@ def takes_mean(op: AvgPool2d, arithmetic: Arithmetic) -> tuple[Verdict, ...]:
 
 
 def softmax(op: Softmax, arithmetic: Arithmetic) -> tuple[Call, ...]:
+    """Gives the call of the softmax kernel."""
     params = {**portable_pool.softmax_rows(op), **scaling(op.multiplier)}
     return (Call(MVE.routine("softmax_s8"), params, (op.x,), op.y),)
 
 
 def exponentials_bytes(op: Softmax) -> int:
-    """Those of a row, in whole vectors."""
+    """Gives the scratch for the exponentials of a row, in whole vectors."""
     return 16 * -(-op.x.shape[-1] // 4)
 
 
@@ -240,6 +261,7 @@ def exponentials_bytes(op: Softmax) -> int:
 
 
 def moved(op: Transpose | Slice | Concat | Pad, arithmetic: Arithmetic) -> tuple[Call, ...]:
+    """Gives the calls of copies along strides."""
     if isinstance(op, Pad):
         return tuple(_copy(call) for call in portable_movement.filled_and_moved(op, arithmetic))
     return tuple(_copy(call) for call in portable_movement.moved(op, arithmetic))

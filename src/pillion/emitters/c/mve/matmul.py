@@ -16,6 +16,7 @@ FURTHEST_LANE = 7
 
 
 def cost(held: Side, moving: Side, depth: int) -> int:
+    """Estimates the cycles when one operand is held in scratch and the other moves along it."""
     pieces, eights = -(-depth // 16), -(-depth // 8)
     return (held.count + moving.count) * (20 + 5 * eights) + moving.count * in_fours(held) * (
         25 + 10 * pieces
@@ -23,6 +24,7 @@ def cost(held: Side, moving: Side, depth: int) -> int:
 
 
 def calls(op: BatchMatmul, arithmetic: Arithmetic) -> tuple[Call, ...]:
+    """Gives the call of the matrix product."""
     m = op.multiplier(arithmetic)
     params: Params = {
         **walk(op, cost),
@@ -33,6 +35,7 @@ def calls(op: BatchMatmul, arithmetic: Arithmetic) -> tuple[Call, ...]:
 
 
 def takes(op: BatchMatmul, arithmetic: Arithmetic) -> tuple[Verdict, ...]:
+    """Judges whether steps and shift of a matrix product are such that the kernel can gather and is exact."""
     known = int8(a=op.a, b=op.b, y=op.y)
     if not all_ok(known):
         return known
@@ -46,7 +49,7 @@ def takes(op: BatchMatmul, arithmetic: Arithmetic) -> tuple[Verdict, ...]:
 
 
 def scratch_bytes(op: BatchMatmul) -> int:
-    """Of each held vector its bias and its elements in whole vectors, then the moving one."""
+    """Gives the scratch: for each held vector its bias and its elements in whole vectors, then the moving one."""
     held, _ = held_and_moving(op, cost)
     bytes_of_vector = 16 * -(-op.depth // 16)
     return 4 * in_fours(held) * (4 + bytes_of_vector) + bytes_of_vector

@@ -37,28 +37,29 @@ class Geometry:
 
 
 def chunks(bytes_: int) -> int:
-    """Vectors of 16 bytes."""
+    """Counts the vectors of 16 bytes that hold so many bytes."""
     return -(-bytes_ // 16)
 
 
 def as_words(array: Int8Array) -> Int32Array:
+    """Sees bytes as 32-bit words, as they lie in memory."""
     return np.ascontiguousarray(array).reshape(-1).view(np.int32)
 
 
 def right_shifts(channels: Channels) -> Verdict:
-    """The rounding shift with its fix for negative values is exact for 1 to 31 places."""
+    """Judges whether the shifts go to the right by 1 to 31 places, for which the fast rounding is exact."""
     shifts = fold_input_offset(channels).shifts
     least, most = int(shifts.min()), int(shifts.max())
     return Verdict("right_shift", least >= -31 and most <= -1, "1 to 31", f"{-most} to {-least}")
 
 
 def group_starts(out_c: int) -> list[int]:
-    """First channels of the groups of eight; the last group ends with the last channel."""
+    """Gives the first channels of the groups of eight; the last group ends with the last channel."""
     return [min(c, max(out_c - 8, 0)) for c in range(0, out_c, 8)]
 
 
 def pack_dot(channels: Channels) -> Int32Array:
-    """The stream of pillion_mve_dot (kernels/mve/dot.h)."""
+    """Packs weights, biases and multipliers into the stream that pillion_mve_dot (kernels/mve/dot.h) reads."""
     ready = fold_input_offset(channels)
     out_c, inputs = ready.weights.shape
     missing = max(8 - out_c, 0)
@@ -79,7 +80,7 @@ def _dot_group(
 
 
 def pack_dot16(channels: Channels) -> Int32Array:
-    """The stream of pillion_mve_dot16."""
+    """Packs weights, biases and multipliers into the stream that pillion_mve_dot16 reads."""
     ready = fold_input_offset(channels)
     out_c, inputs = ready.weights.shape
     order = np.arange(out_c).reshape(-1, 4)[:, [0, 2, 1, 3]].ravel()
@@ -89,7 +90,7 @@ def pack_dot16(channels: Channels) -> Int32Array:
 
 
 def pack_linear(channels: Channels) -> Int32Array:
-    """The stream of pillion_linear_s8_mve."""
+    """Packs weights, biases and multipliers into the stream that pillion_linear_s8_mve reads."""
     ready = fold_input_offset(channels)
     missing = -len(ready.wrapped_bias) % 8
     weights = np.pad(ready.weights, ((0, missing), (0, -ready.weights.shape[1] % 16)))
@@ -104,11 +105,12 @@ def pack_linear(channels: Channels) -> Int32Array:
 
 
 def linear_verdicts(channels: Channels) -> tuple[Verdict, ...]:
-    """What pillion_linear_s8_mve needs."""
+    """Judges what pillion_linear_s8_mve needs to be exact."""
     return (right_shifts(channels),)
 
 
 def linear_params(rows: int, channels: Channels) -> Params:
+    """Gives the parameters of the fully connected kernel."""
     out_features, in_features = channels.weights.shape
     sizes = {
         "rows": rows,
@@ -121,7 +123,8 @@ def linear_params(rows: int, channels: Channels) -> Params:
 
 
 def conv2d_1x1_verdicts(g: Geometry, channels: Channels) -> tuple[Verdict, ...]:
-    """What pillion_conv2d_1x1_s8_mve needs. Padding on the right and at the bottom would lie outside the input too."""
+    """Judges what pillion_conv2d_1x1_s8_mve needs to be exact. Padding on the right and at the bottom would lie outside the input
+    too."""
     reach = [(out - 1) * step < size for out, step, size in zip(g.out_size, g.stride, g.in_size, strict=True)]
     inside = g.pad_top == g.pad_left == 0 and all(reach)
     return (
@@ -133,7 +136,7 @@ def conv2d_1x1_verdicts(g: Geometry, channels: Channels) -> tuple[Verdict, ...]:
 
 
 def conv2d_1x1_k16_verdicts(g: Geometry, channels: Channels) -> tuple[Verdict, ...]:
-    """What pillion_conv2d_1x1_k16_s8_mve needs."""
+    """Judges what pillion_conv2d_1x1_k16_s8_mve needs to be exact."""
     return (
         *conv2d_1x1_verdicts(g, channels),
         Verdict("in_channels", g.in_c <= 16, "at most 16", str(g.in_c)),
@@ -143,7 +146,7 @@ def conv2d_1x1_k16_verdicts(g: Geometry, channels: Channels) -> tuple[Verdict, .
 
 
 def few_inputs(pieces: int, window: int) -> Verdict:
-    """The loops for 2, 3 and 4 pieces of 16 inputs take just as many."""
+    """Judges whether the inputs come in just so many pieces of 16 as an unrolled loop has."""
     return Verdict(
         "window", chunks(window) == pieces, f"{16 * pieces - 15} to {16 * pieces} inputs", str(window)
     )
@@ -157,10 +160,12 @@ def _runs(g: Geometry) -> tuple[int, int, int]:
 
 
 def conv2d_1x1_params(g: Geometry, channels: Channels) -> Params:
+    """Gives the parameters of the kernel of 1x1 windows."""
     return _pointwise(g, channels, pack_dot)
 
 
 def conv2d_1x1_k16_params(g: Geometry, channels: Channels) -> Params:
+    """Gives the parameters of the kernel of 1x1 windows with at most 16 input channels."""
     return _pointwise(g, channels, pack_dot16)
 
 
@@ -185,16 +190,16 @@ def _pointwise(g: Geometry, channels: Channels, pack: Callable[[Channels], Int32
 
 
 BLOCK_BYTES = 4096
-"""As much of a row's windows as is laid out at a time."""
+"""Bytes of a row's windows that are laid out at a time."""
 
 
 def conv2d_im2col_verdicts(g: Geometry, channels: Channels) -> tuple[Verdict, ...]:
-    """What pillion_conv2d_im2col_s8_mve needs."""
+    """Judges what pillion_conv2d_im2col_s8_mve needs to be exact."""
     return (Verdict("groups", g.groups == 1, "1", str(g.groups)), right_shifts(channels))
 
 
 def conv2d_im2col_k16_verdicts(g: Geometry, channels: Channels) -> tuple[Verdict, ...]:
-    """What pillion_conv2d_im2col_k16_s8_mve needs; a last block may not be of fewer than four pixels."""
+    """Judges what pillion_conv2d_im2col_k16_s8_mve needs; a last block may not be of fewer than four pixels."""
     window, pixels = g.kernel[0] * g.kernel[1] * g.in_c, g.out_size[0] * g.out_size[1]
     return (
         *conv2d_im2col_verdicts(g, channels),
@@ -205,14 +210,17 @@ def conv2d_im2col_k16_verdicts(g: Geometry, channels: Channels) -> tuple[Verdict
 
 
 def conv2d_im2col_params(g: Geometry, channels: Channels) -> Params:
+    """Gives the parameters of the kernel that gathers windows."""
     return {**_windows(g), **numbers(channels), "constants": pack_dot(channels)}
 
 
 def conv2d_im2col_k16_params(g: Geometry, channels: Channels) -> Params:
+    """Gives the parameters of the kernel that gathers windows of at most 16 elements."""
     return {**_windows(g), **numbers(channels), "constants": pack_dot16(channels)}
 
 
 def numbers(channels: Channels) -> dict[str, int]:
+    """Gives the parameters that all kernels of sums have: zero points and bounds."""
     return {
         "in_zp": channels.in_zp,
         "out_zp": channels.out_zp,
@@ -256,7 +264,7 @@ def _windows(g: Geometry) -> dict[str, int]:
 
 
 def block_of(g: Geometry, patch_bytes: int) -> int:
-    """How many windows are laid out at a time: whole rows where they are short, else an even number, so that no pair of
+    """Counts the windows that are laid out at a time: whole rows where they are short, else an even number, so that no pair of
     pixels is done twice; the last block of an image has at least four where there are as many."""
     pixels = g.out_size[0] * g.out_size[1]
     most, step = BLOCK_BYTES // patch_bytes, g.out_size[1] + g.out_size[1] % 2
@@ -267,16 +275,17 @@ def block_of(g: Geometry, patch_bytes: int) -> int:
 
 
 def conv2d_im2col_scratch(g: Geometry) -> int:
+    """Gives the scratch of the kernels that gather windows: a ring of rows, then the gathered windows."""
     w = _windows(g)
     return w["ring_bytes"] + w["block"] * w["patch_bytes"]
 
 
 SCRATCH_3X3_BYTES = 8192
-"""As many output rows at a time as keep the planes below this."""
+"""The bytes of the planes that decide how many output rows are made at a time."""
 
 
 def conv2d_3x3_verdicts(g: Geometry, channels: Channels) -> tuple[Verdict, ...]:
-    """What pillion_conv2d_3x3_s8_mve needs."""
+    """Judges what pillion_conv2d_3x3_s8_mve needs to be exact."""
     return (
         Verdict("kernel", g.kernel == (3, 3), "3x3", "x".join(map(str, g.kernel))),
         Verdict("dilation", g.dilation == (1, 1), "1", "x".join(map(str, g.dilation))),
@@ -293,11 +302,12 @@ def conv2d_3x3_verdicts(g: Geometry, channels: Channels) -> tuple[Verdict, ...]:
 
 
 def conv2d_3x3_columns(g: Geometry) -> int:
-    """Of the padded image, as many as lie in the windows."""
+    """Counts the columns of the padded image that lie in the windows."""
     return (g.out_size[1] - 1) * g.stride[1] + 3
 
 
 def conv2d_3x3_params(g: Geometry, channels: Channels) -> Params:
+    """Gives the parameters of the 3x3 kernel."""
     (out_h, out_w), (stride_h, stride_w) = g.out_size, g.stride
     columns = conv2d_3x3_columns(g)
     block_rows = block_of_rows(g)
@@ -325,6 +335,7 @@ def conv2d_3x3_params(g: Geometry, channels: Channels) -> Params:
 
 
 def block_of_rows(g: Geometry) -> int:
+    """Gives how many rows of outputs the 3x3 kernel makes from one padded block of the image."""
     columns = (g.out_size[1] - 1) * g.stride[1] + 3
     most = (SCRATCH_3X3_BYTES // (columns * g.in_c) - 3) // g.stride[0] + 1
     blocks = -(-g.out_size[0] // max(most, 1))
@@ -332,5 +343,6 @@ def block_of_rows(g: Geometry) -> int:
 
 
 def conv2d_3x3_scratch(g: Geometry) -> int:
+    """Gives the scratch of the 3x3 kernel: a padded block of the image."""
     columns = conv2d_3x3_columns(g)
     return ((block_of_rows(g) - 1) * g.stride[0] + 3) * columns * g.in_c

@@ -18,7 +18,7 @@ from pillion.ir import numerics
 Int64Array = NDArray[np.int64]
 
 PLACES = 21
-"""Of the shift: 16 and 5, each with rounding."""
+"""Places of the shift: 16 and 5, each with rounding."""
 ROUNDING = 2**15 + 2**20
 """What the two shifts of the kernel add."""
 NEAR = 6
@@ -28,7 +28,7 @@ LEVELS = np.arange(-128, 128, dtype=np.int64)
 
 @dataclass(frozen=True)
 class Factors:
-    """(a * x + b * y + constant) >> 21"""
+    """The formula (a * x + b * y + constant) >> 21."""
 
     a: int
     b: int
@@ -36,12 +36,12 @@ class Factors:
 
     @property
     def kernel_constant(self) -> int:
-        """What is left of the constant when the kernel's shifts have rounded."""
+        """The part of the constant that is left when the kernel's shifts have rounded."""
         return self.constant - ROUNDING
 
 
 def find_factors(wanted: Int64Array, a_ratio: float, b_ratio: float) -> Factors | None:
-    """Factors for the results wanted[x + 128, y + 128], which saturate at -128 and 127."""
+    """Finds factors for the results wanted[x + 128, y + 128], which saturate at -128 and 127."""
     for a, b in candidates((a_ratio, b_ratio), PLACES, range(-NEAR, NEAR + 1)):
         constant = _constant(wanted, a * LEVELS[:, None] + b * LEVELS)
         if constant is not None:

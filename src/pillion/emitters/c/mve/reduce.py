@@ -14,11 +14,13 @@ from pillion.ops.reduce import ReduceSum
 
 
 def takes(op: Summed, arithmetic: Arithmetic) -> tuple[Verdict, ...]:
+    """Judges whether axes, sums and shift of a mean or sum are such that the kernel is exact."""
     known = judge(op, arithmetic, 2**31)
     return (*known, judge_right(-multiplier(op, arithmetic).shift, 0, 31)) if all_ok(known) else known
 
 
 def calls(op: Summed, arithmetic: Arithmetic) -> tuple[Call, ...]:
+    """Gives the call of the kernel of means and sums."""
     m = multiplier(op, arithmetic)
     numbers = {"multiplier": m.mantissa, "shift": m.shift, "fix": fix(m.shift)}
     params: Params = {**sizes(op), **numbers, "out_zp": op.y.zero_point}

@@ -17,6 +17,7 @@ ROUTINE = MVE.routine("transpose_conv2d_s8", "conv2d_im2col_s8", "im2col", "dot"
 
 
 def takes(op: TransposeConv2d, arithmetic: Arithmetic) -> tuple[Verdict, ...]:
+    """Judges whether all phases of a transposed convolution are convolutions that the kernel takes."""
     known = judge(op)
     if not all_ok(known):
         return known
@@ -25,11 +26,13 @@ def takes(op: TransposeConv2d, arithmetic: Arithmetic) -> tuple[Verdict, ...]:
 
 
 def calls(op: TransposeConv2d, arithmetic: Arithmetic) -> tuple[Call, ...]:
+    """Gives one call for each phase of a transposed convolution."""
     params = [{**ROW.params(conv.geometry(p.conv), channels_of(p.conv)), **places(op, p)} for p in phases(op)]
     return tuple(Call(ROUTINE, of_row, (op.x,), op.y) for of_row in params)
 
 
 def scratch_bytes(op: TransposeConv2d) -> int:
+    """Gives the largest scratch that a phase needs."""
     return max(ROW.scratch(conv.geometry(p.conv)) for p in phases(op))
 
 

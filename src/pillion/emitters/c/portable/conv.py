@@ -25,36 +25,39 @@ LOWEST = -128
 
 
 def in_fours(weights: Array) -> NDArray[np.int8]:
-    """[channels, inputs] to [inputs / 4, channels, 4]; inputs that are missing have weight 0."""
+    """Lays weights [channels, inputs] as [inputs / 4, channels, 4]; inputs that are missing have weight 0."""
     channels, inputs = weights.shape
     padded = np.pad(weights.astype(np.int8), ((0, 0), (0, -inputs % FOUR)))
     return padded.reshape(channels, -1, FOUR).transpose(1, 0, 2)
 
 
 def bias_for_unsigned(bias: Array, weights: Array, in_zp: int) -> NDArray[np.int32]:
-    """The bias of inputs that are counted from the lowest: sums wrap, so may it."""
+    """Gives the bias for inputs that are counted from the lowest: sums wrap, so may it."""
     sums = numerics.row_sums(weights)
     return numerics.wrap32(bias.astype(np.int64) - (in_zp - LOWEST) * sums).astype(np.int32)
 
 
 def packed(weights: Array, bias: Array, in_zp: int, groups: int = 1) -> Params:
-    """Weights [channels, inputs] and bias as dot.h wants them."""
+    """Packs weights [channels, inputs] and bias as dot.h wants them."""
     blocks = [in_fours(part).reshape(-1) for part in np.split(weights, groups)]
     return {"weights": np.concatenate(blocks), "bias": bias_for_unsigned(bias, weights, in_zp)}
 
 
 def scaling(op: Convolution | Linear) -> Params:
+    """Gives the multipliers and shifts of a convolution or fully connected layer as parameters."""
     mantissa, shift = op.multipliers
     return {"multiplier": mantissa, "shift": shift}
 
 
 def window(op: Convolution) -> Params:
+    """Gives kernel, stride, dilation and padding of a convolution as parameters."""
     pairs = {"kernel": op.kernel, "stride": op.stride, "dilation": op.dilation}
     sizes: Params = {f"{name}_{axis}": pair[i] for name, pair in pairs.items() for i, axis in enumerate("hw")}
     return {**sizes, "pad_top": op.padding[0], "pad_left": op.padding[1]}
 
 
 def levels(op: Convolution | Linear) -> Params:
+    """Gives the zero point of the result and its bounds as parameters."""
     return {"out_zp": op.y.zero_point, "low": op.low, "high": op.high}
 
 
@@ -62,11 +65,12 @@ def levels(op: Convolution | Linear) -> Params:
 
 
 def conv2d(op: Conv2d, arithmetic: Arithmetic) -> tuple[Call, ...]:
+    """Gives the call of a convolution."""
     return (convolution(op, op.weights_per_output, op.groups),)
 
 
 def convolution(op: Convolution, weights: Array, groups: int) -> Call:
-    """The call for weights [channels, inputs]."""
+    """Gives the call of a convolution with weights [channels, inputs]."""
     batch, in_h, in_w, in_c = op.x.shape
     _, out_h, out_w, out_c = op.y.shape
     params: Params = {
@@ -91,20 +95,22 @@ def convolution(op: Convolution, weights: Array, groups: int) -> Call:
 
 
 def is_pointwise(op: Convolution, groups: int) -> bool:
-    """Windows that can be read where they are: single pixels inside the image, in whole fours."""
+    """Whether windows can be read where they are: single pixels inside the image, in whole fours."""
     return op.kernel == (1, 1) and not any(op.padding) and groups == 1 and op.in_channels % FOUR == 0
 
 
 def conv2d_scratch(op: Conv2d) -> int:
+    """Gives the scratch of a convolution: a gathered window, where the window is not one pixel."""
     return 0 if is_pointwise(op, op.groups) else window_bytes(op.weights_per_output.shape[1])
 
 
 def window_bytes(inputs: int) -> int:
-    """A window of inputs, copied next to each other."""
+    """Gives the scratch for a window of inputs that are copied next to each other."""
     return -(-inputs // FOUR) * FOUR
 
 
 def judge_convolution(op: Convolution, arithmetic: Arithmetic) -> tuple[Verdict, ...]:
+    """Judges the element types of a convolution, and whether weights and bias are constants."""
     return (*int8(x=op.x, y=op.y, weights=op.weights), *constants(weights=op.weights, bias=op.bias))
 
 
@@ -112,6 +118,7 @@ def judge_convolution(op: Convolution, arithmetic: Arithmetic) -> tuple[Verdict,
 
 
 def depthwise(op: DepthwiseConv2d, arithmetic: Arithmetic) -> tuple[Call, ...]:
+    """Gives the call of a depthwise convolution; with more than one filter for a channel it is a convolution in groups."""
     if op.depth_multiplier != 1:
         return (convolution(op, op.weights_per_output, op.in_channels),)
     batch, in_h, in_w, channels = op.x.shape
@@ -129,6 +136,7 @@ def depthwise(op: DepthwiseConv2d, arithmetic: Arithmetic) -> tuple[Call, ...]:
 
 
 def depthwise_scratch(op: DepthwiseConv2d) -> int:
+    """Gives the scratch of a depthwise convolution: a gathered window, where it runs as a convolution in groups."""
     if op.depth_multiplier == 1 or is_pointwise(op, op.in_channels):
         return 0
     return window_bytes(math.prod(op.kernel))
@@ -138,6 +146,7 @@ def depthwise_scratch(op: DepthwiseConv2d) -> int:
 
 
 def linear(op: Linear, arithmetic: Arithmetic) -> tuple[Call, ...]:
+    """Gives the call of a fully connected layer, in the arithmetic of the unit that runs it."""
     sizes: Params = {"rows": op.rows, "in_features": op.in_features, "out_features": op.out_features}
     shared: Params = {**sizes, **levels(op), **packed(op.weights.constant, op.bias.constant, op.x.zero_point)}
     if arithmetic is Arithmetic.TFLITE:
@@ -148,10 +157,12 @@ def linear(op: Linear, arithmetic: Arithmetic) -> tuple[Call, ...]:
 
 
 def linear_scratch(op: Linear) -> int:
+    """Gives the scratch of a fully connected layer: a row of inputs, where these do not come in fours."""
     return window_bytes(op.in_features) if op.in_features % FOUR else 0
 
 
 def judge_linear(op: Linear, arithmetic: Arithmetic) -> tuple[Verdict, ...]:
+    """Judges the element types of a fully connected layer, and whether weights and bias are constants."""
     return (*int8(x=op.x, y=op.y, weights=op.weights), *constants(weights=op.weights, bias=op.bias))
 
 

@@ -16,6 +16,7 @@ from pillion.ops.div import Div, reciprocals
 
 
 def div(op: Div, arithmetic: Arithmetic) -> tuple[Call, ...]:
+    """Gives the call of a division, in the arithmetic of the unit that runs it."""
     extent, (a_step, b_step) = quotient_axes(op)
     walk: Params = {"elements": op.y.type.elements, "axes": len(extent)}
     walk = {**walk, "extent": numbers(extent), "a_step": numbers(a_step), "b_step": numbers(b_step)}
@@ -34,14 +35,17 @@ def div(op: Div, arithmetic: Arithmetic) -> tuple[Call, ...]:
 
 
 def quotient_axes(op: Div) -> tuple[Shape, list[Shape]]:
+    """Gives the axes of the result, merged where that changes nothing, and the operands' steps along them."""
     return collapsed(op.y.shape, [broadcast_steps(v.shape, op.y.shape) for v in (op.a, op.b)])
 
 
 def judge(op: Div, arithmetic: Arithmetic) -> tuple[Verdict, ...]:
+    """Judges the element types of a division and the number of its axes."""
     return (*all_int8(op), *few_axes(len(quotient_axes(op)[0])))
 
 
 def in_place(op: Div) -> tuple[Value, ...]:
+    """Gives the operands whose memory the result may take over."""
     return overwritable(op, op.a, op.b)
 
 

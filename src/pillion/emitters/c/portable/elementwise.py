@@ -28,10 +28,12 @@ EVERY_INT8 = np.arange(-128, 128, dtype=np.int8)
 
 
 def pairs(op: Binary) -> Rows:
+    """Gives the walk through two operands, either of which may repeat."""
     return rows_of(op.y.shape, [broadcast_steps(v.shape, op.y.shape) for v in (op.a, op.b)])
 
 
 def broadcast(op: Binary) -> Params:
+    """Gives the walk through two operands as parameters."""
     rows = pairs(op)
     (a_step, b_step), (a_row_step, b_row_step) = rows.step, rows.row_step
     steps: Params = {"a_row_step": numbers(a_row_step), "b_row_step": numbers(b_row_step)}
@@ -39,6 +41,7 @@ def broadcast(op: Binary) -> Params:
 
 
 def sum_of(op: Sum, arithmetic: Arithmetic) -> tuple[Call, ...]:
+    """Gives the call of a sum or difference."""
     a, b, out = op.rescale
     params: Params = {
         **broadcast(op),
@@ -51,6 +54,7 @@ def sum_of(op: Sum, arithmetic: Arithmetic) -> tuple[Call, ...]:
 
 
 def product(op: Mul, arithmetic: Arithmetic) -> tuple[Call, ...]:
+    """Gives the call of a product."""
     m = op.multiplier(arithmetic)
     params: Params = {
         **broadcast(op),
@@ -61,14 +65,17 @@ def product(op: Mul, arithmetic: Arithmetic) -> tuple[Call, ...]:
 
 
 def extremum(op: Extremum, arithmetic: Arithmetic) -> tuple[Call, ...]:
+    """Gives the call of a minimum or maximum of two tensors."""
     return (Call(PORTABLE.routine(f"{op.kind}_s8"), broadcast(op), (op.a, op.b), op.y),)
 
 
 def judge_pairs(op: Binary, arithmetic: Arithmetic) -> tuple[Verdict, ...]:
+    """Judges the element types of an op with two operands and the number of its axes."""
     return (*int8(a=op.a, b=op.b, y=op.y), *pairs(op).few_axes)
 
 
 def either_operand(op: Binary) -> tuple[Value, ...]:
+    """Gives the operands whose memory the result may take over."""
     return overwritable(op, op.a, op.b)
 
 
@@ -78,7 +85,7 @@ WITH_A_NUMBER: tuple[type[Op], ...] = (Add, Sub, Mul, Minimum, Maximum, Prelu)
 
 
 def other_than_a_number(op: Op) -> Value | None:
-    """Of two operands the one that meets a constant of one element, if it does."""
+    """Gives the operand that meets a constant of one element, if one of both does."""
     for x, number in permutations(op.operands):
         if (
             number.is_constant
@@ -90,19 +97,21 @@ def other_than_a_number(op: Op) -> Value | None:
 
 
 def entries_with_a_number(op: Op, arithmetic: Arithmetic) -> Array:
-    """What it does is a function of one number, hence a table."""
+    """Gives the table of an op with one constant number, which makes it a function of one number."""
     x = other_than_a_number(op)
     operands = (EVERY_INT8 if v is x else v.constant.reshape(1) for v in op.operands)
     return op.reference(arithmetic, *operands).reshape(-1)
 
 
 def with_a_number(op: Op, arithmetic: Arithmetic) -> tuple[Call, ...]:
+    """Gives the call for an op with one constant number: a table lookup."""
     x = other_than_a_number(op)
     assert x is not None
     return (by_table(op, x, entries_with_a_number(op, arithmetic)),)
 
 
 def judge_number(op: Op, arithmetic: Arithmetic) -> tuple[Verdict, ...]:
+    """Judges whether one operand is a constant number, and whether the other is long enough to be worth a table."""
     is_found, count = other_than_a_number(op) is not None, op.results[0].type.elements
     first, second = op.operands
     got = f"{list(first.shape)} and {list(second.shape)}"
@@ -116,6 +125,7 @@ def judge_number(op: Op, arithmetic: Arithmetic) -> tuple[Verdict, ...]:
 
 
 def in_place_with_a_number(op: Op) -> tuple[Value, ...]:
+    """Gives the operand beside a constant number, whose memory the result may take over."""
     x = other_than_a_number(op)
     return overwritable(op, x) if x is not None else ()
 
@@ -124,10 +134,12 @@ def in_place_with_a_number(op: Op) -> tuple[Value, ...]:
 
 
 def lookup(op: Lut, arithmetic: Arithmetic) -> tuple[Call, ...]:
+    """Gives the call for a function of one number: a table lookup."""
     return (by_table(op, op.x, op.entries(arithmetic)),)
 
 
 def by_table(op: Op, x: Value, entries: Array) -> Call:
+    """Gives the call of a lookup in a table with an entry for every int8 number."""
     y = op.results[0]
     return Call(
         PORTABLE.routine("lut_s8"),
@@ -138,11 +150,13 @@ def by_table(op: Op, x: Value, entries: Array) -> Call:
 
 
 def judge_lookup(op: Lut, arithmetic: Arithmetic) -> tuple[Verdict, ...]:
+    """Judges whether a function goes from int8 to int8 and has a table."""
     types = int8(x=op.x, y=op.y)
     return (*types, judge_function(op, arithmetic)) if all_ok(types) else types
 
 
 def judge_function(op: Lut, arithmetic: Arithmetic) -> Verdict:
+    """Judges whether the arithmetic of this unit has the function."""
     wanted = f"a function of {arithmetic.value} arithmetic"
     try:
         op.entries(arithmetic)
@@ -152,11 +166,12 @@ def judge_function(op: Lut, arithmetic: Arithmetic) -> Verdict:
 
 
 def rescaled(op: Requantize, arithmetic: Arithmetic) -> tuple[Call, ...]:
-    """A change of scale is a function of one number, hence a table."""
+    """Gives the call for a change of scale: a function of one number, hence a table lookup."""
     return (by_table(op, op.x, op.reference(arithmetic, EVERY_INT8)),)
 
 
 def clamped(op: Clamp, arithmetic: Arithmetic) -> tuple[Call, ...]:
+    """Gives the call for a clamp: a comparison, or a table lookup where the scale changes, too."""
     if op.x.quant != op.y.quant:
         return (by_table(op, op.x, op.reference(arithmetic, EVERY_INT8)),)
     params: Params = {"count": op.y.type.elements, "low": op.low, "high": op.high}
@@ -164,10 +179,12 @@ def clamped(op: Clamp, arithmetic: Arithmetic) -> tuple[Call, ...]:
 
 
 def judge_numbers(op: Requantize | Clamp, arithmetic: Arithmetic) -> tuple[Verdict, ...]:
+    """Judges whether an op of one operand goes from int8 to int8."""
     return int8(x=op.x, y=op.y)
 
 
 def same_operand(op: Lut | Requantize | Clamp | Quantize) -> tuple[Value, ...]:
+    """Gives the only operand, whose memory the result may take over."""
     return overwritable(op, op.x)
 
 
@@ -175,11 +192,13 @@ def same_operand(op: Lut | Requantize | Clamp | Quantize) -> tuple[Value, ...]:
 
 
 def reciprocal(op: Quantize) -> float:
+    """Gives 1 / scale in float32, as the kernel multiplies by it; infinite where the scale is too small."""
     with np.errstate(over="ignore"):
         return float(np.float32(1) / np.float32(op.y.scale))
 
 
 def quantized(op: Quantize, arithmetic: Arithmetic) -> tuple[Call, ...]:
+    """Gives the call that makes float32 int8, in the arithmetic of the unit that runs it."""
     shared: Params = {"count": op.y.type.elements, "out_zp": op.y.zero_point}
     if arithmetic is Arithmetic.TFLITE:
         return (Call(PORTABLE.routine("quantize_tflite_s8"), {**shared, "scale": op.y.scale}, (op.x,), op.y),)
@@ -187,16 +206,19 @@ def quantized(op: Quantize, arithmetic: Arithmetic) -> tuple[Call, ...]:
 
 
 def judge_quantized(op: Quantize, arithmetic: Arithmetic) -> tuple[Verdict, ...]:
+    """Judges whether the result is int8 and its scale has a finite reciprocal."""
     is_finite = bool(np.isfinite(reciprocal(op)))
     return (*int8(y=op.y), Verdict("scale", is_finite, "a finite reciprocal", repr(op.y.scale)))
 
 
 def dequantized(op: Dequantize, arithmetic: Arithmetic) -> tuple[Call, ...]:
+    """Gives the call that makes int8 float32."""
     params: Params = {"count": op.y.type.elements, "in_zp": op.x.zero_point, "scale": op.x.scale}
     return (Call(PORTABLE.routine("dequantize_s8"), params, (op.x,), op.y),)
 
 
 def judge_dequantized(op: Dequantize, arithmetic: Arithmetic) -> tuple[Verdict, ...]:
+    """Judges whether one scale holds for the whole tensor, and the result is float32."""
     is_plain = isinstance(op.x.type.quant, PerTensor)
     scales = Verdict("scales", is_plain, "one for the tensor", "one" if is_plain else "one per channel")
     result = Verdict("y", op.y.dtype is DType.FLOAT32, "float32", op.y.dtype.value)

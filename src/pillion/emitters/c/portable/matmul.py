@@ -11,6 +11,7 @@ from pillion.ops.matmul import BatchMatmul
 
 
 def batch_matmul(op: BatchMatmul, arithmetic: Arithmetic) -> tuple[Call, ...]:
+    """Gives the call of a matrix product of two tensors; transposed operands are read along other steps."""
     rows, depth, columns = op.rows, op.depth, op.columns
     params: Params = {
         "batch": op.a.shape[0],

@@ -17,12 +17,12 @@ from pillion.ir.verdict import Verdict
 from pillion.ops.movement import Concat, Flip, Pad, Reshape, Slice, Transpose
 
 LOOP_PER_RUN = 8
-"""About how many elements of a run are copied in the time of one elsewhere."""
+"""How many elements of a run are copied in about the time of one elsewhere."""
 
 
 @dataclass(frozen=True)
 class Copy:
-    """Some elements of x go to some places of y; steps and offsets count elements."""
+    """A copy of some elements of x to some places of y; steps and offsets count elements."""
 
     x: Value
     y: Value
@@ -34,10 +34,12 @@ class Copy:
 
     @property
     def rows(self) -> Rows:
+        """The walk through both tensors, row by row."""
         return rows_of(self.extent, [self.x_step, self.y_step], _best_inner_axis)
 
     @property
     def call(self) -> Call:
+        """The call of the kernel that makes this copy."""
         rows, size = self.rows, self.x.dtype.size_bytes
         is_run = rows.step == (1, 1)
         in_bytes = [numbers([size * s for s in steps]) for steps in rows.row_step]
@@ -65,11 +67,13 @@ def _best_inner_axis(extent: Shape, steps: list[Shape]) -> int:
 
 
 def transposed(op: Transpose) -> tuple[Copy, ...]:
+    """Gives the copy that a transpose is."""
     steps = contiguous_steps(op.x.shape)
     return (Copy(op.x, op.y, op.y.shape, tuple(steps[a] for a in op.order), contiguous_steps(op.y.shape)),)
 
 
 def sliced(op: Slice) -> tuple[Copy, ...]:
+    """Gives the copy that a slice is."""
     steps = contiguous_steps(op.x.shape)
     x_step = tuple(s * every for s, every in zip(steps, op.step, strict=True))
     offset = sum(begin * step for begin, step in zip(op.begin, steps, strict=True))
@@ -85,6 +89,7 @@ def flipped(op: Flip) -> tuple[Copy, ...]:
 
 
 def joined(op: Concat) -> tuple[Copy, ...]:
+    """Gives the copies that a concatenation is, one for each operand that is not empty."""
     steps = contiguous_steps(op.y.shape)
     copies, begin = [], 0
     for x in op.xs:
@@ -96,12 +101,14 @@ def joined(op: Concat) -> tuple[Copy, ...]:
 
 
 def padded(op: Pad) -> tuple[Copy, ...]:
+    """Gives the copy of the image into the middle of the padded one."""
     steps = contiguous_steps(op.y.shape)
     offset = sum(before * step for before, step in zip(op.before, steps, strict=True))
     return (Copy(op.x, op.y, op.x.shape, contiguous_steps(op.x.shape), steps, y_offset=offset),)
 
 
 def copies(op: Transpose | Slice | Flip | Concat | Pad) -> tuple[Copy, ...]:
+    """Gives the copies along strides that together make the result of an op."""
     match op:
         case Transpose():
             return transposed(op)
@@ -116,10 +123,12 @@ def copies(op: Transpose | Slice | Flip | Concat | Pad) -> tuple[Copy, ...]:
 
 
 def moved(op: Transpose | Slice | Flip | Concat, arithmetic: Arithmetic) -> tuple[Call, ...]:
+    """Calls the copy along strides, once for each part of the result."""
     return tuple(copy.call for copy in copies(op))
 
 
 def filled_and_moved(op: Pad, arithmetic: Arithmetic) -> tuple[Call, ...]:
+    """Gives the calls of a pad: the border's value everywhere, then the image over it."""
     element = np.array([op.value], op.y.dtype.numpy).view(np.uint8)
     params: Params = {"count": op.y.type.elements, "element_bytes": len(element), "element": element}
     fill = (Call(PORTABLE.routine("fill"), params, (), op.y),) if any((*op.before, *op.after)) else ()
@@ -129,20 +138,23 @@ def filled_and_moved(op: Pad, arithmetic: Arithmetic) -> tuple[Call, ...]:
 def judge_movement(
     op: Transpose | Slice | Flip | Concat | Pad, arithmetic: Arithmetic
 ) -> tuple[Verdict, ...]:
+    """Judges whether the copies of an op have few enough axes for the nested loops of the library."""
     axes = [copy.rows.few_axes[0] for copy in copies(op)]
     return tuple(sorted(axes, key=lambda verdict: verdict.ok)[:1])
 
 
 def nothing(op: Reshape, arithmetic: Arithmetic) -> tuple[Call, ...]:
-    """The memory planner gives both names to one place."""
+    """Gives no call, for a reshape: the memory planner gives both names to one place."""
     return ()
 
 
 def judge_nothing(op: Reshape, arithmetic: Arithmetic) -> tuple[Verdict, ...]:
+    """Judges a reshape, for which no kernel runs: every one of them is taken."""
     return ()
 
 
 def alias(op: Reshape) -> tuple[Value, ...]:
+    """Gives the operand that a reshape shares its memory with: a computed one."""
     return () if op.x.is_constant else (op.x,)
 
 

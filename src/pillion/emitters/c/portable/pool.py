@@ -27,6 +27,7 @@ ENTRIES = 256
 
 
 def pool(op: MaxPool2d | AvgPool2d, arithmetic: Arithmetic) -> tuple[Call, ...]:
+    """Gives the call of a max pool or an average pool."""
     batch, in_h, in_w, channels = op.x.shape
     _, out_h, out_w, _ = op.y.shape
     params: Params = {
@@ -43,6 +44,7 @@ def pool(op: MaxPool2d | AvgPool2d, arithmetic: Arithmetic) -> tuple[Call, ...]:
 
 
 def judge_pool(op: MaxPool2d | AvgPool2d | Softmax, arithmetic: Arithmetic) -> tuple[Verdict, ...]:
+    """Judges whether a pool goes from int8 to int8."""
     return int8(x=op.x, y=op.y)
 
 
@@ -50,7 +52,7 @@ def judge_pool(op: MaxPool2d | AvgPool2d | Softmax, arithmetic: Arithmetic) -> t
 
 
 def kept_and_reduced(op: Mean) -> tuple[Rows, Rows]:
-    """Axes that stay, with the last one along the rows if neighbours have means of their own; axes that go."""
+    """Gives the axes that stay, with the last one along the rows if neighbours have means of their own, and the axes that go."""
     steps = contiguous_steps(op.x.shape)
     sides = ([a for a in range(op.x.type.rank) if (a in op.axes) == gone] for gone in (False, True))
     kept, gone = (
@@ -62,6 +64,7 @@ def kept_and_reduced(op: Mean) -> tuple[Rows, Rows]:
 
 
 def mean(op: Mean, arithmetic: Arithmetic) -> tuple[Call, ...]:
+    """Gives the call of a mean over any axes."""
     kept, gone = kept_and_reduced(op)
     m = op.multiplier(arithmetic)
     params: Params = {
@@ -82,6 +85,7 @@ def mean(op: Mean, arithmetic: Arithmetic) -> tuple[Call, ...]:
 
 
 def judge_mean(op: Mean, arithmetic: Arithmetic) -> tuple[Verdict, ...]:
+    """Judges the element types of a mean, the reach of its sums and the number of its axes."""
     largest = 255 * op.count
     fits = Verdict(
         "sums", 0 < largest <= numerics.INT32_MAX, "between 1 and 2^31 - 1 at most", f"up to {largest}"
@@ -94,28 +98,32 @@ def judge_mean(op: Mean, arithmetic: Arithmetic) -> tuple[Verdict, ...]:
 
 
 def exponentials(op: Softmax) -> NDArray[np.int32]:
-    """exp of 0, -1, -2, … steps of the input, as far as they count."""
+    """Gives exp of 0, -1, -2, … steps of the input, as far as they count."""
     differences = -np.arange(min(ENTRIES, 1 - op.smallest_difference))
     m = op.multiplier
     return exp_of_negative(numerics.multiply_high(differences << m.shift, m.mantissa)).astype(np.int32)
 
 
 def softmax_rows(op: Softmax) -> Params:
+    """Gives the number of softmaxes and their length as parameters."""
     return {"rows": math.prod(op.x.shape[:-1]), "count": op.x.shape[-1]}
 
 
 def softmax(op: Softmax, arithmetic: Arithmetic) -> tuple[Call, ...]:
+    """Gives the call of a softmax that reads its exponentials from a table."""
     table = exponentials(op)
     params = {**softmax_rows(op), "exponentials_count": len(table), "exponentials": table}
     return (Call(PORTABLE.routine("softmax_s8"), params, (op.x,), op.y),)
 
 
 def softmax_of_few(op: Softmax, arithmetic: Arithmetic) -> tuple[Call, ...]:
+    """Gives the call of a softmax that computes its exponentials, for tensors that are shorter than the table."""
     params = {**softmax_rows(op), **scaling(op.multiplier), "farthest": min(255, -op.smallest_difference)}
     return (Call(PORTABLE.routine("softmax_few_s8"), params, (op.x,), op.y),)
 
 
 def judge_softmax_of_few(op: Softmax, arithmetic: Arithmetic) -> tuple[Verdict, ...]:
+    """Judges whether a softmax has fewer elements than a table of exponentials."""
     count = op.x.type.elements
     few = Verdict(
         "elements", count < ENTRIES, f"fewer than the {ENTRIES} exponentials of a table", str(count)
@@ -124,6 +132,7 @@ def judge_softmax_of_few(op: Softmax, arithmetic: Arithmetic) -> tuple[Verdict, 
 
 
 def judge_softmax(op: Softmax, arithmetic: Arithmetic) -> tuple[Verdict, ...]:
+    """Judges the element types of a softmax, and whether its sums fit."""
     count = op.x.shape[-1]
     return (
         *int8(x=op.x, y=op.y),
@@ -132,6 +141,7 @@ def judge_softmax(op: Softmax, arithmetic: Arithmetic) -> tuple[Verdict, ...]:
 
 
 def softmax_in_place(op: Softmax) -> tuple[Value, ...]:
+    """Gives the operand, whose memory the result may take over."""
     return overwritable(op, op.x)
 
 

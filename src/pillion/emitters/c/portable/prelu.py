@@ -14,6 +14,7 @@ from pillion.ops.prelu import Prelu
 
 
 def prelu(op: Prelu, arithmetic: Arithmetic) -> tuple[Call, ...]:
+    """Gives the call of a leaky relu whose slope is a tensor."""
     axis = next((i for i, size in enumerate(op.slope_shape) if size > 1), 0)
     slopes = op.slope.type.elements
     plain, sloped = op.multipliers(arithmetic)
@@ -32,6 +33,7 @@ def prelu(op: Prelu, arithmetic: Arithmetic) -> tuple[Call, ...]:
 
 
 def in_place(op: Prelu) -> tuple[Value, ...]:
+    """Gives the operand, whose memory the result may take over where it is computed."""
     return () if op.x.is_constant else (op.x,)
 
 

@@ -16,6 +16,7 @@ from pillion.ops.reduce import ReduceMax, ReduceMin, ReduceSum, Reduction
 
 
 def reduction(op: Reduction, arithmetic: Arithmetic) -> tuple[Call, ...]:
+    """Gives the call of a sum, minimum or maximum over any axes."""
     (kept_extent, [kept_step]), (extent, [step]) = reduction_axes(op)
     params: Params = {
         "results": op.y.type.elements,
@@ -37,13 +38,14 @@ def reduction(op: Reduction, arithmetic: Arithmetic) -> tuple[Call, ...]:
 
 
 def reduction_axes(op: Reduction) -> list[tuple[Shape, list[Shape]]]:
-    """Of the axes that stay and of those that go: sizes, and steps in x."""
+    """Gives sizes and steps in x, first of the axes that stay, then of those that go."""
     every, steps = range(op.x.type.rank), contiguous_steps(op.x.shape)
     sides = ([a for a in every if a not in op.axes], [a for a in every if a in op.axes])
     return [collapsed(tuple(op.x.shape[a] for a in axes), [tuple(steps[a] for a in axes)]) for axes in sides]
 
 
 def judge(op: Reduction, arithmetic: Arithmetic) -> tuple[Verdict, ...]:
+    """Judges the element types of a reduction and the number of its axes."""
     return (*all_int8(op), *few_axes(*(len(extent) for extent, _ in reduction_axes(op))))
 
 

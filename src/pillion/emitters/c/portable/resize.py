@@ -12,6 +12,7 @@ from pillion.ops.resize import ResizeBilinear, ResizeNearest
 
 
 def resize(op: ResizeNearest | ResizeBilinear, arithmetic: Arithmetic) -> tuple[Call, ...]:
+    """Gives the call of a resize, with the places of all rows and columns computed beforehand."""
     batch, in_h, in_w, channels = op.x.shape
     sizes = {
         "batch": batch,

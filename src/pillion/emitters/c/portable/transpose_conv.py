@@ -13,10 +13,11 @@ from pillion.ir.verdict import Verdict
 from pillion.ops.transpose_conv import TransposeConv2d
 
 SUM_BYTES = 4
-"""Of one accumulator."""
+"""Bytes of one accumulator."""
 
 
 def transpose_conv2d(op: TransposeConv2d, arithmetic: Arithmetic) -> tuple[Call, ...]:
+    """Gives the call of a transposed convolution."""
     batch, in_h, in_w, in_c = op.x.shape
     sizes = {"batch": batch, "in_h": in_h, "in_w": in_w, "in_c": in_c}
     sizes |= {"out_h": op.y.shape[1], "out_w": op.y.shape[2], "out_c": op.out_channels}
@@ -36,11 +37,12 @@ def transpose_conv2d(op: TransposeConv2d, arithmetic: Arithmetic) -> tuple[Call,
 
 
 def judge(op: TransposeConv2d, arithmetic: Arithmetic) -> tuple[Verdict, ...]:
+    """Judges the element types of a transposed convolution, and whether weights and bias are constants."""
     return (*all_int8(op), *constants(weights=op.weights, bias=op.bias))
 
 
 def sums_bytes(op: TransposeConv2d) -> int:
-    """The accumulators of one pixel of the result."""
+    """Gives the scratch for the accumulators of one pixel of the result."""
     return SUM_BYTES * op.out_channels
 
 

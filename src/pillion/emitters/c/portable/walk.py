@@ -15,8 +15,8 @@ from pillion.ir.verdict import Verdict
 
 @dataclass(frozen=True)
 class Rows:
-    """The same walk through several tensors: rows of `count` elements, and the axes from row to row. For each tensor,
-    the step from element to element and the steps along those axes."""
+    """One walk through several tensors: rows of `count` elements, and the axes from row to row. For each tensor, the step from
+    element to element and the steps along those axes."""
 
     count: int
     step: Shape
@@ -25,31 +25,36 @@ class Rows:
 
     @property
     def rows(self) -> int:
+        """The number of rows."""
         return math.prod(self.extent)
 
     @property
     def params(self) -> Params:
+        """The number of rows and their length as parameters."""
         return {"rows": self.rows, "count": self.count}
 
     @property
     def axes(self) -> Params:
+        """The axes from row to row as parameters."""
         return {"axes": len(self.extent), "extent": numbers(self.extent)}
 
     @property
     def few_axes(self) -> tuple[Verdict, ...]:
+        """The verdict whether the kernels have room for so many axes."""
         return few_axes(len(self.extent))
 
 
 Inner = Callable[[Shape, list[Shape]], int]
-"""Which of some axes, given by sizes and steps, is to be that of the elements in a row."""
+"""A choice of the axis that the elements of a row lie along, from sizes and steps."""
 
 
 def last(extent: Shape, steps: list[Shape]) -> int:
+    """Chooses the last axis for the inner loop."""
     return len(extent) - 1
 
 
 def rows_of(extent: Shape, steps: list[Shape], inner: Inner = last) -> Rows:
-    """The walk with as few axes as possible, one of them along the rows."""
+    """Makes the walk with as few axes as possible, one of them along the rows."""
     extent, steps = collapsed(extent, steps)
     if not extent:
         return Rows(1, (1,) * len(steps), (), ((),) * len(steps))

@@ -27,7 +27,7 @@ FORCE = "TORCH_FORCE_WEIGHTS_ONLY_LOAD"
 
 
 def load_pt2(path: Path, *, trust_pickle: bool = False) -> ExportedProgram:
-    """The program in a file. With `trust_pickle` torch reads it as it is, and executes what it holds."""
+    """Reads the program in a file. With `trust_pickle` torch reads it as it is, and executes what it holds."""
     raw = read_whole(path, ".pt2")
     try:
         if trust_pickle:
@@ -46,7 +46,7 @@ def load_pt2(path: Path, *, trust_pickle: bool = False) -> ExportedProgram:
 
 @contextmanager
 def tensors_only() -> Iterator[None]:
-    """Where torch unpickles tensors and nothing else, whatever it was asked to."""
+    """Lets torch unpickle tensors and nothing else, whatever it was asked to."""
     before = os.environ.get(FORCE)
     os.environ[FORCE] = "1"
     try:

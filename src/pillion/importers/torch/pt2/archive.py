@@ -15,7 +15,7 @@ from pillion.importers.torch.pt2.words import UntrustedError, check_words
 PROGRAMS = ("models/", "serialized_exported_program.json")
 """Where the operators stand: now, and until torch 2.7."""
 OBJECTS = ("custom_obj", "opaque_obj", "custom-obj", "opaque-obj")
-"""With which the names of members begin that torch makes objects of."""
+"""How the names of members begin that torch makes objects of."""
 NATIVE = ("aotinductor", "executorch", "mtia")
 """Folders of `data/` with code for a processor, or for another runtime."""
 
@@ -27,7 +27,7 @@ Json = Any
 
 
 def checked_archive(raw: bytes) -> bytes:
-    """The same program as an archive with nothing in it that would be executed. Raises where there is such a thing, or where
+    """Gives the same program as an archive with nothing in it that would be executed. Raises where there is such a thing, or where
     this is no archive."""
     made = io.BytesIO()
     with zipfile.ZipFile(made, "w", zipfile.ZIP_STORED) as archive:
@@ -49,7 +49,7 @@ def _members(raw: bytes) -> Mapping[str, bytes]:
 
 
 def stored_members(raw: bytes) -> Mapping[str, bytes]:
-    """All members, which torch never compresses: none is larger than the file."""
+    """Gives all members of an archive, which torch never compresses: none is larger than the file."""
     with zipfile.ZipFile(io.BytesIO(raw)) as archive:
         infos = archive.infolist()
         packed = [info.filename for info in infos if info.compress_type != zipfile.ZIP_STORED]

@@ -12,7 +12,7 @@ from typing import Any
 Json = Any
 
 NAME = re.compile(r"[\w.:+-]*")
-"""Of values, parameters, modules and versions: nothing that ends a name in Python."""
+"""The names that values, parameters, modules and versions may have: nothing that ends a name in Python."""
 OPERATOR = re.compile(
     r"torch\.ops\.(aten|quantized_decomposed|torchao)\.\w+\.\w+"
     r"|torch\.ops\.higher_order\.wrap_with_(set_grad_enabled|autocast)"
@@ -25,7 +25,7 @@ FUNCTIONS = frozenset({"target", "as_operator"})
 EXPRESSIONS = frozenset({"as_expr", "expr_str"})
 STRUCTURES = frozenset({"in_spec", "out_spec"})
 PYTREES = frozenset({None, "builtins.tuple", "builtins.list", "builtins.dict", "collections.OrderedDict"})
-"""Of which arguments and results may be made. Others have contexts that import modules."""
+"""The containers that arguments and results may be made of. Others have contexts that import modules."""
 TEXTS = frozenset({"metadata", "as_string", "as_strings"})
 """What stays text: source lines, and arguments that are strings."""
 CODE = frozenset({"guards_code"})
@@ -33,11 +33,11 @@ CODE = frozenset({"guards_code"})
 
 
 class UntrustedError(ValueError):
-    """A file with something that would be executed."""
+    """The error of a file with something in it that would be executed."""
 
 
 def check_words(held: Json, key: str | None = None) -> Json:
-    """The same without the code in it. Raises where a word is more than a word."""
+    """Gives a program's description without the code in it. Raises where a word is more than a word."""
     if key in TEXTS:
         return held
     if key in CODE:

@@ -45,13 +45,13 @@ CLAMPS = frozenset({aten.relu.default, aten.clamp.default})
 
 @dataclass(frozen=True)
 class FloatOp:
-    """A call that is computed in float32: which, where in the model, and why."""
+    """A call that is computed in float32: which one, where in the model, and why."""
 
     op: str
     source: str
     reason: str
     name: str
-    """Of the node in the graph."""
+    """The node's name in the graph."""
     module: str = ""
 
     def __str__(self) -> str:
@@ -67,6 +67,7 @@ class PillionQuantizer(Quantizer):
     float_ops: list[FloatOp] = field(default_factory=list)
 
     def annotate(self, model: GraphModule) -> GraphModule:
+        """Writes into the nodes how each tensor is quantized; torch calls it."""
         plan = plan_of(model, self.wishes)
         self.float_ops = [
             _float_op(n, reason) for n, reason in plan.reasons.items() if n.target is not getitem
@@ -75,12 +76,13 @@ class PillionQuantizer(Quantizer):
         return model
 
     def validate(self, model: GraphModule) -> None:
-        """Nothing to add: a call is either in the plan or in `float_ops`."""
+        """Does nothing, because nothing is left to check: a call is either in the plan or in `float_ops`."""
 
 
 @dataclass
 class Plan:
-    """Which calls are quantized, which of them give their output range to a clamp, and who shares parameters."""
+    """The decisions on a graph: which calls are quantized, which of them give their output range to a clamp, and who shares
+    parameters."""
 
     constants: frozenset[Node] = frozenset()
     """What depends on no input."""
@@ -92,6 +94,7 @@ class Plan:
 
 
 def plan_of(model: GraphModule, wishes: Wishes) -> Plan:
+    """Decides for every node by which rule it is quantized, or why it is not."""
     plan = Plan(constant_nodes(model.graph), shared_norms(model.graph))
     for node in calls(model.graph):
         if handles_reals(node) and node not in plan.constants and node.target not in DROPOUTS:
@@ -108,7 +111,7 @@ def plan_of(model: GraphModule, wishes: Wishes) -> Plan:
 
 
 def handles_reals(node: Node) -> bool:
-    """Shape arithmetic and integer indices are nobody's business here."""
+    """Whether a call computes with real numbers; shape arithmetic and integer indices are left alone."""
     return any(_is_real(n) for n in (node, *node.all_input_nodes))
 
 
@@ -147,7 +150,7 @@ def _reason(node: Node) -> str:
 
 
 def operands_of(node: Node, rule: Rule) -> Iterator[Node]:
-    """The tensors that are quantized like activations, constants among them."""
+    """Gives the tensors that are quantized like activations, constants among them."""
     for position in rule.operands:
         argument = node.args[position]
         members = argument if isinstance(argument, (list, tuple)) else (argument,)
@@ -247,6 +250,7 @@ class Annotator:
     _weights: dict[tuple[Node, int | None], Site] = field(default_factory=dict)
 
     def annotate(self, model: GraphModule) -> None:
+        """Writes the plan into the nodes' metadata."""
         for node in model.graph.nodes:
             if node in self.plan.rules or node in self.plan.sharing:
                 node.meta[Q_ANNOTATION_KEY] = self._annotation(node)

@@ -24,7 +24,7 @@ from pillion.outside.threads import one_thread
 
 @one_thread()
 def convert(prepared: GraphModule) -> GraphModule:
-    """The module itself, with numbers in the place of what observed them."""
+    """Gives the module itself, with numbers in the place of what observed them."""
     fold_constants(prepared)  # weights of a trained module may still be computed
     for node in prepared.graph.find_nodes(op="call_module"):
         observer = prepared.get_submodule(str(node.target))

@@ -46,6 +46,7 @@ class QuantizedProgram:
 
     @property
     def nodes(self) -> Iterator[Node]:
+        """The nodes of the graph in running order."""
         return iter(self.graph_module.graph.nodes)
 
 

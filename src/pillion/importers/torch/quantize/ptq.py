@@ -62,6 +62,7 @@ def ptq(
 
 
 def prepare(module: GraphModule, quantizer: PillionQuantizer) -> GraphModule:
+    """Puts observers into a module, without torchao's own chatter."""
     with quiet():
         return prepare_pt2e(module, quantizer)
 
@@ -69,7 +70,7 @@ def prepare(module: GraphModule, quantizer: PillionQuantizer) -> GraphModule:
 def observe(
     prepared: nn.Module, batches: Batches, progress: Progress | None, examples: Sequence[Tensor]
 ) -> None:
-    """Runs the batches through the observers. Each is like the examples."""
+    """Runs the batches through the observers, each of which is like the examples."""
     samples = as_batches(batches, examples)
     total = _count(samples)
     done = 0

@@ -13,7 +13,7 @@ Site = Node | tuple[Node, Node]
 
 @dataclass
 class Group:
-    """Sites with common parameters, and what is known of these."""
+    """The sites that have common parameters, and what is known of these."""
 
     fixed: tuple[float, int] | None = None
     symmetric: bool = False
@@ -21,7 +21,7 @@ class Group:
 
 @dataclass
 class Sharing:
-    """The groups. Groups with fixed parameters never merge with others."""
+    """The groups of sites that share parameters. Groups with fixed parameters never merge with others."""
 
     _parents: dict[Site, Site] = field(default_factory=dict)
     _groups: dict[Site, Group] = field(default_factory=dict)
@@ -30,13 +30,14 @@ class Sharing:
         return site in self._parents
 
     def add(self, site: Site, fixed: tuple[float, int] | None = None) -> Group:
-        """The site's group, a new one if need be."""
+        """Gives the site's group, a new one if need be."""
         if site not in self._parents:
             self._parents[site] = site
             self._groups[site] = Group(fixed)
         return self.group(site)
 
     def root(self, site: Site) -> Site:
+        """Gives the site that speaks for a group."""
         parent = self._parents[site]
         while parent != site:
             self._parents[site] = self._parents[parent]
@@ -44,9 +45,11 @@ class Sharing:
         return site
 
     def group(self, site: Site) -> Group:
+        """Gives the group of a site."""
         return self._groups[self.root(site)]
 
     def join(self, first: Site, second: Site) -> None:
+        """Makes one group of two."""
         self.add(first), self.add(second)
         a, b = self.root(first), self.root(second)
         if a != b:

@@ -26,27 +26,28 @@ AT_ONCE = 1.0
 
 @dataclass(frozen=True)
 class Specs:
-    """int8 formats, with observers for calibration or fake quantization for training."""
+    """The int8 formats, with observers for calibration or fake quantization for training."""
 
     training: bool = False
 
     @cached_property
     def activation(self) -> QuantizationSpec:
-        """Per tensor, [-128, 127], any zero point."""
+        """The format of activations: one scale for the tensor, [-128, 127], any zero point."""
         return self._per_tensor(torch.per_tensor_affine, -128)
 
     @cached_property
     def symmetric(self) -> QuantizationSpec:
-        """Per tensor, [-127, 127], zero point 0."""
+        """The format of activations whose zero point is 0: one scale for the tensor, [-127, 127]."""
         return self._per_tensor(torch.per_tensor_symmetric, -127)
 
     def weights(self, axis: int | None) -> QuantizationSpec:
-        """[-127, 127] with zero point 0, a scale for each index of an axis."""
+        """The format of weights: [-127, 127] with zero point 0, a scale for each index of an axis."""
         if axis is None:
             return _spec(self._weight_observer, torch.per_tensor_symmetric, -127)
         return _spec(self._channel_observer(axis), torch.per_channel_symmetric, -127, axis)
 
     def fixed(self, scale: float, zero_point: int) -> FixedQParamsQuantizationSpec:
+        """The format of a result whose scale and zero point the function fixes."""
         return FixedQParamsQuantizationSpec(
             dtype=torch.int8,
             scale=scale,

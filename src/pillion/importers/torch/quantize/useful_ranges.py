@@ -19,7 +19,7 @@ from pillion.importers.torch.train.ranges import SMALLEST_SCALE
 LARGEST = 2.0**24
 """Where float32 no longer tells whole numbers apart."""
 SMALLEST = 128 * SMALLEST_SCALE
-"""Below, steps stay as wide as they are, and some of the 256 are not used."""
+"""The smallest useful range: below it, steps stay as wide as they are, and some of the 256 are not used."""
 SHOWN = 3
 """Tensors that one warning names."""
 

@@ -52,14 +52,14 @@ NORMS = frozenset({aten.batch_norm.default, batch_norm})
 
 @dataclass(frozen=True)
 class Affine:
-    """What a norm does to each channel."""
+    """The factor and offset by which a norm changes each channel."""
 
     factor: Tensor
     offset: Tensor
 
 
 def fold_batch_norms(module: GraphModule) -> bool:
-    """Folds what can be folded and rewrites the other norms; has anything changed?"""
+    """Folds what can be folded, rewrites the other norms, and says whether anything has changed."""
     norms = calls(module.graph, [aten.batch_norm.default])
     shared = shared_norms(module.graph)
     plans = [
@@ -78,7 +78,7 @@ def fold_batch_norms(module: GraphModule) -> bool:
 
 
 def under_native_name(norm: Node) -> Node:
-    """The same under a name that torchao's own folding, which does not ask for statistics, passes by."""
+    """Calls a norm by a name that torchao's own folding, which does not ask for statistics, passes by."""
     x, weight, bias, mean, variance, training, momentum, eps = (argument(norm, i) for i in range(8))
     whole = call(
         norm, aten.native_batch_norm.default, x, weight, bias, mean, variance, training, momentum, eps
@@ -87,7 +87,7 @@ def under_native_name(norm: Node) -> Node:
 
 
 def affine_of(norm: Node) -> Affine | None:
-    """Factor and offset of a norm, None if they depend on the batch (no running statistics, or training)."""
+    """Gives factor and offset of a norm, None if they depend on the batch (no running statistics, or training)."""
     weight, bias, mean, variance = (constant_of(argument(norm, i)) for i in range(1, 5))
     if mean is None or variance is None or argument(norm, 5):
         return None
@@ -99,7 +99,7 @@ def affine_of(norm: Node) -> Affine | None:
 
 
 def foldable_layer(norm: Node, shared: Container[Node]) -> Node | None:
-    """The layer in front of a norm, if it can take the norm in."""
+    """Gives the layer in front of a norm, if it can take the norm in."""
     layer = norm.args[0]
     if (
         not isinstance(layer, Node)
@@ -120,7 +120,7 @@ def _has_own_channels(layer: Node) -> bool:
 
 
 def shared_norms(graph: Graph) -> frozenset[Node]:
-    """The calls of norms that are called more than once."""
+    """Gives the calls of norms that are called more than once."""
     callers: dict[object, list[Node]] = {}
     for read in graph.find_nodes(op="get_attr"):
         norms = [user for user in read.users if user.target in NORMS and argument(user, 3) is read]
@@ -141,7 +141,7 @@ def _fold(module: GraphModule, layer: Node, affine: Affine) -> Node:
 
 
 def transposed_groups(layer: Node) -> int:
-    """The groups of a transposed convolution, 0 for other layers: `scale_weight` needs to know."""
+    """Counts the groups of a transposed convolution, 0 for other layers: `scale_weight` needs to know."""
     return int(named_argument(layer, "groups")) if layer.target in TRANSPOSED else 0
 
 
@@ -157,6 +157,6 @@ def _as_depthwise(module: GraphModule, norm: Node, affine: Affine) -> Node:
 
 
 def image_shape(shape: tuple[int, ...]) -> list[int]:
-    """The same tensor with four axes."""
+    """Gives the shape of the same tensor with four axes."""
     batch, channels, *rest = shape
     return [batch, channels, math.prod(rest[:-1]), rest[-1]] if rest else [batch, channels, 1, 1]

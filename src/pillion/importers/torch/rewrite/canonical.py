@@ -47,7 +47,7 @@ def canonicalize(module: GraphModule) -> None:
 
 
 def drop_expansions(module: GraphModule) -> None:
-    """An `expand` whose readers all broadcast by themselves is not needed."""
+    """Removes an `expand` whose readers all broadcast by themselves."""
     for node in calls(module.graph, [aten.expand.default]):
         source = node.args[0]
         if isinstance(source, Node) and all(_broadcasts(user, node, source) for user in node.users):

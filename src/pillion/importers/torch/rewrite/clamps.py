@@ -45,7 +45,7 @@ MOVES_VALUES = (
 
 
 def normalize_clamps(module: GraphModule, *, training: bool = False) -> None:
-    """Every clamp in one form, two in a row made one, and moved up to the op whose output range they can be."""
+    """Brings every clamp into one form, makes two in a row one, and moves them up to the op whose output range they can be."""
     for node in calls(module.graph, CLAMPS):
         found = None if training and any(map(is_trainable, node.args)) else _bounds(node)
         if found is not None:

@@ -33,7 +33,7 @@ SMALL = 4096
 
 
 def fold_constants(module: GraphModule, *, training: bool = False) -> None:
-    """Calls on constants become constants; parameters that are still to be trained do not count as constants."""
+    """Computes calls on constants now; parameters that are still to be trained do not count as constants."""
     for node in calls(module.graph):
         if node.users and _is_foldable(node, training):
             args, kwargs = map_arg((node.args, dict(node.kwargs)), constant_of)
@@ -65,7 +65,7 @@ def _is_constant_call(node: Node, training: bool) -> bool:
 
 
 def make_scalars_constants(module: GraphModule, *, training: bool = False) -> None:
-    """`x + 3` reads a constant tensor; `1 - x` is a subtraction; `x / 4` a multiplication."""
+    """Gives operators tensors to read: `x + 3` reads a constant tensor; `1 - x` is a subtraction; `x / 4` a multiplication."""
     for node in calls(module.graph, [aten.rsub.Scalar, aten.rsub.Tensor]):
         replace(node, call(node, aten.sub.Tensor, node.args[1], node.args[0], **node.kwargs))
     for node in calls(module.graph, [*BROADCASTING, *_SCALAR_FORMS]):
@@ -121,7 +121,7 @@ def _multiply_instead_of_divide(module: GraphModule, node: Node) -> None:
 
 
 def use_linear(module: GraphModule, *, training: bool = False) -> None:
-    """Products of matrices: with a constant on the right a linear layer, otherwise a batch of one."""
+    """Rewrites products of matrices: with a constant on the right a linear layer, otherwise a batch of one."""
     for node in calls(module.graph, [aten.addmm.default, aten.mm.default]):
         new = _product(module, node, training)
         replace(node, new)

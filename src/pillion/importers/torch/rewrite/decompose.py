@@ -83,7 +83,7 @@ def decompose(module: GraphModule) -> None:
 
 
 def inline_scopes(module: GraphModule) -> None:
-    """What runs under `torch.no_grad()` is a graph of its own, and becomes a part of this one."""
+    """Inlines what runs under `torch.no_grad()`, which is a graph of its own."""
     for node in module.graph.find_nodes(op="call_function", target=WITHOUT_GRADIENTS):
         _, scope, *inputs = node.args
         inner: Any = module.get_submodule(str(scope.target))

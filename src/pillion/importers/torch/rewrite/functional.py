@@ -39,7 +39,8 @@ NO_RESULT = (aten._assert_tensor_metadata.default, aten._assert_async.msg, aten.
 
 
 def make_functional(module: GraphModule) -> None:
-    """`relu_(x)` becomes `relu(x)`, and what read x afterwards reads that."""
+    """Turns calls that change their operand into calls that do not: `relu_(x)` becomes `relu(x)`, and what read x afterwards reads
+    that."""
     for node in calls(module.graph):
         schema = getattr(node.target, "_schema", None)
         if schema is not None and schema.is_mutable and node.target not in SAME_VALUES:
@@ -99,7 +100,7 @@ def _is_view(node: Node, base: Node) -> bool:
 
 
 def remove_identities(module: GraphModule, *, training: bool = False) -> None:
-    """Copies, casts to the type that is there already, and, unless the module is to be trained, dropouts."""
+    """Removes copies, casts to the type that is there already, and, unless the module is to be trained, dropouts."""
     for node in calls(module.graph):
         if node.target in NO_RESULT:
             module.graph.erase_node(node)

@@ -30,7 +30,7 @@ LAYERS = (
 
 
 def settle_biases(module: GraphModule, *, training: bool = False) -> None:
-    """Weights of a linear layer are a matrix, biases a vector."""
+    """Gives linear layers weights that are a matrix and biases that are a vector."""
     for node in calls(module.graph, [aten.linear.default]):
         weight: Any = node.args[1]
         if len(shape_of(weight)) == 1:

@@ -35,7 +35,7 @@ from pillion.importers.torch.rewrite.masks import MARGIN, MASKED, way_to_softmax
 KEPT_TO = -(2.0**17)
 """Down to here float32 keeps the scores beside the mask, to 2^-7, which is about one step of a probability in int8."""
 LOST_FROM = -(2.0**29)
-"""From here on it loses scores of up to 32 altogether."""
+"""The mask from which on scores of up to 32 are lost altogether."""
 
 FAR = -512.0
 """What is added to a masked score may be added to the score or instead of it: nothing of it is left either way."""
@@ -46,22 +46,22 @@ class _Rows:
     """A mask as its softmax sees it."""
 
     mask: Tensor
-    """Of the shape of the sum."""
+    """The mask in the shape of the sum."""
     places: Tensor
-    """For each element that the softmax reads, where in the sum it lies."""
+    """The place in the sum of each element that the softmax reads."""
     axis: int
     highest: Tensor
     """The largest value of each row."""
 
     def in_sum(self, rows: Tensor) -> Tensor:
-        """One value for each row, at all elements of the row where they lie in the sum."""
+        """Spreads one value for each row over all elements of the row, where they lie in the sum."""
         spread = torch.empty(self.mask.numel(), dtype=rows.dtype)
         spread[self.places.reshape(-1)] = rows.expand(self.places.shape).reshape(-1)
         return spread.reshape(self.mask.shape)
 
 
 def settle_masks(module: GraphModule, *, training: bool = False) -> None:
-    """Each constant mask in front of a softmax has its rows end at zero or above, and is finite."""
+    """Lets each constant mask in front of a softmax have rows that end at zero or above, and only finite numbers."""
     for node in calls(module.graph, [aten.add.Tensor, aten.sub.Tensor]):
         mask = _mask_of(node, training)
         if mask is not None:

@@ -33,7 +33,7 @@ class _Masked:
 
     @property
     def lowest(self) -> float:
-        """What the mask need not go below."""
+        """Gives the number below which the mask need not go."""
         return float(self.scores.min_val - self.scores.max_val) - MARGIN
 
 
@@ -92,7 +92,7 @@ def _observer_on_the_way_to_softmax(
 
 
 def way_to_softmax(add: Node) -> list[Node]:
-    """What lies between a sum and the softmax that alone reads it: observers and moves. The softmax comes last."""
+    """Gives what lies between a sum and the softmax that alone reads it: observers and moves. The softmax comes last."""
     way, node = [], single_user(add)
     while node is not None and (node.op == "call_module" or node.target in MOVES):
         way.append(node)

@@ -15,6 +15,8 @@ from pillion.ops import Add, Div, Maximum, Minimum, Mul, Prelu, Sub
 
 
 def broadcasting(cls: type[Op]) -> Lowering:
+    """Makes the lowering of an operator of two operands, either of which may repeat."""
+
     def lower(b: Builder, first: Placed, second: Placed, *, alpha: float = 1) -> Placed:
         if alpha != 1:
             raise refuse(
@@ -29,7 +31,7 @@ def broadcasting(cls: type[Op]) -> Lowering:
 
 
 def binary(b: Builder, cls: type[Op], first: Placed, second: Placed) -> Placed:
-    """Both operands in the order of the larger one, broadcast over logical axes."""
+    """Gives an op on both operands in the order of the larger one, broadcast over logical axes."""
     rank = max(first.rank, second.rank)
     lead = first if _leads(first, second) else second
     order = _extended(lead, rank).order
@@ -74,7 +76,7 @@ for _target, _op in PAIRS.items():
 
 @lowers(aten.prelu.default, quantized=row(Prelu, weight=1))
 def prelu(b: Builder, x: Placed, weight: Placed) -> Placed:
-    """One slope, or one for each index of logical axis 1, wherever that lies."""
+    """Gives a leaky relu with one slope, or one for each index of logical axis 1, wherever that lies."""
     slope = weight.value
     if slope.type.elements > 1:
         behind = x.rank - 1 - x.axis(1)

@@ -40,6 +40,7 @@ TABULATED = (
 
 
 def unary(b: Builder, x: Placed, function: Function, **options: Any) -> Placed:
+    """Gives a function of one number."""
     return x.with_value(b.emit(Lut, x=x.value, function=function, **options))
 
 
@@ -69,22 +70,26 @@ for _target, _function in FUNCTIONS.items():
 
 @lowers(aten.relu.default, quantized=row(Clamp))
 def relu(b: Builder, x: Placed) -> Placed:
+    """Gives a relu: a clamp at 0."""
     return unary(b, x, Function.CLAMP, low=0.0)
 
 
 @lowers(aten.clamp.default, quantized=row(Clamp))
 def clamp(b: Builder, x: Placed, min: float | None = None, max: float | None = None) -> Placed:
+    """Gives a clamp, either bound of which may be missing."""
     low, high = -math.inf if min is None else float(min), math.inf if max is None else float(max)
     return unary(b, x, Function.CLAMP, low=low, high=high)
 
 
 @lowers(aten.leaky_relu.default, quantized=lut(Function.LEAKY_RELU))
 def leaky_relu(b: Builder, x: Placed, negative_slope: float = 0.01) -> Placed:
+    """Gives a leaky relu with a constant slope."""
     return unary(b, x, Function.LEAKY_RELU, alpha=float(negative_slope))
 
 
 @lowers(aten.elu.default, quantized=lut(Function.ELU))
 def elu(b: Builder, x: Placed, alpha: float = 1, scale: float = 1, input_scale: float = 1) -> Placed:
+    """Gives an elu without scales of its own."""
     if (scale, input_scale) != (1, 1):
         raise refuse(
             "elu with scales is not supported",
@@ -97,11 +102,13 @@ def elu(b: Builder, x: Placed, alpha: float = 1, scale: float = 1, input_scale: 
 
 @lowers(aten.gelu.default, quantized=lut(Function.GELU))
 def gelu(b: Builder, x: Placed, *, approximate: str = "none") -> Placed:
+    """Gives a gelu, exact or by tanh."""
     return unary(b, x, Function.GELU_TANH if approximate == "tanh" else Function.GELU)
 
 
 @lowers(aten.softplus.default, quantized=lut(Function.SOFTPLUS))
 def softplus(b: Builder, x: Placed, beta: float = 1, threshold: float = 20) -> Placed:
+    """Gives a softplus whose beta is 1."""
     if beta != 1:
         raise refuse(
             "softplus with beta is not supported",
@@ -114,7 +121,7 @@ def softplus(b: Builder, x: Placed, beta: float = 1, threshold: float = 20) -> P
 
 @lowers(*TABULATED, quantized=lut(Function.TABLE))
 def tabulated(b: Builder, x: Placed, *_: Any, **__: Any) -> Placed:
-    """The function on all 256 values of its operand, rounded to the parameters of its result."""
+    """Gives the function on all 256 values of its operand, rounded to the parameters of its result."""
     known = next((op for op in reversed(b.ops) if isinstance(op, Dequantize) and op.y is x.value), None)
     output = _output_quant(b.node)
     if known is None or output is None:

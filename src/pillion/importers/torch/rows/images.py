@@ -25,6 +25,7 @@ def max_pool2d(
     dilation: Any = 1,
     ceil_mode: bool = False,
 ) -> Placed:
+    """Gives a max pool without dilation."""
     if pair(dilation) != (1, 1):
         raise refuse(
             "a dilated max_pool2d is not supported",
@@ -46,6 +47,7 @@ def avg_pool2d(
     count_include_pad: bool = True,
     divisor_override: int | None = None,
 ) -> Placed:
+    """Gives an average pool that counts only pixels of the image."""
     if divisor_override is not None:
         raise refuse(
             "avg_pool2d with divisor_override is not supported",
@@ -127,6 +129,7 @@ def _ceil_padding(image: Sequence[int], kernel: Pair, stride: Pair, padding: Sid
 def nearest(
     b: Builder, x: Placed, output_size: Sequence[int] | None, scale_factors: Sequence[float] | None = None
 ) -> Placed:
+    """Gives a resize that takes the nearest pixel."""
     return _resized(b, ResizeNearest, x, output_size, scale_factors)
 
 
@@ -138,6 +141,7 @@ def bilinear(
     align_corners: bool,
     scale_factors: Sequence[float] | None = None,
 ) -> Placed:
+    """Gives a resize that weights the four nearest pixels."""
     return _resized(
         b,
         ResizeBilinear,

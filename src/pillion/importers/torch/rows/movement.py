@@ -18,6 +18,7 @@ from pillion.ops import Concat, Flip, Pad, Reshape, Slice, Transpose
 
 @lowers(aten.cat.default, quantized=row(Concat))
 def cat(b: Builder, tensors: Sequence[Placed], dim: int = 0) -> Placed:
+    """Gives a concatenation, laid as the largest operand lies."""
     lead = max(tensors, key=lambda t: t.value.type.elements)
     values = tuple(b.arrange(t, lead.order) for t in tensors)
     if len(values) == 1:
@@ -29,6 +30,7 @@ def cat(b: Builder, tensors: Sequence[Placed], dim: int = 0) -> Placed:
 def slice_tensor(
     b: Builder, x: Placed, dim: int = 0, start: int | None = None, end: int | None = None, step: int = 1
 ) -> Placed:
+    """Gives a slice along one axis; one of everything is no op."""
     size = x.shape[dim]
     begin, stop, _ = slice(start, end).indices(size)
     count = max(0, -(-(stop - begin) // step))
@@ -49,7 +51,7 @@ def slice_tensor(
 
 
 def constant_pad_nd(b: Builder, x: Placed, pad: Sequence[int], value: float = 0) -> Placed:
-    """The list goes from the last logical axis backwards; negative numbers crop."""
+    """Gives a pad whose list goes from the last logical axis backwards; negative numbers crop."""
     before, after = [0] * x.rank, [0] * x.rank
     for i in range(len(pad) // 2):
         logical = x.rank - 1 - i
@@ -70,6 +72,7 @@ def _pad_mode(node: Node) -> str:
 def pad(
     b: Builder, x: Placed, pad: Sequence[int], mode: str = "constant", value: float | None = None
 ) -> Placed:
+    """Gives a pad with a constant; other modes are refused."""
     if mode != "constant":
         raise refuse(
             f"pad with mode {mode!r} is not supported",
@@ -82,16 +85,19 @@ def pad(
 
 @lowers(aten.flip.default, quantized=row(Flip))
 def flip(b: Builder, x: Placed, dims: Sequence[int]) -> Placed:
+    """Reverses the order of the elements along some logical axes."""
     axes = tuple(sorted(x.axis(dim) for dim in dims))
     return x.with_value(b.emit(Flip, x=x.value, axes=axes)) if axes else x
 
 
 @lowers(aten.permute.default, quantized=row(Transpose))
 def permute(b: Builder, x: Placed, dims: Sequence[int]) -> Placed:
+    """Gives the axes in another order, for which nothing moves."""
     return x.permuted(dims)
 
 
 @lowers(aten.reshape.default, quantized=row(Reshape))
 def reshape(b: Builder, x: Placed, size: Sequence[int]) -> Placed:
+    """Gives another shape, one size of which may be left open."""
     known = math.prod(s for s in size if s != -1)
     return view(b, x, tuple(s if s != -1 else x.value.type.elements // max(known, 1) for s in size))

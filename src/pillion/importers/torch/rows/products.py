@@ -43,6 +43,7 @@ def conv2d(
     dilation: Any = 1,
     groups: int = 1,
 ) -> Placed:
+    """Gives a convolution, or a depthwise one where every channel has its own filters."""
     want_constant("conv2d", "weight", weight)
     out_channels, channels = weight.shape[0], x.shape[1]
     fields: dict[str, Any] = {
@@ -68,7 +69,7 @@ def conv1d(
     dilation: Any = 1,
     groups: int = 1,
 ) -> Placed:
-    """Over images of height 1."""
+    """Gives a convolution over images of height 1."""
     want_constant("conv1d", "weight", weight)
     step, border, apart = (pair(given)[0] for given in (stride, padding, dilation))
     out = conv2d(b, as_image(b, x), with_height(weight), bias, (1, step), (0, border), (1, apart), groups)
@@ -87,7 +88,7 @@ def conv_transpose2d(
     groups: int = 1,
     dilation: Any = 1,
 ) -> Placed:
-    """Weights are [in, out, height, width]."""
+    """Gives a transposed convolution, whose weights are [in, out, height, width]."""
     if groups != 1:
         raise refuse(
             "a grouped conv_transpose2d is not supported",
@@ -121,7 +122,7 @@ def conv_transpose1d(
     groups: int = 1,
     dilation: Any = 1,
 ) -> Placed:
-    """Over images of height 1."""
+    """Gives a transposed convolution over images of height 1."""
     want_constant("conv_transpose1d", "weight", weight)
     step, border, more, apart = (pair(given)[0] for given in (stride, padding, output_padding, dilation))
     image = as_image(b, x)
@@ -132,25 +133,26 @@ def conv_transpose1d(
 
 
 def as_image(b: Builder, x: Placed) -> Placed:
-    """Rows [N, C, L] as images of height 1."""
+    """Sees rows [N, C, L] as images of height 1."""
     batch, channels, length = x.shape
     return Placed(b.reshape(b.arrange(x, NLC), (batch, 1, length, channels)), NHWC)
 
 
 def as_rows(b: Builder, image: Placed) -> Placed:
-    """The other way."""
+    """Takes away the height that `as_image` has added."""
     batch, channels, _, length = image.shape
     return Placed(b.reshape(image.value, (batch, length, channels)), NLC)
 
 
 def with_height(weight: Placed) -> Placed:
-    """Weights [O, I, K] as [O, I, 1, K]; they are constant and lie in logical order."""
+    """Sees weights [O, I, K] as [O, I, 1, K]; they are constant and lie in logical order."""
     value = weight.value
     return plain(constant(value.name, value.constant[:, :, None, :], value.type.quant))
 
 
 @lowers(aten.linear.default, quantized=row(Linear, weight=1, axis=0, refusal=_computed_weights))
 def linear(b: Builder, x: Placed, weight: Placed, bias: Placed | None = None) -> Placed:
+    """Gives a fully connected layer over the last axis."""
     want_constant("linear", "weight", weight)
     return plain(
         b.emit(Linear, x=b.plain(x), weights=b.plain(weight), bias=bias_or_zeros(b, bias, weight.shape[0]))
@@ -159,14 +161,14 @@ def linear(b: Builder, x: Placed, weight: Placed, bias: Placed | None = None) ->
 
 @lowers(aten.bmm.default, quantized=row(BatchMatmul, operands=(0, 1)))
 def bmm(b: Builder, first: Placed, second: Placed) -> Placed:
-    """Operands whose last two axes lie exchanged stay so: the op reads them either way."""
+    """Gives a matrix product. Operands whose last two axes lie exchanged stay so: the op reads them either way."""
     left, right = (x if x.order == SWAPPED else plain(b.plain(x)) for x in (first, second))
     adj_x, adj_y = left.order == SWAPPED, right.order == SWAPPED
     return plain(b.emit(BatchMatmul, a=left.value, b=right.value, adj_x=adj_x, adj_y=adj_y))
 
 
 def bias_or_zeros(b: Builder, bias: Placed | None, count: int) -> Value:
-    """The bias, or zeros where there is none."""
+    """Gives the bias, or zeros where there is none."""
     if bias is not None:
         return b.plain(bias)
     return b.constant(constant(f"{b.hint}bias_or_zeros", np.zeros(count, np.float32)))

@@ -42,13 +42,14 @@ class Rule:
 
 
 def row(op: type[Op], **fields: Any) -> Rule:
-    """A rule as the op declares it."""
+    """Makes the rule that the op declares."""
     names = {field.name for field in dataclasses.fields(op)}
     clamps = {"low", "high"} <= names and op.quantization is Quantization.OWN and op is not Clamp
     return Rule(op.kind, op.quantization, takes_clamp=clamps, **fields)
 
 
 def lut(function: Function, refusal: Refusal = lambda _: "") -> Rule:
+    """Makes the rule of a function of one number; some functions fix the scale of their result."""
     fixed = function.fixed_output
     kind = Quantization.OWN if fixed is None else Quantization.FIXED
     return Rule(Lut.kind, kind, fixed=fixed, function=function, refusal=refusal)
@@ -69,7 +70,7 @@ NO_OPERATOR: Mapping[type[Op], str] = {
 
 
 def function_of(node: Node) -> Function | None:
-    """The function that a call is; TABLE where its arguments are not those that the function stands for."""
+    """Gives the function that a call is; TABLE where its arguments are not those that the function stands for."""
     rule = RULES.get(node.target)
     function = None if rule is None else rule.function
     if function is Function.GELU:

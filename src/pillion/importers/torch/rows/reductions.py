@@ -24,26 +24,30 @@ def _cast(node: Node) -> str:
 
 @lowers(aten.mean.dim, quantized=row(Mean, refusal=_cast))
 def mean(b: Builder, x: Placed, dim: Sequence[int] | None, keepdim: bool = False) -> Placed:
+    """Gives the mean over some axes."""
     return reduced(b, Mean, x, dim, keepdim)
 
 
 @lowers(aten.sum.dim_IntList, quantized=row(ReduceSum, refusal=_cast))
 def sum_dim(b: Builder, x: Placed, dim: Sequence[int] | None, keepdim: bool = False) -> Placed:
+    """Gives the sum over some axes."""
     return reduced(b, ReduceSum, x, dim, keepdim)
 
 
 @lowers(aten.amax.default, quantized=row(ReduceMax))
 def amax(b: Builder, x: Placed, dim: Sequence[int] = (), keepdim: bool = False) -> Placed:
+    """Gives the maximum over some axes."""
     return reduced(b, ReduceMax, x, dim, keepdim)
 
 
 @lowers(aten.amin.default, quantized=row(ReduceMin))
 def amin(b: Builder, x: Placed, dim: Sequence[int] = (), keepdim: bool = False) -> Placed:
+    """Gives the minimum over some axes."""
     return reduced(b, ReduceMin, x, dim, keepdim)
 
 
 def reduced(b: Builder, cls: type[Op], x: Placed, dim: Sequence[int] | None, keepdim: bool) -> Placed:
-    """An op over some logical axes, or all; the others stay as they lie."""
+    """Gives an op over some logical axes, or all; the others stay as they lie."""
     axes = tuple(sorted(x.axis(d) for d in (dim if dim else range(x.rank))))
     y = b.emit(cls, x=x.value, axes=axes, keepdims=keepdim)
     if keepdim:
@@ -57,7 +61,7 @@ def reduced(b: Builder, cls: type[Op], x: Placed, dim: Sequence[int] | None, kee
     quantized=row(Softmax, fixed=(SOFTMAX_OUTPUT.scale, SOFTMAX_OUTPUT.zero_point), refusal=_cast),
 )
 def softmax(b: Builder, x: Placed, dim: int, *_: Any) -> Placed:
-    """Over the last axis in memory: the wanted one is brought there."""
+    """Gives a softmax over the last axis in memory, to which the wanted axis is brought."""
     wanted = dim % x.rank
     order = (*(axis for axis in x.order if axis != wanted), wanted)
     return Placed(b.emit(Softmax, x=b.arrange(x, order)), order)

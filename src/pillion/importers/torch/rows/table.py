@@ -31,21 +31,24 @@ def lowers(*targets: Any, quantized: Rule) -> Callable[[Row], Row]:
 
 
 def pair(value: int | Sequence[int]) -> Pair:
-    """Height and width from a number, a list of one, or a list of two."""
+    """Gives height and width from a number, a list of one, or a list of two."""
     numbers = [value] if isinstance(value, int) else list(value)
     return (numbers[0], numbers[-1])
 
 
 def sides(padding: int | Sequence[int]) -> Sides:
+    """Gives equal padding on both sides as padding of four sides."""
     vertical, horizontal = pair(padding)
     return (vertical, horizontal, vertical, horizontal)
 
 
 def refuse(what: str, rule: str, here: object, help: str) -> PillionError:
+    """Makes the error for an operator that cannot be imported as it is called."""
     return PillionError(what, rule=rule, here=str(here), help=help)
 
 
 def want_constant(op: str, what: str, x: Placed) -> None:
+    """Refuses an operator whose weights are computed."""
     if not x.value.is_constant:
         raise refuse(
             f"{op} with a computed {what} is not supported",

@@ -20,7 +20,7 @@ Change = tuple[Node, list[int]]
 
 
 def trainable_graph(model: nn.Module, inputs: Sequence[Tensor]) -> tuple[GraphModule, bool]:
-    """The normalized graph of a module, and whether it takes batches of any size."""
+    """Gives the normalized graph of a module, and whether it takes batches of any size."""
     graph = _graph(model, inputs)
     try:
         longer = _graph(model, one_sample_more(inputs))
@@ -34,7 +34,7 @@ def _graph(model: nn.Module, inputs: Sequence[Tensor]) -> GraphModule:
 
 
 def one_sample_more(inputs: Sequence[Tensor]) -> tuple[Tensor, ...]:
-    """The inputs that have the first one's batch axis, with one sample more."""
+    """Gives the inputs with one sample more, where they have the first one's batch axis."""
     batch = inputs[0].shape[:1]
     return tuple(torch.cat([x, x[:1]]) if batch and x.shape[:1] == batch else x for x in inputs)
 
@@ -98,7 +98,7 @@ def _any_first_size(shape: tuple[int, ...]) -> str:
 
 
 def fix_shapes(module: GraphModule, inputs: Sequence[Tensor]) -> None:
-    """The graph for inputs of these sizes: all shapes known, no size free."""
+    """Gives the graph for inputs of these sizes: all shapes known, no size free."""
     mode = fake_mode(module.graph)
     for node, given in zip(module.graph.find_nodes(op="placeholder"), inputs, strict=True):
         node.meta["val"] = mode.from_tensor(given.detach(), static_shapes=True)

@@ -42,7 +42,7 @@ from pillion.importers.torch.train.simulation import batch_norm, factor, safe_fa
 
 
 def make_trainable(module: GraphModule) -> None:
-    """Every norm that has statistics becomes a call that can be trained; those that stay alone get images to read."""
+    """Turns every norm that has statistics into a call that can be trained; those that stay alone get images to read."""
     norms = calls(module.graph, [aten.batch_norm.default])
     shared = shared_norms(module.graph)
     alone = {norm: simulated_layer(norm, shared) is None for norm in norms}
@@ -54,7 +54,7 @@ def make_trainable(module: GraphModule) -> None:
 
 
 def simulated_layer(norm: Node, shared: Container[Node]) -> Node | None:
-    """The layer that a norm will be folded into. Weights that two layers share can hold the norm of neither."""
+    """Gives the layer that a norm will be folded into. Weights that two layers share can hold the norm of neither."""
     layer = foldable_layer(norm, shared)
     return layer if layer is not None and single_user(layer.args[1]) is layer else None  # type: ignore[arg-type]  # a node
 
@@ -83,7 +83,7 @@ def _count(module: GraphModule, norm: Node) -> Node | None:
 
 
 def simulate_folding(prepared: GraphModule) -> bool:
-    """Inserts the simulation between fake-quantized layers and the norms that read them; has anything changed?"""
+    """Inserts the simulation between fake-quantized layers and the norms that read them, and says whether anything has changed."""
     pairs = [(norm, norm.args[0]) for norm in calls(prepared.graph, [batch_norm])]
     pairs = [(norm, layer) for norm, layer in pairs if isinstance(layer, Node) and layer.target in LAYERS]
     for norm, layer in pairs:
@@ -110,7 +110,7 @@ def _hoist(*reads: Node) -> None:
 
 
 def put_norms_away(prepared: GraphModule) -> bool:
-    """Takes the simulation out: norms go into their layers, or become depthwise convolutions. Has anything changed?
+    """Takes the simulation out: norms go into their layers, or become depthwise convolutions. Says whether anything has changed.
 
     The weights come out as the simulation rounded them. The module must be in eval mode."""
     norms = calls(prepared.graph, [batch_norm])

@@ -69,10 +69,11 @@ class QatModule(nn.Module):
 
     @property
     def is_trained(self) -> bool:
-        """Has a batch gone through in train mode?"""
+        """Whether a batch has gone through in train mode."""
         return bool(self.batches_seen > 0)
 
     def forward(self, *inputs: Tensor) -> Any:
+        """Computes the outputs with rounding in place; in train mode, ranges follow the batch."""
         if self.training:
             self.batches_seen += 1
         for observer in self.ranges():
@@ -80,7 +81,7 @@ class QatModule(nn.Module):
         return self.model(*inputs)
 
     def train(self, mode: bool = True) -> QatModule:
-        """Batch norms, dropouts and ranges in train mode, or in eval mode."""
+        """Puts batch norms, dropouts and ranges in train mode, or in eval mode."""
         self.training = mode
         nodes = [n for n in calls(self.model.graph, TRAINING_ARGUMENT) if _is_switched(n)]
         changed = [n for n in nodes if n.args[TRAINING_ARGUMENT[n.target]] != mode]
@@ -98,13 +99,13 @@ class QatModule(nn.Module):
                 part.enable_observer(follow)  # type: ignore[operator]  # a FakeQuantize
 
     def settle(self, inputs: Inputs) -> None:
-        """Ranges of weights become those of the weights as they are, after the last step of the optimizer."""
+        """Sets the ranges of weights to those of the weights as they are, after the last step of the optimizer."""
         self._follow_ranges(False)
         with torch.no_grad():
             self.model(*inputs)
 
     def ranges(self) -> list[RangeOverBatches]:
-        """Of all activations."""
+        """Gives the observers of the ranges of all activations."""
         return [part for part in self.model.modules() if isinstance(part, RangeOverBatches)]
 
 
@@ -118,7 +119,7 @@ def _is_switched(node: Node) -> bool:
 
 
 def prepare_qat(model: nn.Module, example_inputs: Any, wishes: Wishes | None = None) -> QatModule:
-    """A copy of a model that can be trained; the example inputs show the shapes, their first axis is the batch."""
+    """Gives a copy of a model that can be trained; the example inputs show the shapes, their first axis is the batch."""
     model = as_model(model, "prepare_qat")
     if isinstance(model, QatModule):
         raise PillionError(
@@ -171,7 +172,7 @@ def finish_training(
     progress: Progress | None = None,
     wishes: Wishes | None = None,
 ) -> QuantizedProgram:
-    """The int8 graph of a trained module, which stays as it is. Without training it is calibrated instead, with a warning."""
+    """Gives the int8 graph of a trained module, which stays as it is. Without training it is calibrated instead, with a warning."""
     _check_use(trained, calibrate, wishes or Wishes())
     inputs = tuple(x.cpu() for x in as_inputs(example_inputs, "example_inputs"))
     check_fit(trained.model, inputs)

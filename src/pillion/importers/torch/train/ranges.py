@@ -15,40 +15,40 @@ from torchao.quantization.pt2e import (
     PerChannelMinMaxObserver,
 )
 
-SCALE_OF_NOTHING = 2.0**-24
-"""Of tensors and channels that are always zero: far below what models use, and yet a multiplier can reach it."""
+SCALE_OF_ZEROS = 2.0**-24
+"""The scale of tensors and channels that are always zero: far below what models use, and yet a multiplier can reach it."""
 SMALLEST_SCALE = 2.0**-48
-"""Of all others."""
+"""The smallest scale of all other tensors."""
 SYMMETRIC = (torch.per_tensor_symmetric, torch.per_channel_symmetric)
 
 
-class OfNothing:
-    """Makes an observer tell small numbers, such as weights for 16-bit samples, from no numbers at all."""
+class ScaleOfZeros:
+    """Gives tensors that were always zero a small scale of their own, so that the smallest weights are not taken for zeros."""
 
     def _calculate_qparams(self, low: Tensor, high: Tensor) -> Any:
         observer: Any = self
         steps = (
             observer.quant_max if observer.qscheme in SYMMETRIC else observer.quant_max - observer.quant_min
         )
-        is_nothing = (low == 0) & (high == 0)
-        known = torch.where(is_nothing, steps * SCALE_OF_NOTHING, high)
+        is_zero = (low == 0) & (high == 0)
+        known = torch.where(is_zero, steps * SCALE_OF_ZEROS, high)
         return super()._calculate_qparams(low, known)  # type: ignore[misc]  # of the observer
 
 
-class Range(OfNothing, MinMaxObserver):
-    """From the least to the largest value."""
+class Range(ScaleOfZeros, MinMaxObserver):
+    """An observer of the range from the least to the largest value."""
 
 
-class RangeOfChannels(OfNothing, PerChannelMinMaxObserver):
-    """The same for each channel."""
+class RangeOfChannels(ScaleOfZeros, PerChannelMinMaxObserver):
+    """An observer of the range of each channel from its least to its largest value."""
 
 
-class RangeNow(OfNothing, MovingAverageMinMaxObserver):
-    """Of the last tensor above all."""
+class RangeNow(ScaleOfZeros, MovingAverageMinMaxObserver):
+    """An observer of a range that follows the tensors of late."""
 
 
-class RangeOfChannelsNow(OfNothing, MovingAveragePerChannelMinMaxObserver):
-    """The same for each channel."""
+class RangeOfChannelsNow(ScaleOfZeros, MovingAveragePerChannelMinMaxObserver):
+    """An observer of the range of each channel that follows the tensors of late."""
 
 
 class RangeOverBatches(RangeNow):
@@ -62,11 +62,12 @@ class RangeOverBatches(RangeNow):
         self.begin_batch()
 
     def begin_batch(self) -> None:
-        """From here on, tensors belong to the next batch."""
+        """Begins another batch, to which tensors belong from here on."""
         self.before: tuple[Tensor, Tensor] | None = None
         self.seen: tuple[Tensor, Tensor] | None = None
 
     def forward(self, x: Tensor) -> Tensor:
+        """Moves the range towards that of the batch, and gives the tensor back as it is."""
         if x.numel() == 0:
             return x
         low, high = x.detach().to(self.min_val.dtype).aminmax()
@@ -85,7 +86,7 @@ class Rounding(FakeQuantize):
     """Fake quantization that lets a training loop go on after it has diverged, as without quantization: losses are NaN."""
 
     def calculate_qparams(self, **options: Any) -> Any:
-        """Scales and zero points; a range that holds a NaN has the scale NaN, where torchao ends the loop with an assertion."""
+        """Gives scales and zero points; a range that holds a NaN has the scale NaN, where torchao ends the loop with an assertion."""
         observer = self.activation_post_process
         broken = torch.isnan(observer.min_val) | torch.isnan(observer.max_val)
         if not bool(broken.any()):

@@ -26,7 +26,7 @@ def batch_norm(
     eps: float,
     count: Tensor | None = None,
 ) -> Tensor:
-    """As `torch.nn.BatchNorm` does it; without momentum the statistics are averages over all batches."""
+    """Computes what `torch.nn.BatchNorm` computes; without momentum the statistics are averages over all batches."""
     if training and count is not None:
         count.add_(1)
         momentum = 1.0 / float(count) if momentum is None else momentum
@@ -34,20 +34,21 @@ def batch_norm(
 
 
 def factor(weight: Tensor | None, variance: Tensor, eps: float) -> Tensor:
-    """What a norm multiplies each channel by."""
+    """Gives the factor by which a norm multiplies each channel."""
     scale = torch.rsqrt(variance + eps)
     return scale if weight is None else weight * scale
 
 
 def safe_factor(weight: Tensor | None, variance: Tensor, eps: float) -> Tensor:
-    """The same, kept away from zero."""
+    """Gives the factor by which a norm multiplies each channel, kept away from zero."""
     exact = factor(weight, variance, eps)
     least = torch.where(exact < 0, -SMALLEST_FACTOR, SMALLEST_FACTOR)
     return torch.where(exact.abs() < SMALLEST_FACTOR, least, exact)
 
 
 def scale_weight(weight: Tensor, factors: Tensor, transposed_groups: int = 0) -> Tensor:
-    """A layer's weights with each output channel multiplied: outputs are axis 0, in transposed convolutions axis 1 of each group."""
+    """Multiplies a layer's weights by a factor for each output channel: outputs are axis 0, in transposed convolutions axis 1 of
+    each group."""
     if not transposed_groups:
         return weight * factors.reshape(-1, *[1] * (weight.dim() - 1))
     inputs, outputs = weight.shape[0] // transposed_groups, weight.shape[1]
@@ -56,7 +57,7 @@ def scale_weight(weight: Tensor, factors: Tensor, transposed_groups: int = 0) ->
 
 
 def unscale(y: Tensor, factors: Tensor, bias: Tensor | None) -> Tensor:
-    """What the layer would have given with its own weights and bias."""
+    """Gives what the layer would have given with its own weights and bias."""
     channels = [1, -1, *[1] * (y.dim() - 2)]
     y = y / factors.reshape(channels)
     return y if bias is None else y + bias.reshape(channels)
