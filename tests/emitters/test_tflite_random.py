@@ -19,7 +19,8 @@ from pillion.ir.verify import verify
 from pillion.ops import ALL_OPS
 from pillion.ops.div import Div
 from pillion.ops.formats import Requantize
-from pillion.ops.lut import Function, Lut
+from pillion.ops.functions import Function
+from pillion.ops.lut import Lut
 from pillion.ops.movement import Concat, Reshape, Slice
 from pillion.ops.reduce import ReduceSum
 from pillion.ops.samples import random_like

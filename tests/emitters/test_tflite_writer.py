@@ -19,10 +19,18 @@ from pillion.ir.op import Op
 from pillion.ir.types import Array, DType, PerTensor, TensorType, Value, constant
 from pillion.ir.verify import verify
 from pillion.ops import ALL_OPS
+from pillion.ops.clamp import (
+    Clamp,
+)
 from pillion.ops.conv import Conv2d, DepthwiseConv2d
 from pillion.ops.div import Div
 from pillion.ops.elementwise import Add
-from pillion.ops.lut import Clamp, Function, Lut
+from pillion.ops.functions import (
+    Function,
+)
+from pillion.ops.lut import (
+    Lut,
+)
 from pillion.ops.lut_tflite import ENTRIES, tflite_entries
 from pillion.ops.movement import Pad, Reshape
 from pillion.ops.pool import AvgPool2d

@@ -12,8 +12,9 @@ from tflite_file import RNG, File, per_channel, same_as_litert, weights
 from pillion.importers.tflite import read
 from pillion.ir.op import Op
 from pillion.ops.conv import Conv2d
+from pillion.ops.functions import Function
 from pillion.ops.linear import Linear
-from pillion.ops.lut import Function, Lut
+from pillion.ops.lut import Lut
 from pillion.ops.movement import Reshape, Slice
 from pillion.ops.pool import Pool
 from pillion.schemas import tflite

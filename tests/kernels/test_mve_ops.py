@@ -18,10 +18,10 @@ from pillion.emitters.c.mve import pairs as mve_pairs
 from pillion.ir.numerics import Arithmetic
 from pillion.ir.op import Op
 from pillion.ir.types import Array, DType, PerTensor, TensorType, Value, constant
+from pillion.ops.clamp import Clamp
 from pillion.ops.elementwise import Add, Mul, Sub
 from pillion.ops.formats import Dequantize, Quantize
 from pillion.ops.linear import Linear
-from pillion.ops.lut import Clamp
 from pillion.ops.matmul import BatchMatmul
 from pillion.ops.movement import Concat, Pad, Slice, Transpose
 from pillion.ops.pool import AvgPool2d, MaxPool2d, Mean

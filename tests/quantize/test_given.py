@@ -102,10 +102,19 @@ def a_function(x: Tensor) -> Tensor:
 MODELS: dict[str, tuple[Any, str]] = {
     "class": (Net, "compile(Net(), …)"),
     "function": (a_function, "the function a_function"),
-    "path": ("net.pt2", "torch.export.load"),
     "nothing": (None, "None"),
     "state dict": (Net().state_dict(), "OrderedDict"),
 }
+
+
+def test_a_path_says_itself_what_its_inputs_look_like(tmp_path: Path) -> None:
+    path = tmp_path / "net.pt2"
+    torch.export.save(torch.export.export(Net().eval(), (X,)), path)
+    assert pillion.compile(path, target="cortex-m33").graph.inputs
+    with pytest.raises(PillionError, match="says itself what its inputs look like"):
+        pillion.compile(path, (X,), target="cortex-m33")
+    with pytest.raises(PillionError, match="prepare_qat takes a module"):
+        pillion.prepare_qat(path, X, target="cortex-m33")  # type: ignore[arg-type]  # on purpose
 
 
 @pytest.mark.parametrize("name", MODELS)

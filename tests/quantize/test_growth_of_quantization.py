@@ -12,19 +12,13 @@ from torch import Tensor, nn
 from torch.fx import Graph, GraphModule, Node
 
 from counted import assert_grows
-from pillion.importers.torch import (
-    export,
-)
 from pillion.importers.torch.nodes import constant_nodes, is_constant, is_trainable
-from pillion.importers.torch.quantize import (
-    QUANTIZE,
-    fold_batch_norms,
-    ptq,
-)
+from pillion.importers.torch.quantize import QUANTIZE, export, fold_batch_norms, ptq
 from pillion.importers.torch.to_graph import import_program
 
 normalizing, quantizing, converting = (
-    importlib.import_module(f"pillion.quantize.{name}") for name in ("normalize", "ptq", "convert")
+    importlib.import_module(f"pillion.importers.torch.{name}")
+    for name in ("rewrite.normalize", "quantize.ptq", "quantize.convert")
 )
 """The modules: functions of the package have the same names."""
 DEEP = 3000

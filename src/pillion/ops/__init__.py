@@ -6,12 +6,20 @@ from __future__ import annotations
 from pillion.ir import text
 from pillion.ir.graph import Graph
 from pillion.ir.op import Op
+from pillion.ops.clamp import (
+    Clamp,
+)
 from pillion.ops.conv import Conv2d, DepthwiseConv2d
 from pillion.ops.div import Div
 from pillion.ops.elementwise import Add, Maximum, Minimum, Mul, Sub
 from pillion.ops.formats import Dequantize, Quantize, Requantize
+from pillion.ops.functions import (
+    Function,
+)
 from pillion.ops.linear import Linear
-from pillion.ops.lut import Clamp, Function, Lut
+from pillion.ops.lut import (
+    Lut,
+)
 from pillion.ops.matmul import BatchMatmul
 from pillion.ops.movement import Concat, Flip, Pad, Reshape, Slice, Transpose
 from pillion.ops.pool import AvgPool2d, MaxPool2d, Mean

@@ -15,39 +15,11 @@ from pillion.ir import numerics
 from pillion.ir.numerics import Arithmetic
 from pillion.ir.op import Op, op, operand, optional_operand, result
 from pillion.ir.types import Array, DType, TensorType, Value, constant
-from pillion.ops.samples import ZERO_POINTS, make, rescale_examples, value
+from pillion.ops.functions import Function
+from pillion.ops.lut_tflite import tflite_entries
+from pillion.ops.samples import ZERO_POINTS, make, value
 
 Reals = NDArray[np.float64]
-
-
-class Function(Enum):
-    """The functions that a `lut` knows; `clamp` takes low and high, `leaky_relu` and `elu` take alpha."""
-
-    SIGMOID = "sigmoid"
-    TANH = "tanh"
-    HARDSIGMOID = "hardsigmoid"
-    HARDSWISH = "hardswish"
-    SILU = "silu"
-    GELU = "gelu"
-    GELU_TANH = "gelu_tanh"
-    ELU = "elu"
-    LEAKY_RELU = "leaky_relu"
-    CLAMP = "clamp"
-    EXP = "exp"
-    LOG = "log"
-    SQRT = "sqrt"
-    RSQRT = "rsqrt"
-    RECIPROCAL = "reciprocal"
-    SQUARE = "square"
-    ABS = "abs"
-    NEG = "neg"
-    SOFTPLUS = "softplus"
-    TABLE = "table"
-
-    @property
-    def fixed_output(self) -> tuple[float, int] | None:
-        """The scale and zero point of the result where the function's range fixes them."""
-        return {Function.SIGMOID: (1 / 256, -128), Function.TANH: (1 / 128, 0)}.get(self)
 
 
 def _sigmoid(x: Reals) -> Reals:
@@ -112,8 +84,6 @@ class Lut(Op):
         if self.table is not None:
             return self.table.constant.astype(np.int8)
         if arithmetic is Arithmetic.TFLITE:
-            from pillion.ops.lut_tflite import tflite_entries
-
             return tflite_entries(self)
         return self.double_entries()
 
@@ -139,43 +109,6 @@ class Lut(Op):
     @classmethod
     def examples(cls) -> Iterator[Op]:
         yield from _lut_examples(cls, Function)
-
-
-@op("clamp")
-class Clamp(Op):
-    """Holds every value between two integers, after a change of scale and zero point where operand and result differ in them.
-
-    Under `tflite` the ratio of the scales is formed in float32 (as for the relu family of LiteRT)."""
-
-    x: Value = operand()
-    y: Value = result()
-    low: int = -128
-    high: int = 127
-
-    @property
-    def is_idle(self) -> bool:
-        return self.x.type == self.y.type and self.low <= -128 and self.high >= 127
-
-    def largest_sums(self) -> Iterator[tuple[int, int]]:
-        if self.x.quant != self.y.quant:
-            yield numerics.INT8_STEPS, numerics.encode(self.x.scale / self.y.scale).shift
-
-    def check_scales(self, arithmetic: Arithmetic) -> None:
-        numerics.encode(self.x.scale / self.y.scale)
-
-    def infer(self) -> TensorType:
-        return TensorType(self.x.shape, self.x.dtype)
-
-    def reference(self, arithmetic: Arithmetic, *operands: Array) -> Array:
-        if self.x.quant == self.y.quant:
-            return np.asarray(np.clip(operands[0], self.low, self.high), np.int8)
-        real = numerics.ratio(arithmetic, (self.x.scale,), self.y.scale, float32_in_tflite=True)
-        scaled = numerics.scale_by(operands[0].astype(np.int64) - self.x.zero_point, real)
-        return numerics.saturate(scaled + self.y.zero_point, self.low, self.high)
-
-    @classmethod
-    def examples(cls) -> Iterator[Op]:
-        yield from rescale_examples(cls, {"low": -20, "high": 100}, {"low": -3})
 
 
 def _lut_examples(cls: type[Op], functions: type[Enum]) -> Iterator[Op]:

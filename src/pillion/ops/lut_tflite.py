@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from typing import Protocol
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -17,11 +18,52 @@ from numpy.typing import ArrayLike, NDArray
 from pillion.errors import PillionError
 from pillion.ir import numerics
 from pillion.ir.numerics import Arithmetic, Int64Array, Multiplier
-from pillion.ir.types import PerTensor
+from pillion.ir.types import PerTensor, Value
+from pillion.ops.clamp import Clamp
 from pillion.ops.elementwise import Mul, Sub
-from pillion.ops.lut import Clamp, Function, Lut
+from pillion.ops.functions import Function
 
 Floats = NDArray[np.float32]
+
+
+class Lut(Protocol):
+    """What is asked of a `lut` here: its tensors, its function and the numbers that go with it."""
+
+    @property
+    def x(self) -> Value:
+        """Names the operand."""
+
+    @property
+    def y(self) -> Value:
+        """Names the result."""
+
+    @property
+    def function(self) -> Function:
+        """Says which function it is."""
+
+    @property
+    def alpha(self) -> float:
+        """Gives the slope or factor of functions that have one."""
+
+    @property
+    def low(self) -> float:
+        """Gives the lower bound of `clamp`."""
+
+    @property
+    def high(self) -> float:
+        """Gives the upper bound of `clamp`."""
+
+    @property
+    def name(self) -> str:
+        """Names the op."""
+
+    @property
+    def source(self) -> str:
+        """Gives the line of the model."""
+
+    def refuse(self, rule: str, here: object, help: str = "") -> PillionError:
+        """Gives the error of an op that wants something else than it got."""
+
 
 ACTIVATIONS: dict[str, tuple[float, float]] = {
     "NONE": (-math.inf, math.inf),

@@ -22,11 +22,19 @@ from pillion.emitters.tflite.products import ROWS as MORE_ROWS
 from pillion.ir import numerics
 from pillion.ir.op import Op
 from pillion.ir.types import PerTensor, TensorType, Value, constant
+from pillion.ops.clamp import (
+    Clamp,
+)
 from pillion.ops.conv import Conv2d, Convolution, DepthwiseConv2d
 from pillion.ops.elementwise import Add, Binary, Maximum, Minimum, Mul, Sub
 from pillion.ops.formats import Dequantize, Quantize, Requantize
+from pillion.ops.functions import (
+    Function,
+)
 from pillion.ops.linear import Linear
-from pillion.ops.lut import Clamp, Function, Lut
+from pillion.ops.lut import (
+    Lut,
+)
 from pillion.ops.lut_tflite import ACTIVATIONS, activation_levels, as_clamp, tflite_entries
 from pillion.ops.movement import Concat, Flip, Pad, Reshape, Slice, Transpose
 from pillion.ops.pool import AvgPool2d, MaxPool2d, Mean, Pool

@@ -15,11 +15,19 @@ from pillion.importers.tflite.operands import bias_of, checked, int8_only, with_
 from pillion.importers.tflite.products import ROWS as MORE_ROWS
 from pillion.ir.op import Op
 from pillion.ir.types import DType, PerTensor, Value
+from pillion.ops.clamp import (
+    Clamp,
+)
 from pillion.ops.conv import Conv2d, DepthwiseConv2d, without_idle_biases
 from pillion.ops.elementwise import Add, Maximum, Minimum, Mul, Sub
 from pillion.ops.formats import Dequantize, Quantize, Requantize
+from pillion.ops.functions import (
+    Function,
+)
 from pillion.ops.linear import Linear
-from pillion.ops.lut import Clamp, Function, Lut
+from pillion.ops.lut import (
+    Lut,
+)
 from pillion.ops.lut_tflite import activation_levels
 from pillion.ops.pool import AvgPool2d, MaxPool2d, Mean
 from pillion.ops.softmax import Softmax

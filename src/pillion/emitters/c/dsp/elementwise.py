@@ -33,9 +33,10 @@ from pillion.ir.numerics import Arithmetic
 from pillion.ir.op import Op
 from pillion.ir.types import Array, Shape, Value
 from pillion.ir.verdict import Verdict, all_ok
+from pillion.ops.clamp import Clamp
 from pillion.ops.elementwise import Add, Binary, Mul, Sub, Sum
 from pillion.ops.formats import Dequantize, Quantize, Requantize
-from pillion.ops.lut import Clamp, Lut
+from pillion.ops.lut import Lut
 from pillion.ops.movement import Transpose
 from pillion.ops.pool import AvgPool2d, MaxPool2d
 

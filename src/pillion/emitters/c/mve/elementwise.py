@@ -20,9 +20,10 @@ from pillion.emitters.c.portable import prelu as portable_prelu
 from pillion.ir.numerics import Arithmetic
 from pillion.ir.op import Op
 from pillion.ir.verdict import Verdict, all_ok
+from pillion.ops.clamp import Clamp
 from pillion.ops.elementwise import ADD_LEFT_SHIFT, Add, Binary, Mul, Sub, Sum
 from pillion.ops.formats import Dequantize, Quantize, Requantize
-from pillion.ops.lut import Clamp, Lut
+from pillion.ops.lut import Lut
 from pillion.ops.movement import Concat, Pad, Slice, Transpose
 from pillion.ops.pool import AvgPool2d, MaxPool2d
 from pillion.ops.prelu import Prelu

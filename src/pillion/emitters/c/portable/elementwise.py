@@ -17,9 +17,10 @@ from pillion.ir.numerics import Arithmetic
 from pillion.ir.op import Op
 from pillion.ir.types import Array, DType, PerTensor, Value
 from pillion.ir.verdict import Verdict, all_ok
+from pillion.ops.clamp import Clamp
 from pillion.ops.elementwise import Add, Binary, Extremum, Maximum, Minimum, Mul, Sub, Sum
 from pillion.ops.formats import Dequantize, Quantize, Requantize
-from pillion.ops.lut import Clamp, Lut
+from pillion.ops.lut import Lut
 from pillion.ops.prelu import Prelu
 
 EVERY_INT8 = np.arange(-128, 128, dtype=np.int8)

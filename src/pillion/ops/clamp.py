@@ -1,0 +1,51 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Bounds on integers, with a change of scale."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import numpy as np
+
+from pillion.ir import numerics
+from pillion.ir.numerics import Arithmetic
+from pillion.ir.op import Op, op, operand, result
+from pillion.ir.types import Array, TensorType, Value
+from pillion.ops.samples import rescale_examples
+
+
+@op("clamp")
+class Clamp(Op):
+    """Holds every value between two integers, after a change of scale and zero point where operand and result differ in them.
+
+    Under `tflite` the ratio of the scales is formed in float32 (as for the relu family of LiteRT)."""
+
+    x: Value = operand()
+    y: Value = result()
+    low: int = -128
+    high: int = 127
+
+    @property
+    def is_idle(self) -> bool:
+        return self.x.type == self.y.type and self.low <= -128 and self.high >= 127
+
+    def largest_sums(self) -> Iterator[tuple[int, int]]:
+        if self.x.quant != self.y.quant:
+            yield numerics.INT8_STEPS, numerics.encode(self.x.scale / self.y.scale).shift
+
+    def check_scales(self, arithmetic: Arithmetic) -> None:
+        numerics.encode(self.x.scale / self.y.scale)
+
+    def infer(self) -> TensorType:
+        return TensorType(self.x.shape, self.x.dtype)
+
+    def reference(self, arithmetic: Arithmetic, *operands: Array) -> Array:
+        if self.x.quant == self.y.quant:
+            return np.asarray(np.clip(operands[0], self.low, self.high), np.int8)
+        real = numerics.ratio(arithmetic, (self.x.scale,), self.y.scale, float32_in_tflite=True)
+        scaled = numerics.scale_by(operands[0].astype(np.int64) - self.x.zero_point, real)
+        return numerics.saturate(scaled + self.y.zero_point, self.low, self.high)
+
+    @classmethod
+    def examples(cls) -> Iterator[Op]:
+        yield from rescale_examples(cls, {"low": -20, "high": 100}, {"low": -3})
