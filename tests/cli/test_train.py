@@ -71,9 +71,12 @@ class Command:
 
     def __call__(self, *arguments: str) -> Answer:
         self.monkeypatch.setattr(sys, "argv", ["pillion", *arguments])
-        with pytest.raises(SystemExit) as end:
+        code = 0
+        try:
             main()
-        return Answer(int(end.value.code or 0), *self.capsys.readouterr())
+        except SystemExit as end:
+            code = int(end.code or 0)
+        return Answer(code, *self.capsys.readouterr())
 
     def train(self, *options: str, function: str = "loop.py:train") -> Answer:
         return self("train", function, "--target", "imxrt700", "-o", "fw", *options)

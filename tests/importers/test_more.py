@@ -17,7 +17,7 @@ from pillion import passes
 from pillion.errors import PillionError
 from pillion.importers.torch.layout import Builder, Placed
 from pillion.importers.torch.quantize import ptq
-from pillion.importers.torch.rewrite import normalize
+from pillion.importers.torch.rewrite.normalize import normalize
 from pillion.importers.torch.to_graph import import_program
 from pillion.importers.torch.views import matched, view
 from pillion.ir.graph import Graph, Names

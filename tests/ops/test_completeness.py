@@ -21,7 +21,7 @@ from fuzz.choices import from_seed
 from fuzz.recipes import SPECIAL, grown
 from pillion.devices.cortex_m import CORES
 from pillion.emitters.c import dsp, mve, portable
-from pillion.emitters.pte.node import Call, Settings
+from pillion.emitters.pte.node import KernelCall, Settings
 from pillion.emitters.pte.table import TABLE as PTE_ROWS
 from pillion.emitters.pte.table import steps
 from pillion.emitters.tflite.table import ROWS as TFLITE_ROWS
@@ -83,7 +83,7 @@ def pte_operators(cls: type[Op]) -> frozenset[str]:
     settings = Settings(Arithmetic.CMSIS_NN, CORES["cortex-m55"].isa)
     for op in cls.examples():
         try:
-            found |= {step.operator for step in steps(op, settings) if isinstance(step, Call)}
+            found |= {step.operator for step in steps(op, settings) if isinstance(step, KernelCall)}
         except PillionError:
             continue
     return frozenset(found)

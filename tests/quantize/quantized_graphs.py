@@ -20,9 +20,7 @@ from pillion.importers.torch.quantize import (
     ptq,
 )
 from pillion.importers.torch.quantize.annotate import CLAMPS, handles_reals, operands_of
-from pillion.importers.torch.rewrite import (
-    normalize,
-)
+from pillion.importers.torch.rewrite.normalize import normalize
 from pillion.ir.op import Quantization
 
 Parameters = tuple[float, int, int, int]

@@ -21,14 +21,8 @@ from pillion.importers.torch import capture
 from pillion.importers.torch.quantize import (
     fold_batch_norms,
 )
-from pillion.importers.torch.rewrite import (
-    canonical,
-    clamps,
-    constants,
-    decompose,
-    functional,
-    normalize,
-)
+from pillion.importers.torch.rewrite import canonical, clamps, constants, decompose, functional
+from pillion.importers.torch.rewrite.normalize import normalize
 from pillion.ir.types import Array
 
 pytestmark = pytest.mark.slow

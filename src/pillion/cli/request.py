@@ -138,9 +138,11 @@ def hush() -> None:
         logging.getLogger(name).setLevel(logging.ERROR)
 
 
-def compile_for(request: Request, model: Any, example_inputs: Any = None, **options: Any) -> Program:
-    """Compiles a model, named or at hand, as the request says."""
-    with _warnings_in_a_line():
+def compile_for(
+    request: Request, model: Any, example_inputs: Any = None, *, quiet: bool = False, **options: Any
+) -> Program:
+    """Compiles a model, named or at hand, as the request says; with `quiet`, without a word of warning."""
+    with _warnings_in_a_line("ignore" if quiet else "always"):
         return compiler.compile(
             model,
             example_inputs,
@@ -154,10 +156,10 @@ def compile_for(request: Request, model: Any, example_inputs: Any = None, **opti
 
 
 @contextmanager
-def _warnings_in_a_line() -> Iterator[None]:
+def _warnings_in_a_line(action: Literal[always, ignore]) -> Iterator[None]:
     """Ours look like all others of the command line."""
     with warnings.catch_warnings():
-        warnings.simplefilter("always", PillionWarning)
+        warnings.simplefilter(action, PillionWarning)
         usual = warnings.showwarning
 
         def show(message: Warning | str, category: type[Warning], *place: Any, **more: Any) -> None:

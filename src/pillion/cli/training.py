@@ -50,7 +50,8 @@ def train(
     )
     name = name if request.model else type(module).__name__.lower()
     request = replace(request, model=spec, quantize=True)
-    _rehearse(compile_for(request, module, inputs, name=name), output, force)
+    # What is not trained yet is not worth a warning.
+    _rehearse(compile_for(request, module, inputs, name=name, quiet=True), output, force)
     prepared = prepare_qat(module, inputs, request.target)
     with capture.beside(file.path), redirect_stdout(sys.stderr if prints_to_stderr else sys.stdout):
         trained = _trained(loop, prepared, function, file.path)
