@@ -12,7 +12,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from shlex import quote
-from typing import TYPE_CHECKING, Any, get_args
+from typing import TYPE_CHECKING, Any, Literal, get_args
 
 import numpy as np
 
@@ -156,7 +156,7 @@ def compile_for(
 
 
 @contextmanager
-def _warnings_in_a_line(action: Literal[always, ignore]) -> Iterator[None]:
+def _warnings_in_a_line(action: Literal["always", "ignore"]) -> Iterator[None]:
     """Ours look like all others of the command line."""
     with warnings.catch_warnings():
         warnings.simplefilter(action, PillionWarning)
