@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from pathlib import Path
 
 import numpy as np
@@ -22,8 +23,8 @@ from pillion.importers.pte.container import Container
 from pillion.importers.pte.program import graph_of
 from pillion.ir.graph import Graph
 from pillion.ir.text import to_text
-from pillion.ops import ALL_OPS, Add, Concat, Mul, Op, Segment
-from pillion.ops.samples import value
+from pillion.ops import ALL_OPS, Add, AvgPool2d, Concat, MaxPool2d, Mul, Op, Segment
+from pillion.ops.samples import make, value
 
 CORE_NAMES = ("cortex-m33", "cortex-m55")
 
@@ -168,3 +169,21 @@ def test_what_a_sum_says_of_its_operands_is_known_to_who_made_them() -> None:
     assert read_back is not None
     assert sorted(v.zero_point for v in read_back.inputs) == [-9, 7, 7]
     assert [v.zero_point for v in read_back.outputs] == [11]
+
+
+@pytest.mark.parametrize("cls", [MaxPool2d, AvgPool2d], ids=lambda cls: cls.kind)
+@pytest.mark.parametrize(
+    "padding", [(1, 0, 0, 0), (0, 1, 0, 0), (0, 0, 1, 0), (0, 0, 0, 2), (1, 2, 0, 1), (1, 1, 1, 1)]
+)
+def test_paddings_that_differ_between_the_sides(cls: type[Op], padding: tuple[int, ...]) -> None:
+    """The kernels pad both sides alike: what they cannot say is padded before, or refused."""
+    x = value("x", (1, 6, 7, 3), 0.1, 5)
+    op = make(cls, x, x=x, kernel=(3, 3), stride=(2, 1), padding=padding)
+    op = op.substitute({op.results[0]: dataclasses.replace(op.results[0], name="y")})
+    raw = small_file(op)
+    if cls is AvgPool2d and not raw:
+        assert padding != (1, 1, 1, 1)
+        return
+    read_back = by_calls(raw)
+    assert read_back is not None
+    assert alike(one_op(op), read_back)

@@ -31,3 +31,11 @@ def test_ops_are_things_and_not_their_fields() -> None:
     one, other = Clamp(x=x, y=y), Clamp(x=x, y=y)
     assert one != other
     assert len({one, other}) == len({one: 1, other: 2}) == 2
+
+
+def test_constants_lie_in_the_order_of_their_axes() -> None:
+    """Whatever view they are made of: writers take their bytes as they are. Scalars stay scalars."""
+    turned = constant("k", np.arange(6, dtype=np.int8).reshape(2, 3).T, PerTensor(0.5)).constant
+    assert turned.flags.c_contiguous
+    assert turned.tobytes() == bytes([0, 3, 1, 4, 2, 5])
+    assert constant("k", np.array(3, np.int8), PerTensor(0.5)).shape == ()

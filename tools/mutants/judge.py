@@ -196,7 +196,7 @@ def known_tests(part: Part, maps: Path) -> dict[str, Any]:
 
 def judge(fault: Fault, part: Part, tree: Path, known: dict[str, Any], patient: bool = False) -> Judgement:
     """Plants the fault, asks the nearest tests and then the others, and restores the file. A patient judge asks all
-    tests that call the function, however long they take."""
+    tests that call the function and all of the part's own folder, however long they take."""
     path, start = tree / fault.path, time.monotonic()
     text = path.read_text("utf-8")
     planted = fault.planted(text)
@@ -257,7 +257,7 @@ def _chosen(fault: Fault, part: Part, text: str, known: dict[str, Any], patient:
     seen = set(nearest)
     others = [n for n in quick if n not in seen]
     if patient:
-        return [*nearest, *(others if part.name == KERNELS else ())]
+        return [*nearest, *(n for n in others if n.startswith(f"tests/{part.name}/"))]
     budget = BUDGET_OF_KERNELS if part.name == KERNELS else BUDGET
     return [*_within(MOST_NEAR, nearest, tests), *_within(budget, others, tests)]
 
