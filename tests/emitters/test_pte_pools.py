@@ -9,7 +9,7 @@ from itertools import product
 import pytest
 
 from pillion.devices.cortex_m import Isa
-from pillion.emitters.pte.node import Call, Settings, View
+from pillion.emitters.pte.node import KernelCall, Settings, View
 from pillion.emitters.pte.table import steps
 from pillion.ir.numerics import Arithmetic
 from pillion.ops import MaxPool2d
@@ -26,7 +26,7 @@ def test_the_result_has_the_sizes_that_the_arguments_give(
     x = value("x", (1, 6, 7, 3), 0.1, 5)
     op = make(MaxPool2d, dataclasses.replace(x, name="y"), x=x, kernel=(3, 3), stride=stride, padding=padding)
     *before, pool = steps(op, Settings(Arithmetic.CMSIS_NN, Isa.MVE))
-    assert isinstance(pool, Call)
+    assert isinstance(pool, KernelCall)
     image, kernel, strides, pads = pool.args[:4]
     assert isinstance(image, View)
     sides = zip(image.sizes[2:], kernel, strides, pads, strict=True)  # type: ignore[arg-type]  # pairs of numbers

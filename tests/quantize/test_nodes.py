@@ -7,10 +7,10 @@ import operator
 
 import pytest
 import torch
-from pillion.quantize.graph import argument
 from torch import nn
 
-from pillion.quantize import module_of
+from pillion.importers.torch.nodes import argument
+from pillion.importers.torch.quantize import module_of
 
 pytestmark = pytest.mark.torch
 
