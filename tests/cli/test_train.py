@@ -207,7 +207,7 @@ def test_what_names_no_function(pillion: Command, function: str) -> None:
 def test_no_model_and_no_file(pillion: Command) -> None:
     pillion.write("def train(model):\n    return model\n")
     refused(pillion.train(), "has no model", "-m")
-    refused(pillion.train(function="absent.py:train"), "no file absent.py")
+    refused(pillion.train(function="absent.py:train"), "`absent.py` cannot be read")
 
 
 def test_an_edited_project_is_refused_before_training(pillion: Command) -> None:

@@ -96,9 +96,7 @@ def test_the_command_of_the_readme(
     monkeypatch.chdir(tmp_path)
     words = "-m mv2 --target cortex-m55+int8 --quantize --intermediates=./i --output=./mv2.pte --json"
     monkeypatch.setattr(sys, "argv", ["pillion", "compile", *words.split()])
-    with pytest.raises(SystemExit) as end:
-        main()
-    assert not end.value.code
+    main()
     said, file = json.loads(capsys.readouterr().out), (tmp_path / "mv2.pte").read_bytes()
     assert said["file_bytes"] == len(file) <= LARGEST_FILE
     assert said["arena_bytes"] == facts_of(file).arena_bytes <= LARGEST_ARENA
