@@ -169,11 +169,13 @@ def check_accumulator(op: Op, x: Value, weights: Array, bias: Array) -> None:
 def without_idle_biases(op: Weighted, fresh: Callable[[str], str]) -> Weighted:
     """Gives the op with zeros for the biases of dead channels, whose multiplier is zero: nothing of a sum is seen there.
     Converters saturate such biases, and sums would leave 32 bits for no reason."""
+    outputs = op.weights_out_channels if isinstance(op, Convolution) else op.weights.shape[0]
+    claimed = op.out_channels if isinstance(op, Convolution) else outputs
+    if op.bias.shape != (outputs,) or claimed != outputs:  # the op's own check says so, after this
+        return op
     try:
         idle = np.broadcast_to(op.multipliers[0] == 0, op.bias.shape)
-    except (
-        ValueError
-    ):  # scales that no multiplier can reach, or a bias of another shape: the op's own check says so
+    except ValueError:  # scales that no multiplier can reach: the op's own check says so
         return op
     if not idle.any():
         return op

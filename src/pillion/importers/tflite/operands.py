@@ -43,6 +43,8 @@ def accumulator(call: Call, x: Value, weights: Value) -> Quant:
 
 def bias_of(call: Call, number: int, x: Value, weights: Value, channels: int) -> Value:
     """Gives the bias with the scale of the sums, zeros where there is none."""
+    if 0 in weights.shape:  # such a shape takes no bytes in the file, and its other axes may claim any size
+        raise call.refuse("weights have at least one element", repr(weights))
     quant = accumulator(call, x, weights)
     given = call.optional(number)
     if given is None:
