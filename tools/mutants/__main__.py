@@ -62,7 +62,7 @@ def jobs(parts: list[Part], each: int, seed: int) -> Iterator[list[tuple[Fault, 
     """The faults of each part, in their order; some more than wanted, since some do not compile."""
     for part in parts:
         faults = in_random_order(ROOT, part.name, part.files(ROOT), seed)
-        yield [(fault, part) for fault, _ in zip(faults, range(each + each // 4), strict=False)]
+        yield [(fault, part) for fault, _ in zip(faults, range(each + each // 8), strict=False)]
 
 
 def wanted(rows: list[dict[str, Any]], each: int) -> list[dict[str, Any]]:
