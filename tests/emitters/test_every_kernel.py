@@ -1,0 +1,63 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Kernels that are never the first choice of an example have calls too: whoever takes an op can be asked to do it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from functools import lru_cache
+from itertools import product
+
+import numpy as np
+import pytest
+
+from pillion.devices.cortex_m import Isa
+from pillion.emitters.c.choose import kernels
+from pillion.emitters.c.kernel import Kernel
+from pillion.ir.numerics import Arithmetic
+from pillion.ir.op import Op
+from pillion.ir.types import PerTensor, constant
+from pillion.ir.verdict import all_ok
+from pillion.ops import ALL_OPS, Conv2d, DepthwiseConv2d
+from pillion.ops.samples import make, value
+
+KERNELS = [
+    pytest.param(isa, k, id=f"{isa.value}-{k.name}") for isa in (Isa.DSP, Isa.MVE) for k in kernels(isa)
+]
+
+
+def convolutions() -> Iterator[Op]:
+    """Of few and of many channels, with small and with large windows, on images with an even and an odd number of columns."""
+    for channels in (1, 3, 4, 8, 16, 17, 32, 64):
+        for side, width in product((1, 3, 5), (12, 17)):
+            x = value("x", (1, 12, width, channels), 0.1, 3)
+            for cls, shape in (
+                (Conv2d, (8, side, side, channels)),
+                (DepthwiseConv2d, (1, side, side, channels)),
+            ):
+                weights = constant("w", np.ones(shape, np.int8), PerTensor(0.01))
+                out = 8 if cls is Conv2d else channels
+                bias = constant("b", np.zeros(out, np.int32), PerTensor(1e-3))
+                whole = value("x", (1, side, side, channels), 0.1, 3)
+                yield make(cls, value("y", (), 0.4), x=whole, weights=weights, bias=bias)
+                around = (side // 2,) * 4
+                yield make(cls, value("y", (), 0.4), x=x, weights=weights, bias=bias, padding=around)
+                yield make(
+                    cls, value("y", (), 0.4), x=x, weights=weights, bias=bias, padding=around, stride=(2, 2)
+                )
+
+
+@lru_cache(1)
+def ops() -> tuple[Op, ...]:
+    return (*convolutions(), *(op for cls in ALL_OPS for op in cls.examples()))
+
+
+@pytest.mark.parametrize(("isa", "kernel"), KERNELS)
+def test_what_a_kernel_takes_it_has_calls_for(isa: Isa, kernel: Kernel) -> None:
+    taken = 0
+    for op in ops():
+        if isinstance(op, kernel.op) and all_ok(kernel.takes(op, Arithmetic.CMSIS_NN)):
+            calls = kernel.calls(op, Arithmetic.CMSIS_NN)
+            assert all(call.output is op.results[0] for call in calls)
+            assert all(value is not None for call in calls for value in call.params.values())
+            taken += bool(calls)
+    assert taken or kernel.op not in (Conv2d, DepthwiseConv2d), "no convolution of the tests is taken"
