@@ -14,9 +14,9 @@ from nets import example_inputs
 from torch import Tensor, nn
 
 import pillion
+from pillion import executors
 from pillion.boards.host import HostModel
 from pillion.importers.torch.quantize import ptq
-from pillion.run import project as executors
 from pillion.targets import find_target
 
 CALIBRATION = 200

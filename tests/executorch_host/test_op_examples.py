@@ -83,9 +83,14 @@ def test_newer_runtimes_get_the_argument_that_they_want(kind: str) -> None:
     assert not any(differing_bytes(graph, "cortex-m33", "main"))
 
 
+HAVE_NONE = {"div", "resize_nearest", "resize_bilinear", "softmax"}
+"""Kinds with examples that no kernels of ExecuTorch 1.4 compute exactly: quotients, factors that repeat unevenly, mixed pixels, and
+rows of more than 511 elements."""
+
+
 def test_most_examples_have_an_exact_form() -> None:
     refused = {
         cls.kind: len(list(cls.examples())) - len(accepted(cls, Arithmetic.CMSIS_NN, "cortex-m33", "1.4").ops)
         for cls in ALL_OPS
     }
-    assert {kind for kind, count in refused.items() if count} <= {"div", "resize_nearest", "resize_bilinear"}
+    assert {kind for kind, count in refused.items() if count} <= HAVE_NONE

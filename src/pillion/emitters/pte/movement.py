@@ -4,13 +4,13 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
 from pillion.devices.cortex_m import Isa
 from pillion.emitters.pte.limits import transposes_matrix
-from pillion.emitters.pte.node import KernelCall, Settings, View, plain, temp
+from pillion.emitters.pte.node import KernelCall, Settings, View, plain, refusal, temp
 from pillion.ir.types import DType, Shape
-from pillion.ops import Concat, Pad, Slice, Transpose
+from pillion.ops import Concat, Flip, Pad, Slice, Transpose
 
 MOST_AXES = 4
 """The most axes of the `cortex_m` kernels for pad and transpose."""
@@ -45,6 +45,48 @@ def cut(x: View, axis: int, begin: int, step: int, y: View) -> KernelCall:
     count = y.sizes[axis]
     args = (x.reshaped(before, x.sizes[axis], after), 1, begin, begin + step * (count - 1) + 1, step)
     return KernelCall("aten::slice_copy.Tensor_out", args, y.reshaped(before, count, after))
+
+
+MOST_PIECES = 64
+"""The most pieces that a flip lays side by side in one go."""
+
+
+def flip(op: Flip, settings: Settings) -> list[KernelCall]:
+    """Gives the calls of a flip. No kernel walks backwards: an axis is cut into pieces, which are laid side by side in reverse.
+
+    An axis of a·b elements is a rows of b: first the rows change places, then the elements within the rows. So 224 elements take
+    five steps of 2 pieces and one of 7, rather than 224 pieces."""
+    cuts = [(axis, outer, pieces, inner) for axis in op.axes for outer, pieces, inner in _factors(op, axis)]
+    dtype, elements = op.y.dtype, op.y.type.elements
+    between = [temp((elements,), dtype) for _ in cuts[1:3]]
+    kept = {n: [temp((elements // n,), dtype) for _ in range(n)] for n in {n for _, _, n, _ in cuts}}
+    calls: list[KernelCall] = []
+    x = plain(op.x)
+    for number, (axis, outer, pieces, inner) in enumerate(cuts):
+        before, after = math.prod(op.x.shape[:axis]) * outer, math.prod(op.x.shape[axis + 1 :]) * inner
+        y = plain(op.y) if number == len(cuts) - 1 else between[number % 2]
+        parts = [part.reshaped(before, 1, after) for part in kept[pieces]]
+        calls += [cut(x.reshaped(before, pieces, after), 1, i, 1, part) for i, part in enumerate(parts)]
+        calls.append(KernelCall("aten::cat.out", (tuple(parts[::-1]), 1), y.reshaped(before, pieces, after)))
+        x = y
+    return calls
+
+
+def _factors(op: Flip, axis: int) -> Iterator[tuple[int, int, int]]:
+    """Gives the steps of one axis: so many rows beside each other, so many pieces in a row, so many elements in a piece."""
+    outer, inner = 1, op.x.shape[axis]
+    while inner > 1:
+        pieces = next((p for p in range(2, MOST_PIECES + 1) if inner % p == 0), inner)
+        if pieces > MOST_PIECES:
+            raise refusal(
+                op,
+                f"the size of a flipped axis is a product of numbers up to {MOST_PIECES}",
+                f"{op.x.shape[axis]} along axis {axis}",
+                "flip before the model, or write C: -o folder/",
+            )
+        inner //= pieces
+        yield outer, pieces, inner
+        outer *= pieces
 
 
 def pad(op: Pad, settings: Settings) -> list[KernelCall]:

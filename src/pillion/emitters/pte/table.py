@@ -90,8 +90,7 @@ TABLE: Mapping[type[Op], Row | None] = {
     Slice: movement.slice_copy,
     Pad: movement.pad,
     Transpose: movement.transpose,
-    # The cortex_m kernels walk forwards only.
-    Flip: None,
+    Flip: movement.flip,
     Segment: segment,
     # The result is another view of its operand's bytes.
     Reshape: lambda op, settings: [],
