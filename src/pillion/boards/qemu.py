@@ -11,6 +11,7 @@ from __future__ import annotations
 import json
 import subprocess
 import tempfile
+from collections import Counter
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -165,7 +166,7 @@ def _check(status: int, console: str, facts: list[Mapping[str, object]], image: 
 
 
 def _op_instructions(facts: list[Mapping[str, object]]) -> list[int]:
-    """Ticks to instructions, less what measuring adds: a look at the clock per op, an interrupt per wrap."""
+    """The instructions of each op: ticks, less what measuring adds: a look at the clock per op, an interrupt per wrap."""
     clock = next((fact for fact in facts if "tick_ns" in fact), {})
     tick_ns = float(str(clock["tick_ns"]))
 
@@ -173,8 +174,12 @@ def _op_instructions(facts: list[Mapping[str, object]]) -> list[int]:
         return round(int(str(ticks)) * tick_ns / INSTRUCTION_NS)
 
     per_look, per_wrap = instructions(clock["overhead_ticks"]), instructions(clock["wrap_ticks"])
-    ops = [fact for fact in facts if "op" in fact]
-    return [max(0, instructions(op["ticks"]) - per_look - per_wrap * int(str(op["wraps"]))) for op in ops]
+    totals: Counter[int] = Counter()
+    for fact in facts:
+        if "op" in fact:  # one for each time that the op ran: inside a region that is often
+            spent = instructions(fact["ticks"]) - per_look - per_wrap * int(str(fact["wraps"]))
+            totals[int(str(fact["op"]))] += max(0, spent)
+    return [totals[op] for op in sorted(totals)]
 
 
 def _tail(console: str) -> str:

@@ -26,6 +26,7 @@ from typing_extensions import dataclass_transform
 
 from pillion.errors import PillionError
 from pillion.ir.numerics import Arithmetic
+from pillion.ir.rows import Span
 from pillion.ir.types import Array, DType, TensorType, Value
 
 
@@ -121,6 +122,24 @@ class Op:
 
         Every class whose definition requantizes says this; an op that does not has none."""
         return iter(())
+
+    @property
+    def crosses_rows(self) -> str:
+        """Says why rows of the result cannot be made one after another, each from a few rows of the operands; empty if they can."""
+        return "rows are not made one by one"
+
+    @property
+    def row_unit(self) -> int:
+        """The number of rows that are made together: rows are asked for in whole units."""
+        return 1
+
+    def rows_of(self, operand: Value, span: Span) -> Span | None:
+        """Gives the rows of an operand that some rows of the result are made of; None if all of it is read for any row."""
+        raise NotImplementedError
+
+    def on_rows(self, span: Span) -> Mapping[str, object]:
+        """Gives the attributes that are others where only some rows of the result are made."""
+        return {}
 
     def check_scales(self, arithmetic: Arithmetic) -> None:
         """Raises a ValueError where a ratio of the op's scales has no fixed-point form in an arithmetic.

@@ -3,6 +3,20 @@
 
 from __future__ import annotations
 
-from pillion.memory.plan import ALIGNMENT, MemoryPlan, OpMemory, plan_memory
+from pillion.memory.plan import ALIGNMENT, MemoryPlan, Needs, OpMemory, RegionMemory, plan_memory
+from pillion.memory.schedule import Event, Firing, Move, Schedule, is_alias, schedule
 
-__all__ = ["ALIGNMENT", "MemoryPlan", "OpMemory", "plan_memory"]
+__all__ = [
+    "ALIGNMENT",
+    "Event",
+    "Firing",
+    "MemoryPlan",
+    "Move",
+    "Needs",
+    "OpMemory",
+    "RegionMemory",
+    "Schedule",
+    "is_alias",
+    "plan_memory",
+    "schedule",
+]

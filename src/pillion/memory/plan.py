@@ -8,13 +8,14 @@ of hundreds of values that are live at once get fewer tries."""
 from __future__ import annotations
 
 import random
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from operator import attrgetter
 
 from pillion.ir.graph import Graph
 from pillion.ir.op import Op
 from pillion.ir.types import Value
+from pillion.memory.schedule import Schedule
 from pillion.ops import Reshape
 
 ALIGNMENT = 16
@@ -33,9 +34,33 @@ class OpMemory:
     in_place: tuple[Value, ...] = ()
 
 
+@dataclass(frozen=True)
+class RegionMemory:
+    """The memory that a region needs beside its operands and results: buffers of some rows, and its ops' scratch."""
+
+    schedule: Schedule
+    ops: tuple[OpMemory, ...]
+    """For each op of the body."""
+
+    @property
+    def overread_bytes(self) -> int:
+        """How far behind the end of an operand of the region some kernel may read."""
+        return max((op.overread_bytes for op in self.ops), default=0)
+
+    @property
+    def in_place(self) -> tuple[Value, ...]:
+        """None: a region's result is begun while its operands are still read."""
+        return ()
+
+
+Needs = Mapping[Op, OpMemory | RegionMemory]
+"""What each op of a graph needs."""
+
+
 @dataclass(eq=False)
 class _Block:
-    """Bytes that are needed from op `first` to op `last`; `over` may be overlaid if both begin at one place."""
+    """Bytes that are needed from tick `first` to tick `last`; `over` may be overlaid if both begin at one place. An op takes one tick,
+    a region one for each of its events: there, `live` has a bit for each tick at which the bytes are needed."""
 
     size: int
     first: int
@@ -43,11 +68,19 @@ class _Block:
     over: _Block | None = None
     tail: int = 0
     offset: int = -1
+    live: int = 0
     rivals: Sequence[_Block] = ()
     """The blocks that are live at some time when this one is."""
 
     def meets(self, other: _Block) -> bool:
-        return self.first <= other.last and other.first <= self.last
+        if self.first > other.last or other.first > self.last:
+            return False
+        return not (self.live and other.live) or bool(self.live & other.live)
+
+    @property
+    def ticks(self) -> Iterator[int]:
+        """All ticks at which the bytes are needed."""
+        return (t for t in range(self.first, self.last + 1) if not self.live or self.live >> t & 1)
 
 
 @dataclass(frozen=True)
@@ -71,20 +104,17 @@ def aligned(size: int) -> int:
     return -(-size // ALIGNMENT) * ALIGNMENT
 
 
-def plan_memory(graph: Graph, needs: Mapping[Op, OpMemory]) -> MemoryPlan:
+def plan_memory(graph: Graph, needs: Needs) -> MemoryPlan:
     """Makes a plan for the graph with its kernels' needs."""
-    blocks = _activation_blocks(graph, needs)
+    clock = _Clock(graph, needs)
+    blocks = _activation_blocks(graph, needs, clock)
     unique = list(dict.fromkeys(blocks.values()))
-    live = _live_bytes(unique, len(graph.ops))
+    live = _live_bytes(unique, clock.ticks)
     floor = max(live, default=0)
     activation_bytes = _place(unique, floor)
-    scratch = {
-        op: _Block(aligned(needs[op].scratch_bytes), i, i)
-        for i, op in enumerate(graph.ops)
-        if needs[op].scratch_bytes
-    }
+    scratch = dict(_scratch_blocks(graph, needs, clock))
     everything = [*unique, *scratch.values()]
-    with_scratch = max(_live_bytes(everything, len(graph.ops)), default=0)
+    with_scratch = max(_live_bytes(everything, clock.ticks), default=0)
     arena_bytes = _place(everything, max(with_scratch, floor)) if scratch else activation_bytes
     arena_bytes = max([arena_bytes, *(b.offset + b.size + b.tail for b in unique)])
     return MemoryPlan(
@@ -94,44 +124,118 @@ def plan_memory(graph: Graph, needs: Mapping[Op, OpMemory]) -> MemoryPlan:
         activation_bytes=activation_bytes,
         floor_bytes=floor,
         scratch_bytes=max((b.size for b in scratch.values()), default=0),
-        live_bytes=tuple(live),
+        live_bytes=tuple(max((live[t] for t in ticks), default=0) for ticks in clock.of_ops(graph, needs)),
     )
 
 
-def _activation_blocks(graph: Graph, needs: Mapping[Op, OpMemory]) -> dict[Value, _Block]:
+class _Clock:
+    """The ticks of every op of a graph."""
+
+    def __init__(self, graph: Graph, needs: Needs) -> None:
+        self.begin: list[int] = []
+        self.end: list[int] = []
+        self.ticks = 0
+        for op in graph.ops:
+            need = needs[op]
+            self.begin.append(self.ticks)
+            self.ticks += len(need.schedule.events) if isinstance(need, RegionMemory) else 1
+            self.end.append(self.ticks - 1)
+
+    def of_ops(self, graph: Graph, needs: Needs) -> Iterator[Iterable[int]]:
+        """Gives the ticks of every op, those inside regions among them."""
+        for i, op in enumerate(graph.ops):
+            need, ticks = needs[op], range(self.begin[i], self.end[i] + 1)
+            if not isinstance(need, RegionMemory):
+                yield ticks
+            else:
+                for number in range(len(need.ops)):
+                    fired = need.schedule.firings(number)
+                    yield [t for t in ticks if fired >> t - self.begin[i] & 1]
+
+
+def _activation_blocks(graph: Graph, needs: Needs, clock: _Clock) -> dict[Value, _Block]:
     """A block for every value; values that are only other shapes of one another share theirs."""
-    end = len(graph.ops)
     blocks: dict[Value, _Block] = {v: _Block(aligned(v.type.size_bytes), 0, 0) for v in graph.inputs}
     for i, op in enumerate(graph.ops):
+        begin, end = clock.begin[i], clock.end[i]
         for value in op.activations:
-            blocks[value].last = max(blocks[value].last, i)
+            blocks[value].last = max(blocks[value].last, end)
         for value in op.results:
             shared = isinstance(op, Reshape) and not op.x.is_constant
-            blocks[value] = blocks[op.operands[0]] if shared else _Block(aligned(value.type.size_bytes), i, i)
-            blocks[value].last = max(blocks[value].last, i)
+            blocks[value] = (
+                blocks[op.operands[0]] if shared else _Block(aligned(value.type.size_bytes), begin, end)
+            )
+            blocks[value].last = max(blocks[value].last, end)
+        need = needs[op]
+        if isinstance(need, RegionMemory):
+            blocks |= _inner_blocks(need, begin)
     for value in graph.outputs:
-        blocks[value].last = end
-    _allow_in_place(graph, needs, blocks)
+        blocks[value].last = clock.ticks
+    _allow_in_place(graph, needs, blocks, clock)
     return blocks
 
 
-def _allow_in_place(graph: Graph, needs: Mapping[Op, OpMemory], blocks: Mapping[Value, _Block]) -> None:
+def _inner_blocks(need: RegionMemory, begin: int) -> dict[Value, _Block]:
+    """A block for every buffer of a region. An op that uses up an operand may put its result there, if its kernel can."""
+    tail = need.overread_bytes
+    blocks = {
+        held.value: _Block(
+            aligned(held.bytes),
+            begin + _lowest(held.live),
+            begin + held.live.bit_length() - 1,
+            tail=tail,
+            live=held.live << begin,
+        )
+        for held in need.schedule.buffers
+    }
+    storage = need.schedule.storage
+    for number, used_up in need.schedule.used_up.items():
+        result = blocks.get(need.schedule.results[number])
+        for value in need.ops[number].in_place if result else ():
+            operand = blocks.get(storage[value])
+            if value in used_up and operand and result and not result.over and result.size <= operand.size:
+                result.over = operand
+    return blocks
+
+
+def _lowest(bits: int) -> int:
+    return (bits & -bits).bit_length() - 1
+
+
+def _scratch_blocks(graph: Graph, needs: Needs, clock: _Clock) -> Iterator[tuple[Op, _Block]]:
+    for i, op in enumerate(graph.ops):
+        need, begin = needs[op], clock.begin[i]
+        if not isinstance(need, RegionMemory):
+            if need.scratch_bytes:
+                yield op, _Block(aligned(need.scratch_bytes), begin, begin)
+            continue
+        for number, inner in enumerate(need.ops):
+            if inner.scratch_bytes:
+                live = need.schedule.firings(number)
+                first, last = begin + _lowest(live), begin + live.bit_length() - 1
+                op_inside = need.schedule.body.ops[number]
+                yield op_inside, _Block(aligned(inner.scratch_bytes), first, last, live=live << begin)
+
+
+def _allow_in_place(graph: Graph, needs: Needs, blocks: Mapping[Value, _Block], clock: _Clock) -> None:
     """A result may lie where an operand lay that nobody needs afterwards."""
     for i, op in enumerate(graph.ops):
+        begin, end = clock.begin[i], clock.end[i]
         for value in needs[op].in_place:
             block = blocks[op.results[0]]
-            meets = blocks[value].last == i and block.first == i and block is not blocks[value]
+            meets = blocks[value].last == end and block.first == begin and block is not blocks[value]
             if meets and block.over is None and block.size <= blocks[value].size:
                 block.over = blocks[value]
         for value in op.activations:
             blocks[value].tail = max(blocks[value].tail, needs[op].overread_bytes)
 
 
-def _live_bytes(blocks: Iterable[_Block], ops: int) -> list[int]:
-    live = [0] * max(ops, 1)
+def _live_bytes(blocks: Iterable[_Block], ticks: int) -> list[int]:
+    live = [0] * max(ticks, 1)
     for block in blocks:
-        for i in range(block.first, min(block.last, ops - 1) + 1):
-            live[i] += block.size
+        for i in block.ticks:
+            if i < len(live):
+                live[i] += block.size
     return live
 
 
@@ -164,10 +268,11 @@ def _find_rivals(blocks: Sequence[_Block]) -> None:
     rivals: list[list[int]] = [[] for _ in blocks]
     live: list[int] = []
     for number in sorted(range(len(blocks)), key=lambda n: blocks[n].first):
-        live = [other for other in live if blocks[other].meets(blocks[number])]
-        for other in live:
+        live = [other for other in live if blocks[other].last >= blocks[number].first]
+        meeting = [other for other in live if blocks[other].meets(blocks[number])]
+        for other in meeting:
             rivals[other].append(number)
-        rivals[number] += live
+        rivals[number] += meeting
         live.append(number)
     for block, numbers in zip(blocks, rivals, strict=True):
         block.rivals = [blocks[n] for n in sorted(numbers)]

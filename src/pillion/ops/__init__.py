@@ -25,6 +25,7 @@ from pillion.ops.movement import Concat, Flip, Pad, Reshape, Slice, Transpose
 from pillion.ops.pool import AvgPool2d, MaxPool2d, Mean
 from pillion.ops.prelu import Prelu
 from pillion.ops.reduce import ReduceMax, ReduceMin, ReduceSum
+from pillion.ops.region import Region, as_region
 from pillion.ops.resize import ResizeBilinear, ResizeNearest
 from pillion.ops.segment import Segment
 from pillion.ops.softmax import Softmax
@@ -65,8 +66,8 @@ ALL_OPS: tuple[type[Op], ...] = (
     Requantize,
 )
 
-KINDS: dict[str, type[Op]] = {Segment.kind: Segment, **{op.kind: op for op in ALL_OPS}}
-"""The class of each op by its name in the text form. A segment is no operator of models: placement makes it."""
+KINDS: dict[str, type[Op]] = {Segment.kind: Segment, Region.kind: Region, **{op.kind: op for op in ALL_OPS}}
+"""The class of each op by its name in the text form. Segments and regions are no operators of models: compilation makes them."""
 
 
 def parse(source: str) -> Graph:
@@ -102,6 +103,7 @@ __all__ = [
     "ReduceMax",
     "ReduceMin",
     "ReduceSum",
+    "Region",
     "Requantize",
     "Reshape",
     "ResizeBilinear",
@@ -112,5 +114,6 @@ __all__ = [
     "Sub",
     "Transpose",
     "TransposeConv2d",
+    "as_region",
     "parse",
 ]

@@ -11,11 +11,12 @@ from pillion.ir import numerics
 from pillion.ir.numerics import Arithmetic
 from pillion.ir.op import Op, op, operand, result
 from pillion.ir.types import Array, TensorType, Value
+from pillion.ops.rowwise import RowWise
 from pillion.ops.samples import rescale_examples
 
 
 @op("clamp")
-class Clamp(Op):
+class Clamp(RowWise):
     """Holds every value between two integers, after a change of scale and zero point where operand and result differ in them.
 
     Under `tflite` the ratio of the scales is formed in float32 (as for the relu family of LiteRT)."""

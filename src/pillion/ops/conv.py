@@ -14,7 +14,9 @@ from numpy.typing import NDArray
 from pillion.ir import numerics
 from pillion.ir.numerics import Arithmetic
 from pillion.ir.op import Op, op, operand, result, want_dtype, want_rank
+from pillion.ir.rows import Span
 from pillion.ir.types import Array, DType, Pair, PerChannel, Shape, Sides, TensorType, Value, constant
+from pillion.ops.row_window import RowWindow
 from pillion.ops.samples import ZERO_POINTS, conv_bias, conv_weights, make, value
 
 Weighted = TypeVar("Weighted", bound=Any)
@@ -92,6 +94,21 @@ class Convolution(Op):
         """The multiplier of each output channel: mantissas and shifts."""
         scales = np.broadcast_to(self.weights.channel_scales, (self.out_channels,))
         return numerics.encode_all(self.x.scale * scales / self.y.scale)
+
+    @property
+    def window(self) -> RowWindow:
+        """The rows of the image that rows of the result see."""
+        return RowWindow(self.kernel[0], self.stride[0], self.dilation[0], self.padding[0], self.x.shape[1])
+
+    @property
+    def crosses_rows(self) -> str:
+        return self.window.crosses(self.y.shape[1])
+
+    def rows_of(self, operand: Value, span: Span) -> Span | None:
+        return self.window.seen(span)
+
+    def on_rows(self, span: Span) -> dict[str, object]:
+        return {"padding": self.window.padding_of(span, self.padding)}
 
     def infer(self) -> TensorType:
         return TensorType(self.output_shape, self.x.dtype)

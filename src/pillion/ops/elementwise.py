@@ -10,6 +10,7 @@ import numpy as np
 from pillion.ir import numerics
 from pillion.ir.numerics import Arithmetic, Multiplier
 from pillion.ir.op import Op, Quantization, op, operand, result, want_same_quant
+from pillion.ir.rows import Span, same_rows, why_no_rows
 from pillion.ir.types import Array, DType, TensorType, Value
 from pillion.ops.samples import BROADCASTS, RATIOS, ZERO_POINTS, make, value
 
@@ -47,6 +48,13 @@ class Binary(Op):
         types = {v.dtype for v in (self.a, self.b) if not (v.is_constant and v.is_quantized)}
         if len(types) > 1:
             raise self.refuse("both operands have one type", f"{self.a.dtype.value} and {self.b.dtype.value}")
+
+    @property
+    def crosses_rows(self) -> str:
+        return why_no_rows(self.y, (self.a, self.b))
+
+    def rows_of(self, operand: Value, span: Span) -> Span | None:
+        return same_rows(operand, self.y, span)
 
     def keeps(self, operand: Value, other: Value, real: float) -> bool:
         """Whether the result has the type of one operand, and the other one is constant and `real` throughout."""

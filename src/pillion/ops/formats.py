@@ -11,6 +11,7 @@ from pillion.ir import numerics
 from pillion.ir.numerics import Arithmetic
 from pillion.ir.op import Op, Quantization, op, operand, result, want_dtype
 from pillion.ir.types import Array, DType, PerChannel, TensorType, Value
+from pillion.ops.rowwise import RowWise
 from pillion.ops.samples import ZERO_POINTS, make, real, rescale_examples, value
 
 NORMAL = (2.0**-126, 2.0**126)
@@ -30,7 +31,7 @@ def want_normal(op: Op, value: Value) -> None:
 
 
 @op("quantize", quantization=Quantization.NONE)
-class Quantize(Op):
+class Quantize(RowWise):
     """Turns float32 numbers into int8 ones.
 
     `cmsis-nn` multiplies by the float32 reciprocal of the scale and rounds ties to even; `tflite` divides in float32 and rounds
@@ -65,7 +66,7 @@ class Quantize(Op):
 
 
 @op("dequantize", quantization=Quantization.NONE)
-class Dequantize(Op):
+class Dequantize(RowWise):
     """Turns int8 (or int32) numbers into float32 ones: (q - zero point) · scale."""
 
     is_idle = False
@@ -97,7 +98,7 @@ class Dequantize(Op):
 
 
 @op("requantize", quantization=Quantization.NONE)
-class Requantize(Op):
+class Requantize(RowWise):
     """Gives int8 another scale and zero point."""
 
     x: Value = operand()

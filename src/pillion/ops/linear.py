@@ -14,11 +14,12 @@ from pillion.ir.numerics import Arithmetic
 from pillion.ir.op import Op, op, operand, result, want_dtype, want_rank
 from pillion.ir.types import Array, DType, TensorType, Value
 from pillion.ops.conv import check_accumulator, largest_accumulators
+from pillion.ops.rowwise import RowWise
 from pillion.ops.samples import ZERO_POINTS, conv_bias, conv_weights, make, value
 
 
 @op("linear")
-class Linear(Op):
+class Linear(RowWise):
     """Computes y = x · weightsᵀ + bias over the last axis; weights [out, in].
 
     Under `tflite` the accumulator is scaled in double precision and rounded once, half away from zero; under

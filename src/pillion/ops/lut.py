@@ -17,6 +17,7 @@ from pillion.ir.op import Op, op, operand, optional_operand, result
 from pillion.ir.types import Array, DType, TensorType, Value, constant
 from pillion.ops.functions import Function
 from pillion.ops.lut_tflite import tflite_entries
+from pillion.ops.rowwise import RowWise
 from pillion.ops.samples import ZERO_POINTS, make, value
 
 Reals = NDArray[np.float64]
@@ -56,7 +57,7 @@ REAL: dict[Function, Callable[[Reals, Lut], Reals]] = {
 
 
 @op("lut")
-class Lut(Op):
+class Lut(RowWise):
     """A function of one number, element by element.
 
     Under `cmsis-nn` the table is the function in double precision, rounded half away from zero after the zero point was

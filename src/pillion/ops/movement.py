@@ -10,6 +10,7 @@ import numpy as np
 
 from pillion.ir.numerics import Arithmetic
 from pillion.ir.op import Op, Quantization, op, operand, result, want_same_quant
+from pillion.ir.rows import ROWS, Span, why_no_rows, within
 from pillion.ir.types import Array, DType, Shape, TensorType, Value
 from pillion.ops.pool import check_axes
 from pillion.ops.samples import ZERO_POINTS, make, value
@@ -51,6 +52,15 @@ class Reshape(Movement):
     x: Value = operand()
     y: Value = result()
 
+    @property
+    def crosses_rows(self) -> str:
+        if self.x.shape[: ROWS + 1] != self.y.shape[: ROWS + 1]:
+            return f"it turns {list(self.x.shape)} into {list(self.y.shape)}: rows become others"
+        return why_no_rows(self.y) or why_no_rows(self.x)
+
+    def rows_of(self, operand: Value, span: Span) -> Span | None:
+        return span
+
     def infer(self) -> TensorType:
         if self.x.type.elements != self.y.type.elements:
             raise self.refuse("the number of elements stays", f"{list(self.x.shape)} to {list(self.y.shape)}")
@@ -82,6 +92,15 @@ class Transpose(Movement):
         real = [axis for axis in self.order if self.x.shape[axis] != 1]
         return real == sorted(real)
 
+    @property
+    def crosses_rows(self) -> str:
+        if self.order[: ROWS + 1] != (0, ROWS):
+            return f"it moves axes: {self.order}"
+        return why_no_rows(self.y)
+
+    def rows_of(self, operand: Value, span: Span) -> Span | None:
+        return span
+
     def infer(self) -> TensorType:
         if sorted(self.order) != list(range(self.x.type.rank)):
             raise self.refuse(f"order is a permutation of {self.x.type.rank} axes", self.order)
@@ -108,6 +127,17 @@ class Slice(Movement):
     @property
     def is_idle(self) -> bool:
         return self.x.shape == self.y.shape
+
+    @property
+    def crosses_rows(self) -> str:
+        return "it takes some images only" if self.x.shape[:1] != self.y.shape[:1] else why_no_rows(self.y)
+
+    def rows_of(self, operand: Value, span: Span) -> Span | None:
+        step = self.step[ROWS]
+        return Span(self.begin[ROWS] + step * span.first, step * (span.count - 1) + 1)
+
+    def on_rows(self, span: Span) -> dict[str, object]:
+        return {"begin": (*self.begin[:ROWS], 0, *self.begin[ROWS + 1 :])}
 
     def infer(self) -> TensorType:
         rank = self.x.type.rank
@@ -144,6 +174,23 @@ class Pad(Movement):
     @property
     def is_idle(self) -> bool:
         return not any((*self.before, *self.after))
+
+    @property
+    def crosses_rows(self) -> str:
+        return "it adds images" if self.before[0] or self.after[0] else why_no_rows(self.y)
+
+    def rows_of(self, operand: Value, span: Span) -> Span | None:
+        top = self.before[ROWS]
+        return within(span.first - top, span.end - top, self.x.shape[ROWS])
+
+    def on_rows(self, span: Span) -> dict[str, object]:
+        top, size = self.before[ROWS], self.x.shape[ROWS]
+        above = min(max(top - span.first, 0), span.count)
+        below = min(max(span.end - top - size, 0), span.count)
+        return {
+            "before": (self.before[0], above, *self.before[ROWS + 1 :]),
+            "after": (self.after[0], below, *self.after[ROWS + 1 :]),
+        }
 
     def infer(self) -> TensorType:
         if (
@@ -186,6 +233,15 @@ class Concat(Movement):
     def is_idle(self) -> bool:
         return len(self.xs) == 1
 
+    @property
+    def crosses_rows(self) -> str:
+        if self.axis <= ROWS:
+            return "it puts rows under one another" if self.axis == ROWS else "it joins images"
+        return why_no_rows(self.y, self.xs)
+
+    def rows_of(self, operand: Value, span: Span) -> Span | None:
+        return span
+
     def infer(self) -> TensorType:
         """Gives the type of the result. A constant may be quantized already while the other operands are still real numbers."""
         first = self.xs[0].shape if self.xs else ()
@@ -219,6 +275,13 @@ class Flip(Movement):
     @property
     def is_idle(self) -> bool:
         return all(self.x.shape[axis] == 1 for axis in self.axes)
+
+    @property
+    def crosses_rows(self) -> str:
+        return "it reverses rows or images" if min(self.axes) <= ROWS else why_no_rows(self.y)
+
+    def rows_of(self, operand: Value, span: Span) -> Span | None:
+        return span
 
     def infer(self) -> TensorType:
         return TensorType(self.x.shape, self.x.dtype)

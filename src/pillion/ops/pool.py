@@ -13,8 +13,10 @@ from numpy.lib.stride_tricks import sliding_window_view
 from pillion.ir import numerics
 from pillion.ir.numerics import Arithmetic, Multiplier
 from pillion.ir.op import Op, Quantization, op, operand, result, want_rank, want_same_quant
+from pillion.ir.rows import ROWS, Span, why_no_rows
 from pillion.ir.types import Array, DType, Pair, Shape, Sides, TensorType, Value
 from pillion.ops.conv import output_size
+from pillion.ops.row_window import RowWindow
 from pillion.ops.samples import RATIOS, ZERO_POINTS, make, value
 
 
@@ -43,6 +45,21 @@ class Pool(Op):
             self.x.shape[1:3], self.kernel, self.stride, (1, 1), (top + bottom, left + right), strict=True
         )
         return (self.x.shape[0], *(output_size(*axis) for axis in sizes), self.x.shape[3])
+
+    @property
+    def window(self) -> RowWindow:
+        """The rows of the image that rows of the result see."""
+        return RowWindow(self.kernel[0], self.stride[0], 1, self.padding[0], self.x.shape[1])
+
+    @property
+    def crosses_rows(self) -> str:
+        return self.window.crosses(self.y.shape[1])
+
+    def rows_of(self, operand: Value, span: Span) -> Span | None:
+        return self.window.seen(span)
+
+    def on_rows(self, span: Span) -> dict[str, object]:
+        return {"padding": self.window.padding_of(span, self.padding)}
 
     def infer(self) -> TensorType:
         return TensorType(self.output_shape, self.x.dtype)
@@ -126,6 +143,13 @@ class Mean(Op):
         return self.x.type.elements == self.y.type.elements and self.x.type.quant == self.y.type.quant
 
     @property
+    def crosses_rows(self) -> str:
+        return why_reduced(self)
+
+    def rows_of(self, operand: Value, span: Span) -> Span | None:
+        return span
+
+    @property
     def count(self) -> int:
         """The number of elements of which a mean is taken."""
         return math.prod(self.x.shape[a] for a in self.axes)
@@ -166,6 +190,14 @@ def reduced_shape(shape: Shape, axes: tuple[int, ...], keepdims: bool) -> Shape:
     if keepdims:
         return tuple(1 if i in axes else d for i, d in enumerate(shape))
     return tuple(d for i, d in enumerate(shape) if i not in axes)
+
+
+def why_reduced(op: Op) -> str:
+    """Says why a reduction does not make rows one by one; empty if it does."""
+    axes = op.attributes["axes"]
+    if any(axis <= ROWS for axis in axes):
+        return "it reduces all rows to one" if ROWS in axes else "it reduces images"
+    return why_no_rows(op.results[0])
 
 
 def check_axes(op: Op, axes: tuple[int, ...], rank: int) -> None:

@@ -10,6 +10,7 @@ import numpy as np
 from pillion.ir import numerics
 from pillion.ir.numerics import Arithmetic, Multiplier
 from pillion.ir.op import Op, op, operand, result, want_dtype
+from pillion.ir.rows import Span, same_rows, why_no_rows
 from pillion.ir.types import Array, Shape, TensorType, Value
 from pillion.ops.elementwise import holds_only
 from pillion.ops.samples import RATIOS, ZERO_POINTS, constant_like, make, value
@@ -45,6 +46,13 @@ class Prelu(Op):
 
     def check_scales(self, arithmetic: Arithmetic) -> None:
         self.multipliers(arithmetic)
+
+    @property
+    def crosses_rows(self) -> str:
+        return why_no_rows(self.y, (self.slope,))
+
+    def rows_of(self, operand: Value, span: Span) -> Span | None:
+        return same_rows(operand, self.y, span)
 
     def infer(self) -> TensorType:
         return TensorType(self.x.shape, self.x.dtype)

@@ -11,8 +11,9 @@ import numpy as np
 from pillion.ir import numerics
 from pillion.ir.numerics import Arithmetic, Multiplier
 from pillion.ir.op import Op, Quantization, op, operand, result, want_same_quant
+from pillion.ir.rows import Span
 from pillion.ir.types import Array, DType, Shape, TensorType, Value
-from pillion.ops.pool import check_axes, reduced_shape
+from pillion.ops.pool import check_axes, reduced_shape, why_reduced
 from pillion.ops.samples import DEVIATION, RATIOS, ZERO_POINTS, center, make, result_for, value
 
 
@@ -28,6 +29,13 @@ class Reduction(Op):
     def is_idle(self) -> bool:
         """Whether every axis that is reduced has the size 1."""
         return self.x.type.elements == self.y.type.elements and self.x.type.quant == self.y.type.quant
+
+    @property
+    def crosses_rows(self) -> str:
+        return why_reduced(self)
+
+    def rows_of(self, operand: Value, span: Span) -> Span | None:
+        return span
 
     @property
     def count(self) -> int:

@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 
 from pillion.ir.numerics import Arithmetic, Int64Array
 from pillion.ir.op import Op, Quantization, op, operand, result, want_rank, want_same_quant
+from pillion.ir.rows import ROWS, Span
 from pillion.ir.types import Array, DType, Pair, Shape, TensorType, Value
 from pillion.ops.samples import ZERO_POINTS, make, value
 
@@ -73,6 +74,37 @@ class ResizeNearest(Resize):
         position = (np.arange(after, dtype=np.float32) + offset) * np.float32(scale)
         nearest = np.floor(position + np.float32(0.5)) if self.align_corners else np.floor(position)
         return np.asarray(np.clip(nearest.astype(np.int64), 0, before - 1), np.int64)
+
+    @property
+    def row_unit(self) -> int:
+        """The rows of the result that come from one row of the image."""
+        return max(self.size[0] // self.x.shape[ROWS], 1)
+
+    @property
+    def rows_apart(self) -> int:
+        """How many rows of the image there are for one row of the result, where these are fewer."""
+        return max(self.x.shape[ROWS] // self.size[0], 1)
+
+    @property
+    def crosses_rows(self) -> str:
+        before, after = self.x.shape[ROWS], self.size[0]
+        sources = self.sources(0)
+        regular = np.arange(after) * self.rows_apart // self.row_unit + sources[0]
+        whole = before == after * self.rows_apart or after == before * self.row_unit
+        if self.align_corners and before != after:
+            return "corners are aligned: rows repeat in no fixed rhythm"
+        if not whole or not np.array_equal(sources, regular):
+            return f"{before} to {after} rows: not every row is repeated or left out equally often"
+        return ""
+
+    def rows_of(self, operand: Value, span: Span) -> Span | None:
+        return Span(
+            span.first * self.rows_apart // self.row_unit,
+            max(span.count * self.rows_apart // self.row_unit, 1),
+        )
+
+    def on_rows(self, span: Span) -> dict[str, object]:
+        return {"size": (span.count, self.size[1])}
 
     def reference(self, arithmetic: Arithmetic, *operands: Array) -> Array:
         return np.ascontiguousarray(operands[0][:, self.sources(0)][:, :, self.sources(1)])

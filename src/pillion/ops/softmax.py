@@ -12,6 +12,7 @@ from pillion.ir import numerics
 from pillion.ir.numerics import Arithmetic, Int64Array, Multiplier
 from pillion.ir.op import Op, Quantization, op, operand, result
 from pillion.ir.types import Array, DType, PerTensor, TensorType, Value
+from pillion.ops.rowwise import RowWise
 from pillion.ops.samples import ZERO_POINTS, make, value
 
 INPUT_BITS = 5
@@ -33,7 +34,7 @@ NEWTON_48_17, NEWTON_32_17 = 1515870810, -1010580540
 
 
 @op("softmax", quantization=Quantization.FIXED)
-class Softmax(Op):
+class Softmax(RowWise):
     """Gives exp(x) over the sum of exp(x) along the last axis; the result is in steps of 1/256 from -128."""
 
     is_idle = False

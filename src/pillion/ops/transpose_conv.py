@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pillion.ir.op import Op, op, operand, result, want_rank
+from pillion.ir.rows import ROWS, Span
 from pillion.ir.types import Array, DType, Pair, Shape, Sides, Value
 from pillion.ops.conv import Convolution
 from pillion.ops.samples import (
@@ -70,6 +71,32 @@ class TransposeConv2d(Convolution):
             self.whole[1] - left - right,
             self.weights_out_channels,
         )
+
+    @property
+    def crosses_rows(self) -> str:
+        return ""
+
+    def _arriving(self, span: Span) -> tuple[int, int, int]:
+        """The rows of the image that reach some rows of the result, at least one, from the first to that behind the last; and how far
+        the last of them reaches in the whole result."""
+        first, last = span.first + self.padding[0], span.end - 1 + self.padding[0]
+        reach, stride, size = self.dilation[0] * (self.kernel[0] - 1), self.stride[0], self.x.shape[ROWS]
+        begin = min(max(-(-(first - reach) // stride), 0), first // stride, size - 1)
+        end = max(min(last // stride + 1, size), begin + 1)
+        return begin, end, (end - 1) * stride + reach
+
+    def rows_of(self, operand: Value, span: Span) -> Span | None:
+        begin, end, _ = self._arriving(span)
+        return Span(begin, end - begin)
+
+    def on_rows(self, span: Span) -> dict[str, object]:
+        begin, _, reached = self._arriving(span)
+        first, last = span.first + self.padding[0], span.end - 1 + self.padding[0]
+        top, bottom, more = first - begin * self.stride[0], reached - last, last - reached
+        return {
+            "padding": (top, self.padding[1], max(bottom, 0), self.padding[3]),
+            "output_padding": (max(more, 0), self.output_padding[1]),
+        }
 
     @property
     def macs(self) -> int:

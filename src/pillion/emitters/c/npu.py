@@ -7,6 +7,7 @@ from __future__ import annotations
 from textwrap import dedent
 
 from pillion.emitters.c import text
+from pillion.emitters.c.body import segment_function
 from pillion.emitters.c.program import CProgram, Step, lower
 from pillion.ir.graph import Graph
 from pillion.ops import Segment
@@ -45,7 +46,7 @@ def stand_ins(program: CProgram) -> tuple[dict[str, Content], list[CProgram]]:
         stem = f"npu_segment_{number}"
         files[f"{stem}_weights.h"] = text.weights_h(reference)
         files[f"{stem}_weights.c"] = text.weights_c(reference, f"{stem}_weights.h")
-        function = text.segment_function(program, number)
+        function = segment_function(program, number)
         files[f"{stem}_reference.c"] = _reference(reference, number, stem, function)
     return files, inner
 
@@ -57,7 +58,7 @@ def _header(program: CProgram) -> str:
         reads = "\n".join(f" *   inputs[{i}]   {text.describe(v)}" for i, v in enumerate(op.activations))
         writes = "\n".join(f" *   outputs[{i}]  {text.describe(v)}" for i, v in enumerate(op.results))
         declarations.append(
-            f"/* Segment {number}:\n{reads}\n{writes} */\nvoid {text.segment_function(program, number)}(const void *const *inputs, void *const *outputs);\n"
+            f"/* Segment {number}:\n{reads}\n{writes} */\nvoid {segment_function(program, number)}(const void *const *inputs, void *const *outputs);\n"
         )
     guard = f"PILLION_{program.graph.name.upper()}_NPU_H"
     intro = dedent("""\

@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
 import numpy as np
@@ -13,12 +13,17 @@ from numpy.typing import NDArray
 from pillion.boards.board import Optimize
 from pillion.devices.cortex_m import Isa
 from pillion.emitters.c.choose import Choice, choose
+from pillion.emitters.c.cuts import Cuts, Uses, memory_of
 from pillion.emitters.c.kernel import Call, Routine
+from pillion.emitters.c.loops import Fire, Item, roll
 from pillion.errors import PillionError
 from pillion.ir.graph import Graph, Names, identifier, shortened, want_computed_outputs
+from pillion.ir.numerics import Arithmetic
+from pillion.ir.op import Op
 from pillion.ir.sizes import LARGEST
 from pillion.ir.types import Value
-from pillion.memory import MemoryPlan, OpMemory, plan_memory
+from pillion.memory import MemoryPlan, Needs, plan_memory
+from pillion.ops import Region
 
 POINTER_BYTES = 4
 """Bytes of a pointer on all Cortex-M."""
@@ -38,14 +43,27 @@ class Constant:
 
 
 @dataclass(frozen=True)
+class Variant:
+    """One form in which an op is run: whole, or for so many rows at some border of the image."""
+
+    choice: Choice
+    calls: range
+    """The numbers of its calls among those of the step."""
+    values: tuple[Value, ...]
+    """Operands and results, which are given a place each time that it runs."""
+
+
+@dataclass(frozen=True)
 class Step:
-    """The calls of one op, with the names of the constants that their params point to."""
+    """One op with its calls, and the names of the constants that their params point to."""
 
     index: int
     choice: Choice
     calls: tuple[Call, ...]
     pointers: tuple[Mapping[str, str], ...]
     """The names of constants by field of the params, for each call."""
+    variants: tuple[Variant, ...]
+    scratch_bytes: int
 
 
 @dataclass(frozen=True)
@@ -55,6 +73,8 @@ class CProgram:
     graph: Graph
     isa: Isa
     steps: tuple[Step, ...]
+    items: tuple[Item, ...]
+    """What is done, in order."""
     constants: tuple[Constant, ...]
     operands: Mapping[Value, str]
     """Constant operands that are passed as arguments → name of their array."""
@@ -107,9 +127,14 @@ def lower(graph: Graph, isa: Isa = Isa.PORTABLE, optimize: Optimize = "speed") -
     """Gives the graph a kernel for each op, packed constants and a memory plan."""
     want_computed_outputs(graph)
     graph = graph.replace(name=identifier(graph.name))
-    choices = choose(graph, isa, optimize)
+    regions: dict[Op, Cuts] = {op: Cuts(op) for op in graph.ops if isinstance(op, Region)}
+    forms = [form for op in graph.ops for form in (regions[op].forms if op in regions else [op])]
+    chosen = {c.op: c for c in choose(graph.replace(ops=tuple(forms)), isa, optimize)}
     constants = _Constants(graph.name)
-    steps = tuple(_step(i, choice, graph, constants) for i, choice in enumerate(choices))
+    steps: list[Step] = []
+    for op in graph.ops:
+        for uses in regions[op].of_ops if op in regions else [Uses(op)]:
+            steps.append(_step(len(steps), uses, chosen, graph.arithmetic, constants))
     operands = {
         value: constants.name(f"value_{value.name}", value.constant)
         for step in steps
@@ -117,14 +142,27 @@ def lower(graph: Graph, isa: Isa = Isa.PORTABLE, optimize: Optimize = "speed") -
         for value in call.inputs
         if value.is_constant
     }
-    needs = {
-        c.op: OpMemory(c.kernel.scratch_bytes(c.op), c.kernel.overread_bytes, c.kernel.in_place(c.op))
-        for c in choices
+    needs: Needs = {
+        op: regions[op].memory(chosen) if op in regions else memory_of(chosen[op]) for op in graph.ops
     }
     memory = plan_memory(graph, needs)
     if memory.arena_bytes > LARGEST:
         raise _too_large(graph, memory)
-    return CProgram(graph, isa, steps, tuple(constants.by_content.values()), operands, memory, optimize)
+    items = tuple(_items(graph, regions, memory))
+    arrays = tuple(constants.by_content.values())
+    return CProgram(graph, isa, tuple(steps), items, arrays, operands, memory, optimize)
+
+
+def _items(graph: Graph, regions: Mapping[Op, Cuts], memory: MemoryPlan) -> Iterator[Item]:
+    """What the program does, in order."""
+    first = 0
+    for op in graph.ops:
+        if op in regions:
+            yield from roll(regions[op].items(first, memory))
+            first += len(regions[op].of_ops)
+        else:
+            yield Item(Fire(first), tuple(memory.offsets[v] for v in (*op.activations, *op.results)))
+            first += 1
 
 
 def _too_large(graph: Graph, memory: MemoryPlan) -> PillionError:
@@ -136,8 +174,16 @@ def _too_large(graph: Graph, memory: MemoryPlan) -> PillionError:
     )
 
 
-def _step(index: int, choice: Choice, graph: Graph, constants: _Constants) -> Step:
-    calls = choice.kernel.calls(choice.op, graph.arithmetic)
+def _step(
+    index: int, uses: Uses, chosen: Mapping[Op, Choice], arithmetic: Arithmetic, constants: _Constants
+) -> Step:
+    variants: list[Variant] = []
+    calls: list[Call] = []
+    for form in uses.forms:
+        made = chosen[form].kernel.calls(form, arithmetic)
+        numbers = range(len(calls), len(calls) + len(made))
+        variants.append(Variant(chosen[form], numbers, (*form.activations, *form.results)))
+        calls += made
     pointers = []
     for number, call in enumerate(calls):
         suffix = f"_{number}" if len(calls) > 1 else ""
@@ -145,4 +191,7 @@ def _step(index: int, choice: Choice, graph: Graph, constants: _Constants) -> St
         pointers.append(
             {key: constants.name(f"op{index}{suffix}_{key}", data) for key, data in arrays.items()}
         )
-    return Step(index, choice, calls, tuple(pointers))
+    usual = chosen[uses.usual]
+    choice = Choice(uses.op, usual.kernel, usual.passed_over)
+    scratch = max(chosen[form].kernel.scratch_bytes(form) for form in uses.forms)
+    return Step(index, choice, tuple(calls), tuple(pointers), tuple(variants), scratch)

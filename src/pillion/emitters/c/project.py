@@ -169,7 +169,7 @@ def _op(program: CProgram, index: int) -> OpFacts:
         passed_over=tuple(f"{name}: {verdict}" for name, verdict in step.choice.passed_over),
         source=encodable(op.source),
         macs=op.macs,
-        scratch_bytes=step.choice.kernel.scratch_bytes(op),
+        scratch_bytes=step.scratch_bytes,
     )
 
 

@@ -8,12 +8,13 @@ from functools import partial
 from pathlib import Path
 from textwrap import dedent, indent
 
+from pillion.emitters.c.body import Body, params_name
 from pillion.emitters.c.kernel import Call, Param
 from pillion.emitters.c.numbers import lines, literal
 from pillion.emitters.c.program import Constant, CProgram, Step
 from pillion.emitters.c.spelling import commented, quoted
 from pillion.ir.types import Value
-from pillion.ops import Segment
+from pillion.ops import Region, Segment
 from pillion.outside.files import Written
 
 C_TYPES = {
@@ -129,8 +130,11 @@ def model_c(program: CProgram) -> str:
 
 
 def headers(program: CProgram) -> list[str]:
-    """Gives the headers of the kernels in use."""
-    return sorted({call.routine.header for step in program.steps for call in step.calls} | {"kernels.h"})
+    """Gives the headers of what is called."""
+    moves = {"rows.h"} if any(isinstance(op, Region) for op in program.graph.ops) else set()
+    return sorted(
+        moves | {call.routine.header for step in program.steps for call in step.calls} | {"kernels.h"}
+    )
 
 
 def params(program: CProgram) -> str:
@@ -143,11 +147,7 @@ def _struct(step: Step, number: int, call: Call) -> str:
         f"    .{key} = {_field(value, step.pointers[number].get(key))},\n"
         for key, value in call.params.items()
     )
-    return f"static const {call.routine.params_type} {_params_name(step, number)} = {{\n{fields}}};\n"
-
-
-def _params_name(step: Step, number: int) -> str:
-    return f"op{step.index}" + (f"_{number}" if len(step.calls) > 1 else "")
+    return f"static const {call.routine.params_type} {params_name(step, number)} = {{\n{fields}}};\n"
 
 
 def _field(value: Param, pointer: str | None) -> str:
@@ -155,69 +155,14 @@ def _field(value: Param, pointer: str | None) -> str:
 
 
 def run_function(program: CProgram, signature: str, after_op: bool = True) -> str:
-    """Gives the function with the calls of all ops, one after another."""
-    segments = iter(range(len(program.steps)))
-    steps = [
-        _segment_text(program, step, next(segments))
-        if isinstance(step.choice.op, Segment)
-        else _step_text(program, step)
-        for step in program.steps
-    ]
-    if after_op:
-        steps = [
-            f"{body}if (after_op != NULL) {{\n    after_op({step.index});\n}}\n"
-            for body, step in zip(steps, program.steps, strict=True)
-        ]
+    """Gives the function that does all that the program does, one after another."""
+    text = Body(program, after_op).text()
     base = (
         "    uint8_t *const base = arena;\n    (void)base;\n    (void)after_op;\n"
         if after_op
         else "    (void)base;\n"
     )
-    return f"\n{signature} {{\n{base}{indent(chr(10).join(steps), '    ')}}}\n"
-
-
-def _segment_text(program: CProgram, step: Step, number: int) -> str:
-    """A segment gets the places of its operands and results."""
-    op = step.choice.op
-    inputs = ", ".join(_argument(program, v) for v in op.activations)
-    outputs = ", ".join(_argument(program, v) for v in op.results)
-    return (
-        f"{_comment(step)}\n{{\n    const void *const inputs_{number}[] = {{{inputs}}};\n"
-        f"    void *const outputs_{number}[] = {{{outputs}}};\n"
-        f"    {segment_function(program, number)}(inputs_{number}, outputs_{number});\n}}\n"
-    )
-
-
-def segment_function(program: CProgram, number: int) -> str:
-    """Gives the function that runs a segment."""
-    return f"{program.graph.name}_npu_segment_{number}"
-
-
-def _step_text(program: CProgram, step: Step) -> str:
-    calls = [_call_text(program, step, number, call) for number, call in enumerate(step.calls)]
-    return "\n".join([_comment(step), *calls]) + "\n"
-
-
-def _comment(step: Step) -> str:
-    op = step.choice.op
-    place = f"  {op.source}" if op.source else ""
-    operands = ", ".join("x".join(map(str, v.shape)) or "1" for v in op.activations)
-    shape = "x".join(map(str, op.results[0].shape)) or "1"
-    return f"/* {step.index}: {op.kind} {commented(f'{op.name}  {operands} -> {shape}{place}')} */"
-
-
-def _call_text(program: CProgram, step: Step, number: int, call: Call) -> str:
-    scratch = program.memory.scratch_offsets.get(step.choice.op)
-    arguments = [f"&{_params_name(step, number)}"]
-    arguments += [_argument(program, value) for value in (*call.inputs, call.output)]
-    arguments.append("NULL" if scratch is None else f"(void *)(base + {scratch})")
-    return f"{call.routine.name}({', '.join(arguments)});"
-
-
-def _argument(program: CProgram, value: Value) -> str:
-    return (
-        program.operands[value] if value.is_constant else f"(void *)(base + {program.memory.offsets[value]})"
-    )
+    return f"\n{signature} {{\n{base}{indent(text, '    ')}}}\n"
 
 
 def _descriptor(program: CProgram) -> str:

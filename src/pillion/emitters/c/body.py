@@ -1,0 +1,123 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The text of what a program does: calls of kernels and of the NPU, moves of rows, and loops of them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from textwrap import indent
+
+from pillion.emitters.c.kernel import Call
+from pillion.emitters.c.loops import Fire, Item, Loop, MoveRows, Part
+from pillion.emitters.c.program import CProgram, Step, Variant
+from pillion.emitters.c.spelling import commented
+from pillion.ir.types import Value
+from pillion.ops import Segment
+
+
+@dataclass(frozen=True)
+class Place:
+    """A place in the arena: an offset, and by how much it moves on each time that a loop around it comes round, the outermost first."""
+
+    offset: int
+    strides: tuple[int, ...] = ()
+
+    def __str__(self) -> str:
+        moves = "".join(f" + {stride} * i{depth}" for depth, stride in enumerate(self.strides) if stride)
+        return f"(void *)(base + {self.offset}{moves})"
+
+
+Places = Sequence[Place]
+
+
+def params_name(step: Step, number: int) -> str:
+    """Gives the name of the params of a call."""
+    return f"op{step.index}" + (f"_{number}" if len(step.calls) > 1 else "")
+
+
+def segment_function(program: CProgram, number: int) -> str:
+    """Gives the function that runs a segment."""
+    return f"{program.graph.name}_npu_segment_{number}"
+
+
+class Body:
+    """Writes the body of a program's function."""
+
+    def __init__(self, program: CProgram, after_op: bool) -> None:
+        self.program, self.after_op = program, after_op
+        segments = [s.index for s in program.steps if isinstance(s.choice.op, Segment)]
+        self.segments = {index: number for number, index in enumerate(segments)}
+        self.named: set[int] = set()
+
+    def text(self) -> str:
+        """Gives all that the program does."""
+        return "\n".join(self._item(item) for item in self.program.items)
+
+    def _item(self, item: Item) -> str:
+        return self._text(item.what, [Place(offset) for offset in item.places], 0)
+
+    def _text(self, what: Fire | MoveRows | Loop, places: Places, depth: int) -> str:
+        match what:
+            case Fire():
+                return self._fire(what, places)
+            case MoveRows(size):
+                to, source = places
+                return f"pillion_move_rows({to}, {source}, {size});\n"
+            case Loop():
+                return self._loop(what, places, depth)
+
+    def _loop(self, loop: Loop, places: Places, depth: int) -> str:
+        moving = [Place(p.offset, (*p.strides, s)) for p, s in zip(places, loop.strides, strict=True)]
+        body = "".join(self._text(part.what, own, depth + 1) for part, own in _shared_out(loop.body, moving))
+        head = f"for (uint32_t i{depth} = 0; i{depth} < {loop.count}; i{depth}++) {{"
+        return f"{head}\n{indent(body, '    ')}}}\n"
+
+    def _fire(self, fire: Fire, places: Places) -> str:
+        step = self.program.steps[fire.step]
+        variant = step.variants[fire.variant]
+        is_known = step.index in self.named
+        self.named.add(step.index)
+        lines = [] if is_known else [comment(step)]
+        if step.index in self.segments:
+            lines.append(self._segment(self.segments[step.index], variant, places))
+        lines += [self._call(step, variant, n, step.calls[n], places) for n in variant.calls]
+        after = f"if (after_op != NULL) {{\n    after_op({step.index});\n}}\n" if self.after_op else ""
+        return "\n".join(lines) + "\n" + after
+
+    def _segment(self, number: int, variant: Variant, places: Places) -> str:
+        """A segment gets the places of its operands and results."""
+        count = len(variant.choice.op.activations)
+        inputs, outputs = (", ".join(map(str, some)) for some in (places[:count], places[count:]))
+        return (
+            f"{{\n    const void *const inputs_{number}[] = {{{inputs}}};\n"
+            f"    void *const outputs_{number}[] = {{{outputs}}};\n"
+            f"    {segment_function(self.program, number)}(inputs_{number}, outputs_{number});\n}}"
+        )
+
+    def _call(self, step: Step, variant: Variant, number: int, call: Call, places: Places) -> str:
+        place = dict(zip(variant.values, places, strict=True))
+        scratch = self.program.memory.scratch_offsets.get(step.choice.op)
+        arguments = [f"&{params_name(step, number)}"]
+        arguments += [self._argument(value, place) for value in (*call.inputs, call.output)]
+        arguments.append("NULL" if scratch is None else str(Place(scratch)))
+        return f"{call.routine.name}({', '.join(arguments)});"
+
+    def _argument(self, value: Value, place: dict[Value, Place]) -> str:
+        return self.program.operands[value] if value.is_constant else str(place[value])
+
+
+def _shared_out(parts: Sequence[Part], places: Places) -> Iterator[tuple[Part, Places]]:
+    """Gives each part of a loop the places that are its own."""
+    at = 0
+    for part in parts:
+        yield part, places[at : at + part.places]
+        at += part.places
+
+
+def comment(step: Step) -> str:
+    """Says of an op what it is, and from what shapes it makes what."""
+    op = step.choice.op
+    place = f"  {op.source}" if op.source else ""
+    operands = ", ".join("x".join(map(str, v.shape)) or "1" for v in op.activations)
+    shape = "x".join(map(str, op.results[0].shape)) or "1"
+    return f"/* {step.index}: {op.kind} {commented(f'{op.name}  {operands} -> {shape}{place}')} */"

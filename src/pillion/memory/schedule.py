@@ -1,0 +1,217 @@
+# SPDX-License-Identifier: Apache-2.0
+"""How a region runs: which op makes which rows when, from which rows in which buffers, and what is kept for later.
+
+`ensure(value, rows)` is all of it: while fewer rows of a value exist than somebody needs, its op makes more, after the rows that these are
+made from. Rows that nobody needs any more are dropped; what remains moves to the front of its buffer. Nothing is made twice."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Set
+from dataclasses import dataclass
+
+from pillion.ir.graph import Graph
+from pillion.ir.op import Op
+from pillion.ir.rows import ROWS, Span, row_bytes
+from pillion.ir.types import Value
+from pillion.ops import Region, Reshape
+
+
+@dataclass(frozen=True)
+class Firing:
+    """One run of an op of the body for some rows of its result."""
+
+    op: int
+    """Its number in the body."""
+    span: Span
+    image: int
+    starts: Mapping[Value, int]
+    """Operand or result → the byte of its buffer at which the rows begin."""
+
+
+@dataclass(frozen=True)
+class Move:
+    """Rows that are kept go to the front of their buffer."""
+
+    value: Value
+    source: int
+    bytes: int
+
+
+Event = Firing | Move
+
+
+@dataclass(frozen=True)
+class Held:
+    """A buffer inside a region: how large, and during which events there is something in it."""
+
+    value: Value
+    bytes: int
+    live: int
+    """A bit for each event."""
+
+
+@dataclass(frozen=True)
+class Schedule:
+    """All that happens in a region, in order, and the buffers that it takes."""
+
+    body: Graph
+    events: tuple[Event, ...]
+    buffers: tuple[Held, ...]
+    storage: Mapping[Value, Value]
+    """Value of the body → the value in whose buffer it lies."""
+    used_up: Mapping[int, Set[Value]]
+    """Number of an op → the operands of which, each time that it runs, all rows in the buffer are read and none is needed later, while
+    nothing is in the result's buffer yet: a kernel that can may put the result in their place."""
+
+    @property
+    def results(self) -> tuple[Value, ...]:
+        """The result of each op of the body."""
+        return tuple(op.results[0] for op in self.body.ops)
+
+    def firings(self, op: int) -> int:
+        """Gives the events in which an op runs: a bit for each."""
+        return sum(1 << i for i, e in enumerate(self.events) if isinstance(e, Firing) and e.op == op)
+
+
+class _Buffer:
+    """What there is of one tensor at some moment: rows from `base` to before `made`."""
+
+    def __init__(self, value: Value, whole: bool) -> None:
+        has_rows = value.type.rank > ROWS
+        self.value, self.whole = value, whole
+        self.size = value.shape[ROWS] if has_rows else 1
+        self.row_bytes = row_bytes(value) if has_rows else value.type.size_bytes
+        self.image_bytes = self.size * self.row_bytes if has_rows and value.shape[0] > 1 else 0
+        self.users: list[tuple[Op, Value]] = []
+        self.base = self.made = self.most = self.live = 0
+        self.opened: int | None = None
+
+    def start(self, row: int, image: int) -> int:
+        """The byte at which a row of an image begins."""
+        return (
+            row * self.row_bytes + image * self.image_bytes
+            if self.whole
+            else (row - self.base) * self.row_bytes
+        )
+
+    def close(self, now: int) -> None:
+        """Notes that nothing is in the buffer after an event."""
+        if self.opened is not None:
+            self.live |= (1 << now + 1) - (1 << self.opened)
+            self.opened = None
+
+
+class _Run:
+    """A region while it runs."""
+
+    def __init__(self, region: Region) -> None:
+        self.body, self.grain = region.body, region.grain
+        self.storage = _storage(region.body)
+        self.events: list[Event] = []
+        border = {*region.xs, *region.ys}
+        self.buffers = {v: _Buffer(v, v in border) for v in dict.fromkeys(self.storage.values())}
+        ops = [(i, op) for i, op in enumerate(self.body.ops) if not is_alias(op)]
+        self.producers = {op.results[0]: i for i, op in ops}
+        self.used_up: dict[int, set[Value]] = {i: set(op.activations) for i, op in ops}
+        for _, op in ops:
+            for x in op.activations:
+                self.of(x).users.append((op, x))
+
+    def of(self, value: Value) -> _Buffer:
+        return self.buffers[self.storage[value]]
+
+    def ensure(self, value: Value, rows: int, image: int) -> None:
+        """Makes rows until there are so many."""
+        buffer = self.of(value)
+        number = self.producers.get(buffer.value)
+        if number is None:  # an input of the region
+            return
+        op = self.body.ops[number]
+        while buffer.made < rows:
+            count = min(rows - buffer.made, self.grain or rows)
+            count = min(-(-count // op.row_unit) * op.row_unit, buffer.size - buffer.made)
+            self._fire(number, op, Span(buffer.made, count), image)
+
+    def _fire(self, number: int, op: Op, span: Span, image: int) -> None:
+        needs = {x: op.rows_of(x, span) for x in op.activations}
+        for x, rows in needs.items():
+            self.ensure(x, self.of(x).size if rows is None else rows.end, image)
+        y = self.of(op.results[0])
+        self._make_room(y)
+        starts = {x: self.of(x).start(rows.first if rows else 0, image) for x, rows in needs.items()}
+        starts[op.results[0]] = y.start(span.first, image)
+        is_fresh = y.opened is None
+        self._add(Firing(number, span, image, starts), y)
+        y.made = span.end
+        y.most = max(y.most, y.made - y.base)
+        now = len(self.events) - 1
+        for x in op.activations:
+            self._drop(self.of(x), now)
+            if not is_fresh or y.whole or self.of(x).whole or self.of(x).opened is not None or starts[x]:
+                self.used_up[number].discard(x)
+        self._drop(y, now)
+
+    def _add(self, event: Event, buffer: _Buffer) -> None:
+        if buffer.opened is None and not buffer.whole:
+            buffer.opened = len(self.events)
+        self.events.append(event)
+
+    def _drop(self, buffer: _Buffer, now: int) -> None:
+        if not buffer.whole and self._needed(buffer) >= buffer.made:
+            buffer.close(now)
+
+    def _needed(self, buffer: _Buffer) -> int:
+        """The first row that somebody still reads; behind the last one that was made if nobody does."""
+        least = buffer.made
+        for op, x in buffer.users:
+            made = self.of(op.results[0]).made
+            if made < op.results[0].shape[ROWS]:
+                rows = op.rows_of(x, Span(made, op.row_unit))
+                least = min(least, 0 if rows is None else rows.first)
+        return least
+
+    def _make_room(self, buffer: _Buffer) -> None:
+        """Drops the rows in front that nobody needs."""
+        if buffer.whole:
+            return
+        needed = self._needed(buffer)
+        dead, rest = needed - buffer.base, buffer.made - needed
+        if dead and rest:
+            self._add(Move(buffer.value, dead * buffer.row_bytes, rest * buffer.row_bytes), buffer)
+        buffer.base = needed
+
+    def image(self, image: int, step: int) -> None:
+        """Runs the region over one image."""
+        for buffer in self.buffers.values():
+            buffer.base = buffer.made = 0
+        driver = self.of(self.body.ops[-1].results[0])
+        while driver.made < driver.size:
+            self.ensure(driver.value, min(driver.made + step, driver.size), image)
+            for y in self.body.outputs:
+                size = self.of(y).size
+                self.ensure(y, size * driver.made // driver.size, image)
+        for buffer in self.buffers.values():
+            buffer.close(len(self.events) - 1)
+
+
+def is_alias(op: Op) -> bool:
+    """Whether an op has nothing to do at run time: its result is another view of its operand's bytes."""
+    return isinstance(op, Reshape)
+
+
+def _storage(body: Graph) -> dict[Value, Value]:
+    """The buffer of each value; a value that is another shape of one shares its buffer."""
+    storage = {v: v for v in body.inputs}
+    for op in body.ops:
+        y = op.results[0]
+        storage[y] = storage[op.operands[0]] if is_alias(op) else y
+    return storage
+
+
+def schedule(region: Region) -> Schedule:
+    """Gives all that happens when a region runs."""
+    run = _Run(region)
+    for image in range(region.ys[0].shape[0]):
+        run.image(image, region.step)
+    held = tuple(Held(b.value, b.most * b.row_bytes, b.live) for b in run.buffers.values() if b.live)
+    return Schedule(region.body, tuple(run.events), held, run.storage, run.used_up)

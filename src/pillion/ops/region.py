@@ -1,0 +1,90 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Ops that run together, a few rows at a time: one op of the program, with a graph of its own inside."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+from pillion.ir.graph import Graph
+from pillion.ir.numerics import Arithmetic
+from pillion.ir.op import Op, Quantization, op, operand, result
+from pillion.ir.rows import ROWS
+from pillion.ir.types import Array, TensorType, Value
+from pillion.ops.movement import Reshape
+
+
+@op("region", quantization=Quantization.NONE)
+class Region(Op):
+    """A graph that is run in steps: in each, `rows` more rows of its last result are made, and what earlier steps have made and later
+    ones still need is kept. With a `grain`, no op makes more rows than that at once. What comes out is what the graph means."""
+
+    is_idle = False
+
+    xs: tuple[Value, ...] = operand()
+    ys: tuple[Value, ...] = result()
+    body: Graph
+    step: int = 1
+    grain: int = 0
+
+    def infer(self) -> TensorType:
+        first = self.body.outputs[0]
+        return TensorType(first.shape, first.dtype)
+
+    def check(self) -> None:
+        if list(self.xs) != list(self.body.inputs) or list(self.ys) != list(self.body.outputs):
+            raise self.refuse("operands and results are those of the inner graph", f"{self.xs} and {self.ys}")
+        if self.step < 1 or self.grain < 0:
+            raise self.refuse(
+                "a step makes at least one row, a grain is no less than 0", f"{self.step}, {self.grain}"
+            )
+        for inner in self.body.ops:
+            reason = why_not_in_rows(inner)
+            if reason:
+                raise self.refuse(
+                    "all ops make their rows one after another", f"{inner.kind} `{inner.name}`: {reason}"
+                )
+            if isinstance(inner, Reshape) and (inner.x in self.xs or inner.y in self.ys):
+                raise self.refuse("what changes shape only lies inside", f"{inner.kind} `{inner.name}`")
+        driver = self.body.ops[-1].results[0]
+        if not self.body.is_output(driver):
+            raise self.refuse("the last op makes a result of the region", f"`{driver.name}`")
+
+    @property
+    def macs(self) -> int:
+        return self.body.macs
+
+    def reference(self, arithmetic: Arithmetic, *operands: Array) -> tuple[Array, ...]:  # type: ignore[override]  # several results
+        return self.body.reference(*operands)
+
+    @classmethod
+    def examples(cls) -> Iterator[Op]:
+        """Gives none: regions are cut from graphs; the chains of their tests are their examples."""
+        return iter(())
+
+
+def why_not_in_rows(op: Op) -> str:
+    """Says why an op cannot be part of a region; empty if it can."""
+    if len(op.results) > 1 or not op.activations:
+        return "it has several results" if op.activations else "it has no operand"
+    return op.crosses_rows
+
+
+def as_region(graph: Graph, first: int, end: int, step: int, grain: int = 0) -> Region:
+    """Gives the region of the ops from `first` to before `end`."""
+    ops = graph.ops[first:end]
+    made = {v for op in ops for v in op.results}
+    read = dict.fromkeys(v for op in ops for v in op.activations if v not in made)
+    later = {v for op in graph.ops[end:] for v in op.operands} | set(graph.outputs)
+    ys = tuple(v for op in ops for v in op.results if v in later)
+    body = Graph(f"{graph.name}_rows_{first}", tuple(read), ops, ys, graph.arithmetic)
+    return Region(xs=tuple(read), ys=ys, body=body, step=step, grain=grain, source=ops[0].source)
+
+
+def images_of(ops: Sequence[Op]) -> int:
+    """Gives how many images there are in every tensor of a region."""
+    return ops[-1].results[0].shape[0]
+
+
+def rows_made(op: Op) -> int:
+    """Gives the rows of an op's result."""
+    return op.results[0].shape[ROWS]
