@@ -6,7 +6,7 @@ made from. Rows that nobody needs any more are dropped; what remains moves to th
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Set
+from collections.abc import Callable, Mapping, Set
 from dataclasses import dataclass
 
 from pillion.ir.graph import Graph
@@ -151,6 +151,11 @@ class _Run:
                 self.used_up[number].discard(x)
         self._drop(y, now)
 
+    def held_at(self, event: int) -> int:
+        """Gives the bytes of all buffers with something in them during an event."""
+        inner = (b for b in self.buffers.values() if not b.whole)
+        return sum(-(-b.most * b.row_bytes // 16) * 16 for b in inner if b.live >> event & 1)
+
     def _add(self, event: Event, buffer: _Buffer) -> None:
         if buffer.opened is None and not buffer.whole:
             buffer.opened = len(self.events)
@@ -180,18 +185,55 @@ class _Run:
             self._add(Move(buffer.value, dead * buffer.row_bytes, rest * buffer.row_bytes), buffer)
         buffer.base = needed
 
-    def image(self, image: int, step: int) -> None:
-        """Runs the region over one image."""
+    def image(self, image: int, step: int, steps: int | None = None) -> None:
+        """Runs the region over one image, or the first steps of it."""
         for buffer in self.buffers.values():
             buffer.base = buffer.made = 0
         driver = self.of(self.body.ops[-1].results[0])
-        while driver.made < driver.size:
+        end = driver.size if steps is None else min(step * steps, driver.size)
+        while driver.made < end:
             self.ensure(driver.value, min(driver.made + step, driver.size), image)
             for y in self.body.outputs:
                 size = self.of(y).size
                 self.ensure(y, size * driver.made // driver.size, image)
         for buffer in self.buffers.values():
             buffer.close(len(self.events) - 1)
+
+
+@dataclass(frozen=True)
+class Preview:
+    """What the first steps of a region show of all of it."""
+
+    held_bytes: int
+    """The most bytes that its inner buffers hold at once."""
+    firings: tuple[float, ...]
+    """About how often each op runs for one image."""
+    firing_rows: tuple[int, ...]
+    """The most rows that each op makes at once."""
+    moved_bytes: float
+    """About how many bytes are moved for one image."""
+
+
+def preview(region: Region, extra_bytes: Callable[[int, int], int], steps: int = 6) -> Preview:
+    """Runs the first steps of a region. `extra_bytes` says what an op needs, by its number and the rows that it makes, while it runs."""
+    run = _Run(region)
+    run.image(0, region.step, steps)
+    ops = len(region.body.ops)
+    counts, most = [0] * ops, [0] * ops
+    moved = 0
+    live: dict[int, int] = {}
+    for i, event in enumerate(run.events):
+        if isinstance(event, Move):
+            moved += event.bytes
+        else:
+            counts[event.op] += 1
+            most[event.op] = max(most[event.op], event.span.count)
+            live[i] = extra_bytes(event.op, event.span.count)
+    peak = max((run.held_at(i) + live.get(i, 0) for i in range(len(run.events))), default=0)
+    made = [run.buffers[op.results[0]] if not is_alias(op) else None for op in region.body.ops]
+    firings = tuple(n * b.size / max(b.made, 1) if b else 0.0 for n, b in zip(counts, made, strict=True))
+    driver = run.of(region.body.ops[-1].results[0])
+    return Preview(peak, firings, tuple(most), moved * driver.size / max(driver.made, 1))
 
 
 def is_alias(op: Op) -> bool:

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
@@ -12,6 +13,7 @@ from numpy.typing import NDArray
 from pillion.emitters.c.structs import in_order
 from pillion.ir.numerics import Arithmetic, Multiplier
 from pillion.ir.op import Op
+from pillion.ir.rows import ROWS
 from pillion.ir.types import Value
 from pillion.ir.verdict import Verdict
 
@@ -63,6 +65,28 @@ def takes_all(op: Op, arithmetic: Arithmetic) -> tuple[Verdict, ...]:
 
 
 @dataclass(frozen=True)
+class CallCost:
+    """What each call of a kernel costs beside the work that grows with the rows that it makes: instructions for the call, for each
+    channel, and for each element of the rows that the call before has seen already. Measured in the emulator."""
+
+    call: float = 80.0
+    channel: float = 0.0
+    seen: float = 0.0
+
+    def of(self, op: Op) -> float:
+        """Gives the instructions of one call."""
+        x, y = op.activations[0], op.results[0]
+        window = getattr(op, "window", None)
+        seen_rows = max(window.dilation * (window.kernel - 1) + 1 - window.stride, 0) if window else 0
+        return self.call + self.channel * y.shape[-1] + self.seen * seen_rows * row_elements(x)
+
+
+def row_elements(value: Value) -> int:
+    """Gives the elements of one row of a tensor."""
+    return math.prod(value.shape[ROWS + 1 :])
+
+
+@dataclass(frozen=True)
 class Kernel:
     """How one kind of op is done, under which conditions, with how much scratch memory."""
 
@@ -77,3 +101,4 @@ class Kernel:
     """The operands whose memory the result may overwrite."""
     overread_bytes: int = 0
     """How far behind the end of an operand the kernel may read (never write)."""
+    each_call: CallCost = CallCost()

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Any, TypeVar
 
 from pillion.devices.cortex_m import Isa
-from pillion.emitters.c.kernel import Call, Kernel, Routine
+from pillion.emitters.c.kernel import Call, CallCost, Kernel, Routine
 from pillion.ir.numerics import Arithmetic
 from pillion.ir.op import Op
 from pillion.ir.types import Value
@@ -48,6 +48,7 @@ class Library:
         scratch_bytes: Callable[[OpClass], int] = lambda op: 0,
         in_place: Callable[[OpClass], tuple[Value, ...]] = lambda op: (),
         overread_bytes: int = 0,
+        each_call: CallCost = CallCost(),
     ) -> Kernel:
         """Makes a row of the table of kernels. Its functions take the op's own class, because they are called with no other; a
         result without elements takes no call."""
@@ -61,7 +62,8 @@ class Library:
             "scratch_bytes": scratch_bytes,
             "in_place": in_place,
         }
-        return Kernel(f"{name or op.kind}{self.suffix}", op, **functions, overread_bytes=overread_bytes)
+        full_name = f"{name or op.kind}{self.suffix}"
+        return Kernel(full_name, op, **functions, overread_bytes=overread_bytes, each_call=each_call)
 
 
 PORTABLE = Library(Isa.PORTABLE, "kernels.h")

@@ -10,7 +10,7 @@ import numpy as np
 from pillion.emitters.c.accumulators import Channels, channels_of
 from pillion.emitters.c.conditions import constants, int8
 from pillion.emitters.c.dsp import pack
-from pillion.emitters.c.kernel import Call, Kernel, Params, Routine
+from pillion.emitters.c.kernel import Call, CallCost, Kernel, Params, Routine
 from pillion.emitters.c.library import DSP
 from pillion.ir.numerics import Arithmetic
 from pillion.ir.types import Pair, Value
@@ -240,6 +240,7 @@ def depthwise(name: str, window: Window | None) -> Kernel:
         name=name,
         scratch_bytes=scratch_depthwise,
         in_place=in_place_depthwise,
+        each_call=CallCost(100.0, channel=90.0, seen=2.45),
     )
 
 
@@ -299,12 +300,24 @@ def scratch_linear(op: Linear) -> int:
     return pack.group_channels(pack.scale_channels(channels_of(op))).row_bytes
 
 
+WIDENED = CallCost(300.0, seen=6.8)
+"""Rows that the call before has widened to 16 bits are widened again."""
+
 KERNELS: tuple[Kernel, ...] = (
     DSP.row(Conv2d, calls_whole, takes_whole, name="conv2d_whole", scratch_bytes=scratch_whole),
     DSP.row(Conv2d, calls_1x1, takes_1x1, name="conv2d_1x1", scratch_bytes=scratch_1x1),
-    DSP.row(Conv2d, calls_ring, takes_ring, name="conv2d_ring", scratch_bytes=scratch_ring),
-    DSP.row(Conv2d, calls_conv, takes_conv, name="conv2d", scratch_bytes=scratch_conv),
-    DSP.row(Conv2d, calls_thin, takes_thin, name="conv2d_thin", scratch_bytes=scratch_thin),
+    DSP.row(
+        Conv2d, calls_ring, takes_ring, name="conv2d_ring", scratch_bytes=scratch_ring, each_call=WIDENED
+    ),
+    DSP.row(Conv2d, calls_conv, takes_conv, name="conv2d", scratch_bytes=scratch_conv, each_call=WIDENED),
+    DSP.row(
+        Conv2d,
+        calls_thin,
+        takes_thin,
+        name="conv2d_thin",
+        scratch_bytes=scratch_thin,
+        each_call=CallCost(360.0),
+    ),
     DSP.row(Linear, calls_linear, takes_linear, name="linear", scratch_bytes=scratch_linear),
     *(depthwise(name, window) for name, window in DEPTHWISE_WINDOWS.items()),
 )

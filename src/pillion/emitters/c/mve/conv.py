@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 
 from pillion.emitters.c.accumulators import Channels, channels_of
 from pillion.emitters.c.conditions import constants, int8
-from pillion.emitters.c.kernel import Call, Kernel, Params, Routine
+from pillion.emitters.c.kernel import Call, CallCost, Kernel, Params, Routine
 from pillion.emitters.c.library import MVE
 from pillion.emitters.c.mve import depthwise, depthwise_5x5, pack
 from pillion.emitters.c.mve.pack import Geometry
@@ -50,6 +50,7 @@ class Variant:
     scratch: Callable[[Geometry], int] = lambda g: 0
     overread_bytes: int = 0
     in_place: Callable[[Geometry], bool] = lambda g: False
+    each_call: CallCost = CallCost(200.0)
 
     def row(self, name: str, op: type[Convolution]) -> Kernel:
         """Makes the row of this kernel in the table, under a name."""
@@ -61,6 +62,7 @@ class Variant:
             scratch_bytes=self._scratch,
             in_place=self._in_place,
             overread_bytes=self.overread_bytes,
+            each_call=self.each_call,
         )
 
     def _takes(self, op: Convolution, arithmetic: Arithmetic) -> tuple[Verdict, ...]:
@@ -95,6 +97,7 @@ PLANES = Variant(
     pack.conv2d_3x3_verdicts,
     pack.conv2d_3x3_params,
     pack.conv2d_3x3_scratch,
+    each_call=CallCost(150.0, seen=0.3),
 )
 IM2COL_16 = Variant(
     MVE.routine("conv2d_im2col_k16_s8", "im2col", "dot_16"),
@@ -126,12 +129,14 @@ def with_few_inputs(variant: Variant, name: str, *also: str) -> dict[str, Varian
 
 POINTWISE_FEW = with_few_inputs(POINTWISE, "conv2d_1x1", "pointwise")
 IM2COL_FEW = with_few_inputs(IM2COL, "conv2d_im2col", "im2col")
+STRIPS_COST = CallCost(100.0, channel=50.0, seen=1.4)
 STRIPS = Variant(
     MVE.routine("depthwise_3x3_s8", "strips"),
     depthwise.depthwise_3x3_verdicts,
     depthwise.depthwise_3x3_params,
     depthwise.depthwise_3x3_scratch,
     in_place=lambda g: True,
+    each_call=STRIPS_COST,
 )
 STRIPS_STRIDE_2 = Variant(
     MVE.routine("depthwise_3x3_stride2_s8", "strips"),
@@ -139,6 +144,7 @@ STRIPS_STRIDE_2 = Variant(
     depthwise.depthwise_3x3_params,
     depthwise.depthwise_3x3_scratch,
     in_place=lambda g: True,
+    each_call=STRIPS_COST,
 )
 PLANE_5X5 = Variant(
     MVE.routine("depthwise_5x5_s8"),

@@ -1,0 +1,265 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The search for stripes: for a bound on the memory, the cheapest way to run the graph's ops whole or in regions, as a shortest path over
+the places where regions may begin and end.
+
+Costs are estimates: instructions of each further call of a kernel (`Kernel.each_call`) and of moves. Memory is counted in what is live at
+once; the plan that is chosen in the end was made in full."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+
+from pillion.boards.board import Optimize
+from pillion.devices.cortex_m import Isa
+from pillion.devices.cortex_m.estimate import estimate
+from pillion.emitters.c.choose import Choice
+from pillion.emitters.c.cuts import memory_of
+from pillion.emitters.c.program import CProgram, lower
+from pillion.errors import PillionError
+from pillion.ir.cut import cut
+from pillion.ir.graph import Graph
+from pillion.ir.rows import ROWS, Span
+from pillion.ir.types import Value
+from pillion.memory.plan import aligned
+from pillion.memory.schedule import Preview, preview
+from pillion.ops import Region, as_region
+from pillion.ops.region import why_not_in_rows
+from pillion.stripes.plan import Stripe, striped
+
+INSTRUCTIONS_PER_MOVED_BYTE = {Isa.MVE: 0.25, Isa.DSP: 0.75, Isa.PORTABLE: 1.0}
+"""Measured in the emulator, loops included."""
+ROWS_TRIED = (1, 2, 4, 8, 16)
+"""Rows of the last result that a step may make."""
+LONGEST_REGION = 40
+"""Ops in one region."""
+
+
+@dataclass(frozen=True)
+class MemoryWish:
+    """The memory that a program may take, or what less memory may cost."""
+
+    max_ram: int | None = None
+    """Bytes that the program may hold in RAM; the cheapest plan that fits is taken."""
+    extra: float | None = None
+    """The share of instructions that may be added; the smallest plan that costs no more is taken."""
+
+
+@dataclass(frozen=True)
+class Way:
+    """A way to run some ops, whole or as a stripe: its bytes that are live at once and the instructions that it adds."""
+
+    bytes: int
+    cost: float
+    stripe: Stripe | None = None
+
+
+@dataclass
+class Ways:
+    """All ways to run parts of one graph."""
+
+    graph: Graph
+    choices: Sequence[Choice]
+    isa: Isa
+    _found: dict[tuple[int, int, int], Way | None] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        ops = self.graph.ops
+        self.needs = [memory_of(choice) for choice in self.choices]
+        self.born = {v: -1 for v in self.graph.inputs} | {
+            v: i for i, op in enumerate(ops) for v in op.results
+        }
+        self.last = {v: i for i, op in enumerate(ops) for v in op.activations}
+        self.last |= {v: len(ops) for v in self.graph.outputs}
+        self.why = [why_not_in_rows(op) for op in ops]
+        self.live = [
+            sum(self._bytes(v) for v, born in self.born.items() if born < i < self.last.get(v, -1))
+            for i in range(len(ops))
+        ]
+        self.whole = [self._whole(i) for i in range(len(ops))]
+        self._scratch: dict[tuple[int, int], int] = {}
+
+    def _bytes(self, value: Value) -> int:
+        return aligned(value.type.size_bytes)
+
+    def _whole(self, i: int) -> Way:
+        """The way of an op that runs whole: what is live beside it, its operands, its result unless that lies over one, its scratch."""
+        op, need = self.graph.ops[i], self.needs[i]
+        dying = [v for v in need.in_place if self.last.get(v) == i]
+        over = bool(dying) and self._bytes(op.results[0]) <= max(map(self._bytes, dying))
+        operands = sum(self._bytes(v) for v in dict.fromkeys(op.activations) if self.last[v] == i)
+        results = 0 if over or op.kind == "reshape" else sum(map(self._bytes, op.results))
+        return Way(self.live[i] + operands + results + aligned(need.scratch_bytes), 0.0)
+
+    def spans(self, above: int) -> Iterator[tuple[int, int]]:
+        """Gives the parts that may run as a region and have an op that takes more bytes than that when it runs whole."""
+        hot = [way.bytes > above for way in self.whole]
+        for first in range(len(hot)):
+            is_hot = False
+            for end in range(first + 1, min(first + LONGEST_REGION, len(hot)) + 1):
+                if self.why[end - 1]:
+                    break
+                is_hot |= hot[end - 1]
+                if is_hot and end - first > 1 and self._has_rows(end - 1):
+                    yield first, end
+
+    def _has_rows(self, i: int) -> bool:
+        y = self.graph.ops[i].results[0]
+        return y.shape[ROWS] > 1 and self.graph.ops[i].kind != "reshape"
+
+    def region(self, first: int, end: int, rows: int) -> Way | None:
+        """Gives the way of a part as a region with so many rows in a step; None if there is none."""
+        key = (first, end, rows)
+        if key not in self._found:
+            self._found[key] = self._region(first, end, rows)
+        return self._found[key]
+
+    def _region(self, first: int, end: int, rows: int) -> Way | None:
+        region = as_region(self.graph, first, end, rows)
+        if rows >= region.body.ops[-1].results[0].shape[ROWS]:
+            return None
+        try:
+            region.check()
+        except PillionError:
+            return None
+        seen = preview(region, lambda op, made: self._scratch_bytes(first + op, made))
+        border = {*region.xs, *region.ys}
+        beside = sum(
+            self._bytes(v)
+            for v, born in self.born.items()
+            if (v in border or born < first) and self.last.get(v, -1) >= first and born < end
+        )
+        return Way(beside + seen.held_bytes, self._cost(region, first, seen), Stripe(first, end, rows))
+
+    def _scratch_bytes(self, i: int, rows: int) -> int:
+        if (i, rows) not in self._scratch:
+            form = cut(
+                self.graph.ops[i], Span(self.graph.ops[i].results[0].shape[ROWS] // 2 // rows * rows, rows)
+            ).op
+            self._scratch[i, rows] = aligned(self.choices[i].kernel.scratch_bytes(form))
+        return self._scratch[i, rows]
+
+    def _cost(self, region: Region, first: int, seen: Preview) -> float:
+        """The instructions that a region adds: all calls but one of each op, and moves."""
+        images = region.ys[0].shape[0]
+        calls = sum(
+            max(fired - 1, 0.0) * self.choices[first + i].kernel.each_call.of(self.graph.ops[first + i])
+            for i, fired in enumerate(seen.firings)
+        )
+        return images * (calls + seen.moved_bytes * INSTRUCTIONS_PER_MOVED_BYTE[self.isa])
+
+    def cheapest(self, bound: int) -> list[Stripe] | None:
+        """Gives the stripes of the cheapest way to run everything in so many bytes; None if there is no way."""
+        return found[1] if (found := self._path(bound)) else None
+
+    def _path(self, bound: int) -> tuple[float, list[Stripe]] | None:
+        """The shortest path from the first op to the end over ways that fit."""
+        by_end: dict[int, list[tuple[int, Way]]] = {}
+        for first, end in self.spans(bound):
+            way = self._cheapest_fit(first, end, bound)
+            if way:
+                by_end.setdefault(end, []).append((first, way))
+        best: list[tuple[float, list[Stripe]] | None] = [(0.0, [])]
+        for end in range(1, len(self.whole) + 1):
+            steps = list(by_end.get(end, ()))
+            if self.whole[end - 1].bytes <= bound:
+                steps.append((end - 1, self.whole[end - 1]))
+            reached = [
+                (before[0] + way.cost, [*before[1], *([way.stripe] if way.stripe else [])])
+                for first, way in steps
+                if (before := best[first]) is not None
+            ]
+            best.append(min(reached, key=lambda path: path[0]) if reached else None)
+        return best[-1]
+
+    def _cheapest_fit(self, first: int, end: int, bound: int) -> Way | None:
+        """The way with the most rows in a step that fits: fewer steps are fewer calls."""
+        best: Way | None = None
+        for rows in ROWS_TRIED:
+            way = self.region(first, end, rows)
+            if way is None or way.bytes > bound:
+                break
+            if best is None or way.cost < best.cost:
+                best = way
+        return best
+
+    def cost(self, stripes: Sequence[Stripe]) -> float:
+        """Estimates the instructions that stripes add."""
+        ways = (self.region(s.first, s.end, s.rows) for s in stripes)
+        return sum(way.cost for way in ways if way)
+
+    def bounds(self) -> list[int]:
+        """Gives the bounds at which the answer may change, the smallest first: those below which something that is known fits."""
+        known = {way.bytes for way in self.whole} | {way.bytes for way in self._found.values() if way}
+        return sorted(known)
+
+
+def find_stripes(
+    graph: Graph, isa: Isa, optimize: Optimize, wish: MemoryWish, beside: int = 0
+) -> tuple[tuple[Stripe, ...], CProgram]:
+    """Gives the stripes that a wish asks for, and the program with them. `beside` are bytes of RAM that are not the arena's."""
+    plain = lower(graph, isa, optimize)
+    ways = Ways(graph, [Choice(s.choice.op, s.choice.kernel, ()) for s in plain.steps], isa)
+    if wish.max_ram is not None:
+        return _within(ways, plain, wish.max_ram, beside)
+    budget = (wish.extra or 0.0) * sum(estimate(op, isa) for op in graph.ops)
+    return _for(ways, plain, budget) if wish.extra else ((), plain)
+
+
+def _planned(ways: Ways, plain: CProgram, stripes: Sequence[Stripe]) -> CProgram:
+    return lower(striped(ways.graph, stripes), plain.isa, plain.optimize) if stripes else plain
+
+
+def _for(ways: Ways, plain: CProgram, budget: float) -> tuple[tuple[Stripe, ...], CProgram]:
+    """The smallest plan whose stripes cost no more than the budget."""
+    low, high = 0, max((way.bytes for way in ways.whole), default=0)
+    best: list[Stripe] = []
+    while high - low > max(high // 200, 16):
+        middle = (low + high) // 2
+        stripes = ways.cheapest(middle)
+        if stripes is not None and ways.cost(stripes) <= budget:
+            best, high = stripes, middle
+        else:
+            low = middle
+    planned = _planned(ways, plain, best)
+    if planned.memory.arena_bytes < plain.memory.arena_bytes:
+        return tuple(best), planned
+    return (), plain
+
+
+def _within(ways: Ways, plain: CProgram, limit: int, beside: int) -> tuple[tuple[Stripe, ...], CProgram]:
+    """The cheapest plan that fits."""
+    room = limit - beside
+    if plain.memory.arena_bytes <= room:
+        return (), plain
+    bound, smallest = room, plain.memory.arena_bytes
+    while bound > 0 and (stripes := ways.cheapest(bound)) is not None:
+        planned = _planned(ways, plain, stripes)
+        smallest = min(smallest, planned.memory.arena_bytes)
+        if planned.memory.arena_bytes <= room:
+            return tuple(stripes), planned
+        bound = min(bound - 16, bound * 99 // 100)
+    raise _too_small(ways, plain, limit, beside, smallest)
+
+
+def _too_small(ways: Ways, plain: CProgram, limit: int, beside: int, smallest: int) -> PillionError:
+    """The error where nothing fits: with the least that would do."""
+    least = smallest
+    _, best = _for(ways, plain, math.inf)
+    least = min(least, best.memory.arena_bytes) + beside
+    blocking = max(
+        (i for i, why in enumerate(ways.why) if why), key=lambda i: ways.whole[i].bytes, default=None
+    )
+    op = ways.graph.ops[blocking] if blocking is not None else None
+    reason = (
+        f"; {op.kind} `{op.name}` takes {ways.whole[blocking].bytes:,} bytes: {ways.why[blocking]}"
+        if op and blocking is not None
+        else ""
+    )
+    return PillionError(
+        f"`{ways.graph.name}` does not fit into {limit:,} bytes of RAM",
+        rule="--max-ram is at least what the smallest plan needs",
+        here=f"{plain.memory.arena_bytes + beside:,} bytes without stripes, {least:,} with{reason}",
+        help=f"--max-ram {least}, a smaller input, or a narrower model",
+    )
