@@ -5,6 +5,7 @@
                 NHWC; models of PyTorch are captured and quantized on the way, .tflite and .pte are int8
     integer     dequantize-op-quantize becomes integer ops; movement merged                                 passes/
     place       segments for the NPU, the rest for the CPU, and why                                         place/, devices/
+    stripe      where memory is short, ops run together, a few rows at a time                               stripes/
     lower       kernels chosen, constants packed, memory planned                                            emitters/c/, memory/
 
 The Program that comes out writes itself as C, as an ExecuTorch program or as a TFLite file (emitters/), and runs on whatever can run
@@ -32,6 +33,7 @@ from pillion.passes.int8_io import int8_io
 from pillion.passes.integer import float_ops
 from pillion.place import Placement, PlacementOptions, all_on_cpu, inline_segments, place
 from pillion.program import Program
+from pillion.stripes import MemoryWish, memory_wish
 from pillion.targets import Target, example_with_npu, find_target
 
 if TYPE_CHECKING:
@@ -44,6 +46,8 @@ IoDtype = Literal["float32", "int8"]
 """What goes in and comes out."""
 IoLayout = Literal["nchw", "nhwc"]
 """How images do."""
+WHOLE = MemoryWish()
+"""No wish for the memory: all ops run whole."""
 INT8_FILES = (".tflite", ".pte")
 """Models that are quantized already."""
 
@@ -69,6 +73,8 @@ def compile(
     progress: Progress | None = None,
     placement: PlacementOptions | None = None,
     optimize: Optimize = "speed",
+    max_ram: int | str | None = None,
+    extra: float | str | None = None,
     watch: passes.Watch | None = None,
 ) -> Program:
     """Compiles a model for a target. Without `calibrate`, the example inputs alone decide the ranges; it may be samples, or the
@@ -77,7 +83,9 @@ def compile(
     Example inputs go with modules and exported programs; files say themselves what their inputs look like. `input_size` and
     `weights` go with models of the zoo, `weights` also with `net.py:Net`. `placement` keeps ops on the CPU or demands the NPU for all;
     `optimize` chooses between fast and small code; `progress` is called after each calibration sample; `watch` sees the graph after
-    each pass. With `trust_pickle`, what a .pt2 holds beside tensors is executed."""
+    each pass. `max_ram` (`"256K"`) bounds the RAM of the C, `extra` (`"5%"`) the instructions that less RAM may cost: parts of the
+    model then run a few rows at a time. With `trust_pickle`, what a .pt2 holds beside tensors is executed."""
+    wish = memory_wish(max_ram, extra)
     one_of("io_dtype", io_dtype, get_args(IoDtype))
     one_of("io_layout", io_layout, get_args(IoLayout))
     one_of("optimize", optimize, get_args(Optimize))
@@ -105,7 +113,7 @@ def compile(
             weights=weights,
             trust_pickle=trust_pickle,
         )
-    return finish(graph, chip, io_dtype, placement, watch, optimize)
+    return finish(graph, chip, io_dtype, placement, watch, optimize, wish)
 
 
 def finish(
@@ -115,11 +123,14 @@ def finish(
     placement: PlacementOptions | None = None,
     watch: passes.Watch | None = None,
     optimize: Optimize = "speed",
+    wish: MemoryWish = WHOLE,
 ) -> Program:
     """Runs the stages after reading: from an imported graph to a program, whatever the model was written in."""
     graph = to_integers(graph, io_dtype, watch)
     placed = put_on(chip, graph, placement or PlacementOptions(), watch)
     program = Program(placed.graph, chip, placed.ledger, optimize)
+    if wish != WHOLE:
+        program = program.within(wish)
     program.lower()
     return program
 

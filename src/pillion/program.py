@@ -16,7 +16,7 @@ from pillion.emitters.c.program import CProgram, lower
 from pillion.emitters.c.project import project_files, write_project
 from pillion.emitters.pte import Runtime
 from pillion.emitters.segments import segment_files
-from pillion.errors import one_of
+from pillion.errors import PillionError, one_of
 from pillion.importers.pte import ReadProgram
 from pillion.ir.graph import Graph
 from pillion.ir.numerics import Arithmetic
@@ -30,6 +30,7 @@ from pillion.run.executor import REFERENCE, TIMEOUT_SECONDS, Outputs, RunOptions
 from pillion.run.inputs import as_arrays, check_fit
 from pillion.run.places import find_executor
 from pillion.run.verify import SAMPLES, Verification, verify
+from pillion.stripes import MemoryWish, Stripe, find_stripes, striped
 from pillion.targets import Target
 
 
@@ -43,12 +44,19 @@ class Program:
     """Where each op runs and why."""
     optimize: Optimize = "speed"
     """What kernels are chosen and compiled for."""
+    stripes: tuple[Stripe, ...] = ()
+    """The ops that its C runs a few rows at a time."""
     file: ReadProgram | None = None
     """The .pte file that the program was read from: the ExecuTorch runtime is given that one, byte for byte."""
 
     def __getstate__(self) -> dict[str, Any]:
         """What is not made from the rest: pickles hold no kernels."""
         return {one.name: getattr(self, one.name) for one in fields(self)}
+
+    def within(self, wish: MemoryWish) -> Program:
+        """Gives the program whose C takes less memory, as a wish wants it: parts of it run a few rows at a time. Its answers are the same."""
+        stripes, _ = find_stripes(self.graph, self.target.isa, self.optimize, wish, self.npu_constant_bytes)
+        return replace(self, stripes=stripes)
 
     def lower(self) -> CProgram:
         """Does the last stage of compilation, `lowered`, now, so that what no kernel does is refused now."""
@@ -57,7 +65,7 @@ class Program:
     @cached_property
     def lowered(self) -> CProgram:
         """The form from which C is written: kernels, packed constants and memory for the target's core."""
-        return lower(self.graph, self.target.isa, self.optimize)
+        return lower(striped(self.graph, self.stripes), self.target.isa, self.optimize)
 
     @property
     def memory(self) -> MemoryPlan:
@@ -111,6 +119,8 @@ class Program:
         Beside a `.pte` with code for the NPU goes what the NPU's firmware needs to know."""
         path = Path(path)
         form = form_of(path)
+        if self.stripes and form in (".pte", ".tflite"):
+            raise _whole_tensors(self, form)
         one_of("runtime", runtime, get_args(Runtime))
         if form == ".pte":
             content = self.pte(runtime)
@@ -131,7 +141,7 @@ class Program:
 
     def of(self, graph: Graph) -> Program:
         """Gives the program of another graph, for instance of a part of this one."""
-        return replace(self, graph=graph, file=None)
+        return replace(self, graph=graph, stripes=(), file=None)
 
     def run(self, *inputs: Any, on: str = REFERENCE) -> Outputs:
         """Runs one sample, and gives its outputs as numpy arrays. `on` names an executor: `reference`, `host`, a board,
@@ -166,3 +176,12 @@ class Program:
     def text(self) -> str:
         """Gives the graph in words, long constants left out."""
         return to_text(self.graph, constants=False)
+
+
+def _whole_tensors(program: Program, form: str) -> PillionError:
+    return PillionError(
+        f"a {form} cannot run `{program.graph.name}` a few rows at a time",
+        rule="stripes, which --max-ram and --extra ask for, are in C projects; runtimes of other programs hold whole tensors",
+        here=f"{len(program.stripes)} stripes",
+        help="-o FOLDER for a C project, or leave --max-ram and --extra out",
+    )

@@ -11,11 +11,13 @@ import typer
 from pillion.cli.application import app
 from pillion.cli.options import (
     CalibrateOption,
+    ExtraOption,
     ForceOption,
     IoDtypeOption,
     IoLayoutOption,
     JsonOption,
     KeepOption,
+    MaxRamOption,
     ModelOption,
     OnlyNpuOption,
     OptimizeOption,
@@ -43,6 +45,8 @@ def compile(
     keep_on_cpu: KeepOption = None,
     only_npu: OnlyNpuOption = False,
     optimize: OptimizeOption = "speed",
+    max_ram: MaxRamOption = None,
+    extra: ExtraOption = None,
     runtime: Annotated[
         str, typer.Option(help="Of a .pte: 1.4, or main, where some operators have other arguments.")
     ] = "1.4",
@@ -56,6 +60,7 @@ def compile(
     """Compile a model for a chip, and write it as a C project, a .pte or a .tflite file."""
     from pillion.cli import report
     from pillion.cli.request import Request, build, parse_size, write
+    from pillion.stripes import memory_wish
 
     request = Request(
         model,
@@ -72,6 +77,7 @@ def compile(
         optimize,
         runtime,
         trust_pickle,
+        memory_wish(max_ram, extra),
     )
     with report.progress(quiet=as_json) as progress:
         program = build(request, progress)

@@ -43,6 +43,19 @@ WeightsOption = Annotated[
 SizeOption = Annotated[
     Optional[str], typer.Option(help="Height and width for zoo models of any size: 96 or 96x128.")
 ]
+MaxRamOption = Annotated[
+    Optional[str],
+    typer.Option(
+        "--max-ram",
+        help="RAM that the C may take, such as 256K: where tensors are too large, ops run a few rows at a time.",
+    ),
+]
+ExtraOption = Annotated[
+    Optional[str],
+    typer.Option(
+        "--extra", help="Instructions that less RAM may cost, such as 5%: the smallest plan within that."
+    ),
+]
 ForceOption = Annotated[
     bool, typer.Option("--force", help="Overwrite files of a C project that are not as Pillion wrote them.")
 ]

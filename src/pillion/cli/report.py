@@ -8,9 +8,12 @@ import json
 import sys
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from pillion.ir.rows import ROWS
+from pillion.ops.region import why_not_in_rows
 from pillion.outside.files import form_of
 from pillion.place import Entry
 from pillion.program import Program
@@ -97,7 +100,28 @@ def _c_project(program: Program) -> Facts:
         "scratch_bytes": memory.scratch_bytes,
         "constant_bytes": lowered.constant_bytes,
         "params_bytes": lowered.params_bytes,
+        **_stripes(program),
     }
+
+
+def _stripes(program: Program) -> Facts:
+    """What runs a few rows at a time, and what that saves."""
+    if not program.stripes:
+        return {}
+    rows = []
+    for stripe in program.stripes:
+        ops = program.graph.ops[stripe.first : stripe.end]
+        height = ops[-1].results[0].shape[ROWS]
+        rows.append(
+            {
+                **{"from": ops[0].name, "to": ops[-1].name, "ops": len(ops)},
+                **{
+                    "rows_in_a_step": stripe.rows,
+                    "steps": -(-height // stripe.rows) * ops[-1].results[0].shape[0],
+                },
+            }
+        )
+    return {"arena_bytes_without_stripes": replace(program, stripes=()).memory.arena_bytes, "stripes": rows}
 
 
 def _npu(program: Program) -> Facts:
@@ -134,11 +158,16 @@ def explain_columns(program: Program) -> dict[str, Sequence[str]]:
 def explained(program: Program) -> Facts:
     """Gathers where each op runs, and why."""
     ledger = program.ledger
+    live = dict(
+        zip((s.choice.op.name for s in program.lowered.steps), program.memory.live_bytes, strict=True)
+    )
     kernels = {step.choice.op.name: step.choice for step in program.lowered.steps}
     rows = [
         {
             **entry.as_row(),
             "kernel": "npu" if entry.segment is not None else kernels[entry.op.name].kernel.name,
+            "arena_bytes": live.get(entry.op.name),
+            "ends_a_stripe": why_not_in_rows(entry.op),
             "why_this_kernel": "" if entry.segment is not None else kernels[entry.op.name].short_reason,
         }
         for entry in ledger
@@ -150,6 +179,7 @@ def explained(program: Program) -> Facts:
         "ops_on_cpu": len(rows) - len(ledger.on_npu),
         "crossing_bytes": ledger.crossing_bytes,
         "segments": [_segment_row(number, entries) for number, entries in ledger.segments.items()],
+        **_stripes(program),
         "ops": rows,
     }
 

@@ -20,7 +20,7 @@ from pillion import compiler
 from pillion.boards.board import Optimize
 from pillion.cli.intermediates import Intermediates
 from pillion.cli.report import warn
-from pillion.compiler import IoDtype, IoLayout
+from pillion.compiler import WHOLE, IoDtype, IoLayout
 from pillion.emitters.pte import Runtime
 from pillion.errors import PillionError, PillionWarning, one_of
 from pillion.ir.types import Array, DType
@@ -29,6 +29,7 @@ from pillion.outside.files import NO_FOLDERS, suffix_of, write_whole
 from pillion.place import PlacementOptions
 from pillion.program import Program
 from pillion.run.inputs import Tensor
+from pillion.stripes import MemoryWish
 
 if TYPE_CHECKING:
     from pillion.importers.torch.quantize.ptq import Progress
@@ -52,6 +53,7 @@ class Request:
     optimize: str = "speed"
     runtime: str = "1.4"
     trust_pickle: bool = False
+    memory: MemoryWish = WHOLE
 
     def __post_init__(self) -> None:
         one_of("--io-dtype", self.io_dtype, get_args(IoDtype))
@@ -151,6 +153,8 @@ def compile_for(
             io_layout=request.io_layout,  # type: ignore[arg-type]  # checked by Request
             placement=PlacementOptions(request.keep_on_cpu, request.only_npu),
             optimize="size" if request.optimize == "size" else "speed",
+            max_ram=request.memory.max_ram,
+            extra=request.memory.extra,
             **options,
         )
 

@@ -14,9 +14,10 @@ ROWS = 1
 """The axis of the rows; axis 0 counts images."""
 
 
-@dataclass(frozen=True)
+@dataclass(slots=True, unsafe_hash=True)
 class Span:
-    """So many rows from the first on."""
+    """So many rows from the first on. It is never changed; a frozen class would take three times as long to make, and the search for
+    stripes makes hundreds of thousands."""
 
     first: int
     count: int

@@ -3,8 +3,8 @@
 
 from __future__ import annotations
 
-from pillion.memory.plan import ALIGNMENT, MemoryPlan, Needs, OpMemory, RegionMemory, plan_memory
-from pillion.memory.schedule import Event, Firing, Move, Schedule, is_alias, schedule
+from pillion.memory.plan import MemoryPlan, Needs, OpMemory, RegionMemory, plan_memory
+from pillion.memory.schedule import ALIGNMENT, Event, Firing, Move, Schedule, is_alias, schedule
 
 __all__ = [
     "ALIGNMENT",

@@ -8,17 +8,16 @@ of hundreds of values that are live at once get fewer tries."""
 from __future__ import annotations
 
 import random
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass, field
 from operator import attrgetter
 
 from pillion.ir.graph import Graph
 from pillion.ir.op import Op
 from pillion.ir.types import Value
-from pillion.memory.schedule import Schedule
+from pillion.memory.schedule import ALIGNMENT, Schedule
 from pillion.ops import Reshape
 
-ALIGNMENT = 16
 SHUFFLES = 300
 """Tries after the fixed orders, at most."""
 MOST_MEETINGS = 4_000_000
@@ -107,7 +106,7 @@ def aligned(size: int) -> int:
 def plan_memory(graph: Graph, needs: Needs) -> MemoryPlan:
     """Makes a plan for the graph with its kernels' needs."""
     clock = _Clock(graph, needs)
-    blocks = _activation_blocks(graph, needs, clock)
+    blocks, shifts = _activation_blocks(graph, needs, clock)
     unique = list(dict.fromkeys(blocks.values()))
     live = _live_bytes(unique, clock.ticks)
     floor = max(live, default=0)
@@ -118,7 +117,7 @@ def plan_memory(graph: Graph, needs: Needs) -> MemoryPlan:
     arena_bytes = _place(everything, max(with_scratch, floor)) if scratch else activation_bytes
     arena_bytes = max([arena_bytes, *(b.offset + b.size + b.tail for b in unique)])
     return MemoryPlan(
-        offsets={value: block.offset for value, block in blocks.items()},
+        offsets={value: block.offset + shifts.get(value, 0) for value, block in blocks.items()},
         scratch_offsets={op: block.offset for op, block in scratch.items()},
         arena_bytes=aligned(arena_bytes),
         activation_bytes=activation_bytes,
@@ -153,26 +152,53 @@ class _Clock:
                     yield [t for t in ticks if fired >> t - self.begin[i] & 1]
 
 
-def _activation_blocks(graph: Graph, needs: Needs, clock: _Clock) -> dict[Value, _Block]:
+Shifts = dict[Value, int]
+"""Values that do not lie at the beginning of their block, and how far behind it."""
+
+
+def _activation_blocks(graph: Graph, needs: Needs, clock: _Clock) -> tuple[dict[Value, _Block], Shifts]:
     """A block for every value; values that are only other shapes of one another share theirs."""
     blocks: dict[Value, _Block] = {v: _Block(aligned(v.type.size_bytes), 0, 0) for v in graph.inputs}
+    shifts: Shifts = {}
+    last = {v: i for i, op in enumerate(graph.ops) for v in op.activations}
+    last |= {v: len(graph.ops) for v in graph.outputs}
     for i, op in enumerate(graph.ops):
         begin, end = clock.begin[i], clock.end[i]
         for value in op.activations:
             blocks[value].last = max(blocks[value].last, end)
         for value in op.results:
-            shared = isinstance(op, Reshape) and not op.x.is_constant
-            blocks[value] = (
-                blocks[op.operands[0]] if shared else _Block(aligned(value.type.size_bytes), begin, end)
-            )
+            if isinstance(op, Reshape) and not op.x.is_constant:
+                blocks[value], shifts[value] = blocks[op.x], shifts.get(op.x, 0)
+            else:
+                blocks[value] = _Block(aligned(value.type.size_bytes), begin, end)
             blocks[value].last = max(blocks[value].last, end)
         need = needs[op]
         if isinstance(need, RegionMemory):
             blocks |= _inner_blocks(need, begin)
+            used_up = {v for v in op.activations if last[v] == i and _is_alone(v, blocks)}
+            _lay_over(need.schedule, used_up, blocks, shifts)
     for value in graph.outputs:
         blocks[value].last = clock.ticks
-    _allow_in_place(graph, needs, blocks, clock)
-    return blocks
+    _allow_in_place(graph, needs, blocks, clock, shifts)
+    return blocks, shifts
+
+
+def _is_alone(value: Value, blocks: Mapping[Value, _Block]) -> bool:
+    """Whether no other value lies in the same block."""
+    return sum(block is blocks[value] for block in blocks.values()) == 1
+
+
+def _lay_over(schedule: Schedule, used_up: Set[Value], blocks: dict[Value, _Block], shifts: Shifts) -> None:
+    """A region's result may follow the operand that is used up, in one block with it: the pair that saves most."""
+    pairs = [lag for lag in schedule.lags if lag.operand in used_up]
+    best = max(pairs, key=lambda p: blocks[p.operand].size + blocks[p.result].size - p.size, default=None)
+    if best is None:
+        return
+    operand, result, lag = blocks[best.operand], blocks[best.result], aligned(best.bytes)
+    size = max(lag + operand.size, result.size)
+    if size < operand.size + result.size:
+        operand.size, operand.last = size, result.last
+        blocks[best.result], shifts[best.operand] = operand, lag
 
 
 def _inner_blocks(need: RegionMemory, begin: int) -> dict[Value, _Block]:
@@ -217,14 +243,17 @@ def _scratch_blocks(graph: Graph, needs: Needs, clock: _Clock) -> Iterator[tuple
                 yield op_inside, _Block(aligned(inner.scratch_bytes), first, last, live=live << begin)
 
 
-def _allow_in_place(graph: Graph, needs: Needs, blocks: Mapping[Value, _Block], clock: _Clock) -> None:
+def _allow_in_place(
+    graph: Graph, needs: Needs, blocks: Mapping[Value, _Block], clock: _Clock, shifts: Shifts
+) -> None:
     """A result may lie where an operand lay that nobody needs afterwards."""
     for i, op in enumerate(graph.ops):
         begin, end = clock.begin[i], clock.end[i]
         for value in needs[op].in_place:
             block = blocks[op.results[0]]
             meets = blocks[value].last == end and block.first == begin and block is not blocks[value]
-            if meets and block.over is None and block.size <= blocks[value].size:
+            is_shifted = shifts.get(value) or shifts.get(op.results[0])
+            if meets and not is_shifted and block.over is None and block.size <= blocks[value].size:
                 block.over = blocks[value]
         for value in op.activations:
             blocks[value].tail = max(blocks[value].tail, needs[op].overread_bytes)

@@ -6,8 +6,11 @@ made from. Rows that nobody needs any more are dropped; what remains moves to th
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Set
+from collections.abc import Callable, Mapping, Sequence, Set
 from dataclasses import dataclass
+from functools import reduce
+from itertools import accumulate
+from operator import or_
 
 from pillion.ir.graph import Graph
 from pillion.ir.op import Op
@@ -39,6 +42,9 @@ class Move:
 
 Event = Firing | Move
 
+ALIGNMENT = 16
+"""Buffers begin at multiples of so many bytes."""
+
 
 @dataclass(frozen=True)
 class Held:
@@ -48,6 +54,21 @@ class Held:
     bytes: int
     live: int
     """A bit for each event."""
+
+
+@dataclass(frozen=True)
+class Lag:
+    """How a result of a region may lie over an operand that is used up: `bytes` before its beginning, so that what is written never
+    reaches what is still read."""
+
+    operand: Value
+    result: Value
+    bytes: int
+
+    @property
+    def size(self) -> int:
+        """The bytes that both take together."""
+        return max(self.bytes + self.operand.type.size_bytes, self.result.type.size_bytes)
 
 
 @dataclass(frozen=True)
@@ -68,9 +89,30 @@ class Schedule:
         """The result of each op of the body."""
         return tuple(op.results[0] for op in self.body.ops)
 
+    @property
+    def lags(self) -> tuple[Lag, ...]:
+        """Gives for each operand and result of the region how one may lie over the other."""
+        border = [v for v in self.body.inputs if v.type.rank > ROWS]
+        return tuple(
+            Lag(x, y, lag_of(self.body, self.events, x, y)) for x in border for y in self.body.outputs
+        )
+
     def firings(self, op: int) -> int:
         """Gives the events in which an op runs: a bit for each."""
         return sum(1 << i for i, e in enumerate(self.events) if isinstance(e, Firing) and e.op == op)
+
+
+def lag_of(body: Graph, events: Sequence[Event], x: Value, y: Value) -> int:
+    """Gives the least bytes by which a result must begin before an operand, for what these events write never to reach what they
+    read then or later."""
+    lag, needed = 0, x.type.size_bytes
+    row = row_bytes(y)
+    for event in reversed(events):
+        if isinstance(event, Firing):
+            needed = min(needed, event.starts.get(x, needed))
+            if body.ops[event.op].results[0] is y:
+                lag = max(lag, event.starts[y] + event.span.count * row - needed)
+    return lag
 
 
 class _Buffer:
@@ -83,7 +125,8 @@ class _Buffer:
         self.row_bytes = row_bytes(value) if has_rows else value.type.size_bytes
         self.image_bytes = self.size * self.row_bytes if has_rows and value.shape[0] > 1 else 0
         self.users: list[tuple[Op, Value]] = []
-        self.base = self.made = self.most = self.live = 0
+        self.base = self.made = self.most = 0
+        self.times: list[tuple[int, int]] = []
         self.opened: int | None = None
 
     def start(self, row: int, image: int) -> int:
@@ -97,8 +140,13 @@ class _Buffer:
     def close(self, now: int) -> None:
         """Notes that nothing is in the buffer after an event."""
         if self.opened is not None:
-            self.live |= (1 << now + 1) - (1 << self.opened)
+            self.times.append((self.opened, now))
             self.opened = None
+
+    @property
+    def live(self) -> int:
+        """The events during which something is in the buffer: a bit for each."""
+        return reduce(or_, ((1 << last + 1) - (1 << first) for first, last in self.times), 0)
 
 
 class _Run:
@@ -151,10 +199,15 @@ class _Run:
                 self.used_up[number].discard(x)
         self._drop(y, now)
 
-    def held_at(self, event: int) -> int:
-        """Gives the bytes of all buffers with something in them during an event."""
-        inner = (b for b in self.buffers.values() if not b.whole)
-        return sum(-(-b.most * b.row_bytes // 16) * 16 for b in inner if b.live >> event & 1)
+    def held(self) -> list[int]:
+        """Gives the bytes of all buffers with something in them, for each event."""
+        change = [0] * (len(self.events) + 1)
+        for buffer in self.buffers.values():
+            for first, last in buffer.times:
+                size = -(-buffer.most * buffer.row_bytes // ALIGNMENT) * ALIGNMENT
+                change[first] += size
+                change[last + 1] -= size
+        return list(accumulate(change))
 
     def _add(self, event: Event, buffer: _Buffer) -> None:
         if buffer.opened is None and not buffer.whole:
@@ -212,9 +265,11 @@ class Preview:
     """The most rows that each op makes at once."""
     moved_bytes: float
     """About how many bytes are moved for one image."""
+    saved_bytes: int
+    """About how many bytes are saved where the operand, if it is the only one, is used up and a result lies over it."""
 
 
-def preview(region: Region, extra_bytes: Callable[[int, int], int], steps: int = 6) -> Preview:
+def preview(region: Region, extra_bytes: Callable[[int, int], int], steps: int = 4) -> Preview:
     """Runs the first steps of a region. `extra_bytes` says what an op needs, by its number and the rows that it makes, while it runs."""
     run = _Run(region)
     run.image(0, region.step, steps)
@@ -229,11 +284,24 @@ def preview(region: Region, extra_bytes: Callable[[int, int], int], steps: int =
             counts[event.op] += 1
             most[event.op] = max(most[event.op], event.span.count)
             live[i] = extra_bytes(event.op, event.span.count)
-    peak = max((run.held_at(i) + live.get(i, 0) for i in range(len(run.events))), default=0)
+    peak = max(held + live.get(i, 0) for i, held in enumerate(run.held()))
     made = [run.buffers[op.results[0]] if not is_alias(op) else None for op in region.body.ops]
     firings = tuple(n * b.size / max(b.made, 1) if b else 0.0 for n, b in zip(counts, made, strict=True))
     driver = run.of(region.body.ops[-1].results[0])
-    return Preview(peak, firings, tuple(most), moved * driver.size / max(driver.made, 1))
+    return Preview(
+        peak, firings, tuple(most), moved * driver.size / max(driver.made, 1), _saved(region, run.events)
+    )
+
+
+def _saved(region: Region, events: Sequence[Event]) -> int:
+    """The bytes of a region's operand over which its largest result may lie. What a few events show holds to the end if rows are
+    used up as fast as they are made; if not, the result goes far beyond the operand."""
+    if len(region.xs) != 1 or region.xs[0].type.rank <= ROWS:
+        return 0
+    x, y = region.xs[0], max(region.ys, key=lambda v: v.type.size_bytes)
+    lag = max(lag_of(region.body, events, x, y), 0)
+    together = max(x.type.size_bytes + lag, y.type.size_bytes + lag)
+    return max(x.type.size_bytes + y.type.size_bytes - together, 0)
 
 
 def is_alias(op: Op) -> bool:
@@ -255,5 +323,5 @@ def schedule(region: Region) -> Schedule:
     run = _Run(region)
     for image in range(region.ys[0].shape[0]):
         run.image(image, region.step)
-    held = tuple(Held(b.value, b.most * b.row_bytes, b.live) for b in run.buffers.values() if b.live)
+    held = tuple(Held(b.value, b.most * b.row_bytes, b.live) for b in run.buffers.values() if b.times)
     return Schedule(region.body, tuple(run.events), held, run.storage, run.used_up)

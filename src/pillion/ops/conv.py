@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Callable, Iterator
+from functools import cached_property
 from typing import Any, TypeVar, cast
 
 import numpy as np
@@ -95,7 +96,7 @@ class Convolution(Op):
         scales = np.broadcast_to(self.weights.channel_scales, (self.out_channels,))
         return numerics.encode_all(self.x.scale * scales / self.y.scale)
 
-    @property
+    @cached_property
     def window(self) -> RowWindow:
         """The rows of the image that rows of the result see."""
         return RowWindow(self.kernel[0], self.stride[0], self.dilation[0], self.padding[0], self.x.shape[1])

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -46,7 +47,7 @@ class Pool(Op):
         )
         return (self.x.shape[0], *(output_size(*axis) for axis in sizes), self.x.shape[3])
 
-    @property
+    @cached_property
     def window(self) -> RowWindow:
         """The rows of the image that rows of the result see."""
         return RowWindow(self.kernel[0], self.stride[0], 1, self.padding[0], self.x.shape[1])

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from pillion.ir.rows import Span, within
+from pillion.ir.rows import Span
 from pillion.ir.types import Sides
 
 
@@ -26,7 +26,9 @@ class RowWindow:
 
     def seen(self, span: Span) -> Span:
         """Gives the rows of the image that some rows of the result see."""
-        return within(*self._reach(span), self.size)
+        first, end = self._reach(span)
+        first, end = max(first, 0), min(end, self.size)
+        return Span(first, max(end - first, 0))
 
     def padding_of(self, span: Span, padding: Sides) -> Sides:
         """Gives the padding of the op that makes some rows of the result."""

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 from pillion.stripes.plan import Stripe, striped
-from pillion.stripes.search import MemoryWish, find_stripes
+from pillion.stripes.search import find_stripes
+from pillion.stripes.wish import MemoryWish, memory_wish
 
-__all__ = ["MemoryWish", "Stripe", "find_stripes", "striped"]
+__all__ = ["MemoryWish", "Stripe", "find_stripes", "memory_wish", "striped"]

@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 
 from pillion.boards.board import Optimize
 from pillion.devices.cortex_m import Isa
-from pillion.devices.cortex_m.estimate import estimate
+from pillion.devices.cortex_m.estimate import instructions
 from pillion.emitters.c.choose import Choice
 from pillion.emitters.c.cuts import memory_of
 from pillion.emitters.c.program import CProgram, lower
@@ -27,6 +27,7 @@ from pillion.memory.schedule import Preview, preview
 from pillion.ops import Region, as_region
 from pillion.ops.region import why_not_in_rows
 from pillion.stripes.plan import Stripe, striped
+from pillion.stripes.wish import MemoryWish
 
 INSTRUCTIONS_PER_MOVED_BYTE = {Isa.MVE: 0.25, Isa.DSP: 0.75, Isa.PORTABLE: 1.0}
 """Measured in the emulator, loops included."""
@@ -34,16 +35,6 @@ ROWS_TRIED = (1, 2, 4, 8, 16)
 """Rows of the last result that a step may make."""
 LONGEST_REGION = 40
 """Ops in one region."""
-
-
-@dataclass(frozen=True)
-class MemoryWish:
-    """The memory that a program may take, or what less memory may cost."""
-
-    max_ram: int | None = None
-    """Bytes that the program may hold in RAM; the cheapest plan that fits is taken."""
-    extra: float | None = None
-    """The share of instructions that may be added; the smallest plan that costs no more is taken."""
 
 
 @dataclass(frozen=True)
@@ -79,6 +70,7 @@ class Ways:
         ]
         self.whole = [self._whole(i) for i in range(len(ops))]
         self._scratch: dict[tuple[int, int], int] = {}
+        self._beside: dict[tuple[int, int], int] = {}
 
     def _bytes(self, value: Value) -> int:
         return aligned(value.type.size_bytes)
@@ -123,14 +115,29 @@ class Ways:
             region.check()
         except PillionError:
             return None
+        beside = self.beside(first, end)
         seen = preview(region, lambda op, made: self._scratch_bytes(first + op, made))
-        border = {*region.xs, *region.ys}
-        beside = sum(
-            self._bytes(v)
-            for v, born in self.born.items()
-            if (v in border or born < first) and self.last.get(v, -1) >= first and born < end
+        saved = seen.saved_bytes if self.last[region.xs[0]] < end else 0
+        return Way(
+            beside - saved // 16 * 16 + seen.held_bytes,
+            self._cost(region, first, seen),
+            Stripe(first, end, rows),
         )
-        return Way(beside + seen.held_bytes, self._cost(region, first, seen), Stripe(first, end, rows))
+
+    def beside(self, first: int, end: int) -> int:
+        """Gives the bytes that lie in the arena while some ops run as a region, beside what is inside it."""
+        if (first, end) not in self._beside:
+            self._beside[first, end] = sum(
+                self._bytes(v)
+                for v, born in self.born.items()
+                if born < end and self.last.get(v, -1) >= (first if born < first else end)
+            )
+        return self._beside[first, end]
+
+    def least(self, first: int, end: int) -> int:
+        """Gives the bytes below which no region of these ops can be, if a result lies over an operand as far as it can."""
+        largest = max(self._bytes(v) for i in range(first, end) for v in self.graph.ops[i].results)
+        return self.beside(first, end) - largest
 
     def _scratch_bytes(self, i: int, rows: int) -> int:
         if (i, rows) not in self._scratch:
@@ -176,6 +183,8 @@ class Ways:
     def _cheapest_fit(self, first: int, end: int, bound: int) -> Way | None:
         """The way with the most rows in a step that fits: fewer steps are fewer calls."""
         best: Way | None = None
+        if self.least(first, end) > bound:
+            return None
         for rows in ROWS_TRIED:
             way = self.region(first, end, rows)
             if way is None or way.bytes > bound:
@@ -203,7 +212,7 @@ def find_stripes(
     ways = Ways(graph, [Choice(s.choice.op, s.choice.kernel, ()) for s in plain.steps], isa)
     if wish.max_ram is not None:
         return _within(ways, plain, wish.max_ram, beside)
-    budget = (wish.extra or 0.0) * sum(estimate(op, isa) for op in graph.ops)
+    budget = (wish.extra or 0.0) * sum(instructions(op, isa) for op in graph.ops)
     return _for(ways, plain, budget) if wish.extra else ((), plain)
 
 

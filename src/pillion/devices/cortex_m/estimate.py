@@ -18,3 +18,16 @@ def estimate(op: Op, isa: Isa) -> int:
         return 0
     elements = sum(v.type.elements for v in op.results)
     return int(op.macs / MACS_PER_CYCLE[isa]) + elements * CYCLES_PER_ELEMENT[isa]
+
+
+INSTRUCTIONS = {Isa.MVE: (8.0, 3.5), Isa.DSP: (1.2, 8.0), Isa.PORTABLE: (0.25, 25.0)}
+"""Multiply-accumulates of an instruction, and instructions for each element of a result: for the six nets of docs/performance.md, sums
+of these are 0.87 to 1.14 times the instructions that the emulator counts."""
+
+
+def instructions(op: Op, isa: Isa) -> float:
+    """Estimates the instructions of one op on a core with an instruction set."""
+    if op.kind in ("reshape", "segment"):  # nothing to do, or nothing for this core
+        return 0.0
+    macs, each = INSTRUCTIONS[isa]
+    return op.macs / macs + each * sum(v.type.elements for v in op.results)

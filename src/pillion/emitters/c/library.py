@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Any, TypeVar
 
 from pillion.devices.cortex_m import Isa
-from pillion.emitters.c.kernel import Call, CallCost, Kernel, Routine
+from pillion.emitters.c.kernel import A_CALL, Call, CallCost, Kernel, Routine
 from pillion.ir.numerics import Arithmetic
 from pillion.ir.op import Op
 from pillion.ir.types import Value
@@ -48,7 +48,7 @@ class Library:
         scratch_bytes: Callable[[OpClass], int] = lambda op: 0,
         in_place: Callable[[OpClass], tuple[Value, ...]] = lambda op: (),
         overread_bytes: int = 0,
-        each_call: CallCost = CallCost(),
+        each_call: CallCost = A_CALL,
     ) -> Kernel:
         """Makes a row of the table of kernels. Its functions take the op's own class, because they are called with no other; a
         result without elements takes no call."""

@@ -40,6 +40,9 @@ def geometry(op: Convolution) -> Geometry:
     )
 
 
+POINTWISE_COST = CallCost(200.0)
+
+
 @dataclass(frozen=True)
 class Variant:
     """A kernel for one kind of convolution."""
@@ -50,7 +53,7 @@ class Variant:
     scratch: Callable[[Geometry], int] = lambda g: 0
     overread_bytes: int = 0
     in_place: Callable[[Geometry], bool] = lambda g: False
-    each_call: CallCost = CallCost(200.0)
+    each_call: CallCost = POINTWISE_COST
 
     def row(self, name: str, op: type[Convolution]) -> Kernel:
         """Makes the row of this kernel in the table, under a name."""
