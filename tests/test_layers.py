@@ -40,6 +40,7 @@ ALLOWED: dict[str, set[str]] = {
     "emitters.tflite": FLOOR | {"schemas"},
     "emitters.pte": FLOOR | {"schemas", "memory", "devices"},
     "emitters.c": FLOOR | FILES | {"memory", "devices", "boards"},
+    "stripes": FLOOR | {"memory", "devices", "boards", "emitters.c"},
     "run": FLOOR
     | FILES
     | {

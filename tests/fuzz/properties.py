@@ -8,6 +8,7 @@ from collections.abc import Callable, Sequence
 import numpy as np
 
 from example_graphs import boundary_like
+from fuzz.choices import from_seed
 from fuzz.memory_walk import check_plan
 from judge.inputs import samples as samples_for_kernels
 from pillion import passes
@@ -25,7 +26,7 @@ from pillion.ir.op import Op
 from pillion.ir.text import to_text
 from pillion.ir.types import Array, Value
 from pillion.ir.verify import verify
-from pillion.ops import Dequantize, Div, Function, Lut, Quantize, ReduceSum, Softmax, parse
+from pillion.ops import Dequantize, Div, Function, Lut, Quantize, ReduceSum, Softmax, as_region, parse
 from pillion.ops.samples import random_like
 from pillion.passes.int8_io import int8_io
 from pillion.passes.split_groups import split_groups
@@ -33,6 +34,7 @@ from pillion.place import PlacementOptions, place
 from pillion.program import Program
 from pillion.run.places import run_project
 from pillion.run.project import temporary_project
+from pillion.stripes import Stripe, striped
 from pillion.targets import find_target
 from place.graphs import EAGER, one_by_one
 
@@ -130,6 +132,47 @@ def placed_is_the_reference(graph: Graph, eager: bool = True) -> None:
     for inputs in samples(graph, 1):
         want_same(graph, one_by_one(graph, placement, inputs), placed.reference(*inputs), "placed")
     host_is_the_reference(parse(to_text(placed)))
+
+
+def in_rows(graph: Graph) -> Graph:
+    """Random parts of a graph as regions, in steps of random sizes."""
+    choices = from_seed(
+        len(graph.ops) * 1_000 + sum(v.type.elements for op in graph.ops for v in op.results) % 997
+    )
+    stripes, at = [], 0
+    while at < len(graph.ops):
+        ends = [end for end in range(at + 1, min(at + 9, len(graph.ops)) + 1) if is_region(graph, at, end)]
+        if not ends or choices.one_in(6):
+            at += 1
+            continue
+        end = choices.pick(ends[::-1])
+        stripes.append(Stripe(at, end, choices.pick((1, 2, 3, 4)), choices.pick((0, 0, 1, 2))))
+        at = end
+    return verify(striped(graph, stripes))
+
+
+def is_region(graph: Graph, first: int, end: int) -> bool:
+    ops = graph.ops[first:end]
+    used = {v for op in graph.ops[end:] for v in op.operands} | set(graph.outputs)
+    if not any(r in used for r in ops[-1].results):
+        return False
+    try:
+        as_region(graph, first, end, 1).check()
+    except PillionError:
+        return False
+    return True
+
+
+def rows_keep_the_bytes(graph: Graph) -> None:
+    """What runs a few rows at a time means the same, and its C on this computer does the same."""
+    parts = in_rows(graph)
+    for inputs in samples(graph, 1):
+        want_same(graph, graph.reference(*inputs), parts.reference(*inputs), "regions")
+    host_is_the_reference(parts)
+
+
+def rows_on_board_keep_the_bytes(graph: Graph, target: str) -> None:
+    board_is_the_reference(in_rows(graph), target)
 
 
 # --- other people's executors

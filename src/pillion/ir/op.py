@@ -126,7 +126,7 @@ class Op:
     @property
     def crosses_rows(self) -> str:
         """Says why rows of the result cannot be made one after another, each from a few rows of the operands; empty if they can."""
-        return "rows are not made one by one"
+        raise NotImplementedError
 
     @property
     def row_unit(self) -> int:

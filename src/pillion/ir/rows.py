@@ -52,10 +52,13 @@ def row_bytes(value: Value) -> int:
 
 
 def why_no_rows(result: Value, broadcast: tuple[Value, ...] = ()) -> str:
-    """Says why a result has no rows to be made one by one, or why constants that are broadcast to it have other numbers for each row;
-    empty if nothing is in the way."""
+    """Says why a result has no rows to be made one by one, or why what is broadcast to it does not follow them; empty if nothing is in
+    the way."""
     if result.type.rank <= ROWS + 1:
         return f"a tensor of {result.type.rank} axes has no rows"
+    short = [v for v in broadcast if v.type.rank < result.type.rank and row_axis(v, result) is not None]
+    if short:
+        return f"an operand of {short[0].type.rank} axes has rows of its own"
     images = [v for v in broadcast if v.type.rank == result.type.rank and v.shape[0] > 1]
     if any(v.is_constant for v in images) or any(
         v.is_constant and row_axis(v, result) is not None for v in broadcast

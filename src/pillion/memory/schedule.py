@@ -186,7 +186,12 @@ class _Run:
             self.ensure(x, self.of(x).size if rows is None else rows.end, image)
         y = self.of(op.results[0])
         self._make_room(y)
-        starts = {x: self.of(x).start(rows.first if rows else 0, image) for x, rows in needs.items()}
+        rank = op.results[0].type.rank
+        # What has fewer axes is broadcast: it is the same for all images.
+        starts = {
+            x: self.of(x).start(rows.first if rows else 0, image if x.type.rank >= rank else 0)
+            for x, rows in needs.items()
+        }
         starts[op.results[0]] = y.start(span.first, image)
         is_fresh = y.opened is None
         self._add(Firing(number, span, image, starts), y)

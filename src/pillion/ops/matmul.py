@@ -21,6 +21,7 @@ class BatchMatmul(Op):
     `adj_y` those of b; the two are independent."""
 
     is_idle = False
+    crosses_rows = "each row of the product is made from all rows of the second matrix"
 
     a: Value = operand()
     b: Value = operand()

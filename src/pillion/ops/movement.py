@@ -46,7 +46,7 @@ class Movement(Op):
 class Reshape(Movement):
     """Gives the same elements in the same order under another shape: no work at run time."""
 
-    cases = (((2, 3, 5, 7), (2, 105), {}), ((1, 7, 1, 3), (7, 3), {}))
+    cases = (((2, 3, 5, 7), (2, 105), {}), ((1, 7, 1, 3), (7, 3), {}), ((2, 3, 5, 7), (2, 3, 35), {}))
     is_idle = True
 
     x: Value = operand()
@@ -80,6 +80,7 @@ class Transpose(Movement):
         ((3, 5, 8), (), {"order": (2, 1, 0)}),
         ((9, 7), (), {"order": (1, 0)}),
         ((2, 3, 5, 2, 7), (), {"order": (4, 0, 2, 3, 1)}),
+        ((2, 3, 5, 7), (), {"order": (0, 1, 3, 2)}),
     )
 
     x: Value = operand()
@@ -117,6 +118,7 @@ class Slice(Movement):
     cases = (
         ((2, 7, 5, 9), (1, 3, 5, 4), {"begin": (1, 2, 0, 5), "step": (1, 1, 1, 1)}),
         ((11, 7), (4, 3), {"begin": (1, 0), "step": (3, 2)}),
+        ((2, 7, 5, 9), (2, 3, 5, 4), {"begin": (0, 1, 0, 5), "step": (1, 2, 1, 1)}),
     )
 
     x: Value = operand()

@@ -3,12 +3,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 
 from pillion.ir.graph import Graph
 from pillion.ir.numerics import Arithmetic
 from pillion.ir.op import Op, Quantization, op, operand, result
-from pillion.ir.rows import ROWS
 from pillion.ir.types import Array, TensorType, Value
 from pillion.ops.movement import Reshape
 
@@ -19,6 +18,7 @@ class Region(Op):
     ones still need is kept. With a `grain`, no op makes more rows than that at once. What comes out is what the graph means."""
 
     is_idle = False
+    crosses_rows = "it runs in steps of its own"
 
     xs: tuple[Value, ...] = operand()
     ys: tuple[Value, ...] = result()
@@ -43,6 +43,9 @@ class Region(Op):
                 raise self.refuse(
                     "all ops make their rows one after another", f"{inner.kind} `{inner.name}`: {reason}"
                 )
+        for inner in self.body.ops:
+            if inner.results[0].shape[0] != images_of(self.body):
+                raise self.refuse("all ops work on as many images", f"{inner.kind} `{inner.name}`")
             if isinstance(inner, Reshape) and (inner.x in self.xs or inner.y in self.ys):
                 raise self.refuse("what changes shape only lies inside", f"{inner.kind} `{inner.name}`")
         driver = self.body.ops[-1].results[0]
@@ -80,11 +83,6 @@ def as_region(graph: Graph, first: int, end: int, step: int, grain: int = 0) -> 
     return Region(xs=tuple(read), ys=ys, body=body, step=step, grain=grain, source=ops[0].source)
 
 
-def images_of(ops: Sequence[Op]) -> int:
+def images_of(body: Graph) -> int:
     """Gives how many images there are in every tensor of a region."""
-    return ops[-1].results[0].shape[0]
-
-
-def rows_made(op: Op) -> int:
-    """Gives the rows of an op's result."""
-    return op.results[0].shape[ROWS]
+    return body.ops[-1].results[0].shape[0]

@@ -121,6 +121,10 @@ class ResizeBilinear(Resize):
     align_corners: bool = False
     half_pixel: bool = False
 
+    @property
+    def crosses_rows(self) -> str:
+        return "each of its rows mixes two rows of the image, in shares that depend on where it lies"
+
     def sources(self, axis: int) -> NDArray[np.int64]:
         """Gives [size, 3]: for each row or column of the result, two of the image, and how many of 1024 parts come from the second
         one."""

@@ -16,6 +16,7 @@ class Segment(Op):
     """A graph that another processor runs, in the arithmetic of that graph."""
 
     is_idle = False
+    crosses_rows = "another processor runs it"
 
     xs: tuple[Value, ...] = operand()
     ys: tuple[Value, ...] = result()

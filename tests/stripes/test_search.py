@@ -1,0 +1,138 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Stripes: what fits into less memory, at which price, and what is said where nothing does."""
+
+from __future__ import annotations
+
+from functools import cache
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+from torch import nn
+
+import pillion
+from pillion.errors import PillionError
+from pillion.program import Program
+from pillion.stripes import MemoryWish, memory_wish
+
+
+class Chain(nn.Module):
+    """Convolutions with a stride, a skip and a branch, then a classifier; odd sizes."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.first = nn.Conv2d(3, 9, 3, stride=2, padding=1)
+        self.deep = nn.Conv2d(9, 9, 5, padding=2, groups=9)
+        self.wide = nn.Conv2d(9, 24, 1)
+        self.back = nn.Conv2d(24, 9, 1)
+        self.last = nn.Conv2d(18, 11, 3, stride=2)
+        self.head = nn.Linear(11, 5)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        x = self.first(x).relu()
+        x = x + self.back(nn.functional.relu6(self.wide(self.deep(x))))
+        x = torch.cat([x, nn.functional.max_pool2d(x, 3, 1, 1)], 1)
+        return self.head(self.last(x).relu().mean((2, 3)))
+
+
+def compiled(batch: int = 1, **options: object) -> Program:
+    torch.manual_seed(5)
+    return pillion.compile(
+        Chain().eval(), torch.randn(batch, 3, 61, 37), io_layout="nhwc", io_dtype="int8", **options
+    )
+
+
+@cache
+def whole(target: str = "cortex-m33", batch: int = 1) -> Program:
+    return compiled(batch, target=target)
+
+
+def answers_alike(program: Program, on: str) -> bool:
+    """The same bytes as the reference of the graph that runs whole."""
+    x = np.random.default_rng(3).integers(-128, 128, program.graph.inputs[0].shape).astype(np.int8)
+    return np.array_equal(program.run(x, on=on)[0], program.graph.reference(x)[0])
+
+
+def test_no_wish_changes_nothing() -> None:
+    assert whole().stripes == ()
+    assert whole().within(MemoryWish()).stripes == ()
+    assert whole().within(MemoryWish(max_ram=10**6)).stripes == ()
+
+
+@pytest.mark.parametrize("batch", [1, 2])
+@pytest.mark.parametrize("share", [1 / 2, 1 / 3])
+def test_a_plan_fits(share: float, batch: int) -> None:
+    plain = whole(batch=batch)
+    limit = int((plain.memory.arena_bytes - 61 * 37 * 3 * batch) * share + 61 * 37 * 3 * batch)
+    program = plain.within(MemoryWish(max_ram=limit))
+    assert program.stripes
+    assert program.memory.arena_bytes <= limit < plain.memory.arena_bytes
+    assert answers_alike(program, "host")
+
+
+def test_less_extra_work_takes_more_memory() -> None:
+    plans = [whole().within(MemoryWish(extra=extra)) for extra in (0.001, 0.01, 0.05, 1.0)]
+    sizes = [plan.memory.arena_bytes for plan in plans]
+    assert sizes == sorted(sizes, reverse=True)
+    assert sizes[-1] < 0.5 * whole().memory.arena_bytes
+
+
+@pytest.mark.qemu
+@pytest.mark.slow
+@pytest.mark.parametrize(("target", "board"), [("cortex-m33", "mps2-an505"), ("cortex-m55", "mps3-an547")])
+def test_boards_give_the_same_bytes_in_the_memory_that_was_planned(target: str, board: str) -> None:
+    program = whole(target).within(MemoryWish(extra=1.0))
+    x = np.random.default_rng(4).integers(-128, 128, program.graph.inputs[0].shape).astype(np.int8)
+    run = program.measure(x, on=board)
+    assert np.array_equal(run.outputs[0], program.graph.reference(x)[0])
+    assert run.profile is not None
+    arena = next(region for region in run.profile.regions if region.name == "arena")
+    assert arena.predicted == arena.found == program.memory.arena_bytes
+    assert len(run.profile.op_instructions) == len(program.graph.ops)
+
+
+def test_what_is_too_little_is_refused_with_what_is_enough() -> None:
+    with pytest.raises(PillionError) as refusal:
+        compiled(target="cortex-m33", max_ram="4K")
+    least = int(refusal.value.help.split()[1].rstrip(","))
+    assert compiled(target="cortex-m33", max_ram=least).memory.arena_bytes <= least
+    with pytest.raises(PillionError):
+        compiled(target="cortex-m33", max_ram=least - 16)
+
+
+@pytest.mark.parametrize("form", ["x.pte", "x.tflite"])
+def test_other_forms_hold_whole_tensors(form: str, tmp_path: Path) -> None:
+    program = whole().within(MemoryWish(extra=0.5))
+    with pytest.raises(PillionError, match="a few rows at a time"):
+        program.save(tmp_path / form)
+    assert not list(tmp_path.iterdir())
+
+
+@pytest.mark.parametrize(
+    ("given", "found"), [("256K", 262_144), ("1 MB", 1_048_576), (4096, 4096), ("3kib", 3072)]
+)
+def test_sizes(given: int | str, found: int) -> None:
+    assert memory_wish(max_ram=given).max_ram == found
+
+
+@pytest.mark.parametrize("given", ["", "0", "-1", "K", "4G", "1e9", "256 KK", 2.5, "9" * 40])
+def test_nonsense_is_no_size(given: object) -> None:
+    with pytest.raises(PillionError, match="no size of memory"):
+        memory_wish(max_ram=given)  # type: ignore[arg-type]  # what users may give
+
+
+@pytest.mark.parametrize(("given", "found"), [("5%", 0.05), (0.5, 0.5), ("0.5 %", 0.005), (0, 0.0)])
+def test_shares(given: float | str, found: float) -> None:
+    assert memory_wish(extra=given).extra == pytest.approx(found)
+
+
+@pytest.mark.parametrize("given", ["5", "-1%", "101%", 1.5, -0.1, float("nan"), "%", "1e3%"])
+def test_nonsense_is_no_share(given: float | str) -> None:
+    with pytest.raises(PillionError, match="no share"):
+        memory_wish(extra=given)
+
+
+def test_two_wishes_are_one_too_many() -> None:
+    with pytest.raises(PillionError, match="two wishes"):
+        memory_wish(max_ram="1K", extra="1%")
