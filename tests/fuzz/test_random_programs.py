@@ -75,7 +75,7 @@ def batch(hunt: Hunt, arithmetic: Arithmetic, seed: int) -> Graph:
     return together(graphs)
 
 
-CASES = [(name, arithmetic) for name in ("host", "placed") for arithmetic in HUNTS[name].arithmetics]
+CASES = [(name, arithmetic) for name in ("host", "placed", "rows") for arithmetic in HUNTS[name].arithmetics]
 
 
 @pytest.mark.parametrize("seed", range(3))
@@ -88,6 +88,6 @@ def test_generated_c_is_the_reference(name: str, arithmetic: Arithmetic, seed: i
 @pytest.mark.slow
 @pytest.mark.parametrize("seed", range(2))
 @pytest.mark.parametrize("arithmetic", Arithmetic, ids=lambda held: held.value)
-@pytest.mark.parametrize("core", ["cortex-m33", "cortex-m55"])
+@pytest.mark.parametrize("core", ["cortex-m33", "cortex-m55", "rows-m33", "rows-m55"])
 def test_boards_are_the_reference(core: str, arithmetic: Arithmetic, seed: int) -> None:
     HUNTS[core].holds(batch(HUNTS[core], arithmetic, 100 + seed))

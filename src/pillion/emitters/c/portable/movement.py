@@ -19,6 +19,9 @@ from pillion.ops.movement import Concat, Flip, Pad, Reshape, Slice, Transpose
 LOOP_PER_RUN = 8
 """How many elements of a run are copied in about the time of one elsewhere."""
 
+LONG_RUN = 16
+"""Elements of a run that is copied in one go, rather than its elements one by one in longer loops across the runs."""
+
 
 @dataclass(frozen=True)
 class Copy:
@@ -59,11 +62,14 @@ class Copy:
 
 
 def _best_inner_axis(extent: Shape, steps: list[Shape]) -> int:
-    """The longest axis, with a preference for runs."""
+    """A run that is long enough, whatever else there is; else the longest axis, with a preference for runs."""
     is_run = [all(s[axis] == 1 for s in steps) for axis in range(len(extent))]
-    return max(
-        range(len(extent)), key=lambda axis: (extent[axis] * (LOOP_PER_RUN if is_run[axis] else 1), axis)
-    )
+
+    def worth(axis: int) -> tuple[bool, int, int]:
+        is_long = is_run[axis] and extent[axis] >= LONG_RUN
+        return is_long, extent[axis] * (LOOP_PER_RUN if is_run[axis] else 1), axis
+
+    return max(range(len(extent)), key=worth)
 
 
 def transposed(op: Transpose) -> tuple[Copy, ...]:
