@@ -6,7 +6,10 @@
  * lanes are predicated off and take the zero point (q5). A round is a pair of rows of eight columns.
  * Registers: r1 x, r3 strips, r4 and r5 from pair to pair of them, r6 and r7 the block of columns, r8 and r9 to the
  * next block, r10 rounds, r11 the table, r12 blocks left; q0 the pair above, q1 q2 this one, q5 zero points, q6 q7
- * offsets of the columns. */
+ * offsets of the columns.
+ *
+ * A single strip whose rows are all inside the image, as a few rows of a large image are, needs no predicates: then a round is a block
+ * of columns. Of three rows, the place of the fourth holds anything: no wanted output has weights there. */
 #include "strips.h"
 
 #if defined(__ARM_FEATURE_MVE)
@@ -24,6 +27,25 @@
     "vpsel q2, q2, q5\n"               \
     "vmovnt.i16 " q ", q2\n"
 
+/* A block of eight columns of a single strip: q0 and q1 are its pairs of rows. */
+#define SINGLE(second_pair)            \
+    "wls lr, r12, 5f\n"                \
+    "4:\n"                             \
+    "add r1, r6, r4\n"                 \
+    "vldrb.u16 q0, [r6, q7]\n"         \
+    "vldrb.u16 q2, [r6, q6]\n"         \
+    "vmovnt.i16 q0, q2\n"              \
+    "vldrb.u16 q1, [r1, q7]\n"         \
+    second_pair                        \
+    "vst20.16 {q0, q1}, [r7]\n"        \
+    "vst21.16 {q0, q1}, [r7]\n"        \
+    "add r6, r8\n"                     \
+    "add r7, r9\n"                     \
+    "ldrd r8, r9, [r11, #24]\n"        \
+    "le lr, 4b\n"                      \
+    "5:\n"                             \
+    "b 6f\n"
+
 PILLION_NAKED static void build_strips(PILLION_UNUSED const pillion_mve_strip_build *b, PILLION_UNUSED const int8_t *x,
                                PILLION_UNUSED int8_t *strips) {
     __asm__ volatile(
@@ -40,6 +62,14 @@ PILLION_NAKED static void build_strips(PILLION_UNUSED const pillion_mve_strip_bu
         "vldrh.u16 q6, [r0, #16]\n"
         "adds r6, r1\n" /* the block: in x and in the strips */
         "adds r7, r2\n"
+        "ldr r0, [r11, #92]\n"
+        "cbz r0, 1f\n"
+        "cmp r0, #4\n"
+        "bne 7f\n"
+        SINGLE("vldrb.u16 q2, [r1, q6]\n"
+               "vmovnt.i16 q1, q2\n")
+        "7:\n"
+        SINGLE("")
         "1:\n"
         "mov r1, r6\n"
         "mov r3, r7\n"
@@ -65,6 +95,7 @@ PILLION_NAKED static void build_strips(PILLION_UNUSED const pillion_mve_strip_bu
         "ldrd r8, r9, [r11, #24]\n"
         "subs r12, #1\n"
         "bne 1b\n"
+        "6:\n"
         "vpop {d10, d11, d12, d13, d14, d15}\n"
         "pop {r4, r5, r6, r7, r8, r9, r10, r11, r12, pc}\n");
 }

@@ -6,22 +6,20 @@
 #include <stdint.h>
 #include <string.h>
 
-#if defined(__ARM_FEATURE_MVE)
-#include <arm_mve.h>
-#endif
-
 /* Copies bytes towards lower addresses. The places may overlap and need no alignment: all of what is stored was loaded before it is
  * overwritten, because `to` lies before `from`. */
 static inline void pillion_move_rows(void *to, const void *from, uint32_t bytes) {
     uint8_t *put = to;
     const uint8_t *take = from;
 #if defined(__ARM_FEATURE_MVE)
-    for (int32_t left = (int32_t)bytes; left > 0; left -= 16) {
-        const mve_pred16_t some = vctp8q((uint32_t)left);
-        vstrbq_p_u8(put, vldrbq_z_u8(take, some), some);
-        put += 16;
-        take += 16;
-    }
+    __asm__ volatile("wlstp.8 lr, %2, 2f\n"
+                     "1: vldrb.u8 q0, [%0], #16\n"
+                     "vstrb.8 q0, [%1], #16\n"
+                     "letp lr, 1b\n"
+                     "2:\n"
+                     : "+l"(take), "+l"(put)
+                     : "r"(bytes)
+                     : "lr", "q0", "cc", "memory");
 #else
     while (bytes >= 8) {
         uint32_t first, second;

@@ -29,7 +29,7 @@ from pillion.ops.region import why_not_in_rows
 from pillion.stripes.plan import Stripe, striped
 from pillion.stripes.wish import MemoryWish
 
-INSTRUCTIONS_PER_MOVED_BYTE = {Isa.MVE: 0.25, Isa.DSP: 0.75, Isa.PORTABLE: 1.0}
+INSTRUCTIONS_PER_MOVED_BYTE = {Isa.MVE: 0.2, Isa.DSP: 0.75, Isa.PORTABLE: 1.0}
 """Measured in the emulator, loops included."""
 ROWS_TRIED = (1, 2, 4, 8, 16)
 """Rows of the last result that a step may make."""
@@ -151,8 +151,8 @@ class Ways:
         """The instructions that a region adds: all calls but one of each op, and moves."""
         images = region.ys[0].shape[0]
         calls = sum(
-            max(fired - 1, 0.0) * self.choices[first + i].kernel.each_call.of(self.graph.ops[first + i])
-            for i, fired in enumerate(seen.firings)
+            max(fired - 1, 0.0) * self.choices[first + i].kernel.each_call.of(self.graph.ops[first + i], rows)
+            for i, (fired, rows) in enumerate(zip(seen.firings, seen.firing_rows, strict=True))
         )
         return images * (calls + seen.moved_bytes * INSTRUCTIONS_PER_MOVED_BYTE[self.isa])
 

@@ -72,9 +72,14 @@ class CallCost:
     call: float = 80.0
     channel: float = 0.0
     seen: float = 0.0
+    few_rows: int = 0
+    """Calls that make no more rows than this cost `few` instead."""
+    few: CallCost | None = None
 
-    def of(self, op: Op) -> float:
-        """Gives the instructions of one call."""
+    def of(self, op: Op, rows: int) -> float:
+        """Gives the instructions of one call that makes so many rows."""
+        if self.few is not None and rows <= self.few_rows:
+            return self.few.of(op, rows)
         x, y = op.activations[0], op.results[0]
         window = getattr(op, "window", None)
         seen_rows = max(window.dilation * (window.kernel - 1) + 1 - window.stride, 0) if window else 0

@@ -100,7 +100,7 @@ PLANES = Variant(
     pack.conv2d_3x3_verdicts,
     pack.conv2d_3x3_params,
     pack.conv2d_3x3_scratch,
-    each_call=CallCost(150.0, seen=0.3),
+    each_call=CallCost(650.0),
 )
 IM2COL_16 = Variant(
     MVE.routine("conv2d_im2col_k16_s8", "im2col", "dot_16"),
@@ -132,7 +132,11 @@ def with_few_inputs(variant: Variant, name: str, *also: str) -> dict[str, Varian
 
 POINTWISE_FEW = with_few_inputs(POINTWISE, "conv2d_1x1", "pointwise")
 IM2COL_FEW = with_few_inputs(IM2COL, "conv2d_im2col", "im2col")
-STRIPS_COST = CallCost(100.0, channel=50.0, seen=1.4)
+STRIPS_COST = CallCost(100.0, channel=62.0, seen=1.4, few_rows=2, few=CallCost(100.0, channel=65.0, seen=0.4))
+STRIPS_2_COST = CallCost(
+    100.0, channel=82.0, seen=2.25, few_rows=1, few=CallCost(100.0, channel=45.0, seen=0.7)
+)
+"""One strip, of two rows or of one at stride 2, is made without predicates."""
 STRIPS = Variant(
     MVE.routine("depthwise_3x3_s8", "strips"),
     depthwise.depthwise_3x3_verdicts,
@@ -147,7 +151,7 @@ STRIPS_STRIDE_2 = Variant(
     depthwise.depthwise_3x3_params,
     depthwise.depthwise_3x3_scratch,
     in_place=lambda g: True,
-    each_call=STRIPS_COST,
+    each_call=STRIPS_2_COST,
 )
 PLANE_5X5 = Variant(
     MVE.routine("depthwise_5x5_s8"),

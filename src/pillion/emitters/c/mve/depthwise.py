@@ -177,7 +177,19 @@ def _build(s: Strips, zp: int) -> Int32Array:
         *(top * down.x_step, 4 * along.before, zp),
     ]
     offsets = _halfwords(columns + [c + down.x_step for c in columns])
-    return np.concatenate([np.array(words, np.int32), offsets])
+    single = np.array([_single(s)], np.int32)
+    return np.concatenate([np.array(words, np.int32), offsets, single])
+
+
+def _single(s: Strips) -> int:
+    """The rows of a single strip inside the image, if those that count all are: 4 or 3, else 0."""
+    down = s.down
+    first, rows_wanted = -down.before, s.down.out_size
+    if s.count != 1 or first < 0 or first + 3 > down.in_size:
+        return 0
+    if first + 4 <= down.in_size:
+        return 4
+    return 3 if s.stride == 2 or rows_wanted == 1 else 0
 
 
 def _passes(s: Strips) -> list[Int32Array]:
