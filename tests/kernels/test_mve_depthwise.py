@@ -68,6 +68,29 @@ def test_strips_every_length(variant: Variant) -> None:
     check(variant, filter(variant.takes, layers))
 
 
+@pytest.mark.parametrize("variant", [STRIPS, STRIPS_2], ids=lambda v: v.kernel)
+def test_a_few_rows_of_a_large_image(variant: Variant) -> None:
+    """One strip of three or four rows, all inside the image or some above or below it."""
+    rng = np.random.default_rng(6)
+    borders = [(0, 1, 0, 1), (1, 0, 0, 0), (0, 0, 1, 2), (1, 1, 1, 1)]
+    layers = [
+        layer(rng, geometry(size, 3, 3, (3, 3), stride(variant), padding=padding), depthwise=True)
+        for rows in (2, 3, 4)
+        for columns in (9, 16, 31)
+        for size in ((rows, columns), (columns, rows))
+        for padding in borders
+        if min(size[0] + padding[0] + padding[2], size[1] + padding[1] + padding[3]) >= 3
+    ]
+    taken = [one for one in layers if variant.takes(one)]
+    assert {bool(single) for single in map(single_strip, taken)} == {False, True}
+    check(variant, taken)
+
+
+def single_strip(made: Layer) -> int:
+    """What the kernel is told of a single strip: its rows inside the image."""
+    return mve_depthwise._single(mve_depthwise.strips_of(made.geometry))
+
+
 @pytest.mark.parametrize("seed", range(4))
 def test_any_kernel(seed: int) -> None:
     check(WIDE, random_layers(WIDE, seed, ANY_KERNEL, CHANNELS))
