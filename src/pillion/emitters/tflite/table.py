@@ -20,7 +20,7 @@ from pillion.emitters.tflite.exact import (
 from pillion.emitters.tflite.node import Node, Row, integers
 from pillion.emitters.tflite.products import ROWS as MORE_ROWS
 from pillion.ir import numerics
-from pillion.ir.op import Op
+from pillion.ir.op import Op, beyond_scales
 from pillion.ir.types import PerTensor, TensorType, Value, constant
 from pillion.ops.clamp import (
     Clamp,
@@ -43,12 +43,19 @@ from pillion.schemas import tflite
 from pillion.schemas.flatbuffer import Table
 from pillion.schemas.tflite import Activation, Padding
 
+FROM_SCALES = (
+    "compile the model itself, from PyTorch or .tflite; or write C or a .pte, whose kernels take multipliers"
+)
+
 
 def nodes(op: Op) -> list[Node]:
     """Gives the operators that stand for an op, in running order."""
     row = ROWS.get(type(op))
     if row is None:
         raise refusal(op, "the op has a TFLite operator", op.kind)
+    if found := beyond_scales(op):
+        rule = "scales say all that an op computes: TFLite files have scales, programs of others multipliers"
+        raise refusal(op, rule, found, FROM_SCALES)
     return row(op)
 
 

@@ -90,7 +90,9 @@ def _linear(call: Call) -> list[Op]:
     bias, bounds = bias_of(call, 2, x, weights, out), levels(call, y, options.fused_activation)
     rows = x.shape if options.keep_num_dims else (x.type.elements // features, features)
     before, x = shapes.reshaped(call, x, rows)
-    made = Linear(x=x, weights=weights, bias=bias, y=y, source=call.source, **bounds)
+    made = Linear(
+        x=x, weights=weights, bias=bias, y=y, source=call.source, low=bounds["low"], high=bounds["high"]
+    )
     return [*before, without_idle_biases(made, call.fresh)]
 
 
