@@ -42,6 +42,7 @@ from pillion.ops import (
     Requantize,
     Softmax,
     Sub,
+    TransposeConv2d,
     graph_json,
 )
 from pillion.ops.elementwise import Sum
@@ -93,6 +94,21 @@ def test_one_multiplier_stands_for_all_channels(cls: type[Scaled]) -> None:
     for ours, theirs in zip(one.multipliers, all_alike.multipliers, strict=True):
         np.testing.assert_array_equal(ours, theirs)
         assert ours.dtype == np.int32
+
+
+@pytest.mark.parametrize("core", ["cortex-m0plus", "cortex-m33", "cortex-m55"])
+@pytest.mark.parametrize("cls", [Conv2d, TransposeConv2d], ids=lambda cls: cls.kind)
+def test_one_multiplier_is_the_same_c_as_one_for_each(cls: type[Scaled], core: str) -> None:
+    for op in map(unscaled, examples(cls)):
+        texts, constants = [], []
+        for count in (1, len(op.given)):
+            program = lower(
+                one_op(dataclasses.replace(op, given=(Multiplier(1518500251, -8),) * count)), CORES[core].isa
+            )
+            texts.append(model_c(program))
+            constants.append([c.data.tobytes() for c in program.constants])
+        assert texts[0] == texts[1]
+        assert constants[0] == constants[1]
 
 
 @EACH
@@ -175,6 +191,8 @@ def with_odd_multipliers() -> Graph:
         ("cortex-m33", "host"),
         ("cortex-m55", "host"),
         pytest.param("cortex-m33", "executorch", marks=[pytest.mark.torch, RUNTIME]),
+        pytest.param("cortex-m33", "mps2-an505", marks=[pytest.mark.qemu, pytest.mark.slow]),
+        pytest.param("cortex-m55", "mps3-an547", marks=[pytest.mark.qemu, pytest.mark.slow]),
     ],
 )
 def test_executors_compute_with_them(core: str, on: str) -> None:
