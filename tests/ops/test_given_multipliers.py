@@ -17,7 +17,7 @@ from pillion.devices.cortex_m import CORES
 from pillion.devices.neutron import N3_64
 from pillion.emitters import tflite
 from pillion.emitters.c.program import lower
-from pillion.emitters.c.text import model_c
+from pillion.emitters.c.text import model_c, model_h
 from pillion.emitters.pte import emit
 from pillion.emitters.pte.node import Settings
 from pillion.emitters.pte.table import steps
@@ -152,6 +152,14 @@ def test_the_c_is_the_same(cls: type[Scaled], core: str) -> None:
         assert plain(model_c(by_multipliers)) == plain(model_c(by_scales))
         for a, b in zip(by_multipliers.constants, by_scales.constants, strict=True):
             np.testing.assert_array_equal(a.data, b.data)
+
+
+def test_a_header_says_that_a_scale_is_not_known() -> None:
+    op = unscaled(examples(Mul)[0])
+    header = model_h(lower(one_op(op), CORES["cortex-m33"].isa))
+    assert re.search(r"a: int8\[[0-9, ]+\], zero point -?\d+; its scale is not known", header)
+    assert "real =" not in header
+    assert "real =" in model_h(lower(one_op(examples(Mul)[0]), CORES["cortex-m33"].isa))
 
 
 @pytest.mark.parametrize("core", ["cortex-m33", "cortex-m55"])

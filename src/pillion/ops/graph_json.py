@@ -274,7 +274,7 @@ class _Unpacker:
     def multipliers(self, count: Json, *numbers: Json) -> Multipliers:
         """Gives the multipliers that an op was given."""
         mantissas, shifts = (self.array(held, np.dtype(np.int32), _natural(count)) for held in numbers)
-        return tuple(map(Multiplier, mantissas.tolist(), shifts.tolist()))
+        return tuple(Multiplier(m, s) for m, s in zip(mantissas.tolist(), shifts.tolist(), strict=True))
 
     def body(self) -> Graph:
         """Gives the graph of the next segment."""
