@@ -99,14 +99,17 @@ def _weighted(
     given = call.multipliers(first + 2, first + 3, count)
     bias, bounds = call.vector(2, count), call.bounds(first + 4, first + 5)
     y = call.make_int8(call.out_image, zeros[1])
-    call.becomes(make, y, _operands(x, zeros[0], weights, bias), given=given, **fields, **bounds)
+    call.becomes(make, y, _operands(x, zeros[0], y, weights, bias), given=given, **fields, **bounds)
 
 
-def _operands(x: Tensor, zero_point: int, weights: Array, bias: Array) -> dict[str, tuple[Tensor, Seen]]:
+def _operands(
+    x: Tensor, zero_point: int, y: Tensor, weights: Array, bias: Array
+) -> dict[str, tuple[Tensor, Seen]]:
+    """The image or rows, and constants that are named by the result."""
     return {
         "x": (x, zero_point),
-        "weights": (fixed(f"{x.name}_weights", weights), 0),
-        "bias": (fixed(f"{x.name}_bias", bias), None),
+        "weights": (fixed(f"{y.name}_weights", weights), 0),
+        "bias": (fixed(f"{y.name}_bias", bias), None),
     }
 
 
@@ -122,7 +125,7 @@ def linear(call: ReadCall) -> None:
     given = (Multiplier(*call.integers(7, 1), *call.integers(8, 1)),)
     bias, bounds = _linear_bias(call, weights, zeros[0]), call.bounds(10, 9)
     y = call.make_int8((*x.shape[:-1], out), zeros[1])
-    call.becomes(Linear, y, _operands(x, zeros[0], weights, bias), given=given, **bounds)
+    call.becomes(Linear, y, _operands(x, zeros[0], y, weights, bias), given=given, **bounds)
 
 
 def _linear_bias(call: ReadCall, weights: Array, zero_point: int) -> Array:
