@@ -5,6 +5,7 @@ docs/mutants.md from the recorded figures. `--check` only compares."""
 from __future__ import annotations
 
 import argparse
+import dataclasses
 import inspect
 import os
 import subprocess
@@ -20,7 +21,7 @@ from pillion.cli.listings import NPUS, RULE_COLUMNS, kernels_of, rules
 from pillion.devices import cortex_m
 from pillion.devices.device import Device
 from pillion.importers.torch.operators import pytorch_operators
-from pillion.ir.op import operand_fields, result_fields
+from pillion.ir.op import Scaled, operand_fields, result_fields
 from pillion.ops import ALL_OPS
 from pillion.targets import describe_targets
 
@@ -44,7 +45,7 @@ def ops_page() -> str:
     parts = ["# Operators\n"]
     for op in ALL_OPS:
         operands, results = ", ".join(operand_fields(op)), ", ".join(result_fields(op))
-        attributes = [f.name for f in op.__dataclass_fields__.values() if not f.metadata.get("role")]  # type: ignore[attr-defined]  # ops are dataclasses
+        attributes = [f.name for f in dataclasses.fields(op) if not f.metadata.get("role")]
         parts.append(f"## {op.kind}\n\n{paragraphs(op)}\n")
         rows = [
             ["operands", operands],
@@ -52,6 +53,8 @@ def ops_page() -> str:
             ["attributes", ", ".join(attributes) or "none"],
             ["quantization", op.quantization.value],
         ]
+        if issubclass(op, Scaled):
+            rows.append(["multipliers", "follow from the scales, or are `given` by a `.pte` file of others"])
         parts.append(table(["", ""], rows))
     return "\n".join(parts)
 

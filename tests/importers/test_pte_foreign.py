@@ -4,19 +4,24 @@
 from __future__ import annotations
 
 import importlib.util
+import time
 from collections import Counter
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
 from pte_seeds import FOREIGN
 
+import pillion
 from pillion.boards.board import find_board
 from pillion.compiler import load
 from pillion.errors import PillionError
 from pillion.importers.pte import read
 from pillion.ir.types import Array
+from pillion.ops import Segment
 from pillion.ops.samples import random_like
+from pillion.place import PlacementOptions
 from pillion.program import Program
 
 RUNTIME = pytest.mark.skipif(
@@ -91,6 +96,60 @@ def test_unknown_operators_are_named_all_at_once() -> None:
     assert "cortex_m::softmix.out, 1 times" in refusal.value.here
     assert "cortex_m::quantized_odd.out, 1 times" in refusal.value.here
     assert refusal.value.help
+
+
+def compiled(stem: str, target: str, **options: Any) -> Program:
+    path = next(path for path in FOREIGN if path.stem == stem)
+    return pillion.compile(path, target=target, **options)
+
+
+@pytest.mark.parametrize("path", FOREIGN, ids=lambda path: path.stem)
+def test_reading_takes_no_search(path: Path) -> None:
+    """Their slowest takes 5 ms; half a minute was once the most for one file."""
+    begin = time.process_time()
+    read(path)
+    assert time.process_time() - begin < 0.5
+
+
+@pytest.mark.parametrize("stem", ["res_m55", "mlp_m55", "group_m55"])
+def test_a_chip_with_an_npu_computes_them_on_its_core(stem: str) -> None:
+    """An NPU is handed scales, which these files do not hold."""
+    program = compiled(stem, "imxrt700")
+    assert not any(isinstance(op, Segment) for op in program.graph.ops)
+    weighted = [entry for entry in program.ledger if entry.op.kind in ("conv2d", "linear")]
+    assert weighted
+    for entry in weighted:
+        assert entry.deciding.rule == f"{entry.op.kind}.scales"
+        assert "compile from PyTorch or .tflite" in entry.deciding.wanted
+    assert_alike(program, "reference")
+    with pytest.raises(PillionError, match="cannot run on the NPU") as refusal:
+        compiled(stem, "imxrt700", placement=PlacementOptions(only_npu=True))
+    assert "has no scale" in refusal.value.here
+
+
+def test_what_has_scales_may_go_to_an_npu() -> None:
+    """A pool behind all products, whose scale is that of the output."""
+    (segment,) = (op for op in compiled("se_m55", "imxrt700").graph.ops if isinstance(op, Segment))
+    assert [op.kind for op in segment.body.ops] == ["pad", "avg_pool2d", "pad"]
+
+
+def test_compiled_for_another_core_the_bytes_stay() -> None:
+    for stem in ("se_m55", "acts_m55"):
+        path = next(path for path in FOREIGN if path.stem == stem)
+        for arrays in samples(load(path)):
+            wanted, found = (
+                load(path).run(*arrays),
+                compiled(stem, "cortex-m33").run(*arrays),
+            )
+            for ours, theirs in zip(wanted, found, strict=True):
+                np.testing.assert_array_equal(ours, theirs)
+
+
+def test_a_tflite_file_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(PillionError, match="conv2d `t38` has no exact TFLite form") as refusal:
+        compiled("res_m55", "cortex-m55").save(tmp_path / "m.tflite")
+    assert refusal.value.here.startswith("`t38` has no scale")
+    assert list(tmp_path.iterdir()) == []
 
 
 @RUNTIME

@@ -22,9 +22,13 @@ from pillion.importers.pte import read
 from pillion.importers.pte.container import Container
 from pillion.importers.pte.program import graph_of
 from pillion.ir.graph import Graph
+from pillion.ir.numerics import Arithmetic
+from pillion.ir.op import Scaled
 from pillion.ir.text import to_text
+from pillion.ir.types import PerTensor, Unscaled
 from pillion.ops import ALL_OPS, Add, AvgPool2d, Concat, MaxPool2d, Mul, Op, Segment
 from pillion.ops.samples import make, value
+from pillion.schemas import pte
 
 CORE_NAMES = ("cortex-m33", "cortex-m55")
 
@@ -187,3 +191,42 @@ def test_paddings_that_differ_between_the_sides(cls: type[Op], padding: tuple[in
     read_back = by_calls(raw)
     assert read_back is not None
     assert alike(one_op(op), read_back)
+
+
+@pytest.mark.parametrize(
+    "scales", [(0.1, 0.2, 0.3), (0.3, 0.1, 0.2), (0.2, 0.1, 0.3), (0.7, 0.7, 0.1)], ids=str
+)
+@pytest.mark.parametrize("cls", [Add, Mul], ids=lambda cls: cls.kind)
+def test_multipliers_are_read_as_they_are_said(cls: type[Op], scales: tuple[float, float, float]) -> None:
+    """Whatever scales they came from: those of a sum at 0.1, 0.2 and 0.3 could once not be found again."""
+    a, b, y = (value(name, (1, 7), s, z) for name, s, z in zip("aby", scales, (3, -9, 5), strict=True))
+    op = make(cls, y, a=a, b=b)
+    assert isinstance(op, Scaled)
+    read_back = by_calls(small_file(op))
+    assert read_back is not None
+    (found,) = (op for op in read_back.ops if isinstance(op, Scaled))
+    assert sorted(map(str, found.given)) == sorted(map(str, op.from_scales(Arithmetic.CMSIS_NN)))
+    assert all(isinstance(v.type.quant, Unscaled) for v in (*found.operands, *found.results))
+    assert alike(one_op(op), read_back)
+
+
+def test_what_a_program_says_twice_is_seen_both_ways() -> None:
+    """Two sums that give one operand two zero points: each computes with its own."""
+    a, b, y, z = (value(name, (1, 7), 0.25, zero) for name, zero in zip("abyz", (3, -9, 5, 7), strict=True))
+    first = Add(a=a, b=b, y=y)
+    raw = emit(Graph("g", (a, b), (first, Add(a=y, b=b, y=z)), (z,)), CORES["cortex-m55"])
+    container = Container(raw, "g")
+    call = container.plan.chains[0].instructions[1].instr_args
+    assert isinstance(call, pte.KernelCall)
+    container.plan.values.append(pte.EValue(val_type=2, val=pte.Int(int_val=6)))
+    place = next(i for i in (1, 5) if container.plan.values[call.args[i]].val.int_val == 5)  # type: ignore[union-attr]  # zero points are integers
+    call.args[place] = len(container.plan.values) - 1
+    other = graph_of(container)
+    assert [op.kind for op in other.ops if op.kind != "reshape"] == ["add", "lut", "add"]
+    moved = dataclasses.replace(y, name="moved", type=dataclasses.replace(y.type, quant=PerTensor(0.25, 6)))
+    wanted = Graph("g", (moved, b), (make(Add, z, a=moved, b=b),), (z,))
+    wanted = wanted.replace(outputs=wanted.ops[0].results)
+    for sample in samples_of(one_op(first)):
+        (middle,) = one_op(first).reference(*sample)
+        found = other.reference(*(x.reshape(v.shape) for x, v in zip(sample, other.inputs, strict=True)))
+        np.testing.assert_array_equal(wanted.reference(middle, sample[1])[0].ravel(), found[0].ravel())

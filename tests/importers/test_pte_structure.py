@@ -22,7 +22,7 @@ from pillion.schemas.flatbuffer import MalformedError, Table
 
 NUMBERS = (0, 1, 2, 3, 5, 7, 16, -1, -2, 127, 128, -128, 255, 1000, 65535, 2**30, 2**31, -(2**31), 2**40)
 REALS = (0.0, -1.0, math.nan, math.inf, 1e-300, 1e300, 1e-38, 1e38, 1e-45)
-SECONDS_PER_FILE = 4.0
+SECONDS_PER_FILE = 1.0
 CHANGED = (
     pte.Int,
     pte.Double,

@@ -94,7 +94,7 @@ def want_maps(parts: list[Part], trees: Path) -> None:
     """What the tests of each folder call, kept in `build/mutants`."""
     baseline = judge.copy_of(ROOT, trees / "baseline" / "project")
     for folder in dict.fromkeys(folder for part in parts for folder in part.tests):
-        judge.map_tests(baseline, folder, BUILD / f"tests-{folder}.json")
+        judge.map_tests(baseline, folder, judge.map_of(folder, BUILD))
 
 
 def judge_all(parts: list[Part], chosen: argparse.Namespace, trees: Path) -> dict[str, dict[str, Any]]:

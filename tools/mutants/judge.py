@@ -155,6 +155,11 @@ def in_child(work: Callable[[], Any], limit: float, log: Path) -> tuple[bool, An
     return in_time, json.loads(answer.read_text("utf-8")) if answer.exists() else None
 
 
+def map_of(folder: str, maps: Path) -> Path:
+    """Gives the file that knows the tests of a folder."""
+    return maps / f"tests-{folder.replace('/', '-')}.json"
+
+
 def map_tests(tree: Path, folder: str, to: Path) -> None:
     """Writes down the tests of a folder with what they call and how long they take; those files that are known with the same text
     are not run again."""
@@ -188,7 +193,7 @@ def known_tests(part: Part, maps: Path) -> dict[str, Any]:
     """What is known of all tests of a part."""
     known: dict[str, Any] = {"tests": {}, "files": {}}
     for folder in part.tests:
-        found = json.loads((maps / f"tests-{folder}.json").read_text("utf-8"))
+        found = json.loads(map_of(folder, maps).read_text("utf-8"))
         for kind in known:
             known[kind].update(found[kind])
     return known
@@ -217,7 +222,7 @@ def _most_telling(names: list[str], part: Part, tests: dict[str, Any]) -> list[s
     """Quick tests of the files that have most of the nearest ones, in the part's own folder where it has some. Others are not even
     imported as long as these do notice."""
     near = names[:MOST_TELLING]
-    near = [name for name in near if name.startswith(f"tests/{part.name}/")] or near
+    near = [name for name in near if name.startswith(f"tests/{part.tests[0]}/")] or near
     files = Counter(name.split("::")[0] for name in near)
     most = {file for file, _ in files.most_common(2)}
     return list(_within(FIRST, [name for name in names if name.split("::")[0] in most], tests))
@@ -253,11 +258,13 @@ def _chosen(fault: Fault, part: Part, text: str, known: dict[str, Any], patient:
     else:
         path = str(Path(fault.path).relative_to("src/pillion"))
         nearest = tests_of(known, path, _functions_around(text, fault.edit.line))
-        nearest.sort(key=lambda n: not n.startswith(f"tests/{part.name}/"))  # stable: quick ones stay first
+        nearest.sort(
+            key=lambda n: not n.startswith(f"tests/{part.tests[0]}/")
+        )  # stable: quick ones stay first
     seen = set(nearest)
     others = [n for n in quick if n not in seen]
     if patient:
-        return [*nearest, *(n for n in others if n.startswith(f"tests/{part.name}/"))]
+        return [*nearest, *(n for n in others if n.startswith(f"tests/{part.tests[0]}/"))]
     budget = BUDGET_OF_KERNELS if part.name == KERNELS else BUDGET
     return [*_within(MOST_NEAR, nearest, tests), *_within(budget, others, tests)]
 

@@ -15,7 +15,7 @@ class Part:
 
     name: str
     tests: tuple[str, ...]
-    """Folders of `tests`."""
+    """Folders of `tests`, the part's own first."""
     folder: str = ""
     """Below `src/pillion`, where it is not called as the part is."""
 
@@ -39,9 +39,9 @@ PARTS = (
     Part("memory", ("memory", "emitters")),
     Part("place", ("place", "devices", "passes")),
     Part("passes", ("passes", "place")),
-    Part("quantize", ("quantize", "capture"), "importers/torch"),
+    Part("quantize", ("importers/pytorch", "capture"), "importers/torch"),
     Part("importers", ("importers",)),
-    Part("emitters", ("emitters", "executorch_host", "importers")),
+    Part("emitters", ("emitters", "run", "importers")),
     Part(KERNELS, ("kernels",)),
 )
 

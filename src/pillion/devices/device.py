@@ -13,7 +13,7 @@ from typing import Any
 from pillion.devices.payloads import Payloads, SegmentFile, marked
 from pillion.devices.retyped import Change
 from pillion.ir.graph import Graph
-from pillion.ir.op import Op
+from pillion.ir.op import Op, beyond_scales
 from pillion.ir.verdict import Verdict
 from pillion.ir.wishes import Wishes
 
@@ -96,11 +96,15 @@ class Device:
         return self._by_op.get(op, [])
 
     def judge(self, op: Op) -> tuple[Verdict, ...]:
-        """Judges every rule, not only up to the first that fails. An op that the device does not have is refused."""
+        """Judges every rule, not only up to the first that fails. An op that the device does not have is refused, and one whose
+        scales are not known, or do not say what it computes: segments are TFLite."""
         has = type(op) in self.ops
         known = Verdict(f"{op.kind}.supported", has, f"an op of {self.name}", op.kind)
         if not has:
             return (known,)
+        if found := beyond_scales(op):
+            wanted = "scales that say all (.pte files hold multipliers: compile from PyTorch or .tflite)"
+            return (known, Verdict(f"{op.kind}.scales", False, wanted, found))
         return (known, *(rule.judge(op) for rule in self.rules_of(type(op))))
 
 

@@ -40,6 +40,24 @@ class Multiplier:
     mantissa: int
     shift: int
 
+    def __str__(self) -> str:
+        return f"{self.mantissa}*2^{self.shift - 31}"
+
+    @property
+    def real(self) -> float:
+        """The number itself."""
+        return math.ldexp(self.mantissa, self.shift - 31)
+
+    @property
+    def is_normal(self) -> bool:
+        """Whether a ratio of scales could have been encoded like this, so that every kernel takes it."""
+        normal = 2**30 <= self.mantissa < 2**31 and -31 <= self.shift <= 30
+        return normal or (self.mantissa, self.shift) == (0, 0)
+
+
+Multipliers = tuple[Multiplier, ...]
+"""All multipliers of an op, in an order that its class says."""
+
 
 def encode(real: float) -> Multiplier:
     """Gives the fixed-point form of a scale ratio; the mantissa is rounded half up."""
@@ -56,10 +74,19 @@ def encode(real: float) -> Multiplier:
     return Multiplier(mantissa, shift)
 
 
-def encode_all(reals: ArrayLike) -> tuple[NDArray[np.int32], NDArray[np.int32]]:
-    """Gives mantissas and shifts of several ratios, as the kernels want them."""
-    encoded = [encode(float(real)) for real in np.atleast_1d(np.asarray(reals, np.float64))]
-    return np.array([m.mantissa for m in encoded], np.int32), np.array([m.shift for m in encoded], np.int32)
+def encode_all(reals: ArrayLike) -> Multipliers:
+    """Gives the fixed-point forms of several ratios."""
+    return tuple(encode(float(real)) for real in np.atleast_1d(np.asarray(reals, np.float64)))
+
+
+def mantissas_and_shifts(
+    multipliers: Multipliers, count: int | None = None
+) -> tuple[NDArray[np.int32], NDArray[np.int32]]:
+    """Gives the two vectors that the kernels want, with `count` elements; one multiplier is repeated."""
+    both = np.array([(m.mantissa, m.shift) for m in multipliers], np.int32).reshape(-1, 2)
+    if count is not None:
+        both = np.broadcast_to(both, (count, 2))
+    return np.ascontiguousarray(both[:, 0]), np.ascontiguousarray(both[:, 1])
 
 
 def wrap32(x: ArrayLike) -> Int64Array:

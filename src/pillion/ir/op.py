@@ -25,9 +25,9 @@ import numpy as np
 from typing_extensions import dataclass_transform
 
 from pillion.errors import PillionError
-from pillion.ir.numerics import Arithmetic
+from pillion.ir.numerics import Arithmetic, Multipliers
 from pillion.ir.rows import Span
-from pillion.ir.types import Array, DType, TensorType, Value
+from pillion.ir.types import Array, DType, TensorType, Unscaled, Value
 
 
 class Quantization(Enum):
@@ -162,6 +162,66 @@ class Op:
                 tuple(values.get(v, v) for v in old) if isinstance(old, tuple) else values.get(old, old)
             )
         return dataclasses.replace(self, **changes)
+
+
+@dataclasses.dataclass(frozen=True, eq=False, kw_only=True)
+class Scaled(Op):
+    """The base of ops whose kernels are handed multipliers. These follow from the scales, or are `given`: programs of others hold
+    the multipliers, and no scales."""
+
+    given: Multipliers = dataclasses.field(default=(), metadata={"role": "given"})
+
+    def from_scales(self, arithmetic: Arithmetic) -> Multipliers:
+        """Gives the multipliers that follow from the scales, in the order that the class says."""
+        raise NotImplementedError
+
+    def scaling(self, arithmetic: Arithmetic) -> Multipliers:
+        """Gives the multipliers: those that were given, or those that follow from the scales."""
+        return self.given or self.from_scales(arithmetic)
+
+    @property
+    def numbers_of_multipliers(self) -> tuple[int, ...]:
+        """How many multipliers may be given."""
+        return (1,)
+
+    def check_given(self) -> None:
+        """Raises where the multipliers that were given are not such as the kernels take."""
+        if len(self.given) not in self.numbers_of_multipliers:
+            counts = " or ".join(map(str, sorted(set(self.numbers_of_multipliers))))
+            raise self.refuse(f"{counts} multipliers", f"{len(self.given)} are given")
+        strange = next((m for m in self.given if not m.is_normal), None)
+        if strange is not None:
+            rule = f"mantissas are from 2^30 to {2**31 - 1}, shifts from -31 to 30, or both are 0"
+            raise self.refuse(rule, f"mantissa {strange.mantissa}, shift {strange.shift}")
+
+    def check_scales(self, arithmetic: Arithmetic) -> None:
+        self.scaling(arithmetic)
+
+
+def beyond_scales(op: Op) -> str:
+    """Says what of an op's arithmetic its scales do not tell, for those who are told nothing else; nothing where they tell all."""
+    unknown = [
+        v.name for v in (*op.activations, *op.results, *op.operands) if isinstance(v.type.quant, Unscaled)
+    ]
+    if unknown:
+        return f"`{unknown[0]}` has no scale"
+    if isinstance(op, Scaled) and op.given:
+        follow = _from_scales(op)
+        if follow != op.given and follow != op.given * len(follow):
+            return f"multipliers {_some(op.given)}, where the scales give {_some(follow)}"
+    return ""
+
+
+def _from_scales(op: Scaled) -> Multipliers:
+    try:
+        return op.from_scales(Arithmetic.TFLITE)
+    except ValueError:  # there are none for these scales
+        return ()
+
+
+def _some(multipliers: Multipliers) -> str:
+    shown = ", ".join(map(str, multipliers[:3])) or "none"
+    return f"{shown}, …" if len(multipliers) > 3 else shown
 
 
 def _fields(op: Op | type[Op], role: str | None) -> tuple[str, ...]:

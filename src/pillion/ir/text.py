@@ -5,7 +5,10 @@ graph ds_cnn arithmetic=cmsis-nn
 input x: int8[1, 5, 3, 8] @(0.05, -3)
 const w: int8[4, 1, 1, 8] @axis0(0.1, 0.2, 0.3, 0.4) = base64:...
 y: int8[1, 5, 3, 4] @(0.1, 0) = conv2d(x=x, weights=w, bias=b) stride=(1, 1) low=-128 # model.py:41
-output y
+z: int8[1, 5, 3, 4] @(?, 7) = mul(a=y, b=y) low=-128 high=127 given=[1374389535*2^-38]
+output z
+
+Of z the scale is not known; its multiplier was given.
 """
 
 from __future__ import annotations
@@ -23,12 +26,14 @@ import numpy as np
 
 from pillion.errors import PillionError
 from pillion.ir.graph import Graph
-from pillion.ir.numerics import Arithmetic
-from pillion.ir.op import Op, operand_fields, result_fields
-from pillion.ir.types import DType, PerChannel, PerTensor, Quant, TensorType, Value
+from pillion.ir.numerics import Arithmetic, Multiplier, Multipliers
+from pillion.ir.op import Op, Scaled, operand_fields, result_fields
+from pillion.ir.types import DType, PerChannel, PerTensor, Quant, TensorType, Unscaled, Value
 
 SHORT_CONSTANT = 16
 """Constants of at most so many elements are written as a list."""
+GIVEN, UNKNOWN = "given", "?"
+"""What stands before the multipliers that an op was given, and in the place of a scale that is not known."""
 
 
 def to_text(graph: Graph, *, constants: bool = True) -> str:
@@ -37,20 +42,26 @@ def to_text(graph: Graph, *, constants: bool = True) -> str:
     lines = [f"graph {graph.name} arithmetic={graph.arithmetic.value}"]
     lines += [f"input {_typed(v)}" for v in graph.inputs]
     lines += [f"const {_typed(v)} = {_data_text(v, constants)}" for v in graph.constants]
-    lines += [op_text(op) for op in graph.ops]
+    lines += [op_text(op, constants=constants) for op in graph.ops]
     lines += [f"output {v.name}" for v in graph.outputs]
     return "\n".join(lines) + "\n"
 
 
-def op_text(op: Op) -> str:
-    """Gives one op as it stands in the text form."""
+def op_text(op: Op, *, constants: bool = True) -> str:
+    """Gives one op as it stands in the text form; with `constants=False` many multipliers are named but not spelled out."""
     results = ", ".join(_typed(v) for v in op.results)
     operands = ", ".join(
         f"{name}={_names(getattr(op, name))}" for name in operand_fields(op) if getattr(op, name) is not None
     )
     attributes = "".join(f" {name}={_attribute_text(value)}" for name, value in op.attributes.items())
+    attributes += _given_text(op.given, constants) if isinstance(op, Scaled) and op.given else ""
     source = f" # {op.source}" if op.source else ""
     return f"{results} = {op.kind}({operands}){attributes}{source}"
+
+
+def _given_text(given: Multipliers, whole: bool) -> str:
+    spelled = ", ".join(map(str, given)) if whole or len(given) <= SHORT_CONSTANT else "..."
+    return f" {GIVEN}=[{spelled}]"
 
 
 def _typed(value: Value) -> str:
@@ -61,6 +72,8 @@ def _quant_text(quant: Quant | None) -> str:
     match quant:
         case PerTensor(scale, zero_point):
             return f" @({scale!r}, {zero_point})"
+        case Unscaled(zero_point):
+            return f" @({UNKNOWN}, {zero_point})"
         case PerChannel(scales, axis):
             return f" @axis{axis}({', '.join(map(repr, scales))})"
         case _:
@@ -146,7 +159,8 @@ def _value_of(match: re.Match[str]) -> Value:
         quant = PerChannel(tuple(float(s) for s in match["quant"].split(",")), int(match["axis"][4:]))
     elif match["quant"]:
         scale, zero_point = match["quant"].split(",")
-        quant = PerTensor(float(scale), int(zero_point))
+        level = int(zero_point)
+        quant = Unscaled(level) if scale == UNKNOWN else PerTensor(float(scale), level)
     return Value(match["name"], TensorType(shape, DType(match["dtype"]), quant))
 
 
@@ -176,7 +190,8 @@ def _parse_op(line: str, values: dict[str, Value], kinds: Mapping[str, type[Op]]
     fields[name] = tuple(results) if get_type_hints(cls)[name] is not Value else results[0]
     hints = get_type_hints(cls)
     for key, spelled in _ATTRIBUTE.findall(match["attributes"]):
-        fields[key] = _parse_attribute(spelled, hints[key], kinds)
+        is_given = key == GIVEN and issubclass(cls, Scaled)
+        fields[key] = _parse_given(spelled) if is_given else _parse_attribute(spelled, hints[key], kinds)
     return cls(**fields, source=match["source"] or "")
 
 
@@ -191,6 +206,11 @@ def _parse_operands(text: str, values: dict[str, Value]) -> list[tuple[str, Any]
         )
         for key, held in found
     ]
+
+
+def _parse_given(spelled: str) -> Multipliers:
+    parts = (one.partition("*2^") for one in spelled[1:-1].split(","))
+    return tuple(Multiplier(int(mantissa), int(power) + 31) for mantissa, _, power in parts)
 
 
 def _parse_attribute(spelled: str, hint: Any, kinds: Mapping[str, type[Op]]) -> Any:

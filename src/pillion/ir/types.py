@@ -73,6 +73,14 @@ class PerChannel:
         object.__setattr__(self, "scales", tuple(map(_scale, self.scales)))
 
 
+@dataclass(frozen=True)
+class Unscaled:
+    """The meaning real = (some scale) * (quantized - zero_point): of programs that hold multipliers the scales are not known. Two
+    such tensors may have different scales."""
+
+    zero_point: int = 0
+
+
 def _scale(number: float) -> float:
     """In 32 bits, where it is neither zero nor infinite."""
     with np.errstate(over="ignore", under="ignore"):
@@ -82,7 +90,7 @@ def _scale(number: float) -> float:
     return scale
 
 
-Quant = PerTensor | PerChannel
+Quant = PerTensor | PerChannel | Unscaled
 
 
 @dataclass(frozen=True)
@@ -99,7 +107,9 @@ class TensorType:
         match self.quant:
             case PerChannel(scales, axis) if not (0 <= axis < self.rank and len(scales) == self.shape[axis]):
                 raise ValueError(f"{len(scales)} scales on axis {axis} do not fit shape {self.shape}")
-            case PerTensor(_, zero_point) if not self.dtype.bounds[0] <= zero_point <= self.dtype.bounds[1]:
+            case PerTensor(zero_point=zero_point) | Unscaled(zero_point) if not (
+                self.dtype.bounds[0] <= zero_point <= self.dtype.bounds[1]
+            ):
                 raise ValueError(f"zero point {zero_point} is outside {self.dtype.value}")
 
     @property
@@ -160,6 +170,8 @@ class Value:
     @property
     def quant(self) -> PerTensor:
         """The scale and zero point of the whole tensor; asking for them where there are none is an error of the caller."""
+        if isinstance(self.type.quant, Unscaled):
+            raise ValueError(f"the scale of {self.name} is not known")
         if not isinstance(self.type.quant, PerTensor):
             raise ValueError(f"{self.name} is not quantized per tensor")
         return self.type.quant
@@ -172,7 +184,8 @@ class Value:
     @property
     def zero_point(self) -> int:
         """The integer that stands for 0, of a tensor that has one for all elements."""
-        return self.quant.zero_point
+        held = self.type.quant
+        return held.zero_point if isinstance(held, Unscaled) else self.quant.zero_point
 
     @property
     def is_quantized(self) -> bool:
@@ -187,6 +200,8 @@ class Value:
                 return np.array(scales)
             case PerTensor(scale):
                 return np.array([scale])
+            case Unscaled():
+                raise ValueError(f"the scale of {self.name} is not known")
             case _:
                 raise ValueError(f"{self.name} is not quantized")
 

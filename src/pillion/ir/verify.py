@@ -7,9 +7,10 @@ from collections.abc import Sequence
 
 from pillion.errors import PillionError
 from pillion.ir.graph import Graph
-from pillion.ir.op import Op
+from pillion.ir.numerics import Arithmetic
+from pillion.ir.op import Op, Scaled, beyond_scales
 from pillion.ir.sizes import check_size, check_sizes
-from pillion.ir.types import Value
+from pillion.ir.types import Unscaled, Value
 
 
 def verify(graph: Graph, after: str = "") -> Graph:
@@ -20,7 +21,7 @@ def verify(graph: Graph, after: str = "") -> Graph:
         _define(defined, value)
     for op in graph.ops:
         try:
-            _verify_op(defined, op)
+            _verify_op(defined, op, graph.arithmetic)
         except PillionError as error:
             raise _located(error, op, after) from None
     for value in graph.outputs:
@@ -34,14 +35,14 @@ def verify(graph: Graph, after: str = "") -> Graph:
     return graph
 
 
-def _verify_op(defined: dict[str, Value], op: Op) -> None:
+def _verify_op(defined: dict[str, Value], op: Op, arithmetic: Arithmetic) -> None:
     for value in op.operands:
         known = defined.setdefault(value.name, value) if value.is_constant else defined.get(value.name)
         if known is None:
             raise op.refuse("an operand is made before it is read", f"`{value.name}`")
         if known is not value:
             raise op.refuse("one name, one value", f"two different values are called `{value.name}`")
-    op.check()
+    _check(op, arithmetic)
     low, high = (op.attributes.get(bound, 0) for bound in ("low", "high"))
     if low > high:
         raise op.refuse("low is at most high", f"low {low}, high {high}")
@@ -55,6 +56,24 @@ def _verify_op(defined: dict[str, Value], op: Op) -> None:
         )
     for value in op.results:
         _define(defined, value)
+
+
+def _check(op: Op, arithmetic: Arithmetic) -> None:
+    """Refuses what the op's class refuses, multipliers that no kernel takes or that `tflite` arithmetic would not find, and ops that
+    would need scales which nobody knows."""
+    unscaled = any(isinstance(v.type.quant, Unscaled) for v in (*op.operands, *op.results))
+    try:
+        op.check()
+        if unscaled:
+            op.check_scales(arithmetic)
+    except ValueError as error:
+        if not unscaled:
+            raise
+        raise op.refuse("an op is given its multipliers, or its tensors have scales", error) from None
+    if isinstance(op, Scaled) and op.given:
+        op.check_given()
+        if arithmetic is Arithmetic.TFLITE and (found := beyond_scales(op)):
+            raise op.refuse("in `tflite` arithmetic, multipliers follow from the scales", found)
 
 
 def _define(defined: dict[str, Value], value: Value) -> None:
@@ -74,7 +93,9 @@ def _located(error: PillionError, op: Op, after: str) -> PillionError:
     help = error.help or (
         f"found after pass `{after}`; --intermediates keeps the graph's text" if after else ""
     )
-    return PillionError(error.what, rule=error.rule, here=f"{error.here}\n{op_text(op)}", help=help)
+    return PillionError(
+        error.what, rule=error.rule, here=f"{error.here}\n{op_text(op, constants=False)}", help=help
+    )
 
 
 def refuse_float(name: str, left: Sequence[tuple[str, str, str]]) -> None:

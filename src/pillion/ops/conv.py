@@ -13,8 +13,8 @@ from numpy.lib.stride_tricks import sliding_window_view
 from numpy.typing import NDArray
 
 from pillion.ir import numerics
-from pillion.ir.numerics import Arithmetic
-from pillion.ir.op import Op, op, operand, result, want_dtype, want_rank
+from pillion.ir.numerics import Arithmetic, Multipliers
+from pillion.ir.op import Op, Scaled, op, operand, result, want_dtype, want_rank
 from pillion.ir.rows import Span
 from pillion.ir.types import Array, DType, Pair, PerChannel, Shape, Sides, TensorType, Value, constant
 from pillion.ops.row_window import RowWindow
@@ -41,8 +41,9 @@ def output_size(size: int, kernel: int, stride: int, dilation: int, padding: int
     return (size + padding - dilation * (kernel - 1) - 1) // stride + 1
 
 
-class Convolution(Op):
-    """The base of regular and depthwise convolutions: bias, requantization, geometry."""
+class Convolution(Scaled):
+    """The base of regular and depthwise convolutions: bias, requantization, geometry. There is a multiplier for each output channel,
+    or one for all."""
 
     is_idle = False
 
@@ -93,6 +94,13 @@ class Convolution(Op):
     @property
     def multipliers(self) -> tuple[NDArray[np.int32], NDArray[np.int32]]:
         """The multiplier of each output channel: mantissas and shifts."""
+        return numerics.mantissas_and_shifts(self.scaling(Arithmetic.CMSIS_NN), self.out_channels)
+
+    @property
+    def numbers_of_multipliers(self) -> tuple[int, ...]:
+        return 1, self.weights_out_channels
+
+    def from_scales(self, arithmetic: Arithmetic) -> Multipliers:
         scales = np.broadcast_to(self.weights.channel_scales, (self.out_channels,))
         return numerics.encode_all(self.x.scale * scales / self.y.scale)
 
@@ -149,9 +157,6 @@ class Convolution(Op):
     def largest_sums(self) -> Iterator[tuple[int, int]]:
         if self.weights.is_constant and self.bias.is_constant:
             yield from largest_accumulators(self, self.weights_per_output)
-
-    def check_scales(self, arithmetic: Arithmetic) -> None:
-        _ = self.multipliers
 
     def accumulators(self, x: Array, weights: Array, bias: Array) -> NDArray[np.int64]:
         """Gives the sums that are requantized, for each output element."""

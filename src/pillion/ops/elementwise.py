@@ -8,8 +8,8 @@ from collections.abc import Iterator
 import numpy as np
 
 from pillion.ir import numerics
-from pillion.ir.numerics import Arithmetic, Multiplier
-from pillion.ir.op import Op, Quantization, op, operand, result, want_same_quant
+from pillion.ir.numerics import Arithmetic, Multiplier, Multipliers
+from pillion.ir.op import Op, Quantization, Scaled, op, operand, result, want_same_quant
 from pillion.ir.rows import Span, same_rows, why_no_rows
 from pillion.ir.types import Array, DType, TensorType, Value
 from pillion.ops.samples import BROADCASTS, RATIOS, ZERO_POINTS, make, value
@@ -65,8 +65,9 @@ class Binary(Op):
         yield from _binary_examples(cls)
 
 
-class Sum(Binary):
-    """The base of a + b and a - b: both operands are brought to a common scale with 20 bits of headroom, then to the result's."""
+class Sum(Binary, Scaled):
+    """The base of a + b and a - b: both operands are brought to a common scale with 20 bits of headroom, then to the result's.
+    There are three multipliers: of a, of b, and of the result."""
 
     low: int
     high: int
@@ -75,23 +76,42 @@ class Sum(Binary):
     @property
     def rescale(self) -> tuple[Multiplier, Multiplier, Multiplier]:
         """The multipliers of the first operand, the second operand, and the result."""
+        first, second, out = self.scaling(Arithmetic.CMSIS_NN)
+        return first, second, out
+
+    @property
+    def numbers_of_multipliers(self) -> tuple[int, ...]:
+        return (3,)
+
+    def from_scales(self, arithmetic: Arithmetic) -> Multipliers:
         common = 2 * max(self.a.scale, self.b.scale)
-        return (
-            numerics.encode(self.a.scale / common),
-            numerics.encode(self.b.scale / common),
-            numerics.encode(common / (2**ADD_LEFT_SHIFT * self.y.scale)),
-        )
+        scales = self.a.scale / common, self.b.scale / common, common / (2**ADD_LEFT_SHIFT * self.y.scale)
+        return numerics.encode_all(scales)
+
+    def check_given(self) -> None:
+        super().check_given()
+        if max(m.shift for m in self.given[:2]) > 0:
+            rule = "the operands of a sum are made smaller: their shifts are at most 0"
+            raise self.refuse(rule, ", ".join(str(m.shift) for m in self.given[:2]))
+
+    @property
+    def slopes(self) -> tuple[float, float]:
+        """How much the result grows with each operand, in real numbers."""
+        if not self.given:
+            return self.a.scale / self.y.scale, self.sign * self.b.scale / self.y.scale
+        first, second, out = (m.real for m in self.given)
+        return first * out * 2**ADD_LEFT_SHIFT, self.sign * second * out * 2**ADD_LEFT_SHIFT
 
     def largest_sums(self) -> Iterator[tuple[int, int]]:
-        """Each operand is at most half of the common scale."""
-        yield 2 * numerics.INT8_STEPS << ADD_LEFT_SHIFT - 1, self.rescale[2].shift
-
-    def check_scales(self, arithmetic: Arithmetic) -> None:
-        _ = self.rescale
+        """Each operand is at most half of the common scale; multipliers that were given may leave one as large as it is."""
+        reach = numerics.INT8_STEPS << ADD_LEFT_SHIFT
+        yield 2 * reach if self.given else reach, self.rescale[2].shift
 
     @property
     def is_idle(self) -> bool:
-        """Whether zero is added to an operand, or taken from it."""
+        """Whether zero is added to an operand, or taken from it. Multipliers that were given are not looked at for that."""
+        if self.given:
+            return False
         sums = self.keeps(self.a, self.b, 0.0) or (self.sign == 1 and self.keeps(self.b, self.a, 0.0))
         return sums and (self.low, self.high) == (-128, 127)
 
@@ -130,7 +150,7 @@ class Sub(Sum):
 
 
 @op("mul")
-class Mul(Binary):
+class Mul(Binary, Scaled):
     """Multiplies two tensors: a · b. Under `tflite` the ratio of the scales is formed in float32."""
 
     a: Value = operand()
@@ -141,18 +161,20 @@ class Mul(Binary):
 
     def multiplier(self, arithmetic: Arithmetic) -> Multiplier:
         """Gives the multiplier of the product of two integers."""
+        return self.scaling(arithmetic)[0]
+
+    def from_scales(self, arithmetic: Arithmetic) -> Multipliers:
         scales = (self.a.scale, self.b.scale)
-        return numerics.encode(numerics.ratio(arithmetic, scales, self.y.scale, float32_in_tflite=True))
+        return (numerics.encode(numerics.ratio(arithmetic, scales, self.y.scale, float32_in_tflite=True)),)
 
     def largest_sums(self) -> Iterator[tuple[int, int]]:
         yield numerics.INT8_STEPS**2, self.multiplier(Arithmetic.CMSIS_NN).shift
 
-    def check_scales(self, arithmetic: Arithmetic) -> None:
-        self.multiplier(arithmetic)
-
     @property
     def is_idle(self) -> bool:
-        """Whether an operand is multiplied by one."""
+        """Whether an operand is multiplied by one. A multiplier that was given is not looked at for that."""
+        if self.given:
+            return False
         products = self.keeps(self.a, self.b, 1.0) or self.keeps(self.b, self.a, 1.0)
         return products and (self.low, self.high) == (-128, 127)
 

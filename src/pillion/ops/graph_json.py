@@ -18,9 +18,9 @@ from numpy.typing import ArrayLike, NDArray
 
 from pillion.errors import PillionError
 from pillion.ir.graph import Graph, Names, clean_name, model_name, printable
-from pillion.ir.numerics import Arithmetic
-from pillion.ir.op import Op, operand_fields, result_fields
-from pillion.ir.types import Array, DType, PerChannel, PerTensor, Quant, Shape, TensorType, Value
+from pillion.ir.numerics import Arithmetic, Multiplier, Multipliers, mantissas_and_shifts
+from pillion.ir.op import Op, Scaled, operand_fields, result_fields
+from pillion.ir.types import Array, DType, PerChannel, PerTensor, Quant, Shape, TensorType, Unscaled, Value
 from pillion.ir.verify import verify
 
 Json = Any
@@ -46,6 +46,8 @@ def sum_scales(x: float, weights: Quant) -> Quant | None:
             return _valid(lambda: PerChannel(tuple(x * scale for scale in scales), 0))
         case PerTensor(scale):
             return _valid(lambda: PerTensor(x * scale))
+        case Unscaled():
+            return None
 
 
 def _valid(make: Callable[[], Quant]) -> Quant | None:
@@ -94,6 +96,8 @@ class _Packer:
             if not isinstance(weights, Value) or not isinstance(bias, Value) or not weights.is_quantized:
                 continue
             x, y = op.operands[0], op.results[0]
+            if isinstance(x.type.quant, Unscaled) or isinstance(y.type.quant, Unscaled):
+                continue
             if isinstance(weights.type.quant, PerChannel) and weights not in rules:
                 rules.update(self.weights_rule(op, x, weights, y))
             if weights.type.quant and bias.is_quantized and bias not in rules:
@@ -120,6 +124,8 @@ class _Packer:
         match value.type.quant:
             case PerTensor(scale, zero_point):
                 return [scale, zero_point]
+            case Unscaled(zero_point):
+                return [None, zero_point]
             case PerChannel(scales, axis):
                 return {"axis": axis, "scales": self.data(np.array(scales, np.float32))}
             case _:
@@ -135,7 +141,11 @@ class _Packer:
         attributes = {
             name: _plain(held) for name, held in op.attributes.items() if not isinstance(held, Graph)
         }
-        return [op.kind, operands, results, attributes, op.source]
+        made = [op.kind, operands, results, attributes, op.source]
+        return [*made, self.given(op.given)] if isinstance(op, Scaled) and op.given else made
+
+    def given(self, given: Multipliers) -> Json:
+        return [len(given), *map(self.data, mantissas_and_shifts(given))]
 
     def refer(self, held: Value | tuple[Value, ...] | None) -> Json:
         if isinstance(held, tuple):
@@ -231,6 +241,8 @@ class _Unpacker:
         match held:
             case None:
                 return None
+            case [None, zero_point]:
+                return Unscaled(zero_point)
             case [scale, zero_point]:
                 return PerTensor(scale, zero_point)
             case {"sums": [x, weights]}:
@@ -248,15 +260,21 @@ class _Unpacker:
                 raise ValueError(f"no quantization: {held!r}")
 
     def op(self, held: Json) -> Op:
-        kind, operands, results, attributes, source = held
+        kind, operands, results, attributes, source, *given = held
         cls = self.source.kinds[kind]
         hints = get_type_hints(cls)
         if {*operands, *results} != {*operand_fields(cls), *result_fields(cls)}:
             raise ValueError(f"operands of {kind}: {sorted(operands)}")
         fields: dict[str, Any] = {n: self.refer(v) for n, v in (*operands.items(), *results.items())}
         fields |= {name: _attribute(spelled, hints[name]) for name, spelled in attributes.items()}
+        fields |= {"given": self.multipliers(*given[0])} if given else {}
         fields |= {name: self.body() for name, hint in hints.items() if hint is Graph}
         return cls(**fields, source=printable(_text(source)))
+
+    def multipliers(self, count: Json, *numbers: Json) -> Multipliers:
+        """Gives the multipliers that an op was given."""
+        mantissas, shifts = (self.array(held, np.dtype(np.int32), _natural(count)) for held in numbers)
+        return tuple(Multiplier(m, s) for m, s in zip(mantissas.tolist(), shifts.tolist(), strict=True))
 
     def body(self) -> Graph:
         """Gives the graph of the next segment."""

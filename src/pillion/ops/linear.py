@@ -10,8 +10,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pillion.ir import numerics
-from pillion.ir.numerics import Arithmetic
-from pillion.ir.op import Op, op, operand, result, want_dtype, want_rank
+from pillion.ir.numerics import Arithmetic, Multipliers
+from pillion.ir.op import Op, Scaled, op, operand, result, want_dtype, want_rank
 from pillion.ir.types import Array, DType, TensorType, Value
 from pillion.ops.conv import check_accumulator, largest_accumulators
 from pillion.ops.rowwise import RowWise
@@ -19,7 +19,7 @@ from pillion.ops.samples import ZERO_POINTS, conv_bias, conv_weights, make, valu
 
 
 @op("linear")
-class Linear(RowWise):
+class Linear(Scaled, RowWise):
     """Computes y = x · weightsᵀ + bias over the last axis; weights [out, in].
 
     Under `tflite` the accumulator is scaled in double precision and rounded once, half away from zero; under
@@ -62,6 +62,13 @@ class Linear(RowWise):
     @property
     def multipliers(self) -> tuple[NDArray[np.int32], NDArray[np.int32]]:
         """The multipliers of all output features: mantissas and shifts."""
+        return numerics.mantissas_and_shifts(self.scaling(Arithmetic.CMSIS_NN), self.out_features)
+
+    @property
+    def numbers_of_multipliers(self) -> tuple[int, ...]:
+        return 1, self.out_features
+
+    def from_scales(self, arithmetic: Arithmetic) -> Multipliers:
         return numerics.encode_all(self.ratios)
 
     def infer(self) -> TensorType:
@@ -84,9 +91,6 @@ class Linear(RowWise):
     def largest_sums(self) -> Iterator[tuple[int, int]]:
         if self.weights.is_constant and self.bias.is_constant:
             yield from largest_accumulators(self, self.weights.constant)
-
-    def check_scales(self, arithmetic: Arithmetic) -> None:
-        _ = self.multipliers
 
     def accumulators(self, x: Array, weights: Array, bias: Array) -> NDArray[np.int64]:
         """Gives the sums that are scaled, for each output element."""

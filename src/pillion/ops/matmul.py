@@ -9,14 +9,14 @@ from collections.abc import Iterator
 import numpy as np
 
 from pillion.ir import numerics
-from pillion.ir.numerics import Arithmetic, Multiplier
-from pillion.ir.op import Op, op, operand, result, want_rank
+from pillion.ir.numerics import Arithmetic, Multiplier, Multipliers
+from pillion.ir.op import Op, Scaled, op, operand, result, want_rank
 from pillion.ir.types import Array, Shape, TensorType, Value
 from pillion.ops.samples import DEVIATION, ZERO_POINTS, center, constant_like, make, result_for, value
 
 
 @op("batch_matmul")
-class BatchMatmul(Op):
+class BatchMatmul(Scaled):
     """Computes a · b for each batch: [B, M, K] · [B, K, N]. With `adj_x` the last two axes of a lie exchanged in memory, with
     `adj_y` those of b; the two are independent."""
 
@@ -47,11 +47,15 @@ class BatchMatmul(Op):
         return self.b.shape[1 if self.adj_y else 2]
 
     def multiplier(self, arithmetic: Arithmetic) -> Multiplier:
+        """Gives the multiplier of the accumulators."""
+        return self.scaling(arithmetic)[0]
+
+    def from_scales(self, arithmetic: Arithmetic) -> Multipliers:
         """Gives the multiplier of the accumulators. LiteRT forms the product of the scales in float32, the ratio in double."""
         product = self.a.scale * self.b.scale
         if arithmetic is Arithmetic.TFLITE:
             product = float(np.float32(product))
-        return numerics.encode(product / self.y.scale)
+        return (numerics.encode(product / self.y.scale),)
 
     @property
     def macs(self) -> int:
@@ -83,9 +87,6 @@ class BatchMatmul(Op):
 
     def largest_sums(self) -> Iterator[tuple[int, int]]:
         yield self.largest_sum, self.multiplier(Arithmetic.CMSIS_NN).shift
-
-    def check_scales(self, arithmetic: Arithmetic) -> None:
-        self.multiplier(arithmetic)
 
     def reference(self, arithmetic: Arithmetic, *operands: Array) -> Array:
         a, b = (x.astype(np.float64) - v.zero_point for x, v in zip(operands, (self.a, self.b), strict=True))

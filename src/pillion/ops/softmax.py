@@ -9,8 +9,8 @@ from collections.abc import Iterator
 import numpy as np
 
 from pillion.ir import numerics
-from pillion.ir.numerics import Arithmetic, Int64Array, Multiplier
-from pillion.ir.op import Op, Quantization, op, operand, result
+from pillion.ir.numerics import Arithmetic, Int64Array, Multiplier, Multipliers
+from pillion.ir.op import Op, Quantization, Scaled, op, operand, result
 from pillion.ir.types import Array, DType, PerTensor, TensorType, Value
 from pillion.ops.rowwise import RowWise
 from pillion.ops.samples import ZERO_POINTS, make, value
@@ -34,7 +34,7 @@ NEWTON_48_17, NEWTON_32_17 = 1515870810, -1010580540
 
 
 @op("softmax", quantization=Quantization.FIXED)
-class Softmax(RowWise):
+class Softmax(Scaled, RowWise):
     """Gives exp(x) over the sum of exp(x) along the last axis; the result is in steps of 1/256 from -128."""
 
     is_idle = False
@@ -44,18 +44,25 @@ class Softmax(RowWise):
 
     @property
     def multiplier(self) -> Multiplier:
-        """The multiplier that brings a difference of int8 values to Q5.26. Steps above 16 are as good as 16: the next probability
-        is 0."""
+        """The multiplier that brings a difference of int8 values to Q5.26."""
+        return self.scaling(Arithmetic.CMSIS_NN)[0]
+
+    def from_scales(self, arithmetic: Arithmetic) -> Multipliers:
+        """Gives the multiplier. Steps above 16 are as good as 16: the next probability is 0."""
         steps = self.x.scale * 2 ** (31 - INPUT_BITS)
-        return numerics.encode(min(max(steps, SMALLEST_STEP), LARGEST_STEP))
+        return (numerics.encode(min(max(steps, SMALLEST_STEP), LARGEST_STEP)),)
+
+    def check_given(self) -> None:
+        super().check_given()
+        if self.multiplier.shift < 1:
+            raise self.refuse(
+                "the multiplier of a softmax shifts to the left, by 1 to 30", self.multiplier.shift
+            )
 
     @property
     def smallest_difference(self) -> int:
         """The distance below the largest value from which on values count as zero."""
-        return -math.floor(((2**INPUT_BITS - 1) * 2 ** (31 - INPUT_BITS)) / 2**self.multiplier.shift)
-
-    def check_scales(self, arithmetic: Arithmetic) -> None:
-        _ = self.smallest_difference
+        return smallest_difference(self.multiplier)
 
     def infer(self) -> TensorType:
         return TensorType(self.x.shape, self.x.dtype)
@@ -83,6 +90,11 @@ class Softmax(RowWise):
     @classmethod
     def examples(cls) -> Iterator[Op]:
         yield from _softmax_examples(cls, OUTPUT)
+
+
+def smallest_difference(multiplier: Multiplier) -> int:
+    """Gives the distance below the largest value from which on values count as zero."""
+    return -math.floor(((2**INPUT_BITS - 1) * 2 ** (31 - INPUT_BITS)) / 2**multiplier.shift)
 
 
 def exp_of_negative(a: Int64Array) -> Int64Array:

@@ -2,6 +2,7 @@
 from __future__ import annotations
 
 import dataclasses
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -73,14 +74,13 @@ class _Integers:
         return found
 
     def shared(self, op: Op, operands: dict[Value, Value]) -> None:
-        """Gives operands and result in the parameters of the first operand."""
+        """Gives operands and result in the same parameters: those that they have, or that the quantize which follows asks for, or
+        such that no operand saturates."""
         float_result = op.results[0]
-        quant = next(
-            (v for v in operands.values() if not v.is_constant), next(iter(operands.values()))
-        ).type.quant
-        wished = self.wished_quant(float_result)
-        if len({v.type.quant for v in operands.values()}) > 1 and wished is not None:
-            quant = wished
+        quants = {v.type.quant: None for v in operands.values()}
+        quant = next(iter(quants)) if len(quants) == 1 else self.wished_quant(float_result)
+        if quant is None:
+            quant = covering(list(operands.values()))
         same = {old: self.rescaled(new, quant, op.source) for old, new in operands.items()}
         made = self.emit(op, same, TensorType(float_result.shape, DType.INT8, quant))
         self.int8_of[float_result] = made
@@ -141,6 +141,32 @@ class _Integers:
         want_reach(made)
         self.ops.append(made)
         return y
+
+
+def covering(values: Sequence[Value]) -> PerTensor:
+    """Gives parameters in which int8 holds what each of some values may be: those of one of them, if they do, else those of the
+    range of all. Of constants only what they are counts."""
+    ranges = [_range(v) for v in values]
+    low, high = min(low for low, _ in ranges), max(high for _, high in ranges)
+    for value in sorted(values, key=lambda v: v.is_constant):
+        least, most = _whole_range(value)
+        if least <= low and high <= most:
+            return value.quant
+    scale = (high - low) / numerics.INT8_STEPS
+    return PerTensor(scale, int(np.clip(round(-128 - low / scale), -128, 127)))
+
+
+def _whole_range(value: Value) -> tuple[float, float]:
+    """The real numbers at both ends of int8."""
+    low, high = (value.scale * (level - value.zero_point) for level in DType.INT8.bounds)
+    return low, high
+
+
+def _range(value: Value) -> tuple[float, float]:
+    if not value.is_constant:
+        return _whole_range(value)
+    real = value.scale * (value.constant.astype(np.float64) - value.zero_point)
+    return float(real.min(initial=0)), float(real.max(initial=0))
 
 
 def levels(clamp: Lut, y: Value) -> tuple[int, int]:

@@ -2,7 +2,7 @@
 from __future__ import annotations
 
 from pillion.ir.graph import Graph
-from pillion.ir.op import Op, operand_fields
+from pillion.ir.op import Op, Scaled, operand_fields
 from pillion.ir.types import Value
 
 
@@ -24,4 +24,5 @@ def merge_duplicates(graph: Graph) -> Graph:
 def _identity(op: Op) -> object:
     operands = tuple(getattr(op, name) for name in operand_fields(op))
     types = tuple(r.type for r in op.results)
-    return type(op), operands, types, tuple(sorted((k, repr(v)) for k, v in op.attributes.items()))
+    given = op.given if isinstance(op, Scaled) else ()
+    return type(op), operands, types, given, tuple(sorted((k, repr(v)) for k, v in op.attributes.items()))

@@ -4,7 +4,7 @@ from __future__ import annotations
 import dataclasses
 
 from pillion.ir.graph import Graph, Names, rewrite
-from pillion.ir.op import Op
+from pillion.ir.op import Op, beyond_scales
 from pillion.ir.types import PerChannel, Value, constant
 from pillion.ops import Concat, Conv2d, Slice
 
@@ -13,13 +13,16 @@ CHANNELS = 3
 
 
 def split_groups(graph: Graph) -> Graph:
-    """Splits a convolution in groups into one convolution for each group, on slices of the channels, and a concat."""
+    """Splits a convolution in groups into one convolution for each group, on slices of the channels, and a concat; but not one
+    that its scales do not describe, which no NPU takes."""
     names = Names(list(graph.values))
     return rewrite(graph, lambda _, op: _split(op, names))
 
 
 def _split(op: Op, names: Names) -> list[Op] | None:
     if not isinstance(op, Conv2d) or op.groups == 1 or not (op.weights.is_constant and op.bias.is_constant):
+        return None
+    if beyond_scales(op):
         return None
     slices = [_slice(op, group, names) for group in range(op.groups)]
     convs = [_conv(op, group, part.y, names) for group, part in enumerate(slices)]
@@ -39,7 +42,7 @@ def _conv(op: Conv2d, group: int, x: Value, names: Names) -> Conv2d:
     weights, bias = (
         _rows(v, group * count, count, names.fresh(f"{v.name}_{group}")) for v in (op.weights, op.bias)
     )
-    return dataclasses.replace(op, x=x, weights=weights, bias=bias, y=y, groups=1)
+    return dataclasses.replace(op, x=x, weights=weights, bias=bias, y=y, groups=1, given=())
 
 
 def _with_channels(image: Value, count: int, name: str) -> Value:

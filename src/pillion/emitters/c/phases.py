@@ -14,7 +14,8 @@ import numpy as np
 
 from pillion.emitters.c.conditions import constants, int8
 from pillion.emitters.c.kernel import Params
-from pillion.ir.types import PerChannel, TensorType, Value, constant
+from pillion.ir.numerics import Arithmetic, Multipliers
+from pillion.ir.types import TensorType, Value, constant
 from pillion.ir.verdict import Verdict
 from pillion.ops.conv import Conv2d
 from pillion.ops.transpose_conv import TransposeConv2d
@@ -55,19 +56,24 @@ def _row(op: TransposeConv2d, first: int) -> Conv2d:
         for ky, y_distance in down.items():
             for kx, x_distance in taps.items():
                 weights[x, :, y_distance - top, x_distance - left] = op.weights.constant[:, ky, kx]
-    scales = np.broadcast_to(op.weights.channel_scales, (op.out_channels,))
-    quant = PerChannel(tuple(np.tile(scales, stride_w).tolist()), 0)
     channels = stride_w * op.out_channels
     y_shape = (op.y.shape[0], 1, op.y.shape[2] // stride_w, channels)
     return Conv2d(
         x=op.x,
-        weights=constant(f"{op.name}_weights_{first}", weights.reshape(channels, *shape[2:]), quant),
+        weights=constant(f"{op.name}_weights_{first}", weights.reshape(channels, *shape[2:])),
         bias=constant(f"{op.name}_bias", np.tile(op.bias.constant, stride_w)),
-        y=Value(f"{op.name}_row", TensorType(y_shape, op.y.dtype, op.y.quant)),
+        y=Value(f"{op.name}_row", TensorType(y_shape, op.y.dtype, op.y.type.quant)),
         padding=(-top, -left, 0, 0),
         low=op.low,
         high=op.high,
+        given=_of_channels(op) * stride_w,
     )
+
+
+def _of_channels(op: TransposeConv2d) -> Multipliers:
+    """The multiplier of each output channel."""
+    known = op.scaling(Arithmetic.CMSIS_NN)
+    return known if len(known) == op.out_channels else known * op.out_channels
 
 
 def _ends(distances: Iterable[int]) -> tuple[int, int]:

@@ -13,7 +13,7 @@ from pillion.emitters.c.kernel import Call, Param
 from pillion.emitters.c.numbers import lines, literal
 from pillion.emitters.c.program import Constant, CProgram, Step
 from pillion.emitters.c.spelling import commented, quoted
-from pillion.ir.types import Value
+from pillion.ir.types import Unscaled, Value
 from pillion.ops import Region, Segment
 from pillion.outside.files import Written
 
@@ -87,6 +87,8 @@ def describe(value: Value) -> str:
     """Describes a value for a comment: `x: int8[1, 5, 3, 8], real = 0.05 * (q + 3)`."""
     if not value.is_quantized:
         return commented(repr(value))
+    if isinstance(value.type.quant, Unscaled):
+        return f"{commented(repr(value))}, zero point {value.zero_point}; its scale is not known"
     sign = "-" if value.zero_point >= 0 else "+"
     return f"{commented(repr(value))}, real = {value.scale:.9g} * (q {sign} {abs(value.zero_point)})"
 

@@ -15,6 +15,7 @@ from pillion.schemas.pte import ScalarType
 
 MOST_AXES = 4
 """The most axes along which the kernels for extrema repeat an operand."""
+ONE_HALF = Multiplier(2**30, 0)
 LEVELS = np.arange(-128, 128, dtype=np.int8)
 """What the entries of a table stand for."""
 
@@ -77,15 +78,17 @@ def sub(op: Sub, settings: Settings) -> list[KernelCall]:
     sign."""
     if table := by_table(op, settings):
         return table
-    mirror_b = op.b.scale >= op.a.scale
+    mirror_b, mirror_a = (m == ONE_HALF for m in op.rescale[1::-1])
+    if not (mirror_b or mirror_a):
+        raise refusal(op, "the multiplier of an operand is one half", f"{op.rescale[0]}, {op.rescale[1]}")
     calls, mirrored = _mirrored(op.b if mirror_b else op.a)
     if mirror_b:
         return [*calls, *_sum(op, plain(op.a), op.a.zero_point, mirrored, -1 - op.b.zero_point)]
     if op.rescale[2].shift > 2:
         raise refusal(
             op,
-            "the result's scale is not far below the operands'",
-            f"{op.a.scale}, {op.b.scale}: {op.y.scale}",
+            "the result's scale is not far below the operands': its multiplier shifts by at most 2",
+            op.rescale[2].shift,
         )
     return [*calls, *_sum(op, mirrored, -1 - op.a.zero_point, plain(op.b), op.b.zero_point, sign=-1)]
 

@@ -49,7 +49,7 @@ from pillion.ops import (
 )
 
 Step = KernelCall | Delegate
-Row = Callable[[Any, Settings], Sequence[Step]]
+CallsOf = Callable[[Any, Settings], Sequence[Step]]
 
 
 def segment(op: Segment, settings: Settings) -> list[Delegate]:
@@ -58,7 +58,7 @@ def segment(op: Segment, settings: Settings) -> list[Delegate]:
     return [Delegate(settings.delegate or op.device, settings.payloads[op.body], (), inputs, outputs)]
 
 
-TABLE: Mapping[type[Op], Row | None] = {
+TABLE: Mapping[type[Op], CallsOf | None] = {
     Conv2d: convolve.conv2d,
     DepthwiseConv2d: convolve.depthwise_conv2d,
     Linear: convolve.linear,

@@ -26,7 +26,7 @@ class Node:
     options: Table | None = None
 
 
-Row = Callable[[Any], list[Node]]
+Writing = Callable[[Any], list[Node]]
 """A row of the table: the operators that an op of one class becomes, in running order."""
 
 

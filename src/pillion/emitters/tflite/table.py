@@ -17,15 +17,19 @@ from pillion.emitters.tflite.exact import (
     symmetric,
     want_constants,
 )
-from pillion.emitters.tflite.node import Node, Row, integers
-from pillion.emitters.tflite.products import ROWS as MORE_ROWS
+from pillion.emitters.tflite.matmul import batch_matmul
+from pillion.emitters.tflite.node import Node, Writing, integers
+from pillion.emitters.tflite.reduce import reduction
+from pillion.emitters.tflite.resize import resize
+from pillion.emitters.tflite.transpose_conv import transpose_conv
 from pillion.ir import numerics
-from pillion.ir.op import Op
+from pillion.ir.op import Op, beyond_scales
 from pillion.ir.types import PerTensor, TensorType, Value, constant
 from pillion.ops.clamp import (
     Clamp,
 )
 from pillion.ops.conv import Conv2d, Convolution, DepthwiseConv2d
+from pillion.ops.div import Div
 from pillion.ops.elementwise import Add, Binary, Maximum, Minimum, Mul, Sub
 from pillion.ops.formats import Dequantize, Quantize, Requantize
 from pillion.ops.functions import (
@@ -36,12 +40,21 @@ from pillion.ops.lut import (
     Lut,
 )
 from pillion.ops.lut_tflite import ACTIVATIONS, activation_levels, as_clamp, tflite_entries
+from pillion.ops.matmul import BatchMatmul
 from pillion.ops.movement import Concat, Flip, Pad, Reshape, Slice, Transpose
 from pillion.ops.pool import AvgPool2d, MaxPool2d, Mean, Pool
+from pillion.ops.prelu import Prelu
+from pillion.ops.reduce import ReduceMax, ReduceMin, ReduceSum
+from pillion.ops.resize import ResizeBilinear, ResizeNearest
 from pillion.ops.softmax import Softmax
+from pillion.ops.transpose_conv import TransposeConv2d
 from pillion.schemas import tflite
 from pillion.schemas.flatbuffer import Table
 from pillion.schemas.tflite import Activation, Padding
+
+FROM_SCALES = (
+    "compile the model itself, from PyTorch or .tflite; or write C or a .pte, whose kernels take multipliers"
+)
 
 
 def nodes(op: Op) -> list[Node]:
@@ -49,6 +62,9 @@ def nodes(op: Op) -> list[Node]:
     row = ROWS.get(type(op))
     if row is None:
         raise refusal(op, "the op has a TFLite operator", op.kind)
+    if found := beyond_scales(op):
+        rule = "scales say all that an op computes: TFLite files have scales, programs of others multipliers"
+        raise refusal(op, rule, found, FROM_SCALES)
     return row(op)
 
 
@@ -124,7 +140,7 @@ def _scaled_sums_fit(op: Linear) -> None:
         raise refusal(op, "FULLY_CONNECTED: scaled sums fit 32 bits", f"up to {largest:.3g}")
 
 
-def _arithmetic(code: str, options: tflite.AddOptions | tflite.SubOptions | tflite.MulOptions) -> Row:
+def _arithmetic(code: str, options: tflite.AddOptions | tflite.SubOptions | tflite.MulOptions) -> Writing:
     def row(op: Add | Sub | Mul) -> list[Node]:
         int8_only(op)
 
@@ -136,7 +152,7 @@ def _arithmetic(code: str, options: tflite.AddOptions | tflite.SubOptions | tfli
     return row
 
 
-def _sum(code: str, options: tflite.AddOptions | tflite.SubOptions) -> Row:
+def _sum(code: str, options: tflite.AddOptions | tflite.SubOptions) -> Writing:
     """LiteRT shifts only to the right: ADD ends the process and SUB answers anything where the ratio of the common scale
     to the result's does not round to less than 1."""
 
@@ -154,7 +170,7 @@ def _sum(code: str, options: tflite.AddOptions | tflite.SubOptions) -> Row:
     return row
 
 
-def _extremum(code: str) -> Row:
+def _extremum(code: str) -> Writing:
     def row(op: Binary) -> list[Node]:
         int8_only(op)
         return [Node(code, (op.a, op.b), (op.y,), tflite.MaximumMinimumOptions())]
@@ -314,7 +330,25 @@ def _dequantize(op: Dequantize) -> list[Node]:
     return [Node("DEQUANTIZE", (op.x,), (op.y,), tflite.DequantizeOptions())]
 
 
-ROWS: dict[type[Op], Row | None] = {
+def _prelu(op: Prelu) -> list[Node]:
+    int8_only(op, *op.operands, op.y)
+    return [Node("PRELU", (op.x, op.slope), (op.y,))]
+
+
+def _div(op: Div) -> list[Node]:
+    """LiteRT itself stops where a computed divisor is zero."""
+    int8_only(op, *op.operands, op.y)
+    if not op.is_defined_in_litert:
+        rule = "DIV: the ratio of the scales lets LiteRT shift every quotient by at most 31 places"
+        raise refusal(op, rule, f"{op.ratio!r}", "multiply by the reciprocal")
+
+    def build(y: Value, activation: Activation) -> Node:
+        return Node("DIV", (op.a, op.b), (y,), tflite.DivOptions(fused_activation=activation))
+
+    return fused(op, op.y, op.low, op.high, build)
+
+
+ROWS: dict[type[Op], Writing | None] = {
     Conv2d: _conv,
     DepthwiseConv2d: _depthwise,
     Linear: _linear,
@@ -338,6 +372,14 @@ ROWS: dict[type[Op], Row | None] = {
     Quantize: _quantize,
     Dequantize: _dequantize,
     Requantize: _quantize,
-    **MORE_ROWS,
+    TransposeConv2d: transpose_conv,
+    BatchMatmul: batch_matmul,
+    Div: _div,
+    Prelu: _prelu,
+    ReduceSum: reduction("SUM"),
+    ReduceMax: reduction("REDUCE_MAX"),
+    ReduceMin: reduction("REDUCE_MIN"),
+    ResizeNearest: resize("RESIZE_NEAREST_NEIGHBOR", tflite.ResizeNearestNeighborOptions),
+    ResizeBilinear: resize("RESIZE_BILINEAR", tflite.ResizeBilinearOptions),
 }
 """None: refused on purpose."""

@@ -9,7 +9,7 @@ from pillion.emitters.tflite.node import Node
 from pillion.emitters.tflite.table import nodes
 from pillion.errors import PillionError
 from pillion.ir.graph import Graph, Names
-from pillion.ir.types import Array, DType, PerChannel, PerTensor, Quant, Value
+from pillion.ir.types import Array, DType, PerChannel, PerTensor, Quant, Unscaled, Value
 from pillion.schemas import tflite
 from pillion.schemas.flatbuffer import pack
 from pillion.schemas.tflite import ElementType
@@ -111,5 +111,5 @@ def quantization_of(quant: Quant | None) -> tflite.Quantization | None:
         case PerChannel(scales, axis):
             zeros = [0] * len(scales)
             return tflite.Quantization(scale=list(scales), zero_point=zeros, quantized_dimension=axis)
-        case None:
+        case None | Unscaled():  # `nodes` refuses ops that make something of such tensors
             return None

@@ -5,16 +5,17 @@ from __future__ import annotations
 
 import math
 from bisect import bisect_left, insort
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Protocol, TypeVar
+from typing import Any, Protocol, TypeVar
 
 import numpy as np
 
 from pillion.errors import PillionError
 from pillion.importers.pte.fields import FIELDS
-from pillion.importers.pte.steps import Step
+from pillion.importers.pte.steps import AnyStep, Seen, Step
 from pillion.importers.pte.tensor import Label, Tensor, View
+from pillion.ir.numerics import Multiplier, Multipliers
 from pillion.ir.types import Array, DType, Pair, Shape
 from pillion.schemas import pte
 from pillion.schemas.flatbuffer import MalformedError, Table
@@ -124,7 +125,7 @@ class Machine(Protocol):
     def copy(self, x: Tensor, y: Tensor, source: str) -> None:
         """Makes a tensor that has the bytes of another one."""
 
-    def add(self, step: Step) -> None:
+    def add(self, step: AnyStep) -> None:
         """Notes what a call does; it comes after all that the calls before it do."""
 
 
@@ -221,9 +222,14 @@ class ReadCall:
         first, second = self.integers(place, 2)
         return first, second
 
-    def multiplier(self, mantissa: int, shift: int) -> Pair:
+    def multiplier(self, mantissa: int, shift: int) -> Multiplier:
         """Gives a multiplier, whose mantissa and shift are two arguments."""
-        return self.number(mantissa), self.number(shift)
+        return Multiplier(self.number(mantissa), self.number(shift))
+
+    def multipliers(self, mantissas: int, shifts: int, count: int) -> Multipliers:
+        """Gives the multipliers of all channels, which are two constants."""
+        both = (self.vector(place, count).tolist() for place in (mantissas, shifts))
+        return tuple(map(Multiplier, *both))
 
     # Tensors
 
@@ -329,7 +335,7 @@ class ReadCall:
         return out.sizes
 
     def make(self, shape: Shape, dtype: DType, label: Label | None = None) -> Tensor:
-        """Makes the result, which lies in its place from now on."""
+        """Makes the result, which lies in its place from now on; without `label` it has parameters of its own."""
         if math.prod(shape) * dtype.size_bytes != self.out.nbytes or dtype is not self.out.dtype:
             raise self.refuse(
                 f"the result is {dtype.value}{list(shape)}", f"{self.out.dtype.value}{list(self.out.sizes)}"
@@ -337,3 +343,16 @@ class ReadCall:
         made = Tensor(f"t{self.out.number}", shape, dtype, label or Label())
         self.reader.write(self.out, made)
         return made
+
+    def make_int8(self, shape: Shape, zero_point: int) -> Tensor:
+        """Makes an int8 result of which the call says the zero point."""
+        return self.make(shape, DType.INT8, Label(zero_point=zero_point))
+
+    def becomes(
+        self, make: type[Any], y: Tensor, xs: Mapping[str, tuple[Tensor, Seen]], **fields: Any
+    ) -> None:
+        """Notes the op that the call is. Zero points that it gives to operands are known of them from now on."""
+        for x, seen in xs.values():
+            if isinstance(seen, int):
+                x.label.learn(seen)
+        self.reader.add(Step(self.source, make, xs, y, fields))

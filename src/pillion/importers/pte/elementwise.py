@@ -12,13 +12,12 @@ import numpy as np
 
 from pillion.importers.pte.calls import ReadCall
 from pillion.importers.pte.fields import LEVEL, SHIFTED
-from pillion.importers.pte.scales import Ratios, SumRatios
-from pillion.importers.pte.steps import LEVELS, Lookup, Product, Same, Sum, ToInt8, ToReal
-from pillion.importers.pte.tensor import Table, Tensor, View
+from pillion.importers.pte.steps import LEVELS, Same, Seen
+from pillion.importers.pte.tensor import Label, Table, Tensor, View, fixed
 from pillion.ir import numerics
-from pillion.ir.numerics import Arithmetic, Int64Array, Multiplier
+from pillion.ir.numerics import Arithmetic, Int64Array
 from pillion.ir.types import DType, PerTensor, Shape, TensorType, Value
-from pillion.ops import Dequantize, Maximum, Minimum, Mul, Quantize
+from pillion.ops import Add, Dequantize, Function, Lut, Maximum, Minimum, Mul, Quantize
 from pillion.ops.elementwise import ADD_LEFT_SHIFT
 from pillion.schemas.pte import ScalarType
 
@@ -38,19 +37,18 @@ def quantize(call: ReadCall) -> None:
     if real_of is not None:
         _function(call, real_of[0], _requantized(real_of[1], quant), quant)
         return
-    y = _like(call, view.tensor, DType.INT8)
-    y.label.learn(quant.scale, quant.zero_point)
-    call.reader.add(ToInt8(call.source, view.tensor, y, quant))
+    y = call.make(view.tensor.shape, DType.INT8, _labelled(quant))
+    call.becomes(Quantize, y, {"x": (view.tensor, None)})
 
 
 def dequantize(call: ReadCall) -> None:
     """Reads the step from int8 to float32."""
     call.want_alike(call.view(0))
     x, quant = call.int8(call.view(0).tensor), _border(call)
-    x.label.learn(quant.scale, quant.zero_point)
-    y = _like(call, x, DType.FLOAT32)
+    x.label.learn(quant.zero_point, quant.scale)
+    y = call.make(x.shape, DType.FLOAT32)
     y.real_of = (x, quant)
-    call.reader.add(ToReal(call.source, x, y, quant))
+    call.becomes(Dequantize, y, {"x": (x, quant)})
 
 
 def _border(call: ReadCall) -> PerTensor:
@@ -73,9 +71,8 @@ def _requantized(before: PerTensor, after: PerTensor) -> Table:
     return Quantize(x=real, y=y).reference(Arithmetic.CMSIS_NN, floats).astype(np.int8)
 
 
-def _like(call: ReadCall, x: Tensor, dtype: DType) -> Tensor:
-    """A result whose elements lie as those of the operand."""
-    return call.make(x.shape, dtype)
+def _labelled(quant: PerTensor | None) -> Label:
+    return Label(quant.scale, quant.zero_point) if quant else Label()
 
 
 # Functions of one tensor
@@ -93,12 +90,16 @@ def _function(call: ReadCall, x: Tensor, table: Table, quant: PerTensor | None =
     if root.is_constant:
         raise call.refuse("the operand is no constant", x.shape)
     table = table[inner.astype(np.int64) + 128]
-    y = call.make(x.shape, DType.INT8)
-    y.of, y.table = root, table
-    if quant is not None:
-        y.label.learn(quant.scale, quant.zero_point)
-    call.reader.add(Lookup(call.source, call.shaped(root, x.shape), y, table))
+    y = call.make(x.shape, DType.INT8, _labelled(quant))
+    _look_up(call, root, y, table)
     return y
+
+
+def _look_up(call: ReadCall, root: Tensor, y: Tensor, table: Table) -> None:
+    """Notes that a result is a function of a tensor."""
+    y.of, y.table = root, table
+    x, entries = call.shaped(root, y.shape), fixed(f"{y.name}_table", table)
+    call.becomes(Lut, y, {"x": (x, None), "table": (entries, None)}, function=Function.TABLE)
 
 
 def _as_function(call: ReadCall, a: Tensor, b: Tensor, numbers: Numbers) -> Tensor | None:
@@ -114,8 +115,7 @@ def _as_function(call: ReadCall, a: Tensor, b: Tensor, numbers: Numbers) -> Tens
         return None
     table = np.asarray(numbers(tables[0].astype(np.int64), tables[1].astype(np.int64))).astype(np.int8)
     y = call.make(shape, DType.INT8)
-    y.of, y.table = root, table
-    call.reader.add(Lookup(call.source, call.shaped(root, shape), y, table))
+    _look_up(call, root, y, table)
     return y
 
 
@@ -188,7 +188,7 @@ def add(call: ReadCall) -> None:
     a, b, shape = _pair(call, 0, 4)
     call.int8(a), call.int8(b)
     zeros = (call.level(1), call.level(5), call.level(8))
-    first, second, out = (Multiplier(*call.multiplier(i, i + 1)) for i in (2, 6, 9))
+    first, second, out = given = tuple(call.multiplier(i, i + 1) for i in (2, 6, 9))
     bounds = call.bounds(11, 12)
 
     def numbers(x: Int64Array, y: Int64Array) -> Any:
@@ -200,11 +200,12 @@ def add(call: ReadCall) -> None:
         return numerics.saturate(total + zeros[2], bounds["low"], bounds["high"])
 
     made = _as_function(call, a, b, numbers)
-    y = made or call.make(shape, DType.INT8)
-    for tensor, zero in zip((a, b, y), zeros, strict=True):
-        tensor.label.learn(zero_point=zero)
-    if made is None:
-        call.reader.add(Sum(call.source, a, b, y, zeros, SumRatios(first, second, out), bounds))
+    if made is not None:
+        for tensor, zero in zip((a, b, made), zeros, strict=True):
+            tensor.label.learn(zero)
+        return
+    y = call.make_int8(shape, zeros[2])
+    call.becomes(Add, y, {"a": (a, zeros[0]), "b": (b, zeros[1])}, given=given, **bounds)
 
 
 def mul(call: ReadCall) -> None:
@@ -216,29 +217,15 @@ def mul(call: ReadCall) -> None:
     out_zero = call.level(4)
 
     def numbers(x: Int64Array, y: Int64Array) -> Any:
-        product = numerics.requantize((x - plain[0]) * (y - plain[1]), *m)
+        product = numerics.requantize((x - plain[0]) * (y - plain[1]), m.mantissa, m.shift)
         return numerics.saturate(product + out_zero, -128, 127)
 
     made = _as_function(call, a, b, numbers) if all(map(SHIFTED.takes, plain)) else None
     if made is not None:
-        made.label.learn(zero_point=out_zero)
+        made.label.learn(out_zero)
         return
-    zeros = (call.level(1), call.level(3))
-    y = call.make(shape, DType.INT8)
-    for tensor, zero in zip((a, b, y), (*zeros, out_zero), strict=True):
-        tensor.label.learn(zero_point=zero)
-    call.reader.add(
-        Product(
-            call.source,
-            a,
-            y,
-            (zeros[0], out_zero),
-            Ratios(*m),
-            make=Mul,
-            other=b,
-            other_zero_point=zeros[1],
-        )
-    )
+    xs: dict[str, tuple[Tensor, Seen]] = {"a": (a, call.level(1)), "b": (b, call.level(3))}
+    call.becomes(Mul, call.make_int8(shape, out_zero), xs, given=(m,))
 
 
 def minimum(call: ReadCall) -> None:

@@ -1,21 +1,20 @@
 # SPDX-License-Identifier: Apache-2.0
 """Any program of known kernel calls: what each call means for the bytes in memory is what the graph computes.
 
-The program says where bytes lie, and hands multipliers to kernels; names and scales it does not have. Names are made up,
-scales are found such that the graph has exactly these multipliers."""
+The program says where bytes lie, and hands multipliers and zero points to kernels; names and scales it does not have. Names are
+made up, multipliers stay as they are given, and tensors have a scale only where a call says it."""
 
 from __future__ import annotations
 
 import dataclasses
-from collections import Counter, deque
+from collections import Counter
 from collections.abc import Sequence
 
 from pillion.errors import PillionError
 from pillion.importers.pte.calls import Argument, Memory, ReadCall, described
 from pillion.importers.pte.container import Container
 from pillion.importers.pte.delegate import read_payload
-from pillion.importers.pte.scales import Search
-from pillion.importers.pte.steps import Delegated, Output, Same, Step
+from pillion.importers.pte.steps import AnyStep, Delegated, Output, Same
 from pillion.importers.pte.table import TABLE
 from pillion.importers.pte.tensor import Label, Tensor
 from pillion.ir.graph import Graph, model_name
@@ -93,7 +92,7 @@ class Reader:
         self.memory = Memory()
         self.constants: dict[int, Tensor] = {}
         self.reshaped: dict[tuple[Tensor, Shape], Tensor] = {}
-        self.steps: list[Step] = []
+        self.steps: list[AnyStep] = []
 
     # What the program holds
 
@@ -186,7 +185,7 @@ class Reader:
         """Makes a tensor that has the bytes of another one, as a reshape, which costs nothing."""
         self.add(Same(source, Reshape, ("x",), (x,), y))
 
-    def add(self, step: Step) -> None:
+    def add(self, step: AnyStep) -> None:
         """Notes what a call does."""
         if len(self.steps) >= MOST_STEPS:
             raise MalformedError(f"it has more than {MOST_STEPS} steps")
@@ -224,7 +223,7 @@ class Reader:
         ]
         for tensor, value in zip((*xs, *ys), wanted, strict=True):
             if value.is_quantized:
-                tensor.label.learn(value.scale, value.zero_point)
+                tensor.label.learn(value.zero_point, value.scale)
         for argument, tensor in zip(arguments[count:], ys, strict=True):
             self.write(argument, tensor)
         self.add(Delegated(source, tuple(xs), tuple(ys), body, delegate.id))
@@ -232,10 +231,9 @@ class Reader:
     # The graph
 
     def graph(self, inputs: Sequence[Tensor], outputs: Sequence[Tensor]) -> Graph:
-        """Finds the scales, and makes the graph of all steps."""
-        self.solve()
+        """Makes the graph of all steps."""
         out = Output()
-        taken = tuple(out.new(x, x.quant if x.dtype is DType.INT8 else None) for x in inputs)
+        taken = tuple(map(out.result, inputs))
         for step in self.steps:
             step.emit(out)
         made = Graph(
@@ -243,33 +241,12 @@ class Reader:
         )
         return verify(made.without_dead_ops())
 
-    def solve(self) -> None:
-        """Finds all scales: what is known is passed on first; what is left open is chosen in running order."""
-        users: dict[Label, list[Step]] = {}
-        for step in self.steps:
-            for label in step.labels:
-                users.setdefault(label.root, []).append(step)
-        spread(self.steps, users)
-        search = Search()
-        for step in self.steps:
-            step.solve(search)
-            spread([user for label in step.labels for user in users.get(label.root, [])], users)
-
 
 def apart(body: Graph, source: str) -> Graph:
     """Gives a segment's graph with names that no other segment has."""
     prefix = source.split(",")[0].replace(" ", "")
     values = {v: dataclasses.replace(v, name=f"{prefix}/{v.name}") for v in body.values.values()}
     return body.substitute(values).replace(name=f"{body.name}_{prefix}")
-
-
-def spread(begin: Sequence[Step], users: dict[Label, list[Step]]) -> None:
-    """Lets steps learn from one another until none has anything new."""
-    waiting = deque(dict.fromkeys(begin))
-    while waiting:
-        step = waiting.popleft()
-        if step.learn():
-            waiting.extend(user for label in step.labels for user in users.get(label.root, []))
 
 
 __all__ = ["graph_of"]

@@ -8,9 +8,9 @@ from collections.abc import Callable, Mapping
 from pillion.importers.pte import copies, elementwise, windows
 from pillion.importers.pte.calls import ReadCall
 
-Row = Callable[[ReadCall], None]
+CallReading = Callable[[ReadCall], None]
 
-TABLE: Mapping[str, Row] = {
+TABLE: Mapping[str, CallReading] = {
     "cortex_m::quantize_per_tensor.out": elementwise.quantize,
     "cortex_m::dequantize_per_tensor.out": elementwise.dequantize,
     "cortex_m::quantized_add.out": elementwise.add,

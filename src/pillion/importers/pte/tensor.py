@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What calls read and write: tensors whose scales are still to be found."""
+"""What calls read and write: tensors, of which each call says something."""
 
 from __future__ import annotations
 
@@ -9,17 +9,15 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from pillion.ir.types import Array, DType, PerTensor, Shape
+from pillion.ir.types import Array, DType, PerTensor, Shape, Unscaled
 
 Table = NDArray[np.int8]
-
-_ANY_SCALE = 2.0**-5
 
 
 @dataclass(eq=False)
 class Label:
-    """The scale and zero point of tensors that share them, as far as they are known. They guide the choice where an op leaves one;
-    ops that need others see the same bytes under others."""
+    """What the calls say of tensors that share a scale and a zero point. Calls that say something else see the same bytes under
+    other parameters."""
 
     scale: float | None = None
     zero_point: int | None = None
@@ -42,11 +40,12 @@ class Label:
         b.zero_point = a.zero_point if b.zero_point is None else b.zero_point
         a.joined = b
 
-    def learn(self, scale: float | None = None, zero_point: int | None = None) -> None:
-        """Notes a scale or zero point; what is known already stays."""
+    def learn(self, zero_point: int, scale: float | None = None) -> None:
+        """Notes a zero point and perhaps a scale. What is known already stays, and a scale goes with its zero point."""
         root = self.root
-        root.scale = scale if root.scale is None else root.scale
-        root.zero_point = zero_point if root.zero_point is None else root.zero_point
+        if not _differ(root.zero_point, zero_point):
+            root.zero_point = zero_point
+            root.scale = scale if root.scale is None else root.scale
 
 
 def _differ(a: float | None, b: float | None) -> bool:
@@ -85,19 +84,16 @@ class Tensor:
         return self.data is not None
 
     @property
-    def quant(self) -> PerTensor:
-        """The scale and zero point; those that are not known are chosen."""
-        return PerTensor(self.scale or _ANY_SCALE, self.zero_point or 0)
+    def quant(self) -> PerTensor | Unscaled:
+        """What the calls say of the tensor: a zero point (0 where no call says one) and, seldom, a scale."""
+        known = self.label.root
+        zero_point = known.zero_point or 0
+        return Unscaled(zero_point) if known.scale is None else PerTensor(known.scale, zero_point)
 
-    @property
-    def scale(self) -> float | None:
-        """The scale, as far as it is known."""
-        return self.label.root.scale
 
-    @property
-    def zero_point(self) -> int | None:
-        """The zero point, as far as it is known."""
-        return self.label.root.zero_point
+def fixed(name: str, data: Array) -> Tensor:
+    """Makes a tensor of constant data."""
+    return Tensor(name, data.shape, DType(data.dtype.name), Label(), data)
 
 
 @dataclass(frozen=True)

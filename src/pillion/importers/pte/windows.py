@@ -8,11 +8,10 @@ from typing import Any
 import numpy as np
 
 from pillion.importers.pte.calls import ReadCall
-from pillion.importers.pte.scales import Ratios
-from pillion.importers.pte.steps import Probabilities, Product, Same, Weighted
-from pillion.importers.pte.tensor import Tensor
-from pillion.ir.numerics import INT32_MAX
-from pillion.ir.types import Array, DType, Pair, PerTensor, Shape, Sides
+from pillion.importers.pte.steps import Same, Seen
+from pillion.importers.pte.tensor import Label, Tensor, fixed
+from pillion.ir.numerics import INT32_MAX, Multiplier
+from pillion.ir.types import Array, DType, Pair, Shape, Sides
 from pillion.ops import (
     AvgPool2d,
     BatchMatmul,
@@ -20,10 +19,11 @@ from pillion.ops import (
     DepthwiseConv2d,
     Linear,
     MaxPool2d,
+    Softmax,
     TransposeConv2d,
 )
 from pillion.ops.conv import output_size
-from pillion.ops.softmax import INPUT_BITS, OUTPUT
+from pillion.ops.softmax import OUTPUT, smallest_difference
 
 
 def sides(
@@ -96,31 +96,21 @@ def _weighted(
     """Offsets, multipliers and bounds stand from argument `first` on."""
     count = weights.shape[axis]
     zeros = (call.level(first, -1), call.level(first + 1))
-    ratios = Ratios(call.vector(first + 2, count), call.vector(first + 3, count))
+    given = call.multipliers(first + 2, first + 3, count)
     bias, bounds = call.vector(2, count), call.bounds(first + 4, first + 5)
-    y = _made(call, x, call.out_image, zeros)
-    call.reader.add(
-        Weighted(
-            call.source,
-            x,
-            y,
-            zeros,
-            ratios,
-            make=make,
-            weights=weights,
-            bias=bias,
-            axis=axis,
-            fields={**fields, **bounds},
-        )
-    )
+    y = call.make_int8(call.out_image, zeros[1])
+    call.becomes(make, y, _operands(x, zeros[0], y, weights, bias), given=given, **fields, **bounds)
 
 
-def _made(call: ReadCall, x: Tensor, shape: Shape, zeros: Pair) -> Tensor:
-    """The result of an op with zero points of its own."""
-    x.label.learn(zero_point=zeros[0])
-    y = call.make(shape, DType.INT8)
-    y.label.learn(zero_point=zeros[1])
-    return y
+def _operands(
+    x: Tensor, zero_point: int, y: Tensor, weights: Array, bias: Array
+) -> dict[str, tuple[Tensor, Seen]]:
+    """The image or rows, and constants that are named by the result."""
+    return {
+        "x": (x, zero_point),
+        "weights": (fixed(f"{y.name}_weights", weights), 0),
+        "bias": (fixed(f"{y.name}_bias", bias), None),
+    }
 
 
 def linear(call: ReadCall) -> None:
@@ -132,23 +122,10 @@ def linear(call: ReadCall) -> None:
     out, features = weights.shape
     x = call.shaped(x, (*x.shape[:-1], features) if x.shape and x.shape[-1] == features else (-1, features))
     zeros = (call.level(4, -1), call.level(6))
-    ratios = Ratios(call.integers(7, 1), call.integers(8, 1))
+    given = (Multiplier(*call.integers(7, 1), *call.integers(8, 1)),)
     bias, bounds = _linear_bias(call, weights, zeros[0]), call.bounds(10, 9)
-    y = _made(call, x, (*x.shape[:-1], out), zeros)
-    call.reader.add(
-        Weighted(
-            call.source,
-            x,
-            y,
-            zeros,
-            ratios,
-            make=Linear,
-            weights=weights,
-            bias=bias,
-            axis=None,
-            fields=bounds,
-        )
-    )
+    y = call.make_int8((*x.shape[:-1], out), zeros[1])
+    call.becomes(Linear, y, _operands(x, zeros[0], y, weights, bias), given=given, **bounds)
 
 
 def _linear_bias(call: ReadCall, weights: Array, zero_point: int) -> Array:
@@ -167,34 +144,13 @@ def _linear_bias(call: ReadCall, weights: Array, zero_point: int) -> Array:
 def batch_matmul(call: ReadCall) -> None:
     """Reads a matrix product of two tensors."""
     a, b = call.int8(call.plain(0)), call.int8(call.plain(2))
-    zeros = (call.level(1, -1), call.level(3, -1), call.level(4))
-    ratios = Ratios(*call.multiplier(5, 6))
-    b.label.learn(zero_point=zeros[1])
-    y = _made(call, a, call.out_plain, (zeros[0], zeros[2]))
-    call.reader.add(
-        Product(
-            call.source,
-            a,
-            y,
-            (zeros[0], zeros[2]),
-            ratios,
-            make=BatchMatmul,
-            other=b,
-            other_zero_point=zeros[1],
-            fields={"adj_x": False, "adj_y": True},
-        )
-    )
+    xs: dict[str, tuple[Tensor, Seen]] = {"a": (a, call.level(1, -1)), "b": (b, call.level(3, -1))}
+    y = call.make_int8(call.out_plain, call.level(4))
+    call.becomes(BatchMatmul, y, xs, adj_x=False, adj_y=True, given=(call.multiplier(5, 6),))
 
 
 def avg_pool2d(call: ReadCall) -> None:
-    """Reads an average pool. Newer runtimes have one argument more. The kernel looks at neither zero point nor multiplier;
-    ExecuTorch's own flow writes the scale there."""
-    modes = len(call.numbers) - 8
-    zero_point, (mantissa, shift) = call.level(4 + modes), call.multiplier(5 + modes, 6 + modes)
-    if (mantissa, shift) != (2**30, 1) and mantissa > 0:
-        scale = float(np.ldexp(float(mantissa), shift - 31))
-        if scale == float(np.float32(scale)):
-            call.image(0).label.learn(scale, zero_point)
+    """Reads an average pool, whose kernel looks at neither zero point nor multiplier."""
     _pool(call, AvgPool2d, {})
 
 
@@ -202,7 +158,7 @@ def max_pool2d(call: ReadCall) -> None:
     """Reads a max pool."""
     if call.pair(4) != (1, 1) or call.flag(5) or call.level(6) != call.level(7):
         raise call.refuse("no dilation, no ceil mode, one zero point", call.integers(4))
-    call.image(0).label.learn(zero_point=call.level(6))
+    call.image(0).label.learn(call.level(6))
     _pool(call, MaxPool2d, call.bounds(8, 9))
 
 
@@ -216,25 +172,14 @@ def _pool(call: ReadCall, make: Any, fields: dict[str, Any]) -> None:
 
 
 def softmax(call: ReadCall) -> None:
-    """Reads a softmax; its multiplier says the scale of its operand."""
+    """Reads a softmax over the last axis."""
     x = call.int8(call.plain(0))
-    mantissa, shift = call.multiplier(4, 5)
+    m = call.multiplier(4, 5)
     if not x.shape or call.number(1) not in (-1, len(x.shape) - 1) or call.number(3) != OUTPUT.zero_point:
         raise call.refuse(
             "softmax is over the last axis, its zero point -128", (call.number(1), call.number(3))
         )
-    scale = (
-        float(np.ldexp(float(mantissa), shift - 62 + INPUT_BITS)) if mantissa < INT32_MAX else 2.0**INPUT_BITS
-    )
-    if not 0 < scale < np.inf:
-        raise call.refuse("multipliers are positive", (mantissa, shift))
-    quant = PerTensor(scale, call.level(2))
-    x.label.learn(quant.scale, quant.zero_point)
-    y = call.make(call.out_plain, DType.INT8)
-    y.label.learn(OUTPUT.scale, OUTPUT.zero_point)
-    step = Probabilities(call.source, x, y, quant, OUTPUT)
-    if step.numbers != (mantissa, shift, call.number(6)):
-        raise call.refuse(
-            f"multiplier, shift and smallest difference are {step.numbers}", (mantissa, shift, call.number(6))
-        )
-    call.reader.add(step)
+    if call.number(6) != smallest_difference(m):
+        raise call.refuse(f"the smallest difference that counts is {smallest_difference(m)}", call.number(6))
+    y = call.make(call.out_plain, DType.INT8, Label(OUTPUT.scale, OUTPUT.zero_point))
+    call.becomes(Softmax, y, {"x": (x, call.level(2))}, given=(m,))

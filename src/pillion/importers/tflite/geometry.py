@@ -5,13 +5,13 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from pillion.importers.tflite.model import Call
+from pillion.importers.tflite.model import ReadOperator
 from pillion.ir.types import Pair, Shape, Sides, Value
 from pillion.ops.lut_tflite import ACTIVATIONS, activation_levels
 from pillion.schemas.tflite import Activation, Padding, StridedSliceOptions
 
 
-def sides(call: Call, code: int, image: Shape, kernel: Pair, stride: Pair, dilation: Pair) -> Sides:
+def sides(call: ReadOperator, code: int, image: Shape, kernel: Pair, stride: Pair, dilation: Pair) -> Sides:
     """Gives the padding of SAME: as many windows as strides fit the image, the odd pixel below and to the right."""
     if min(*kernel, *stride, *dilation) < 1 or len(image) != 4:
         raise call.refuse(
@@ -30,7 +30,7 @@ def sides(call: Call, code: int, image: Shape, kernel: Pair, stride: Pair, dilat
     return top, left, totals[0] - top, totals[1] - left
 
 
-def levels(call: Call, y: Value, code: int) -> dict[str, int]:
+def levels(call: ReadOperator, y: Value, code: int) -> dict[str, int]:
     """Gives the bounds that a fused activation puts on the result."""
     name = Activation(code).name if code in Activation._value2member_map_ else f"number {code}"
     if name not in ACTIVATIONS:
@@ -39,7 +39,7 @@ def levels(call: Call, y: Value, code: int) -> dict[str, int]:
     return {"low": low, "high": high}
 
 
-def axis_of(call: Call, axis: int, rank: int) -> int:
+def axis_of(call: ReadOperator, axis: int, rank: int) -> int:
     """Gives an axis by its number, which may be counted from the end."""
     if not -rank <= axis < rank:
         raise call.refuse(f"an axis is from {-rank} to {rank - 1}", axis)
@@ -55,7 +55,7 @@ class Strides:
     sizes: tuple[int, ...]
 
 
-def strides(call: Call, shape: Shape, options: StridedSliceOptions) -> Strides:
+def strides(call: ReadOperator, shape: Shape, options: StridedSliceOptions) -> Strides:
     """Resolves masks and negative positions of a strided slice."""
     begin, end, step = (call.integers(n) for n in (1, 2, 3))
     if (
@@ -71,7 +71,7 @@ def strides(call: Call, shape: Shape, options: StridedSliceOptions) -> Strides:
 
 
 def _axis(
-    call: Call, options: StridedSliceOptions, axis: int, size: int, begin: int, end: int, step: int
+    call: ReadOperator, options: StridedSliceOptions, axis: int, size: int, begin: int, end: int, step: int
 ) -> Pair:
     """First element and number of elements."""
     bit = 1 << axis

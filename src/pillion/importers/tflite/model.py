@@ -12,6 +12,7 @@ import numpy as np
 
 from pillion.errors import PillionError
 from pillion.ir.graph import Names, clean_name
+from pillion.ir.op import Op
 from pillion.ir.types import Array, DType, PerChannel, PerTensor, Quant, Shape, TensorType, Value
 from pillion.schemas import tflite
 from pillion.schemas.flatbuffer import MalformedError, Table
@@ -26,7 +27,7 @@ Options = TypeVar("Options", bound=Table)
 
 
 @dataclass(frozen=True)
-class Call:
+class ReadOperator:
     """One operator of the file with its tensors; None is an operand that was left out."""
 
     code: str
@@ -107,11 +108,11 @@ class Reader:
         self.values: dict[int, Value] = {}
         self.numbers: dict[Value, int] = {}
 
-    def calls(self) -> Iterator[Call]:
+    def calls(self) -> Iterator[ReadOperator]:
         """Gives the operators in running order; each is made when those before it are through."""
         for number, operator in enumerate(self.subgraph.operators):
             code = self.code(operator.opcode_index)
-            yield Call(
+            yield ReadOperator(
                 code=code,
                 inputs=tuple(None if n == -1 else self.value(n) for n in operator.inputs),
                 outputs=self.outputs(operator),
@@ -232,3 +233,7 @@ def typed(data: Array, type_: TensorType) -> Array:
         raise MalformedError(f"{type_.size_bytes} bytes of data are wanted, found {data.size}")
     array: Array = data.view(type_.dtype.numpy.newbyteorder("<")).reshape(type_.shape)
     return array.astype(type_.dtype.numpy, copy=False)
+
+
+Reading = Callable[[ReadOperator], list[Op]]
+"""What makes the ops of an operator of one kind."""

@@ -5,14 +5,14 @@ from __future__ import annotations
 
 import numpy as np
 
-from pillion.importers.tflite.model import Call
+from pillion.importers.tflite.model import ReadOperator
 from pillion.ir.numerics import Arithmetic
 from pillion.ir.op import Op
 from pillion.ir.sizes import check_sizes
 from pillion.ir.types import LEAST_SCALE, DType, PerChannel, PerTensor, Quant, Value, constant
 
 
-def int8_only(call: Call, operands: int = 1) -> None:
+def int8_only(call: ReadOperator, operands: int = 1) -> None:
     """Refuses results and the first operands that are not int8 with one scale."""
     for value in (*call.inputs[:operands], *call.outputs):
         if value is None or value.dtype is not DType.INT8 or not isinstance(value.type.quant, PerTensor):
@@ -23,14 +23,14 @@ def int8_only(call: Call, operands: int = 1) -> None:
             )
 
 
-def with_axes(call: Call, value: Value, rank: int) -> Value:
+def with_axes(call: ReadOperator, value: Value, rank: int) -> Value:
     """Gives an operand back if it has so many axes, and refuses it otherwise."""
     if value.type.rank != rank:
         raise call.refuse(f"`{value.name}` has {rank} axes", list(value.shape))
     return value
 
 
-def accumulator(call: Call, x: Value, weights: Value) -> Quant:
+def accumulator(call: ReadOperator, x: Value, weights: Value) -> Quant:
     """Gives the quantization of sums; refuses weights that are not symmetric."""
     match weights.type.quant:
         case PerChannel(scales):
@@ -41,7 +41,7 @@ def accumulator(call: Call, x: Value, weights: Value) -> Quant:
             raise call.refuse("weights are quantized with zero point 0", quant)
 
 
-def bias_of(call: Call, number: int, x: Value, weights: Value, channels: int) -> Value:
+def bias_of(call: ReadOperator, number: int, x: Value, weights: Value, channels: int) -> Value:
     """Gives the bias with the scale of the sums, zeros where there is none."""
     if 0 in weights.shape:  # such a shape takes no bytes in the file, and its other axes may claim any size
         raise call.refuse("weights have at least one element", repr(weights))
@@ -57,7 +57,7 @@ def bias_of(call: Call, number: int, x: Value, weights: Value, channels: int) ->
     return made
 
 
-def checked(call: Call, op: Op) -> Op:
+def checked(call: ReadOperator, op: Op) -> Op:
     """Gives the op back, if the file says of its result what the op makes."""
     op.check()
     made, declared = op.infer(), op.results[0]

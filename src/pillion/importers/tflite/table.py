@@ -3,22 +3,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 
 from pillion.importers.tflite import movement as shapes
 from pillion.importers.tflite.geometry import axis_of, levels, sides
-from pillion.importers.tflite.model import Call
+from pillion.importers.tflite.matmul import batch_matmul
+from pillion.importers.tflite.model import Reading, ReadOperator
 from pillion.importers.tflite.operands import bias_of, checked, int8_only, with_axes
-from pillion.importers.tflite.products import ROWS as MORE_ROWS
+from pillion.importers.tflite.reduce import reduction
+from pillion.importers.tflite.resize import resize
+from pillion.importers.tflite.transpose_conv import transpose_conv
 from pillion.ir.op import Op
 from pillion.ir.types import DType, PerTensor, Value
 from pillion.ops.clamp import (
     Clamp,
 )
 from pillion.ops.conv import Conv2d, DepthwiseConv2d, without_idle_biases
+from pillion.ops.div import Div
 from pillion.ops.elementwise import Add, Maximum, Minimum, Mul, Sub
 from pillion.ops.formats import Dequantize, Quantize, Requantize
 from pillion.ops.functions import (
@@ -30,13 +33,14 @@ from pillion.ops.lut import (
 )
 from pillion.ops.lut_tflite import activation_levels
 from pillion.ops.pool import AvgPool2d, MaxPool2d, Mean
+from pillion.ops.prelu import Prelu
+from pillion.ops.reduce import ReduceMax, ReduceMin, ReduceSum
+from pillion.ops.resize import ResizeBilinear, ResizeNearest
 from pillion.ops.softmax import Softmax
 from pillion.schemas import tflite
 
-Row = Callable[[Call], list[Op]]
 
-
-def ops_of(call: Call) -> list[Op]:
+def ops_of(call: ReadOperator) -> list[Op]:
     """Gives the ops that stand for an operator, in running order."""
     row = ROWS.get(call.code)
     if row is None:
@@ -48,25 +52,25 @@ def ops_of(call: Call) -> list[Op]:
         raise call.refuse(str(error), ", ".join(map(repr, call.inputs))) from None
 
 
-def _conv(call: Call) -> list[Op]:
+def _conv(call: ReadOperator) -> list[Op]:
     options = call.options_as(tflite.Conv2DOptions)
     groups = max(_image(call).shape[3] // _filters(call).shape[3], 1)
     return [_convolution(call, Conv2d, options, 0, groups=groups)]
 
 
-def _depthwise(call: Call) -> list[Op]:
+def _depthwise(call: ReadOperator) -> list[Op]:
     return [_convolution(call, DepthwiseConv2d, call.options_as(tflite.DepthwiseConv2DOptions), 3)]
 
 
-def _image(call: Call) -> Value:
+def _image(call: ReadOperator) -> Value:
     return with_axes(call, call.operand(0), 4)
 
 
-def _filters(call: Call) -> Value:
+def _filters(call: ReadOperator) -> Value:
     return with_axes(call, call.constant(1), 4)
 
 
-def _convolution(call: Call, cls: Any, options: Any, channel_axis: int, **fields: object) -> Op:
+def _convolution(call: ReadOperator, cls: Any, options: Any, channel_axis: int, **fields: object) -> Op:
     int8_only(call)
     x, weights, y = _image(call), _filters(call), call.result
     stride, dilation = (options.stride_h, options.stride_w), (options.dilation_h, options.dilation_w)
@@ -79,7 +83,7 @@ def _convolution(call: Call, cls: Any, options: Any, channel_axis: int, **fields
     return without_idle_biases(made, call.fresh)
 
 
-def _linear(call: Call) -> list[Op]:
+def _linear(call: ReadOperator) -> list[Op]:
     """Rows of as many features as the weights take; all axes before them become one if the number of axes is not kept."""
     int8_only(call)
     options = call.options_as(tflite.FullyConnectedOptions)
@@ -90,12 +94,14 @@ def _linear(call: Call) -> list[Op]:
     bias, bounds = bias_of(call, 2, x, weights, out), levels(call, y, options.fused_activation)
     rows = x.shape if options.keep_num_dims else (x.type.elements // features, features)
     before, x = shapes.reshaped(call, x, rows)
-    made = Linear(x=x, weights=weights, bias=bias, y=y, source=call.source, **bounds)
+    made = Linear(
+        x=x, weights=weights, bias=bias, y=y, source=call.source, low=bounds["low"], high=bounds["high"]
+    )
     return [*before, without_idle_biases(made, call.fresh)]
 
 
-def _arithmetic(cls: Any, options: Any) -> Row:
-    def row(call: Call) -> list[Op]:
+def _arithmetic(cls: Any, options: Any) -> Reading:
+    def row(call: ReadOperator) -> list[Op]:
         int8_only(call)
         y = call.result
         bounds = levels(call, y, call.options_as(options).fused_activation)
@@ -104,42 +110,42 @@ def _arithmetic(cls: Any, options: Any) -> Row:
     return row
 
 
-def _extremum(cls: Any) -> Row:
-    def row(call: Call) -> list[Op]:
+def _extremum(cls: Any) -> Reading:
+    def row(call: ReadOperator) -> list[Op]:
         int8_only(call)
         return [cls(a=call.operand(0), b=call.operand(1), y=call.result, source=call.source)]
 
     return row
 
 
-def _lut(function: Function) -> Row:
-    def row(call: Call) -> list[Op]:
+def _lut(function: Function) -> Reading:
+    def row(call: ReadOperator) -> list[Op]:
         int8_only(call)
         return [Lut(x=call.operand(0), y=call.result, function=function, table=None, source=call.source)]
 
     return row
 
 
-def _gelu(call: Call) -> list[Op]:
+def _gelu(call: ReadOperator) -> list[Op]:
     approximate = call.options_as(tflite.GeluOptions).approximate
     return _lut(Function.GELU_TANH if approximate else Function.GELU)(call)
 
 
-def _leaky_relu(call: Call) -> list[Op]:
+def _leaky_relu(call: ReadOperator) -> list[Op]:
     int8_only(call)
     x, y, alpha = call.operand(0), call.result, call.options_as(tflite.LeakyReluOptions).alpha
     return [Lut(x=x, y=y, function=Function.LEAKY_RELU, table=None, alpha=alpha, source=call.source)]
 
 
-def _clamp(call: Call) -> list[Op]:
+def _clamp(call: ReadOperator) -> list[Op]:
     int8_only(call)
     y = call.result
     low, high = activation_levels(call.code, y.quant)
     return [Clamp(x=call.operand(0), y=y, low=low, high=high, source=call.source)]
 
 
-def _pool(cls: Any) -> Row:
-    def row(call: Call) -> list[Op]:
+def _pool(cls: Any) -> Reading:
+    def row(call: ReadOperator) -> list[Op]:
         int8_only(call)
         options = call.options_as(tflite.Pool2DOptions)
         x, y = call.operand(0), call.result
@@ -151,7 +157,7 @@ def _pool(cls: Any) -> Row:
     return row
 
 
-def _mean(call: Call) -> list[Op]:
+def _mean(call: ReadOperator) -> list[Op]:
     int8_only(call)
     x = call.operand(0)
     axes = tuple(sorted({axis_of(call, axis, x.type.rank) for axis in call.integers(1)}))
@@ -159,7 +165,7 @@ def _mean(call: Call) -> list[Op]:
     return [Mean(x=x, y=call.result, axes=axes, keepdims=keepdims, source=call.source)]
 
 
-def _softmax(call: Call) -> list[Op]:
+def _softmax(call: ReadOperator) -> list[Op]:
     int8_only(call)
     beta = call.options_as(tflite.SoftmaxOptions).beta
     if beta != 1:
@@ -167,7 +173,7 @@ def _softmax(call: Call) -> list[Op]:
     return [Softmax(x=call.operand(0), y=call.result, source=call.source)]
 
 
-def _quantize(call: Call) -> list[Op]:
+def _quantize(call: ReadOperator) -> list[Op]:
     x, y = call.operand(0), call.result
     if y.dtype is not DType.INT8 or not isinstance(y.type.quant, PerTensor):
         raise call.refuse("the result is int8 with one scale", repr(y))
@@ -177,14 +183,30 @@ def _quantize(call: Call) -> list[Op]:
     return [Requantize(x=x, y=y, source=call.source)]
 
 
-def _dequantize(call: Call) -> list[Op]:
+def _dequantize(call: ReadOperator) -> list[Op]:
     x = call.operand(0)
     if x.dtype is not DType.INT8 or x.type.quant is None:
         raise call.refuse("the operand is quantized int8", repr(x))
     return [Dequantize(x=x, y=call.result, source=call.source)]
 
 
-ROWS: dict[str, Row] = {
+def _prelu(call: ReadOperator) -> list[Op]:
+    int8_only(call, 2)
+    return [Prelu(x=call.operand(0), slope=call.operand(1), y=call.result, source=call.source)]
+
+
+def _div(call: ReadOperator) -> list[Op]:
+    int8_only(call, 2)
+    bounds = levels(call, call.result, call.options_as(tflite.DivOptions).fused_activation)
+    op = Div(a=call.operand(0), b=call.operand(1), y=call.result, source=call.source, **bounds)
+    if not op.is_defined_in_litert:
+        raise call.refuse(
+            "the ratio of the scales is so large that LiteRT defines every quotient", repr(op.ratio)
+        )
+    return [op]
+
+
+ROWS: dict[str, Reading] = {
     "CONV_2D": _conv,
     "DEPTHWISE_CONV_2D": _depthwise,
     "FULLY_CONNECTED": _linear,
@@ -228,6 +250,14 @@ ROWS: dict[str, Row] = {
     "REVERSE_V2": shapes.reverse,
     "QUANTIZE": _quantize,
     "DEQUANTIZE": _dequantize,
-    **MORE_ROWS,
+    "BATCH_MATMUL": batch_matmul,
+    "TRANSPOSE_CONV": transpose_conv,
+    "RESIZE_NEAREST_NEIGHBOR": resize(ResizeNearest, tflite.ResizeNearestNeighborOptions),
+    "RESIZE_BILINEAR": resize(ResizeBilinear, tflite.ResizeBilinearOptions),
+    "PRELU": _prelu,
+    "DIV": _div,
+    "SUM": reduction(ReduceSum),
+    "REDUCE_MAX": reduction(ReduceMax),
+    "REDUCE_MIN": reduction(ReduceMin),
 }
 """The reading of each operator, by its name in the format."""

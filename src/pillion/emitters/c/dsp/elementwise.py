@@ -93,8 +93,7 @@ def in_place_of_whole(op: Binary) -> tuple[Value, ...]:
 def formula(op: Sum, arithmetic: Arithmetic) -> pairs.Linear | None:
     """Gives the cheap formula of a sum, for the operands in their own order, whichever of them repeats."""
     wanted = op.reference(arithmetic, EVERY_INT8[:, None], EVERY_INT8[None, :]).astype(np.int64)
-    slopes = op.a.scale / op.y.scale, type(op).sign * op.b.scale / op.y.scale
-    return pairs.find(wanted, slopes, op.low, op.high)
+    return pairs.find(wanted, op.slopes, op.low, op.high)
 
 
 def judge_sum(op: Sum, arithmetic: Arithmetic) -> tuple[Verdict, ...]:

@@ -58,8 +58,7 @@ def factors(op: Sum, arithmetic: Arithmetic) -> Factors | None:
     grid = LEVELS.astype(np.int8)
     whole: Any = {"low": -128, "high": 127}
     wanted = replace(op, **whole).reference(arithmetic, grid[:, None], grid).astype(np.int64)
-    sign = type(op).sign
-    return find_factors(wanted, op.a.scale / op.y.scale, sign * op.b.scale / op.y.scale)
+    return find_factors(wanted, *op.slopes)
 
 
 def takes_sum(op: Sum, arithmetic: Arithmetic) -> tuple[Verdict, ...]:

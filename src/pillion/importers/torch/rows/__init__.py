@@ -7,11 +7,19 @@ spelling for each thing."""
 
 from __future__ import annotations
 
-from pillion.importers.torch.rows import elementwise, functions, images, movement, products, reductions
+from pillion.importers.torch.rows import (
+    convolutions,
+    elementwise,
+    functions,
+    images,
+    matmul,
+    movement,
+    reductions,
+)
 from pillion.importers.torch.rows.functions import TABULATED
 from pillion.importers.torch.rows.table import ROWS
 
-PARTS = (products, elementwise, functions, images, reductions, movement)
+PARTS = (convolutions, matmul, elementwise, functions, images, reductions, movement)
 """The files of rows; this list is the only one."""
 
 __all__ = ["PARTS", "ROWS", "TABULATED"]

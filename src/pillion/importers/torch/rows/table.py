@@ -16,13 +16,13 @@ from pillion.ir.types import Pair, Sides
 aten = torch.ops.aten
 Lowering = Callable[..., Any]
 ROWS: dict[Any, Lowering] = {}
-Row = TypeVar("Row", bound=Lowering)
+Decorated = TypeVar("Decorated", bound=Lowering)
 
 
-def lowers(*targets: Any, quantized: Rule) -> Callable[[Row], Row]:
+def lowers(*targets: Any, quantized: Rule) -> Callable[[Decorated], Decorated]:
     """Puts a function into the table under one or more operators, and how their calls are quantized beside it."""
 
-    def put(function: Row) -> Row:
+    def put(function: Decorated) -> Decorated:
         ROWS.update((target, function) for target in targets)
         RULES.update((target, quantized) for target in targets)
         return function

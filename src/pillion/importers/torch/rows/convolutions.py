@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Convolutions, linear layers, products of two tensors."""
+"""Convolutions."""
 
 from __future__ import annotations
 
@@ -8,27 +8,25 @@ from typing import Any
 import numpy as np
 from torch.fx import Node
 
-from pillion.importers.torch.layout import NHWC, NLC, Builder, Order, Placed, plain
+from pillion.importers.torch.layout import NHWC, NLC, Builder, Placed, plain
 from pillion.importers.torch.nodes import is_constant, named_argument
 from pillion.importers.torch.rows.quantization import row
 from pillion.importers.torch.rows.table import aten, lowers, pair, refuse, sides, want_constant
 from pillion.ir.types import Value, constant
-from pillion.ops import BatchMatmul, Conv2d, DepthwiseConv2d, Linear, TransposeConv2d
-
-SWAPPED: Order = (0, 2, 1)
-"""Rows and columns exchanged."""
+from pillion.ops import Conv2d, DepthwiseConv2d, TransposeConv2d
 
 
-def _computed_weights(node: Node) -> str:
+def computed_weights(node: Node) -> str:
+    """Says why weights that are no constants are refused."""
     return "" if is_constant(node.args[1]) else "its weights are computed from the input"
 
 
 def _transposed(node: Node) -> str:
     groups = named_argument(node, "groups")
-    return f"a transposed convolution in {groups} groups" if groups != 1 else _computed_weights(node)
+    return f"a transposed convolution in {groups} groups" if groups != 1 else computed_weights(node)
 
 
-CONVOLUTION = row(Conv2d, weight=1, axis=0, refusal=_computed_weights, also=(DepthwiseConv2d,))
+CONVOLUTION = row(Conv2d, weight=1, axis=0, refusal=computed_weights, also=(DepthwiseConv2d,))
 TRANSPOSED = row(TransposeConv2d, weight=1, axis=1, refusal=_transposed)
 
 
@@ -148,23 +146,6 @@ def with_height(weight: Placed) -> Placed:
     """Sees weights [O, I, K] as [O, I, 1, K]; they are constant and lie in logical order."""
     value = weight.value
     return plain(constant(value.name, value.constant[:, :, None, :], value.type.quant))
-
-
-@lowers(aten.linear.default, quantized=row(Linear, weight=1, axis=0, refusal=_computed_weights))
-def linear(b: Builder, x: Placed, weight: Placed, bias: Placed | None = None) -> Placed:
-    """Gives a fully connected layer over the last axis."""
-    want_constant("linear", "weight", weight)
-    return plain(
-        b.emit(Linear, x=b.plain(x), weights=b.plain(weight), bias=bias_or_zeros(b, bias, weight.shape[0]))
-    )
-
-
-@lowers(aten.bmm.default, quantized=row(BatchMatmul, operands=(0, 1)))
-def bmm(b: Builder, first: Placed, second: Placed) -> Placed:
-    """Gives a matrix product. Operands whose last two axes lie exchanged stay so: the op reads them either way."""
-    left, right = (x if x.order == SWAPPED else plain(b.plain(x)) for x in (first, second))
-    adj_x, adj_y = left.order == SWAPPED, right.order == SWAPPED
-    return plain(b.emit(BatchMatmul, a=left.value, b=right.value, adj_x=adj_x, adj_y=adj_y))
 
 
 def bias_or_zeros(b: Builder, bias: Placed | None, count: int) -> Value:

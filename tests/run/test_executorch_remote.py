@@ -21,7 +21,7 @@ from planted import net, program
 
 pytest.importorskip("executorch", reason="pip install 'pillion[executorch]'")
 
-from test_host import plain, program_of
+from test_executorch import plain, program_of
 
 from pillion.run.executorch import messages, remote, run_executorch
 

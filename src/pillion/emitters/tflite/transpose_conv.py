@@ -1,0 +1,41 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Transposed convolutions as TFLite operators."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from pillion.emitters.tflite.exact import bias_of, fused, int8_only, refusal, symmetric, want_constants
+from pillion.emitters.tflite.node import Node, integers
+from pillion.ir.types import TensorType, Value
+from pillion.ops.transpose_conv import TransposeConv2d
+from pillion.schemas import tflite
+from pillion.schemas.tflite import Activation, Padding
+
+
+def transpose_conv(op: TransposeConv2d) -> list[Node]:
+    """Gives the operators of a transposed convolution: VALID makes the whole result, a slice follows where something is cut off."""
+    int8_only(op)
+    want_constants(op, op.weights, op.bias)
+    if op.dilation != (1, 1):
+        raise refusal(op, "TRANSPOSE_CONV: the dilation is 1", op.dilation)
+    shape = (op.x.shape[0], *op.whole, op.weights_out_channels)
+    whole = (
+        Value(f"{op.name}/whole", TensorType(shape, op.y.dtype, op.y.type.quant)) if any(op.padding) else op.y
+    )
+    inputs = (integers(f"{op.name}/shape", shape), symmetric(op, op.weights), op.x, bias_of(op))
+    options = tflite.TransposeConvOptions(padding=Padding.VALID, stride_h=op.stride[0], stride_w=op.stride[1])
+
+    def build(y: Value, activation: Activation) -> Node:
+        return Node("TRANSPOSE_CONV", inputs, (y,), replace(options, fused_activation=activation))
+
+    return [*fused(op, whole, op.low, op.high, build), *_cut(op, whole)]
+
+
+def _cut(op: TransposeConv2d, whole: Value) -> list[Node]:
+    if whole is op.y:
+        return []
+    begin = integers(f"{op.name}/begin", (0, op.padding[0], op.padding[1], 0))
+    return [
+        Node("SLICE", (whole, begin, integers(f"{op.name}/size", op.y.shape)), (op.y,), tflite.SliceOptions())
+    ]

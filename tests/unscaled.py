@@ -1,0 +1,43 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Ops as programs of others have them: multipliers and zero points, and no scales."""
+
+from __future__ import annotations
+
+import dataclasses
+from typing import Any
+
+from pillion.ir.numerics import Arithmetic
+from pillion.ir.op import Op, Scaled
+from pillion.ir.types import PerTensor, Quant, Unscaled, Value
+from pillion.ops import ALL_OPS, Softmax
+
+SCALED: list[type[Scaled]] = [cls for cls in ALL_OPS if issubclass(cls, Scaled)]
+"""The ops that take multipliers as they are given."""
+
+
+def examples(cls: type[Op]) -> list[Scaled]:
+    """The examples of a class, as ops of which multipliers are known."""
+    return [op for op in cls.examples() if isinstance(op, Scaled)]
+
+
+def with_given(op: Scaled, **fields: Any) -> Scaled:
+    """The op with the multipliers that follow from its scales as given ones."""
+    given = {"given": op.from_scales(Arithmetic.CMSIS_NN), **fields}
+    return dataclasses.replace(op, **given)
+
+
+def unscaled(op: Scaled) -> Scaled:
+    """The op with the same multipliers, and no scales but those that the op fixes."""
+    fixed = set(op.results) if isinstance(op, Softmax) else set()
+    values = {v: _without_scale(v) for v in (*op.operands, *op.results) if v not in fixed}
+    made = with_given(op).substitute(values)
+    assert isinstance(made, Scaled)
+    return made
+
+
+def _without_scale(value: Value) -> Value:
+    quant: Quant | None = None
+    if value.dtype.value == "int8":
+        held = value.type.quant
+        quant = Unscaled(held.zero_point if isinstance(held, PerTensor) else 0)
+    return dataclasses.replace(value, type=dataclasses.replace(value.type, quant=quant))
