@@ -50,6 +50,7 @@ HUNTS = {
     "memory": Hunt(properties.memory_is_sound),
     "host": Hunt(properties.host_is_the_reference, batch=6),
     "host-alone": Hunt(properties.host_is_the_reference),
+    "native": Hunt(properties.native_is_the_reference, batch=6),
     "placed": Hunt(properties.placed_is_the_reference, (Arithmetic.CMSIS_NN,), batch=4),
     "litert": Hunt(properties.litert_is_the_reference, (Arithmetic.TFLITE,), properties.in_litert, batch=4),
     "executorch": Hunt(
