@@ -4,6 +4,7 @@
     python benchmarks/bench.py              measure, print, fail where a recorded figure got worse by more than 1 %
     python benchmarks/bench.py --update     measure, print, record in benchmarks/results.json
     python benchmarks/bench.py ds_cnn       only some models
+    python benchmarks/bench.py --host       only times on this computer (with --update, they are recorded)
 
 Instructions are counted in the emulator: they are the same on every computer, and they are not cycles. peers.json has
 the figures of others; docs/performance.md is made from both files (make docs)."""
@@ -46,8 +47,15 @@ MODELS: dict[str, tuple[str, int | None]] = {
 }
 FOR_SIZE = ("ds_cnn", "mobilenet_v2@96")
 """Models that are measured with --optimize size too."""
-ON_HOST = "mobilenet_v2"
-"""The model that is timed on this computer."""
+ON_HOST = (
+    "mobilenet_v2",
+    "mobilenet_v3_small",
+    "resnet8",
+    "mobilenet_v1_025",
+    "ds_cnn",
+    "deep_autoencoder",
+)
+"""The models that are timed on this computer."""
 ANY_CORE = "cortex-m55"
 
 Figures = dict[str, Any]
@@ -149,10 +157,18 @@ def measure_the_rest(peers: Figures) -> Figures:
             sizes.setdefault(label, {})[core] = {key: figures[key] for key in GUARDED}
     micros = {core: micro.measured(core, board) for core, board in BOARDS.items()}
     print("\n".join(micro_rows(micros, peers)))
-    speeds = {"model": ON_HOST, **host.speeds(compiled(ON_HOST, ANY_CORE)[0])}
-    seconds = host.commands()
-    print(speeds, seconds, sep="\n")
+    speeds, seconds = measure_on_host(), host.commands()
+    print(seconds)
     return {"size": sizes, "micro": micros, "host": speeds, "seconds": seconds}
+
+
+def measure_on_host() -> Figures:
+    """Milliseconds on this computer, beside LiteRT's."""
+    models: Figures = {}
+    for label in ON_HOST:
+        models[label] = host.speeds(compiled(label, ANY_CORE)[0])
+        print(f"{label:20}", models[label], flush=True)
+    return {"computer": host.computer(), "models": models}
 
 
 def main() -> None:
@@ -160,13 +176,16 @@ def main() -> None:
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     parser.add_argument("--update", action="store_true", help="record the figures")
+    parser.add_argument("--host", action="store_true", help="only times on this computer")
     parser.add_argument("models", nargs="*", metavar="MODEL", help=f"some of {', '.join(MODELS)}")
     arguments = parser.parse_args()
     peers = json.loads(PEERS.read_text("utf-8"))
     before = json.loads(RESULTS.read_text("utf-8")) if RESULTS.exists() else {}
-    results: Figures = {"tools": tools(), "models": measure_models(arguments.models or list(MODELS), peers)}
-    if not arguments.models:
-        results |= measure_the_rest(peers)
+    if arguments.host:
+        results: Figures = {"host": measure_on_host(), "models": {}}
+    else:
+        results = {"tools": tools(), "models": measure_models(arguments.models or list(MODELS), peers)}
+        results |= {} if arguments.models else measure_the_rest(peers)
     grown = worse(before, results)
     if arguments.update:
         merged = {**before, **results, "models": {**before.get("models", {}), **results["models"]}}

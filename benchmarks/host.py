@@ -10,6 +10,7 @@ import sys
 import tempfile
 import time
 from collections.abc import Callable
+from contextlib import ExitStack
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -19,6 +20,9 @@ import numpy as np
 from pillion.boards.host import HostModel
 from pillion.boards.layout import host_folder
 from pillion.program import Program
+from pillion.run.executor import USUAL, RunOptions
+from pillion.run.host import files_for_host
+from pillion.run.project import temporary_project
 
 Figures = dict[str, Any]
 PILLION = str(Path(sys.executable).with_name("pillion"))
@@ -27,31 +31,40 @@ KIB_OF_MB = 1e6 / 1024
 
 
 ROUNDS = 15
-SLOW_SECONDS = 0.1
-"""What takes longer is not run in every round."""
+MOST_RUNS, SECONDS_OF_TURN = 20, 0.03
+"""Runs of one turn, of which the shortest counts: as many as fit in so many seconds, one at least."""
+NATIVE = RunOptions(native=True)
+
+Turn = Callable[[int], float]
+"""Makes so many runs, and gives the seconds of the shortest."""
 
 
 def speeds(program: Program) -> Figures:
-    """Milliseconds of one inference on one core: ours, and LiteRT's two sets of kernels. They take turns, and the best time of
+    """Milliseconds of one inference on one core: ours, and LiteRT's two sets of kernels. They take turns, and the shortest run of
     each counts, so that whatever else the computer does disturbs them alike and as little as can be."""
-    with tempfile.TemporaryDirectory() as folder:
-        project = host_folder(program.firmware(Path(folder) / "fw"))
-        generic, native = HostModel(project), HostModel(project, native=True)
-        actions: dict[str, Callable[[], float]] = {
-            "generic_ms": lambda: generic.microseconds(1) / 1e6,
-            "native_ms": lambda: native.microseconds(1) / 1e6,
+    with ExitStack() as stack:
+        generic, native = (_model(stack, program, options) for options in (USUAL, NATIVE))
+        turns: dict[str, Turn] = {
+            "generic_ms": lambda runs: min(generic.nanoseconds(runs)) / 1e9,
+            "native_ms": lambda runs: min(native.nanoseconds(runs)) / 1e9,
             **litert(program.tflite()),
         }
-        best = {name: seconds() for name, seconds in actions.items()}
-        for number in range(ROUNDS):
-            for name, seconds in actions.items():
-                if best[name] < SLOW_SECONDS or number < 2:
-                    best[name] = min(best[name], seconds())
-    return {"computer": computer(), **{name: round(1000 * least, 2) for name, least in best.items()}}
+        best = {name: turn(1) for name, turn in turns.items()}
+        for _ in range(ROUNDS):
+            for name, turn in turns.items():
+                runs = max(1, min(MOST_RUNS, int(SECONDS_OF_TURN / best[name])))
+                best[name] = min(best[name], turn(runs))
+    return {name: round(1000 * least, 4) for name, least in best.items()}
 
 
-def litert(model: bytes) -> dict[str, Callable[[], float]]:
-    """Seconds of a run with LiteRT's reference kernels, and with those that it takes by default; none where it is not installed."""
+def _model(stack: ExitStack, program: Program, options: RunOptions) -> HostModel:
+    """The C of a program, ready to run as `pillion run` would do it."""
+    folder = stack.enter_context(temporary_project(files_for_host(program, options)))
+    return stack.enter_context(HostModel(host_folder(folder), native=options.native))
+
+
+def litert(model: bytes) -> dict[str, Turn]:
+    """Turns of LiteRT's reference kernels, and of those that it takes by default; none where it is not installed."""
     try:
         import ai_edge_litert.interpreter as lib
     except ImportError:
@@ -61,9 +74,13 @@ def litert(model: bytes) -> dict[str, Callable[[], float]]:
         "litert_default_ms": lib.OpResolverType.AUTO,
     }
     return {
-        name: partial(_seconds, _interpreter(lib, model, resolver).invoke)
+        name: partial(_shortest, _interpreter(lib, model, resolver).invoke)
         for name, resolver in resolvers.items()
     }
+
+
+def _shortest(action: Callable[[], object], runs: int) -> float:
+    return min(_seconds(action) for _ in range(runs))
 
 
 def _interpreter(lib: Any, model: bytes, resolver: Any) -> Any:

@@ -20,6 +20,7 @@ MOST, MOST_OF_AUTOENCODER_ON_M33 = 0.36, 0.46
 MOST_CODE, MOST_CODE_OF_LARGE = 12 * 1024, 16 * 1024
 LARGE = ("mobilenet_v2", "mobilenet_v3_small", "mobilenet_v2@96")
 MOST_STACK = 1200
+LEAST_SPEED = 0.8
 MOST_BYTES_OF_CHANNEL = 14
 """Of bias, multiplier, shift, padding and tables."""
 
@@ -86,3 +87,9 @@ def test_large_nets_compile_in_time_and_memory(net: str) -> None:
     figures = RESULTS["seconds"][net]
     assert figures["processors"] <= MOST_PROCESSOR_SECONDS[net]
     assert figures["peak_mb"] <= MOST_MB
+
+
+def test_as_fast_as_litert_on_a_computer() -> None:
+    """By the kernels for vectors: MobileNetV2 takes at most 1 / 0.8 of the time of LiteRT's default kernels."""
+    figures = RESULTS["host"]["models"]["mobilenet_v2"]
+    assert figures["native_ms"] <= figures["litert_default_ms"] / LEAST_SPEED

@@ -32,6 +32,13 @@ Micro with CMSIS-NN. Their figures are recorded in `benchmarks/peers.json`, with
 equal, byte for byte, to the reference of every op.
 """
 
+HOST = """Milliseconds of one inference in one thread, float inputs and outputs, on: {computer}. Pillion's C is that of a product,
+compiled for any processor of the kind. `--native` takes kernels for this processor's vectors (AVX2, and products of bytes where it has
+them: AVX-VNNI, AVX-512 VNNI); the bytes are the same, and products never hold these kernels. LiteRT runs the same model's `.tflite` file
+by its default kernels (XNNPACK), which round otherwise, and by its reference kernels. All take 15 turns of up to 20 runs, of which the
+shortest counts. `.venv/bin/python benchmarks/bench.py --host` measures these alone.
+"""
+
 MEMORY = """Code is the kernels in use, the generated calls, and what of the compiler's library they need; the harness that measures is
 left out. Constants are weights, biases, scales and tables as the kernels read them: at most 14 bytes per output channel on top
 of the weights. The arena holds all activations, inputs and outputs and the kernels' scratch; the floor is the largest sum of
@@ -137,16 +144,21 @@ def size_table(results: Figures, table: Table) -> str:
 
 
 def host_table(results: Figures, table: Table) -> str:
-    host = results["host"]
-    names = {
-        "generic_ms": "Pillion's C, compiled for any processor of the kind",
-        "native_ms": "Pillion's C, `--native`",
-        "litert_default_ms": "LiteRT, its default kernels (XNNPACK), one thread",
-        "litert_reference_ms": "LiteRT, reference kernels",
-    }
-    native = host["native_ms"]
-    rows = [[names[key], number(host[key]), f"{host[key] / native:.2f}"] for key in names if key in host]
-    return table(["", "ms", "× `--native`"], rows)
+    names = ("generic_ms", "native_ms", "litert_default_ms", "litert_reference_ms")
+    rows = []
+    for label, figures in results["host"]["models"].items():
+        cells = [f"{figures[name]:.3f}" if name in figures else "–" for name in names]
+        speed = figures.get("litert_default_ms", float("nan")) / figures["native_ms"]
+        rows.append([label, *cells, f"{speed:.2f}"])
+    head = [
+        "model",
+        "Pillion's C",
+        "`--native`",
+        "LiteRT",
+        "LiteRT's reference kernels",
+        "speed of `--native` × LiteRT",
+    ]
+    return table(head, rows)
 
 
 def seconds_table(results: Figures, peers: Figures, table: Table) -> str:
@@ -192,8 +204,8 @@ def performance_page(table: Table) -> str:
         "## Single ops\n\n" + MICRO + "\n" + micro_table(results, peers, table),
         "## Memory, in bytes\n\n" + MEMORY + "\n" + memory_table(results, peers, table),
         "## `--optimize size`\n\n" + size_table(results, table),
-        f"## On a computer\n\n{results['host']['model']}, 224x224, float inputs and outputs, one inference, the best of some that take "
-        f"turns in one run, on: {results['host']['computer']}.\n\n" + host_table(results, table),
+        f"## On a computer\n\n{HOST.format(computer=results['host']['computer'])}\n"
+        + host_table(results, table),
         "## Time to compile\n\nOn the same computer, commands from process start to end. Seconds by the clock depend on what else the "
         "computer does; processor seconds do not. The peer's figure: "
         + peers["pte_seconds"]["what"]

@@ -53,6 +53,7 @@ HUNTS = {
     "rows-m33": Hunt(lambda graph: properties.rows_on_board_keep_the_bytes(graph, "cortex-m33"), batch=8),
     "rows-m55": Hunt(lambda graph: properties.rows_on_board_keep_the_bytes(graph, "cortex-m55"), batch=8),
     "host-alone": Hunt(properties.host_is_the_reference),
+    "native": Hunt(properties.native_is_the_reference, batch=6),
     "placed": Hunt(properties.placed_is_the_reference, (Arithmetic.CMSIS_NN,), batch=4),
     "litert": Hunt(properties.litert_is_the_reference, (Arithmetic.TFLITE,), properties.in_litert, batch=4),
     "executorch": Hunt(

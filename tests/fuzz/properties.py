@@ -32,6 +32,8 @@ from pillion.passes.int8_io import int8_io
 from pillion.passes.split_groups import split_groups
 from pillion.place import PlacementOptions, place
 from pillion.program import Program
+from pillion.run.executor import RunOptions
+from pillion.run.host import Host
 from pillion.run.places import run_project
 from pillion.run.project import temporary_project
 from pillion.stripes import Stripe, striped
@@ -119,6 +121,14 @@ def host_is_the_reference(graph: Graph) -> None:
     with temporary_project(dict(project_files(lower(graph), "host"))) as folder:
         for inputs in samples(graph):
             want_same(graph, graph.reference(*inputs), run_project(folder, inputs).outputs, "host C")
+
+
+def native_is_the_reference(graph: Graph) -> None:
+    """By the kernels for this computer's vectors, where it has some."""
+    every = samples(graph)
+    program = Program(graph, find_target("cortex-m3"))
+    for inputs, result in zip(every, Host().run(program, every, RunOptions(native=True)), strict=True):
+        want_same(graph, graph.reference(*inputs), result.outputs, "native C")
 
 
 def placed_is_the_reference(graph: Graph, eager: bool = True) -> None:

@@ -75,7 +75,8 @@ def batch(hunt: Hunt, arithmetic: Arithmetic, seed: int) -> Graph:
     return together(graphs)
 
 
-CASES = [(name, arithmetic) for name in ("host", "placed", "rows") for arithmetic in HUNTS[name].arithmetics]
+GENERATED = ("host", "native", "placed", "rows")
+CASES = [(name, arithmetic) for name in GENERATED for arithmetic in HUNTS[name].arithmetics]
 
 
 @pytest.mark.parametrize("seed", range(3))

@@ -17,6 +17,7 @@ import numpy as np
 from pillion.boards.board import BOARDS, Board, firmware_files
 from pillion.devices.cortex_m import CORES, Isa
 from pillion.emitters.c import dsp, mve, portable
+from pillion.emitters.c import host as host_kernels
 from pillion.emitters.c.kernel import Call, Kernel
 from pillion.emitters.c.structs import Field, params_structs
 from pillion.ir.types import Array, Value
@@ -47,6 +48,7 @@ class Target:
     def kernels(self) -> tuple[Kernel, ...]:
         """The rows of the kernels that are made for this target."""
         libraries = {"portable": portable.KERNELS, "dsp": dsp.KERNELS, "mve": mve.KERNELS}
+        libraries["host"] = host_kernels.KERNELS
         return libraries[self.folders[-1]]
 
     @property
@@ -57,6 +59,11 @@ class Target:
 def host(*flags: str) -> Target:
     """This computer."""
     return Target(("portable",), flags)
+
+
+def with_vectors(*flags: str) -> Target:
+    """This computer, by the kernels that are made for its vectors."""
+    return Target(("host",), flags)
 
 
 def board(name: str) -> Target:
@@ -249,14 +256,14 @@ def _names(folders: Sequence[str]) -> Iterator[str]:
     """The kernels of some folders."""
     for name in params_structs():
         kernel = name.removesuffix("_params")
-        isa = next((s for s in ("dsp", "mve") if kernel.endswith(f"_{s}")), "portable")
+        isa = next((s for s in ("dsp", "mve", "host") if kernel.endswith(f"_{s}")), "portable")
         if isa in folders and not _is_shared(name):
             yield kernel
 
 
 @cache
 def _declarations() -> str:
-    headers = ("kernels.h", "dsp.h", "mve.h")
+    headers = ("kernels.h", "dsp.h", "mve.h", "host.h")
     return "".join((KERNELS / "include" / "pillion" / h).read_text() for h in headers)
 
 
@@ -266,15 +273,16 @@ def _is_shared(struct: str) -> bool:
 
 
 def _table(names: Sequence[str]) -> str:
-    includes = "".join(f'#include "pillion/{h}.h"\n' for h in ("kernels", "dsp", "mve"))
+    includes = "".join(f'#include "pillion/{h}.h"\n' for h in ("kernels", "dsp", "mve", "host"))
     rows = "".join(f"    (rig_function){name},\n" for name in names)
     return f"{includes}typedef void (*rig_function)(void);\nstatic const rig_function rig_table[] = {{\n{rows}}};\n"
 
 
-def has_avx2() -> bool:
-    """Whether this computer has such vectors."""
+def has_avx2(*more: str) -> bool:
+    """Whether this computer has such vectors, and what else is named as the system names it."""
     cpu = Path("/proc/cpuinfo")
-    return platform.machine() == "x86_64" and cpu.is_file() and " avx2 " in cpu.read_text()
+    words = cpu.read_text().split() if platform.machine() == "x86_64" and cpu.is_file() else []
+    return {"avx2", *more} <= set(words)
 
 
 HAS_CC = shutil.which("cc") is not None

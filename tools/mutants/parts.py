@@ -21,7 +21,7 @@ class Part:
 
     def files(self, root: Path) -> list[Path]:
         if self.name == KERNELS:
-            folders = ("portable", "dsp", "mve", "include")
+            folders = ("portable", "dsp", "mve", "host", "include")
             return [p for f in folders for p in sorted((root / KERNELS / f).rglob("*.[ch]"))]
         folder = root / "src" / "pillion" / (self.folder or self.name)
         return sorted(
@@ -51,6 +51,12 @@ PYTHON_PARTS = tuple(part.name for part in PARTS if part.name != KERNELS)
 def kernel_order(path: str, test: str) -> tuple[int, int]:
     """How near a test of `tests/kernels` is to a kernel's file, smaller is nearer: by instruction set, then by shared words."""
     folder, stem = Path(path).parent.name, Path(path).stem
-    kind = folder if folder in ("portable", "dsp", "mve") else stem if stem in ("dsp", "mve") else "portable"
-    words = set(stem.replace("conv2d", "conv").split("_")) - {"s8", "dsp", "mve"}
+    kind = (
+        folder
+        if folder in ("portable", "dsp", "mve", "host")
+        else stem
+        if stem in ("dsp", "mve", "host")
+        else "portable"
+    )
+    words = set(stem.replace("conv2d", "conv").split("_")) - {"s8", "dsp", "mve", "host"}
     return kind not in Path(test.split("::")[0]).name, -sum(word in test for word in words)

@@ -14,7 +14,7 @@ import subprocess
 import tempfile
 from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from pillion.boards.toolchain import version
@@ -31,6 +31,8 @@ class Compiler:
 
     command: tuple[str, ...]
     flags: tuple[str, ...]
+    machine: str = ""
+    """What flags mean on this machine, where they mean another thing on another one: `-march=native` does."""
 
     def run(self, arguments: Sequence[str], folder: Path, doing: str) -> None:
         """Call the compiler in a folder; its complaints become the error."""
@@ -46,7 +48,7 @@ class Compiler:
 
     def key(self) -> bytes:
         """What of the compiler can change its output, for the name under which the output is kept."""
-        return "\0".join((*self.command, version(self.command), *self.flags)).encode()
+        return "\0".join((*self.command, version(self.command), self.machine, *self.flags)).encode()
 
 
 @dataclass(frozen=True)
@@ -63,7 +65,7 @@ def compile_objects(compiler: Compiler, sources: Sources) -> list[Path]:
     """Compiles each source, and gives the object files in the same order."""
     headers = digest(read_whole(sources.folder / name, "C header") for name in sources.headers)
     flags = (*compiler.flags, *(f"-I{folder}" for folder in sources.includes))
-    compiler = Compiler(compiler.command, flags)
+    compiler = replace(compiler, flags=flags)
     with ThreadPoolExecutor(os.cpu_count()) as pool:
         return list(pool.map(lambda name: _object(compiler, sources.folder, name, headers), sources.files))
 

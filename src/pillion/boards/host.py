@@ -18,7 +18,7 @@ from typing import TypeVar
 
 from pillion.boards.build import Compiler, compile_objects, link
 from pillion.boards.firmware import C_FLAGS, read_firmware
-from pillion.boards.toolchain import host_compiler
+from pillion.boards.toolchain import Processor, host_compiler, processor
 from pillion.errors import PillionError
 from pillion.outside.child import Child, ChildEnded, ChildLate
 from pillion.outside.files import read_text
@@ -85,7 +85,11 @@ class HostModel:
 
     def microseconds(self, repeat: int = 20) -> float:
         """Gives the median time of a run, on whatever the arena holds: the work does not depend on the values."""
-        return statistics.median(self._watched(lambda: self._times(repeat))) / 1000
+        return statistics.median(self.nanoseconds(repeat)) / 1000
+
+    def nanoseconds(self, repeat: int) -> list[int]:
+        """Gives the time of each of some runs in a row."""
+        return self._watched(lambda: self._times(repeat))
 
     def close(self) -> None:
         """Ends the process. It ends by itself when nobody holds the model any more."""
@@ -183,9 +187,10 @@ def build(firmware: Path, *, native: bool = False, files: Collection[str] | None
     """Builds the program that runs a firmware's model, or finds it in the cache."""
     parts = read_firmware(firmware, files)
     # -O3 gives up size for speed, which is right here: a third less time than -O2 in portable kernels.
-    flags = ("-O3", *(("-march=native",) if native else ()))
-    compiler = Compiler(host_compiler(), (*flags, *C_FLAGS))
-    runner = Compiler(compiler.command, (*compiler.flags, f"-DPILLION_MODEL={_descriptor(parts.header)}"))
+    command = host_compiler()
+    all_of_it = processor(command) if native else Processor((), "")
+    compiler = Compiler(command, ("-O3", *all_of_it.flags, *C_FLAGS), all_of_it.macros)
+    runner = replace(compiler, flags=(*compiler.flags, f"-DPILLION_MODEL={_descriptor(parts.header)}"))
     objects = [
         *compile_objects(runner, replace(parts.kernels, files=(str(RUNNER),))),
         *(made for sources in parts.inference for made in compile_objects(compiler, sources)),

@@ -56,6 +56,36 @@ def host_compiler() -> tuple[str, ...]:
     return (Tool(HOST_COMPILER.purpose, (chosen[0],), chosen[0]).path(), *chosen[1:])
 
 
+@dataclass(frozen=True)
+class Processor:
+    """This computer's processor, as a compiler sees it that is told to use all of it."""
+
+    flags: tuple[str, ...]
+    """What tells the compiler so; none where it does not know how."""
+    macros: str
+    """All that it defines then: vectors of every kind have a macro."""
+
+    def has(self, *names: str) -> bool:
+        """Whether these macros are defined."""
+        return all(f"#define {name} " in self.macros for name in names)
+
+    @property
+    def has_vectors(self) -> bool:
+        """Whether the kernels for computers run on it: those of AVX2, of which there are better ones too."""
+        return self.has("__x86_64__", "__AVX2__", "__FMA__")
+
+
+@cache
+def processor(command: tuple[str, ...]) -> Processor:
+    """Asks a compiler what this computer's processor has."""
+    for flag in ("-march=native", "-mcpu=native"):
+        asked = [*command, flag, "-dM", "-E", "-x", "c", os.devnull]
+        done = subprocess.run(asked, capture_output=True, text=True, errors="replace", check=False)
+        if done.returncode == 0:
+            return Processor((flag,), "\n".join(sorted(done.stdout.splitlines())))
+    return Processor((), "")
+
+
 @cache
 def version(command: tuple[str, ...]) -> str:
     """Asks a compiler for its version, which is part of the key of everything that it made."""

@@ -44,7 +44,10 @@ def run(
     ] = None,
     profile: Annotated[bool, typer.Option(help="Count instructions and show memory (boards only).")] = False,
     native: Annotated[
-        bool, typer.Option("--native", help="On the host: compile for exactly this processor.")
+        bool,
+        typer.Option(
+            "--native", help="On the host: use all that this processor has: the same bytes, sooner."
+        ),
     ] = False,
     timeout: Annotated[float, typer.Option(help="Seconds after which a run is stopped.")] = 60.0,
     as_json: JsonOption = False,

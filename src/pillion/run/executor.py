@@ -75,7 +75,7 @@ class RunOptions:
     profile: bool = False
     """Whether a board counts instructions and memory."""
     native: bool = False
-    """Whether the C compiler may use all that this computer's processor has: the same bytes, sooner."""
+    """Whether all that this computer's processor has may be used, kernels for its vectors included: the same bytes, sooner."""
 
     def __post_init__(self) -> None:
         check_timeout(self.timeout)

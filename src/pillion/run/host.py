@@ -3,17 +3,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 import numpy as np
 
 from pillion.boards.host import HostModel
 from pillion.boards.layout import HOST_FOLDER
-from pillion.boards.toolchain import host_compiler
+from pillion.boards.toolchain import host_compiler, processor
 from pillion.emitters.c.manifest import Manifest, read_manifest
+from pillion.emitters.c.project import native_files
 from pillion.ir.types import Array
 from pillion.ir.verdict import Verdict
+from pillion.outside.files import Content
 from pillion.run.executor import HOST, USUAL, Runnable, RunOptions, RunResult, Samples, judged
 from pillion.run.project import not_its_manifest, outputs_of, temporary_project
 
@@ -29,8 +31,16 @@ class Host:
 
     def run(self, program: Runnable, samples: Samples, options: RunOptions = USUAL) -> list[RunResult]:
         """Runs each sample, in a project in a folder that goes away again."""
-        with temporary_project(program.files) as folder:
+        with temporary_project(files_for_host(program, options)) as folder:
             return run_on_host(folder, read_manifest(folder), samples, options)
+
+
+def files_for_host(program: Runnable, options: RunOptions = USUAL) -> Mapping[str, Content]:
+    """Gives the C project that runs a program on this computer: that of the product or, where all of this processor may be used, one with
+    kernels for its vectors, if it has those."""
+    if options.native and processor(host_compiler()).has_vectors:
+        return native_files(program.graph, program.target.name)
+    return program.files
 
 
 def run_on_host(folder: Path, manifest: Manifest, samples: Samples, options: RunOptions) -> list[RunResult]:

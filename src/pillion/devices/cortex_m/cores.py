@@ -13,6 +13,8 @@ class Isa(Enum):
     PORTABLE = "portable"
     DSP = "dsp"
     MVE = "mve"
+    HOST = "host"
+    """The vectors of the computer that Pillion runs on: for programs that are run here, and for no core."""
 
 
 @dataclass(frozen=True)

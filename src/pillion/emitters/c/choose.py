@@ -55,6 +55,10 @@ def kernels(isa: Isa) -> tuple[Kernel, ...]:
         from pillion.emitters.c import mve
 
         return (*mve.KERNELS, *portable.KERNELS)
+    if isa is Isa.HOST:
+        from pillion.emitters.c import host
+
+        return (*host.KERNELS, *portable.KERNELS)
     if isa is Isa.DSP:
         from pillion.emitters.c import dsp
 

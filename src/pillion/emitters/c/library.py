@@ -69,3 +69,4 @@ class Library:
 PORTABLE = Library(Isa.PORTABLE, "kernels.h")
 DSP = Library(Isa.DSP, "dsp.h")
 MVE = Library(Isa.MVE, "mve.h")
+HOST = Library(Isa.HOST, "host.h")

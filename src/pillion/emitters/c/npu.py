@@ -6,6 +6,7 @@ from __future__ import annotations
 
 from textwrap import dedent
 
+from pillion.devices.cortex_m import Isa
 from pillion.emitters.c import text
 from pillion.emitters.c.body import segment_function
 from pillion.emitters.c.program import CProgram, Step, lower
@@ -20,10 +21,11 @@ def segment_steps(program: CProgram) -> list[tuple[int, Step]]:
 
 
 def inner_program(program: CProgram, number: int, step: Step) -> CProgram:
-    """Lowers a segment to a portable C program, its reference."""
+    """Lowers a segment to a C program, its reference: a portable one, or one for this computer in a program that is."""
     op = step.choice.op
     assert isinstance(op, Segment)
-    return lower(named(op.body, f"{program.graph.name}_npu_{number}"))
+    isa = program.isa if program.isa is Isa.HOST else Isa.PORTABLE
+    return lower(named(op.body, f"{program.graph.name}_npu_{number}"), isa)
 
 
 def named(graph: Graph, name: str) -> Graph:

@@ -12,6 +12,7 @@ from pillion.boards.board import BOARDS, Board, firmware_files
 from pillion.boards.layout import HOST_FOLDER, KERNEL_FOLDER, KERNEL_HEADERS, MODEL_FOLDER, STAND_IN_FOLDER
 from pillion.devices.cortex_m import CORES, Isa
 from pillion.emitters.c import text
+from pillion.emitters.c.library import HOST
 from pillion.emitters.c.manifest import MANIFEST, Buffer, Manifest, Memory, OpFacts, StandIn, manifest_in
 from pillion.emitters.c.npu import inner_program, npu_header, segment_steps, stand_ins
 from pillion.emitters.c.program import CProgram, lower
@@ -19,6 +20,7 @@ from pillion.emitters.c.readme import readme
 from pillion.emitters.c.spelling import encodable
 from pillion.emitters.c.structs import kernel_folder
 from pillion.errors import PillionError
+from pillion.ir.graph import Graph
 from pillion.ir.types import PerTensor, Value
 from pillion.ops import Segment
 from pillion.outside import folders
@@ -44,10 +46,18 @@ def project_files(
     return {**files, MANIFEST: manifest(program, target).sealed(files).text()}
 
 
+def native_files(graph: Graph, target: str) -> dict[str, Content]:
+    """Gives path → content of a project that runs a model on this computer only, with the kernels that are made for its vectors: it is
+    what the program for `target` computes, and no product."""
+    program = lower(graph, Isa.HOST)
+    files = {**_in_one_folder(program), **_header_of_host()}
+    return {**files, MANIFEST: manifest(program, target).sealed(files).text()}
+
+
 def instruction_set(program: CProgram) -> Isa:
     """Gives the instruction set that the kernels in use need."""
     folders = {routine.source.split("/")[0] for routine in program.routines}
-    return next((isa for isa in (Isa.MVE, Isa.DSP) if isa.value in folders), Isa.PORTABLE)
+    return next((isa for isa in (Isa.HOST, Isa.MVE, Isa.DSP) if isa.value in folders), Isa.PORTABLE)
 
 
 def boards_for(isa: Isa) -> list[Board]:
@@ -99,7 +109,17 @@ def _kernel_files(programs: Sequence[CProgram], elsewhere: Collection[str] = ())
 def _kernel_headers() -> dict[str, str]:
     """The headers that every kernel may include."""
     headers = sorted((kernel_folder() / "include" / "pillion").glob("*.h"))
-    return {f"{KERNEL_HEADERS}/pillion/{header.name}": header.read_text("utf-8") for header in headers}
+    return {
+        f"{KERNEL_HEADERS}/pillion/{header.name}": header.read_text("utf-8")
+        for header in headers
+        if header.name != HOST.header
+    }
+
+
+def _header_of_host() -> dict[str, str]:
+    """The header of the kernels that no product gets."""
+    path = f"pillion/{HOST.header}"
+    return {f"{KERNEL_HEADERS}/{path}": (kernel_folder() / "include" / path).read_text("utf-8")}
 
 
 def _add_with_headers(source: Path, files: dict[str, str]) -> None:
