@@ -15,18 +15,20 @@ from __future__ import annotations
 
 import difflib
 import os
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from shlex import quote
-from typing import TYPE_CHECKING, Any, Literal, Union, get_args
+from typing import TYPE_CHECKING, Any, Union, get_args
 
 from pillion import passes
 from pillion.boards.board import BOARDS, Board, Optimize, another_core
+from pillion.choices import IoDtype, IoLayout
 from pillion.errors import PillionError, one_of
 from pillion.importers import pte, tflite
 from pillion.ir.graph import Graph, model_name, want_computed_outputs
 from pillion.ir.types import Array
 from pillion.ir.verify import refuse_float
+from pillion.named import is_int8_file, refuse_useless
 from pillion.outside.files import suffix_of
 from pillion.passes.int8_io import int8_io
 from pillion.passes.integer import float_ops
@@ -40,12 +42,6 @@ if TYPE_CHECKING:
     from pillion.importers.torch.quantize.ptq import Progress
     from pillion.importers.torch.train.qat import QatModule
 
-IoDtype = Literal["float32", "int8"]
-"""What goes in and comes out."""
-IoLayout = Literal["nchw", "nhwc"]
-"""How images do."""
-INT8_FILES = (".tflite", ".pte")
-"""Models that are quantized already."""
 
 Input = Union["torch.Tensor", Array]
 Inputs = Input | Sequence[Input]
@@ -124,11 +120,6 @@ def finish(
     return program
 
 
-def is_int8_file(model: object) -> bool:
-    """Whether a model is the name of a file that is quantized already."""
-    return isinstance(model, (str, os.PathLike)) and suffix_of(os.fspath(model)) in INT8_FILES
-
-
 def read_torch(model: Any, example_inputs: Any, **options: Any) -> Graph:
     """Captures, quantizes and imports a model of PyTorch."""
     from pillion.importers.torch.read import read
@@ -141,18 +132,6 @@ def read_int8(model: Any, name: str | None) -> Graph:
     path = Path(model)
     graph = tflite.read(path) if suffix_of(path) == ".tflite" else inline_segments(pte.read(path).graph)
     return graph.replace(name=name) if name else graph
-
-
-def refuse_useless(model: str, options: Mapping[str, object]) -> None:
-    """Raises where an option asks for what an int8 file has decided. Options are named as the user writes them."""
-    useless = [option for option, value in options.items() if value is not None]
-    if useless:
-        raise PillionError(
-            f"{model} has its ranges, weights and inputs inside",
-            rule=f"{', '.join(options)} go with models that Pillion quantizes",
-            here=f"{', '.join(f'{option} {options[option]}' for option in useless)} with a {suffix_of(model)}",
-            help="leave them out, or compile the PyTorch model that the file was made from",
-        )
 
 
 def to_integers(graph: Graph, io_dtype: IoDtype, watch: passes.Watch | None) -> Graph:

@@ -10,11 +10,11 @@ from pathlib import Path
 from typing import Any, get_args
 
 from pillion.boards.board import Optimize
+from pillion.choices import Runtime
 from pillion.devices.payloads import Payloads, marked
 from pillion.emitters import pte, tflite
 from pillion.emitters.c.program import CProgram, lower
 from pillion.emitters.c.project import project_files, write_project
-from pillion.emitters.pte import Runtime
 from pillion.emitters.segments import segment_files
 from pillion.errors import one_of
 from pillion.importers.pte import ReadProgram

@@ -8,6 +8,7 @@ from pillion.cli import run
 from pillion.cli import verify
 from pillion.cli import explain
 from pillion.cli import lists
+from pillion.cli import doctor
 from pillion.cli.application import app, run_command_line
 
 __all__ = ["app", "run_command_line"]

@@ -3,7 +3,9 @@
 
 from __future__ import annotations
 
+from pillion.cli import report
 from pillion.cli.application import app
+from pillion.cli.help import LOOK
 from pillion.cli.options import (
     CalibrateOption,
     JsonOption,
@@ -14,9 +16,17 @@ from pillion.cli.options import (
     TrustOption,
     WeightsOption,
 )
+from pillion.cli.request import Request, build, parse_size
 
 
-@app.command()
+@app.command(
+    rich_help_panel=LOOK,
+    epilog="""
+pillion explain -m ds_cnn -t imxrt700                  who runs what, and what would flip it
+pillion explain -m net.py:Net -t cortex-m55            which kernel, and why not a faster one
+pillion explain -m ds_cnn -t imxrt700 --json           all columns
+""",
+)
 def explain(
     model: ModelOption,
     target: TargetOption,
@@ -27,10 +37,10 @@ def explain(
     keep_on_cpu: KeepOption = None,
     as_json: JsonOption = False,
 ) -> None:
-    """Say for every op which unit runs it, which rule decided, and what would change that."""
-    from pillion.cli import report
-    from pillion.cli.request import Request, build, parse_size
+    """Say for every op who runs it, and why.
 
+    On a chip with an NPU: on which unit, which rule decided, and what would change that. On a core alone: by which kernel, and why that
+    one. Nothing is written."""
     request = Request(
         model,
         target,

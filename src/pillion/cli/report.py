@@ -12,12 +12,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from pillion.outside.files import form_of
-from pillion.place import Entry
-from pillion.program import Program
-from pillion.run.executor import RunResult
 
 if TYPE_CHECKING:
     from pillion.importers.torch.quantize.ptq import Progress
+    from pillion.place import Entry
+    from pillion.program import Program
+    from pillion.run.executor import RunResult
 
 Facts = dict[str, Any]
 """What is known, as plain data that JSON can hold."""
@@ -220,7 +220,19 @@ def show_rows(rows: Sequence[Mapping[str, Any]], columns: Sequence[str], as_json
 
 
 WHOLE = frozenset(
-    {"summary", "because", "flip", "cycles", "why_this_kernel", "why", "note", "wants", "kernels"}
+    {
+        "summary",
+        "because",
+        "flip",
+        "cycles",
+        "why_this_kernel",
+        "why",
+        "note",
+        "wants",
+        "kernels",
+        "enables",
+        "version",
+    }
 )
 """Columns of sentences, which are never shortened."""
 

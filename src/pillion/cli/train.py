@@ -7,7 +7,9 @@ from typing import Annotated
 
 import typer
 
+from pillion.cli import completion, report
 from pillion.cli.application import app
+from pillion.cli.help import INPUT, MAKE
 from pillion.cli.options import (
     ForceOption,
     IoDtypeOption,
@@ -21,21 +23,36 @@ from pillion.cli.options import (
     TargetOption,
     WeightsOption,
 )
+from pillion.cli.request import Request, check_training, parse_size
+from pillion.outside.files import form_of
 
 
-@app.command()
+@app.command(
+    rich_help_panel=MAKE,
+    epilog="""
+pillion train learn.py:train -t cortex-m55 -o net_fw/              trains what learn.py:model gives
+pillion train learn.py:train -m ds_cnn -t imxrt700 -o kws.pte      trains a network of the zoo
+""",
+)
 def train(
     function: Annotated[
         str,
         typer.Argument(
-            metavar="FILE.py:FUNCTION", help="Your training: FUNCTION(model) trains it and returns it."
+            metavar="FILE.py:FUNCTION",
+            help="Your training loop: FUNCTION(model) trains the model and returns it.",
         ),
     ],
     output: OutputOption,
     target: TargetOption,
     model: Annotated[
         str,
-        typer.Option("-m", "--model", help="A zoo name or file.py:factory; if left out, FILE.py:model."),
+        typer.Option(
+            *("-m", "--model"),
+            metavar="MODEL",
+            help="A zoo name or file.py:factory; if left out, FILE.py:model.",
+            autocompletion=completion.models,
+            rich_help_panel=INPUT,
+        ),
     ] = "",
     weights: WeightsOption = None,
     input_size: SizeOption = None,
@@ -47,13 +64,10 @@ def train(
     force: ForceOption = False,
     as_json: JsonOption = False,
 ) -> None:
-    """Train a model that rounds as the target does, with your own loop, and compile it.
+    """Train with your own loop, rounding as the chip will, and compile.
 
-    What your loop prints is left alone; with --json it goes to standard error."""
-    from pillion.cli import report
-    from pillion.cli.request import Request, parse_size
-    from pillion.cli.training import train as run_training
-
+    FUNCTION(model) trains the module that it is given, and returns it. The model is compiled once before that: what would be refused
+    in the end is refused before the training. What your loop prints is left alone; with --json it goes to standard error."""
     request = Request(
         model,
         target,
@@ -65,5 +79,9 @@ def train(
         only_npu=only_npu,
         optimize=optimize,
     )
+    form_of(output)
+    check_training(function, request)
+    from pillion.cli.training import train as run_training
+
     program, batches = run_training(function, request, output, force=force, prints_to_stderr=as_json)
     report.show({**report.compiled(program, output), "batches": batches}, as_json)

@@ -8,15 +8,12 @@ from pathlib import Path
 
 from pillion.boards.board import BOARDS, find_board
 from pillion.boards.toolchain import ARM_COMPILER, QEMU, host_compiler
+from pillion.choices import EXECUTORS, HOST
 from pillion.emitters.c.manifest import read_manifest
 from pillion.errors import one_of
 from pillion.ir.types import Array
 from pillion.run.board import EmulatedBoard, run_on_board
 from pillion.run.executor import (
-    EXECUTORCH,
-    HOST,
-    LITERT,
-    REFERENCE,
     TIMEOUT_SECONDS,
     USUAL,
     Executor,
@@ -31,7 +28,7 @@ from pillion.run.inputs import check_arrays
 from pillion.run.litert import LiteRt
 from pillion.run.reference import Reference
 
-PLACES = (REFERENCE, HOST, EXECUTORCH, LITERT, *BOARDS)
+PLACES = (*EXECUTORS, *BOARDS)
 """All that `on` may name."""
 
 

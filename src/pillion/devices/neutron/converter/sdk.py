@@ -6,7 +6,6 @@ The converter may end or hang its process, so it runs in one of its own, which l
 from __future__ import annotations
 
 import difflib
-import importlib.util
 import json
 import os
 import subprocess
@@ -23,7 +22,6 @@ from pillion.devices.neutron.converter.payload import DevicePayload
 from pillion.errors import PillionError
 from pillion.outside.child import ending, stop
 
-SDK = "eiq_neutron_sdk"
 TIMEOUT_SECONDS = 600.0
 TAIL_LINES = 20
 """How many lines of the converter's output an error shows."""
@@ -38,11 +36,6 @@ class Converted:
     kernel_selection: str | None
     """C source with the table of kernels that this segment needs, for the firmware."""
     sdk_version: str
-
-
-def sdk_available() -> bool:
-    """Whether NXP's SDK is installed. It is not imported: that could end the process."""
-    return importlib.util.find_spec(SDK) is not None
 
 
 def convert(
