@@ -2,6 +2,7 @@
 """All commands, in the order in which the help shows them."""
 
 # ruff: noqa: F401, I001  # that order
+from pillion.cli import new
 from pillion.cli import compile
 from pillion.cli import train
 from pillion.cli import run
