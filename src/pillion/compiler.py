@@ -30,6 +30,7 @@ from pillion.ir.types import Array
 from pillion.ir.verify import refuse_float
 from pillion.named import is_int8_file, refuse_useless
 from pillion.outside.files import suffix_of
+from pillion.outside.progress import showing_progress, stage
 from pillion.passes.int8_io import int8_io
 from pillion.passes.integer import float_ops
 from pillion.place import Placement, PlacementOptions, all_on_cpu, inline_segments, place
@@ -50,6 +51,7 @@ Model = Union["torch.nn.Module", "torch.export.ExportedProgram", str, "os.PathLi
 """A module, an exported program, or what `-m` names: a model of the zoo, `net.py:Net`, a .pt2, .tflite or .pte file."""
 
 
+@showing_progress
 def compile(
     model: Model,
     example_inputs: Inputs | None = None,
@@ -62,7 +64,7 @@ def compile(
     input_size: int | tuple[int, int] | None = None,
     weights: str | Path | None = None,
     trust_pickle: bool = False,
-    progress: Progress | None = None,
+    progress: Progress | bool | None = None,
     placement: PlacementOptions | None = None,
     optimize: Optimize = "speed",
     watch: passes.Watch | None = None,
@@ -72,8 +74,8 @@ def compile(
 
     Example inputs go with modules and exported programs; files say themselves what their inputs look like. `input_size` and
     `weights` go with models of the zoo, `weights` also with `net.py:Net`. `placement` keeps ops on the CPU or demands the NPU for all;
-    `optimize` chooses between fast and small code; `progress` is called after each calibration sample; `watch` sees the graph after
-    each pass. With `trust_pickle`, what a .pt2 holds beside tensors is executed."""
+    `optimize` chooses between fast and small code; `watch` sees the graph after each pass. On a terminal bars show how far it is, unless
+    `progress` is False, or a function that is called after each calibration sample instead. With `trust_pickle`, what a .pt2 holds beside tensors is executed."""
     one_of("io_dtype", io_dtype, get_args(IoDtype))
     one_of("io_layout", io_layout, get_args(IoLayout))
     one_of("optimize", optimize, get_args(Optimize))
@@ -94,7 +96,7 @@ def compile(
             example_inputs,
             wishes=chip.quantization,
             calibrate=calibrate,
-            progress=progress,
+            progress=progress if callable(progress) else None,
             name=name,
             nhwc=io_layout == "nhwc",
             input_size=input_size,
@@ -113,16 +115,18 @@ def finish(
     optimize: Optimize = "speed",
 ) -> Program:
     """Runs the stages after reading: from an imported graph to a program, whatever the model was written in."""
-    graph = to_integers(graph, io_dtype, watch)
-    placed = put_on(chip, graph, placement or PlacementOptions(), watch)
-    program = Program(placed.graph, chip, placed.ledger, optimize)
-    program.lower()
+    with stage(f"compiling for {chip.name}"):
+        graph = to_integers(graph, io_dtype, watch)
+        placed = put_on(chip, graph, placement or PlacementOptions(), watch)
+        program = Program(placed.graph, chip, placed.ledger, optimize)
+        program.lower()
     return program
 
 
 def read_torch(model: Any, example_inputs: Any, **options: Any) -> Graph:
     """Captures, quantizes and imports a model of PyTorch."""
-    from pillion.importers.torch.read import read
+    with stage("importing PyTorch"):
+        from pillion.importers.torch.read import read
 
     return read(model, example_inputs, **options)
 

@@ -24,6 +24,7 @@ from pillion.ir.text import to_text
 from pillion.memory import MemoryPlan
 from pillion.ops import Segment
 from pillion.outside.files import Content, form_of, write_whole
+from pillion.outside.progress import shown, stage
 from pillion.passes import sum_hard_sigmoids
 from pillion.place import Ledger, inline_segments
 from pillion.run.executor import REFERENCE, TIMEOUT_SECONDS, Outputs, RunOptions, RunResult, want_runnable
@@ -151,7 +152,8 @@ class Program:
         check_fit(self.graph, arrays)
         options = RunOptions(timeout, profile, native)
         want_runnable(executor, self)
-        return executor.run(self, [arrays], options)[0]
+        with shown(), stage(f"{'measuring' if profile else 'running'} on {on}"):
+            return executor.run(self, [arrays], options)[0]
 
     def verify(
         self, samples: int = SAMPLES, *, seed: int = 0, inputs: Sequence[Any] | None = None

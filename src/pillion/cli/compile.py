@@ -97,8 +97,8 @@ def compile(
         trust_pickle,
     )
     form_of(output)
-    with report.progress(quiet=as_json) as progress:
-        program = build(request, progress)
+    with report.progress(quiet=as_json):
+        program = build(request)
     write(program, output, runtime, force=force)
     report.warn_of_memory(program)
     report.show(report.compiled(program, output, runtime), as_json)

@@ -51,6 +51,6 @@ def explain(
         keep_on_cpu=tuple(keep_on_cpu or ()),
         trust_pickle=trust_pickle,
     )
-    with report.progress(quiet=as_json) as progress:
-        program = build(request, progress)
+    with report.progress(quiet=as_json):
+        program = build(request)
     report.show(report.explained(program), as_json, report.explain_columns(program))

@@ -5,16 +5,15 @@ shows the same."""
 from __future__ import annotations
 
 import json
-import sys
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from pillion.outside.files import form_of
+from pillion.outside.progress import say, shown
 
 if TYPE_CHECKING:
-    from pillion.importers.torch.quantize.ptq import Progress
     from pillion.place import Entry
     from pillion.program import Program
     from pillion.run.executor import RunResult
@@ -25,27 +24,14 @@ Facts = dict[str, Any]
 
 def warn(text: str) -> None:
     """Prints a warning where it does not mix with the results: on stderr."""
-    print(f"warning: {text}", file=sys.stderr)
+    say(f"warning: {text}")
 
 
 @contextmanager
-def progress(quiet: bool) -> Iterator[Progress | None]:
-    """Shows a bar for calibration on standard error; nothing where that is no terminal."""
-    if quiet or not sys.stderr.isatty():
-        yield None
-        return
-    from rich import progress as bars
-    from rich.console import Console
-
-    columns = (
-        bars.TextColumn("calibrating"),
-        bars.BarColumn(),
-        bars.MofNCompleteColumn(),
-        bars.TimeRemainingColumn(),
-    )
-    with bars.Progress(*columns, console=Console(stderr=True), transient=True) as bar:
-        task = bar.add_task("calibrating", total=None)
-        yield lambda done, total: bar.update(task, completed=done, total=total)
+def progress(quiet: bool) -> Iterator[None]:
+    """Shows on a terminal how far long work is; nothing where that is not wanted."""
+    with shown(False if quiet else None):
+        yield
 
 
 def compiled(program: Program, output: Path, runtime: str = "1.4") -> Facts:

@@ -111,7 +111,9 @@ def run(
     from pillion.run.executor import RunOptions
 
     run_one = _run_file if suffix_of(program) == ".pte" else _run_project
-    model, result = run_one(program, on, input or [], RunOptions(timeout, profile, native))
+    options = RunOptions(timeout, profile, native)
+    with report.progress(quiet=as_json):
+        model, result = run_one(program, on, input or [], options)
     write_outputs(output or [], result.outputs)
     report.show(report.ran(model, on, result), as_json)
 

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+from contextlib import nullcontext
 from typing import Annotated
 
 import typer
@@ -25,6 +26,7 @@ from pillion.cli.options import (
 )
 from pillion.cli.request import Request, check_training, parse_size
 from pillion.outside.files import form_of
+from pillion.outside.progress import shown
 
 
 @app.command(
@@ -83,5 +85,7 @@ def train(
     check_training(function, request)
     from pillion.cli.training import train as run_training
 
-    program, batches = run_training(function, request, output, force=force, prints_to_stderr=as_json)
+    # No bars around all of it: what the loop prints would be torn by them.
+    with shown(False) if as_json else nullcontext():
+        program, batches = run_training(function, request, output, force=force, prints_to_stderr=as_json)
     report.show({**report.compiled(program, output), "batches": batches}, as_json)

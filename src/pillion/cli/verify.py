@@ -104,7 +104,9 @@ def verify(
     arrays = read_inputs(input) if input else None
     if program is not None:
         check_program(program)
-        _show(_verify_file(program, target, samples, seed, arrays), as_json)
+        with report.progress(quiet=as_json):
+            found = _verify_file(program, target, samples, seed, arrays)
+        _show(found, as_json)
         return
     request = Request(
         model or "",
@@ -118,9 +120,9 @@ def verify(
         keep_on_cpu=tuple(keep_on_cpu or ()),
         trust_pickle=trust_pickle,
     )
-    with report.progress(quiet=as_json) as progress:
-        built = build(request, progress)
-    _show(built.verify(samples, seed=seed, inputs=arrays), as_json)
+    with report.progress(quiet=as_json):
+        found = build(request).verify(samples, seed=seed, inputs=arrays)
+    _show(found, as_json)
 
 
 def _check_request(program: Path | None, model: str | None, target: str | None) -> None:
