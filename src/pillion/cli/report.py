@@ -22,9 +22,15 @@ Facts = dict[str, Any]
 """What is known, as plain data that JSON can hold."""
 
 
+warned: set[str] = set()
+"""What the command that runs has warned of."""
+
+
 def warn(text: str) -> None:
-    """Prints a warning where it does not mix with the results: on stderr."""
-    say(f"warning: {text}")
+    """Prints a warning where it does not mix with the results, on standard error; the same one once for each command."""
+    if text not in warned:
+        warned.add(text)
+        say(f"warning: {text}")
 
 
 @contextmanager
