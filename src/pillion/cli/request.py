@@ -5,6 +5,8 @@ What was typed is checked before the compiler is imported, so that a mistake is 
 
 from __future__ import annotations
 
+import gc
+import importlib
 import io
 import logging
 import re
@@ -23,6 +25,7 @@ from pillion.errors import PillionError, PillionWarning, one_of
 from pillion.named import FILES as MODEL_FILES
 from pillion.named import check_named, is_int8_file, refuse_useless, split_spec
 from pillion.outside.files import NO_FOLDERS, regular_file, suffix_of, write_whole
+from pillion.outside.progress import stage
 
 if TYPE_CHECKING:
     from pillion.importers.torch.quantize.ptq import Progress
@@ -175,10 +178,25 @@ def hush() -> None:
         logging.getLogger(name).setLevel(logging.ERROR)
 
 
+def import_compiler(model: object) -> None:
+    """Imports what compiling a model takes. Garbage is not looked for meanwhile: imports make hundreds of thousands of objects that all stay,
+    and to look through them again and again takes a twentieth of a compilation."""
+    gc.disable()
+    try:
+        importlib.import_module("pillion.compiler")
+        if not is_int8_file(model):
+            with stage("importing PyTorch"):
+                importlib.import_module("pillion.importers.torch.read")
+        gc.freeze()
+    finally:
+        gc.enable()
+
+
 def compile_for(
     request: Request, model: Any, example_inputs: Any = None, *, quiet: bool = False, **options: Any
 ) -> Program:
     """Compiles a model, named or at hand, as the request says; with `quiet`, without a word of warning."""
+    import_compiler(model)
     from pillion import compiler
     from pillion.place import PlacementOptions
 
