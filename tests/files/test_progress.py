@@ -17,6 +17,7 @@ from pathlib import Path
 
 import pytest
 
+from pillion.cli import report
 from pillion.outside import progress
 from pillion.outside.progress import say, showing_progress, shown, stage
 
@@ -202,3 +203,18 @@ def test_the_command_line_shows_it_too(more: list[str], tmp_path: Path) -> None:
     assert "arena" in out
     assert ("importing PyTorch" in screen) == (not more)
     assert "warning: no --calibrate" in screen
+
+
+def test_commands_name_work_of_their_own(monkeypatch: pytest.MonkeyPatch) -> None:
+    terminal = a_terminal(monkeypatch)
+    with report.progress(quiet=False, what="evaluating") as advance:
+        assert advance is not None
+        advance(2, 5)
+        wait_for(lambda: "evaluating" in terminal.getvalue() and "2/5" in terminal.getvalue())
+    seen = terminal.getvalue()
+    with report.progress(quiet=True, what="evaluating") as advance, report.progress(quiet=False) as nothing:
+        assert advance is not None
+        assert nothing is None
+        advance(1, 5)
+        time.sleep(0.05)
+    assert terminal.getvalue() == seen

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from pillion.outside.files import form_of
-from pillion.outside.progress import say, shown
+from pillion.outside.progress import Advance, say, shown, stage
 
 if TYPE_CHECKING:
     from pillion.place import Entry
@@ -34,10 +34,15 @@ def warn(text: str) -> None:
 
 
 @contextmanager
-def progress(quiet: bool) -> Iterator[None]:
-    """Shows on a terminal how far long work is; nothing where that is not wanted."""
+def progress(quiet: bool, what: str = "") -> Iterator[Advance | None]:
+    """Shows on a terminal how far long work is; nothing where that is not wanted. Compiling and running say themselves what they do; for
+    other work, `what` is its name, and what comes back moves its bar."""
     with shown(False if quiet else None):
-        yield
+        if not what:
+            yield None
+            return
+        with stage(what) as advance:
+            yield advance
 
 
 def compiled(program: Program, output: Path, runtime: str = "1.4") -> Facts:
