@@ -15,11 +15,13 @@ import pytest
 
 SOURCE = Path(__file__).parents[1] / "src" / "pillion"
 
-GROUND = {"errors"}
+GROUND = {"errors", "choices"}
 FLOOR = GROUND | {"ir", "ops"}
 FILES = GROUND | {"outside"}
 ALLOWED: dict[str, set[str]] = {
     "errors": set(),
+    "choices": set(),
+    "named": FILES | {"zoo"},
     "outside": GROUND,
     "schemas": GROUND,
     "ir": GROUND,
@@ -32,7 +34,7 @@ ALLOWED: dict[str, set[str]] = {
     "importers": FILES,
     "importers.tflite": FLOOR | FILES | {"schemas"},
     "importers.pte": FLOOR | FILES | {"schemas", "importers.tflite"},
-    "importers.torch": FLOOR | FILES | {"zoo"},
+    "importers.torch": FLOOR | FILES | {"zoo", "named"},
     "place": FLOOR | {"devices"},
     "targets": GROUND | {"devices", "ir"},
     "emitters": GROUND,
@@ -65,7 +67,17 @@ ALLOWED[""] = set(ALLOWED)
 
 TORCH = {"importers.torch", "outside.threads", "zoo", "run.executorch"}
 """Where torch may be imported when the file is."""
-HEAVY = {"torch", "torchao", "executorch", "ai_edge_litert", "rich", "typer", "numpy", "eiq_neutron_sdk"}
+HEAVY = {
+    "torch",
+    "torchao",
+    "executorch",
+    "ai_edge_litert",
+    "flatbuffers",
+    "rich",
+    "typer",
+    "numpy",
+    "eiq_neutron_sdk",
+}
 """What takes so long to import, or is so often missing, that it is worth an import inside a function."""
 
 

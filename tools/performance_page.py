@@ -164,6 +164,13 @@ def host_table(results: Figures, table: Table) -> str:
 def seconds_table(results: Figures, peers: Figures, table: Table) -> str:
     names = {
         "help": "`pillion --help`",
+        "targets": "`pillion targets`",
+        "models": "`pillion models`",
+        "ops": "`pillion ops`",
+        "doctor": "`pillion doctor`, which asks four programs for their version",
+        "wrong_option": "the refusal of an option that does not exist",
+        "wrong_model": "the refusal of a model that does not exist",
+        "wrong_target": "the refusal of a target that does not exist",
         "mobilenet_v2_pte": "`pillion compile -m mobilenet_v2 -t cortex-m55 --quantize -o model.pte`",
         "dense": "a densely connected net of 160 layers (641 calls), to a C project",
         "chain": "2,000 calls in a row, to a `.tflite` file",

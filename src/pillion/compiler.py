@@ -16,24 +16,27 @@ from __future__ import annotations
 
 import difflib
 import os
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from shlex import quote
-from typing import TYPE_CHECKING, Any, Literal, Union, get_args
+from typing import TYPE_CHECKING, Any, Union, get_args
 
 from pillion import passes
 from pillion.boards.board import BOARDS, Board, Optimize, another_core
+from pillion.choices import IoDtype, IoLayout
 from pillion.errors import PillionError, one_of
 from pillion.importers import pte, tflite
 from pillion.ir.graph import Graph, model_name, want_computed_outputs
 from pillion.ir.types import Array
 from pillion.ir.verify import refuse_float
+from pillion.named import is_int8_file, refuse_useless
 from pillion.outside.files import suffix_of
+from pillion.outside.progress import showing_progress, stage
 from pillion.passes.int8_io import int8_io
 from pillion.passes.integer import float_ops
 from pillion.place import Placement, PlacementOptions, all_on_cpu, inline_segments, place
 from pillion.program import Program
-from pillion.stripes import MemoryWish, memory_wish
+from pillion.stripes.wish import WHOLE, MemoryWish, memory_wish
 from pillion.targets import Target, example_with_npu, find_target
 
 if TYPE_CHECKING:
@@ -42,14 +45,6 @@ if TYPE_CHECKING:
     from pillion.importers.torch.quantize.ptq import Progress
     from pillion.importers.torch.train.qat import QatModule
 
-IoDtype = Literal["float32", "int8"]
-"""What goes in and comes out."""
-IoLayout = Literal["nchw", "nhwc"]
-"""How images do."""
-WHOLE = MemoryWish()
-"""No wish for the memory: all ops run whole."""
-INT8_FILES = (".tflite", ".pte")
-"""Models that are quantized already."""
 
 Input = Union["torch.Tensor", Array]
 Inputs = Input | Sequence[Input]
@@ -58,6 +53,7 @@ Model = Union["torch.nn.Module", "torch.export.ExportedProgram", str, "os.PathLi
 """A module, an exported program, or what `-m` names: a model of the zoo, `net.py:Net`, a .pt2, .tflite or .pte file."""
 
 
+@showing_progress
 def compile(
     model: Model,
     example_inputs: Inputs | None = None,
@@ -70,7 +66,7 @@ def compile(
     input_size: int | tuple[int, int] | None = None,
     weights: str | Path | None = None,
     trust_pickle: bool = False,
-    progress: Progress | None = None,
+    progress: Progress | bool | None = None,
     placement: PlacementOptions | None = None,
     optimize: Optimize = "speed",
     max_ram: int | str | None = None,
@@ -82,9 +78,10 @@ def compile(
 
     Example inputs go with modules and exported programs; files say themselves what their inputs look like. `input_size` and
     `weights` go with models of the zoo, `weights` also with `net.py:Net`. `placement` keeps ops on the CPU or demands the NPU for all;
-    `optimize` chooses between fast and small code; `progress` is called after each calibration sample; `watch` sees the graph after
-    each pass. `max_ram` (`"256K"`) bounds the RAM of the C, `extra` (`"5%"`) the instructions that less RAM may cost: parts of the
-    model then run a few rows at a time. With `trust_pickle`, what a .pt2 holds beside tensors is executed."""
+    `optimize` chooses between fast and small code; `watch` sees the graph after each pass. `max_ram` (`"256K"`) bounds the RAM of the C,
+    `extra` (`"5%"`) the instructions that less RAM may cost: parts of the model then run a few rows at a time. On a terminal bars show
+    how far it is, unless `progress` is False, or a function that is called after each calibration sample instead. With `trust_pickle`,
+    what a .pt2 holds beside tensors is executed."""
     wish = memory_wish(max_ram, extra)
     one_of("io_dtype", io_dtype, get_args(IoDtype))
     one_of("io_layout", io_layout, get_args(IoLayout))
@@ -106,7 +103,7 @@ def compile(
             example_inputs,
             wishes=chip.quantization,
             calibrate=calibrate,
-            progress=progress,
+            progress=progress if callable(progress) else None,
             name=name,
             nhwc=io_layout == "nhwc",
             input_size=input_size,
@@ -126,23 +123,20 @@ def finish(
     wish: MemoryWish = WHOLE,
 ) -> Program:
     """Runs the stages after reading: from an imported graph to a program, whatever the model was written in."""
-    graph = to_integers(graph, io_dtype, watch)
-    placed = put_on(chip, graph, placement or PlacementOptions(), watch)
-    program = Program(placed.graph, chip, placed.ledger, optimize)
-    if wish != WHOLE:
-        program = program.within(wish)
-    program.lower()
+    with stage(f"compiling for {chip.name}"):
+        graph = to_integers(graph, io_dtype, watch)
+        placed = put_on(chip, graph, placement or PlacementOptions(), watch)
+        program = Program(placed.graph, chip, placed.ledger, optimize)
+        if wish != WHOLE:
+            program = program.within(wish)
+        program.lower()
     return program
-
-
-def is_int8_file(model: object) -> bool:
-    """Whether a model is the name of a file that is quantized already."""
-    return isinstance(model, (str, os.PathLike)) and suffix_of(os.fspath(model)) in INT8_FILES
 
 
 def read_torch(model: Any, example_inputs: Any, **options: Any) -> Graph:
     """Captures, quantizes and imports a model of PyTorch."""
-    from pillion.importers.torch.read import read
+    with stage("importing PyTorch"):
+        from pillion.importers.torch.read import read
 
     return read(model, example_inputs, **options)
 
@@ -152,18 +146,6 @@ def read_int8(model: Any, name: str | None) -> Graph:
     path = Path(model)
     graph = tflite.read(path) if suffix_of(path) == ".tflite" else inline_segments(pte.read(path).graph)
     return graph.replace(name=name) if name else graph
-
-
-def refuse_useless(model: str, options: Mapping[str, object]) -> None:
-    """Raises where an option asks for what an int8 file has decided. Options are named as the user writes them."""
-    useless = [option for option, value in options.items() if value is not None]
-    if useless:
-        raise PillionError(
-            f"{model} has its ranges, weights and inputs inside",
-            rule=f"{', '.join(options)} go with models that Pillion quantizes",
-            here=f"{', '.join(f'{option} {options[option]}' for option in useless)} with a {suffix_of(model)}",
-            help="leave them out, or compile the PyTorch model that the file was made from",
-        )
 
 
 def to_integers(graph: Graph, io_dtype: IoDtype, watch: passes.Watch | None) -> Graph:

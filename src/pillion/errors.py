@@ -4,6 +4,9 @@
 from __future__ import annotations
 
 import difflib
+import os
+import sys
+import warnings
 from collections.abc import Sequence
 from typing import Any
 
@@ -25,6 +28,34 @@ class PillionError(Exception):
 
 class PillionWarning(UserWarning):
     """A warning that a user should know of: a program was made, and its answers may be of no use."""
+
+
+_given: set[tuple[str, str, int]] = set()
+"""The warnings that were given: text, file and line."""
+PACKAGE = os.path.dirname(os.path.abspath(__file__)) + os.sep
+
+
+def warn(text: str, category: type[Warning] = PillionWarning) -> None:
+    """Warns of what the user's line has asked for, once for each line and text, unless the user's filters want each.
+
+    Python would do that too, did not PyTorch change the filters all the time: with each change it forgets what was given."""
+    frame = sys._getframe(1)
+    while frame.f_back is not None and frame.f_code.co_filename.startswith(PACKAGE):
+        frame = frame.f_back
+    place = (frame.f_code.co_filename, frame.f_lineno)
+    if (text, *place) in _given and _action(text, category) in ("default", "module", "once"):
+        return
+    _given.add((text, *place))
+    warnings.warn_explicit(text, category, *place)
+
+
+def _action(text: str, category: type[Warning]) -> str:
+    """What the user's filters say of a warning."""
+    for action, pattern, wanted, _, line in warnings.filters:
+        matches = pattern is None or (not isinstance(pattern, str) and pattern.match(text))
+        if matches and issubclass(category, wanted) and line == 0:
+            return action
+    return "default"
 
 
 def _rebuild(what: str, rule: str, here: str, help: str) -> PillionError:

@@ -10,11 +10,11 @@ from pathlib import Path
 from typing import Any, get_args
 
 from pillion.boards.board import Optimize
+from pillion.choices import Runtime
 from pillion.devices.payloads import Payloads, marked
 from pillion.emitters import pte, tflite
 from pillion.emitters.c.program import CProgram, lower
 from pillion.emitters.c.project import project_files, write_project
-from pillion.emitters.pte import Runtime
 from pillion.emitters.segments import segment_files
 from pillion.errors import PillionError, one_of
 from pillion.importers.pte import ReadProgram
@@ -24,13 +24,16 @@ from pillion.ir.text import to_text
 from pillion.memory import MemoryPlan
 from pillion.ops import Segment
 from pillion.outside.files import Content, form_of, write_whole
+from pillion.outside.progress import shown, stage
 from pillion.passes import sum_hard_sigmoids
 from pillion.place import Ledger, inline_segments
 from pillion.run.executor import REFERENCE, TIMEOUT_SECONDS, Outputs, RunOptions, RunResult, want_runnable
 from pillion.run.inputs import as_arrays, check_fit
 from pillion.run.places import find_executor
 from pillion.run.verify import SAMPLES, Verification, verify
-from pillion.stripes import MemoryWish, Stripe, find_stripes, striped
+from pillion.stripes.plan import Stripe, striped
+from pillion.stripes.search import find_stripes
+from pillion.stripes.wish import MemoryWish
 from pillion.targets import Target
 
 
@@ -161,7 +164,8 @@ class Program:
         check_fit(self.graph, arrays)
         options = RunOptions(timeout, profile, native)
         want_runnable(executor, self)
-        return executor.run(self, [arrays], options)[0]
+        with shown(), stage(f"{'measuring' if profile else 'running'} on {on}"):
+            return executor.run(self, [arrays], options)[0]
 
     def verify(
         self, samples: int = SAMPLES, *, seed: int = 0, inputs: Sequence[Any] | None = None

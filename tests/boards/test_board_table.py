@@ -68,13 +68,18 @@ def test_a_board_holds_a_mobilenet_v2(board: Board) -> None:
 
 @pytest.mark.parametrize(
     ("find", "package"),
-    [(ARM_COMPILER.path, "gcc-arm-none-eabi"), (QEMU.path, "qemu-system-arm"), (host_compiler, "gcc")],
+    [
+        (ARM_COMPILER.path, "gcc-arm-none-eabi libnewlib-arm-none-eabi"),
+        (QEMU.path, "qemu-system-arm"),
+        (host_compiler, "gcc libc6-dev"),
+    ],
 )
 def test_a_missing_tool_is_an_error(
     find: Callable[[], object], package: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     monkeypatch.setenv("PATH", str(tmp_path))
     monkeypatch.delenv("CC", raising=False)
+    monkeypatch.setattr("sys.platform", "linux")
     with pytest.raises(PillionError) as error:
         find()
     assert error.value.help == f"sudo apt-get install {package}"

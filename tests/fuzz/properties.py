@@ -36,7 +36,7 @@ from pillion.run.executor import RunOptions
 from pillion.run.host import Host
 from pillion.run.places import run_project
 from pillion.run.project import temporary_project
-from pillion.stripes import Stripe, striped
+from pillion.stripes.plan import Stripe, striped
 from pillion.targets import find_target
 from place.graphs import EAGER, one_by_one
 

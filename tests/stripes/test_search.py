@@ -14,7 +14,7 @@ from torch import nn
 import pillion
 from pillion.errors import PillionError
 from pillion.program import Program
-from pillion.stripes import MemoryWish, memory_wish
+from pillion.stripes.wish import MemoryWish, memory_wish
 
 
 class Chain(nn.Module):

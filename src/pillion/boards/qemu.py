@@ -23,6 +23,7 @@ from pillion.boards.firmware import C_FLAGS, read_firmware
 from pillion.boards.toolchain import QEMU, arm_compiler
 from pillion.errors import PillionError
 from pillion.outside.files import read_whole
+from pillion.outside.guard import guarded
 
 _SHIFT = 7
 INSTRUCTION_NS = 1 << _SHIFT
@@ -112,15 +113,13 @@ def command_line(image: Path, board: Board, profile: bool) -> list[str]:
 
 def _emulate(image: Path, board: Board, folder: Path, profile: bool, timeout: float) -> tuple[int, str]:
     try:
-        done = subprocess.run(
+        with guarded(
             command_line(image, board, profile),
             cwd=folder,
-            stdin=subprocess.DEVNULL,
             stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT,
-            timeout=timeout,
-            check=False,
-        )
+        ) as process:
+            printed, _ = process.communicate(timeout=timeout)
     except subprocess.TimeoutExpired as expired:
         raise PillionError(
             f"the model did not finish on {board.name}",
@@ -128,7 +127,7 @@ def _emulate(image: Path, board: Board, folder: Path, profile: bool, timeout: fl
             here=_tail((expired.stdout or b"").decode("utf-8", "replace")) or "nothing was printed",
             help="give more time, or fewer samples; a small model that takes this long does not end at all",
         ) from None
-    return done.returncode, done.stdout.decode("utf-8", "replace")
+    return process.returncode, printed.decode("utf-8", "replace")
 
 
 def _facts(console: str) -> list[Mapping[str, object]]:

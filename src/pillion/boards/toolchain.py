@@ -7,6 +7,7 @@ import os
 import shlex
 import shutil
 import subprocess
+import sys
 from dataclasses import dataclass
 from functools import cache
 
@@ -20,6 +21,22 @@ class Tool:
     purpose: str
     names: tuple[str, ...]
     package: str
+    macos: str = ""
+    """The command that brings it on macOS."""
+    conda: str = ""
+    """The packages of conda-forge that bring it, where there are some."""
+
+    @property
+    def ways(self) -> dict[str, str]:
+        """Gives the commands that install it, by system."""
+        ways = {
+            "Debian, Ubuntu": f"sudo apt-get install {self.package}",
+            "macOS": self.macos,
+            "conda": f"conda install -c conda-forge {self.conda}"
+            if self.conda
+            else "no package that was tried: install it as above",
+        }
+        return {system: way for system, way in ways.items() if way}
 
     def find(self) -> str | None:
         """Gives the path of the program, or None where it is missing."""
@@ -33,14 +50,32 @@ class Tool:
                 f"no {self.purpose} was found",
                 rule="one of these programs must be on the PATH: " + ", ".join(self.names),
                 here="PATH=" + os.environ.get("PATH", ""),
-                help=f"sudo apt-get install {self.package}",
+                help=self.ways.get("macOS" if sys.platform == "darwin" else "", self.ways["Debian, Ubuntu"]),
             )
         return found
 
 
-ARM_COMPILER = Tool("C compiler for Arm Cortex-M", ("arm-none-eabi-gcc",), "gcc-arm-none-eabi")
-QEMU = Tool("emulator for Arm machines", ("qemu-system-arm",), "qemu-system-arm")
-HOST_COMPILER = Tool("C compiler for this computer", ("cc", "gcc", "clang"), "gcc")
+ARM_COMPILER = Tool(
+    "C compiler for Arm Cortex-M",
+    ("arm-none-eabi-gcc",),
+    "gcc-arm-none-eabi libnewlib-arm-none-eabi",
+    "brew install --cask gcc-arm-embedded",
+)
+QEMU = Tool("emulator for Arm machines", ("qemu-system-arm",), "qemu-system-arm", "brew install qemu")
+HOST_COMPILER = Tool(
+    "C compiler for this computer",
+    ("cc", "gcc", "clang"),
+    "gcc libc6-dev",
+    "xcode-select --install",
+    "c-compiler",
+)
+CXX = Tool(
+    "C++ compiler for this computer",
+    ("g++", "clang++", "c++"),
+    "g++",
+    "xcode-select --install",
+    "cxx-compiler",
+)
 
 
 def arm_compiler() -> tuple[str, ...]:

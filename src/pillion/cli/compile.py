@@ -8,7 +8,9 @@ from typing import Annotated, Optional
 
 import typer
 
+from pillion.cli import completion, report
 from pillion.cli.application import app
+from pillion.cli.help import MAKE, RESULT
 from pillion.cli.options import (
     CalibrateOption,
     ExtraOption,
@@ -28,9 +30,20 @@ from pillion.cli.options import (
     TrustOption,
     WeightsOption,
 )
+from pillion.cli.request import Request, build, parse_size, write
+from pillion.outside.files import form_of
+from pillion.stripes.wish import memory_wish
 
 
-@app.command()
+@app.command(
+    rich_help_panel=MAKE,
+    epilog="""
+pillion compile -m ds_cnn -t cortex-m55 -q -o kws_fw/               a C project
+pillion compile -m net.py:Net -t cortex-m33 -q --calibrate samples/ -o net_fw/
+pillion compile -m mobilenet_v2 --input-size 96 -t imxrt700 -q -o mv2.pte
+pillion compile -m kws.tflite -t imxrt700 -o kws.pte                 int8 already: no -q
+""",
+)
 def compile(
     model: ModelOption,
     output: OutputOption,
@@ -48,20 +61,30 @@ def compile(
     max_ram: MaxRamOption = None,
     extra: ExtraOption = None,
     runtime: Annotated[
-        str, typer.Option(help="Of a .pte: 1.4, or main, where some operators have other arguments.")
+        str,
+        typer.Option(
+            metavar="1.4|main",
+            help="For which ExecuTorch a .pte is: in main some operators have other arguments.",
+            autocompletion=completion.one_of_these("1.4", "main"),
+            rich_help_panel=RESULT,
+        ),
     ] = "1.4",
     intermediates: Annotated[
         Optional[Path],
-        typer.Option("-i", "--intermediates", help="A folder for the graph's text after each pass."),
+        typer.Option(
+            *("-i", "--intermediates"),
+            metavar="DIR",
+            help="A folder for what lies between: the graph after each pass, who runs what, the memory plan.",
+            rich_help_panel=RESULT,
+        ),
     ] = None,
     force: ForceOption = False,
     as_json: JsonOption = False,
 ) -> None:
-    """Compile a model for a chip, and write it as a C project, a .pte or a .tflite file."""
-    from pillion.cli import report
-    from pillion.cli.request import Request, build, parse_size, write
-    from pillion.stripes import memory_wish
+    """Compile a model for a chip, to C, .pte or .tflite.
 
+    A model that computes in float is quantized on the way (-q), best with data like those it will see (--calibrate). What cannot be
+    compiled is refused with the rule, the line of your model, and a way out."""
     request = Request(
         model,
         target,
@@ -79,8 +102,9 @@ def compile(
         trust_pickle,
         memory_wish(max_ram, extra),
     )
-    with report.progress(quiet=as_json) as progress:
-        program = build(request, progress)
+    form_of(output)
+    with report.progress(quiet=as_json):
+        program = build(request)
     write(program, output, runtime, force=force)
     report.warn_of_memory(program)
     report.show(report.compiled(program, output, runtime), as_json)

@@ -3,7 +3,9 @@
 
 from __future__ import annotations
 
+from pillion.cli import report
 from pillion.cli.application import app
+from pillion.cli.help import LOOK
 from pillion.cli.options import (
     CalibrateOption,
     ExtraOption,
@@ -16,9 +18,18 @@ from pillion.cli.options import (
     TrustOption,
     WeightsOption,
 )
+from pillion.cli.request import Request, build, parse_size
+from pillion.stripes.wish import memory_wish
 
 
-@app.command()
+@app.command(
+    rich_help_panel=LOOK,
+    epilog="""
+pillion explain -m ds_cnn -t imxrt700                  who runs what, and what would flip it
+pillion explain -m net.py:Net -t cortex-m55            which kernel, and why not a faster one
+pillion explain -m ds_cnn -t imxrt700 --json           all columns
+""",
+)
 def explain(
     model: ModelOption,
     target: TargetOption,
@@ -31,11 +42,10 @@ def explain(
     extra: ExtraOption = None,
     as_json: JsonOption = False,
 ) -> None:
-    """Say for every op which unit runs it, which rule decided, and what would change that."""
-    from pillion.cli import report
-    from pillion.cli.request import Request, build, parse_size
-    from pillion.stripes import memory_wish
+    """Say for every op who runs it, and why.
 
+    On a chip with an NPU: on which unit, which rule decided, and what would change that. On a core alone: by which kernel, and why that
+    one. Nothing is written."""
     request = Request(
         model,
         target,
@@ -47,6 +57,6 @@ def explain(
         trust_pickle=trust_pickle,
         memory=memory_wish(max_ram, extra),
     )
-    with report.progress(quiet=as_json) as progress:
-        program = build(request, progress)
+    with report.progress(quiet=as_json):
+        program = build(request)
     report.show(report.explained(program), as_json, report.explain_columns(program))

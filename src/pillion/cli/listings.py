@@ -9,7 +9,6 @@ from typing import Any
 
 from pillion.devices.cortex_m import CORES, Core
 from pillion.devices.device import Device
-from pillion.emitters.c.choose import kernels
 from pillion.errors import PillionError
 from pillion.ops import ALL_OPS
 from pillion.targets import TARGETS, WITH_NPU
@@ -36,8 +35,15 @@ def rules(npu: Device) -> list[TableRow]:
 
 def kernels_of(core: Core) -> list[TableRow]:
     """Lists the kernels that a core has for each op, the first choice first."""
+    from pillion.emitters.c.choose import kernels
+
     table = kernels(core.isa)
     return [{"op": op.kind, "kernels": [k.name for k in table if k.op is op]} for op in ALL_OPS]
+
+
+def known_devices() -> list[str]:
+    """Gives all names that `describe_device` takes."""
+    return [*NPUS, *CORES, *TARGETS, *NICKNAMES]
 
 
 def describe_device(name: str) -> tuple[list[TableRow], tuple[str, ...]]:
@@ -51,7 +57,7 @@ def describe_device(name: str) -> tuple[list[TableRow], tuple[str, ...]]:
         return rules(NPUS[wanted]), RULE_COLUMNS
     if wanted in CORES:
         return kernels_of(CORES[wanted]), KERNEL_COLUMNS
-    known = [*NPUS, *CORES, *TARGETS, *NICKNAMES]
+    known = known_devices()
     close = difflib.get_close_matches(wanted, known, n=1)
     raise PillionError(
         f"there is no device `{name}`",

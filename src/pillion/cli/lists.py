@@ -7,26 +7,38 @@ from typing import Annotated, Optional
 
 import typer
 
+from pillion import zoo
+from pillion.cli import completion, report
 from pillion.cli.application import app
+from pillion.cli.help import LOOK
 from pillion.cli.options import JsonOption
 from pillion.errors import PillionError
 
 
-@app.command()
+@app.command(
+    rich_help_panel=LOOK,
+    epilog="""
+pillion targets            the names are for --target, the boards for --on
+""",
+)
 def targets(as_json: JsonOption = False) -> None:
-    """List what programs can be compiled for."""
-    from pillion.cli import report
+    """List the chips and cores that programs can be compiled for."""
     from pillion.targets import describe_targets
 
     report.show_rows(describe_targets(), ("name", "kernels", "board", "summary"), as_json)
 
 
-@app.command()
+@app.command(
+    rich_help_panel=LOOK,
+    epilog="""
+pillion models             the names are for --model
+pillion compile -m mobilenet_v2 --input-size 96 -t cortex-m55 -q -o mv2_fw/
+""",
+)
 def models(as_json: JsonOption = False) -> None:
-    """List the models of the zoo."""
-    from pillion import zoo
-    from pillion.cli import report
+    """List the networks that come with Pillion.
 
+    Their weights are random: give your own with --weights, or train them with `pillion train`."""
     rows = [
         {
             "name": m.name,
@@ -39,12 +51,22 @@ def models(as_json: JsonOption = False) -> None:
     report.show_rows(rows, ("name", "aliases", "input", "summary"), as_json)
 
 
-@app.command()
+@app.command(
+    rich_help_panel=LOOK,
+    epilog="""
+pillion ops                          what programs are made of
+pillion ops --device imxrt700        the rules of a chip's NPU
+pillion ops --device cortex-m55      the kernels of a core
+pillion ops --pytorch                what becomes of torch.nn.functional and the rest
+""",
+)
 def ops(
     device: Annotated[
         Optional[str],
         typer.Option(
-            help="An NPU: its rules, op by op. A core: its kernels. A target: those of its NPU or core."
+            metavar="NAME",
+            help="An NPU: its rules, op by op. A core: its kernels. A target: those of its NPU or core.",
+            autocompletion=completion.devices,
         ),
     ] = None,
     pytorch: Annotated[
@@ -53,7 +75,6 @@ def ops(
     as_json: JsonOption = False,
 ) -> None:
     """List the operators, or what a device makes of them."""
-    from pillion.cli import report
     from pillion.ops.describe import describe_ops
 
     if pytorch and device is not None:

@@ -8,62 +8,147 @@ from typing import Annotated, Optional
 
 import typer
 
+from pillion.cli import completion
+from pillion.cli.help import INPUT, MEMORY, PLACEMENT, QUANTIZATION, RESULT
 from pillion.outside.files import MODEL_FILES
 
 ModelOption = Annotated[
     str,
-    typer.Option("-m", "--model", help=f"A zoo name (`pillion models`), {MODEL_FILES}."),
-]
-TargetOption = Annotated[str, typer.Option("-t", "--target", help="What to compile for (`pillion targets`).")]
-KeepOption = Annotated[
-    Optional[list[str]],
     typer.Option(
-        "--keep-on-cpu", help="Pattern of op names or kinds that stay on the CPU (may be repeated)."
+        *("-m", "--model"),
+        metavar="MODEL",
+        help=f"A zoo name (`pillion models`), {MODEL_FILES}.",
+        autocompletion=completion.models,
+        rich_help_panel=INPUT,
     ),
 ]
-OutputOption = Annotated[
-    Path,
+TargetOption = Annotated[
+    str,
     typer.Option(
-        "-o", "--output", help="What to write: a folder for a C project, or a .pte or .tflite file."
+        *("-t", "--target"),
+        metavar="TARGET",
+        help="The chip or core to compile for (`pillion targets`).",
+        autocompletion=completion.targets,
+        rich_help_panel=INPUT,
     ),
-]
-QuantizeOption = Annotated[
-    bool, typer.Option("-q", "--quantize", help="Quantize to int8 after training (PTQ).")
-]
-IoDtypeOption = Annotated[str, typer.Option(help="float32 or int8: what goes in and comes out.")]
-IoLayoutOption = Annotated[str, typer.Option(help="nchw or nhwc: how images go in and come out.")]
-OnlyNpuOption = Annotated[bool, typer.Option("--only-npu", help="Fail if any op cannot run on the NPU.")]
-OptimizeOption = Annotated[str, typer.Option(help="speed, or size: fewer kernels, compiled to be small.")]
-CalibrateOption = Annotated[
-    Optional[Path], typer.Option(help="Calibration data: a folder of .npy/.npz files, or one .npz.")
 ]
 WeightsOption = Annotated[
-    Optional[Path], typer.Option(help="Weights for the model: an .npz of its state dict.")
+    Optional[Path],
+    typer.Option(
+        metavar="FILE",
+        help="Weights for a zoo name or file.py:factory: an .npz of its state dict.",
+        rich_help_panel=INPUT,
+    ),
 ]
 SizeOption = Annotated[
-    Optional[str], typer.Option(help="Height and width for zoo models of any size: 96 or 96x128.")
-]
-MaxRamOption = Annotated[
     Optional[str],
     typer.Option(
-        "--max-ram",
-        help="RAM that the C may take, such as 256K: where tensors are too large, ops run a few rows at a time.",
+        metavar="SIZE",
+        help="Height and width of the input, for zoo models that take any: 96 or 96x128.",
+        rich_help_panel=INPUT,
     ),
-]
-ExtraOption = Annotated[
-    Optional[str],
-    typer.Option(
-        "--extra", help="Instructions that less RAM may cost, such as 5%: the smallest plan within that."
-    ),
-]
-ForceOption = Annotated[
-    bool, typer.Option("--force", help="Overwrite files of a C project that are not as Pillion wrote them.")
 ]
 TrustOption = Annotated[
     bool,
     typer.Option(
         "--trust-pickle",
         help="Execute what a .pt2 holds beside tensors: only for files whose maker you trust.",
+        rich_help_panel=INPUT,
     ),
 ]
-JsonOption = Annotated[bool, typer.Option("--json", help="Answer in JSON.")]
+QuantizeOption = Annotated[
+    bool,
+    typer.Option(
+        *("-q", "--quantize"),
+        help="Quantize a model that computes in float to int8: all but .tflite and .pte files.",
+        rich_help_panel=QUANTIZATION,
+    ),
+]
+CalibrateOption = Annotated[
+    Optional[Path],
+    typer.Option(
+        metavar="PATH",
+        help="Inputs like those the model will see, which decide the ranges: a folder of .npy or .npz files, or one.",
+        rich_help_panel=QUANTIZATION,
+    ),
+]
+KeepOption = Annotated[
+    Optional[list[str]],
+    typer.Option(
+        "--keep-on-cpu",
+        metavar="PATTERN",
+        help="Keep ops of this name or kind off the NPU: softmax, 'conv*'. May be repeated.",
+        rich_help_panel=PLACEMENT,
+    ),
+]
+OnlyNpuOption = Annotated[
+    bool,
+    typer.Option(
+        "--only-npu",
+        help="Fail, with the reasons, if any op cannot run on the NPU.",
+        rich_help_panel=PLACEMENT,
+    ),
+]
+MaxRamOption = Annotated[
+    Optional[str],
+    typer.Option(
+        "--max-ram",
+        metavar="SIZE",
+        help="RAM that the C may take, such as 256K: where tensors are too large, ops run a few rows at a time.",
+        rich_help_panel=MEMORY,
+    ),
+]
+ExtraOption = Annotated[
+    Optional[str],
+    typer.Option(
+        "--extra",
+        metavar="SHARE",
+        help="Instructions that less RAM may cost, such as 5%: the smallest plan within that.",
+        rich_help_panel=MEMORY,
+    ),
+]
+OutputOption = Annotated[
+    Path,
+    typer.Option(
+        *("-o", "--output"),
+        metavar="PATH",
+        help="What to write: a folder for a C project, or a .pte or .tflite file.",
+        rich_help_panel=RESULT,
+    ),
+]
+IoDtypeOption = Annotated[
+    str,
+    typer.Option(
+        metavar="float32|int8",
+        help="The numbers that go in and come out.",
+        autocompletion=completion.one_of_these("float32", "int8"),
+        rich_help_panel=RESULT,
+    ),
+]
+IoLayoutOption = Annotated[
+    str,
+    typer.Option(
+        metavar="nchw|nhwc",
+        help="The order of the axes of images that go in and come out.",
+        autocompletion=completion.one_of_these("nchw", "nhwc"),
+        rich_help_panel=RESULT,
+    ),
+]
+OptimizeOption = Annotated[
+    str,
+    typer.Option(
+        metavar="speed|size",
+        help="Choose kernels for speed, or fewer of them, compiled to be small.",
+        autocompletion=completion.one_of_these("speed", "size"),
+        rich_help_panel=RESULT,
+    ),
+]
+ForceOption = Annotated[
+    bool,
+    typer.Option(
+        "--force",
+        help="Overwrite files of a C project that were changed since Pillion wrote them.",
+        rich_help_panel=RESULT,
+    ),
+]
+JsonOption = Annotated[bool, typer.Option("--json", help="Answer in JSON, for programs.")]

@@ -5,7 +5,6 @@ shows the same."""
 from __future__ import annotations
 
 import json
-import sys
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
@@ -15,40 +14,38 @@ from typing import TYPE_CHECKING, Any
 from pillion.ir.rows import ROWS
 from pillion.ops.region import why_not_in_rows
 from pillion.outside.files import form_of
-from pillion.place import Entry
-from pillion.program import Program
-from pillion.run.executor import RunResult
+from pillion.outside.progress import Advance, say, shown, stage
 
 if TYPE_CHECKING:
-    from pillion.importers.torch.quantize.ptq import Progress
+    from pillion.place import Entry
+    from pillion.program import Program
+    from pillion.run.executor import RunResult
 
 Facts = dict[str, Any]
 """What is known, as plain data that JSON can hold."""
 
 
+warned: set[str] = set()
+"""What the command that runs has warned of."""
+
+
 def warn(text: str) -> None:
-    """Prints a warning where it does not mix with the results: on stderr."""
-    print(f"warning: {text}", file=sys.stderr)
+    """Prints a warning where it does not mix with the results, on standard error; the same one once for each command."""
+    if text not in warned:
+        warned.add(text)
+        say(f"warning: {text}")
 
 
 @contextmanager
-def progress(quiet: bool) -> Iterator[Progress | None]:
-    """Shows a bar for calibration on standard error; nothing where that is no terminal."""
-    if quiet or not sys.stderr.isatty():
-        yield None
-        return
-    from rich import progress as bars
-    from rich.console import Console
-
-    columns = (
-        bars.TextColumn("calibrating"),
-        bars.BarColumn(),
-        bars.MofNCompleteColumn(),
-        bars.TimeRemainingColumn(),
-    )
-    with bars.Progress(*columns, console=Console(stderr=True), transient=True) as bar:
-        task = bar.add_task("calibrating", total=None)
-        yield lambda done, total: bar.update(task, completed=done, total=total)
+def progress(quiet: bool, what: str = "") -> Iterator[Advance | None]:
+    """Shows on a terminal how far long work is; nothing where that is not wanted. Compiling and running say themselves what they do; for
+    other work, `what` is its name, and what comes back moves its bar."""
+    with shown(False if quiet else None):
+        if not what:
+            yield None
+            return
+        with stage(what) as advance:
+            yield advance
 
 
 def compiled(program: Program, output: Path, runtime: str = "1.4") -> Facts:
@@ -250,7 +247,19 @@ def show_rows(rows: Sequence[Mapping[str, Any]], columns: Sequence[str], as_json
 
 
 WHOLE = frozenset(
-    {"summary", "because", "flip", "cycles", "why_this_kernel", "why", "note", "wants", "kernels"}
+    {
+        "summary",
+        "because",
+        "flip",
+        "cycles",
+        "why_this_kernel",
+        "why",
+        "note",
+        "wants",
+        "kernels",
+        "enables",
+        "version",
+    }
 )
 """Columns of sentences, which are never shortened."""
 

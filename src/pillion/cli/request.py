@@ -1,8 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the command line asks for, turned into calls of the API: reading models, data and sizes, writing results."""
+"""What the command line asks for, turned into calls of the API: reading models, data and sizes, writing results.
+
+What was typed is checked before the compiler is imported, so that a mistake is answered at once."""
 
 from __future__ import annotations
 
+import gc
+import importlib
 import io
 import logging
 import re
@@ -14,25 +18,21 @@ from pathlib import Path
 from shlex import quote
 from typing import TYPE_CHECKING, Any, Literal, get_args
 
-import numpy as np
-
-from pillion import compiler
 from pillion.boards.board import Optimize
-from pillion.cli.intermediates import Intermediates
+from pillion.choices import IoDtype, IoLayout, Runtime
 from pillion.cli.report import warn
-from pillion.compiler import WHOLE, IoDtype, IoLayout
-from pillion.emitters.pte import Runtime
 from pillion.errors import PillionError, PillionWarning, one_of
-from pillion.ir.types import Array, DType
-from pillion.outside.arrays import UNREADABLE, read_arrays, reason
-from pillion.outside.files import NO_FOLDERS, suffix_of, write_whole
-from pillion.place import PlacementOptions
-from pillion.program import Program
-from pillion.run.inputs import Tensor
-from pillion.stripes import MemoryWish
+from pillion.named import FILES as MODEL_FILES
+from pillion.named import check_named, is_int8_file, refuse_useless, split_spec
+from pillion.outside.files import NO_FOLDERS, regular_file, suffix_of, write_whole
+from pillion.outside.progress import stage
+from pillion.stripes.wish import WHOLE, MemoryWish
 
 if TYPE_CHECKING:
     from pillion.importers.torch.quantize.ptq import Progress
+    from pillion.ir.types import Array
+    from pillion.program import Program
+    from pillion.run.inputs import Tensor
 
 
 @dataclass(frozen=True)
@@ -69,6 +69,20 @@ class Request:
             )
 
 
+def check_there(path: Path) -> None:
+    """Raises where nothing has a name, or it cannot be one."""
+    try:
+        path.stat()
+    except (OSError, ValueError) as error:  # a path with a zero byte is a ValueError
+        is_missing = isinstance(error, FileNotFoundError)
+        raise PillionError(
+            f"`{path}` cannot be read",
+            rule="the path of a file or a folder",
+            here=f"{'nothing of this name' if is_missing else getattr(error, 'strerror', None) or error}, in {Path.cwd()}",
+            help="look at the path, and whether you may read what is there",
+        ) from None
+
+
 def parse_size(text: str | None) -> tuple[int, int] | None:
     """Reads `96` or `96x128` as height and width."""
     if text is None:
@@ -84,12 +98,38 @@ def parse_size(text: str | None) -> tuple[int, int] | None:
     return int(match[1]), int(match[2] or match[1])
 
 
+def check(request: Request) -> None:
+    """Raises where a request cannot be fulfilled, as far as that is seen without the compiler."""
+    if is_int8_file(request.model):
+        refuse_options(request)
+    check_named(request.model)
+    from pillion.targets import find_target
+
+    find_target(request.target)
+    if not is_int8_file(request.model):
+        _want_quantize(request)
+    for path in (request.calibrate, request.weights):
+        if path is not None:
+            check_there(path)
+
+
+def check_training(function: str, request: Request) -> None:
+    """Raises where a training cannot begin, as far as that is seen without the compiler."""
+    file, name = split_spec(function)
+    if name:
+        regular_file(file, ".py")
+    if request.model and suffix_of(request.model) not in MODEL_FILES:
+        check_named(request.model)
+    from pillion.targets import find_target
+
+    find_target(request.target)
+
+
 def build(request: Request, progress: Progress | None = None) -> Program:
     """Compiles the program that was asked for."""
-    if compiler.is_int8_file(request.model):
-        refuse_options(request)
-    else:
-        _want_quantize(request)
+    check(request)
+    from pillion.cli.intermediates import Intermediates
+
     kept = Intermediates(request.intermediates) if request.intermediates else None
     program = compile_for(
         request,
@@ -111,7 +151,7 @@ def refuse_options(request: Request) -> None:
     size = "x".join(map(str, request.input_size)) if request.input_size else None
     given = {"--calibrate": request.calibrate, "--weights": request.weights, "--input-size": size}
     layout = request.io_layout if request.io_layout != "nchw" else None
-    compiler.refuse_useless(
+    refuse_useless(
         request.model, {**given, "--io-layout": layout, "--trust-pickle": request.trust_pickle or None}
     )
 
@@ -140,10 +180,28 @@ def hush() -> None:
         logging.getLogger(name).setLevel(logging.ERROR)
 
 
+def import_compiler(model: object) -> None:
+    """Imports what compiling a model takes. Garbage is not looked for meanwhile: imports make hundreds of thousands of objects that all stay,
+    and to look through them again and again takes a twentieth of a compilation."""
+    gc.disable()
+    try:
+        importlib.import_module("pillion.compiler")
+        if not is_int8_file(model):
+            with stage("importing PyTorch"):
+                importlib.import_module("pillion.importers.torch.read")
+        gc.freeze()
+    finally:
+        gc.enable()
+
+
 def compile_for(
     request: Request, model: Any, example_inputs: Any = None, *, quiet: bool = False, **options: Any
 ) -> Program:
     """Compiles a model, named or at hand, as the request says; with `quiet`, without a word of warning."""
+    import_compiler(model)
+    from pillion import compiler
+    from pillion.place import PlacementOptions
+
     with _warnings_in_a_line("ignore" if quiet else "always"):
         return compiler.compile(
             model,
@@ -182,10 +240,14 @@ def write(program: Program, output: Path, runtime: str = "1.4", *, force: bool =
 
 
 def check_program(program: Path) -> None:
-    """Raises where a model, or another file, is named instead of what `pillion compile` writes."""
+    """Raises where a model, or another file, is named instead of what `pillion compile` writes, or nothing that is there."""
     file = Path(str(program).partition(":")[0])
     form = suffix_of(file)
+    if form == ".pte":
+        regular_file(program, ".pte")
+        return
     if form not in (*NO_FOLDERS, ".tflite") or file.is_dir():
+        _check_project(program)
         return
     model = f"{program}" if form in (".py", ".pt2", ".tflite") else "MODEL"
     model += ":Net" if form == ".py" and file == program else ""
@@ -199,6 +261,14 @@ def check_program(program: Path) -> None:
     )
 
 
+def _check_project(folder: Path) -> None:
+    """Raises where a folder has no manifest; one whose writing was stopped may get it back when it is read."""
+    if not folder.is_dir():
+        from pillion.emitters.c.manifest import read_manifest
+
+        read_manifest(folder)
+
+
 def read_inputs(paths: Sequence[Path], wanted: Sequence[Tensor] = ()) -> list[Array]:
     """Reads arrays from .npy files; random data of the right kind where no file is named."""
     if not paths:
@@ -207,6 +277,10 @@ def read_inputs(paths: Sequence[Path], wanted: Sequence[Tensor] = ()) -> list[Ar
 
 
 def _random(wanted: Tensor) -> Array:
+    import numpy as np
+
+    from pillion.ir.types import DType
+
     rng = np.random.default_rng(0)
     try:
         if wanted.dtype is DType.FLOAT32:
@@ -222,6 +296,10 @@ def _random(wanted: Tensor) -> Array:
 
 
 def _load(path: Path) -> Array:
+    import numpy as np
+
+    from pillion.outside.arrays import UNREADABLE, read_arrays, reason
+
     try:
         loaded = read_arrays(path)
     except UNREADABLE as error:
@@ -243,6 +321,8 @@ def _load(path: Path) -> Array:
 
 def write_outputs(paths: Sequence[Path], outputs: Sequence[Array]) -> None:
     """Writes one .npy file for each output."""
+    import numpy as np
+
     if paths and len(paths) != len(outputs):
         raise PillionError(
             f"{len(paths)} output files for {len(outputs)} outputs",

@@ -9,11 +9,15 @@ from typing import TYPE_CHECKING, Annotated, Optional
 import typer
 
 from pillion.boards.board import BOARDS
+from pillion.choices import EXECUTORS
+from pillion.cli import completion, report
 from pillion.cli.application import app
+from pillion.cli.help import CHECK, RUNNING
 from pillion.cli.options import (
     JsonOption,
 )
-from pillion.errors import PillionError
+from pillion.cli.request import check_program, read_inputs, write_outputs
+from pillion.errors import PillionError, one_of
 from pillion.outside.files import suffix_of
 
 if TYPE_CHECKING:
@@ -23,43 +27,80 @@ if TYPE_CHECKING:
     """The name of what ran, and what came out."""
 
 
-@app.command()
+@app.command(
+    rich_help_panel=CHECK,
+    epilog="""
+pillion run kws_fw/                                         on this computer, random input
+pillion run kws_fw/ -i x.npy -o y.npy                       the output as an array
+pillion run kws_fw/ --on mps3-an547 --profile               instructions and memory of each op
+pillion run kws.pte --on executorch                         in ExecuTorch's own runtime
+""",
+)
 def run(
     program: Annotated[
-        Path, typer.Argument(help="What `pillion compile` wrote: a .pte file, or the folder of a C project.")
+        Path,
+        typer.Argument(
+            metavar="PROGRAM",
+            help="What `pillion compile` wrote: a .pte file, or the folder of a C project.",
+            autocompletion=completion.programs,
+        ),
     ],
     on: Annotated[
         str,
         typer.Option(
-            help="host, or a board: mps2-an505, mps3-an547, …; for a .pte also reference, litert, executorch "
-            "(its own runtime on this computer, with Pillion's kernels)."
+            metavar="PLACE",
+            help=f"host (this computer), or an emulated board: {', '.join(BOARDS)}; for a .pte also reference, litert, executorch "
+            "(its own runtime on this computer, with Pillion's kernels).",
+            autocompletion=completion.places,
+            rich_help_panel=RUNNING,
         ),
     ] = "host",
     input: Annotated[
         Optional[list[Path]],
-        typer.Option("-i", "--input", help="A .npy file for each input; random data if none is given."),
+        typer.Option(
+            *("-i", "--input"),
+            metavar="FILE",
+            help="A .npy file; once for each input. Without any, the inputs are random.",
+            rich_help_panel=RUNNING,
+        ),
     ] = None,
     output: Annotated[
-        Optional[list[Path]], typer.Option("-o", "--output", help="A .npy file for each output.")
+        Optional[list[Path]],
+        typer.Option(
+            *("-o", "--output"),
+            metavar="FILE",
+            help="A .npy file to write; once for each output.",
+            rich_help_panel=RUNNING,
+        ),
     ] = None,
-    profile: Annotated[bool, typer.Option(help="Count instructions and show memory (boards only).")] = False,
+    profile: Annotated[
+        bool,
+        typer.Option(
+            help="On a board: count the instructions of each op, and measure memory.", rich_help_panel=RUNNING
+        ),
+    ] = False,
     native: Annotated[
         bool,
         typer.Option(
-            "--native", help="On the host: use all that this processor has: the same bytes, sooner."
+            "--native",
+            help="On the host: use all that this processor has. The same bytes, sooner.",
+            rich_help_panel=RUNNING,
         ),
     ] = False,
-    timeout: Annotated[float, typer.Option(help="Seconds after which a run is stopped.")] = 60.0,
+    timeout: Annotated[
+        float,
+        typer.Option(
+            metavar="SECONDS", help="How long a run may take until it is stopped.", rich_help_panel=RUNNING
+        ),
+    ] = 60.0,
     as_json: JsonOption = False,
 ) -> None:
-    """Run a compiled model on this computer or on an emulated board.
+    """Run a compiled model here or on an emulated board.
 
-    Running a C project compiles and executes its code: run only projects that you trust."""
-    from pillion.cli import report
-    from pillion.cli.request import check_program, write_outputs
-    from pillion.run.executor import EXECUTORCH, HOST, LITERT, REFERENCE, RunOptions
+    The board of a target is in `pillion targets`. Running a C project compiles and executes its code: run only projects that you trust."""
 
-    if profile and on in (HOST, REFERENCE, EXECUTORCH, LITERT):
+    one_of("--on", on, (*EXECUTORS, *BOARDS))
+    if profile and on not in BOARDS:
         raise PillionError(
             "--profile counts instructions on a board",
             rule="--on names a board",
@@ -67,14 +108,17 @@ def run(
             help="add --on mps2-an505 or --on mps3-an547",
         )
     check_program(program)
+    from pillion.run.executor import RunOptions
+
     run_one = _run_file if suffix_of(program) == ".pte" else _run_project
-    model, result = run_one(program, on, input or [], RunOptions(timeout, profile, native))
+    options = RunOptions(timeout, profile, native)
+    with report.progress(quiet=as_json):
+        model, result = run_one(program, on, input or [], options)
     write_outputs(output or [], result.outputs)
     report.show(report.ran(model, on, result), as_json)
 
 
 def _run_project(program: Path, on: str, inputs: list[Path], options: RunOptions) -> Ran:
-    from pillion.cli.request import read_inputs
     from pillion.emitters.c.manifest import read_manifest
     from pillion.run.places import run_folder
 
@@ -84,7 +128,6 @@ def _run_project(program: Path, on: str, inputs: list[Path], options: RunOptions
 
 
 def _run_file(program: Path, on: str, inputs: list[Path], options: RunOptions) -> Ran:
-    from pillion.cli.request import read_inputs
     from pillion.compiler import load
     from pillion.run.places import find_executor
 

@@ -3,11 +3,14 @@
 
 from __future__ import annotations
 
+from contextlib import nullcontext
 from typing import Annotated
 
 import typer
 
+from pillion.cli import completion, report
 from pillion.cli.application import app
+from pillion.cli.help import INPUT, MAKE
 from pillion.cli.options import (
     ForceOption,
     IoDtypeOption,
@@ -21,21 +24,37 @@ from pillion.cli.options import (
     TargetOption,
     WeightsOption,
 )
+from pillion.cli.request import Request, check_training, parse_size
+from pillion.outside.files import form_of
+from pillion.outside.progress import shown
 
 
-@app.command()
+@app.command(
+    rich_help_panel=MAKE,
+    epilog="""
+pillion train learn.py:train -t cortex-m55 -o net_fw/              trains what learn.py:model gives
+pillion train learn.py:train -m ds_cnn -t imxrt700 -o kws.pte      trains a network of the zoo
+""",
+)
 def train(
     function: Annotated[
         str,
         typer.Argument(
-            metavar="FILE.py:FUNCTION", help="Your training: FUNCTION(model) trains it and returns it."
+            metavar="FILE.py:FUNCTION",
+            help="Your training loop: FUNCTION(model) trains the model and returns it.",
         ),
     ],
     output: OutputOption,
     target: TargetOption,
     model: Annotated[
         str,
-        typer.Option("-m", "--model", help="A zoo name or file.py:factory; if left out, FILE.py:model."),
+        typer.Option(
+            *("-m", "--model"),
+            metavar="MODEL",
+            help="A zoo name or file.py:factory; if left out, FILE.py:model.",
+            autocompletion=completion.models,
+            rich_help_panel=INPUT,
+        ),
     ] = "",
     weights: WeightsOption = None,
     input_size: SizeOption = None,
@@ -47,13 +66,10 @@ def train(
     force: ForceOption = False,
     as_json: JsonOption = False,
 ) -> None:
-    """Train a model that rounds as the target does, with your own loop, and compile it.
+    """Train with your own loop, rounding as the chip will, and compile.
 
-    What your loop prints is left alone; with --json it goes to standard error."""
-    from pillion.cli import report
-    from pillion.cli.request import Request, parse_size
-    from pillion.cli.training import train as run_training
-
+    FUNCTION(model) trains the module that it is given, and returns it. The model is compiled once before that: what would be refused
+    in the end is refused before the training. What your loop prints is left alone; with --json it goes to standard error."""
     request = Request(
         model,
         target,
@@ -65,5 +81,11 @@ def train(
         only_npu=only_npu,
         optimize=optimize,
     )
-    program, batches = run_training(function, request, output, force=force, prints_to_stderr=as_json)
+    form_of(output)
+    check_training(function, request)
+    from pillion.cli.training import train as run_training
+
+    # No bars around all of it: what the loop prints would be torn by them.
+    with shown(False) if as_json else nullcontext():
+        program, batches = run_training(function, request, output, force=force, prints_to_stderr=as_json)
     report.show({**report.compiled(program, output), "batches": batches}, as_json)

@@ -20,6 +20,7 @@ from typing import TYPE_CHECKING, Any
 from pillion.cli.request import Request, compile_for, hush, write
 from pillion.emitters.c.project import check_project
 from pillion.errors import PillionError
+from pillion.named import split_spec
 from pillion.outside.files import form_of, suffix_of
 from pillion.program import Program
 
@@ -83,7 +84,7 @@ def _loop(function: str) -> tuple[UserFile, Callable[[Any], Any]]:
     """The user's function and the file that it is in."""
     from pillion.importers.torch import capture
 
-    path, name = capture.split_spec(function)
+    path, name = split_spec(function)
     if not name:
         raise PillionError(
             f"{function} does not name a training function",

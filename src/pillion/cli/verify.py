@@ -8,7 +8,9 @@ from typing import TYPE_CHECKING, Annotated, Optional
 
 import typer
 
+from pillion.cli import completion, report
 from pillion.cli.application import app
+from pillion.cli.help import CHECK, INPUT, RUNNING
 from pillion.cli.options import (
     CalibrateOption,
     IoDtypeOption,
@@ -20,6 +22,7 @@ from pillion.cli.options import (
     TrustOption,
     WeightsOption,
 )
+from pillion.cli.request import Request, build, check_program, parse_size, read_inputs
 from pillion.errors import PillionError
 from pillion.outside.files import suffix_of
 
@@ -28,18 +31,41 @@ if TYPE_CHECKING:
     from pillion.run.verify import Verification
 
 
-@app.command()
+@app.command(
+    rich_help_panel=CHECK,
+    epilog="""
+pillion verify kws.pte                              a program that was written
+pillion verify kws_fw/ --samples 10                 a C project, on this computer and on a board
+pillion verify -m ds_cnn -t imxrt700 -q             compile a model and verify it, nothing is written
+""",
+)
 def verify(
     program: Annotated[
-        Optional[Path], typer.Argument(help="A .pte file or a C project that `pillion compile` wrote.")
+        Optional[Path],
+        typer.Argument(
+            metavar="PROGRAM",
+            help="A .pte file or a C project that `pillion compile` wrote.",
+            autocompletion=completion.programs,
+        ),
     ] = None,
     model: Annotated[
-        Optional[str], typer.Option("-m", "--model", help="Or a model, as for `pillion compile`.")
+        Optional[str],
+        typer.Option(
+            *("-m", "--model"),
+            metavar="MODEL",
+            help="Or a model, as for `pillion compile`, with the options below.",
+            autocompletion=completion.models,
+            rich_help_panel=INPUT,
+        ),
     ] = None,
     target: Annotated[
         Optional[str],
         typer.Option(
-            "-t", "--target", help="What to compile the model for; of a .pte, another core than its own."
+            *("-t", "--target"),
+            metavar="TARGET",
+            help="The chip or core to compile the model for; of a .pte, another core than its own.",
+            autocompletion=completion.targets,
+            rich_help_panel=INPUT,
         ),
     ] = None,
     quantize: QuantizeOption = False,
@@ -50,22 +76,37 @@ def verify(
     io_dtype: IoDtypeOption = "float32",
     io_layout: IoLayoutOption = "nchw",
     keep_on_cpu: KeepOption = None,
-    samples: Annotated[int, typer.Option(min=1, help="How many random inputs.")] = 3,
-    seed: Annotated[int, typer.Option(min=0, help="Which random inputs.")] = 0,
+    samples: Annotated[
+        int, typer.Option(min=1, metavar="N", help="How many random inputs.", rich_help_panel=RUNNING)
+    ] = 3,
+    seed: Annotated[
+        int,
+        typer.Option(
+            min=0, metavar="N", help="Which random inputs: another number, others.", rich_help_panel=RUNNING
+        ),
+    ] = 0,
     input: Annotated[
-        Optional[list[Path]], typer.Option("-i", "--input", help="A .npy file for each input, instead.")
+        Optional[list[Path]],
+        typer.Option(
+            *("-i", "--input"),
+            metavar="FILE",
+            help="A .npy file instead of random inputs; once for each input.",
+            rich_help_panel=RUNNING,
+        ),
     ] = None,
     as_json: JsonOption = False,
 ) -> None:
-    """Run a program on everything that can run it, and compare all bytes."""
-    from pillion.cli import report
-    from pillion.cli.request import Request, build, check_program, parse_size, read_inputs
+    """Run a program on all that can run it, and compare all bytes.
 
+    The reference, this computer, an emulated board, ExecuTorch and LiteRT, as far as they are there (`pillion doctor`). Where bytes differ,
+    the op and the element in which it begins are named, and the exit code is 1."""
     _check_request(program, model, target)
     arrays = read_inputs(input) if input else None
     if program is not None:
         check_program(program)
-        _show(_verify_file(program, target, samples, seed, arrays), as_json)
+        with report.progress(quiet=as_json):
+            found = _verify_file(program, target, samples, seed, arrays)
+        _show(found, as_json)
         return
     request = Request(
         model or "",
@@ -79,9 +120,9 @@ def verify(
         keep_on_cpu=tuple(keep_on_cpu or ()),
         trust_pickle=trust_pickle,
     )
-    with report.progress(quiet=as_json) as progress:
-        built = build(request, progress)
-    _show(built.verify(samples, seed=seed, inputs=arrays), as_json)
+    with report.progress(quiet=as_json):
+        found = build(request).verify(samples, seed=seed, inputs=arrays)
+    _show(found, as_json)
 
 
 def _check_request(program: Path | None, model: str | None, target: str | None) -> None:
@@ -105,7 +146,6 @@ def _verify_file(
     path: Path, target: str | None, samples: int, seed: int, arrays: list[Array] | None
 ) -> Verification:
     """A program that was written before: a .pte, or the folder of a C project."""
-    from pillion.cli import report
     from pillion.compiler import load
     from pillion.run.verify import verify_project
 
@@ -127,7 +167,6 @@ def _verify_file(
 
 def _show(verification: Verification, as_json: bool) -> None:
     """The table, what differs, and the exit code."""
-    from pillion.cli import report
     from pillion.cli.verification import facts_of, words_of
 
     facts = facts_of(verification)

@@ -12,6 +12,8 @@ import weakref
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 
+from pillion.outside.guard import Guard, start, stop
+
 _ENDING_SECONDS = 1.0
 """A child whose pipe is closed is about to end; how long that may take before it is ended."""
 _MOST_AT_ONCE = 1 << 20
@@ -29,25 +31,21 @@ class ChildLate(Exception):
 
 class Child:
     """A process that reads from its standard input and answers on its standard output. What it prints as errors goes where
-    ours go. It is the first of a group of its own: with it ends all that it has started."""
+    ours go. It is the first of a group of its own: with it ends all that it has started, and it ends with this process, even if that is
+    killed."""
 
     def __init__(
         self, command: Sequence[str], *, pass_fds: Sequence[int] = (), env: Mapping[str, str] | None = None
     ) -> None:
-        self._process = subprocess.Popen(
-            command,
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            bufsize=0,
-            pass_fds=pass_fds,
-            env=env,
-            start_new_session=True,
+        self._process, guard = start(
+            command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, pass_fds=pass_fds, env=env
         )
+        self._guard = guard
         assert self._process.stdin is not None
         assert self._process.stdout is not None
         self._to, self._from = self._process.stdin.fileno(), self._process.stdout.fileno()
         os.set_blocking(self._to, False)
-        self.close = weakref.finalize(self, _end, self._process)
+        self.close = weakref.finalize(self, _end, self._process, guard)
         """Ends the process and its group, if that has not happened. Called when nobody holds the child any more."""
 
     def send(self, data: bytes, seconds: float) -> None:
@@ -85,6 +83,7 @@ class Child:
             raise ChildLate
 
     def _ended(self) -> ChildEnded:
+        self._guard.close()
         with suppress(subprocess.TimeoutExpired):
             self._process.wait(_ENDING_SECONDS)
         found = self._process.poll()
@@ -103,15 +102,8 @@ def ending(code: int) -> str:
     return f"killed by {found.name} ({signal.strsignal(found)})"
 
 
-def stop(process: subprocess.Popen[bytes]) -> None:
-    """Ends a process that was started in a session of its own, and what it has started."""
-    with suppress(ProcessLookupError, PermissionError):
-        os.killpg(process.pid, signal.SIGKILL)
-    process.wait()
-
-
-def _end(process: subprocess.Popen[bytes]) -> None:
-    stop(process)
+def _end(process: subprocess.Popen[bytes], guard: Guard) -> None:
+    stop(process, guard)
     for pipe in (process.stdin, process.stdout):
         if pipe is not None:
             with suppress(OSError):

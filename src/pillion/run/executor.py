@@ -7,6 +7,10 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
+from pillion.choices import EXECUTORCH as EXECUTORCH
+from pillion.choices import HOST as HOST
+from pillion.choices import LITERT as LITERT
+from pillion.choices import REFERENCE as REFERENCE
 from pillion.emitters.c.manifest import OpFacts
 from pillion.errors import PillionError
 from pillion.importers.pte import ReadProgram
@@ -17,8 +21,6 @@ from pillion.outside.child import MOST_SECONDS
 from pillion.outside.files import Content
 from pillion.targets import Target
 
-REFERENCE, HOST, EXECUTORCH, LITERT = "reference", "host", "executorch", "litert"
-"""The executors that are no boards."""
 TIMEOUT_SECONDS = 60.0
 Outputs = tuple[Array, ...]
 Samples = Sequence[Sequence[Array]]

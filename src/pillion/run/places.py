@@ -8,15 +8,13 @@ from pathlib import Path
 
 from pillion.boards.board import BOARDS, find_board
 from pillion.boards.toolchain import ARM_COMPILER, QEMU, host_compiler
+from pillion.choices import EXECUTORS, HOST
 from pillion.emitters.c.manifest import read_manifest
 from pillion.errors import one_of
 from pillion.ir.types import Array
+from pillion.outside.progress import shown, stage
 from pillion.run.board import EmulatedBoard, run_on_board
 from pillion.run.executor import (
-    EXECUTORCH,
-    HOST,
-    LITERT,
-    REFERENCE,
     TIMEOUT_SECONDS,
     USUAL,
     Executor,
@@ -31,7 +29,7 @@ from pillion.run.inputs import check_arrays
 from pillion.run.litert import LiteRt
 from pillion.run.reference import Reference
 
-PLACES = (REFERENCE, HOST, EXECUTORCH, LITERT, *BOARDS)
+PLACES = (*EXECUTORS, *BOARDS)
 """All that `on` may name."""
 
 
@@ -66,9 +64,10 @@ def run_folder(
     manifest = read_manifest(folder)
     for sample in samples:
         check_arrays(manifest.inputs, sample)
-    if on == HOST:
-        return run_on_host(folder, manifest, samples, options)
-    return run_on_board(folder, manifest, find_board(on), samples, options)
+    with shown(), stage(f"{'measuring' if options.profile else 'running'} on {on}"):
+        if on == HOST:
+            return run_on_host(folder, manifest, samples, options)
+        return run_on_board(folder, manifest, find_board(on), samples, options)
 
 
 def run_project(

@@ -15,6 +15,7 @@ from pillion.errors import PillionError
 from pillion.ir.graph import Graph
 from pillion.ir.types import Array
 from pillion.ir.verdict import Verdict
+from pillion.outside.progress import shown, stage
 from pillion.run.difference import Difference, bytes_different, first_difference
 from pillion.run.executor import HOST, REFERENCE, Executor, Outputs, Runnable, RunOptions, judged
 from pillion.run.inputs import check_fit
@@ -93,8 +94,9 @@ def verify(
     for sample in data:
         check_fit(program.graph, sample)
     taking_part = executors_of(program) if executors is None else executors
-    runs = tuple(_run(executor, program, data) for executor in taking_part)
-    differences = tuple(_differences(program, taking_part, runs, data))
+    with shown():
+        runs = tuple(_run(executor, program, data) for executor in taking_part)
+        differences = tuple(_differences(program, taking_part, runs, data))
     return Verification(program.graph.name, program.target.name, len(data), runs, _pairs(runs), differences)
 
 
@@ -105,7 +107,8 @@ def verify_project(
     _check_count(samples)
     manifest = read_manifest(folder)
     data = [list(inputs)] if inputs else samples_of_manifest(manifest.inputs, samples, seed)
-    runs = tuple(_run_folder(folder, name, data) for name in (HOST, _board_of(manifest)))
+    with shown():
+        runs = tuple(_run_folder(folder, name, data) for name in (HOST, _board_of(manifest)))
     return Verification(manifest.model, manifest.target, len(data), runs, _pairs(runs), ())
 
 
@@ -125,7 +128,8 @@ def _run(executor: Executor, program: Runnable, data: Sequence[Sequence[Array]])
         return Run(executor.name, skipped=verdict)
     start = time.perf_counter()
     try:
-        outputs = tuple(result.outputs for result in executor.run(program, data, PATIENT))
+        with stage(f"verifying on {executor.name}: {len(data)} samples"):
+            outputs = tuple(result.outputs for result in executor.run(program, data, PATIENT))
         for sample in outputs:
             _check_types(executor.name, program.graph, sample)
     except PillionError as error:
@@ -157,7 +161,8 @@ def _run_folder(folder: Path, on: str, data: Sequence[Sequence[Array]]) -> Run:
         return Run(on, skipped=verdict)
     start = time.perf_counter()
     try:
-        outputs = tuple(result.outputs for result in run_folder(folder, data, on, PATIENT))
+        with stage(f"verifying on {on}: {len(data)} samples"):
+            outputs = tuple(result.outputs for result in run_folder(folder, data, on, PATIENT))
     except PillionError as error:
         return Run(on, failed=error)
     return Run(on, outputs, time.perf_counter() - start)
@@ -177,7 +182,8 @@ def _differences(
         pairs = zip(reference.outputs, run.outputs, strict=True)
         number = next((i for i, (wanted, got) in enumerate(pairs) if bytes_different(wanted, got)), None)
         if number is not None:
-            yield first_difference(program, executor, data[number], number, run.outputs[number])
+            with stage(f"looking for where {executor.name} begins to differ"):
+                yield first_difference(program, executor, data[number], number, run.outputs[number])
 
 
 def _pairs(runs: Sequence[Run]) -> tuple[Pair, ...]:

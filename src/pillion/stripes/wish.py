@@ -24,6 +24,10 @@ class MemoryWish:
     """The share of instructions that may be added; the smallest plan that costs no more is taken."""
 
 
+WHOLE = MemoryWish()
+"""No wish for the memory: all ops run whole."""
+
+
 def memory_wish(max_ram: int | str | None = None, extra: float | str | None = None) -> MemoryWish:
     """Gives the wish behind `256K` bytes or `5%` more instructions, as they are typed, or as numbers."""
     if max_ram is not None and extra is not None:

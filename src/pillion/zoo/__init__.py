@@ -8,16 +8,17 @@ import importlib
 import math
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from pillion.errors import PillionError
 from pillion.outside.files import MODEL_FILES
-from pillion.zoo.weights import load_weights, save_weights
 
 if TYPE_CHECKING:
     from torch import Tensor, nn
 
-__all__ = ["MODELS", "ZooModel", "build", "find", "load_weights", "random_inputs", "save_weights"]
+    from pillion.zoo.weights import load_weights, save_weights
+
+__all__ = ["MODELS", "ZooModel", "build", "find", "load_weights", "random_inputs", "save_weights", "want"]
 
 # The batches that batch norms are set up with: as many samples as give good statistics, at the resolution
 # at which the net will run (zero padding shifts the means of small pictures), but never seconds of work.
@@ -129,6 +130,15 @@ MODELS: dict[str, ZooModel] = {entry.name: entry for entry in _ALL}
 _BY_ANY_NAME = {name: entry for entry in _ALL for name in (entry.name, *entry.aliases)}
 
 
+def __getattr__(name: str) -> Any:
+    """Loads what reads and writes weights when it is first asked for: it needs numpy, a list of names does not."""
+    if name in ("load_weights", "save_weights"):
+        from pillion.zoo import weights
+
+        return getattr(weights, name)
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+
+
 def find(name: str) -> ZooModel | None:
     """Gives the model of that name or alias, if there is one."""
     return _BY_ANY_NAME.get(name)
@@ -142,7 +152,7 @@ def build(
 
     from pillion.zoo import init
 
-    entry = _known(name)
+    entry = want(name)
     shape = entry.shape_for(input_size)
     module, _, class_name = entry.factory.partition(":")
     factory = getattr(importlib.import_module(module), class_name)
@@ -158,12 +168,13 @@ def random_inputs(
     """Makes inputs distributed like the example of `build`, to calibrate with; more of them start with the same."""
     from pillion.zoo import init
 
-    shape = _known(name).shape_for(input_size)
+    shape = want(name).shape_for(input_size)
     source = init.generator(seed, init.Stream.INPUTS)
     return [(init.normal_like(shape, source),) for _ in range(count)]
 
 
-def _known(name: str) -> ZooModel:
+def want(name: str) -> ZooModel:
+    """Gives the model of that name or alias; raises where there is none."""
     entry = find(name)
     if entry is None:
         close = difflib.get_close_matches(name, _BY_ANY_NAME, n=1)

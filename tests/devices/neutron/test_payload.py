@@ -11,13 +11,14 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from pillion.devices.neutron.converter.installed import sdk_available
 from pillion.devices.neutron.converter.payload import (
     DevicePayload,
     Port,
     compose,
     parse,
 )
-from pillion.devices.neutron.converter.sdk import Converted, convert, merge_kernel_selections, sdk_available
+from pillion.devices.neutron.converter.sdk import Converted, convert, merge_kernel_selections
 from pillion.emitters.tflite import emit
 from pillion.errors import PillionError
 from pillion.ir.graph import Graph

@@ -4,18 +4,16 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Literal
 
 import numpy as np
 
+from pillion.choices import Runtime
 from pillion.devices.cortex_m import Core
 from pillion.ir.graph import Graph
 from pillion.ir.types import Array
 from pillion.ops import Segment, graph_json
 from pillion.schemas import pte_record
 from pillion.schemas.ir_payload import is_ir
-
-Runtime = Literal["1.4", "main"]
 
 
 def emit(

@@ -26,7 +26,8 @@ from pillion.importers.torch.export import check_static, export, quiet
 from pillion.importers.torch.given import as_inputs
 from pillion.importers.torch.pt2 import load_pt2
 from pillion.importers.torch.sizes import check_tensors
-from pillion.outside.files import MODEL_FILES, regular_file, suffix_of
+from pillion.named import check_named, split_spec
+from pillion.outside.files import regular_file, suffix_of
 
 InputSize = int | tuple[int, int] | None
 
@@ -87,36 +88,13 @@ def build(
         source = opened if opened is not None and opened.path == file else open_file(file)
         module, inputs = _from_file(source, factory, input_size)
         name = factory.lower()
-    elif zoo.find(spec) is not None or not _looks_like_path(spec):
-        module, inputs = zoo.build(spec, input_size)
-        name = getattr(zoo.find(spec), "name", spec)
     else:
-        raise _no_model(spec)
+        check_named(spec)
+        module, inputs = zoo.build(spec, input_size)
+        name = zoo.want(spec).name
     if weights is not None:
         zoo.load_weights(module, str(weights))
     return module, inputs, name
-
-
-def split_spec(spec: str) -> tuple[Path, str]:
-    """Splits `file.py:name` in its two parts; no name if it is something else."""
-    file, _, name = spec.rpartition(":")
-    return (Path(file), name) if file.endswith(".py") else (Path(spec), "")
-
-
-def _looks_like_path(spec: str) -> bool:
-    return any(mark in spec for mark in ("/", "\\", ".", ":"))
-
-
-def _no_model(spec: str) -> PillionError:
-    is_file = spec.rstrip(":").endswith(".py")
-    return PillionError(
-        f"{spec} does not name a model",
-        rule=f"a name that `pillion models` lists, {MODEL_FILES}",
-        here="a file without a factory" if is_file else spec,
-        help=f"name the class or function that makes the model: {Path(spec.rstrip(':')).name}:Net"
-        if is_file
-        else "write a function that loads it: file.py:factory",
-    )
 
 
 def _load_pt2(

@@ -21,6 +21,7 @@ from torch.export.graph_signature import InputKind, TensorArgument
 from pillion.errors import PillionError
 from pillion.importers.torch.given import as_inputs, in_words
 from pillion.importers.torch.sizes import check_tensors
+from pillion.outside.progress import stage
 
 CHATTY = ("torch.export", "torch.utils._pytree", "torch._subclasses.fake_tensor", "torch.fx", "torchao")
 """Loggers whose messages are for others, or come as an exception too."""
@@ -33,7 +34,11 @@ def export(module: nn.Module, example_inputs: Sequence[Tensor], *, training: boo
     module.train(training)
     said = io.StringIO()
     try:
-        with quiet(), redirect_stderr(said):  # torch prints whole graphs when it fails
+        with (
+            stage(f"capturing {type(module).__name__}"),
+            quiet(),
+            redirect_stderr(said),
+        ):  # torch prints whole graphs when it fails
             exported = torch.export.export(module, inputs, strict=False)
     except Exception as error:
         raise _export_failure(module, error) from error

@@ -10,6 +10,7 @@ from functools import partial
 
 import numpy as np
 
+from pillion.boards.toolchain import CXX
 from pillion.emitters.pte import emit
 from pillion.emitters.segments import marked_payloads
 from pillion.importers.pte import ReadProgram
@@ -17,7 +18,7 @@ from pillion.ir.types import Array
 from pillion.ir.verdict import Verdict
 from pillion.run.executor import EXECUTORCH, USUAL, Outputs, Runnable, RunOptions, RunResult, Samples, judged
 from pillion.run.executorch.remote import run_executorch
-from pillion.run.executorch.wheel import CXX, find_wheel
+from pillion.run.executorch.wheel import find_wheel
 
 __all__ = ["ExecuTorch", "run_executorch"]
 

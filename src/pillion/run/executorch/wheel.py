@@ -10,12 +10,11 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from pillion.boards.build import Compiler, Sources, compile_objects, link
-from pillion.boards.toolchain import Tool
+from pillion.boards.toolchain import CXX
 from pillion.errors import PillionError
 
 VERSION = "1.4"
 """The version whose headers the plug-in is written for."""
-CXX = Tool("C++ compiler for this computer", ("g++", "clang++", "c++"), "g++")
 FLAGS = ("-std=c++17", "-O3", "-fPIC", "-Wall", "-DC10_USING_CUSTOM_GENERATED_MACROS")
 LIBRARY = "libpillion_executorch.so"
 _SOURCES = ("plugin.cpp", "convolve.cpp", "elementwise.cpp", "pool.cpp", "movement.cpp")

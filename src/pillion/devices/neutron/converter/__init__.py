@@ -5,8 +5,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from pillion.devices.neutron.converter.installed import SDK, sdk_available
 from pillion.devices.neutron.converter.payload import compose
-from pillion.devices.neutron.converter.sdk import SDK, convert, merge_kernel_selections, sdk_available
 from pillion.devices.payloads import Payloads, SegmentFile, SegmentPayload, marked
 
 KERNEL_SELECTION = "neutron_kernel_selection.c"
@@ -17,6 +17,9 @@ def payloads(files: Sequence[SegmentFile], chip: str) -> Payloads:
     """Makes the payload of every segment, for a chip by the name that NXP's converter has for it."""
     if not files or not sdk_available():
         return marked(files, missing=SDK)
+    # What drives the SDK is imported where there is one: it takes as long as the rules of the NPU.
+    from pillion.devices.neutron.converter.sdk import convert, merge_kernel_selections
+
     converted = [convert(file.tflite, chip) for file in files]
     selections = [one.kernel_selection for one in converted if one.kernel_selection is not None]
     return Payloads(

@@ -6,7 +6,6 @@ The converter may end or hang its process, so it runs in one of its own, which l
 from __future__ import annotations
 
 import difflib
-import importlib.util
 import json
 import os
 import subprocess
@@ -21,9 +20,9 @@ from pillion.devices.neutron.converter import worker
 from pillion.devices.neutron.converter.extract import border_names, extract
 from pillion.devices.neutron.converter.payload import DevicePayload
 from pillion.errors import PillionError
-from pillion.outside.child import ending, stop
+from pillion.outside.child import ending
+from pillion.outside.guard import guarded
 
-SDK = "eiq_neutron_sdk"
 TIMEOUT_SECONDS = 600.0
 TAIL_LINES = 20
 """How many lines of the converter's output an error shows."""
@@ -38,11 +37,6 @@ class Converted:
     kernel_selection: str | None
     """C source with the table of kernels that this segment needs, for the firmware."""
     sdk_version: str
-
-
-def sdk_available() -> bool:
-    """Whether NXP's SDK is installed. It is not imported: that could end the process."""
-    return importlib.util.find_spec(SDK) is not None
 
 
 def convert(
@@ -105,22 +99,14 @@ def _run(folder: Path, job: Mapping[str, Any], timeout: float) -> dict[str, Any]
     # The child finds the modules that this process finds, wherever it starts.
     environment = {**os.environ, "PYTHONPATH": os.pathsep.join(os.path.abspath(p) for p in sys.path)}
     command = [sys.executable, "-m", worker.__name__, str(folder)]
-    with open(folder / LOG, "wb") as log:
-        process = subprocess.Popen(
-            command,
-            cwd=folder,
-            env=environment,
-            stdin=subprocess.DEVNULL,
-            stdout=log,
-            stderr=log,
-            start_new_session=True,
-        )
+    with (
+        open(folder / LOG, "wb") as log,
+        guarded(command, cwd=folder, env=environment, stdout=log, stderr=log) as process,
+    ):
         try:
             code = process.wait(timeout)
         except subprocess.TimeoutExpired:
             raise _failed(folder, f"no answer within {timeout:g} seconds") from None
-        finally:
-            stop(process)
     if code:
         raise _failed(folder, ending(code))
     return _read_result(folder, code)

@@ -9,6 +9,7 @@ from typing import Any
 
 import torch
 from torch import Tensor
+from torch._subclasses import FakeTensor
 from torch.fx import Graph, GraphModule, Node
 
 from pillion.importers.torch.nodes import constant_of, evaluate, fake_mode, value_of
@@ -74,10 +75,9 @@ class _FakeTensors:
         """A fake tensor that differs from a tensor in its type alone."""
         kind = (tensor.shape, tensor.stride(), dtype, tensor.device)
         if kind not in self._known:
-            with self._mode:
-                self._known[kind] = torch.empty_strided(
-                    tensor.shape, tensor.stride(), dtype=dtype, device=tensor.device
-                )
+            # Made directly: to ask the mode for an empty tensor takes it milliseconds.
+            bare = torch.empty_strided(tensor.shape, tensor.stride(), dtype=dtype, device="meta")
+            self._known[kind] = FakeTensor(self._mode, bare, tensor.device)
         return self._known[kind]
 
 

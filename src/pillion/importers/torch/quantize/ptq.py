@@ -24,6 +24,7 @@ from pillion.importers.torch.quantize.useful_ranges import want_finite, warn_of_
 from pillion.importers.torch.rewrite.masks import limit_masks
 from pillion.importers.torch.rewrite.normalize import normalize
 from pillion.ir.wishes import Wishes
+from pillion.outside.progress import stage
 
 Inputs = Sequence[Tensor]
 Progress = Callable[[int, int | None], None]
@@ -47,9 +48,10 @@ def ptq(
     if isinstance(model, ExportedProgram):
         check_examples(model, inputs)
     exported = model if isinstance(model, ExportedProgram) else export(model, inputs)
-    module = normalize(exported.module(check_guards=False))
     quantizer = PillionQuantizer(wishes=wishes or Wishes())
-    prepared = prepare(module, quantizer)
+    with stage("preparing"):
+        module = normalize(exported.module(check_guards=False))
+        prepared = prepare(module, quantizer)
     if refuse is not None:
         refuse(quantizer.float_ops)
     observe(prepared, [inputs] if calibrate is None else calibrate, progress, inputs)
@@ -58,7 +60,8 @@ def ptq(
     warn_of_ranges(prepared)
     make_room_for_biases(prepared)
     notes = (ONE_EXAMPLE,) if calibrate is None else ()
-    return QuantizedProgram(convert(prepared), tuple(quantizer.float_ops), notes)
+    with stage("quantizing"):
+        return QuantizedProgram(convert(prepared), tuple(quantizer.float_ops), notes)
 
 
 def prepare(module: GraphModule, quantizer: PillionQuantizer) -> GraphModule:
@@ -74,9 +77,10 @@ def observe(
     samples = as_batches(batches, examples)
     total = _count(samples)
     done = 0
-    with torch.no_grad():
+    with stage("calibrating", total) as advance, torch.no_grad():
         for done, batch in enumerate(samples, start=1):
             _observe_one(prepared, as_sample(batch, done, examples), done)
+            advance(done, total)
             if progress is not None:
                 progress(done, total)
     if not done:

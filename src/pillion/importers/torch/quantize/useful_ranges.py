@@ -4,7 +4,6 @@ mean nothing, and nobody would know."""
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Iterator, Sequence
 from typing import Any
 
@@ -12,7 +11,7 @@ import torch
 from torch import Tensor
 from torch.fx import GraphModule, Node
 
-from pillion.errors import PillionError, PillionWarning
+from pillion.errors import PillionError, warn
 from pillion.importers.torch.nodes import is_constant, source_line, value_of
 from pillion.importers.torch.train.ranges import SMALLEST_SCALE
 
@@ -50,7 +49,7 @@ def warn_of_ranges(prepared: GraphModule) -> None:
             else "calibrate with other data; if the model is made so, its answers hold little of this tensor"
         )
         text = f"calibration saw {'; '.join(named[:SHOWN])}{more}: {way}"
-        warnings.warn(text, PillionWarning, stacklevel=4)
+        warn(text)
 
 
 def _useless(prepared: GraphModule) -> Iterator[tuple[Node, str]]:

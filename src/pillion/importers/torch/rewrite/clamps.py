@@ -6,6 +6,7 @@ from __future__ import annotations
 import math
 from typing import Any
 
+from torch import Tensor
 from torch.fx import GraphModule, Node
 
 from pillion.errors import PillionError
@@ -13,6 +14,7 @@ from pillion.importers.torch.nodes import (
     argument,
     aten,
     call,
+    call_like,
     calls,
     constant_of,
     is_trainable,
@@ -20,6 +22,7 @@ from pillion.importers.torch.nodes import (
     shape_of,
     single_user,
     source_line,
+    value_of,
 )
 from pillion.importers.torch.rows.quantization import RULES
 
@@ -112,9 +115,13 @@ def _clamp(before: Node, source: Node, bounds: Bounds) -> Node:
     high = None if bounds[1] == math.inf else bounds[1]
     if low is None and high is None:
         return source
-    if (low, high) == (0.0, None):
-        return call(before, aten.relu.default, source)
-    return call(before, aten.clamp.default, source, low, high)
+    target, more = (
+        (aten.relu.default, ()) if (low, high) == (0.0, None) else (aten.clamp.default, (low, high))
+    )
+    value = value_of(source)
+    if isinstance(value, Tensor) and value.is_floating_point() and value.is_contiguous():
+        return call_like(before, value, target, source, *more)  # bounds change neither shape nor type
+    return call(before, target, source, *more)
 
 
 def _move_up(node: Node) -> None:

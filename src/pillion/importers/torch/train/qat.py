@@ -9,7 +9,6 @@ pillion.compile(trained, example_inputs, target="cortex-m55")
 from __future__ import annotations
 
 import copy
-import warnings
 from collections.abc import Sequence
 from typing import Any
 
@@ -18,7 +17,7 @@ from torch import Tensor, nn
 from torch.fx import GraphModule, Node
 from torchao.quantization.pt2e.quantize_pt2e import prepare_qat_pt2e
 
-from pillion.errors import PillionError
+from pillion.errors import PillionError, warn
 from pillion.importers.torch.export import quiet
 from pillion.importers.torch.given import Batches, as_inputs, as_model
 from pillion.importers.torch.nodes import calls, constant_of, replace
@@ -157,12 +156,10 @@ def _average_without_momentum(graph: GraphModule, model: nn.Module) -> None:
 def _warn(float_ops: Sequence[FloatOp], any_batch: bool, inputs: Sequence[Tensor]) -> None:
     if float_ops:
         listed = "\n  ".join(str(op) for op in float_ops)
-        warnings.warn(f"compile will refuse the trained module:\n  {listed}", stacklevel=4)
+        warn(f"compile will refuse the trained module:\n  {listed}", UserWarning)
     if not any_batch:
         shapes = ", ".join(str(list(x.shape)) for x in inputs)
-        warnings.warn(
-            f"the model's forward depends on the batch size: train it with inputs of {shapes}", stacklevel=4
-        )
+        warn(f"the model's forward depends on the batch size: train it with inputs of {shapes}", UserWarning)
 
 
 def finish_training(
@@ -180,7 +177,7 @@ def finish_training(
         module = copy.deepcopy(trained).cpu().eval()
     notes = () if trained.is_trained else (NOT_TRAINED,)
     if notes:
-        warnings.warn(NOT_TRAINED, stacklevel=3)
+        warn(NOT_TRAINED, UserWarning)
         _calibrate(module, inputs, calibrate, progress)
     module.settle(inputs)
     check_ranges(module.model, "training")

@@ -1,0 +1,16 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The values that options take. They stand apart so that a wrong one is refused before anything large is imported."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+IoDtype = Literal["float32", "int8"]
+"""What goes in and comes out."""
+IoLayout = Literal["nchw", "nhwc"]
+"""How images do."""
+Runtime = Literal["1.4", "main"]
+"""The ExecuTorch whose operators a .pte calls."""
+REFERENCE, HOST, EXECUTORCH, LITERT = "reference", "host", "executorch", "litert"
+"""The executors that are no boards."""
+EXECUTORS = (REFERENCE, HOST, EXECUTORCH, LITERT)

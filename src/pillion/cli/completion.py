@@ -1,0 +1,72 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What a shell can complete as values of options. Each function gives those that begin with what was typed."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from pathlib import Path
+
+from pillion import zoo
+from pillion.boards.board import BOARDS
+from pillion.choices import EXECUTORS
+
+Complete = Callable[[str], list[str]]
+"""From what was typed of a value to the values that begin with it."""
+
+MODEL_ENDS = (".py", ".pt2", ".tflite", ".pte")
+
+
+def _beginning(typed: str, values: Iterable[str]) -> list[str]:
+    return [value for value in values if value.startswith(typed)]
+
+
+def one_of_these(*values: str) -> Complete:
+    """Completes one of some words."""
+    return lambda incomplete: _beginning(incomplete, values)
+
+
+def models(incomplete: str) -> list[str]:
+    """Completes names of the zoo, files that are models, and folders in which some may lie."""
+    names = [name for model in zoo.MODELS.values() for name in (model.name, *model.aliases)]
+    return [*_beginning(incomplete, names), *_files(incomplete, MODEL_ENDS)]
+
+
+def targets(incomplete: str) -> list[str]:
+    """Completes names of targets, their aliases, and targets without their number format."""
+    from pillion.targets import NUMBER_FORMAT, TARGETS
+
+    names = [n for t in TARGETS.values() for n in (t.name.removesuffix(NUMBER_FORMAT), t.name, *t.aliases)]
+    return _beginning(incomplete, dict.fromkeys(names))
+
+
+def places(incomplete: str) -> list[str]:
+    """Completes what `--on` names: executors and boards."""
+    return _beginning(incomplete, (*EXECUTORS, *BOARDS))
+
+
+def devices(incomplete: str) -> list[str]:
+    """Completes what `--device` names: NPUs, cores, targets."""
+    from pillion.cli.listings import known_devices
+
+    return _beginning(incomplete, known_devices())
+
+
+def programs(incomplete: str) -> list[str]:
+    """Completes what `pillion compile` writes: .pte files, and folders."""
+    return _files(incomplete, (".pte",))
+
+
+def _files(incomplete: str, ends: tuple[str, ...]) -> list[str]:
+    """Files of some kinds, and folders with a slash behind them; hidden ones only where a dot was typed."""
+    folder, _, start = incomplete.rpartition("/")
+    prefix = f"{folder}/" if "/" in incomplete else ""
+    try:
+        found = sorted(Path(prefix or ".").iterdir())
+    except (OSError, ValueError):
+        return []
+    named = [one for one in found if one.name.startswith(start) and (start or not one.name.startswith("."))]
+    return [
+        f"{prefix}{one.name}{'/' if one.is_dir() else ''}"
+        for one in named
+        if one.is_dir() or one.suffix.lower() in ends
+    ]

@@ -1,0 +1,107 @@
+# SPDX-License-Identifier: Apache-2.0
+"""`pillion new`: a project to begin with."""
+
+from __future__ import annotations
+
+from contextlib import suppress
+from pathlib import Path
+from shlex import quote
+from typing import Annotated
+
+import typer
+
+from pillion.cli import completion, report
+from pillion.cli.application import app
+from pillion.cli.help import MAKE
+from pillion.cli.options import JsonOption
+from pillion.errors import PillionError
+from pillion.outside.files import read_text
+
+STARTER = Path(__file__).parent / "starter"
+FILES = ("README.md", "data.py", "net.py", "learn.py", "check.py", "Makefile")
+"""What a new project holds. Each is a file of `STARTER` with `.in` behind its name."""
+ANY_BOARD = "mps2-an505"
+"""The board in the Makefile where the target's own core has none."""
+
+
+@app.command(
+    rich_help_panel=MAKE,
+    epilog="""
+pillion new stripes                      for a Cortex-M55
+pillion new stripes -t imxrt700          for a chip with an NPU
+cd stripes && make && make check
+""",
+)
+def new(
+    folder: Annotated[
+        Path, typer.Argument(metavar="DIR", help="The folder of the project: a new or an empty one.")
+    ],
+    target: Annotated[
+        str,
+        typer.Option(
+            *("-t", "--target"),
+            metavar="TARGET",
+            help="The chip or core that its Makefile compiles for (`pillion targets`).",
+            autocompletion=completion.targets,
+        ),
+    ] = "cortex-m55",
+    as_json: JsonOption = False,
+) -> None:
+    """Begin a project: a network, data, training, a Makefile.
+
+    All of it is small and works as it is; put your own in its place, file by file. Nothing that is there is overwritten."""
+    _want_empty(folder)
+    from pillion.targets import find_target
+
+    chip = find_target(target)
+    name = "".join(mark if mark.isprintable() else " " for mark in folder.resolve().name)
+    words = {"@NAME@": name or "A project", "@TARGET@": target, "@BOARD@": chip.board or ANY_BOARD}
+    _write(folder, {name: _filled(name, words) for name in FILES})
+    facts = {"project": str(folder), "target": target, "files": list(FILES)}
+    if as_json:
+        report.show(facts, as_json)
+        return
+    report.show(facts, as_json)
+    print(f"\nnext:  cd {quote(str(folder))} && make && make check   (README.md says more)")
+
+
+def _want_empty(folder: Path) -> None:
+    """Raises where something is there that could be overwritten."""
+    if not (folder.exists() or folder.is_symlink()):
+        return
+    is_folder = folder.is_dir()
+    there = sorted(one.name for one in folder.iterdir()) if is_folder else []
+    if there or not is_folder:
+        raise PillionError(
+            f"{folder} is there already",
+            rule="a project begins in a new or an empty folder, so that nothing is overwritten",
+            here=f"it holds {', '.join(there[:5])}{', …' if len(there) > 5 else ''}"
+            if is_folder
+            else "it is no folder",
+            help="choose another name",
+        )
+
+
+def _filled(name: str, words: dict[str, str]) -> str:
+    text = read_text(STARTER / f"{name}.in", "template")
+    for mark, word in words.items():
+        text = text.replace(mark, word)
+    return text
+
+
+def _write(folder: Path, files: dict[str, str]) -> None:
+    """All files, or none: what was written goes away again where one cannot be."""
+    was_there, written = folder.exists(), []
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        for name, text in files.items():
+            with (folder / name).open("x", encoding="utf-8") as file:
+                written.append(folder / name)
+                file.write(text)
+    except OSError:
+        for path in written:
+            path.unlink()
+        if not was_there:
+            with suppress(OSError):
+                folder.rmdir()
+        raise

@@ -1,0 +1,68 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What `-m` can name: a model of the zoo, `file.py:factory`, a .pt2, .tflite or .pte file. Nothing is imported or run to see that."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from pathlib import Path
+
+from pillion import zoo
+from pillion.errors import PillionError
+from pillion.outside.files import MODEL_FILES, regular_file, suffix_of
+
+INT8_FILES = (".tflite", ".pte")
+"""Models that are quantized already."""
+FILES = (".pt2", *INT8_FILES)
+"""The ends of files that are models; a .py is one with what is behind its colon."""
+
+
+def split_spec(spec: str) -> tuple[Path, str]:
+    """Splits `file.py:name` in its two parts; no name if it is something else."""
+    file, _, name = spec.rpartition(":")
+    return (Path(file), name) if file.endswith(".py") else (Path(spec), "")
+
+
+def check_named(spec: str) -> None:
+    """Raises where a name is evidently that of no model: a word that the zoo does not know, or a file that is not there."""
+    file, factory = split_spec(spec)
+    suffix = ".py" if factory else suffix_of(spec)
+    if factory or suffix in FILES:
+        regular_file(file, suffix)
+    elif zoo.find(spec) is None and not _looks_like_path(spec):
+        zoo.want(spec)
+    elif zoo.find(spec) is None:
+        raise _no_model(spec)
+
+
+def is_int8_file(model: object) -> bool:
+    """Whether a model is the name of a file that is quantized already."""
+    return isinstance(model, (str, os.PathLike)) and suffix_of(os.fspath(model)) in INT8_FILES
+
+
+def refuse_useless(model: str, options: Mapping[str, object]) -> None:
+    """Raises where an option asks for what an int8 file has decided. Options are named as the user writes them."""
+    useless = [option for option, value in options.items() if value is not None]
+    if useless:
+        raise PillionError(
+            f"{model} has its ranges, weights and inputs inside",
+            rule=f"{', '.join(options)} go with models that Pillion quantizes",
+            here=f"{', '.join(f'{option} {options[option]}' for option in useless)} with a {suffix_of(model)}",
+            help="leave them out, or compile the PyTorch model that the file was made from",
+        )
+
+
+def _looks_like_path(spec: str) -> bool:
+    return any(mark in spec for mark in ("/", "\\", ".", ":"))
+
+
+def _no_model(spec: str) -> PillionError:
+    is_file = spec.rstrip(":").endswith(".py")
+    return PillionError(
+        f"{spec} does not name a model",
+        rule=f"a name that `pillion models` lists, {MODEL_FILES}",
+        here="a file without a factory" if is_file else spec,
+        help=f"name the class or function that makes the model: {Path(spec.rstrip(':')).name}:Net"
+        if is_file
+        else "write a function that loads it: file.py:factory",
+    )

@@ -1,0 +1,96 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Help can be read by somebody who sees it for the first time: short lines, groups, examples that can be typed."""
+
+from __future__ import annotations
+
+import re
+import shlex
+from typing import Any
+
+import pytest
+import typer.main
+from shell import Call
+
+from pillion.cli import app
+from pillion.cli.help import CHECK, LOOK, MAKE, ORDER
+
+GROUP: Any = typer.main.get_command(app)
+COMMANDS: dict[str, Any] = GROUP.commands
+WIDTH = 80
+
+
+def examples(epilog: str) -> list[str]:
+    """Each line without the words behind it."""
+    return [re.split(r"\s{2,}", line)[0] for line in epilog.strip().splitlines()]
+
+
+@pytest.mark.parametrize("name", COMMANDS)
+def test_every_command_has_examples_that_can_be_typed(name: str) -> None:
+    shown = examples(COMMANDS[name].epilog or "")
+    assert shown
+    assert any(name in example.split() for example in shown)
+    for example in shown:
+        words = shlex.split(example)
+        if words[0] == "pillion":
+            with COMMANDS[words[1]].make_context(words[1], words[2:]):
+                pass
+
+
+def test_the_examples_of_all_can_be_typed() -> None:
+    for example in examples(GROUP.epilog):
+        words = shlex.split(example)
+        assert words[0] == "pillion"
+        if words[1] != "COMMAND":
+            with COMMANDS[words[1]].make_context(words[1], words[2:]):
+                pass
+
+
+@pytest.mark.parametrize("name", COMMANDS)
+def test_every_option_says_what_it_is_for(name: str) -> None:
+    for param in COMMANDS[name].params:
+        assert param.help, param.name
+        assert param.help[0].isupper() or param.help.split()[0] in ("host", "nchw", "float32"), param.help
+        assert param.help.rstrip().endswith((".", ")")), param.help
+
+
+def test_the_list_of_commands_is_whole_sentences_in_groups(pillion: Call) -> None:
+    text = pillion("--help").out
+    assert [text.index(f"{group}:\n") for group in (MAKE, CHECK, LOOK)] == sorted(
+        text.index(f"{group}:\n") for group in (MAKE, CHECK, LOOK)
+    )
+    for name in COMMANDS:
+        (line,) = [line for line in text.splitlines() if re.match(rf"  {name} ", line)]
+        assert line.endswith("."), line
+        assert not line.endswith("..."), line
+    assert all(len(line) <= WIDTH for line in text.partition("Examples:")[0].splitlines())
+
+
+def test_options_come_in_the_order_in_which_one_thinks(pillion: Call) -> None:
+    text = pillion("compile", "--help").out
+    places = [
+        text.index(f"\n{group}:\n") for group in (*ORDER, "Options", "Examples") if f"\n{group}:\n" in text
+    ]
+    assert places == sorted(places)
+    assert len(places) >= 5
+
+
+@pytest.mark.parametrize(
+    ("typed", "words"),
+    [
+        (("compile", "--nothing"), "no such option: --nothing"),
+        (("compil",), "no such command 'compil'. Did you mean 'compile'?"),
+        (("compile",), "missing option '-m' / '--model'"),
+        (("verify", "--samples", "0"), "invalid value for '--samples'"),
+        (("run", "fw", "--timeout", "soon"), "invalid value for '--timeout'"),
+        (("new",), "missing argument"),
+    ],
+)
+def test_what_is_mistyped_is_answered_like_all_mistakes(
+    typed: tuple[str, ...], words: str, pillion: Call
+) -> None:
+    answer = pillion(*typed)
+    assert (answer.code, answer.out) == (2, "")
+    first, second = answer.err.splitlines()
+    assert first.startswith("error: ")
+    assert words in first
+    assert re.fullmatch(r"  help  pillion( \w+)? --help", second)
