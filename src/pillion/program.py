@@ -9,7 +9,9 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any, get_args
 
-from pillion.boards.board import Optimize
+from pillion.boards.board import Optimize, find_board
+from pillion.devices.clock import Clock, parse_clock
+from pillion.devices.cortex_m.memories import find_memories
 from pillion.devices.payloads import Payloads, marked
 from pillion.emitters import pte, tflite
 from pillion.emitters.c.program import CProgram, lower
@@ -29,6 +31,7 @@ from pillion.place import Ledger, inline_segments
 from pillion.run.executor import REFERENCE, TIMEOUT_SECONDS, Outputs, RunOptions, RunResult, want_runnable
 from pillion.run.inputs import as_arrays, check_fit
 from pillion.run.places import find_executor
+from pillion.run.time import Conditions, TimeEstimate, estimate_program
 from pillion.run.verify import SAMPLES, Verification, verify
 from pillion.targets import Target
 
@@ -152,6 +155,30 @@ class Program:
         options = RunOptions(timeout, profile, native)
         want_runnable(executor, self)
         return executor.run(self, [arrays], options)[0]
+
+    def time(
+        self,
+        clock: str | float | Clock,
+        *inputs: Any,
+        memories: str | None = None,
+        npu_clock: str | float | Clock | None = None,
+        on: str | None = None,
+    ) -> TimeEstimate:
+        """Estimates how long a run takes at a clock (`"160MHz"`, or hertz), from `milliseconds.low` to `milliseconds.high`.
+
+        Instructions are counted in the emulator where there is one, on a random sample if no inputs are given; `basis` says what
+        the estimate rests on. `memories` names where constants and arena lie, `on` another board than that of the target."""
+        arrays = as_arrays(inputs)
+        if arrays:
+            check_fit(self.graph, arrays)
+        conditions = Conditions(
+            parse_clock(clock, "clock"),
+            find_memories(memories) if memories is not None else None,
+            parse_clock(npu_clock, "npu_clock") if npu_clock is not None else None,
+        )
+        if on is not None:
+            find_board(on)
+        return estimate_program(self, conditions, on, arrays)
 
     def verify(
         self, samples: int = SAMPLES, *, seed: int = 0, inputs: Sequence[Any] | None = None

@@ -39,6 +39,7 @@ class Tool:
 
 
 ARM_COMPILER = Tool("C compiler for Arm Cortex-M", ("arm-none-eabi-gcc",), "gcc-arm-none-eabi")
+DISASSEMBLER = Tool("disassembler for Arm Cortex-M", ("arm-none-eabi-objdump",), "binutils-arm-none-eabi")
 QEMU = Tool("emulator for Arm machines", ("qemu-system-arm",), "qemu-system-arm")
 HOST_COMPILER = Tool("C compiler for this computer", ("cc", "gcc", "clang"), "gcc")
 

@@ -11,12 +11,15 @@ import typer
 from pillion.cli.application import app
 from pillion.cli.options import (
     CalibrateOption,
+    ClockOption,
     ForceOption,
     IoDtypeOption,
     IoLayoutOption,
     JsonOption,
     KeepOption,
+    MemoriesOption,
     ModelOption,
+    NpuClockOption,
     OnlyNpuOption,
     OptimizeOption,
     OutputOption,
@@ -50,11 +53,14 @@ def compile(
         Optional[Path],
         typer.Option("-i", "--intermediates", help="A folder for the graph's text after each pass."),
     ] = None,
+    clock: ClockOption = None,
+    npu_clock: NpuClockOption = None,
+    memories: MemoriesOption = None,
     force: ForceOption = False,
     as_json: JsonOption = False,
 ) -> None:
     """Compile a model for a chip, and write it as a C project, a .pte or a .tflite file."""
-    from pillion.cli import report
+    from pillion.cli import report, times
     from pillion.cli.request import Request, build, parse_size, write
 
     request = Request(
@@ -73,8 +79,11 @@ def compile(
         runtime,
         trust_pickle,
     )
+    conditions = times.conditions(clock, npu_clock, memories)
+    times.want_c(conditions, output)
     with report.progress(quiet=as_json) as progress:
         program = build(request, progress)
     write(program, output, runtime, force=force)
     report.warn_of_memory(program)
-    report.show(report.compiled(program, output, runtime), as_json)
+    time = times.of_program(program, conditions, quiet=as_json)
+    report.show({**report.compiled(program, output, runtime), **times.facts(time)}, as_json)

@@ -53,4 +53,19 @@ TrustOption = Annotated[
         help="Execute what a .pt2 holds beside tensors: only for files whose maker you trust.",
     ),
 ]
+ClockOption = Annotated[
+    Optional[str],
+    typer.Option(
+        "--clock", help="The core's clock, like 160MHz: also estimate the time of a run, from a to b ms."
+    ),
+]
+NpuClockOption = Annotated[
+    Optional[str], typer.Option("--npu-clock", help="The NPU's clock, if not the core's.")
+]
+MemoriesOption = Annotated[
+    Optional[str],
+    typer.Option(
+        "--memories", help="For --clock, where constants and arena lie: tcm, flash, cached or external."
+    ),
+]
 JsonOption = Annotated[bool, typer.Option("--json", help="Answer in JSON.")]

@@ -10,17 +10,16 @@ import typer
 
 from pillion.boards.board import BOARDS
 from pillion.cli.application import app
-from pillion.cli.options import (
-    JsonOption,
-)
+from pillion.cli.options import ClockOption, JsonOption, MemoriesOption, NpuClockOption
 from pillion.errors import PillionError
 from pillion.outside.files import suffix_of
 
 if TYPE_CHECKING:
     from pillion.run.executor import RunOptions, RunResult
+    from pillion.run.time import Conditions, TimeEstimate
 
-    Ran = tuple[str, RunResult]
-    """The name of what ran, and what came out."""
+    Ran = tuple[str, RunResult, TimeEstimate | None]
+    """The name of what ran, what came out, and how long it would take."""
 
 
 @app.command()
@@ -47,40 +46,51 @@ def run(
         bool, typer.Option("--native", help="On the host: compile for exactly this processor.")
     ] = False,
     timeout: Annotated[float, typer.Option(help="Seconds after which a run is stopped.")] = 60.0,
+    clock: ClockOption = None,
+    npu_clock: NpuClockOption = None,
+    memories: MemoriesOption = None,
     as_json: JsonOption = False,
 ) -> None:
     """Run a compiled model on this computer or on an emulated board.
 
     Running a C project compiles and executes its code: run only projects that you trust."""
-    from pillion.cli import report
+    from pillion.cli import report, times
     from pillion.cli.request import check_program, write_outputs
     from pillion.run.executor import EXECUTORCH, HOST, LITERT, REFERENCE, RunOptions
 
-    if profile and on in (HOST, REFERENCE, EXECUTORCH, LITERT):
+    conditions = times.conditions(clock, npu_clock, memories)
+    if (profile or conditions) and on in (HOST, REFERENCE, EXECUTORCH, LITERT):
         raise PillionError(
-            "--profile counts instructions on a board",
+            f"{'--profile' if profile else '--clock'} counts instructions on a board",
             rule="--on names a board",
             here=f"--on {on}",
             help="add --on mps2-an505 or --on mps3-an547",
         )
     check_program(program)
     run_one = _run_file if suffix_of(program) == ".pte" else _run_project
-    model, result = run_one(program, on, input or [], RunOptions(timeout, profile, native))
+    model, result, time = run_one(program, on, input or [], RunOptions(timeout, profile, native), conditions)
     write_outputs(output or [], result.outputs)
-    report.show(report.ran(model, on, result), as_json)
+    report.show({**times.ran(report.ran(model, on, result), time), **times.facts(time)}, as_json)
 
 
-def _run_project(program: Path, on: str, inputs: list[Path], options: RunOptions) -> Ran:
+def _run_project(
+    program: Path, on: str, inputs: list[Path], options: RunOptions, conditions: Conditions | None
+) -> Ran:
+    from pillion.cli import times
     from pillion.cli.request import read_inputs
     from pillion.emitters.c.manifest import read_manifest
     from pillion.run.places import run_folder
 
     manifest = read_manifest(program)
     arrays = read_inputs(inputs, manifest.inputs)
-    return manifest.model, run_folder(program, [arrays], on, options)[0]
+    result = run_folder(program, [arrays], on, options)[0]
+    return manifest.model, result, times.of_folder(program, conditions, arrays, on, options)
 
 
-def _run_file(program: Path, on: str, inputs: list[Path], options: RunOptions) -> Ran:
+def _run_file(
+    program: Path, on: str, inputs: list[Path], options: RunOptions, conditions: Conditions | None
+) -> Ran:
+    from pillion.cli import times
     from pillion.cli.request import read_inputs
     from pillion.compiler import load
     from pillion.run.places import find_executor
@@ -88,4 +98,6 @@ def _run_file(program: Path, on: str, inputs: list[Path], options: RunOptions) -
     find_executor(on)
     loaded = load(program, board=BOARDS.get(on))
     arrays = read_inputs(inputs, loaded.graph.inputs)
-    return loaded.graph.name, loaded.measure(*arrays, on=on, **vars(options))
+    result = loaded.measure(*arrays, on=on, **vars(options))
+    time = times.of_program(loaded, conditions, on=on, sample=arrays, timeout=options.timeout, quiet=True)
+    return loaded.graph.name, result, time

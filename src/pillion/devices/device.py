@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
 
+from pillion.devices.band import Band
 from pillion.devices.payloads import Payloads, SegmentFile, marked
 from pillion.devices.retyped import Change
 from pillion.ir.graph import Graph
@@ -71,6 +72,8 @@ class Device:
     """The ops that it does not have: each op is in one of the two sets, so that a new one is decided on."""
     dispatch_cycles: int = 0
     """What it takes to start a segment (an estimate)."""
+    uncertainty: Band = Band(0.5, 8.0)
+    """What the cycles of a segment may come to, for each one that was estimated."""
     wishes: Wishes = field(default_factory=Wishes)
     """What it asks of the quantizer."""
     rewrites: tuple[Callable[[Graph], Graph], ...] = ()
