@@ -22,6 +22,8 @@ from pillion.errors import PillionError
 PLUGIN, COUNTS = "blocks.so", "blocks.txt"
 MARK = "after_op"
 """The function of the harness that the model calls after each op."""
+LIBRARY = ("memcpy", "memmove", "memset", "memcmp")
+"""The functions of a C library that compilers call of themselves. They lie with the harness, for any program has them."""
 TOUCHED = (".constants", ".pillion_arena")
 """The sections of which it is counted what was touched."""
 _FLAGS = ("-std=c99", "-O2", "-Wall", "-Wextra", "-Werror", "-fPIC", "-fvisibility=hidden")
@@ -119,13 +121,15 @@ def _run(image: Path, board: Board, inputs: bytes, plugin: Path, out: Path, time
 
 
 def _options(elf: ElfSizes) -> Iterator[str]:
-    """Where the model's code is, what ends an op, and what is looked after."""
+    """Where code is that the model costs, what ends an op, and what is looked after."""
     if MARK not in elf.symbols or ".text" not in elf.places:
         return
-    code = elf.places[".text"]
     yield f"mark={elf.symbols[MARK].address:#x}"
-    yield f"low={code.start:#x}"
-    yield f"high={code.stop:#x}"
+    code = elf.places[".text"]
+    library = [elf.symbols[name] for name in LIBRARY if name in elf.symbols]
+    yield f"code={code.start:#x}-{code.stop:#x}"
+    for function in library:
+        yield f"code={function.address:#x}-{function.address + function.bytes:#x}"
     for name in TOUCHED:
         place = elf.places.get(name, range(0))
         yield f"range={place.start:#x}-{place.stop:#x}"

@@ -28,7 +28,7 @@ class Instruction:
 def disassemble(image: Path, core: str) -> Mapping[int, Instruction]:
     """Gives the instructions of the code of a firmware by their addresses."""
     architecture = ("-m", ARCHITECTURES[core]) if core in ARCHITECTURES else ()
-    command = [DISASSEMBLER.path(), "-d", "-j", ".text", *architecture, str(image)]
+    command = [DISASSEMBLER.path(), "-d", *architecture, str(image)]
     done = subprocess.run(command, capture_output=True, text=True, errors="replace", check=False)
     found = [_LINE.match(line) for line in done.stdout.splitlines()]
     instructions = {

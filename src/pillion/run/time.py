@@ -26,6 +26,7 @@ from pillion.ir.op import Op
 from pillion.ir.types import Array
 from pillion.ir.verdict import Verdict
 from pillion.ops import Segment
+from pillion.run.board import check_board
 from pillion.run.executor import TIMEOUT_SECONDS, Runnable, judged
 from pillion.run.project import temporary_project
 from pillion.run.samples import random_samples
@@ -162,6 +163,7 @@ def estimate_folder(
             help=counter.help or "`pillion compile --clock` estimates from multiplications then",
         )
     board = dataclasses.replace(BOARDS[counter.got], optimize=manifest.optimize)
+    check_board(manifest, board)
     windows = _windows(folder, manifest, board, sample, timeout)
     return _counted(manifest, windows, named, board, conditions)
 

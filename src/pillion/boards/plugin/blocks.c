@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0
  * A plugin of QEMU: how often each block of instructions ran between two calls of a function, and what it touched of memory.
  *
- *     -plugin blocks.so,out=FILE,mark=ADDRESS,low=ADDRESS,high=ADDRESS[,range=FROM-TO]...
+ *     -plugin blocks.so,out=FILE,mark=ADDRESS,code=FROM-TO[,code=FROM-TO]...[,range=FROM-TO]...
  *
- * Blocks that begin in [low, high) are counted. At each block that begins at `mark`, and at the end, the file gets what ran since
+ * Blocks that begin within one of the stretches of code are counted. At each block that begins at `mark`, and at the end, the file gets what ran since
  * the last time, and a line "mark":
  *
  *     block ADDRESS INSTRUCTIONS RUNS LEFT     LEFT: runs after which another block came than the one behind it
@@ -11,6 +11,7 @@
  *
  * The emulator's functions are declared here: their header is not part of every package, and these have been the same since the
  * first version of the interface. */
+#include <stdbool.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -18,7 +19,7 @@
 
 #define EXPORT __attribute__((visibility("default")))
 #define LINE_SHIFT 5
-#define MOST_RANGES 4
+#define MOST_RANGES 8
 
 typedef uint64_t plugin_id;
 struct qemu_plugin_tb;
@@ -54,12 +55,16 @@ typedef struct {
 } range;
 
 static struct {
-    uint64_t mark, low, high;
+    uint64_t mark;
     FILE *out;
     block *blocks, *last;
-    range ranges[MOST_RANGES];
-    uint32_t range_count;
+    range code[MOST_RANGES], ranges[MOST_RANGES];
+    uint32_t code_count, range_count;
 } all;
+
+static bool holds(const range *r, uint64_t address) {
+    return address >= r->from && address < r->to;
+}
 
 static size_t line_count(const range *r) {
     return (size_t)((r->to - r->from) >> LINE_SHIFT) + 1;
@@ -106,7 +111,7 @@ static void on_access(unsigned int cpu, uint32_t info, uint64_t address, void *d
     (void)data;
     for (uint32_t i = 0; i < all.range_count; i++) {
         range *const r = &all.ranges[i];
-        if (address >= r->from && address < r->to) {
+        if (holds(r, address)) {
             uint8_t *const line = &r->touched[(address - r->from) >> LINE_SHIFT];
             r->bytes += UINT64_C(1) << qemu_plugin_mem_size_shift(info);
             r->lines += *line == 0;
@@ -133,6 +138,15 @@ static block *block_of(uint64_t begin, uint64_t end, uint64_t instructions) {
     return made;
 }
 
+static bool is_counted(uint64_t address) {
+    for (uint32_t i = 0; i < all.code_count; i++) {
+        if (holds(&all.code[i], address)) {
+            return true;
+        }
+    }
+    return false;
+}
+
 static void on_translation(plugin_id id, struct qemu_plugin_tb *tb) {
     const uint64_t begin = qemu_plugin_tb_vaddr(tb);
     const size_t count = qemu_plugin_tb_n_insns(tb);
@@ -141,7 +155,7 @@ static void on_translation(plugin_id id, struct qemu_plugin_tb *tb) {
     if (begin == all.mark) {
         qemu_plugin_register_vcpu_tb_exec_cb(tb, on_mark, NO_REGISTERS, NULL);
     }
-    if (begin < all.low || begin >= all.high) {
+    if (!is_counted(begin)) {
         return;
     }
     for (size_t i = 0; i < count; i++) {
@@ -165,39 +179,48 @@ static const char *value_of(const char *argument, const char *name) {
     return strncmp(argument, name, length) == 0 && argument[length] == '=' ? argument + length + 1 : NULL;
 }
 
-static void take_number(const char *argument, const char *name, uint64_t *to) {
-    const char *const text = value_of(argument, name);
-    if (text != NULL) {
-        *to = strtoull(text, NULL, 0);
-    }
-}
-
-static int take_range(const char *text) {
+/* One more of at most MOST_RANGES: true if the text says a range. */
+static bool take_range(const char *text, range *ranges, uint32_t *count) {
     char *end = NULL;
-    range *const r = &all.ranges[all.range_count];
-    if (all.range_count == MOST_RANGES) {
-        return -1;
+    range *const r = &ranges[*count];
+    if (*count == MOST_RANGES) {
+        return false;
     }
     r->from = strtoull(text, &end, 0);
     r->to = *end == '-' ? strtoull(end + 1, NULL, 0) : 0;
-    if (r->to < r->from) {
-        return -1;
+    (*count)++;
+    return r->to >= r->from;
+}
+
+static bool take(const char *argument) {
+    const char *const out = value_of(argument, "out");
+    const char *const mark = value_of(argument, "mark");
+    const char *const code = value_of(argument, "code");
+    const char *const touched = value_of(argument, "range");
+    if (out != NULL) {
+        all.out = fopen(out, "w");
+        return all.out != NULL;
     }
-    r->touched = calloc(line_count(r), 1);
-    all.range_count++;
-    return r->touched == NULL ? -1 : 0;
+    if (mark != NULL) {
+        all.mark = strtoull(mark, NULL, 0);
+        return true;
+    }
+    if (code != NULL) {
+        return take_range(code, all.code, &all.code_count);
+    }
+    return touched != NULL && take_range(touched, all.ranges, &all.range_count);
 }
 
 EXPORT int qemu_plugin_install(plugin_id id, const struct qemu_info *info, int argc, char **argv) {
     (void)info;
     for (int i = 0; i < argc; i++) {
-        const char *const path = value_of(argv[i], "out");
-        const char *const between = value_of(argv[i], "range");
-        take_number(argv[i], "mark", &all.mark);
-        take_number(argv[i], "low", &all.low);
-        take_number(argv[i], "high", &all.high);
-        all.out = path != NULL ? fopen(path, "w") : all.out;
-        if (between != NULL && take_range(between) != 0) {
+        if (!take(argv[i])) {
+            return -1;
+        }
+    }
+    for (uint32_t i = 0; i < all.range_count; i++) {
+        all.ranges[i].touched = calloc(line_count(&all.ranges[i]), 1);
+        if (all.ranges[i].touched == NULL) {
             return -1;
         }
     }

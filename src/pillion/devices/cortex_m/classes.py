@@ -68,8 +68,8 @@ def classify(instruction: str) -> Kind:
             return Kind(name, _more_registers(mnemonic, operands) if name is Class.MULTIPLE else 0)
     if not mnemonic.startswith("v"):
         return Kind(Class.ALU)
-    # The products of vectors that end in a general register name no other register than those of vectors.
-    return Kind(Class.VECTOR if _VECTOR_REGISTER.search(operands) else Class.FLOAT)
+    is_vector = mnemonic.startswith("vctp") or _VECTOR_REGISTER.search(operands)
+    return Kind(Class.VECTOR if is_vector else Class.FLOAT)
 
 
 def _more_registers(mnemonic: str, operands: str) -> int:

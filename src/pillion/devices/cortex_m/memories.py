@@ -50,8 +50,8 @@ _ALL = (
     ),
     Memories(
         "cached",
-        "constants in flash or MRAM (40 to 100 ns for a line of 32 bytes), arena in SRAM (10 to 50 ns), caches of 16 KB before both",
-        constants_line=Band(40, 100),
+        "constants in flash or MRAM (20 to 100 ns for a line of 32 bytes), arena in SRAM (10 to 50 ns), caches of 16 KB before both",
+        constants_line=Band(20, 100),
         cache_bytes=16_384,
         arena_line=Band(10, 50),
     ),
