@@ -16,6 +16,7 @@ from pillion.devices.payloads import Payloads, marked
 from pillion.emitters import pte, tflite
 from pillion.emitters.c.program import CProgram, lower
 from pillion.emitters.c.project import project_files, write_project
+from pillion.emitters.c.selftest import SelfTest, self_test
 from pillion.emitters.pte import Runtime
 from pillion.emitters.segments import segment_files
 from pillion.errors import one_of
@@ -31,6 +32,7 @@ from pillion.place import Ledger, inline_segments
 from pillion.run.executor import REFERENCE, TIMEOUT_SECONDS, Outputs, RunOptions, RunResult, want_runnable
 from pillion.run.inputs import as_arrays, check_fit
 from pillion.run.places import find_executor
+from pillion.run.selftest import SelfTestSamples, no_selftest, samples_of
 from pillion.run.time import Conditions, TimeEstimate, estimate_program
 from pillion.run.verify import SAMPLES, Verification, verify
 from pillion.targets import Target
@@ -88,13 +90,16 @@ class Program:
     @cached_property
     def files(self) -> dict[str, Content]:
         """Gives path → content of the C project."""
+        return self._files(None)
+
+    def _files(self, test: SelfTest | None) -> dict[str, Content]:
         more: dict[str, Content] = {}
         for number, segment in enumerate(self.payloads.segments):
             more[f"npu_segment_{number}.tflite"] = segment.tflite
             if self.payloads.converter:
                 more[f"npu_segment_{number}.bin"] = segment.payload
         more |= {f"{name}.txt": text for name, text in self.payloads.firmware_files.items()}
-        return project_files(self.lowered, self.target.name, more)
+        return project_files(self.lowered, self.target.name, more, test)
 
     def tflite(self) -> bytes:
         """Gives the whole graph as a TFLite file, which computes in LiteRT's arithmetic."""
@@ -108,29 +113,55 @@ class Program:
         payloads = [segment.payload for segment in self.payloads.segments]
         return pte.emit(self.graph, self.target.core, runtime, payloads, self.target.delegate)
 
-    def save(self, path: str | Path, runtime: Runtime = "1.4", *, force: bool = False) -> Path:
+    def bundled(self, samples: SelfTestSamples, runtime: Runtime = "1.4") -> bytes:
+        """Gives an ExecuTorch program in a bundle with inputs and the outputs that a device shall answer: a `.bpte` file."""
+        taken = samples_of(self.graph, samples)
+        return pte.bundle(self.pte(runtime), taken, [self.graph.reference(*sample) for sample in taken])
+
+    def save(
+        self,
+        path: str | Path,
+        runtime: Runtime = "1.4",
+        *,
+        force: bool = False,
+        selftest: SelfTestSamples | None = None,
+    ) -> Path:
         """Writes the program in the form that the name asks for: `.pte`, `.tflite`, or a folder for a C project (see `firmware`).
 
-        Beside a `.pte` with code for the NPU goes what the NPU's firmware needs to know."""
+        Beside a `.pte` with code for the NPU goes what the NPU's firmware needs to know, and beside one with samples for a
+        self-test a `.bpte`, which has it in a bundle with them."""
         path = Path(path)
         form = form_of(path)
         one_of("runtime", runtime, get_args(Runtime))
+        if form == ".tflite" and selftest is not None:
+            raise no_selftest(path)
         if form == ".pte":
             content = self.pte(runtime)
+            bundle = self.bundled(selftest, runtime) if selftest is not None else None
             for name, text in self.payloads.firmware_files.items():
                 write_whole(path.with_name(f"{path.stem}_{name}"), text.encode())
             write_whole(path, content)
+            if bundle is not None:
+                write_whole(path.with_suffix(".bpte"), bundle)
         elif form == ".tflite":
             write_whole(path, self.tflite())
         else:
-            self.firmware(path, force=force)
+            self.firmware(path, force=force, selftest=selftest)
         return path
 
-    def firmware(self, folder: str | Path, *, force: bool = False) -> Path:
+    def firmware(
+        self, folder: str | Path, *, force: bool = False, selftest: SelfTestSamples | None = None
+    ) -> Path:
         """Writes the C project: all of it, or nothing. An earlier project in the folder gives way to it; files that are not Pillion's stay,
-        and where one would be lost, or one of Pillion's that was changed, nothing is written but by `force`."""
-        write_project(self.files, Path(folder), force)
+        and where one would be lost, or one of Pillion's that was changed, nothing is written but by `force`. With samples for a
+        self-test (a file, or inputs of several runs), it has a function by which a device checks itself."""
+        test = self.selftest(selftest) if selftest is not None else None
+        write_project(self._files(test) if test else self.files, Path(folder), force)
         return Path(folder)
+
+    def selftest(self, samples: SelfTestSamples) -> SelfTest:
+        """Computes what a device shall answer, op by op, to samples: the inputs of several runs, or a file with them."""
+        return self_test(self.lowered.graph, samples_of(self.graph, samples))
 
     def of(self, graph: Graph) -> Program:
         """Gives the program of another graph, for instance of a part of this one."""

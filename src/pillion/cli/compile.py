@@ -24,6 +24,7 @@ from pillion.cli.options import (
     OptimizeOption,
     OutputOption,
     QuantizeOption,
+    SelfTestOption,
     SizeOption,
     TargetOption,
     TrustOption,
@@ -53,6 +54,7 @@ def compile(
         Optional[Path],
         typer.Option("-i", "--intermediates", help="A folder for the graph's text after each pass."),
     ] = None,
+    selftest: SelfTestOption = None,
     clock: ClockOption = None,
     npu_clock: NpuClockOption = None,
     memories: MemoriesOption = None,
@@ -60,7 +62,7 @@ def compile(
     as_json: JsonOption = False,
 ) -> None:
     """Compile a model for a chip, and write it as a C project, a .pte or a .tflite file."""
-    from pillion.cli import report, times
+    from pillion.cli import report, selftests, times
     from pillion.cli.request import Request, build, parse_size, write
 
     request = Request(
@@ -81,9 +83,17 @@ def compile(
     )
     conditions = times.conditions(clock, npu_clock, memories)
     times.want_c(conditions, output)
+    selftests.want_form(selftest, output)
     with report.progress(quiet=as_json) as progress:
         program = build(request, progress)
-    write(program, output, runtime, force=force)
+    write(program, output, runtime, force=force, selftest=selftest)
     report.warn_of_memory(program)
     time = times.of_program(program, conditions, quiet=as_json)
-    report.show({**report.compiled(program, output, runtime), **times.facts(time)}, as_json)
+    report.show(
+        {
+            **report.compiled(program, output, runtime),
+            **selftests.facts(program, output, selftest),
+            **times.facts(time),
+        },
+        as_json,
+    )

@@ -68,4 +68,11 @@ MemoriesOption = Annotated[
         "--memories", help="For --clock, where constants and arena lie: tcm, flash, cached or external."
     ),
 ]
+SelfTestOption = Annotated[
+    Optional[Path],
+    typer.Option(
+        "--selftest",
+        help="A .npz of inputs: a C project gets a function by which a device checks itself, a .pte a .bpte beside it.",
+    ),
+]
 JsonOption = Annotated[bool, typer.Option("--json", help="Answer in JSON.")]

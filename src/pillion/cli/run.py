@@ -45,6 +45,10 @@ def run(
     native: Annotated[
         bool, typer.Option("--native", help="On the host: compile for exactly this processor.")
     ] = False,
+    selftest: Annotated[
+        bool,
+        typer.Option("--selftest", help="Run the project's self-test: exit code 1 where something differs."),
+    ] = False,
     timeout: Annotated[float, typer.Option(help="Seconds after which a run is stopped.")] = 60.0,
     clock: ClockOption = None,
     npu_clock: NpuClockOption = None,
@@ -54,7 +58,7 @@ def run(
     """Run a compiled model on this computer or on an emulated board.
 
     Running a C project compiles and executes its code: run only projects that you trust."""
-    from pillion.cli import report, times
+    from pillion.cli import report, selftests, times
     from pillion.cli.request import check_program, write_outputs
     from pillion.run.executor import EXECUTORCH, HOST, LITERT, REFERENCE, RunOptions
 
@@ -67,6 +71,12 @@ def run(
             help="add --on mps2-an505 or --on mps3-an547",
         )
     check_program(program)
+    if selftest:
+        selftests.refuse_others(
+            {"--input": input, "--output": output, "--profile": profile, "--clock": clock}
+        )
+        selftests.run(program, on, timeout, as_json)
+        return
     run_one = _run_file if suffix_of(program) == ".pte" else _run_project
     model, result, time = run_one(program, on, input or [], RunOptions(timeout, profile, native), conditions)
     write_outputs(output or [], result.outputs)
