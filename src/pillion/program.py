@@ -116,7 +116,7 @@ class Program:
     def bundled(self, samples: SelfTestSamples, runtime: Runtime = "1.4") -> bytes:
         """Gives an ExecuTorch program in a bundle with inputs and the outputs that a device shall answer: a `.bpte` file."""
         taken = samples_of(self.graph, samples)
-        return pte.bundle(self.pte(runtime), taken, [self.graph.reference(*sample) for sample in taken])
+        return pte.in_bundle(self.pte(runtime), taken, [self.graph.reference(*sample) for sample in taken])
 
     def save(
         self,
