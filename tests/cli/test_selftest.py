@@ -18,6 +18,7 @@ from torch import Tensor, nn
 import pillion as package
 from pillion import PillionError, Program
 from pillion.emitters.c import selftest as c_selftest
+from pillion.emitters.c.project import project_files
 from pillion.run.places import run_folder
 from pillion.run.selftest import run_selftest, samples_of
 
@@ -133,7 +134,7 @@ def test_several_inputs_and_outputs_float_and_int8(tmp_path: Path, target: str, 
     wrong = test.kept.copy()
     wrong[2, last.at + last.value.type.size_bytes - 1] ^= 1
     planted = c_selftest.SelfTest(test.results, test.inputs, wrong, test.checks)
-    files = program._files(planted)
+    files = project_files(program.lowered, program.target.name, test=planted)
     (folder / "selftest" / "selftest.c").write_bytes(bytes(files["selftest/selftest.c"]))  # type: ignore[arg-type]
     outcome = run_selftest(folder, BOARDS[target])
     assert (outcome.differs, outcome.sample, outcome.op) == (True, 2, last.op)
