@@ -93,7 +93,7 @@ def compile(
         {
             **report.compiled(program, output, runtime),
             **selftests.facts(program, output, selftest),
-            **times.facts(time),
+            **times.facts(time, as_json, in_short=True),
         },
         as_json,
     )

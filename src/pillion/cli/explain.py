@@ -51,5 +51,5 @@ def explain(
     with report.progress(quiet=as_json) as progress:
         program = build(request, progress)
     time = times.of_program(program, conditions, quiet=as_json)
-    facts = times.explained(report.explained(program), program, time)
+    facts = times.explained(report.explained(program), program, time, as_json)
     report.show(facts, as_json, times.columns(report.explain_columns(program), time))

@@ -80,7 +80,13 @@ def run(
     run_one = _run_file if suffix_of(program) == ".pte" else _run_project
     model, result, time = run_one(program, on, input or [], RunOptions(timeout, profile, native), conditions)
     write_outputs(output or [], result.outputs)
-    report.show({**times.ran(report.ran(model, on, result), time), **times.facts(time)}, as_json)
+    report.show(
+        {
+            **times.ran(report.ran(model, on, result), time),
+            **times.facts(time, as_json, in_short=not profile),
+        },
+        as_json,
+    )
 
 
 def _run_project(

@@ -96,20 +96,20 @@ def _waiting(quiet: bool) -> Iterator[None]:
         yield
 
 
-def facts(time: TimeEstimate | None) -> Facts:
-    """Gathers what there is to say about the time of a whole run."""
+def facts(time: TimeEstimate | None, as_json: bool, *, in_short: bool = False) -> Facts:
+    """Gathers what there is to say about the time of a whole run; `in_short`, without a table of what ran."""
     if time is None:
         return {}
+    numbers = {"time_ms": _pair(time.milliseconds), "core": time.core, "clock_hz": round(time.clock.hertz)}
+    classes = {"instruction_classes": _classes(time)} if time.classes and (as_json or not in_short) else {}
     return {
         "time": str(time),
-        "time_ms": _pair(time.milliseconds),
+        **(numbers if as_json else {}),
         "cpu_cycles": [round(time.cycles.low), round(time.cycles.high)],
-        "core": time.core,
-        "clock_hz": round(time.clock.hertz),
-        "memories": f"{time.memories.name}: {time.memories.summary}",
+        "time_memories": f"{time.memories.name}: {time.memories.summary}",
         "time_basis": time.basis,
         **({"time_left_out": time.left_out} if time.left_out else {}),
-        **({"instruction_classes": _classes(time)} if time.classes else {}),
+        **classes,
     }
 
 
@@ -125,7 +125,7 @@ def _pair(milliseconds: Band) -> list[float]:
     return [float(f"{milliseconds.low:.4g}"), float(f"{milliseconds.high:.4g}")]
 
 
-def explained(told: Facts, program: Program, time: TimeEstimate | None) -> Facts:
+def explained(told: Facts, program: Program, time: TimeEstimate | None, as_json: bool) -> Facts:
     """Adds the time of each op to what is explained of it; an op of the NPU has its part of the segment's."""
     if time is None:
         return told
@@ -141,7 +141,7 @@ def explained(told: Facts, program: Program, time: TimeEstimate | None) -> Facts
         {**row, "time": in_words(op.milliseconds)}
         for row, op in zip(told["segments"], [op for op in time.ops if op.unit == "npu"], strict=True)
     ]
-    return {**told, "segments": segments, "ops": rows, **facts(time)}
+    return {**told, "segments": segments, "ops": rows, **facts(time, as_json)}
 
 
 def _of_npu(program: Program, cycles: int, time: TimeEstimate) -> Band:

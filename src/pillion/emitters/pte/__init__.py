@@ -56,7 +56,9 @@ def find_in(payload: bytes) -> graph_json.NumberOf:
     return find
 
 
-def in_bundle(program: bytes, samples: Sequence[Sequence[Array]], expected: Sequence[Sequence[Array]]) -> bytes:
+def in_bundle(
+    program: bytes, samples: Sequence[Sequence[Array]], expected: Sequence[Sequence[Array]]
+) -> bytes:
     """Gives a program that `emit` has made in a bundle with inputs, and the outputs that it shall give: a `.bpte` file."""
     from pillion.emitters.pte import bundle
 

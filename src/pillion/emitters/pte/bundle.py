@@ -17,7 +17,9 @@ MOST_BYTES = 64 << 20
 """Of samples: a flatbuffer has 32-bit offsets, and a device less memory than that."""
 
 
-def in_bundle(program: bytes, samples: Sequence[Sequence[Array]], expected: Sequence[Sequence[Array]]) -> bytes:
+def in_bundle(
+    program: bytes, samples: Sequence[Sequence[Array]], expected: Sequence[Sequence[Array]]
+) -> bytes:
     """Gives the bundle; sizes and orders of the axes are those that the program itself has for its inputs and outputs."""
     _want_room(samples, expected)
     _, _, size, _, _ = pte.HEADER.unpack_from(program, 8)
