@@ -15,6 +15,7 @@ import typer.main
 from checkout import ENVIRONMENT, ROOT
 from mutants_page import mutants_page
 from performance_page import performance_page
+from time_page import time_page
 
 from pillion import passes
 from pillion.cli import app
@@ -142,6 +143,7 @@ PAGES: dict[str, Callable[[], str]] = {
     "reference/passes.md": passes_page,
     "reference/devices.md": devices_page,
     "reference/cli.md": cli_page,
+    "reference/time.md": lambda: time_page(table),
     "performance.md": lambda: performance_page(table),
     "mutants.md": lambda: mutants_page(table),
 }

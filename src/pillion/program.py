@@ -9,12 +9,15 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any, get_args
 
-from pillion.boards.board import Optimize
+from pillion.boards.board import Optimize, find_board
 from pillion.choices import Runtime
+from pillion.devices.clock import Clock, parse_clock
+from pillion.devices.cortex_m.memories import find_memories
 from pillion.devices.payloads import Payloads, marked
 from pillion.emitters import pte, tflite
 from pillion.emitters.c.program import CProgram, lower
 from pillion.emitters.c.project import project_files, write_project
+from pillion.emitters.c.selftest import SelfTest, self_test
 from pillion.emitters.segments import segment_files
 from pillion.errors import PillionError, one_of
 from pillion.importers.pte import ReadProgram
@@ -30,6 +33,8 @@ from pillion.place import Ledger, inline_segments
 from pillion.run.executor import REFERENCE, TIMEOUT_SECONDS, Outputs, RunOptions, RunResult, want_runnable
 from pillion.run.inputs import as_arrays, check_fit
 from pillion.run.places import find_executor
+from pillion.run.selftest import SelfTestSamples, no_selftest, samples_of
+from pillion.run.time import Conditions, TimeEstimate, estimate_program
 from pillion.run.verify import SAMPLES, Verification, verify
 from pillion.stripes.plan import Stripe, striped
 from pillion.stripes.search import find_stripes
@@ -96,13 +101,16 @@ class Program:
     @cached_property
     def files(self) -> dict[str, Content]:
         """Gives path → content of the C project."""
+        return self._files(None)
+
+    def _files(self, test: SelfTest | None) -> dict[str, Content]:
         more: dict[str, Content] = {}
         for number, segment in enumerate(self.payloads.segments):
             more[f"npu_segment_{number}.tflite"] = segment.tflite
             if self.payloads.converter:
                 more[f"npu_segment_{number}.bin"] = segment.payload
         more |= {f"{name}.txt": text for name, text in self.payloads.firmware_files.items()}
-        return project_files(self.lowered, self.target.name, more)
+        return project_files(self.lowered, self.target.name, more, test)
 
     def tflite(self) -> bytes:
         """Gives the whole graph as a TFLite file, which computes in LiteRT's arithmetic."""
@@ -116,31 +124,57 @@ class Program:
         payloads = [segment.payload for segment in self.payloads.segments]
         return pte.emit(self.graph, self.target.core, runtime, payloads, self.target.delegate)
 
-    def save(self, path: str | Path, runtime: Runtime = "1.4", *, force: bool = False) -> Path:
+    def bundled(self, samples: SelfTestSamples, runtime: Runtime = "1.4") -> bytes:
+        """Gives an ExecuTorch program in a bundle with inputs and the outputs that a device shall answer: a `.bpte` file."""
+        taken = samples_of(self.graph, samples)
+        return pte.in_bundle(self.pte(runtime), taken, [self.graph.reference(*sample) for sample in taken])
+
+    def save(
+        self,
+        path: str | Path,
+        runtime: Runtime = "1.4",
+        *,
+        force: bool = False,
+        selftest: SelfTestSamples | None = None,
+    ) -> Path:
         """Writes the program in the form that the name asks for: `.pte`, `.tflite`, or a folder for a C project (see `firmware`).
 
-        Beside a `.pte` with code for the NPU goes what the NPU's firmware needs to know."""
+        Beside a `.pte` with code for the NPU goes what the NPU's firmware needs to know, and beside one with samples for a
+        self-test a `.bpte`, which has it in a bundle with them."""
         path = Path(path)
         form = form_of(path)
         if self.stripes and form in (".pte", ".tflite"):
             raise _whole_tensors(self, form)
         one_of("runtime", runtime, get_args(Runtime))
+        if form == ".tflite" and selftest is not None:
+            raise no_selftest(path)
         if form == ".pte":
             content = self.pte(runtime)
+            bundle = self.bundled(selftest, runtime) if selftest is not None else None
             for name, text in self.payloads.firmware_files.items():
                 write_whole(path.with_name(f"{path.stem}_{name}"), text.encode())
             write_whole(path, content)
+            if bundle is not None:
+                write_whole(path.with_suffix(".bpte"), bundle)
         elif form == ".tflite":
             write_whole(path, self.tflite())
         else:
-            self.firmware(path, force=force)
+            self.firmware(path, force=force, selftest=selftest)
         return path
 
-    def firmware(self, folder: str | Path, *, force: bool = False) -> Path:
+    def firmware(
+        self, folder: str | Path, *, force: bool = False, selftest: SelfTestSamples | None = None
+    ) -> Path:
         """Writes the C project: all of it, or nothing. An earlier project in the folder gives way to it; files that are not Pillion's stay,
-        and where one would be lost, or one of Pillion's that was changed, nothing is written but by `force`."""
-        write_project(self.files, Path(folder), force)
+        and where one would be lost, or one of Pillion's that was changed, nothing is written but by `force`. With samples for a
+        self-test (a file, or inputs of several runs), it has a function by which a device checks itself."""
+        test = self.selftest(selftest) if selftest is not None else None
+        write_project(self._files(test) if test else self.files, Path(folder), force)
         return Path(folder)
+
+    def selftest(self, samples: SelfTestSamples) -> SelfTest:
+        """Computes what a device shall answer, op by op, to samples: the inputs of several runs, or a file with them."""
+        return self_test(self.lowered.graph, samples_of(self.graph, samples))
 
     def of(self, graph: Graph) -> Program:
         """Gives the program of another graph, for instance of a part of this one."""
@@ -166,6 +200,30 @@ class Program:
         want_runnable(executor, self)
         with shown(), stage(f"{'measuring' if profile else 'running'} on {on}"):
             return executor.run(self, [arrays], options)[0]
+
+    def time(
+        self,
+        clock: str | float | Clock,
+        *inputs: Any,
+        memories: str | None = None,
+        npu_clock: str | float | Clock | None = None,
+        on: str | None = None,
+    ) -> TimeEstimate:
+        """Estimates how long a run takes at a clock (`"160MHz"`, or hertz), from `milliseconds.low` to `milliseconds.high`.
+
+        Instructions are counted in the emulator where there is one, on a random sample if no inputs are given; `basis` says what
+        the estimate rests on. `memories` names where constants and arena lie, `on` another board than that of the target."""
+        arrays = as_arrays(inputs)
+        if arrays:
+            check_fit(self.graph, arrays)
+        conditions = Conditions(
+            parse_clock(clock, "clock"),
+            find_memories(memories) if memories is not None else None,
+            parse_clock(npu_clock, "npu_clock") if npu_clock is not None else None,
+        )
+        if on is not None:
+            find_board(on)
+        return estimate_program(self, conditions, on, arrays)
 
     def verify(
         self, samples: int = SAMPLES, *, seed: int = 0, inputs: Sequence[Any] | None = None

@@ -29,6 +29,8 @@ class Target:
     aliases: tuple[str, ...] = ()
     converter_name: str = ""
     """What the NPU vendor's converter calls the chip."""
+    memories: str = ""
+    """Where constants and arena lie, as `devices.cortex_m.memories` names it, if not as is usual for the core."""
 
     @property
     def quantization(self) -> Wishes:
@@ -65,6 +67,7 @@ _CHIPS = (
         sram_bytes=7_864_320,
         aliases=("imxrt700cm",),
         converter_name="imxrt700",
+        memories="external",
     ),
     Target(
         "mcxn947",

@@ -102,11 +102,19 @@ def firmware_files(
     boards: Iterable[str] = tuple(BOARDS),
     optimize: Optimize = "speed",
     sources: Iterable[str] = (),
+    selftest: Iterable[str] = (),
 ) -> Mapping[str, str]:
     """Path and text of each file that lies around a model in its project: build files, and the harness in its folder. `boards` are
-    those that can run it, `sources` the C files of the model, of its stand-ins and of their kernels."""
+    those that can run it, `sources` the C files of the model, of its stand-ins and of their kernels, `selftest` those of its self-test."""
     facts = {**_facts(model, [find_board(name) for name in boards], optimize), **_sources(list(sources))}
+    facts["selftest"] = " ".join(selftest)
     return {path: _PLACE.sub(lambda found: facts[found[1]], text) for path, text in _texts().items()}
+
+
+def selftest_main(model: str) -> str:
+    """Gives the text of the program that runs a model's self-test on boards and on computers."""
+    file = resources.files("pillion.boards") / "selftest" / "main.c"
+    return file.read_text("utf-8").replace("@model@", model)
 
 
 @cache

@@ -74,7 +74,7 @@ def _object(compiler: Compiler, folder: Path, name: str, headers: str) -> Path:
     source = read_whole(folder / name, "C source")
     key = digest((compiler.key(), headers.encode(), name.encode(), source))
     doing = f"compiling {name} of {folder}"
-    return _kept(
+    return kept(
         key, Path(name).stem + ".o", lambda out: compiler.run(["-c", name, "-o", str(out)], folder, doing)
     )
 
@@ -92,7 +92,7 @@ def link(
         # Libraries, which are among the flags, come after the objects that need them.
         Compiler(compiler.command, ()).run([*arguments, *compiler.flags, "-o", str(out)], folder, doing)
 
-    return _kept(digest((compiler.key(), *made, *contents)), name, make)
+    return kept(digest((compiler.key(), *made, *contents)), name, make)
 
 
 def digest(parts: Iterable[bytes]) -> str:
@@ -110,13 +110,14 @@ def cache_folder() -> Path:
     return Path(chosen).absolute() if chosen else Path.home() / ".cache" / "pillion"
 
 
-def _kept(key: str, name: str, make: Callable[[Path], None]) -> Path:
-    kept = cache_folder() / key[:2] / key / name
-    if not kept.exists():
-        with _folder_beside(kept) as folder:
+def kept(key: str, name: str, make: Callable[[Path], None]) -> Path:
+    """Gives the file that was made under a key, or makes it; `make` writes it to the path that it is handed."""
+    file = cache_folder() / key[:2] / key / name
+    if not file.exists():
+        with _folder_beside(file) as folder:
             make(Path(folder) / name)
-            os.replace(Path(folder) / name, kept)
-    return kept
+            os.replace(Path(folder) / name, file)
+    return file
 
 
 def _folder_beside(kept: Path) -> tempfile.TemporaryDirectory[str]:

@@ -44,12 +44,15 @@ class ElfSizes:
     harness: int
     """Start-up, semihosting and measuring: no part of what a model costs."""
     symbols: Mapping[str, Symbol]
+    places: Mapping[str, range]
+    """The addresses of each section."""
 
 
 @dataclass(frozen=True)
 class _Section:
     name_at: int
     kind: int
+    address: int
     offset: int
     size: int
     link: int
@@ -82,6 +85,10 @@ def _sizes(image: bytes, sections: list[_Section], name_section: int) -> ElfSize
         stack_reserved=size.get(".stack", 0),
         harness=size.get(".startup", 0),
         symbols=symbols,
+        places={
+            name: range(section.address, section.address + section.size)
+            for name, section in zip(names, sections, strict=True)
+        },
     )
 
 
@@ -91,8 +98,10 @@ def _sections(image: bytes) -> Iterator[_Section]:
     header = _HEADER.unpack_from(image)
     start, entry_bytes, count = header[6], header[11], header[12]
     for index in range(count):
-        name_at, kind, _, _, offset, size, link, *_ = _SECTION.unpack_from(image, start + index * entry_bytes)
-        yield _Section(name_at, kind, offset, size, link)
+        name_at, kind, _, address, offset, size, link, *_ = _SECTION.unpack_from(
+            image, start + index * entry_bytes
+        )
+        yield _Section(name_at, kind, address, offset, size, link)
 
 
 def _symbols(image: bytes, sections: list[_Section], names: list[str]) -> Iterator[Symbol]:

@@ -13,13 +13,13 @@ import subprocess
 import tempfile
 from collections import Counter
 from collections.abc import Collection, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from pillion.boards.board import OPTIMIZE_FLAGS, Board
-from pillion.boards.build import Compiler, compile_objects, link
+from pillion.boards.build import Compiler, Sources, compile_objects, link
 from pillion.boards.faults import fault_error
-from pillion.boards.firmware import C_FLAGS, read_firmware
+from pillion.boards.firmware import C_FLAGS, Firmware, read_firmware
 from pillion.boards.toolchain import QEMU, arm_compiler
 from pillion.errors import PillionError
 from pillion.outside.files import read_whole
@@ -45,13 +45,21 @@ class QemuResult:
 
 def build(firmware: Path, board: Board, files: Collection[str] | None = None) -> Path:
     """Builds the linked firmware, an ELF file, or finds it in the cache. Where its `files` are known, others may lie beside them."""
-    parts = read_firmware(firmware, files)
+    return linked(read_firmware(firmware, files), board)
+
+
+def linked(parts: Firmware, board: Board, instead: Sources | None = None) -> Path:
+    """Builds the parts of a firmware; `instead` has another main program than the harness."""
     speed = OPTIMIZE_FLAGS[board.optimize]
     compiler = Compiler(arm_compiler(), (*board.cflags, *speed, *C_FLAGS))
     # Only the harness is told the tick, so that the other objects serve every board with the same core.
     harness = Compiler(compiler.command, (*compiler.flags, f"-DPILLION_TICK_NS={board.tick_ns:g}"))
+    around = parts.harness
+    if instead is not None:
+        around = replace(around, files=tuple(name for name in around.files if name != "main.c"))
     objects = [
-        *compile_objects(harness, parts.harness),
+        *compile_objects(harness, around),
+        *(compile_objects(compiler, instead) if instead is not None else ()),
         *(made for sources in parts.inference for made in compile_objects(compiler, sources)),
     ]
     flags = (*board.cflags, "-nostdlib", "-Wl,--gc-sections", "-T", board.linker_script, "-L.", "-lgcc")

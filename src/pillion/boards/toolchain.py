@@ -61,6 +61,12 @@ ARM_COMPILER = Tool(
     "gcc-arm-none-eabi libnewlib-arm-none-eabi",
     "brew install --cask gcc-arm-embedded",
 )
+DISASSEMBLER = Tool(
+    "disassembler for Arm Cortex-M",
+    ("arm-none-eabi-objdump",),
+    "binutils-arm-none-eabi",
+    "brew install --cask gcc-arm-embedded",
+)
 QEMU = Tool("emulator for Arm machines", ("qemu-system-arm",), "qemu-system-arm", "brew install qemu")
 HOST_COMPILER = Tool(
     "C compiler for this computer",

@@ -13,6 +13,7 @@ from pillion.cli.application import app
 from pillion.cli.help import MAKE, RESULT
 from pillion.cli.options import (
     CalibrateOption,
+    ClockOption,
     ExtraOption,
     ForceOption,
     IoDtypeOption,
@@ -20,11 +21,14 @@ from pillion.cli.options import (
     JsonOption,
     KeepOption,
     MaxRamOption,
+    MemoriesOption,
     ModelOption,
+    NpuClockOption,
     OnlyNpuOption,
     OptimizeOption,
     OutputOption,
     QuantizeOption,
+    SelfTestOption,
     SizeOption,
     TargetOption,
     TrustOption,
@@ -78,6 +82,10 @@ def compile(
             rich_help_panel=RESULT,
         ),
     ] = None,
+    selftest: SelfTestOption = None,
+    clock: ClockOption = None,
+    npu_clock: NpuClockOption = None,
+    memories: MemoriesOption = None,
     force: ForceOption = False,
     as_json: JsonOption = False,
 ) -> None:
@@ -103,8 +111,21 @@ def compile(
         memory_wish(max_ram, extra),
     )
     form_of(output)
+    from pillion.cli import selftests, times
+
+    conditions = times.conditions(clock, npu_clock, memories)
+    times.want_c(conditions, output)
+    selftests.want_form(selftest, output)
     with report.progress(quiet=as_json):
         program = build(request)
-    write(program, output, runtime, force=force)
+    write(program, output, runtime, force=force, selftest=selftest)
     report.warn_of_memory(program)
-    report.show(report.compiled(program, output, runtime), as_json)
+    time = times.of_program(program, conditions, quiet=as_json)
+    report.show(
+        {
+            **report.compiled(program, output, runtime),
+            **selftests.facts(program, output, selftest),
+            **times.facts(time, as_json, in_short=True),
+        },
+        as_json,
+    )

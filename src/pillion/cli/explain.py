@@ -8,11 +8,14 @@ from pillion.cli.application import app
 from pillion.cli.help import LOOK
 from pillion.cli.options import (
     CalibrateOption,
+    ClockOption,
     ExtraOption,
     JsonOption,
     KeepOption,
     MaxRamOption,
+    MemoriesOption,
     ModelOption,
+    NpuClockOption,
     SizeOption,
     TargetOption,
     TrustOption,
@@ -40,6 +43,9 @@ def explain(
     keep_on_cpu: KeepOption = None,
     max_ram: MaxRamOption = None,
     extra: ExtraOption = None,
+    clock: ClockOption = None,
+    npu_clock: NpuClockOption = None,
+    memories: MemoriesOption = None,
     as_json: JsonOption = False,
 ) -> None:
     """Say for every op who runs it, and why.
@@ -57,6 +63,11 @@ def explain(
         trust_pickle=trust_pickle,
         memory=memory_wish(max_ram, extra),
     )
+    from pillion.cli import times
+
+    conditions = times.conditions(clock, npu_clock, memories)
     with report.progress(quiet=as_json):
         program = build(request)
-    report.show(report.explained(program), as_json, report.explain_columns(program))
+    time = times.of_program(program, conditions, quiet=as_json)
+    facts = times.explained(report.explained(program), program, time, as_json)
+    report.show(facts, as_json, times.columns(report.explain_columns(program), time))

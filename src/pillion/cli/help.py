@@ -8,16 +8,17 @@ from typing import Any
 
 from typer.core import TyperCommand, TyperGroup
 
-INPUT, QUANTIZATION, PLACEMENT, MEMORY, RESULT, RUNNING = (
+INPUT, QUANTIZATION, PLACEMENT, MEMORY, TIME, RESULT, RUNNING = (
     "Model",
     "Quantization",
     "What runs where",
     "Memory",
+    "Time",
     "Result",
     "Running",
 )
 """Groups of options."""
-ORDER = ("Arguments", INPUT, QUANTIZATION, PLACEMENT, MEMORY, RUNNING, RESULT)
+ORDER = ("Arguments", INPUT, QUANTIZATION, PLACEMENT, MEMORY, RUNNING, RESULT, TIME)
 """The order of groups of options; others come behind these, and those without a group last."""
 MAKE, CHECK, LOOK = "Make", "Run and check", "Look up"
 """Groups of commands."""

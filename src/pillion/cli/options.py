@@ -9,7 +9,7 @@ from typing import Annotated, Optional
 import typer
 
 from pillion.cli import completion
-from pillion.cli.help import INPUT, MEMORY, PLACEMENT, QUANTIZATION, RESULT
+from pillion.cli.help import INPUT, MEMORY, PLACEMENT, QUANTIZATION, RESULT, TIME
 from pillion.outside.files import MODEL_FILES
 
 ModelOption = Annotated[
@@ -105,6 +105,40 @@ ExtraOption = Annotated[
         metavar="SHARE",
         help="Instructions that less RAM may cost, such as 5%: the smallest plan within that.",
         rich_help_panel=MEMORY,
+    ),
+]
+ClockOption = Annotated[
+    Optional[str],
+    typer.Option(
+        "--clock",
+        metavar="CLOCK",
+        help="The core's clock, like 160MHz: also estimate the time of a run, from a to b ms.",
+        rich_help_panel=TIME,
+    ),
+]
+NpuClockOption = Annotated[
+    Optional[str],
+    typer.Option(
+        "--npu-clock", metavar="CLOCK", help="The NPU's clock, if not the core's.", rich_help_panel=TIME
+    ),
+]
+MemoriesOption = Annotated[
+    Optional[str],
+    typer.Option(
+        "--memories",
+        metavar="KIND",
+        help="For --clock, where constants and arena lie: tcm, flash, cached or external.",
+        autocompletion=completion.one_of_these("tcm", "flash", "cached", "external"),
+        rich_help_panel=TIME,
+    ),
+]
+SelfTestOption = Annotated[
+    Optional[Path],
+    typer.Option(
+        "--selftest",
+        metavar="FILE",
+        help="A .npz of inputs: a C project gets a function by which a device checks itself, a .pte a .bpte beside it.",
+        rich_help_panel=RESULT,
     ),
 ]
 OutputOption = Annotated[

@@ -234,9 +234,16 @@ def _warnings_in_a_line(action: Literal["always", "ignore"]) -> Iterator[None]:
         yield
 
 
-def write(program: Program, output: Path, runtime: str = "1.4", *, force: bool = False) -> None:
-    """Writes the program in the form that the output's name asks for."""
-    program.save(output, "main" if runtime == "main" else "1.4", force=force)
+def write(
+    program: Program,
+    output: Path,
+    runtime: str = "1.4",
+    *,
+    force: bool = False,
+    selftest: Path | None = None,
+) -> None:
+    """Writes the program in the form that the output's name asks for, with a self-test if there are samples for one."""
+    program.save(output, "main" if runtime == "main" else "1.4", force=force, selftest=selftest)
 
 
 def check_program(program: Path) -> None:

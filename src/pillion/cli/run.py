@@ -13,18 +13,17 @@ from pillion.choices import EXECUTORS
 from pillion.cli import completion, report
 from pillion.cli.application import app
 from pillion.cli.help import CHECK, RUNNING
-from pillion.cli.options import (
-    JsonOption,
-)
+from pillion.cli.options import ClockOption, JsonOption, MemoriesOption, NpuClockOption
 from pillion.cli.request import check_program, read_inputs, write_outputs
 from pillion.errors import PillionError, one_of
 from pillion.outside.files import suffix_of
 
 if TYPE_CHECKING:
     from pillion.run.executor import RunOptions, RunResult
+    from pillion.run.time import Conditions, TimeEstimate
 
-    Ran = tuple[str, RunResult]
-    """The name of what ran, and what came out."""
+    Ran = tuple[str, RunResult, TimeEstimate | None]
+    """The name of what ran, what came out, and how long it would take."""
 
 
 @app.command(
@@ -87,12 +86,23 @@ def run(
             rich_help_panel=RUNNING,
         ),
     ] = False,
+    selftest: Annotated[
+        bool,
+        typer.Option(
+            "--selftest",
+            help="Run the project's self-test: exit code 1 where something differs.",
+            rich_help_panel=RUNNING,
+        ),
+    ] = False,
     timeout: Annotated[
         float,
         typer.Option(
             metavar="SECONDS", help="How long a run may take until it is stopped.", rich_help_panel=RUNNING
         ),
     ] = 60.0,
+    clock: ClockOption = None,
+    npu_clock: NpuClockOption = None,
+    memories: MemoriesOption = None,
     as_json: JsonOption = False,
 ) -> None:
     """Run a compiled model here or on an emulated board.
@@ -100,38 +110,61 @@ def run(
     The board of a target is in `pillion targets`. Running a C project compiles and executes its code: run only projects that you trust."""
 
     one_of("--on", on, (*EXECUTORS, *BOARDS))
-    if profile and on not in BOARDS:
+    if (profile or clock) and on not in BOARDS:
         raise PillionError(
-            "--profile counts instructions on a board",
+            f"{'--profile' if profile else '--clock'} counts instructions on a board",
             rule="--on names a board",
             here=f"--on {on}",
             help="add --on mps2-an505 or --on mps3-an547",
         )
     check_program(program)
+    from pillion.cli import selftests, times
     from pillion.run.executor import RunOptions
 
+    conditions = times.conditions(clock, npu_clock, memories)
+    if selftest:
+        selftests.refuse_others(
+            {"--input": input, "--output": output, "--profile": profile, "--clock": clock}
+        )
+        selftests.run(program, on, timeout, as_json)
+        return
     run_one = _run_file if suffix_of(program) == ".pte" else _run_project
     options = RunOptions(timeout, profile, native)
     with report.progress(quiet=as_json):
-        model, result = run_one(program, on, input or [], options)
+        model, result, time = run_one(program, on, input or [], options, conditions)
     write_outputs(output or [], result.outputs)
-    report.show(report.ran(model, on, result), as_json)
+    report.show(
+        {
+            **times.ran(report.ran(model, on, result), time),
+            **times.facts(time, as_json, in_short=not profile),
+        },
+        as_json,
+    )
 
 
-def _run_project(program: Path, on: str, inputs: list[Path], options: RunOptions) -> Ran:
+def _run_project(
+    program: Path, on: str, inputs: list[Path], options: RunOptions, conditions: Conditions | None
+) -> Ran:
+    from pillion.cli import times
     from pillion.emitters.c.manifest import read_manifest
     from pillion.run.places import run_folder
 
     manifest = read_manifest(program)
     arrays = read_inputs(inputs, manifest.inputs)
-    return manifest.model, run_folder(program, [arrays], on, options)[0]
+    result = run_folder(program, [arrays], on, options)[0]
+    return manifest.model, result, times.of_folder(program, conditions, arrays, on, options)
 
 
-def _run_file(program: Path, on: str, inputs: list[Path], options: RunOptions) -> Ran:
+def _run_file(
+    program: Path, on: str, inputs: list[Path], options: RunOptions, conditions: Conditions | None
+) -> Ran:
+    from pillion.cli import times
     from pillion.compiler import load
     from pillion.run.places import find_executor
 
     find_executor(on)
     loaded = load(program, board=BOARDS.get(on))
     arrays = read_inputs(inputs, loaded.graph.inputs)
-    return loaded.graph.name, loaded.measure(*arrays, on=on, **vars(options))
+    result = loaded.measure(*arrays, on=on, **vars(options))
+    time = times.of_program(loaded, conditions, on=on, sample=arrays, timeout=options.timeout, quiet=True)
+    return loaded.graph.name, result, time

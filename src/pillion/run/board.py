@@ -57,7 +57,7 @@ def run_on_board(
 ) -> list[RunResult]:
     """Runs a C project that lies in a folder. Each sample is a run of the emulator, which begins anew."""
     board = dataclasses.replace(board, optimize=manifest.optimize)
-    _check_board(manifest, board)
+    check_board(manifest, board)
     results = []
     for sample in samples:
         raw = b"".join(np.ascontiguousarray(x).tobytes() for x in sample)
@@ -83,7 +83,7 @@ def _sizes(folder: Path, manifest: Manifest, board: Board) -> ElfSizes:
     return read_elf(qemu.build(folder, board, manifest.files))
 
 
-def _check_board(manifest: Manifest, board: Board) -> None:
+def check_board(manifest: Manifest, board: Board) -> None:
     """Raises where the board's core cannot run the project's kernels."""
     isa = manifest.isa
     fitting = [one.name for one in boards_for(isa)]

@@ -43,6 +43,8 @@ class Kind:
     code: str = ""
     of: Callable[[], Any] | None = None
     tag: str = ""
+    alignment: int = 16
+    """Of bytes: they start at a multiple of it."""
 
     @property
     def size(self) -> int:
@@ -60,9 +62,9 @@ def numbers(number: int, code: str) -> Any:
     return _declare(number, Kind("numbers", code), default_factory=list)
 
 
-def data(number: int) -> Any:
-    """Declares a field that holds bytes, which start at a multiple of 16 and are not copied when read; or None."""
-    return _declare(number, Kind("data", "B"), default=None)
+def data(number: int, alignment: int = 16) -> Any:
+    """Declares a field that holds bytes, which start at a multiple of 16 or more and are not copied when read; or None."""
+    return _declare(number, Kind("data", "B", alignment=alignment), default=None)
 
 
 def text(number: int) -> Any:
@@ -171,7 +173,7 @@ def _pack_part(builder: Any, kind: Kind, held: Any) -> int | None:
                 builder.once((kind.code, array.tobytes()), lambda: _pack_bytes(builder, array, kind.size))
             )
         case "data":
-            return _pack_bytes(builder, held, 16)
+            return _pack_bytes(builder, held, kind.alignment)
         case "tables":
             return _pack_offsets(builder, [_pack_table(builder, t) for t in held])
         case _:

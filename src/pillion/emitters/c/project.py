@@ -9,7 +9,14 @@ from pathlib import Path
 from types import MappingProxyType
 
 from pillion.boards.board import BOARDS, Board, firmware_files
-from pillion.boards.layout import HOST_FOLDER, KERNEL_FOLDER, KERNEL_HEADERS, MODEL_FOLDER, STAND_IN_FOLDER
+from pillion.boards.layout import (
+    HOST_FOLDER,
+    KERNEL_FOLDER,
+    KERNEL_HEADERS,
+    MODEL_FOLDER,
+    SELFTEST_FOLDER,
+    STAND_IN_FOLDER,
+)
 from pillion.devices.cortex_m import CORES, Isa
 from pillion.emitters.c import text
 from pillion.emitters.c.library import HOST
@@ -17,6 +24,7 @@ from pillion.emitters.c.manifest import MANIFEST, Buffer, Manifest, Memory, OpFa
 from pillion.emitters.c.npu import inner_program, npu_header, segment_steps, stand_ins
 from pillion.emitters.c.program import CProgram, lower
 from pillion.emitters.c.readme import readme
+from pillion.emitters.c.selftest import SelfTest, selftest_files
 from pillion.emitters.c.spelling import encodable
 from pillion.emitters.c.structs import kernel_folder
 from pillion.errors import PillionError
@@ -30,18 +38,28 @@ _INCLUDE = re.compile(r'^\s*#\s*include "([^"/]+)"', re.MULTILINE)
 
 
 def project_files(
-    program: CProgram, target: str, more: Mapping[str, Content] = MappingProxyType({})
+    program: CProgram,
+    target: str,
+    more: Mapping[str, Content] = MappingProxyType({}),
+    test: SelfTest | None = None,
 ) -> dict[str, Content]:
-    """Gives path → content of every file of the project; `more` are files that only Python makes of it."""
+    """Gives path → content of every file of the project; `more` are files that only Python makes of it, `test` is a self-test."""
     isa = instruction_set(program)
     boards = [board.name for board in boards_for(isa)]
     files = _in_folders(program)
-    if isa is not Isa.PORTABLE:
-        files |= _within(HOST_FOLDER, _in_one_folder(lower(program.graph)))
+    host = lower(program.graph) if isa is not Isa.PORTABLE else None
+    if host is not None:
+        files |= _within(HOST_FOLDER, _in_one_folder(host))
         header = f"{MODEL_FOLDER}/model.h"
         files[header] = text.or_else(str(files[header]), f"../{HOST_FOLDER}/model.h")
     sources = sorted(path for path in files if path.endswith(".c"))
-    files |= {**firmware_files(program.graph.name, boards, program.optimize, sources), **more}
+    tests = _within(SELFTEST_FOLDER, selftest_files(program, host, test)) if test else {}
+    of_test = sorted(path for path in tests if path.endswith(".c"))
+    files |= {
+        **firmware_files(program.graph.name, boards, program.optimize, sources, of_test),
+        **more,
+        **tests,
+    }
     files["README.md"] = readme(program, target, boards, files)
     return {**files, MANIFEST: manifest(program, target).sealed(files).text()}
 

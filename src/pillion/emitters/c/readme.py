@@ -6,7 +6,14 @@ from __future__ import annotations
 from collections.abc import Collection, Iterator, Sequence
 
 from pillion.boards.board import OPTIMIZE_FLAGS
-from pillion.boards.layout import HARNESS_FOLDER, HOST_FOLDER, KERNEL_HEADERS, MODEL_FOLDER, STAND_IN_FOLDER
+from pillion.boards.layout import (
+    HARNESS_FOLDER,
+    HOST_FOLDER,
+    KERNEL_HEADERS,
+    MODEL_FOLDER,
+    SELFTEST_FOLDER,
+    STAND_IN_FOLDER,
+)
 from pillion.emitters.c import text
 from pillion.emitters.c.program import CProgram
 
@@ -20,6 +27,7 @@ def readme(program: CProgram, target: str, boards: Sequence[str], paths: Collect
         _calling(program),
         _building(program, paths),
         _running(boards),
+        *([_testing(program, boards)] if _holds(paths, SELFTEST_FOLDER) else []),
     )
     return "\n\n".join("\n".join(section) for section in sections) + "\n"
 
@@ -53,6 +61,12 @@ def _rows(paths: Collection[str]) -> Iterator[tuple[str, str, str]]:
             f"`{HOST_FOLDER}/`",
             "the same model in portable C, for this computer and for unit tests",
             "no",
+        )
+    if _holds(paths, SELFTEST_FOLDER):
+        yield (
+            f"`{SELFTEST_FOLDER}/`",
+            "inputs, what each op shall make of them, and a function that compares",
+            "`selftest.c` and `selftest.h`, if it shall check itself",
         )
     yield (
         f"`{HARNESS_FOLDER}/`",
@@ -141,3 +155,24 @@ def _running(boards: Sequence[str]) -> Iterator[str]:
     yield "```"
     yield ""
     yield "`input.bin` holds all inputs one after another. With Pillion: `pillion run .` and `pillion verify .`"
+
+
+def _testing(program: CProgram, boards: Sequence[str]) -> Iterator[str]:
+    name = program.graph.name
+    yield "## Let the device check itself"
+    yield ""
+    yield "```c"
+    yield '#include "selftest.h"'
+    yield ""
+    yield "pillion_difference where;"
+    yield f"uint32_t wrong = {name}_selftest(arena, &where);"
+    yield "```"
+    yield ""
+    yield "`wrong` is 0 if all results of all ops are what they shall be, on all samples; or else the number of the first op that differs,"
+    yield f"plus 1. `where` has the sample, the op (`pillion_model_{name}.op_names[where.op]`), the result and its element. Add"
+    yield f"`{SELFTEST_FOLDER}/selftest.c` to the build, with `-I{SELFTEST_FOLDER}`; the arena is that of the model, and what was in it is lost."
+    yield ""
+    yield "```"
+    yield "make selftest-host"
+    yield f"make selftest-{boards[0]}"
+    yield "```"

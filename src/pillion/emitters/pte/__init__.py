@@ -54,4 +54,13 @@ def find_in(payload: bytes) -> graph_json.NumberOf:
     return find
 
 
-__all__ = ["Runtime", "emit"]
+def in_bundle(
+    program: bytes, samples: Sequence[Sequence[Array]], expected: Sequence[Sequence[Array]]
+) -> bytes:
+    """Gives a program that `emit` has made in a bundle with inputs, and the outputs that it shall give: a `.bpte` file."""
+    from pillion.emitters.pte import bundle
+
+    return bundle.in_bundle(program, samples, expected)
+
+
+__all__ = ["Runtime", "emit", "in_bundle"]

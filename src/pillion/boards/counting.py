@@ -1,0 +1,169 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Which instructions of a firmware run in each op, and what they touch: counted by a plugin of the emulator, exactly."""
+
+from __future__ import annotations
+
+import re
+import subprocess
+import tempfile
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from importlib import resources
+from pathlib import Path
+
+from pillion.boards import qemu
+from pillion.boards.board import Board
+from pillion.boards.build import Compiler, digest, kept
+from pillion.boards.disassembly import Instruction, disassemble
+from pillion.boards.elf import ElfSizes, read_elf
+from pillion.boards.toolchain import QEMU, host_compiler, version
+from pillion.errors import PillionError
+
+PLUGIN, COUNTS = "blocks.so", "blocks.txt"
+MARK = "after_op"
+"""The function of the harness that the model calls after each op."""
+LIBRARY = ("memcpy", "memmove", "memset", "memcmp")
+"""The functions of a C library that compilers call of themselves. They lie with the harness, for any program has them."""
+TOUCHED = (".constants", ".pillion_arena")
+"""The sections of which it is counted what was touched."""
+_FLAGS = ("-std=c99", "-O2", "-Wall", "-Wextra", "-Werror", "-fPIC", "-fvisibility=hidden")
+
+
+class NotCountedError(PillionError):
+    """The error of a computer or an emulator on which instructions cannot be counted."""
+
+
+@dataclass(frozen=True)
+class Line:
+    """An instruction in words, how often it ran, and how often another one followed than the one behind it."""
+
+    instruction: str
+    times: int
+    left: int
+
+
+@dataclass(frozen=True)
+class Window:
+    """What ran between two marks."""
+
+    lines: tuple[Line, ...]
+    touched: tuple[tuple[int, int], ...]
+    """Bytes and different lines of 32 bytes, for each of the sections TOUCHED."""
+
+
+def count(
+    firmware: Path,
+    board: Board,
+    inputs: bytes,
+    ops: int,
+    *,
+    files: Collection[str] | None = None,
+    timeout: float = 60.0,
+) -> list[Window]:
+    """Counts what each op of a firmware executes on one sample; the same sample of the same firmware is run once."""
+    image = qemu.build(firmware, board, files)
+    plugin = _plugin()
+    key = digest((image.read_bytes(), inputs, plugin.read_bytes(), version((QEMU.path(),)).encode()))
+    found = kept(key, COUNTS, lambda out: _run(image, board, inputs, plugin, out, timeout))
+    windows = list(_windows(found.read_text("utf-8"), disassemble(image, board.core)))
+    # The last window is what ran behind the last op.
+    if len(windows) <= ops:
+        raise _not_counted(board, f"{len(windows)} windows for {ops} ops")
+    return windows[-ops - 1 : -1]
+
+
+def _plugin() -> Path:
+    """The plugin, compiled for this computer and for the emulator that is installed."""
+    source = (resources.files("pillion.boards") / "plugin" / "blocks.c").read_bytes()
+    flags = (*_FLAGS, f"-DPILLION_PLUGIN_VERSION={_plugin_version()}")
+    compiler = Compiler(host_compiler(), flags)
+
+    def make(out: Path) -> None:
+        (out.parent / "blocks.c").write_bytes(source)
+        compiler.run(
+            ["-shared", "blocks.c", "-o", str(out)], out.parent, "compiling the plugin of the emulator"
+        )
+
+    return kept(digest((compiler.key(), source)), PLUGIN, make)
+
+
+def _plugin_version() -> int:
+    """The version of the interface: 2 since QEMU 8.2, which no longer takes 1 later on."""
+    found = re.search(r"version (\d+)\.(\d+)", version((QEMU.path(),)))
+    return 2 if found and (int(found[1]), int(found[2])) >= (8, 2) else 1
+
+
+def _run(image: Path, board: Board, inputs: bytes, plugin: Path, out: Path, timeout: float) -> None:
+    with tempfile.TemporaryDirectory(prefix="pillion-") as folder:
+        # Names without a comma, which would end an option.
+        (Path(folder) / PLUGIN).symlink_to(plugin)
+        (Path(folder) / "input.bin").write_bytes(inputs)
+        options = ",".join([f"./{PLUGIN}", f"out={COUNTS}", *_options(read_elf(image))])
+        command = [*qemu.command_line(image, board, profile=True), "-plugin", options]
+        try:
+            done = subprocess.run(
+                command,
+                cwd=folder,
+                stdin=subprocess.DEVNULL,
+                stdout=subprocess.PIPE,
+                stderr=subprocess.STDOUT,
+                timeout=timeout,
+                check=False,
+            )
+        except subprocess.TimeoutExpired:
+            raise _not_counted(board, f"it did not end within {timeout:g} s") from None
+        counts = Path(folder) / COUNTS
+        if done.returncode or not counts.exists():
+            raise _not_counted(
+                board, done.stdout.decode("utf-8", "replace").strip()[-400:] or "nothing was printed"
+            )
+        out.write_bytes(counts.read_bytes())
+
+
+def _options(elf: ElfSizes) -> Iterator[str]:
+    """Where code is that the model costs, what ends an op, and what is looked after."""
+    if MARK not in elf.symbols or ".text" not in elf.places:
+        return
+    yield f"mark={elf.symbols[MARK].address:#x}"
+    code = elf.places[".text"]
+    library = [elf.symbols[name] for name in LIBRARY if name in elf.symbols]
+    yield f"code={code.start:#x}-{code.stop:#x}"
+    for function in library:
+        yield f"code={function.address:#x}-{function.address + function.bytes:#x}"
+    for name in TOUCHED:
+        place = elf.places.get(name, range(0))
+        yield f"range={place.start:#x}-{place.stop:#x}"
+
+
+def _windows(text: str, code: Mapping[int, Instruction]) -> Iterator[Window]:
+    lines: list[Line] = []
+    touched: list[tuple[int, int]] = []
+    for word, *rest in map(str.split, text.splitlines()):
+        numbers = [int(number) for number in rest]
+        if word == "block":
+            lines += _lines(numbers, code)
+        elif word == "range":
+            touched.append((numbers[0], numbers[1]))
+        else:
+            yield Window(tuple(lines), tuple(touched))
+            lines, touched = [], []
+
+
+def _lines(block: Sequence[int], code: Mapping[int, Instruction]) -> Iterator[Line]:
+    """The instructions of a block. What leaves it is its last one."""
+    at, instructions, runs, left = block
+    for number in range(instructions):
+        instruction = code.get(
+            at, Instruction("nop", 2)
+        )  # data among code, which a disassembler may take for less
+        yield Line(instruction.text, runs, left if number == instructions - 1 else 0)
+        at += instruction.bytes
+
+
+def _not_counted(board: Board, reason: str) -> NotCountedError:
+    return NotCountedError(
+        f"instructions on {board.name} could not be counted",
+        rule="QEMU with plugins (7.2 or later), a C compiler for this computer, and a harness as Pillion writes it",
+        here=reason,
+        help="sudo apt-get install qemu-system-arm gcc; without a clock none of this is needed",
+    )

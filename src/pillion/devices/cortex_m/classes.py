@@ -1,0 +1,140 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The classes into which instructions of Cortex-M fall by what they take: a line of a disassembly gives its class."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from enum import Enum
+
+
+class Class(Enum):
+    """Instructions that the makers of cores give the same cycles."""
+
+    ALU = "arithmetic, moves, shifts"
+    MULTIPLY = "multiplications, and sums of products"
+    MULTIPLY_LONG = "products of 64 bits"
+    DIVIDE = "divisions"
+    LOAD = "loads of one register"
+    STORE = "stores of one register"
+    MULTIPLE = "loads and stores of several registers"
+    BRANCH = "branches, calls, returns"
+    PREFIX = "conditions of others (IT, VPT)"
+    LOOP = "loops that hardware counts"
+    FLOAT = "float arithmetic and moves"
+    FLOAT_DIVIDE = "float divisions and roots"
+    VECTOR = "vector arithmetic"
+    VECTOR_MEMORY = "vector loads and stores"
+    VECTOR_GATHER = "vector loads and stores, scattered"
+
+
+@dataclass(frozen=True)
+class Kind:
+    """The class of an instruction, and how many registers it moves beyond its first."""
+
+    name: Class
+    more_registers: int = 0
+
+
+_CONDITIONS = "eq|ne|cs|hs|cc|lo|mi|pl|vs|vc|hi|ls|ge|lt|gt|le|al"
+_ROWS: tuple[tuple[str, Class], ...] = (
+    (r"(wls|dls|le)(tp)?(\.\d+)?|lctp", Class.LOOP),
+    (r"i[te]{1,4}|vp(st|te?|nott?)[te]*|vps[te]+|vpt[te]*\..*", Class.PREFIX),
+    (r"(cbn?z|tb[bh])|(b|bl|bx|blx|bxns|blxns)(COND)?(\.[nw])?", Class.BRANCH),
+    (r"(ldm|stm)(ia|db|fd|ea)?(COND)?(\.w)?|push(.w)?|pop(.w)?|(ldr|str)d(COND)?|vpush|vpop|v(ldm|stm)(ia|db)?(\.\d+)?", Class.MULTIPLE),
+    (r"(ldr|lda)\w*(\.[nw])?|ldrex\w*|pld\w*|vldr(\.\d+)?(COND)?", Class.LOAD),
+    (r"(str|stl)\w*(\.[nw])?|strex\w*|vstr(\.\d+)?(COND)?", Class.STORE),
+    (r"[su]divs?(COND)?", Class.DIVIDE),
+    (r"[su](mull|mlal)s?(COND)?|umaal|smlald?x?|smlsldx?|smlal[btd]\w*", Class.MULTIPLY_LONG),
+    (r"(mul|mla|mls)s?(COND)?(\.w)?|smu[lsa]\w*|sml[as]\w*|smm[lu]\w*|usad\w*", Class.MULTIPLY),
+    (r"v(div|sqrt)(COND)?\.f\d+", Class.FLOAT_DIVIDE),
+)  # fmt: skip
+_TABLE = [(re.compile(pattern.replace("COND", _CONDITIONS)), name) for pattern, name in _ROWS]
+_VECTOR_REGISTER = re.compile(r"\bq[0-7]\b")
+_VECTOR_MEMORY = re.compile(r"v(ld|st)(r[bhwd]|[24]\d)\w*(\.\w+)?")
+_REGISTERS = re.compile(r"\{([^}]*)\}")
+_RANGE = re.compile(r"([rsdq])(\d+)-\1(\d+)")
+
+
+def classify(instruction: str) -> Kind:
+    """Gives the class of one line of a disassembly: `ldmia.w r3!, {r4, r5}`."""
+    mnemonic, _, operands = instruction.strip().partition(" ")
+    if _VECTOR_MEMORY.fullmatch(mnemonic):
+        scattered = re.search(r"\[[^\]]*q\d", operands)
+        return Kind(Class.VECTOR_GATHER if scattered else Class.VECTOR_MEMORY)
+    for pattern, name in _TABLE:
+        if pattern.fullmatch(mnemonic):
+            return Kind(name, _more_registers(mnemonic, operands) if name is Class.MULTIPLE else 0)
+    if not mnemonic.startswith("v"):
+        return Kind(Class.ALU)
+    is_vector = mnemonic.startswith("vctp") or _VECTOR_REGISTER.search(operands)
+    return Kind(Class.VECTOR if is_vector else Class.FLOAT)
+
+
+def _more_registers(mnemonic: str, operands: str) -> int:
+    """A list in braces, or the two of ldrd and strd."""
+    found = _REGISTERS.search(operands)
+    if found is None:
+        return 1
+    return max(0, sum(_length(part.strip()) for part in found[1].split(",")) - 1)
+
+
+def _length(part: str) -> int:
+    span = _RANGE.fullmatch(part)
+    return int(span[3]) - int(span[2]) + 1 if span else 1
+
+
+@dataclass(frozen=True)
+class Touched:
+    """What was read and written of a memory: bytes as often as they were, and different lines of LINE_BYTES."""
+
+    bytes: int = 0
+    lines: int = 0
+
+    def __post_init__(self) -> None:
+        if not 0 <= self.lines <= self.bytes:
+            raise ValueError(f"{self.lines} lines for {self.bytes} bytes")
+
+
+LINE_BYTES = 32
+"""A cache line of a Cortex-M7, -M55 or -M85."""
+
+
+@dataclass(frozen=True)
+class Executed:
+    """The instructions that ran: how many of each class, and what else takes cycles."""
+
+    counts: Mapping[Class, int]
+    more_registers: int = 0
+    """Registers that loads and stores of several move beyond their first."""
+    taken: int = 0
+    """Jumps: after these instructions another one ran than the one behind them. Loops that hardware counts are not among them."""
+    constants: Touched = Touched()
+    arena: Touched = Touched()
+
+    @property
+    def instructions(self) -> int:
+        """All of them."""
+        return sum(self.counts.values())
+
+
+@dataclass(frozen=True)
+class Ran:
+    """A line of a disassembly, how often it ran, and after how many of these another one followed than the one behind it."""
+
+    instruction: str
+    times: int
+    left: int = 0
+
+
+def executed(lines: Iterable[Ran], constants: Touched, arena: Touched) -> Executed:
+    """Sorts what ran into classes."""
+    counts = {name: 0 for name in Class}
+    more = taken = 0
+    for line in lines:
+        kind = classify(line.instruction)
+        counts[kind.name] += line.times
+        more += kind.more_registers * line.times
+        taken += 0 if kind.name is Class.LOOP else line.left
+    return Executed({name: count for name, count in counts.items() if count}, more, taken, constants, arena)

@@ -1,0 +1,119 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The cycles of each class of instructions on each core: the fewest and the most that the sources allow, in zero-wait memory.
+
+Every row names its source. Where the maker of the core publishes no table, the row says what stands for one."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from pillion.devices.band import Band
+from pillion.devices.cortex_m.classes import Class
+
+
+def _band(low: float, high: float) -> Band:
+    return Band(low, high)
+
+
+@dataclass(frozen=True)
+class CoreCycles:
+    """The cycles of a core's instructions. Each number is the least and the most; `source` says where they come from."""
+
+    cycles: Mapping[Class, Band]
+    per_register: Band
+    """For each register that a load or store of several moves beyond its first."""
+    taken: Band
+    """For each jump, on top of the instruction that jumps: the pipeline is filled anew."""
+    source: str
+
+
+_ARMV7M = {
+    Class.ALU: _band(1, 1),
+    Class.MULTIPLY: _band(1, 1),
+    Class.MULTIPLY_LONG: _band(1, 1),
+    Class.DIVIDE: _band(2, 12),
+    Class.LOAD: _band(1, 2),  # 2, and 1 where it follows another load or store
+    Class.STORE: _band(1, 2),  # 2, and 1 where the write buffer is free
+    Class.MULTIPLE: _band(2, 2),  # 1 + N
+    Class.BRANCH: _band(1, 1),
+    Class.PREFIX: _band(0, 1),  # folded into the instruction before it
+    Class.LOOP: _band(0, 1),
+    Class.FLOAT: _band(1, 3),
+    Class.FLOAT_DIVIDE: _band(14, 14),
+}
+_HELIUM = {Class.VECTOR: _band(1, 2), Class.VECTOR_MEMORY: _band(1, 2), Class.VECTOR_GATHER: _band(4, 16)}
+"""Two beats of four in a cycle, so two cycles for 128 bits; of neighbours in different units, half of that overlaps."""
+
+CYCLES: Mapping[str, CoreCycles] = {
+    "cortex-m3": CoreCycles(
+        {**_ARMV7M, Class.MULTIPLY: _band(1, 2), Class.MULTIPLY_LONG: _band(3, 7)},
+        per_register=_band(1, 1),
+        taken=_band(1, 3),
+        source="Arm, Cortex-M3 Technical Reference Manual (DDI 0337), instruction set summary",
+    ),
+    "cortex-m4": CoreCycles(
+        _ARMV7M,
+        per_register=_band(1, 1),
+        taken=_band(1, 3),
+        source="Arm, Cortex-M4 Technical Reference Manual (100166), table of processor instructions",
+    ),
+    "cortex-m33": CoreCycles(
+        {**_ARMV7M, Class.ALU: _band(0.75, 1), Class.MULTIPLY_LONG: _band(1, 2)},
+        per_register=_band(1, 1),
+        taken=_band(1, 3),
+        source="the table of Cortex-M4, which LLVM's scheduler uses for this core, too: Arm publishes none; "
+        "pairs of short instructions may issue together (Arm, Cortex-M33 datasheet): assumed for up to every second one",
+    ),
+    "cortex-m7": CoreCycles(
+        {
+            **_ARMV7M,
+            Class.ALU: _band(0.5, 1),
+            Class.MULTIPLY_LONG: _band(1, 2),
+            Class.DIVIDE: _band(3, 20),
+            Class.LOAD: _band(0.5, 2),
+            Class.STORE: _band(0.5, 1),
+            Class.MULTIPLE: _band(1, 2),
+            Class.BRANCH: _band(0.5, 1),
+        },
+        per_register=_band(0.5, 1),
+        taken=_band(0, 4),
+        source="LLVM's scheduling model ARMScheduleM7.td (two issues a cycle, loads of 2 cycles): Arm publishes no table; "
+        "the predictor of branches assumed right in the best case, wrong for about every second jump in the worst",
+    ),
+    "cortex-m55": CoreCycles(
+        {
+            **_ARMV7M,
+            **_HELIUM,
+            Class.ALU: _band(0.75, 1),
+            Class.MULTIPLY: _band(1, 2),
+            Class.MULTIPLY_LONG: _band(1, 2),
+            Class.STORE: _band(1, 1),
+            Class.MULTIPLE: _band(1, 2),
+            Class.FLOAT: _band(1, 2),
+        },
+        per_register=_band(0.5, 1),
+        taken=_band(1, 3),
+        source="Arm, Cortex-M55 Software Optimization Guide (102692): two beats a cycle, loads and stores of 64 bits a cycle, "
+        "some pairs of short instructions together",
+    ),
+    "cortex-m85": CoreCycles(
+        {
+            **_ARMV7M,
+            **_HELIUM,
+            Class.ALU: _band(0.5, 1),
+            Class.MULTIPLY: _band(0.5, 1),
+            Class.MULTIPLY_LONG: _band(1, 2),
+            Class.LOAD: _band(0.5, 2),
+            Class.STORE: _band(0.5, 1),
+            Class.MULTIPLE: _band(1, 2),
+            Class.BRANCH: _band(0.5, 1),
+            Class.FLOAT: _band(0.5, 2),
+        },
+        per_register=_band(0.5, 1),
+        taken=_band(0, 3),
+        source="Arm, Cortex-M85 Software Optimization Guide (107950): two issues a cycle, two beats a cycle, branches predicted",
+    ),
+}
+CYCLES = {**CYCLES, "cortex-m35p": CYCLES["cortex-m33"]}
+"""By the name of the core. Cores without a row have no emulated board on which their instructions could be counted."""

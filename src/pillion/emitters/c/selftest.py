@@ -1,0 +1,300 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The self-test of a C project: inputs, what every op makes of them, and a function that says whether a device makes the same."""
+
+from __future__ import annotations
+
+import zlib
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from functools import partial
+from textwrap import dedent
+
+import numpy as np
+from numpy.typing import NDArray
+
+from pillion.boards.board import selftest_main
+from pillion.emitters.c.numbers import lines
+from pillion.emitters.c.program import CProgram
+from pillion.errors import PillionError
+from pillion.ir.graph import Graph
+from pillion.ir.types import Array, Value
+from pillion.outside.files import Content, Written
+
+MOST_BYTES = 8 << 20
+"""Bytes of a self-test that a microcontroller can be asked to hold."""
+MOST_ELEMENT_BYTES = 2 << 20
+"""Up to so many bytes, the elements of all results are kept; of larger ones a checksum each, and the elements of outputs."""
+NOT_KEPT = "UINT32_MAX"
+
+
+@dataclass(frozen=True)
+class Result:
+    """A result of an op: `at` is its place among the elements that are kept for a sample, or None where there is a checksum only."""
+
+    op: int
+    number: int
+    value: Value
+    at: int | None
+
+
+@dataclass(frozen=True)
+class SelfTest:
+    """What a device is asked, and what it shall answer."""
+
+    results: tuple[Result, ...]
+    inputs: NDArray[np.uint8]
+    """A row for each sample."""
+    kept: NDArray[np.uint8]
+    """The bytes of results, a row for each sample."""
+    checks: NDArray[np.uint32]
+    """The CRC-32 of each result, a row for each sample."""
+
+    @property
+    def samples(self) -> int:
+        """How many runs it takes."""
+        return len(self.inputs)
+
+
+@dataclass(frozen=True)
+class Size:
+    """What a self-test takes of a device's flash, and whether it has the elements of all results, or else finds the op alone."""
+
+    bytes: int
+    finds_elements: bool
+
+
+def size_of(graph: Graph, samples: int) -> Size:
+    """Gives the size of a self-test with so many samples before it is made; raises where that is too much."""
+    results = _results(graph, samples)
+    total = samples * _sample_bytes(graph, results)
+    if total > MOST_BYTES:
+        raise _too_large(graph, results, samples)
+    return Size(total, all(result.at is not None for result in results))
+
+
+def self_test(graph: Graph, samples: Sequence[Sequence[Array]]) -> SelfTest:
+    """Computes what a device shall answer to samples, of which there is at least one."""
+    if not samples:
+        raise PillionError(
+            "there is no sample to test with",
+            rule="one or more",
+            here="0 samples",
+            help="give one input or more",
+        )
+    size_of(graph, len(samples))
+    results = _results(graph, len(samples))
+    rows = [_answers(graph, results, sample) for sample in samples]
+    inputs = [np.concatenate([_bytes(x) for x in sample]) for sample in samples]
+    return SelfTest(
+        results,
+        np.stack(inputs),
+        np.stack([kept for kept, _ in rows]),
+        np.stack([checks for _, checks in rows]),
+    )
+
+
+def _results(graph: Graph, samples: int) -> tuple[Result, ...]:
+    """Where the bytes of each result are kept: of all, if they are few enough, or of outputs."""
+    found = [
+        (number, place, value)
+        for number, op in enumerate(graph.ops)
+        for place, value in enumerate(op.results)
+    ]
+    keep_all = samples * sum(value.type.size_bytes for *_, value in found) <= MOST_ELEMENT_BYTES
+    results, at = [], 0
+    for op, number, value in found:
+        is_kept = keep_all or graph.is_output(value)
+        results.append(Result(op, number, value, at if is_kept else None))
+        at += value.type.size_bytes if is_kept else 0
+    return tuple(results)
+
+
+def _sample_bytes(graph: Graph, results: Sequence[Result]) -> int:
+    kept = sum(result.value.type.size_bytes for result in results if result.at is not None)
+    return kept + sum(v.type.size_bytes for v in graph.inputs) + 4 * len(results)
+
+
+def _too_large(graph: Graph, results: Sequence[Result], samples: int) -> PillionError:
+    each = _sample_bytes(graph, results)
+    return PillionError(
+        f"a self-test of `{graph.name}` with {samples:,} samples takes {each * samples:,} bytes",
+        rule=f"it has at most {MOST_BYTES:,} bytes, for it lies in a device's flash",
+        here=f"{each:,} bytes for each sample: inputs, outputs and checksums",
+        help=f"{MOST_BYTES // each} samples or fewer"
+        if each <= MOST_BYTES
+        else "a model with smaller inputs",
+    )
+
+
+def _answers(
+    graph: Graph, results: Sequence[Result], sample: Sequence[Array]
+) -> tuple[NDArray[np.uint8], NDArray[np.uint32]]:
+    values = graph.reference_values(*sample)
+    found = [_bytes(values[result.value]) for result in results]
+    kept = [raw for raw, result in zip(found, results, strict=True) if result.at is not None]
+    return np.concatenate(kept), np.array([zlib.crc32(raw.tobytes()) for raw in found], np.uint32)
+
+
+def _bytes(array: Array) -> NDArray[np.uint8]:
+    """As they lie in the memory of a Cortex-M, the lowest first."""
+    little = np.ascontiguousarray(array, array.dtype.newbyteorder("<"))
+    return np.frombuffer(little.tobytes(), np.uint8)
+
+
+def selftest_files(program: CProgram, host: CProgram | None, test: SelfTest) -> dict[str, Content]:
+    """Gives the files of the folder; `host` is the variant for other processors, where that has a plan of its own."""
+    name = program.graph.name
+    return {
+        "selftest.h": _header(name),
+        "selftest.c": Written(partial(_source, program, host, test)),
+        "main.c": selftest_main(name),
+    }
+
+
+def _header(name: str) -> str:
+    return dedent(f"""\
+        /* Does this device compute what the reference computed? Generated by Pillion. Do not edit. */
+        #ifndef PILLION_{name.upper()}_SELFTEST_H
+        #define PILLION_{name.upper()}_SELFTEST_H
+
+        #include <stdint.h>
+
+        #ifndef PILLION_DIFFERENCE
+        #define PILLION_DIFFERENCE
+        /* The first element that differs. Where only a checksum of a result is known, `element` is UINT32_MAX. */
+        typedef struct {{
+            uint32_t sample;  /* which of the samples */
+            uint32_t op;      /* its number; the model's op_names has the name */
+            uint32_t result;  /* of ops with several results, which one */
+            uint32_t element; /* its place in the result */
+        }} pillion_difference;
+        #endif
+
+        /* Runs the model on the samples that are compiled in, in an arena like that of {name}_run. Gives 0 if all results of all
+         * ops are as they should be, or else the number of the first op that differs, plus 1; `difference` says where, or is NULL.
+         * Call it from one place at a time: it keeps its state in a variable. */
+        uint32_t {name}_selftest(void *arena, pillion_difference *difference);
+
+        #endif
+        """)
+
+
+def _source(program: CProgram, host: CProgram | None, test: SelfTest) -> Iterator[bytes]:
+    name = program.graph.name
+    yield dedent(f"""\
+        /* {name}: inputs, what each op shall make of them, and the comparison. Generated by Pillion. Do not edit. */
+        #include "selftest.h"
+
+        #include "model.h"
+
+        #include <stddef.h>
+        #include <string.h>
+
+        #define SAMPLES {test.samples}u
+        #define RESULTS {len(test.results)}u
+        #define INPUT_BYTES {test.inputs.shape[1]}u
+        #define KEPT_BYTES {test.kept.shape[1]}u
+        #define NOT_KEPT {NOT_KEPT}
+
+        typedef struct {{
+            uint32_t op, result, bytes, element_bytes;
+            uint32_t at; /* among the kept bytes of a sample */
+        }} expectation;
+        """).encode()
+    yield from _array("uint8_t inputs", test.inputs)
+    yield from _array("uint8_t kept", test.kept)
+    yield from _array("uint32_t checks", test.checks)
+    yield f"\nstatic const expectation expectations[RESULTS] = {{\n{_expectations(test)}}};\n".encode()
+    places = f"static const uint32_t places[RESULTS] = {{{_places(program, test)}}};\n"
+    if host is not None:
+        other = f"static const uint32_t places[RESULTS] = {{{_places(host, test)}}};\n"
+        places = f"#ifdef PILLION_HOST\n{other}#else\n{places}#endif\n"
+    yield f"\n/* In the arena. */\n{places}".encode()
+    yield _FUNCTIONS.replace("@model@", name).encode()
+
+
+def _array(declared: str, rows: NDArray[np.generic]) -> Iterator[bytes]:
+    yield f"\nstatic const {declared}[] = {{\n".encode()
+    yield from lines(rows)
+    yield b"\n};\n"
+
+
+def _expectations(test: SelfTest) -> str:
+    return "".join(
+        f"    {{{r.op}, {r.number}, {r.value.type.size_bytes}, {r.value.dtype.numpy.itemsize}, "
+        f"{NOT_KEPT if r.at is None else r.at}}},\n"
+        for r in test.results
+    )
+
+
+def _places(program: CProgram, test: SelfTest) -> str:
+    return ", ".join(str(program.memory.offsets[result.value]) for result in test.results)
+
+
+_FUNCTIONS = """
+static struct {
+    const uint8_t *arena;
+    uint32_t sample, next;
+    uint32_t wrong; /* the number of the first op that differs, plus 1 */
+    pillion_difference where;
+} test;
+
+static uint32_t crc32(const uint8_t *bytes, uint32_t count) {
+    uint32_t crc = UINT32_MAX;
+    for (uint32_t i = 0; i < count; i++) {
+        crc ^= bytes[i];
+        for (uint32_t bit = 0; bit < 8; bit++) {
+            crc = crc >> 1 ^ (0xedb88320u & (0u - (crc & 1u)));
+        }
+    }
+    return ~crc;
+}
+
+/* The first element that differs; of results of which a checksum is known, no place but the count of its bytes if it is right. */
+static uint32_t first_difference(const expectation *e, uint32_t number) {
+    const uint8_t *const found = test.arena + places[number];
+    if (e->at == NOT_KEPT) {
+        return crc32(found, e->bytes) == checks[test.sample * RESULTS + number] ? e->bytes : UINT32_MAX;
+    }
+    const uint8_t *const wanted = kept + (size_t)test.sample * KEPT_BYTES + e->at;
+    for (uint32_t i = 0; i < e->bytes; i++) {
+        if (found[i] != wanted[i]) {
+            return i / e->element_bytes;
+        }
+    }
+    return e->bytes;
+}
+
+static void compare(uint32_t op) {
+    for (; test.next < RESULTS && expectations[test.next].op == op; test.next++) {
+        const expectation *const e = &expectations[test.next];
+        const uint32_t element = test.wrong == 0 ? first_difference(e, test.next) : e->bytes;
+        if (element != e->bytes) {
+            test.wrong = op + 1;
+            test.where.sample = test.sample;
+            test.where.op = op;
+            test.where.result = e->result;
+            test.where.element = element;
+        }
+    }
+}
+
+uint32_t @model@_selftest(void *arena, pillion_difference *difference) {
+    const pillion_model *const model = &pillion_model_@model@;
+    test.arena = arena;
+    test.wrong = 0;
+    for (test.sample = 0; test.sample < SAMPLES && test.wrong == 0; test.sample++) {
+        const uint8_t *input = inputs + (size_t)test.sample * INPUT_BYTES;
+        for (uint32_t i = 0; i < model->input_count; i++) {
+            memcpy((uint8_t *)arena + model->inputs[i].offset, input, model->inputs[i].bytes);
+            input += model->inputs[i].bytes;
+        }
+        test.next = 0;
+        model->run(arena, compare);
+    }
+    if (test.wrong != 0 && difference != NULL) {
+        *difference = test.where;
+    }
+    return test.wrong;
+}
+"""

@@ -1,0 +1,64 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Programs in a bundle with inputs and expected outputs, by which ExecuTorch's runtime on a device checks itself."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from pillion.errors import PillionError
+from pillion.ir.types import Array
+from pillion.schemas import bundled, pte
+from pillion.schemas.flatbuffer import Table, pack, unpack
+
+METHOD = "forward"
+MOST_BYTES = 64 << 20
+"""Of samples: a flatbuffer has 32-bit offsets, and a device less memory than that."""
+
+
+def in_bundle(
+    program: bytes, samples: Sequence[Sequence[Array]], expected: Sequence[Sequence[Array]]
+) -> bytes:
+    """Gives the bundle; sizes and orders of the axes are those that the program itself has for its inputs and outputs."""
+    _want_room(samples, expected)
+    _, _, size, _, _ = pte.HEADER.unpack_from(program, 8)
+    plan = unpack(pte.Program, program[:size], pte.IDENTIFIER).execution_plan[0]
+    taken = [_tensor_of(plan, number) for number in plan.inputs]
+    given = [_tensor_of(plan, number) for number in plan.outputs]
+    cases = [
+        bundled.MethodCase(
+            [_value(tensor, x) for tensor, x in zip(taken, sample, strict=True)],
+            [_value(tensor, y) for tensor, y in zip(given, outputs, strict=True)],
+        )
+        for sample, outputs in zip(samples, expected, strict=True)
+    ]
+    suite = bundled.MethodSuite(METHOD, cases)
+    held = np.frombuffer(program, np.uint8)
+    return pack(bundled.BundledProgram(bundled.VERSION, [suite], held), bundled.IDENTIFIER)
+
+
+def _want_room(samples: Sequence[Sequence[Array]], expected: Sequence[Sequence[Array]]) -> None:
+    total = sum(x.nbytes for arrays in (*samples, *expected) for x in arrays)
+    if not samples or total > MOST_BYTES:
+        raise PillionError(
+            f"a bundle of {len(samples):,} samples takes {total:,} bytes",
+            rule=f"one sample or more, {MOST_BYTES:,} bytes at most",
+            here=f"{total // max(len(samples), 1):,} bytes for each sample: inputs and outputs",
+            help="give fewer samples" if samples else "give one sample or more",
+        )
+
+
+def _tensor_of(plan: pte.ExecutionPlan, number: int) -> pte.Tensor:
+    held = plan.values[number].val
+    assert isinstance(held, pte.Tensor), "programs of ours take and give tensors"
+    return held
+
+
+def _value(tensor: pte.Tensor, array: Array) -> bundled.Value:
+    """The bytes as they lie in memory, which the order of the axes describes."""
+    little = np.ascontiguousarray(array, array.dtype.newbyteorder("<")).tobytes()
+    made: Table = bundled.Tensor(
+        tensor.scalar_type, tensor.sizes, np.frombuffer(little, np.uint8), tensor.dim_order
+    )
+    return bundled.Value(bundled.TENSOR, made)

@@ -1,0 +1,107 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Clocks, bands and assumptions on memories: what is none is refused with one message."""
+
+from __future__ import annotations
+
+import pytest
+
+from pillion.devices.band import Band, total
+from pillion.devices.clock import Clock, parse_clock
+from pillion.devices.cortex_m import CORES
+from pillion.devices.cortex_m.classes import Class, Executed, Touched
+from pillion.devices.cortex_m.cycles import CYCLES
+from pillion.devices.cortex_m.memories import MEMORIES, find_memories, usual_memories
+from pillion.devices.cortex_m.time import counted_cycles
+from pillion.errors import PillionError
+from pillion.run.time import STAND_INS, in_words
+
+NO_CLOCKS = [
+    *("0", "0MHz", "-3", "-3MHz", "nan", "nanMHz", "inf", "infGHz", "1e400MHz", "1e2MHz", "160", "", " ", "MHz", "1 600 MHz"),
+    *("٣MHz", "9" * 14 + "MHz", "11GHz", "0.5kHz", "160MHz\n160MHz", "0x10MHz", "1,5GHz", "160mhz2", "--", "160MHz; rm"),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("text", [*NO_CLOCKS, 0, -3, float("nan"), float("inf"), True, None, 10**400, [160]])
+def test_what_is_no_clock_is_refused(text: object) -> None:
+    with pytest.raises(PillionError, match="is no clock") as raised:
+        parse_clock(text)  # type: ignore[arg-type]  # that is the point
+    assert "160MHz" in raised.value.help
+
+
+@pytest.mark.parametrize(
+    ("text", "hertz"),
+    [
+        ("160MHz", 160e6),
+        ("1GHz", 1e9),
+        (" 1.5 ghz ", 1.5e9),
+        ("32768 Hz", 32768),
+        ("48000kHz", 48e6),
+        (1e6, 1e6),
+        (Clock(2e6), 2e6),
+    ],
+)
+def test_clocks_are_read(text: str | float | Clock, hertz: float) -> None:
+    assert parse_clock(text) == Clock(hertz)
+
+
+def test_a_name_that_is_no_assumption_is_refused() -> None:
+    with pytest.raises(PillionError, match="no assumption `flsh`") as raised:
+        find_memories("flsh")
+    assert raised.value.help == "did you mean `flash`?"
+
+
+@pytest.mark.parametrize("ends", [(2, 1), (-1, 1), (0, float("nan")), (1, float("inf"))])
+def test_bands_have_two_ends_in_order(ends: tuple[float, float]) -> None:
+    with pytest.raises(ValueError, match="no band"):
+        Band(*ends)
+
+
+def test_bands_add_up() -> None:
+    assert total([Band(1, 2), Band(3, 5) * 2]) == Band(7, 12)
+    assert 7 in Band(7, 12)
+    assert 12.1 not in Band(7, 12)
+
+
+@pytest.mark.parametrize(
+    ("band", "words"),
+    [
+        (Band(1.2345, 2.5), "1.23-2.5 ms"),
+        (Band(0, 0.0000012), "0-0 ms"),
+        (Band(99.96, 1234.5), "100-1234 ms"),
+        (Band(0.0123456, 20), "0.0123-20 ms"),
+    ],
+)
+def test_milliseconds_in_words(band: Band, words: str) -> None:
+    assert in_words(band) == words
+
+
+def test_each_core_that_can_be_counted_has_cycles_for_all_that_it_executes() -> None:
+    for name in {core.name for core in CORES.values() if core.board} | set(STAND_INS):
+        needs = (
+            set(Class)
+            if CORES[name].isa.value == "mve"
+            else {c for c in Class if not c.name.startswith("VECTOR")}
+        )
+        assert needs <= set(CYCLES[name].cycles), name
+
+
+def test_cycles_are_those_of_the_table() -> None:
+    """By hand, on a Cortex-M4: 10 + 3 x (1 to 2) + 2 x 2 + 5 registers + 4 jumps of 1 to 3, and one line of flash at 100 MHz."""
+    counts = {Class.ALU: 10, Class.LOAD: 3, Class.MULTIPLE: 2}
+    ran = Executed(counts, more_registers=5, taken=4, constants=Touched(64, 1))
+    assert counted_cycles(CORES["cortex-m4"], ran, MEMORIES["tcm"], 1e8) == Band(26, 37)
+    waited = MEMORIES["flash"].cycles(ran, 1e8)
+    assert (waited.low, waited.high) == (
+        pytest.approx(2 * 2),
+        pytest.approx(4 * 4),
+    )  # 20 and 40 ns for 16 bytes
+
+
+def test_what_fits_a_cache_is_waited_for_once() -> None:
+    small = Executed({}, constants=Touched(320_000, 500))
+    large = Executed({}, constants=Touched(320_000, 513))
+    cached = MEMORIES["cached"]
+    assert cached.cycles(small, 1e9).high == pytest.approx(500 * 100)
+    assert cached.cycles(large, 1e9).high == pytest.approx(10_000 * 100)
+    assert usual_memories("cortex-m55") is cached
+    assert usual_memories("cortex-m33").name == "flash"

@@ -1,0 +1,110 @@
+# SPDX-License-Identifier: Apache-2.0
+"""docs/reference/time.md: what estimates of time are made of, and how far they are from published measurements."""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from pillion.devices.band import Band
+from pillion.devices.cortex_m import CORES
+from pillion.devices.cortex_m.classes import Class, Executed, Touched
+from pillion.devices.cortex_m.cycles import CYCLES, CoreCycles
+from pillion.devices.cortex_m.memories import MEMORIES
+from pillion.devices.cortex_m.time import counted_cycles
+
+PUBLISHED = Path(__file__).resolve().parents[1] / "benchmarks" / "published.json"
+Table = Callable[[list[str], list[list[str]]], str]
+
+
+@dataclass(frozen=True)
+class Published:
+    """A measurement on silicon that others published, and what was counted of the same kernels."""
+
+    row: Mapping[str, Any]
+
+    @property
+    def executed(self) -> Executed:
+        counts = {Class[name]: count for name, count in self.row["counts"].items()}
+        touched = (Touched(*self.row["constants"]), Touched(*self.row["arena"]))
+        return Executed(counts, self.row["more_registers"], self.row["taken"], *touched)
+
+    @property
+    def estimated(self) -> Band:
+        memories = MEMORIES[self.row["memories"]]
+        return counted_cycles(CORES[self.row["core"]], self.executed, memories, self.row["clock_hz"])
+
+    @property
+    def off(self) -> float:
+        """How far the middle of the band is from the measurement, as a part of that."""
+        return math.sqrt(self.estimated.low * self.estimated.high) / self.row["cycles"] - 1
+
+
+def published() -> list[Published]:
+    return [Published(row) for row in json.loads(PUBLISHED.read_text("utf-8"))["rows"]]
+
+
+def _cell(band: Band | None) -> str:
+    if band is None:
+        return "–"
+    return f"{band.low:g}" if band.low == band.high else f"{band.low:g} to {band.high:g}"
+
+
+def _cycles(table: Table) -> str:
+    cores = [name for name in CYCLES if name != "cortex-m35p"]
+    rows = [[one.value, *(_cell(CYCLES[core].cycles.get(one)) for core in cores)] for one in Class]
+    rows.append(["each further register", *(_cell(CYCLES[core].per_register) for core in cores)])
+    rows.append(["a jump, on top", *(_cell(CYCLES[core].taken) for core in cores)])
+    return table(["", *(core.removeprefix("cortex-").upper() for core in cores)], rows)
+
+
+def _sources() -> str:
+    named: dict[int, tuple[CoreCycles, list[str]]] = {}
+    for name, row in CYCLES.items():
+        named.setdefault(id(row), (row, []))[1].append(name)
+    return "\n".join(f"- {', '.join(names)}: {row.source}." for row, names in named.values())
+
+
+def _comparison(table: Table) -> str:
+    rows = [
+        [
+            one.row["what"],
+            one.row["core"],
+            f"{one.executed.instructions:,}",
+            f"{one.row['cycles']:,}",
+            f"{one.estimated.low:,.0f} to {one.estimated.high:,.0f}",
+            "yes" if one.row["cycles"] in one.estimated else "**no**",
+            f"{100 * one.off:+.0f} %",
+        ]
+        for one in published()
+    ]
+    return table(
+        ["what", "core", "instructions", "measured cycles", "estimated", "within", "middle off"], rows
+    )
+
+
+def time_page(table: Table) -> str:
+    """The text of the page."""
+    sources = dict.fromkeys(one.row["source"] for one in published())
+    memories = table(["", "what is assumed"], [[f"`{one.name}`", one.summary] for one in MEMORIES.values()])
+    return "\n".join(
+        [
+            "# Time\n",
+            "What `--clock` makes of instructions; how to use it is in [the guide](../guide/time.md).\n",
+            "## Cycles by class\n",
+            "The least and the most, in memory without wait states.\n",
+            _cycles(table),
+            f"{_sources()}\n",
+            "## Memories\n",
+            memories,
+            "## Against measurements\n",
+            f"{json.loads(PUBLISHED.read_text('utf-8'))['how']}\n",
+            _comparison(table),
+            "Middle: the geometric one. Measurements by:\n",
+            "\n".join(f"- {source}" for source in sources),
+        ]
+    )
