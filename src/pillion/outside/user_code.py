@@ -84,7 +84,7 @@ def function_of(spec: str, rule: str) -> Callable[..., Any]:
     file = open_file(path)
     found = getattr(file.module, name, None)
     if callable(found):
-        return found  # type: ignore[no-any-return]  # it is one
+        return found
     own = names_of(file.module)
     close = difflib.get_close_matches(name, own, n=1) or own[:1]
     raise PillionError(
