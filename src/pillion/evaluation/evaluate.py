@@ -8,7 +8,7 @@ import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 
@@ -19,10 +19,11 @@ from pillion.errors import PillionError
 from pillion.evaluation.agree import agreement
 from pillion.evaluation.borders import Borders, borders_of
 from pillion.evaluation.chunks import Chunk, batch_of, chunks_of, real_runs
+from pillion.evaluation.floats import Beside, FloatModel
 from pillion.evaluation.metrics import Batch, Confusion, Metric, TopK, metric_of, usual_metrics
 from pillion.evaluation.result import Agreement, Evaluation, FloatBeside
 from pillion.program import Program
-from pillion.run.executor import HOST, RunOptions
+from pillion.run.executor import HOST, Outputs, RunOptions
 from pillion.run.many import check_workers, many_runs
 
 Progress = Callable[[int, "int | None"], None]
@@ -30,13 +31,8 @@ Progress = Callable[[int, "int | None"], None]
 MOST_CLASSES = 1000
 """Outputs with more numbers are no classes, for which a confusion matrix would be kept."""
 MetricName = str | Callable[..., Any]
-
-
-class FloatModel(Protocol):
-    """A float model that computes batches of samples."""
-
-    def outputs(self, inputs: Sequence[Array]) -> tuple[Array, ...]:
-        """Gives the outputs for inputs as the program takes them, in real numbers."""
+Run = Callable[[Iterable[Any]], Iterator[list[Outputs]]]
+"""What runs chunks of samples in order."""
 
 
 @dataclass
@@ -117,6 +113,7 @@ def evaluate(
     _check_limit(limit)
     source = open_data(data, reading)
     borders = borders_of(program)
+    beside = Beside(float_model, borders) if float_model is not None else None
     names = tuple(metrics) if metrics is not None else None
     if names == ():
         raise _no_metrics()
@@ -125,29 +122,54 @@ def evaluate(
     first: list[tuple[Array, ...]] = []
     runnable = Path(program) if isinstance(program, (str, Path)) else program
     count = check_workers(workers) if on == HOST else 1
+    watch = Stopwatch()
     with many_runs(runnable, on, count, RunOptions(timeout, native=native)) as run:
-        start = time.perf_counter()
         total = _total(source, limit)
-        flowing, seen = itertools.tee(chunks_of(source, borders, limit))
-        for outputs, chunk in zip(run(_counted(flowing)), seen, strict=False):
+        watch.start()
+        # Beside a float model the program waits for it, so that each has the computer for itself.
+        for chunk, outputs in _flow(run, chunks_of(source, borders, limit), 2 * count if beside else None):
             if gathered.scores is None:
                 gathered.scores = _scores(named, chunk, borders, source)
-                gathered.floats = (
-                    _scores(_named_again(names), chunk, borders, source) if float_model else None
-                )
-            _gather(gathered, chunk, outputs, borders, float_model)
+                gathered.floats = _scores(_named_again(names), chunk, borders, source) if beside else None
+            found = _take(gathered, chunk, outputs, borders)
+            if beside is not None:
+                watch.stop()
+                _take_float(gathered, chunk, found, beside)
+                watch.start()
             first += chunk.runs[: max(agree_samples - len(first), 0)]
             if progress is not None:
                 progress(gathered.samples, total)
-        seconds = time.perf_counter() - start
+        watch.stop()
     if gathered.scores is None:
         raise _no_samples(source)
     agreements = tuple(agreement(runnable, borders, first, other, on, timeout) for other in agree)
-    return _result(gathered, source, borders, on, count, seconds, agreements)
+    return _result(gathered, source, borders, on, count, watch.seconds, agreements)
 
 
-def _counted(chunks: Iterable[Chunk]) -> Iterator[tuple[tuple[Array, ...], ...]]:
-    return (chunk.runs for chunk in chunks)
+@dataclass
+class Stopwatch:
+    """Adds up the seconds between its starts and stops."""
+
+    seconds: float = 0.0
+    _since: float = 0.0
+
+    def start(self) -> None:
+        """Lets the time count from now on."""
+        self._since = time.perf_counter()
+
+    def stop(self) -> None:
+        """Lets the time count no more."""
+        self.seconds += time.perf_counter() - self._since
+
+
+def _flow(run: Run, chunks: Iterator[Chunk], at_once: int | None) -> Iterator[tuple[Chunk, list[Outputs]]]:
+    """Chunks with their outputs: as they come, or so many at once, with the program idle while they are looked at."""
+    if at_once is None:
+        flowing, seen = itertools.tee(chunks)
+        yield from zip(seen, run(chunk.runs for chunk in flowing), strict=True)
+        return
+    while some := list(itertools.islice(chunks, at_once)):
+        yield from zip(some, list(run(chunk.runs for chunk in some)), strict=True)
 
 
 def _named_again(names: tuple[MetricName, ...] | None) -> list[Metric]:
@@ -177,14 +199,8 @@ def _want_order_of_classes(source: Source, outputs: int) -> None:
         )
 
 
-def _gather(
-    gathered: _Gathered,
-    chunk: Chunk,
-    outputs: Sequence[tuple[Array, ...]],
-    borders: Borders,
-    float_model: FloatModel | None,
-) -> None:
-    """Takes the outputs of a chunk in."""
+def _take(gathered: _Gathered, chunk: Chunk, outputs: Sequence[Outputs], borders: Borders) -> Batch:
+    """Takes the outputs of a chunk in, and gives them as real numbers."""
     assert gathered.scores is not None
     real = [tuple(one.real(y) for one, y in zip(borders.outputs, ys, strict=True)) for ys in outputs]
     found = batch_of(chunk, real, borders)
@@ -192,14 +208,17 @@ def _gather(
     gathered.scores.add(found)
     if found.labels is not None and found.labels.ndim == 1 and found.labels.dtype.kind in "iub":
         gathered.labels |= set(np.unique(found.labels).tolist())
-    if float_model is not None:
-        assert gathered.floats is not None
-        runs = [
-            tuple(one.real(x) for one, x in zip(borders.inputs, xs, strict=True)) for xs in real_runs(chunk)
-        ]
-        wanted = batch_of(chunk, [float_model.outputs(xs) for xs in runs], borders)
-        gathered.floats.add(wanted)
-        gathered.nearness.add(found, wanted)
+    return found
+
+
+def _take_float(gathered: _Gathered, chunk: Chunk, found: Batch, beside: Beside) -> None:
+    """Runs the float model on a chunk, and sets it beside what was found."""
+    assert gathered.floats is not None
+    borders = beside.borders
+    runs = [tuple(one.real(x) for one, x in zip(borders.inputs, xs, strict=True)) for xs in real_runs(chunk)]
+    wanted = batch_of(chunk, beside.outputs(runs), borders)
+    gathered.floats.add(wanted)
+    gathered.nearness.add(found, wanted)
 
 
 def _total(source: Source, limit: int | None) -> int | None:

@@ -41,7 +41,7 @@ class Evaluation:
     metrics: dict[str, float]
     samples: int
     seconds: float
-    """The time from the first sample to the last, reading included; building the program is not."""
+    """The time from the first sample to the last, reading included; building the program and the float model beside are not."""
     workers: int = 1
     labels: int = 0
     """How many different class labels were seen; 0 where labels are not classes."""
