@@ -41,7 +41,7 @@ class Given:
 
     def samples(self, wanted: Sequence[Wanted]) -> Iterator[Sample]:
         """Goes through what is given; batches are split into samples."""
-        for number, item in enumerate(self._items(wanted)):
+        for number, item in enumerate(self._items(wanted), start=1):
             place = f"item {number} of {self.name}"
             inputs, label = inputs_and_label(_parts(item, place, len(wanted)), wanted, place)
             yield from samples_of_arrays(inputs, label, wanted, place, self.reading)
