@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from pillion.data.sample import Array
-from pillion.ir.op import Op, Quantization
+from pillion.ir.op import Op
 from pillion.ir.types import Value
 
 CLIPS = tuple(k / 10 for k in range(1, 10))
@@ -78,8 +78,8 @@ def _noise_in(real: Array, low: float, high: float) -> float:
     return float(((rounded - real) ** 2).sum())
 
 
-def hint_of(op: Op, value: Value, tensor: Tensor) -> Hint:
-    """Gives the reason that weighs most."""
+def hint_of(op: Op, value: Value, tensor: Tensor, shares_with: str = "") -> Hint:
+    """Gives the reason that weighs most. A tensor may share its scale with others, which come together in the op of that name."""
     if not tensor.noise:
         return Hint("nothing is lost", "", True)
     low, high = _range(value)
@@ -90,17 +90,17 @@ def hint_of(op: Op, value: Value, tensor: Tensor) -> Hint:
             True,
         )
     if tensor.rounding > MOSTLY * tensor.noise:
-        return _of_range(op, tensor, low, high)
+        return _of_range(tensor, low, high, shares_with)
     if op.macs:
         return Hint("the rounding of its weights and operands", TRAIN, True)
     return Hint("the rounding of its operands", f"look at the layers before it; {TRAIN}", True)
 
 
-def _of_range(op: Op, tensor: Tensor, low: float, high: float) -> Hint:
+def _of_range(tensor: Tensor, low: float, high: float, shares_with: str) -> Hint:
     """Where most noise is that of 256 levels: whether they lie where the values are."""
     used = (max(tensor.high, 0) - min(tensor.low, 0)) / (high - low)
     if used < MOSTLY:
-        return _unused(op, used)
+        return _unused(used, shares_with)
     assert tensor.clipped is not None
     best = int(np.argmin(tensor.clipped))
     gain = 10 * np.log10(max(tensor.clipped[-1], 1e-300) / max(tensor.clipped[best], 1e-300))
@@ -121,12 +121,12 @@ def _of_range(op: Op, tensor: Tensor, low: float, high: float) -> Hint:
     return Hint("256 levels, well used", TRAIN, True)
 
 
-def _unused(op: Op, used: float) -> Hint:
+def _unused(used: float, shares_with: str) -> Hint:
     reason = f"{used:.0%} of its 256 levels are used"
-    if op.quantization is Quantization.SHARED:
+    if shares_with:
         return Hint(
-            f"{reason}: it shares a scale with its operands",
-            "change the model: keep the small one apart, with a layer of its own before they come together",
+            f"{reason}: it shares a scale with what comes together in `{shares_with}`",
+            "change the model: keep it apart, or scale it to the size of the others before they come together",
             False,
         )
     return Hint(f"{reason}: it was calibrated for larger values", "--calibrate with data like this", True)

@@ -19,7 +19,7 @@ from pillion.errors import PillionError
 from pillion.evaluation.anchors import Anchor, Steps, anchor_of, float_name, is_int8, steps_of
 from pillion.evaluation.hints import Hint, Tensor, hint_of
 from pillion.ir.graph import Graph
-from pillion.ir.op import Op
+from pillion.ir.op import Op, Quantization
 from pillion.ir.types import Value
 
 Progress = Callable[[int, "int | None"], None]
@@ -163,9 +163,17 @@ class LayerByLayer:
             self.samples,
             decibels(whole),
             decibels(total),
-            tuple(_described(layer, total) for layer in layers),
+            tuple(_described(layer, total, self._shares_with(layer)) for layer in layers),
             tuple(self.unmatched),
         )
+
+    def _shares_with(self, layer: Measured) -> str:
+        """The op in which a layer's tensor comes together with others under one scale."""
+        value = layer.anchor.value
+        for op in (layer.op, *self.steps.graph.users.get(value, [])):
+            if op.quantization is Quantization.SHARED and len(op.activations) > 1:
+                return op.name
+        return ""
 
     def _match(self, values: Any, held: Mapping[Value, Array]) -> None:
         candidates = [v for op in self.steps.graph.ops for v in op.results if is_int8(v)]
@@ -227,7 +235,7 @@ def _nearest(wanted: Array, got: Array) -> Array:
     return got
 
 
-def _described(layer: Measured, total: float) -> Layer:
+def _described(layer: Measured, total: float, shares_with: str) -> Layer:
     return Layer(
         layer.anchor.name,
         layer.op.kind,
@@ -237,7 +245,7 @@ def _described(layer: Measured, total: float) -> Layer:
         decibels(layer.damage),
         layer.damage,
         layer.damage / total if total else 0.0,
-        hint_of(layer.op, layer.anchor.value, layer.tensor),
+        hint_of(layer.op, layer.anchor.value, layer.tensor, shares_with),
     )
 
 
@@ -248,5 +256,3 @@ def _another_model(model: str, candidates: Sequence[Value], unmatched: Sequence[
         here=f"{len(unmatched)} of {len(candidates)} have no float tensor: {', '.join(unmatched[:4])} …",
         help="name the model that the program was compiled from; programs of other tools have other names",
     )
-
-

@@ -29,7 +29,9 @@ class FloatTensors:
         self.module: GraphModule = normalize(model.module())
         self._nodes = list(self.module.graph.nodes)
         self._places = {node: place for place, node in enumerate(self._nodes)}
-        self._named = {identifier(node.name): node for node in self._nodes if node.op in ("placeholder", "call_function")}
+        self._named = {
+            identifier(node.name): node for node in self._nodes if node.op in ("placeholder", "call_function")
+        }
 
     def run(self, inputs: Sequence[Array]) -> Values:
         """Computes all tensors of one sample."""
@@ -63,7 +65,9 @@ class FloatTensors:
     def _compute(self, node: Node, values: Values, changed: Mapping[Node, Any] = {}) -> Any:  # never changed
         if node.op == "get_attr":
             return constant_of(node)
-        args, kwargs = map_arg((node.args, dict(node.kwargs)), lambda n: changed[n] if n in changed else values[n])  # type: ignore[misc]  # a pair
+        args, kwargs = map_arg(
+            (node.args, dict(node.kwargs)), lambda n: changed[n] if n in changed else values[n]
+        )
         if node.op == "output":
             return args[0]
         assert callable(node.target)
