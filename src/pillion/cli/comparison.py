@@ -15,8 +15,8 @@ MOST_LAYERS = 15
 """How many layers are shown on a screen; `--json` has all."""
 MOST_HELP = 5
 COLUMNS = ("layer", "kind", "share", "damage", "outputs_db", "tensor_db", "running_db", "source")
-LEGEND = """damage: noise of the outputs over their signal, if only this layer computes in int8; share: of all layers' damage
-signal to noise: outputs db, of the outputs, and tensor db, of the layer's result, if only this layer computes in int8;
+LEGEND = """damage: noise of the outputs over their signal, with the noise that this layer alone adds; share: of all layers' damage
+signal to noise: outputs db, of the outputs, and tensor db, of the layer's result, with this layer's noise alone;
 running db, of its result in the whole program"""
 
 

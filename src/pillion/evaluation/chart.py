@@ -44,7 +44,7 @@ def svg(comparison: Comparison) -> str:
     _text(root, 20, 50, _summary(comparison), "faint")
     _text(root, 20, 72, "layer", "faint")
     _text(root, LEFT, 72, "share of the damage", "faint")
-    _text(root, WIDTH - RIGHT + 12, 72, "outputs if only it is int8, share", "faint")
+    _text(root, WIDTH - RIGHT + 12, 72, "outputs with its noise alone", "faint")
     largest = max((layer.share for layer in layers), default=0) or 1
     for number, layer in enumerate(layers):
         _bar(root, TOP + ROW * number, layer, largest)

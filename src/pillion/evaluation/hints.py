@@ -49,7 +49,7 @@ class Tensor:
     """The largest magnitude in each channel."""
 
     def add(self, real: Array, alone: Array, rounded: Array, value: Value) -> None:
-        """Takes in one sample: the float tensor, what the layer gives alone, and the float tensor rounded."""
+        """Takes in one sample: what float gives, what the layer gives, and what float gives rounded."""
         low, high = _range(value)
         error = (rounded - real) ** 2
         self.noise += float(((alone - real) ** 2).sum())
@@ -90,13 +90,11 @@ def hint_of(op: Op, value: Value, tensor: Tensor, shares_with: str = "") -> Hint
             True,
         )
     if tensor.rounding > MOSTLY * tensor.noise:
-        return _of_range(tensor, low, high, shares_with)
-    if op.macs:
-        return Hint("the rounding of its weights and operands", TRAIN, True)
-    return Hint("the rounding of its operands", f"look at the layers before it; {TRAIN}", True)
+        return _of_range(op, tensor, low, high, shares_with)
+    return Hint("the rounding of its weights" if op.macs else "its arithmetic in integers", TRAIN, True)
 
 
-def _of_range(tensor: Tensor, low: float, high: float, shares_with: str) -> Hint:
+def _of_range(op: Op, tensor: Tensor, low: float, high: float, shares_with: str) -> Hint:
     """Where most noise is that of 256 levels: whether they lie where the values are."""
     used = (max(tensor.high, 0) - min(tensor.low, 0)) / (high - low)
     if used < MOSTLY:
@@ -115,7 +113,9 @@ def _of_range(tensor: Tensor, low: float, high: float, shares_with: str) -> Hint
     if spread > UNEVEN:
         return Hint(
             f"one channel is {spread:.0f} times as large as a usual one, and all share a scale",
-            "change the model: equalize, dividing that channel's weights here and multiplying them in the layers behind",
+            "change the model: equalize, dividing that channel's weights here and multiplying them in the layers behind"
+            if op.macs
+            else "change the model: bring the channels to one size before this",
             False,
         )
     return Hint("256 levels, well used", TRAIN, True)

@@ -1,10 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
 """Where precision is lost: every layer of a program on its own, beside the float model on the same data.
 
-A layer is an int8 tensor that the float model has too, with what the program computes between it and the int8 tensors before. Its damage is
-measured by an experiment: only this layer computes in int8, in the exact integers of the program, on operands that are rounded from the
-float model's; its result goes back into the float model, and all behind it is computed in float. What then comes out is compared with
-what the float model gives."""
+A layer is an int8 tensor that the float model has too, with what the program computes between it and the int8 tensors before. What it adds to
+the noise is measured by an experiment: its operands are the float model's, rounded to int8; the layer computes on them in the exact
+integers of the program, and in float; the difference of the two results is its noise, of rounded weights, of its arithmetic, of its range. This
+noise alone is added to the layer's tensor in the float model, and all behind it is computed in float: what then comes out, compared with
+what the float model gives, is the layer's damage."""
 
 from __future__ import annotations
 
@@ -24,7 +25,7 @@ from pillion.ir.types import Value
 
 Progress = Callable[[int, "int | None"], None]
 TOO_FEW = 0.5
-"""The part of a program's int8 tensors that is to be found in the float model."""
+"""The part of the results of multiply-accumulates that is to be found in the float model."""
 
 
 class FloatTensors(Protocol):
@@ -42,6 +43,9 @@ class FloatTensors(Protocol):
     def outputs_with(self, values: Any, name: str, instead: Array) -> list[Array]:
         """Gives what the outputs would be with other numbers in one tensor."""
 
+    def tensor_with(self, values: Any, instead: Mapping[str, Array], name: str) -> Array:
+        """Gives what a tensor would be with other numbers in tensors before it."""
+
 
 @dataclass(frozen=True)
 class Layer:
@@ -53,11 +57,11 @@ class Layer:
     signal_to_noise_db: float | None
     """Of the int8 tensor in the running program, with all that the layers before have lost; None where nothing is lost."""
     own_db: float | None
-    """The same where only this layer computes in int8."""
+    """Of the same tensor, with the noise of this layer alone."""
     output_db: float | None
-    """Of the outputs, where only this layer computes in int8."""
+    """Of the outputs, with the noise of this layer alone."""
     damage: float
-    """The noise of the outputs over their signal, where only this layer computes in int8."""
+    """The noise of the outputs over their signal, with the noise of this layer alone."""
     share: float
     """The damage as a part of the sum of all layers' damages."""
     hint: Hint
@@ -143,10 +147,15 @@ class LayerByLayer:
         for value, layer in self.layers.items():
             real = float_values[value]
             layer.running.add(real, layer.anchor.real(held[value]))
-            alone = layer.anchor.real(self._alone(value, float_values, program_inputs))
-            layer.own.add(real, alone)
-            layer.tensor.add(real, alone, layer.anchor.real(layer.anchor.quantized(real)), layer.anchor.value)
-            changed = self.floats.outputs_with(values, layer.anchor.name, layer.anchor.in_model(alone))
+            ops = self._ops_of(value)
+            exact = self._in_float(values, ops, layer.anchor, float_values)
+            alone = layer.anchor.real(self._alone(value, ops, float_values, program_inputs))
+            layer.own.add(real, real + alone - exact)
+            layer.tensor.add(
+                exact, alone, layer.anchor.real(layer.anchor.quantized(exact)), layer.anchor.value
+            )
+            noisy = layer.anchor.in_model(real + alone - exact)
+            changed = self.floats.outputs_with(values, layer.anchor.name, noisy)
             layer.outputs = layer.outputs or [Power() for _ in wanted]
             for power, right, got in zip(layer.outputs, wanted, changed, strict=True):
                 power.add(right, got)
@@ -183,8 +192,9 @@ class LayerByLayer:
                 self.unmatched.append(value.name)
             else:
                 self.layers[value] = Measured(anchor, self.steps.graph.producers[value])
-        movement = sum(self.steps.graph.producers[v].macs == 0 for v in candidates)
-        if len(self.layers) < TOO_FEW * max(len(candidates) - movement, 1):
+        computing = [v for v in candidates if self.steps.graph.producers[v].macs]
+        found = sum(v in self.layers for v in computing)
+        if not self.layers or found < TOO_FEW * len(computing):
             raise _another_model(self.model, candidates, self.unmatched)
 
     def _float(self, values: Any, anchor: Anchor) -> Array:
@@ -201,10 +211,22 @@ class LayerByLayer:
             anchor = _nearest(right, real)
             power.add(right, anchor)
 
-    def _alone(self, value: Value, floats: Mapping[Value, Array], inputs: Sequence[Array]) -> Array:
+    def _in_float(
+        self, values: Any, ops: Sequence[Op], anchor: Anchor, floats: Mapping[Value, Array]
+    ) -> Array:
+        """What the float model computes for a layer from operands that are rounded."""
+        rounded = {}
+        for operand in dict.fromkeys(v for op in ops for v in op.activations if v in self.layers):
+            before = self.layers[operand].anchor
+            rounded[before.name] = before.in_model(before.real(before.quantized(floats[operand])))
+        return anchor.in_program(self.floats.tensor_with(values, rounded, anchor.name))
+
+    def _alone(
+        self, value: Value, ops: Sequence[Op], floats: Mapping[Value, Array], inputs: Sequence[Array]
+    ) -> Array:
         """The integers of a layer on operands that are rounded from the float model's."""
         known: dict[Value, Array] = dict(zip(self.steps.graph.inputs, inputs, strict=True))
-        for op in self._ops_of(value):
+        for op in ops:
             for operand in op.activations:
                 if operand not in known:
                     known[operand] = self.layers[operand].anchor.quantized(floats[operand])

@@ -53,14 +53,28 @@ class FloatTensors:
 
     def outputs_with(self, values: Values, name: str, instead: Array) -> list[Array]:
         """Gives what the outputs would be with other numbers in one tensor: all that depends on it is computed again."""
-        start = self._named[name]
-        changed: Values = {start: torch.from_numpy(np.ascontiguousarray(instead, np.float32))}
-        with torch.no_grad():
-            for node in self._nodes[self._places[start] + 1 :]:
-                if any(source in changed for source in node.all_input_nodes):
-                    changed[node] = self._compute(node, values, changed)
         last = self._nodes[-1]
+        changed = self._changed(values, {name: instead}, last)
         return [y.detach().cpu().numpy() for y in _tensors(changed.get(last, values[last]))]
+
+    def tensor_with(self, values: Values, instead: Mapping[str, Array], name: str) -> Array:
+        """Gives what a tensor would be with other numbers in tensors before it."""
+        wanted = self._named[name]
+        found: Tensor = {**values, **self._changed(values, instead, wanted)}[wanted]
+        return found.detach().cpu().numpy()
+
+    def _changed(self, values: Values, instead: Mapping[str, Array], last: Node) -> Values:
+        """The results that change, of all nodes up to a last one."""
+        changed: Values = {
+            self._named[name]: torch.from_numpy(np.ascontiguousarray(array, np.float32))
+            for name, array in instead.items()
+        }
+        first = min((self._places[node] for node in changed), default=self._places[last])
+        with torch.no_grad():
+            for node in self._nodes[first + 1 : self._places[last] + 1]:
+                if node not in changed and any(source in changed for source in node.all_input_nodes):
+                    changed[node] = self._compute(node, values, changed)
+        return changed
 
     def _compute(self, node: Node, values: Values, changed: Mapping[Node, Any] = {}) -> Any:  # never changed
         if node.op == "get_attr":
