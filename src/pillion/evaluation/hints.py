@@ -11,8 +11,9 @@ from pillion.data.sample import Array
 from pillion.ir.op import Op
 from pillion.ir.types import Value
 
-CLIPS = tuple(k / 10 for k in range(1, 10))
-"""Parts of a tensor's range that are tried in its place."""
+PARTS = (0.2, 0.35, 0.5, 0.65, 0.8)
+CLIPS = ((1.0, 1.0), *((p, 1.0) for p in PARTS), *((1.0, p) for p in PARTS), *((p, p) for p in PARTS))
+"""Parts of the lower and of the upper end of a tensor's range that are tried in its place, all of it first."""
 MOSTLY = 0.5
 CLEARLY_DB = 3.0
 """What a change must bring to the tensor's own signal to noise to be named."""
@@ -44,7 +45,7 @@ class Tensor:
     low: float = np.inf
     high: float = -np.inf
     clipped: Array | None = None
-    """The noise of rounding with a part of the range, for each of `CLIPS` and for all of it."""
+    """The noise of rounding with a part of the range, for each of `CLIPS`."""
     channels: Array | None = None
     """The largest magnitude in each channel."""
 
@@ -57,7 +58,7 @@ class Tensor:
         beyond = (real < low - value.scale / 2) | (real > high + value.scale / 2)
         self.saturated += float(error[beyond].sum())
         self.low, self.high = min(self.low, float(real.min())), max(self.high, float(real.max()))
-        noises = np.array([_noise_in(real, part * low, part * high) for part in (*CLIPS, 1.0)])
+        noises = np.array([_noise_in(real, below * low, above * high) for below, above in CLIPS])
         self.clipped = noises if self.clipped is None else self.clipped + noises
         if real.ndim > 1:
             magnitudes = np.abs(real).reshape(-1, real.shape[-1]).max(axis=0)
@@ -74,8 +75,9 @@ def _range(value: Value) -> tuple[float, float]:
 def _noise_in(real: Array, low: float, high: float) -> float:
     """The noise of rounding to 256 levels of a range."""
     step = (high - low) / 255
-    rounded = np.clip(np.rint((real - low) / step), 0, 255) * step + low
-    return float(((rounded - real) ** 2).sum())
+    levels = np.rint(real / step)
+    error = np.clip(levels, round(low / step), round(high / step)) * step - real
+    return float(np.einsum("i,i", error.ravel(), error.ravel()))
 
 
 def hint_of(op: Op, value: Value, tensor: Tensor, shares_with: str = "") -> Hint:
@@ -101,12 +103,12 @@ def _of_range(op: Op, tensor: Tensor, low: float, high: float, shares_with: str)
         return _unused(used, shares_with)
     assert tensor.clipped is not None
     best = int(np.argmin(tensor.clipped))
-    gain = 10 * np.log10(max(tensor.clipped[-1], 1e-300) / max(tensor.clipped[best], 1e-300))
+    gain = 10 * np.log10(max(tensor.clipped[0], 1e-300) / max(tensor.clipped[best], 1e-300))
     if gain > CLEARLY_DB:
-        part = (*CLIPS, 1.0)[best]
+        low, high = CLIPS[best][0] * low, CLIPS[best][1] * high
         return Hint(
-            f"few large values take the range: {part:.0%} of it would give the tensor {gain:.1f} dB more",
-            f"change the model: clamp there, torch.clamp(x, {part * low:.3g}, {part * high:.3g}), and train on",
+            f"few large values take the range: {low:.3g} to {high:.3g} would give the tensor {gain:.1f} dB more",
+            f"change the model: clamp there, torch.clamp(x, {low:.3g}, {high:.3g}), and train on",
             False,
         )
     spread = _spread(tensor)
