@@ -32,6 +32,7 @@ from pillion.cli.options import (
     WeightsOption,
 )
 from pillion.errors import PillionError
+from pillion.outside.files import write_whole
 
 if TYPE_CHECKING:
     from pillion.cli.named_program import Named
@@ -127,7 +128,6 @@ def _layers(
     from pillion.evaluation.chart import svg
     from pillion.evaluation.compare import SAMPLES, compare_layers
     from pillion.importers.torch.float_tensors import FloatTensors
-    from pillion.outside.files import write_whole
     from pillion.program import Program
 
     if data is None:
