@@ -10,17 +10,12 @@ from pathlib import Path
 from pillion import zoo
 from pillion.errors import PillionError
 from pillion.outside.files import MODEL_FILES, regular_file, suffix_of
+from pillion.outside.user_code import split_spec
 
 INT8_FILES = (".tflite", ".pte")
 """Models that are quantized already."""
 FILES = (".pt2", *INT8_FILES)
 """The ends of files that are models; a .py is one with what is behind its colon."""
-
-
-def split_spec(spec: str) -> tuple[Path, str]:
-    """Splits `file.py:name` in its two parts; no name if it is something else."""
-    file, _, name = spec.rpartition(":")
-    return (Path(file), name) if file.endswith(".py") else (Path(spec), "")
 
 
 def check_named(spec: str) -> None:

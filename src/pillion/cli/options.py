@@ -68,7 +68,7 @@ CalibrateOption = Annotated[
     Optional[Path],
     typer.Option(
         metavar="PATH",
-        help="Inputs like those the model will see, which decide the ranges: a folder of .npy or .npz files, or one.",
+        help="Inputs like those the model will see, which decide the ranges: a folder or file of arrays, images, sounds or tables, or file.py:function.",
         rich_help_panel=QUANTIZATION,
     ),
 ]

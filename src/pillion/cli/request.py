@@ -23,9 +23,10 @@ from pillion.choices import IoDtype, IoLayout, Runtime
 from pillion.cli.report import warn
 from pillion.errors import PillionError, PillionWarning, one_of
 from pillion.named import FILES as MODEL_FILES
-from pillion.named import check_named, is_int8_file, refuse_useless, split_spec
+from pillion.named import check_named, is_int8_file, refuse_useless
 from pillion.outside.files import NO_FOLDERS, regular_file, suffix_of, write_whole
 from pillion.outside.progress import stage
+from pillion.outside.user_code import split_spec
 from pillion.stripes.wish import WHOLE, MemoryWish
 
 if TYPE_CHECKING:

@@ -4,17 +4,10 @@
 from __future__ import annotations
 
 import difflib
-import importlib.util
-import re
-import sys
-import traceback
-from collections.abc import Iterator
-from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from shlex import quote
 from types import ModuleType
-from typing import Any
 
 import torch
 from torch import Tensor, nn
@@ -26,8 +19,9 @@ from pillion.importers.torch.export import check_static, export, quiet
 from pillion.importers.torch.given import as_inputs
 from pillion.importers.torch.pt2 import load_pt2
 from pillion.importers.torch.sizes import check_tensors
-from pillion.named import check_named, split_spec
-from pillion.outside.files import regular_file, suffix_of
+from pillion.named import check_named
+from pillion.outside.files import suffix_of
+from pillion.outside.user_code import MOST_NAMES, UserFile, names_of, open_file, run_user_code, split_spec
 
 InputSize = int | tuple[int, int] | None
 
@@ -35,11 +29,6 @@ EXAMPLE_INPUTS_HELP = """beside {factory} write
     def example_inputs():
         return (torch.randn(1, 3, 32, 32),)
 or let {factory} return a pair: (module, inputs)"""
-
-
-HERE = str(Path(__file__).parent)
-MOST_NAMES = 12
-"""How many of a file's classes and functions an error names."""
 
 
 @dataclass(frozen=True)
@@ -50,14 +39,6 @@ class CapturedSource:
     exported: ExportedProgram
     example_inputs: tuple[Tensor, ...]
     name: str
-
-
-@dataclass(frozen=True)
-class UserFile:
-    """A Python file of the user, run as a module of its own."""
-
-    path: Path
-    module: ModuleType
 
 
 def load(
@@ -137,13 +118,17 @@ def _from_file(file: UserFile, factory: str, input_size: InputSize) -> tuple[nn.
     make = getattr(file.module, factory, None)
     if make is None:
         raise _no_factory(path, factory, file.module)
-    made = _run(make, f"{path}:{factory}") if callable(make) and not isinstance(make, nn.Module) else make
+    made = (
+        run_user_code(make, f"{path}:{factory}")
+        if callable(make) and not isinstance(make, nn.Module)
+        else make
+    )
     inputs, giver = None, factory
     if isinstance(made, tuple) and len(made) == 2 and isinstance(made[0], nn.Module):
         made, inputs = made
     elif hasattr(file.module, "example_inputs"):
         giver = "example_inputs"
-        inputs = _run(file.module.example_inputs, f"{path}:{giver}")
+        inputs = run_user_code(file.module.example_inputs, f"{path}:{giver}")
     if not isinstance(made, nn.Module):
         raise PillionError(
             f"{factory} of {path} gives no module",
@@ -172,62 +157,3 @@ def _no_factory(path: Path, factory: str, file: ModuleType) -> PillionError:
         if close
         else f"write there what makes the model: class {factory}(nn.Module): …",
     )
-
-
-def names_of(file: ModuleType) -> list[str]:
-    """Gives the classes and functions that a file defines."""
-    return [n for n, v in vars(file).items() if getattr(v, "__module__", "") == file.__name__ and callable(v)]
-
-
-def open_file(path: Path) -> UserFile:
-    """Runs a file as a module of its own; files beside it can be imported by it."""
-    regular_file(path, ".py")
-    name = "pillion_model_" + re.sub(r"\W", "_", path.stem)
-    spec = importlib.util.spec_from_file_location(name, path)
-    assert spec is not None
-    assert spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    sys.modules[name] = module
-    try:
-        with beside(path):
-            spec.loader.exec_module(module)
-    except (Exception, SystemExit) as error:
-        raise _user_code_failed(f"{path}", error) from error
-    return UserFile(path, module)
-
-
-@contextmanager
-def beside(path: Path) -> Iterator[None]:
-    """Lets files in the folder of this one be imported, as when Python runs it."""
-    folder = str(path.resolve().parent)
-    sys.path.insert(0, folder)
-    try:
-        yield
-    finally:
-        if folder in sys.path:
-            sys.path.remove(folder)
-
-
-def _run(function: Any, place: str) -> Any:
-    try:
-        return function()
-    except (Exception, SystemExit) as error:
-        raise _user_code_failed(place, error) from error
-
-
-def _user_code_failed(place: str, error: BaseException) -> PillionError:
-    words = str(error).splitlines()[0] if str(error) else "no message"
-    return PillionError(
-        f"{place} raised {type(error).__name__}",
-        rule="the file can be imported, and the factory called without arguments",
-        here=f"{words}  ({_line_of(error) or place})",
-        help="python -i FILE shows the whole story; a function without arguments can give what a class needs",
-    )
-
-
-def _line_of(error: BaseException) -> str:
-    """Where the user's code is at fault: the line of a syntax error, or the innermost line outside this package."""
-    if isinstance(error, SyntaxError):
-        return f"{Path(error.filename).name}:{error.lineno}" if error.filename else ""
-    frames = [f for f in traceback.extract_tb(error.__traceback__) if not f.filename.startswith((HERE, "<"))]
-    return f"{Path(frames[-1].filename).name}:{frames[-1].lineno}" if frames else ""
