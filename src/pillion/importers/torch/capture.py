@@ -8,7 +8,7 @@ import importlib.util
 import re
 import sys
 import traceback
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -22,6 +22,7 @@ from torch.export import ExportedProgram
 
 from pillion import zoo
 from pillion.errors import PillionError
+from pillion.importers.torch.arguments import taken_by, want_taken
 from pillion.importers.torch.export import check_static, export, quiet
 from pillion.importers.torch.given import as_inputs
 from pillion.importers.torch.pt2 import load_pt2
@@ -36,6 +37,8 @@ EXAMPLE_INPUTS_HELP = """beside {factory} write
 or let {factory} return a pair: (module, inputs)"""
 
 
+EXAMPLE_INPUTS = "example_inputs"
+"""The function beside a factory that gives what its module takes."""
 HERE = str(Path(__file__).parent)
 MOST_NAMES = 12
 """How many of a file's classes and functions an error names."""
@@ -80,12 +83,14 @@ def build(
     input_size: InputSize = None,
     weights: str | Path | None = None,
     opened: UserFile | None = None,
+    arguments: Mapping[str, Any] = {},  # never changed
 ) -> tuple[nn.Module, tuple[Tensor, ...], str]:
-    """Gives the module that `-m` names, example inputs, and its name. A file that is open already is not run again."""
+    """Gives the module that `-m` names, example inputs, and its name. A file that is open already is not run again. Its factory and
+    its `example_inputs` are called with those of the arguments that they take."""
     file, factory = split_spec(spec)
     if factory:
         source = opened if opened is not None and opened.path == file else open_file(file)
-        module, inputs = _from_file(source, factory, input_size)
+        module, inputs = _from_file(source, factory, input_size, arguments)
         name = factory.lower()
     elif zoo.find(spec) is not None or not _looks_like_path(spec):
         module, inputs = zoo.build(spec, input_size)
@@ -147,7 +152,9 @@ def _inputs_of(exported: ExportedProgram) -> tuple[Tensor, ...]:
     return tuple(torch.randn(v.shape, generator=source).to(v.dtype) for v in values)
 
 
-def _from_file(file: UserFile, factory: str, input_size: InputSize) -> tuple[nn.Module, tuple[Tensor, ...]]:
+def _from_file(
+    file: UserFile, factory: str, input_size: InputSize, arguments: Mapping[str, Any]
+) -> tuple[nn.Module, tuple[Tensor, ...]]:
     path = file.path
     if input_size is not None:
         raise PillionError(
@@ -159,13 +166,18 @@ def _from_file(file: UserFile, factory: str, input_size: InputSize) -> tuple[nn.
     make = getattr(file.module, factory, None)
     if make is None:
         raise _no_factory(path, factory, file.module)
-    made = _run(make, f"{path}:{factory}") if callable(make) and not isinstance(make, nn.Module) else make
+    is_called = callable(make) and not isinstance(make, nn.Module)
+    called = {factory: make} if is_called else {}
+    if hasattr(file.module, EXAMPLE_INPUTS):
+        called[EXAMPLE_INPUTS] = file.module.example_inputs
+    want_taken(f"{path}:{factory}", called, arguments)
+    made = _run(make, f"{path}:{factory}", arguments) if is_called else make
     inputs, giver = None, factory
     if isinstance(made, tuple) and len(made) == 2 and isinstance(made[0], nn.Module):
         made, inputs = made
-    elif hasattr(file.module, "example_inputs"):
-        giver = "example_inputs"
-        inputs = _run(file.module.example_inputs, f"{path}:{giver}")
+    elif EXAMPLE_INPUTS in called:
+        giver = EXAMPLE_INPUTS
+        inputs = _run(called[giver], f"{path}:{giver}", arguments)
     if not isinstance(made, nn.Module):
         raise PillionError(
             f"{factory} of {path} gives no module",
@@ -230,9 +242,25 @@ def beside(path: Path) -> Iterator[None]:
             sys.path.remove(folder)
 
 
-def _run(function: Any, place: str) -> Any:
+def draw_the_same() -> None:
+    """Sets PyTorch's generator, so that a factory that draws weights at random draws the same ones each time."""
+    torch.manual_seed(0)
+
+
+def call(spec: str, arguments: Mapping[str, Any]) -> Any:
+    """Gives what `file.py:function` returns, called with those of the arguments that it takes; it needs no others."""
+    path, name = split_spec(spec)
+    file = open_file(path)
+    function = getattr(file.module, name, None)
+    if not callable(function):
+        raise _no_factory(path, name, file.module)
+    with beside(path):
+        return _run(function, spec, arguments)
+
+
+def _run(function: Any, place: str, arguments: Mapping[str, Any]) -> Any:
     try:
-        return function()
+        return function(**taken_by(function, arguments))
     except (Exception, SystemExit) as error:
         raise _user_code_failed(place, error) from error
 

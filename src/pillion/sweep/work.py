@@ -1,0 +1,272 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What a worker does with a job: compile, measure, write; whatever goes wrong is a result, too."""
+
+from __future__ import annotations
+
+import contextlib
+import io
+import sys
+import threading
+import time
+import traceback
+import warnings
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager, redirect_stderr, redirect_stdout
+from pathlib import Path
+from typing import Any
+
+from pillion import compiler
+from pillion.emitters.c.program import CProgram
+from pillion.errors import PillionError, PillionWarning
+from pillion.ops import Segment
+from pillion.outside.files import parts_of
+from pillion.place import PlacementOptions
+from pillion.program import Program
+from pillion.run.executor import Profile
+from pillion.run.samples import random_samples
+from pillion.sweep.contents import name_of_content, name_of_pillion, name_of_tools
+from pillion.sweep.jobs import Job
+from pillion.sweep.result import Done, Failure, Figures, Result, failure_of
+
+MOST_LOG = 100_000
+"""Characters of what a job printed that are kept: the last ones."""
+_ALONE = threading.Lock()
+"""Jobs print, import and draw random numbers as if they had the process for themselves: a worker does one at a time."""
+
+
+class WrongWorker(PillionError):
+    """The error of a worker that cannot do any job of this sweep: another version, or no such files."""
+
+
+def do(job: Job) -> Done:
+    """Does a job; everything but a worker that is not fit for it becomes a result."""
+    with _ALONE, _heard() as (log, warned):
+        begun = time.perf_counter()
+        files: dict[str, bytes] = {}
+        try:
+            check_worker(job)
+            with _own_modules(job):
+                result = _compiled(job, files)
+        except WrongWorker:
+            raise
+        except PillionError as error:
+            result = Result(failure=failure_of(error))
+        except Exception as error:
+            traceback.print_exc(file=log)
+            result = Result(failure=_accident(job, error))
+        seconds = time.perf_counter() - begun
+    kept = Result(
+        result.figures, result.metrics, result.failure, result.left_out, tuple(warned), round(seconds, 4)
+    )
+    return Done(kept, files if result.figures else {}, log.getvalue()[-MOST_LOG:])
+
+
+def _accident(job: Job, error: Exception) -> Failure:
+    return Failure(
+        f"`{job.model}` ended in {type(error).__name__}",
+        "a variant compiles, or is refused with a reason",
+        str(error).strip()[:500] or "no message",
+        "log.txt beside the job has the whole story; the next sweep tries it again",
+        is_lasting=False,
+    )
+
+
+@contextmanager
+def _heard() -> Iterator[tuple[io.StringIO, list[str]]]:
+    """What a job prints is kept, not shown: many of them would speak at once."""
+    log, warned = io.StringIO(), list[str]()
+    with redirect_stdout(log), redirect_stderr(log), warnings.catch_warnings():
+        warnings.simplefilter("always", PillionWarning)
+
+        def note(message: Warning | str, category: type[Warning], *place: Any, **more: Any) -> None:
+            if issubclass(category, PillionWarning):
+                warned.append(str(message))
+
+        warnings.showwarning = note
+        yield log, warned
+
+
+_FOLDERS: set[tuple[str, str]] = set()
+"""Folders whose content was compared, which takes long."""
+
+
+def check_worker(job: Job) -> None:
+    """Raises where this process would do something else than the job says: it has another Pillion, or other files."""
+    if name_of_pillion() != job.pillion:
+        raise WrongWorker(
+            "a worker has another Pillion",
+            rule="all workers have the version, and the PyTorch, of the computer that starts the sweep",
+            here=f"{name_of_pillion()} there, {job.pillion} here",
+            help="install the same version on all workers, and start them anew",
+        )
+    if job.tools and name_of_tools() != job.tools:
+        raise WrongWorker(
+            "a worker counts instructions with other tools",
+            rule="all workers have the same cross compiler, and the emulator",
+            here=f"{name_of_tools()} there, {job.tools} here",
+            help="install the same on all workers, or instructions = false in [measure]",
+        )
+    for files in job.contents.values():
+        for path, name in files.items():
+            _check_content(Path(path), name)
+
+
+def _check_content(path: Path, name: str) -> None:
+    known = (str(path), name)
+    if known in _FOLDERS:
+        return
+    try:
+        found = name_of_content(path)
+    except PillionError as error:
+        found = error.here
+    if found != name:
+        raise WrongWorker(
+            f"{path} is not what it was when the sweep began",
+            rule="files stay as they are while a sweep runs, and all workers see them under the same paths",
+            here=f"{found} for a worker, {name} when the sweep began",
+            help="start the sweep again; with --scheduler, put the files where all workers see them",
+        )
+    if path.is_dir():
+        _FOLDERS.add(known)
+
+
+@contextmanager
+def _own_modules(job: Job) -> Iterator[None]:
+    """Modules that a job imports from beside its Python files are forgotten again: other jobs may have others of the same name."""
+    before = set(sys.modules)
+    try:
+        yield
+    finally:
+        folders = {str(Path(path).resolve().parent) for files in job.contents.values() for path in files}
+        for name in set(sys.modules) - before:
+            file = getattr(sys.modules[name], "__file__", None)
+            if file and any(Path(file).resolve().is_relative_to(folder) for folder in folders):
+                del sys.modules[name]
+
+
+def _compiled(job: Job, files: dict[str, bytes]) -> Result:
+    """The figures of a job's program; its files are put where they are asked for."""
+    program = compile_job(job)
+    left_out: dict[str, str] = {}
+    profile = _measured(program, job, left_out)
+    metrics: dict[str, float] = {}
+    for form in job.measure.artefacts:
+        with _or_left_out(left_out, form):
+            files.update(_FORMS[form](program))
+    return Result(_figures(program, profile), metrics, left_out=left_out)
+
+
+def compile_job(job: Job) -> Program:
+    """Compiles the program of a job. What a factory draws at random is the same at each time."""
+    model, inputs, name = _model(job)
+    given = {k: job.option(k) for k in ("optimize", "io_dtype", "io_layout") if job.option(k) is not None}
+    placement = PlacementOptions(job.option("keep_on_cpu") or (), bool(job.option("only_npu")))
+    if not compiler.is_int8_file(model):
+        given["calibrate"] = _calibration(job)
+    if isinstance(model, str):
+        given |= {k: job.option(k) for k in ("weights", "input_size") if job.option(k) is not None}
+    return compiler.compile(model, inputs, target=job.target, name=name, placement=placement, **given)
+
+
+def _model(job: Job) -> tuple[Any, Any, str | None]:
+    """The model as `compile` takes it, its inputs, and its name."""
+    if ".py:" not in job.source:
+        return job.source, None, None
+    from pillion.importers.torch import capture
+
+    capture.draw_the_same()
+    if job.option("input_size") is not None:
+        size = job.option("input_size")
+        return capture.build(job.source, input_size=size)  # which says what to do instead
+    return capture.build(job.source, weights=job.option("weights"), arguments=job.arguments)
+
+
+def _calibration(job: Job) -> Any:
+    """A path, or what a function of the user's gives."""
+    named = job.option("calibrate")
+    if named is None or ".py:" not in named:
+        return named
+    from pillion.importers.torch import capture
+
+    return capture.call(named, job.arguments)
+
+
+def _measured(program: Program, job: Job, left_out: dict[str, str]) -> Profile | None:
+    """What the emulated board counts, if it can run the program."""
+    if not job.measure.instructions:
+        return None
+    board = program.target.board
+    if board is None:
+        left_out["instructions"] = f"no emulated board has a {program.target.core.name}"
+        return None
+    with _or_left_out(left_out, "instructions"):
+        sample = random_samples(program.graph, 1, seed=0)[0]
+        return program.measure(*sample, on=board, timeout=job.measure.timeout).profile
+    return None
+
+
+@contextmanager
+def _or_left_out(left_out: dict[str, str], what: str) -> Iterator[None]:
+    """What one form or one measurement cannot do is said, and the rest of the variant is there."""
+    try:
+        yield
+    except PillionError as error:
+        left_out[what] = f"{error.what}: {error.here}" if error.here else error.what
+
+
+def _figures(program: Program, profile: Profile | None) -> Figures:
+    lowered: CProgram = program.lowered
+    usual = Figures(
+        ram_bytes=program.sram_bytes,
+        arena_bytes=program.memory.arena_bytes,
+        npu_constant_bytes=program.npu_constant_bytes,
+        constant_bytes=lowered.constant_bytes,
+        macs=program.graph.macs,
+    )
+    if profile is None:
+        return usual
+    measured: Mapping[str, int] = _of_core(program, profile)
+    return Figures(**{**vars(usual), **measured})
+
+
+def _of_core(program: Program, profile: Profile) -> dict[str, int]:
+    """What the core does and holds. Where segments go to an NPU, their stand-ins in C were measured, too: code and stack are theirs
+    as well, and only instructions can be told apart."""
+    on_npu = {op.name for op in program.graph.ops if isinstance(op, Segment)}
+    counted = zip(profile.ops, profile.op_instructions, strict=True)
+    instructions = sum(count for op, count in counted if op.name not in on_npu)
+    if on_npu:
+        return {"instructions": instructions}
+    constants = program.lowered.constant_bytes
+    return {
+        "instructions": instructions,
+        "code_bytes": profile.code_bytes,
+        "stack_bytes": profile.stack_bytes,
+        "flash_bytes": profile.code_bytes + constants,
+    }
+
+
+def _project(program: Program) -> dict[str, bytes]:
+    return {f"c/{path}": b"".join(parts_of(content)) for path, content in program.files.items()}
+
+
+def _file(program: Program, form: str) -> dict[str, bytes]:
+    name = program.graph.name
+    if form == "tflite":
+        return {f"{name}.tflite": program.tflite()}
+    beside = {f"{name}_{key}": text.encode() for key, text in program.payloads.firmware_files.items()}
+    return {f"{name}.pte": program.pte(), **beside}
+
+
+_FORMS: Mapping[str, Callable[[Program], dict[str, bytes]]] = {
+    "c": _project,
+    "pte": lambda program: _file(program, "pte"),
+    "tflite": lambda program: _file(program, "tflite"),
+}
+
+
+def warm_up() -> str:
+    """Imports what jobs take, so that the first one does not wait for it; gives the worker's version."""
+    with contextlib.suppress(ImportError):
+        import pillion.importers.torch.read  # noqa: F401
+    return name_of_pillion()
