@@ -7,6 +7,7 @@ from __future__ import annotations
 import importlib.util
 import logging
 import os
+import signal
 import uuid
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -22,13 +23,6 @@ CONNECT_SECONDS, WORKER_SECONDS = 10.0, 60.0
 AHEAD = 4
 """Jobs that wait for each worker, so that none is idle while results are written."""
 MOST_WORKERS = 256
-_LOGGERS = (
-    "distributed",
-    "distributed.nanny",
-    "distributed.worker",
-    "distributed.scheduler",
-    "tornado.application",
-)
 
 
 def want_extra() -> None:
@@ -80,7 +74,7 @@ class Workers:
         job = self._waiting.pop(future)
         with _lost_is_said(self._where):
             if future.status == "cancelled":
-                raise went_away(self._where, "the scheduler has forgotten a job")
+                raise went_away(self._where, "its connection was lost")
             error = future.exception()
             if error is None:
                 return job, future.result()
@@ -133,10 +127,18 @@ def _lost_is_said(where: str) -> Iterator[None]:
 def cluster(scheduler: str | None = None, workers: int | None = None) -> Iterator[Workers]:
     """Opens workers on this computer, one for each processor unless their number is given, or connects to a scheduler."""
     want_extra()
-    for name in _LOGGERS:
-        logging.getLogger(name).setLevel(logging.CRITICAL)
+    _hush()
     with _existing(scheduler) if scheduler else _local(workers or os.cpu_count() or 1) as found:
         yield found
+
+
+def _hush() -> None:
+    """What Dask logs of workers that come and go is not for the user's screen: that they went is said in one message."""
+    import distributed  # noqa: F401  # sets levels of its own
+
+    for name in list(logging.root.manager.loggerDict):
+        if name.startswith(("distributed", "tornado")):
+            logging.getLogger(name).setLevel(logging.CRITICAL + 1)
 
 
 @contextmanager
@@ -182,14 +184,15 @@ def _local(count: int) -> Iterator[Workers]:
             here=f"--workers {count}",
             help=f"--workers {os.cpu_count()}, one for each processor",
         )
-    machines = LocalCluster(
-        n_workers=count,
-        threads_per_worker=1,
-        processes=True,
-        dashboard_address="127.0.0.1:0",
-        worker_dashboard_address=None,
-        silence_logs=logging.CRITICAL,
-    )
+    with _interrupts_wait():
+        machines = LocalCluster(
+            n_workers=count,
+            threads_per_worker=1,
+            processes=True,
+            dashboard_address="127.0.0.1:0",
+            worker_dashboard_address=None,
+            silence_logs=logging.CRITICAL,
+        )
     try:
         client = Client(machines, set_as_default=False)
         try:
@@ -198,6 +201,20 @@ def _local(count: int) -> Iterator[Workers]:
             _close(lambda: client.close(timeout=2))
     finally:
         _close(lambda: machines.close(timeout=5))
+
+
+@contextmanager
+def _interrupts_wait() -> Iterator[None]:
+    """Ctrl-C waits until workers are there. They never hear of it, and neither do those that are started in their place later: the
+    thread that starts them begins here, where the signal is blocked, and hands that on."""
+    if not hasattr(signal, "pthread_sigmask"):  # Windows
+        yield
+        return
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
+    try:
+        yield
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)
 
 
 def _close(close: Callable[[], Any]) -> None:

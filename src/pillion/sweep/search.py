@@ -56,7 +56,22 @@ def run_search(plan: Plan, trials: int, runner: Runner) -> list[Row]:
             search.ask()
         if search.told < trials and search.running:
             search.hear(runner.finished())
-    return list(search.rows.values())
+    return in_order(list(search.rows.values()), search.wants)
+
+
+def in_order(rows: list[Row], wants: SearchPlan) -> list[Row]:
+    """Gives rows in the order in which a reader wants them: those within the limits first, by the first goal; failures last."""
+    name, is_large = next(iter(wants.goals.items()))
+
+    def place(row: Row) -> tuple[bool, bool, float]:
+        value = row.result.value(name)
+        return (
+            value is None,
+            not keeps_limits(row.result, wants),
+            (-value if is_large else value) if value else 0,
+        )
+
+    return sorted(rows, key=place)
 
 
 class _Search:
@@ -188,7 +203,8 @@ def _earlier(plan: Plan, store: Store) -> list[Point]:
         found = build(Proposed, parse(read_text(store.folder / _FILE, "search", _MOST_BYTES)))
     except (PillionError, ValueError):
         return []
-    return list(found.points) if found.space == _space(plan) else []
+    points = found.points if found.space == _space(plan) else ()
+    return [{name: int(x) if x.is_integer() else x for name, x in point.items()} for point in points]
 
 
 def _keep(plan: Plan, store: Store, points: list[Point]) -> None:

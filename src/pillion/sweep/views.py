@@ -11,6 +11,7 @@ from pillion.sweep.front import best, goals_of
 from pillion.sweep.picture import draw
 from pillion.sweep.plan import Plan, SearchPlan
 from pillion.sweep.runner import Row
+from pillion.sweep.search import keeps_limits
 from pillion.sweep.store import Store
 from pillion.sweep.table import (
     TABLE_CSV,
@@ -24,6 +25,7 @@ from pillion.sweep.table import (
 )
 
 PICTURE = "pareto"
+LIMITS = "within_limits"
 
 
 @dataclass(frozen=True)
@@ -41,6 +43,11 @@ def write_views(plan: Plan, rows: Sequence[Row], store: Store, search: SearchPla
     goals = search.goals if search else goals_of(metrics)
     marked = best(rows, goals, search)
     table = table_of(rows, marked, metrics)
+    if search is not None:
+        table = [
+            {**cells, LIMITS: keeps_limits(row.result, search)}
+            for cells, row in zip(table, rows, strict=True)
+        ]
     shown = {**goals_of(metrics), **goals}
     pictures = draw(rows, marked, shown, f"{plan.path.name}: {len(rows):,} variants")
     written = {f"{PICTURE}.{form}": content for form, content in pictures.items()}
@@ -60,4 +67,5 @@ def write_views(plan: Plan, rows: Sequence[Row], store: Store, search: SearchPla
     }
     for name, content in {TABLE_CSV: as_csv(table), TABLE_JSON: as_json(facts), **written}.items():
         store.write(name, content)
-    return View(facts, table, columns_shown(table, rows, metrics))
+    columns = columns_shown(table, rows, metrics)
+    return View(facts, table, [*columns, *([LIMITS] if search else [])])
