@@ -49,6 +49,18 @@ class Job:
         return self.values.get(name)
 
     @property
+    def model_key(self) -> str:
+        """Gives a name for the model that the variant is compiled from, which variants with other options have in common."""
+        roles = ("model", "files", "weights")
+        parts = {
+            "source": self.source,
+            "arguments": self.arguments,
+            "options": [self.option(name) for name in ("weights", "input_size")],
+            "contents": [sorted(self.contents.get(role, {}).items()) for role in roles],
+        }
+        return json.dumps(parts, sort_keys=True)
+
+    @property
     def key(self) -> str:
         """Gives the name of the job. The folders of files do not count, nor what the model is called in the table."""
         measure = {k: v for k, v in vars(self.measure).items() if k not in ("data", "metrics", "timeout")}

@@ -64,8 +64,8 @@ class Plan:
     search: SearchPlan | None = None
 
     def axes_of(self, model: ModelPlan) -> dict[str, Axis]:
-        """Gives all axes of a model's variants; its own come before those for all."""
-        return {**self.options, **model.axes}
+        """Gives all axes of a model's variants. What makes the model comes first, so that variants of one model follow each other."""
+        return {**model.axes, **{key: axis for key, axis in self.options.items() if key not in model.axes}}
 
 
 def read_plan(path: Path) -> Plan:

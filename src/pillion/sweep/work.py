@@ -34,6 +34,11 @@ _ALONE = threading.Lock()
 """Jobs print, import and draw random numbers as if they had the process for themselves: a worker does one at a time."""
 
 
+MOST_MODELS = 2
+"""Modules that a worker remembers: variants of one follow each other, and making it may have meant training it."""
+_MODELS: dict[str, Any] = {}
+
+
 class WrongWorker(PillionError):
     """The error of a worker that cannot do any job of this sweep: another version, or no such files."""
 
@@ -172,13 +177,17 @@ def _model(job: Job) -> tuple[Any, Any, str | None]:
     """The model as `compile` takes it, its inputs, and its name."""
     if ".py:" not in job.source:
         return job.source, None, None
-    from pillion.importers.torch import capture
+    known = job.model_key
+    if known not in _MODELS:
+        from pillion.importers.torch import capture
 
-    capture.draw_the_same()
-    if job.option("input_size") is not None:
-        size = job.option("input_size")
-        return capture.build(job.source, input_size=size)  # which says what to do instead
-    return capture.build(job.source, weights=job.option("weights"), arguments=job.arguments)
+        capture.draw_the_same()
+        options = {k: job.option(k) for k in ("weights", "input_size")}
+        made = capture.build(job.source, **options, arguments=job.arguments)
+        while len(_MODELS) >= MOST_MODELS:
+            del _MODELS[next(iter(_MODELS))]
+        _MODELS[known] = made
+    return _MODELS[known]
 
 
 def _calibration(job: Job) -> Any:
