@@ -28,11 +28,12 @@ ALLOWED: dict[str, set[str]] = {
     "memory": FLOOR,
     "devices": FLOOR | FILES | {"passes", "schemas"},
     "zoo": FILES,
+    "data": FLOOR | FILES,
     "boards": FILES,
     "importers": FILES,
     "importers.tflite": FLOOR | FILES | {"schemas"},
     "importers.pte": FLOOR | FILES | {"schemas", "importers.tflite"},
-    "importers.torch": FLOOR | FILES | {"zoo"},
+    "importers.torch": FLOOR | FILES | {"zoo", "data"},
     "place": FLOOR | {"devices"},
     "targets": GROUND | {"devices", "ir"},
     "emitters": GROUND,
@@ -55,8 +56,9 @@ ALLOWED: dict[str, set[str]] = {
     },
 }
 """Part → the parts that it may import beside itself. Each file of the package belongs to one of these parts, or stands above all."""
-ALLOWED["program"] = set(ALLOWED) - {"importers.torch", "zoo"}
+ALLOWED["program"] = set(ALLOWED) - {"importers.torch", "zoo", "data"}
 ALLOWED["compiler"] = set(ALLOWED)
+ALLOWED["evaluation"] = set(ALLOWED)
 ALLOWED["sweep"] = set(ALLOWED)
 ALLOWED["cli"] = set(ALLOWED)
 ALLOWED["executors"] = ALLOWED["quantize"] = set(ALLOWED)

@@ -15,11 +15,23 @@ from pillion.errors import PillionError
 
 if TYPE_CHECKING:
     from pillion.compiler import compile, load, prepare_qat
+    from pillion.evaluation.evaluate import evaluate
+    from pillion.evaluation.result import Evaluation
     from pillion.program import Program
     from pillion.run.verify import verify
 
 __version__ = "0.1.0"
-__all__ = ["PillionError", "Program", "__version__", "compile", "load", "prepare_qat", "verify"]
+__all__ = [
+    "Evaluation",
+    "PillionError",
+    "Program",
+    "__version__",
+    "compile",
+    "evaluate",
+    "load",
+    "prepare_qat",
+    "verify",
+]
 
 _LAZY = {
     "compile": "pillion.compiler",
@@ -27,6 +39,8 @@ _LAZY = {
     "Program": "pillion.program",
     "prepare_qat": "pillion.compiler",
     "verify": "pillion.run.verify",
+    "evaluate": "pillion.evaluation.evaluate",
+    "Evaluation": "pillion.evaluation.result",
 }
 
 

@@ -21,10 +21,10 @@ from pillion.cli.request import Request, compile_for, hush, write
 from pillion.emitters.c.project import check_project
 from pillion.errors import PillionError
 from pillion.outside.files import form_of, suffix_of
+from pillion.outside.user_code import MOST_NAMES, UserFile, beside, names_of, open_file, split_spec
 from pillion.program import Program
 
 if TYPE_CHECKING:
-    from pillion.importers.torch.capture import UserFile
     from pillion.importers.torch.quantize import QatModule
 
 MODEL = "model"
@@ -53,7 +53,7 @@ def train(
     # What is not trained yet is not worth a warning.
     _rehearse(compile_for(request, module, inputs, name=name, quiet=True), output, force)
     prepared = prepare_qat(module, inputs, request.target)
-    with capture.beside(file.path), redirect_stdout(sys.stderr if prints_to_stderr else sys.stdout):
+    with beside(file.path), redirect_stdout(sys.stderr if prints_to_stderr else sys.stdout):
         trained = _trained(loop, prepared, function, file.path)
     program = compile_for(request, trained, inputs, name=name)
     write(program, output, force=force)
@@ -81,9 +81,7 @@ def _trainable(model: str) -> str:
 
 def _loop(function: str) -> tuple[UserFile, Callable[[Any], Any]]:
     """The user's function and the file that it is in."""
-    from pillion.importers.torch import capture
-
-    path, name = capture.split_spec(function)
+    path, name = split_spec(function)
     if not name:
         raise PillionError(
             f"{function} does not name a training function",
@@ -91,7 +89,7 @@ def _loop(function: str) -> tuple[UserFile, Callable[[Any], Any]]:
             here="a file without a function" if function.rstrip(":").endswith(".py") else function,
             help=f"pillion train {quote(function.split(':')[0].removesuffix('.py') + '.py:train')} …",
         )
-    file = capture.open_file(path)
+    file = open_file(path)
     loop = getattr(file.module, name, None)
     if not callable(loop):
         raise _no_loop(file, name, loop)
@@ -106,8 +104,6 @@ def _loop(function: str) -> tuple[UserFile, Callable[[Any], Any]]:
 
 
 def _no_loop(file: UserFile, name: str, found: object) -> PillionError:
-    from pillion.importers.torch.capture import MOST_NAMES, names_of
-
     own = names_of(file.module)
     listed = f"it has {', '.join(own[:MOST_NAMES])}" if own else "it defines no functions"
     close = difflib.get_close_matches(name, own, n=1)

@@ -55,12 +55,7 @@ class Child:
         deadline, left = time.monotonic() + seconds, memoryview(data)
         while left:
             self._wait(self._to, select.POLLOUT, deadline)
-            try:
-                left = left[os.write(self._to, left[:_MOST_AT_ONCE]) :]
-            except BlockingIOError:  # there is room, but less than the system writes at once
-                time.sleep(0)
-            except BrokenPipeError:
-                raise self._ended() from None
+            left = left[self._write(left) :]
 
     def receive(self, count: int, seconds: float) -> bytes:
         """Reads exactly so many bytes, or raises after some seconds."""
@@ -74,12 +69,48 @@ class Child:
             left -= len(part)
         return b"".join(parts)
 
-    def _wait(self, descriptor: int, event: int, deadline: float) -> None:
-        """Until the pipe is ready, or closed on the other side."""
+    def exchange(self, data: bytes, count: int, seconds: float) -> bytes:
+        """Writes data while exactly so many bytes of answers are read, which come meanwhile; raises where nothing moves for some seconds."""
+        left, parts, missing = memoryview(data), bytearray(), count
+        poll = self._poll(self._from, select.POLLIN)
+        poll.register(self._to, select.POLLOUT)
+        while left or missing:
+            ready = dict(poll.poll(seconds * 1000))
+            if not ready:
+                self.close()
+                raise ChildLate
+            if self._from in ready and missing:
+                part = os.read(self._from, min(missing, _MOST_AT_ONCE))
+                if not part:
+                    raise self._ended()
+                parts += part
+                missing -= len(part)
+            if self._to in ready:
+                left = left[self._write(left) :]
+                if not left:
+                    poll.unregister(self._to)
+        return bytes(parts)
+
+    def _write(self, left: memoryview) -> int:
+        """As much as there is room for: there may be some, but less than the system writes at once."""
+        try:
+            return os.write(self._to, left[:_MOST_AT_ONCE])
+        except BlockingIOError:
+            time.sleep(0)
+            return 0
+        except BrokenPipeError:
+            raise self._ended() from None
+
+    def _poll(self, descriptor: int, event: int) -> select.poll:
         if not self.close.alive:  # its descriptors may belong to other files by now
             raise ChildEnded("it has ended before")
         poll = select.poll()
         poll.register(descriptor, event)
+        return poll
+
+    def _wait(self, descriptor: int, event: int, deadline: float) -> None:
+        """Until the pipe is ready, or closed on the other side."""
+        poll = self._poll(descriptor, event)
         if not poll.poll(max(deadline - time.monotonic(), 0) * 1000):
             self.close()
             raise ChildLate

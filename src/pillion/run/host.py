@@ -35,13 +35,20 @@ class Host:
 
 def run_on_host(folder: Path, manifest: Manifest, samples: Samples, options: RunOptions) -> list[RunResult]:
     """Runs a C project that lies in a folder. One process runs all samples."""
+    with host_model(folder, manifest, options) as model:
+        return [RunResult(outputs_of(manifest, model.run(bytes_of(sample)))) for sample in samples]
+
+
+def host_model(folder: Path, manifest: Manifest, options: RunOptions) -> HostModel:
+    """Starts the process that runs a C project."""
     firmware, files = _for_host(folder, manifest)
-    with HostModel(firmware, native=options.native, timeout=options.timeout, files=files) as model:
-        _want_same_places(manifest, model)
-        return [RunResult(outputs_of(manifest, model.run(_bytes(sample)))) for sample in samples]
+    model = HostModel(firmware, native=options.native, timeout=options.timeout, files=files)
+    _want_same_places(manifest, model)
+    return model
 
 
-def _bytes(sample: Sequence[Array]) -> list[bytes]:
+def bytes_of(sample: Sequence[Array]) -> list[bytes]:
+    """Gives the bytes of each input of a sample."""
     return [np.ascontiguousarray(x).tobytes() for x in sample]
 
 

@@ -69,6 +69,10 @@ class Place:
             return f"{self.path(file)}:{name}"
         return self.path(source) if suffix_of(source) or "/" in source else source
 
+    def metric(self, name: str) -> str:
+        """Gives a metric: a name that Pillion knows, or a function in a file."""
+        return self.model(name) if ".py:" in name else name
+
     def data(self, text: str) -> str:
         """Gives a path, or that of a file with the name of its function."""
         return self.model(text) if ".py:" in text else self.path(text)

@@ -13,9 +13,13 @@ COSTS = ("ram_bytes", "flash_bytes", "instructions")
 """What people pay on a chip: the axes of the picture."""
 
 
-def goals_of(metrics: Sequence[str], lower_is_better: Sequence[str] = ()) -> dict[str, bool]:
-    """Gives what counts where a file says nothing else: metric → large, costs → small."""
-    return {**{one: one not in lower_is_better for one in metrics}, **dict.fromkeys(COSTS, False)}
+SMALL_IS_BETTER = ("mse", "mae")
+"""Metrics that are errors."""
+
+
+def goals_of(metrics: Sequence[str]) -> dict[str, bool]:
+    """Gives what counts where a file says nothing else: metric → large unless it is an error, costs → small."""
+    return {**{one: one not in SMALL_IS_BETTER for one in metrics}, **dict.fromkeys(COSTS, False)}
 
 
 def best(rows: Sequence[Row], goals: Mapping[str, bool], search: SearchPlan | None = None) -> list[bool]:

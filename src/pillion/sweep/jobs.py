@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from pillion.outside.files import suffix_of
+from pillion.outside.user_code import split_spec
 from pillion.sweep.axes import ARGUMENTS, Value
 from pillion.sweep.contents import files_of, name_of_content, name_of_pillion, name_of_tools
 from pillion.sweep.plan import Measure, ModelPlan
@@ -63,7 +64,8 @@ class Job:
     @property
     def key(self) -> str:
         """Gives the name of the job. The folders of files do not count, nor what the model is called in the table."""
-        measure = {k: v for k, v in vars(self.measure).items() if k not in ("data", "metrics", "timeout")}
+        measure = {k: v for k, v in vars(self.measure).items() if k not in ("data", "metrics", "reading")}
+        measure["reading"] = vars(self.measure.reading) | {"labels": None}
         parts = {
             "source": _last(self.source),
             "values": {k: _last(v) if k in PATHS else v for k, v in self.values.items()},
@@ -96,7 +98,9 @@ class Jobs:
         named = {name: [str(values[name])] for name in PATHS if name in values}
         named["model"] = [model.source] if names_a_file(model.source) else []
         named["files"] = list(model.files)
+        labels = measure.reading.labels
         named["data"] = [measure.data] if measure.data else []
+        named["labels"] = [str(labels)] if labels else []
         named["metrics"] = [one for one in measure.metrics if names_a_file(one)]
         contents = {role: self._contents(names) for role, names in named.items() if names}
         tools = name_of_tools() if measure.instructions else ""
@@ -111,6 +115,11 @@ class Jobs:
         return found
 
 
+def names_a_function(spec: str) -> bool:
+    """Whether this is `file.py:function`."""
+    return bool(split_spec(spec)[1])
+
+
 def names_a_file(source: str) -> bool:
     """Whether a model or a metric is a file, or something in one, and not a name that Pillion knows."""
-    return suffix_of(source.rpartition(":")[0]) == ".py" or suffix_of(source) != ""
+    return names_a_function(source) or suffix_of(source) != ""

@@ -3,13 +3,17 @@
 
 from __future__ import annotations
 
+import difflib
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from pillion.data.options import AS_IT_IS, Reading
 from pillion.errors import PillionError
+from pillion.evaluation.metrics import metric_of
 from pillion.outside.files import suffix_of
+from pillion.outside.user_code import split_spec
 from pillion.sweep.axes import ARGUMENTS, OF_MODELS, Axis, Place, any_value, read_axis, read_options
 from pillion.sweep.result import Figures
 from pillion.sweep.tables import TOP, Table, number_of, read_toml, shown
@@ -17,7 +21,6 @@ from pillion.sweep.tables import TOP, Table, number_of, read_toml, shown
 ARTEFACTS = ("c", "pte", "tflite")
 """The forms in which variants are kept."""
 MOST_TRIALS = 100_000
-EMULATOR_SECONDS = 600.0
 
 
 @dataclass(frozen=True)
@@ -36,10 +39,20 @@ class Measure:
 
     instructions: bool = True
     artefacts: tuple[str, ...] = ("c", "pte")
-    timeout: float = EMULATOR_SECONDS
     data: str | None = None
     metrics: tuple[str, ...] = ()
     limit: int | None = None
+    reading: Reading = AS_IT_IS
+
+    @property
+    def metric_names(self) -> tuple[str, ...]:
+        """Gives the names that metrics have in results; a function of the user's may give others."""
+        return tuple(one.rpartition(":")[2] for one in self.metrics)
+
+    @property
+    def has_own_metrics(self) -> bool:
+        """Whether a function of the user's is among the metrics."""
+        return any(split_spec(one)[1] for one in self.metrics)
 
 
 @dataclass(frozen=True)
@@ -131,31 +144,55 @@ def _measure(table: Table | None, place: Place) -> Measure:
     metrics = [metrics] if isinstance(metrics, str) else metrics or []
     if not isinstance(metrics, list) or not all(isinstance(one, str) for one in metrics):
         raise table.wrong(f"metrics = {shown(metrics)}", "a list of names", 'metrics = ["top1"]')
-    limit = table.take("limit", what=int)
     found = Measure(
         table.take("instructions", True, what=bool),
         artefacts,
-        table.take("timeout", EMULATOR_SECONDS, what=float),
         place.data(data) if data else None,
-        tuple(metrics) or (("top1",) if data else ()),
-        limit,
+        tuple(map(place.metric, metrics)) or (("top1",) if data else ()),
+        table.take("limit", what=int),
+        _reading(table, place),
     )
     table.done()
     _check_measure(table, found)
     return found
 
 
+def _reading(table: Table, place: Place) -> Reading:
+    """How the data is read: the options of `pillion eval`."""
+    labels, column = table.take("labels", what=str), table.take("label_column", what=str)
+    classes, divide = table.take("classes", [], what=list), table.take("divide", what=float)
+    lists = {key: table.take(key, []) for key in ("mean", "std")}
+    lists = {key: one if isinstance(one, list) else [one] for key, one in lists.items()}
+    for key, numbers in lists.items():
+        if any(number_of(one) is None or isinstance(one, str) for one in numbers):
+            raise table.wrong(f"{key} = {shown(numbers)}", "a number, or a list of them", f"{key} = 0.5")
+    if not all(isinstance(one, str) for one in classes):
+        raise table.wrong(f"classes = {shown(classes)}", "a list of names", 'classes = ["no", "yes"]')
+    return Reading(
+        labels=Path(place.path(labels)) if labels else None,
+        label_column=column,
+        classes=tuple(classes),
+        fit=table.take("fit", "exact", what=str),
+        divide=divide,
+        mean=tuple(map(float, lists["mean"])),
+        std=tuple(map(float, lists["std"])),
+    )
+
+
 def _check_measure(table: Table, found: Measure) -> None:
-    if found.data is None and (found.metrics or found.limit is not None):
-        raise table.wrong("metrics or limit without data", "accuracy needs data", 'data = "test.npz"')
+    if found.data is None and (found.metrics or found.limit is not None or found.reading != AS_IT_IS):
+        raise table.wrong(
+            "metrics, limit or how to read without data", "accuracy needs data", 'data = "test.npz"'
+        )
     if found.limit is not None and found.limit < 1:
         raise table.wrong(f"limit = {found.limit}", "a number of samples above 0", "leave it out")
-    if set(found.metrics) & set(Figures.names()):
+    if set(found.metric_names) & set(Figures.names()):
         raise table.wrong(
             f"metrics = {shown(found.metrics)}", "other names than those of figures", "rename it"
         )
-    if not 0 < found.timeout <= 10**6:
-        raise table.wrong(f"timeout = {found.timeout}", "seconds above 0, a million at most", "timeout = 600")
+    for name in found.metrics:
+        if not split_spec(name)[1]:
+            metric_of(name)
 
 
 def _search(table: Table | None, measure: Measure) -> SearchPlan | None:
@@ -202,10 +239,12 @@ def _limits(table: Table | None, measure: Measure) -> dict[str, float]:
 
 
 def _figure(table: Table, key: str, name: Any, measure: Measure) -> str:
-    """A figure that variants will have."""
-    known = (*Figures.names(), *measure.metrics)
-    if not isinstance(name, str) or name not in known:
-        raise table.wrong(f"{key}: {shown(name)}", f"figures: {', '.join(known)}", f"{key} of one of these")
+    """A figure that variants will have, or that a function of the user's may give."""
+    known = (*Figures.names(), *measure.metric_names)
+    if not isinstance(name, str) or (name not in known and not measure.has_own_metrics):
+        close = difflib.get_close_matches(str(name), known, n=1)
+        help = f"did you mean `{close[0]}`?" if close else "one of these; [measure] names metrics"
+        raise table.wrong(f"{key}: {shown(name)}", f"figures: {', '.join(known)}", help)
     if name in Figures.measured() and not measure.instructions:
         raise table.wrong(
             f"{key}: {name}, which is not measured", "[measure] instructions", "instructions = true"

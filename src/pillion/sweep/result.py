@@ -8,7 +8,7 @@ from dataclasses import dataclass, field, fields
 
 from pillion.errors import PillionError
 
-_MEASURED = ("flash_bytes", "code_bytes", "stack_bytes", "instructions")
+_MEASURED = ("flash_bytes", "stack_bytes", "instructions")
 
 
 @dataclass(frozen=True)
@@ -20,11 +20,10 @@ class Figures:
     arena_bytes: int
     npu_constant_bytes: int
     constant_bytes: int
-    """Weights and tables that the core reads from flash."""
+    """Weights, and what describes the model."""
     macs: int
     flash_bytes: int | None = None
-    """Code and constants in the linked firmware. With an NPU, whose stand-in is linked there, nobody knows."""
-    code_bytes: int | None = None
+    """Code and constants in the linked firmware, without start-up. With an NPU, whose stand-in is linked there, nobody knows."""
     stack_bytes: int | None = None
     instructions: int | None = None
     """Those of the core for one inference."""

@@ -52,7 +52,7 @@ class Store:
             shutil.rmtree(new, ignore_errors=True)
             for path, content in done.files.items():
                 put(new / path, content)
-            put(new / JOB, json.dumps(_described(job), indent=2) + "\n")
+            put(new / JOB, json.dumps(_described(job), indent=2, default=str) + "\n")
             put(new / LOG, done.log)
             put(new / RESULT, json.dumps(plain(done.result), indent=2) + "\n")
             if place.exists():
@@ -72,7 +72,7 @@ def _described(job: Job) -> Mapping[str, Any]:
 
 def _rest(job: Job) -> Mapping[str, Any]:
     return {
-        "measure": vars(job.measure),
+        "measure": plain(job.measure),
         "contents": job.contents,
         "pillion": job.pillion,
         "tools": job.tools,

@@ -39,7 +39,7 @@ class View:
 
 def write_views(plan: Plan, rows: Sequence[Row], store: Store, search: SearchPlan | None) -> View:
     """Writes table and picture of the rows to the store, and gives what there is to say."""
-    metrics = plan.measure.metrics
+    metrics = list(dict.fromkeys(name for row in rows for name in row.result.metrics))
     goals = search.goals if search else goals_of(metrics)
     marked = best(rows, goals, search)
     table = table_of(rows, marked, metrics)

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import contextlib
 import io
+import math
 import sys
 import threading
 import time
@@ -16,16 +17,16 @@ from pathlib import Path
 from typing import Any
 
 from pillion import compiler
-from pillion.emitters.c.program import CProgram
 from pillion.errors import PillionError, PillionWarning
-from pillion.ops import Segment
+from pillion.evaluation.costs import Costs, costs_of
+from pillion.evaluation.evaluate import evaluate
+from pillion.outside.arguments import taken_by
 from pillion.outside.files import parts_of
+from pillion.outside.user_code import beside, function_of, run_user_code, split_spec
 from pillion.place import PlacementOptions
 from pillion.program import Program
-from pillion.run.executor import Profile
-from pillion.run.samples import random_samples
 from pillion.sweep.contents import name_of_content, name_of_pillion, name_of_tools
-from pillion.sweep.jobs import Job
+from pillion.sweep.jobs import Job, names_a_function
 from pillion.sweep.result import Done, Failure, Figures, Result, failure_of
 
 MOST_LOG = 100_000
@@ -153,12 +154,12 @@ def _compiled(job: Job, files: dict[str, bytes]) -> Result:
     """The figures of a job's program; its files are put where they are asked for."""
     program = compile_job(job)
     left_out: dict[str, str] = {}
-    profile = _measured(program, job, left_out)
-    metrics: dict[str, float] = {}
+    costs = _measured(program, job, left_out)
+    metrics = _evaluated(program, job, left_out)
     for form in job.measure.artefacts:
         with _or_left_out(left_out, form):
             files.update(_FORMS[form](program))
-    return Result(_figures(program, profile), metrics, left_out=left_out)
+    return Result(_figures(program, costs), metrics, left_out=left_out)
 
 
 def compile_job(job: Job) -> Program:
@@ -175,7 +176,7 @@ def compile_job(job: Job) -> Program:
 
 def _model(job: Job) -> tuple[Any, Any, str | None]:
     """The model as `compile` takes it, its inputs, and its name."""
-    if ".py:" not in job.source:
+    if not names_a_function(job.source):
         return job.source, None, None
     known = job.model_key
     if known not in _MODELS:
@@ -193,25 +194,53 @@ def _model(job: Job) -> tuple[Any, Any, str | None]:
 def _calibration(job: Job) -> Any:
     """A path, or what a function of the user's gives."""
     named = job.option("calibrate")
-    if named is None or ".py:" not in named:
-        return named
-    from pillion.importers.torch import capture
-
-    return capture.call(named, job.arguments)
+    return _called(named, job, CALIBRATION) if named is not None and names_a_function(named) else named
 
 
-def _measured(program: Program, job: Job, left_out: dict[str, str]) -> Profile | None:
-    """What the emulated board counts, if it can run the program."""
+CALIBRATION = (
+    "a function for calibration gives samples: tensors or arrays, or a tuple of them for several inputs"
+)
+
+
+def _called(spec: str, job: Job, rule: str) -> Any:
+    """What a function of the user's gives, called with those of the model's arguments that it takes."""
+    function = function_of(spec, rule)
+    arguments = taken_by(function, job.arguments)
+    with beside(split_spec(spec)[0]):
+        return run_user_code(lambda: function(**arguments), spec, rule=rule)
+
+
+def _measured(program: Program, job: Job, left_out: dict[str, str]) -> Costs:
+    """What the program costs: what the emulated board counts, if it can run it, and the linked firmware, if that can be built."""
     if not job.measure.instructions:
-        return None
-    board = program.target.board
-    if board is None:
-        left_out["instructions"] = f"no emulated board has a {program.target.core.name}"
-        return None
-    with _or_left_out(left_out, "instructions"):
-        sample = random_samples(program.graph, 1, seed=0)[0]
-        return program.measure(*sample, on=board, timeout=job.measure.timeout).profile
-    return None
+        return costs_of(program)
+    if program.target.board is None:
+        left_out["flash, instructions"] = f"no emulated board has a {program.target.core.name}"
+        return costs_of(program)
+    try:
+        return costs_of(program, flash=True, instructions=True)
+    except PillionError as error:
+        left_out["instructions"] = _in_short(error)
+    with _or_left_out(left_out, "flash"):
+        return costs_of(program, flash=True)
+    return costs_of(program)
+
+
+def _evaluated(program: Program, job: Job, left_out: dict[str, str]) -> dict[str, float]:
+    """What the program gets on the data of the sweep; each worker is one process."""
+    measure = job.measure
+    if measure.data is None:
+        return {}
+    data = _called(measure.data, job, DATA) if names_a_function(measure.data) else measure.data
+    found = evaluate(program, data, measure.metrics, limit=measure.limit, workers=1, reading=measure.reading)
+    for note in found.notes:
+        warnings.warn(note, PillionWarning, stacklevel=2)
+    numbers = {name: number for name, number in found.metrics.items() if math.isfinite(number)}
+    left_out |= {name: "no finite number" for name in found.metrics if name not in numbers}
+    return numbers
+
+
+DATA = "a function for data gives samples: (input, label), or a dataset or loader of them"
 
 
 @contextmanager
@@ -220,39 +249,24 @@ def _or_left_out(left_out: dict[str, str], what: str) -> Iterator[None]:
     try:
         yield
     except PillionError as error:
-        left_out[what] = f"{error.what}: {error.here}" if error.here else error.what
+        left_out[what] = _in_short(error)
 
 
-def _figures(program: Program, profile: Profile | None) -> Figures:
-    lowered: CProgram = program.lowered
-    usual = Figures(
-        ram_bytes=program.sram_bytes,
+def _in_short(error: PillionError) -> str:
+    return f"{error.what}: {error.here}" if error.here else error.what
+
+
+def _figures(program: Program, costs: Costs) -> Figures:
+    return Figures(
+        ram_bytes=costs.ram_bytes,
         arena_bytes=program.memory.arena_bytes,
         npu_constant_bytes=program.npu_constant_bytes,
-        constant_bytes=lowered.constant_bytes,
+        constant_bytes=costs.constant_bytes,
         macs=program.graph.macs,
+        flash_bytes=costs.flash_bytes,
+        stack_bytes=costs.stack_bytes,
+        instructions=costs.instructions,
     )
-    if profile is None:
-        return usual
-    measured: Mapping[str, int] = _of_core(program, profile)
-    return Figures(**{**vars(usual), **measured})
-
-
-def _of_core(program: Program, profile: Profile) -> dict[str, int]:
-    """What the core does and holds. Where segments go to an NPU, their stand-ins in C were measured, too: code and stack are theirs
-    as well, and only instructions can be told apart."""
-    on_npu = {op.name for op in program.graph.ops if isinstance(op, Segment)}
-    counted = zip(profile.ops, profile.op_instructions, strict=True)
-    instructions = sum(count for op, count in counted if op.name not in on_npu)
-    if on_npu:
-        return {"instructions": instructions}
-    constants = program.lowered.constant_bytes
-    return {
-        "instructions": instructions,
-        "code_bytes": profile.code_bytes,
-        "stack_bytes": profile.stack_bytes,
-        "flash_bytes": profile.code_bytes + constants,
-    }
 
 
 def _project(program: Program) -> dict[str, bytes]:

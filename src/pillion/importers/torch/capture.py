@@ -4,12 +4,7 @@
 from __future__ import annotations
 
 import difflib
-import importlib.util
-import re
-import sys
-import traceback
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from shlex import quote
@@ -22,12 +17,13 @@ from torch.export import ExportedProgram
 
 from pillion import zoo
 from pillion.errors import PillionError
-from pillion.importers.torch.arguments import taken_by, want_taken
 from pillion.importers.torch.export import check_static, export, quiet
 from pillion.importers.torch.given import as_inputs
 from pillion.importers.torch.pt2 import load_pt2
 from pillion.importers.torch.sizes import check_tensors
-from pillion.outside.files import MODEL_FILES, regular_file, suffix_of
+from pillion.outside.arguments import taken_by, want_taken
+from pillion.outside.files import MODEL_FILES, suffix_of
+from pillion.outside.user_code import MOST_NAMES, UserFile, names_of, open_file, run_user_code, split_spec
 
 InputSize = int | tuple[int, int] | None
 
@@ -39,9 +35,6 @@ or let {factory} return a pair: (module, inputs)"""
 
 EXAMPLE_INPUTS = "example_inputs"
 """The function beside a factory that gives what its module takes."""
-HERE = str(Path(__file__).parent)
-MOST_NAMES = 12
-"""How many of a file's classes and functions an error names."""
 
 
 @dataclass(frozen=True)
@@ -52,14 +45,6 @@ class CapturedSource:
     exported: ExportedProgram
     example_inputs: tuple[Tensor, ...]
     name: str
-
-
-@dataclass(frozen=True)
-class UserFile:
-    """A Python file of the user, run as a module of its own."""
-
-    path: Path
-    module: ModuleType
 
 
 def load(
@@ -100,12 +85,6 @@ def build(
     if weights is not None:
         zoo.load_weights(module, str(weights))
     return module, inputs, name
-
-
-def split_spec(spec: str) -> tuple[Path, str]:
-    """Splits `file.py:name` in its two parts; no name if it is something else."""
-    file, _, name = spec.rpartition(":")
-    return (Path(file), name) if file.endswith(".py") else (Path(spec), "")
 
 
 def _looks_like_path(spec: str) -> bool:
@@ -171,13 +150,13 @@ def _from_file(
     if hasattr(file.module, EXAMPLE_INPUTS):
         called[EXAMPLE_INPUTS] = file.module.example_inputs
     want_taken(f"{path}:{factory}", called, arguments)
-    made = _run(make, f"{path}:{factory}", arguments) if is_called else make
+    made = _called(make, f"{path}:{factory}", arguments) if is_called else make
     inputs, giver = None, factory
     if isinstance(made, tuple) and len(made) == 2 and isinstance(made[0], nn.Module):
         made, inputs = made
     elif EXAMPLE_INPUTS in called:
         giver = EXAMPLE_INPUTS
-        inputs = _run(called[giver], f"{path}:{giver}", arguments)
+        inputs = _called(called[giver], f"{path}:{giver}", arguments)
     if not isinstance(made, nn.Module):
         raise PillionError(
             f"{factory} of {path} gives no module",
@@ -208,76 +187,10 @@ def _no_factory(path: Path, factory: str, file: ModuleType) -> PillionError:
     )
 
 
-def names_of(file: ModuleType) -> list[str]:
-    """Gives the classes and functions that a file defines."""
-    return [n for n, v in vars(file).items() if getattr(v, "__module__", "") == file.__name__ and callable(v)]
-
-
-def open_file(path: Path) -> UserFile:
-    """Runs a file as a module of its own; files beside it can be imported by it."""
-    regular_file(path, ".py")
-    name = "pillion_model_" + re.sub(r"\W", "_", path.stem)
-    spec = importlib.util.spec_from_file_location(name, path)
-    assert spec is not None
-    assert spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    sys.modules[name] = module
-    try:
-        with beside(path):
-            spec.loader.exec_module(module)
-    except (Exception, SystemExit) as error:
-        raise _user_code_failed(f"{path}", error) from error
-    return UserFile(path, module)
-
-
-@contextmanager
-def beside(path: Path) -> Iterator[None]:
-    """Lets files in the folder of this one be imported, as when Python runs it."""
-    folder = str(path.resolve().parent)
-    sys.path.insert(0, folder)
-    try:
-        yield
-    finally:
-        if folder in sys.path:
-            sys.path.remove(folder)
+def _called(function: Any, place: str, arguments: Mapping[str, Any]) -> Any:
+    return run_user_code(lambda: function(**taken_by(function, arguments)), place)
 
 
 def draw_the_same() -> None:
     """Sets PyTorch's generator, so that a factory that draws weights at random draws the same ones each time."""
     torch.manual_seed(0)
-
-
-def call(spec: str, arguments: Mapping[str, Any]) -> Any:
-    """Gives what `file.py:function` returns, called with those of the arguments that it takes; it needs no others."""
-    path, name = split_spec(spec)
-    file = open_file(path)
-    function = getattr(file.module, name, None)
-    if not callable(function):
-        raise _no_factory(path, name, file.module)
-    with beside(path):
-        return _run(function, spec, arguments)
-
-
-def _run(function: Any, place: str, arguments: Mapping[str, Any]) -> Any:
-    try:
-        return function(**taken_by(function, arguments))
-    except (Exception, SystemExit) as error:
-        raise _user_code_failed(place, error) from error
-
-
-def _user_code_failed(place: str, error: BaseException) -> PillionError:
-    words = str(error).splitlines()[0] if str(error) else "no message"
-    return PillionError(
-        f"{place} raised {type(error).__name__}",
-        rule="the file can be imported, and the factory called without arguments",
-        here=f"{words}  ({_line_of(error) or place})",
-        help="python -i FILE shows the whole story; a function without arguments can give what a class needs",
-    )
-
-
-def _line_of(error: BaseException) -> str:
-    """Where the user's code is at fault: the line of a syntax error, or the innermost line outside this package."""
-    if isinstance(error, SyntaxError):
-        return f"{Path(error.filename).name}:{error.lineno}" if error.filename else ""
-    frames = [f for f in traceback.extract_tb(error.__traceback__) if not f.filename.startswith((HERE, "<"))]
-    return f"{Path(frames[-1].filename).name}:{frames[-1].lineno}" if frames else ""

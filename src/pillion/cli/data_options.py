@@ -1,0 +1,99 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Options that say what data there is, and how it is read."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Optional
+
+import typer
+
+from pillion.errors import PillionError
+
+if TYPE_CHECKING:
+    from pillion.data.options import Reading
+
+DataOption = Annotated[
+    str,
+    typer.Option(
+        "-d",
+        "--data",
+        help="A folder of class folders, a folder or file of .npy, .npz, .csv, .wav or images, or file.py:function.",
+    ),
+]
+LimitOption = Annotated[Optional[int], typer.Option(min=1, help="The most samples to take.")]
+LabelsOption = Annotated[
+    Optional[Path], typer.Option(help="The labels: an .npy, or a table with one column.")
+]
+LabelColumnOption = Annotated[
+    Optional[str], typer.Option(help="The column of a .csv with the labels: a name, or a number from 1.")
+]
+ClassesOption = Annotated[
+    Optional[str], typer.Option(help="Names of the model's outputs in their order, with commas between.")
+]
+FitOption = Annotated[
+    str,
+    typer.Option(help="Images and sounds of another size: exact refuses them, resize stretches, crop cuts."),
+]
+DivideOption = Annotated[
+    Optional[float], typer.Option(help="Divide numbers by this; without it, those of images by 255.")
+]
+MeanOption = Annotated[Optional[str], typer.Option(help="Subtract this then: 0.5, or one for each channel.")]
+StdOption = Annotated[Optional[str], typer.Option(help="Divide by this then: 0.5, or one for each channel.")]
+TransformOption = Annotated[
+    Optional[str],
+    typer.Option(
+        help="file.py:function that makes an input of an image, a sound or an array; it is executed."
+    ),
+]
+
+
+def reading_of(
+    labels: Path | None,
+    label_column: str | None,
+    classes: str | None,
+    fit: str,
+    divide: float | None,
+    mean: str | None,
+    std: str | None,
+    transform: str | None,
+) -> Reading:
+    """Gives what was said of the data in one object."""
+    from pillion.data.files import TRANSFORM
+    from pillion.data.options import Reading
+    from pillion.outside.user_code import function_of
+
+    return Reading(
+        labels=labels,
+        label_column=label_column,
+        classes=_words(classes),
+        fit=fit,  # type: ignore[arg-type]  # checked by Reading
+        divide=divide,
+        mean=_numbers("--mean", mean),
+        std=_numbers("--std", std),
+        transform=function_of(transform, TRANSFORM) if transform else None,
+    )
+
+
+def _words(text: str | None) -> tuple[str, ...]:
+    names = tuple(word.strip() for word in text.split(",")) if text else ()
+    if len(set(names)) != len(names) or not all(names):
+        raise PillionError(
+            "--classes cannot be told apart",
+            rule="a name for each output of the model, all different",
+            here=str(text),
+            help="--classes cat,dog,other",
+        )
+    return names
+
+
+def _numbers(option: str, text: str | None) -> tuple[float, ...]:
+    try:
+        return tuple(float(word) for word in text.split(",")) if text else ()
+    except ValueError:
+        raise PillionError(
+            f"{option} {text} is no number",
+            rule="a number, or one for each channel with commas between",
+            here=str(text),
+            help=f"{option} 0.485,0.456,0.406",
+        ) from None

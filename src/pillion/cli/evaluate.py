@@ -1,0 +1,181 @@
+# SPDX-License-Identifier: Apache-2.0
+"""`pillion eval`."""
+
+from __future__ import annotations
+
+from typing import Annotated, Optional
+
+import typer
+
+from pillion.cli.application import app
+from pillion.cli.data_options import (
+    ClassesOption,
+    DataOption,
+    DivideOption,
+    FitOption,
+    LabelColumnOption,
+    LabelsOption,
+    LimitOption,
+    MeanOption,
+    StdOption,
+    TransformOption,
+    reading_of,
+)
+from pillion.cli.options import (
+    CalibrateOption,
+    IoDtypeOption,
+    IoLayoutOption,
+    JsonOption,
+    KeepOption,
+    SizeOption,
+    TrustOption,
+    WeightsOption,
+)
+
+ProgramArgument = Annotated[
+    str,
+    typer.Argument(
+        help="A .pte file or a C project that `pillion compile` wrote; or, with --target, a model as for `pillion compile`."
+    ),
+]
+OptionalTarget = Annotated[
+    Optional[str],
+    typer.Option("-t", "--target", help="What to compile a model for; of a .pte, another core than its own."),
+]
+FloatOption = Annotated[
+    Optional[str],
+    typer.Option(
+        "--float",
+        help="The float model to set beside: a zoo name, file.py:Net, a .pt2. Of a model that is compiled now, itself.",
+    ),
+]
+NativeOption = Annotated[
+    bool, typer.Option("--native", help="Compile for exactly this processor: the same bytes, sooner.")
+]
+WorkersOption = Annotated[
+    Optional[int], typer.Option(help="Processes that run the program; all cores if not given.")
+]
+
+
+@app.command(name="eval")
+def evaluate(
+    program: ProgramArgument,
+    data: DataOption,
+    target: OptionalTarget = None,
+    metric: Annotated[
+        Optional[list[str]],
+        typer.Option(
+            help="top1, top5, auc, mse, mae or file.py:function (may be repeated). Without it, what suits the labels."
+        ),
+    ] = None,
+    limit: LimitOption = None,
+    float_model: FloatOption = None,
+    only_int8: Annotated[
+        bool, typer.Option("--only-int8", help="Do not run the float model beside.")
+    ] = False,
+    agree: Annotated[
+        Optional[list[str]],
+        typer.Option(
+            help="Run the first samples on this executor too, and compare bytes: reference, executorch, litert, a board (may be repeated)."
+        ),
+    ] = None,
+    agree_samples: Annotated[int, typer.Option(min=1, help="How many samples --agree runs.")] = 3,
+    min_accuracy: Annotated[
+        Optional[float], typer.Option(help="Exit with 1 below this share of right answers.")
+    ] = None,
+    max_ram: Annotated[Optional[str], typer.Option(help="Exit with 1 above this: 256K.")] = None,
+    max_flash: Annotated[
+        Optional[str], typer.Option(help="Exit with 1 above this, in a linked firmware: 1M.")
+    ] = None,
+    max_instructions: Annotated[
+        Optional[str], typer.Option(help="Exit with 1 above this, on the emulated core: 20M.")
+    ] = None,
+    on: Annotated[
+        str,
+        typer.Option(
+            help="host, or another executor, which is slower: reference, executorch, litert, a board."
+        ),
+    ] = "host",
+    native: NativeOption = False,
+    workers: WorkersOption = None,
+    timeout: Annotated[float, typer.Option(help="Seconds after which a run of a sample is stopped.")] = 60.0,
+    labels: LabelsOption = None,
+    label_column: LabelColumnOption = None,
+    classes: ClassesOption = None,
+    fit: FitOption = "exact",
+    divide: DivideOption = None,
+    mean: MeanOption = None,
+    std: StdOption = None,
+    transform: TransformOption = None,
+    calibrate: CalibrateOption = None,
+    weights: WeightsOption = None,
+    trust_pickle: TrustOption = False,
+    input_size: SizeOption = None,
+    io_dtype: IoDtypeOption = "float32",
+    io_layout: IoLayoutOption = "nchw",
+    keep_on_cpu: KeepOption = None,
+    as_json: JsonOption = False,
+) -> None:
+    """Run a compiled program on a data set, and say what it gets: accuracy, beside the float model.
+
+    Evaluating a C project compiles and executes its code, and file.py:function is executed: only what you trust."""
+    from pillion.cli import report
+    from pillion.cli.evaluation import facts_of, on_screen
+    from pillion.cli.named_program import Named
+    from pillion.cli.request import Request, parse_size
+    from pillion.data.given import open_data
+    from pillion.evaluation.costs import costs_of
+    from pillion.evaluation.evaluate import evaluate as run_evaluation
+    from pillion.evaluation.gates import Limits, parse_bytes, parse_count
+
+    limits = Limits(
+        min_accuracy,
+        parse_bytes("--max-ram", max_ram),
+        parse_bytes("--max-flash", max_flash),
+        parse_count("--max-instructions", max_instructions),
+    )
+    reading = reading_of(labels, label_column, classes, fit, divide, mean, std, transform)
+    source = open_data(data, reading)
+    named = Named(
+        Request(
+            program,
+            target or "",
+            True,
+            calibrate,
+            weights,
+            parse_size(input_size),
+            io_dtype,
+            io_layout,
+            keep_on_cpu=tuple(keep_on_cpu or ()),
+            trust_pickle=trust_pickle,
+        ),
+        float_model,
+    )
+    with report.progress(quiet=as_json) as progress:
+        built = named.program(progress)
+    floats = named.floats(beside=not only_int8)
+    costs = costs_of(
+        built, flash=limits.max_flash is not None, instructions=limits.max_instructions is not None
+    )
+    with report.progress(quiet=as_json, what="evaluating") as progress:
+        evaluation = run_evaluation(
+            built,
+            source,
+            metric,
+            limit=limit,
+            workers=workers,
+            native=native,
+            on=on,
+            float_model=floats,
+            agree=agree or (),
+            agree_samples=agree_samples,
+            timeout=timeout,
+            progress=progress,
+        )
+    gates = list(limits.judge(evaluation, costs))
+    for note in evaluation.notes:
+        report.warn(note)
+    facts = facts_of(evaluation, costs, gates)
+    report.show(facts if as_json else on_screen(facts), as_json)
+    if not all(gate.ok for gate in gates):
+        raise typer.Exit(1)

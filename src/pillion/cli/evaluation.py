@@ -1,0 +1,103 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What `pillion eval` shows: facts as plain data, and the confusion matrix as a table."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import asdict
+from typing import Any
+
+from pillion.evaluation.costs import Costs
+from pillion.evaluation.gates import Gate
+from pillion.evaluation.result import Evaluation
+
+Facts = dict[str, Any]
+MOST_COLUMNS = 12
+"""The largest confusion matrix that is shown whole on a screen; of larger ones the most frequent mistakes are."""
+MOST_MISTAKES = 10
+
+
+def facts_of(evaluation: Evaluation, costs: Costs, gates: Sequence[Gate]) -> Facts:
+    """Gathers what there is to say, for `--json` too."""
+    return {
+        "model": evaluation.model,
+        "target": evaluation.target,
+        "data": evaluation.data,
+        "on": evaluation.on,
+        "samples": evaluation.samples,
+        "seconds": round(evaluation.seconds, 3),
+        "samples_per_second": round(evaluation.samples_per_second, 1),
+        "processes": evaluation.workers,
+        "metrics": _metrics(evaluation),
+        **_nearness(evaluation),
+        **_costs(costs),
+        **({"agreement": [asdict(one) for one in evaluation.agreements]} if evaluation.agreements else {}),
+        **_confusion(evaluation),
+        **({"gates": [asdict(gate) for gate in gates]} if gates else {}),
+    }
+
+
+def _metrics(evaluation: Evaluation) -> list[Facts]:
+    beside = evaluation.float_model
+    rows = []
+    for name, number in evaluation.metrics.items():
+        row: Facts = {"metric": name, "int8": number}
+        if beside is not None and name in beside.metrics:
+            row |= {"float": beside.metrics[name], "difference": number - beside.metrics[name]}
+        rows.append(row)
+    return rows
+
+
+def _nearness(evaluation: Evaluation) -> Facts:
+    beside = evaluation.float_model
+    if beside is None:
+        return {}
+    facts: Facts = {
+        "same_answer_as_float": beside.same_answer,
+        "signal_to_noise_db": beside.signal_to_noise_db,
+    }
+    return {name: value for name, value in facts.items() if value is not None}
+
+
+def _costs(costs: Costs) -> Facts:
+    return {name: value for name, value in asdict(costs).items() if value is not None}
+
+
+def _confusion(evaluation: Evaluation) -> Facts:
+    if evaluation.confusion is None:
+        return {}
+    return {"classes": list(names_of(evaluation)), "confusion": [list(row) for row in evaluation.confusion]}
+
+
+def names_of(evaluation: Evaluation) -> list[str]:
+    """Gives the names of the classes; those without a name have numbers."""
+    count = len(evaluation.confusion or ())
+    return list(evaluation.classes) if evaluation.classes else [str(number) for number in range(count)]
+
+
+def on_screen(facts: Facts) -> Facts:
+    """Gives the facts with the confusion matrix as rows of a table."""
+    shown = {name: value for name, value in facts.items() if name not in ("classes", "confusion")}
+    if "confusion" not in facts:
+        return shown
+    names, counts = facts["classes"], facts["confusion"]
+    if len(names) <= MOST_COLUMNS:
+        return {**shown, "confusion": _matrix(names, counts)}
+    mistakes = [
+        {"label": a, "answer": b, "samples": counts[i][j]}
+        for i, a in enumerate(names)
+        for j, b in enumerate(names)
+        if i != j and counts[i][j]
+    ]
+    mistakes.sort(key=lambda row: -row["samples"])
+    return {**shown, "most frequent mistakes": mistakes[:MOST_MISTAKES] or "none"}
+
+
+def _matrix(names: Sequence[str], counts: Sequence[Sequence[int]]) -> list[Facts]:
+    """A row for each label that was seen, with the share of right answers."""
+    rows = []
+    for number, (name, row) in enumerate(zip(names, counts, strict=True)):
+        if sum(row):
+            cells = {f"{other}": count for other, count in zip(names, row, strict=True)}
+            rows.append({"label \\ answer": name, **cells, "right": row[number] / sum(row)})
+    return rows

@@ -1,0 +1,102 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A program as it is named on the command line of `eval` and `compare`: one that was written, or a model that is compiled for it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from pillion.cli.request import Request, build
+from pillion.compiler import is_int8_file, load
+from pillion.errors import PillionError
+from pillion.outside.files import suffix_of
+from pillion.outside.user_code import split_spec
+from pillion.program import Program
+
+if TYPE_CHECKING:
+    from pillion.importers.torch.float_model import TorchModel
+    from pillion.importers.torch.quantize.ptq import Progress
+
+
+@dataclass(frozen=True)
+class Named:
+    """What was named, how it is to be compiled if it is a model, and the float model beside it."""
+
+    request: Request
+    float_model: str | None = None
+
+    @property
+    def spec(self) -> str:
+        """What stands on the command line."""
+        return self.request.model
+
+    @property
+    def is_written(self) -> bool:
+        """Whether this is a program already: a .pte, or the folder of a C project."""
+        return suffix_of(self.spec) == ".pte" or Path(self.spec).is_dir()
+
+    def program(self, progress: Progress | None = None) -> Program | Path:
+        """Gives the program, compiled where it has to be; a C project stays in its folder."""
+        if not self.is_written:
+            self._want_target()
+            return build(self.request, progress)
+        self._refuse_options()
+        if suffix_of(self.spec) == ".pte":
+            return load(self.spec, self.request.target or None)
+        return Path(self.spec)
+
+    def floats(self, *, beside: bool = True) -> TorchModel | None:
+        """Gives the float model: the one that was named, or the model itself where it is in float and that is wished for."""
+        spec = self.float_model
+        if spec is None:
+            if not beside or self.is_written or is_int8_file(self.spec):
+                return None
+            spec = self.spec
+        elif is_int8_file(spec) or Path(spec).is_dir():
+            raise PillionError(
+                f"{spec} is no model in float",
+                rule="--float names a model of PyTorch",
+                here=f"suffix {suffix_of(spec)}" if suffix_of(spec) else "a folder",
+                help="--float file.py:Net, a name that `pillion models` lists, or a .pt2",
+            )
+        return self._load(spec)
+
+    def _load(self, spec: str) -> TorchModel:
+        from pillion.cli.request import hush
+        from pillion.importers.torch.float_model import float_model
+
+        hush()
+        more: dict[str, Any] = {"trust_pickle": self.request.trust_pickle}
+        if suffix_of(spec) != ".pt2":
+            more["weights"] = self.request.weights
+            if not split_spec(spec)[1]:
+                more["input_size"] = self.request.input_size
+        return float_model(spec, **more)
+
+    def _want_target(self) -> None:
+        if not self.request.target:
+            raise PillionError(
+                f"`{self.spec}` is compiled for nothing",
+                rule="a program that `pillion compile` wrote (.pte, C project), or a model with --target",
+                here="no --target",
+                help="--target cortex-m55 (`pillion targets` lists all)",
+            )
+
+    def _refuse_options(self) -> None:
+        request = self.request
+        given = {
+            "--calibrate": request.calibrate,
+            "--weights": request.weights if self.float_model is None else None,
+            "--input-size": request.input_size if self.float_model is None else None,
+            "--target": request.target if Path(self.spec).is_dir() and request.target else None,
+            "--keep-on-cpu": request.keep_on_cpu or None,
+        }
+        useless = [option for option, value in given.items() if value is not None]
+        if useless:
+            raise PillionError(
+                f"{self.spec} is compiled already",
+                rule=f"{', '.join(useless)} go with models that are compiled now",
+                here=self.spec,
+                help="leave them out, or name the model that the program was made of",
+            )

@@ -1,0 +1,110 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Samples in chunks that are worth a message to another process, and the outputs of a chunk as a batch."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from pillion.data.sample import Array, Sample, Source, elements, grouped
+from pillion.errors import PillionError
+from pillion.evaluation.borders import Borders
+from pillion.evaluation.metrics import Batch
+
+CHUNK_BYTES = 1 << 20
+MOST_IN_CHUNK = 256
+
+
+@dataclass(frozen=True)
+class Chunk:
+    """Some runs of a program: what goes in, and the samples that it is made of."""
+
+    runs: tuple[tuple[Array, ...], ...]
+    samples: tuple[tuple[Sample, ...], ...]
+
+
+def chunks_of(source: Source, borders: Borders, limit: int | None) -> Iterator[Chunk]:
+    """Reads samples in chunks that are worth a message: so many, or so many bytes."""
+    samples: Iterator[Sample] = source.samples(borders.inputs)
+    if limit is not None:
+        samples = itertools.islice(samples, limit)
+    runs: list[tuple[Array, ...]] = []
+    made_of: list[tuple[Sample, ...]] = []
+    size = sum(elements(one.shape) * one.dtype.size_bytes for one in borders.inputs)
+    most = max(1, min(MOST_IN_CHUNK, CHUNK_BYTES // max(size, 1)))
+    for inputs, parts in grouped(samples, borders.inputs):
+        runs.append(tuple(one.quantized(x) for one, x in zip(borders.inputs, inputs, strict=True)))
+        made_of.append(tuple(parts))
+        if len(runs) == most:
+            yield Chunk(tuple(runs), tuple(made_of))
+            runs, made_of = [], []
+    if runs:
+        yield Chunk(tuple(runs), tuple(made_of))
+
+
+def real_runs(chunk: Chunk) -> Iterator[tuple[Array, ...]]:
+    """Gives the inputs of each run before they were quantized, as far as they were real numbers."""
+    for run, parts in zip(chunk.runs, chunk.samples, strict=True):
+        if len(parts) == 1 and parts[0].inputs[0].shape == run[0].shape:
+            yield parts[0].inputs
+            continue
+        filled = [*parts, *[parts[-1]] * (len(run[0]) - len(parts))]
+        yield tuple(np.concatenate(xs) for xs in zip(*(p.inputs for p in filled), strict=True))
+
+
+def batch_of(chunk: Chunk, outputs: Sequence[tuple[Array, ...]], borders: Borders) -> Batch:
+    """Gives outputs, labels and inputs of a chunk, with an axis for the samples."""
+    samples = [sample for parts in chunk.samples for sample in parts]
+    columns: list[list[Array]] = [[] for _ in borders.outputs]
+    for parts, ys in zip(chunk.samples, outputs, strict=True):
+        for column, y in zip(columns, ys, strict=False):
+            column.append(_of_samples(y, len(parts), parts[0], borders))
+    labels = [sample.label for sample in samples]
+    if any(label is None for label in labels) and not all(label is None for label in labels):
+        raise _some_unlabelled(next(s.place for s in samples if s.label is None))
+    return Batch(
+        tuple(np.concatenate(column) for column in columns if column),
+        None if labels[0] is None else _stacked(samples),
+        tuple(np.concatenate([s.inputs[i] for s in samples]) for i in range(len(borders.inputs))),
+        tuple(sample.place for sample in samples),
+    )
+
+
+def _of_samples(y: Array, count: int, first: Sample, borders: Borders) -> Array:
+    """The rows of an output that belong to samples: all of it to one that came as a whole input of the program."""
+    rows = borders.inputs[0].rows
+    if rows == 1 or first.inputs[0].shape == borders.inputs[0].shape:
+        return y.reshape(1, -1) if y.ndim == 0 or y.shape[0] != 1 else y
+    if y.ndim == 0 or y.shape[0] != rows:
+        raise PillionError(
+            "an output cannot be told apart by samples",
+            rule=f"the program takes {rows} samples at once, and its outputs have a row for each",
+            here=f"an output of shape {list(y.shape)}",
+            help="compile the model for a batch of 1",
+        )
+    return y[:count]
+
+
+def _stacked(samples: Sequence[Sample]) -> Array:
+    labels = [np.asarray(sample.label) for sample in samples]
+    if len({label.shape for label in labels}) != 1:
+        odd = next(s for s, label in zip(samples, labels, strict=True) if label.shape != labels[0].shape)
+        raise PillionError(
+            "labels have different shapes",
+            rule="all labels have the same shape",
+            here=f"{list(labels[0].shape)} and, for {odd.place}, {list(np.asarray(odd.label).shape)}",
+            help="give each sample a label of the same kind",
+        )
+    return np.stack(labels)
+
+
+def _some_unlabelled(place: str) -> PillionError:
+    return PillionError(
+        "some samples have labels, and some have none",
+        rule="all samples have labels, or none has",
+        here=f"no label: {place}",
+        help="leave the samples without labels out",
+    )

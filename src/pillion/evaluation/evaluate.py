@@ -1,0 +1,290 @@
+# SPDX-License-Identifier: Apache-2.0
+"""`pillion.evaluate`: a program on data, sample by sample, and what its outputs are worth."""
+
+from __future__ import annotations
+
+import itertools
+import time
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from pillion.data.given import open_data
+from pillion.data.options import AS_IT_IS, Reading
+from pillion.data.sample import Array, Source, elements
+from pillion.errors import PillionError
+from pillion.evaluation.agree import agreement
+from pillion.evaluation.borders import Borders, borders_of
+from pillion.evaluation.chunks import Chunk, batch_of, chunks_of, real_runs
+from pillion.evaluation.floats import Beside, FloatModel
+from pillion.evaluation.metrics import Batch, Confusion, Metric, TopK, metric_of, usual_metrics
+from pillion.evaluation.result import Agreement, Evaluation, FloatBeside
+from pillion.program import Program
+from pillion.run.executor import HOST, Outputs, RunOptions
+from pillion.run.many import check_workers, many_runs
+
+Progress = Callable[[int, "int | None"], None]
+"""Called with the number of samples so far, and of all where known."""
+MOST_CLASSES = 1000
+"""Outputs with more numbers are no classes, for which a confusion matrix would be kept."""
+MetricName = str | Callable[..., Any]
+Run = Callable[[Iterable[Any]], Iterator[list[Outputs]]]
+"""What runs chunks of samples in order."""
+
+
+@dataclass
+class Scores:
+    """The metrics of one model, as they gather."""
+
+    metrics: list[Metric]
+    confusion: Confusion | None = None
+
+    def add(self, batch: Batch) -> None:
+        """Takes in some samples."""
+        for metric in (*self.metrics, *((self.confusion,) if self.confusion else ())):
+            metric.add(batch)
+
+    def values(self) -> dict[str, float]:
+        """Gives all numbers by name."""
+        return {name: number for metric in self.metrics for name, number in metric.values().items()}
+
+
+@dataclass
+class Nearness:
+    """How near the program's first output is to the float model's."""
+
+    signal: float = 0.0
+    noise: float = 0.0
+    same: int = 0
+    samples: int = 0
+    choices: int = 0
+
+    def add(self, found: Batch, wanted: Batch) -> None:
+        """Takes in some samples."""
+        got, real = found.flat.astype(np.float64), wanted.flat.astype(np.float64)
+        self.signal += float((real**2).sum())
+        self.noise += float(((got - real) ** 2).sum())
+        self.same += int((got.argmax(axis=1) == real.argmax(axis=1)).sum())
+        self.samples += len(got)
+        self.choices = got.shape[1]
+
+    def beside(self, metrics: dict[str, float]) -> FloatBeside:
+        """Gives the result, with what the float model gets."""
+        ratio = 10 * np.log10(self.signal / self.noise) if self.signal and self.noise else None
+        same = self.same / self.samples if self.choices > 1 else None
+        return FloatBeside(metrics, same, None if ratio is None else float(ratio))
+
+
+@dataclass
+class _Gathered:
+    """All that gathers while samples go through."""
+
+    scores: Scores | None = None
+    floats: Scores | None = None
+    nearness: Nearness = field(default_factory=Nearness)
+    labels: set[int] = field(default_factory=set)
+    samples: int = 0
+
+
+def evaluate(
+    program: Program | str | Path,
+    data: Any,
+    metrics: Sequence[MetricName] | None = None,
+    *,
+    limit: int | None = None,
+    workers: int | None = None,
+    native: bool = False,
+    on: str = HOST,
+    float_model: FloatModel | None = None,
+    agree: Sequence[str] = (),
+    agree_samples: int = 3,
+    reading: Reading = AS_IT_IS,
+    timeout: float = 60.0,
+    progress: Progress | None = None,
+) -> Evaluation:
+    """Runs a program, or the C project in a folder, on data, and gives its metrics.
+
+    `data` is a path, `file.py:function`, arrays, a dataset or loader, or a generator. `metrics` are `top1`, `top5`, `auc`, `mse`, `mae`,
+    `file.py:function` or functions of (outputs, labels); without them the first label decides. The generated C runs in a process for each
+    core, or for each of `workers`. `float_model` is evaluated beside; `agree` names executors that run the first samples, too."""
+    _check_limit(limit)
+    source = open_data(data, reading)
+    borders = borders_of(program)
+    beside = Beside(float_model, borders) if float_model is not None else None
+    names = tuple(metrics) if metrics is not None else None
+    if names == ():
+        raise _no_metrics()
+    named = [metric_of(name) for name in names or ()]  # before anything is run
+    gathered = _Gathered()
+    first: list[tuple[Array, ...]] = []
+    runnable = Path(program) if isinstance(program, (str, Path)) else program
+    count = check_workers(workers) if on == HOST else 1
+    watch = Stopwatch()
+    with many_runs(runnable, on, count, RunOptions(timeout, native=native)) as run:
+        total = _total(source, limit)
+        watch.start()
+        # Beside a float model the program waits for it, so that each has the computer for itself.
+        for chunk, outputs in _flow(run, chunks_of(source, borders, limit), 2 * count if beside else None):
+            if gathered.scores is None:
+                gathered.scores = _scores(named, chunk, borders, source)
+                gathered.floats = _scores(_named_again(names), chunk, borders, source) if beside else None
+            found = _take(gathered, chunk, outputs, borders)
+            if beside is not None:
+                watch.stop()
+                _take_float(gathered, chunk, found, beside)
+                watch.start()
+            first += chunk.runs[: max(agree_samples - len(first), 0)]
+            if progress is not None:
+                progress(gathered.samples, total)
+        watch.stop()
+    if gathered.scores is None:
+        raise _no_samples(source)
+    agreements = tuple(agreement(runnable, borders, first, other, on, timeout) for other in agree)
+    return _result(gathered, source, borders, on, count, watch.seconds, agreements)
+
+
+@dataclass
+class Stopwatch:
+    """Adds up the seconds between its starts and stops."""
+
+    seconds: float = 0.0
+    _since: float = 0.0
+
+    def start(self) -> None:
+        """Lets the time count from now on."""
+        self._since = time.perf_counter()
+
+    def stop(self) -> None:
+        """Lets the time count no more."""
+        self.seconds += time.perf_counter() - self._since
+
+
+def _flow(run: Run, chunks: Iterator[Chunk], at_once: int | None) -> Iterator[tuple[Chunk, list[Outputs]]]:
+    """Chunks with their outputs: as they come, or so many at once, with the program idle while they are looked at."""
+    if at_once is None:
+        flowing, seen = itertools.tee(chunks)
+        yield from zip(seen, run(chunk.runs for chunk in flowing), strict=True)
+        return
+    while some := list(itertools.islice(chunks, at_once)):
+        yield from zip(some, list(run(chunk.runs for chunk in some)), strict=True)
+
+
+def _named_again(names: tuple[MetricName, ...] | None) -> list[Metric]:
+    return [metric_of(name) for name in names or ()]
+
+
+def _scores(named: list[Metric], chunk: Chunk, borders: Borders, source: Source) -> Scores:
+    """The metrics that were asked for, or those that suit; and a confusion matrix for classes."""
+    first = chunk.samples[0][0].label
+    inputs, outputs = ([elements(one.of_one) for one in some] for some in (borders.inputs, borders.outputs))
+    metrics = named or [metric_of(name) for name in usual_metrics(outputs, first, inputs)]
+    is_classes = any(isinstance(metric, TopK) for metric in metrics)
+    if is_classes:
+        _want_order_of_classes(source, outputs[0])
+    return Scores(metrics, Confusion() if is_classes and outputs[0] <= MOST_CLASSES else None)
+
+
+def _want_order_of_classes(source: Source, outputs: int) -> None:
+    """Raises where the classes of the data have names, and nothing says which output is which."""
+    if source.classes and len(source.classes) != outputs:
+        shown = ", ".join(source.classes[:8]) + (", …" if len(source.classes) > 8 else "")
+        raise PillionError(
+            f"{source.name} has {len(source.classes)} classes, the model {outputs} outputs",
+            rule="classes go by the order of their names, so there are as many as outputs; or --classes names all outputs in their order",
+            here=shown,
+            help=f"--classes {','.join(source.classes[:3])},…, a name for each of the {outputs} outputs; folders may have numbers as names",
+        )
+
+
+def _take(gathered: _Gathered, chunk: Chunk, outputs: Sequence[Outputs], borders: Borders) -> Batch:
+    """Takes the outputs of a chunk in, and gives them as real numbers."""
+    assert gathered.scores is not None
+    real = [tuple(one.real(y) for one, y in zip(borders.outputs, ys, strict=True)) for ys in outputs]
+    found = batch_of(chunk, real, borders)
+    gathered.samples += len(found.places)
+    gathered.scores.add(found)
+    if found.labels is not None and found.labels.ndim == 1 and found.labels.dtype.kind in "iub":
+        gathered.labels |= set(np.unique(found.labels).tolist())
+    return found
+
+
+def _take_float(gathered: _Gathered, chunk: Chunk, found: Batch, beside: Beside) -> None:
+    """Runs the float model on a chunk, and sets it beside what was found."""
+    assert gathered.floats is not None
+    borders = beside.borders
+    runs = [tuple(one.real(x) for one, x in zip(borders.inputs, xs, strict=True)) for xs in real_runs(chunk)]
+    wanted = batch_of(chunk, beside.outputs(runs), borders)
+    gathered.floats.add(wanted)
+    gathered.nearness.add(found, wanted)
+
+
+def _total(source: Source, limit: int | None) -> int | None:
+    count = source.count()
+    return limit if count is None else min(count, limit or count)
+
+
+def _check_limit(limit: int | None) -> None:
+    if limit is not None and limit < 1:
+        raise PillionError(
+            f"{limit} samples are none",
+            rule="--limit is the most samples that are evaluated, 1 at least",
+            here=f"{limit}",
+            help="leave it out to evaluate all",
+        )
+
+
+def _no_metrics() -> PillionError:
+    return PillionError(
+        "no metric is asked for",
+        rule="a metric at least, or None for those that suit the data",
+        here="()",
+        help='metrics=("top1",)',
+    )
+
+
+def _no_samples(source: Source) -> PillionError:
+    return PillionError(
+        f"there is no sample in {source.name}",
+        rule="one sample at least",
+        here="the data is empty",
+        help="look at the path, or at what the function gives",
+    )
+
+
+def _result(
+    gathered: _Gathered,
+    source: Source,
+    borders: Borders,
+    on: str,
+    workers: int,
+    seconds: float,
+    agreements: tuple[Agreement, ...],
+) -> Evaluation:
+    assert gathered.scores is not None
+    confusion = gathered.scores.confusion
+    counts = confusion.counts if confusion is not None else None
+    return Evaluation(
+        model=borders.model,
+        target=borders.target,
+        data=source.name,
+        on=on,
+        metrics=gathered.scores.values(),
+        samples=gathered.samples,
+        seconds=seconds,
+        workers=workers,
+        labels=len(gathered.labels),
+        confusion=None if counts is None else tuple(tuple(map(int, row)) for row in counts),
+        classes=source.classes,
+        float_model=gathered.nearness.beside(gathered.floats.values()) if gathered.floats else None,
+        agreements=agreements,
+        notes=tuple(_notes(gathered)),
+    )
+
+
+def _notes(gathered: _Gathered) -> Iterator[str]:
+    """What makes numbers mean less than they seem to."""
+    if len(gathered.labels) == 1:
+        yield f"all samples have the same label, {next(iter(gathered.labels))}: a model that always answers it would be right"

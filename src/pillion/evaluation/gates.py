@@ -1,0 +1,94 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Gates: what a program has to reach, and what it may cost. A gate that is not passed says what was wanted and what was found."""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from pillion.errors import PillionError
+from pillion.evaluation.costs import Costs
+from pillion.evaluation.result import Evaluation
+
+_UNITS = {"": 1, "K": 1024, "KB": 1024, "KIB": 1024, "M": 1024**2, "MB": 1024**2, "MIB": 1024**2}
+_THOUSANDS = {"": 1, "K": 10**3, "M": 10**6, "G": 10**9}
+
+
+@dataclass(frozen=True)
+class Gate:
+    """One limit: its option, what was wanted, what was found, and whether that is good enough."""
+
+    gate: str
+    wanted: float
+    found: float
+    ok: bool
+
+
+@dataclass(frozen=True)
+class Limits:
+    """The limits that a user gave; None where there is none."""
+
+    min_accuracy: float | None = None
+    max_ram: int | None = None
+    max_flash: int | None = None
+    max_instructions: int | None = None
+
+    def __post_init__(self) -> None:
+        if self.min_accuracy is not None and not 0 <= self.min_accuracy <= 1:
+            raise PillionError(
+                f"--min-accuracy {self.min_accuracy:g} cannot be reached",
+                rule="a share from 0 to 1",
+                here=f"{self.min_accuracy:g}",
+                help="--min-accuracy 0.9 is 90 %",
+            )
+
+    def judge(self, evaluation: Evaluation | None, costs: Costs) -> Iterator[Gate]:
+        """Gives the gates, passed or not."""
+        if self.min_accuracy is not None:
+            found = _accuracy(evaluation)
+            yield Gate("--min-accuracy", self.min_accuracy, found, found >= self.min_accuracy)
+        for name, most, cost in (
+            ("--max-ram", self.max_ram, costs.ram_bytes),
+            ("--max-flash", self.max_flash, costs.flash_bytes),
+            ("--max-instructions", self.max_instructions, costs.instructions),
+        ):
+            if most is not None:
+                assert cost is not None, "what has a limit was measured"
+                yield Gate(name, most, cost, cost <= most)
+
+
+def _accuracy(evaluation: Evaluation | None) -> float:
+    if evaluation is not None and evaluation.accuracy is not None:
+        return evaluation.accuracy
+    raise PillionError(
+        "no accuracy was measured",
+        rule="--min-accuracy is the least share of right answers: --metric top1",
+        here=f"metrics {', '.join(evaluation.metrics)}" if evaluation else "no data",
+        help="add --metric top1, with data that has a class for each sample",
+    )
+
+
+def parse_bytes(option: str, text: str | None) -> int | None:
+    """Reads a number of bytes: 262144, 256K or 1.5M, which count by 1024."""
+    return _parse(option, text, _UNITS, "256K")
+
+
+def parse_count(option: str, text: str | None) -> int | None:
+    """Reads a number: 20000000, or 20M, which counts by 1000."""
+    return _parse(option, text, _THOUSANDS, "20M")
+
+
+def _parse(option: str, text: str | None, units: dict[str, int], example: str) -> int | None:
+    if text is None:
+        return None
+    match = re.fullmatch(r"(\d{1,15}(?:\.\d{1,6})?)\s*([A-Za-z]*)", text.replace("_", "").replace(",", ""))
+    if match is None or match[2].upper() not in units:
+        raise PillionError(
+            f"{option} {text} is no number",
+            rule=f"a number, and perhaps one of {', '.join(unit for unit in units if unit)}",
+            here=text,
+            help=f"{option} {example}",
+        )
+    return math.floor(float(match[1]) * units[match[2].upper()])

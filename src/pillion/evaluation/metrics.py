@@ -1,0 +1,320 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Metrics: what outputs are worth, beside labels. Each gathers what it needs chunk by chunk, and can be sent to other processes."""
+
+from __future__ import annotations
+
+import math
+import numbers
+import re
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Protocol
+
+import numpy as np
+
+from pillion.errors import PillionError
+from pillion.outside.user_code import function_of, run_user_code, split_spec
+
+Array = np.ndarray[Any, np.dtype[Any]]
+NAMES = ("top1", "top5", "auc", "mse", "mae")
+"""What may be asked for by name; `top` goes with any number."""
+USER_RULE = "a metric is function(outputs, labels) → a number, or a dict of numbers by name"
+
+
+@dataclass(frozen=True)
+class Batch:
+    """Some samples: the outputs of a model as real numbers, the labels, the inputs, and where each sample came from."""
+
+    outputs: tuple[Array, ...]
+    """For each output, [samples, …]."""
+    labels: Array | None
+    inputs: tuple[Array, ...]
+    places: tuple[str, ...]
+
+    @property
+    def flat(self) -> Array:
+        """The first output as [samples, numbers]."""
+        return self.outputs[0].reshape(len(self.outputs[0]), -1)
+
+
+class Metric(Protocol):
+    """Gathers batches, and gives numbers at the end."""
+
+    def add(self, batch: Batch) -> None:
+        """Takes in some samples."""
+
+    def values(self) -> dict[str, float]:
+        """Gives the numbers by name."""
+
+
+@dataclass
+class TopK:
+    """The share of samples whose label is among the k largest numbers of the first output; of equal numbers the first counts."""
+
+    k: int
+    right: int = 0
+    samples: int = 0
+
+    def add(self, batch: Batch) -> None:
+        """Counts the samples that are right."""
+        scores = batch.flat
+        labels = class_labels(batch, f"top{self.k}")
+        want_classes(scores, f"top{self.k}", at_least=max(2, self.k))
+        own = scores[np.arange(len(scores)), labels][:, np.newaxis]
+        before = np.arange(scores.shape[1]) < labels[:, np.newaxis]
+        rank = ((scores > own) | ((scores == own) & before)).sum(axis=1)
+        self.right += int((rank < self.k).sum())
+        self.samples += len(scores)
+
+    def values(self) -> dict[str, float]:
+        """Gives the share."""
+        return {f"top{self.k}": self.right / self.samples}
+
+
+@dataclass
+class Confusion:
+    """How often each class was taken for each: rows are labels, columns are answers."""
+
+    counts: Array | None = None
+
+    def add(self, batch: Batch) -> None:
+        """Counts the answers."""
+        scores, labels = batch.flat, class_labels(batch, "the confusion matrix")
+        if self.counts is None:
+            self.counts = np.zeros((scores.shape[1], scores.shape[1]), np.int64)
+        np.add.at(self.counts, (labels, scores.argmax(axis=1)), 1)
+
+    def values(self) -> dict[str, float]:
+        """Gives none: a matrix is no number."""
+        return {}
+
+
+@dataclass
+class Auc:
+    """The area under the ROC curve: the chance that a sample with label 1 scores higher than one with label 0, ties counted half.
+
+    The score is the output where it is one number, the difference of two, and the mean squared error of the input's reconstruction where
+    the output has the input's size and there are two labels. More classes are averaged, each against the rest."""
+
+    scores: list[Array] = field(default_factory=list)
+    labels: list[Array] = field(default_factory=list)
+
+    def add(self, batch: Batch) -> None:
+        """Keeps the scores."""
+        scores = batch.flat.astype(np.float64)
+        if _is_reconstruction(batch):
+            inputs = batch.inputs[0].reshape(len(scores), -1)
+            self.scores.append(((scores - inputs) ** 2).mean(axis=1)[:, np.newaxis])
+            self.labels.append(_binary(batch))
+        elif scores.shape[1] <= 2:
+            one = scores if scores.shape[1] == 1 else scores[:, 1:] - scores[:, :1]
+            self.scores.append(one)
+            self.labels.append(_binary(batch))
+        else:
+            self.scores.append(scores)
+            self.labels.append(class_labels(batch, "auc"))
+
+    def values(self) -> dict[str, float]:
+        """Gives the area."""
+        scores, labels = np.concatenate(self.scores), np.concatenate(self.labels)
+        if len(np.unique(labels)) < 2:
+            raise PillionError(
+                "auc has no meaning here",
+                rule="samples of two labels at least",
+                here=f"all {len(labels):,} samples have label {labels[0]}",
+                help="--metric mse, or data with both kinds; --limit may have left one of them out: shuffle the data",
+            )
+        if scores.shape[1] == 1:
+            return {"auc": _area(scores[:, 0], labels == 1)}
+        areas = [_area(scores[:, c], labels == c) for c in np.unique(labels)]
+        return {"auc": float(np.mean(areas))}
+
+
+def _area(scores: Array, positive: Array) -> float:
+    """By ranks: equal scores share theirs."""
+    _, place, count = np.unique(scores, return_inverse=True, return_counts=True)
+    last = np.cumsum(count)
+    ranks = (last - (count - 1) / 2)[place]
+    wins = ranks[positive].sum() - positive.sum() * (positive.sum() + 1) / 2
+    return float(wins / (positive.sum() * (~positive).sum()))
+
+
+@dataclass
+class MeanError:
+    """The mean of the squared or absolute difference from the labels, or from the input where there are no labels and the output has the
+    input's size."""
+
+    name: str
+    total: float = 0.0
+    elements: int = 0
+
+    def add(self, batch: Batch) -> None:
+        """Sums the errors."""
+        found = batch.flat.astype(np.float64)
+        difference = found - _targets(batch, self.name)
+        self.total += float((difference**2 if self.name == "mse" else np.abs(difference)).sum())
+        self.elements += difference.size
+
+    def values(self) -> dict[str, float]:
+        """Gives the mean."""
+        return {self.name: self.total / self.elements}
+
+
+@dataclass
+class Users:
+    """A metric of the user's, which sees all outputs and labels at once."""
+
+    spec: str
+    function: Callable[..., Any] | None = None
+    outputs: list[tuple[Array, ...]] = field(default_factory=list)
+    labels: list[Array] = field(default_factory=list)
+
+    def add(self, batch: Batch) -> None:
+        """Keeps the outputs."""
+        self.outputs.append(batch.outputs)
+        if batch.labels is not None:
+            self.labels.append(batch.labels)
+
+    def values(self) -> dict[str, float]:
+        """Calls the function, and gives its numbers."""
+        function = self.function or function_of(self.spec, USER_RULE)
+        outputs = [np.concatenate(parts) for parts in zip(*self.outputs, strict=True)]
+        labels = np.concatenate(self.labels) if self.labels else None
+        given = outputs[0] if len(outputs) == 1 else outputs
+        made = run_user_code(function, self.spec, given, labels, rule=USER_RULE)
+        name = split_spec(self.spec)[1] or self.spec
+        named = made if isinstance(made, Mapping) else {name: made}
+        return {str(key): self._number(key, number) for key, number in named.items()}
+
+    def _number(self, name: object, found: Any) -> float:
+        if hasattr(found, "item") and getattr(found, "size", 1) == 1:
+            found = found.item()
+        if isinstance(found, numbers.Real) and math.isfinite(float(found)):
+            return float(found)
+        raise PillionError(
+            f"{self.spec} gives no number",
+            rule=USER_RULE,
+            here=f"{name} is {found!r}"[:120],
+            help="return float(…)",
+        )
+
+
+def metric_of(asked: str | Callable[..., Any]) -> Metric:
+    """Gives the metric of a name, of `file.py:function`, or of a function."""
+    if callable(asked):
+        return Users(getattr(asked, "__name__", "metric"), asked)
+    top = re.fullmatch(r"top([1-9]\d{0,3})", asked)
+    if top:
+        return TopK(int(top[1]))
+    if asked == "auc":
+        return Auc()
+    if asked in ("mse", "mae"):
+        return MeanError(asked)
+    if split_spec(asked)[1]:
+        return Users(asked, function_of(asked, USER_RULE))
+    raise PillionError(
+        f"no metric {asked}",
+        rule=f"{', '.join(NAMES)} (top with any number), or file.py:function",
+        here=asked,
+        help="--metric top1",
+    )
+
+
+def usual_metrics(outputs: Sequence[int], first: Array | None, inputs: Sequence[int]) -> tuple[str, ...]:
+    """Gives the names of the metrics that suit a model with outputs of so many numbers, by the label of the first sample."""
+    if first is None:
+        if outputs[0] == inputs[0]:
+            return ("mse",)
+        raise _no_labels("a metric")
+    if first.ndim == 0 and first.dtype.kind in "iub" and outputs[0] > 1:
+        if outputs[0] == inputs[0]:
+            return ("auc",)
+        return ("top1", "top5") if outputs[0] > 10 else ("top1",)
+    return ("mse",)
+
+
+def class_labels(batch: Batch, metric: str) -> Array:
+    """Gives the labels as numbers of classes; raises where they are none of the model's."""
+    labels = _some_labels(batch, metric)
+    classes = batch.flat.shape[1]
+    flat = labels.reshape(len(labels), -1)
+    if flat.shape[1] != 1:
+        raise PillionError(
+            f"{metric} needs a class for each sample",
+            rule="a label is one whole number, that of its class",
+            here=f"labels of shape {list(labels.shape[1:])}",
+            help="labels.argmax(1) makes numbers of one-hot labels; --metric mse compares numbers",
+        )
+    found = flat[:, 0]
+    bad = np.flatnonzero((found < 0) | (found >= classes) | (found != np.floor(found)))
+    if len(bad):
+        raise PillionError(
+            f"the label of {batch.places[int(bad[0])]} is no class of the model",
+            rule=f"labels are whole numbers from 0 to {classes - 1}: the model's first output has {classes} numbers",
+            here=f"{found[bad[0]]}",
+            help="are labels counted from 1, or of another data set? --classes names the classes in the order of the outputs",
+        )
+    return found.astype(np.int64)
+
+
+def want_classes(scores: Array, metric: str, at_least: int) -> None:
+    """Raises where the output has too few numbers for a choice."""
+    if scores.shape[1] < at_least:
+        raise PillionError(
+            f"{metric} has no meaning for this model",
+            rule=f"a first output with a number for each of {at_least} classes at least",
+            here=f"{scores.shape[1]} numbers",
+            help="--metric auc or --metric mse" if scores.shape[1] == 1 else "--metric top1",
+        )
+
+
+def _binary(batch: Batch) -> Array:
+    labels = _some_labels(batch, "auc").reshape(len(batch.flat), -1)
+    bad = labels[(labels != 0) & (labels != 1)]
+    if labels.shape[1] != 1 or bad.size:
+        raise PillionError(
+            "auc needs labels 0 and 1",
+            rule="with one score for each sample, label 1 is what is looked for, and 0 all else",
+            here=f"label {bad[0]}" if bad.size else f"labels of shape {list(labels.shape[1:])}",
+            help="labels = (labels == what_is_looked_for).astype(int)",
+        )
+    return labels[:, 0].astype(np.int64)
+
+
+def _is_reconstruction(batch: Batch) -> bool:
+    return batch.outputs[0].size == batch.inputs[0].size and batch.flat.shape[1] > 2
+
+
+def _targets(batch: Batch, metric: str) -> Array:
+    """What the first output should be: the labels, or the input."""
+    wanted = batch.flat
+    if batch.labels is not None:
+        labels = batch.labels.reshape(len(wanted), -1)
+        if labels.shape == wanted.shape:
+            return labels.astype(np.float64)
+        raise PillionError(
+            f"the labels are not what {metric} compares with",
+            rule=f"a label has the {wanted.shape[1]} numbers of the first output",
+            here=f"{labels.shape[1]} numbers",
+            help="--metric top1 for classes"
+            if labels.shape[1] == 1
+            else "save targets of the output's shape",
+        )
+    if batch.outputs[0].size == batch.inputs[0].size:
+        return batch.inputs[0].reshape(wanted.shape).astype(np.float64)
+    raise _no_labels(metric)
+
+
+def _some_labels(batch: Batch, metric: str) -> Array:
+    if batch.labels is None:
+        raise _no_labels(metric)
+    return batch.labels
+
+
+def _no_labels(metric: str) -> PillionError:
+    return PillionError(
+        f"{metric} needs labels, and the data has none",
+        rule="samples come with labels: a folder for each class, an array named y, a column named label, or pairs",
+        here="no labels",
+        help="--labels FILE.npy; --metric mse goes without where outputs are as large as inputs",
+    )

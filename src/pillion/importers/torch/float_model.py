@@ -1,0 +1,121 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A model in float, as its author wrote it: to be evaluated beside the program that was made of it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+from torch.export import ExportedProgram
+from torch.fx import GraphModule
+
+from pillion.errors import PillionError
+from pillion.importers.torch import capture
+from pillion.importers.torch.export import export, quiet
+from pillion.importers.torch.given import as_inputs, as_model
+from pillion.importers.torch.quantize import QatModule
+from pillion.ir.types import Array
+
+CLOSE = 1e-3
+"""How near, relative to the largest output, samples in a batch come to the same samples alone, if a model can be run on batches."""
+
+
+@dataclass
+class TorchModel:
+    """A float model that runs samples; several at once where that gives the same numbers."""
+
+    name: str
+    exported: ExportedProgram
+    input_shapes: tuple[tuple[int, ...], ...]
+    _runs: list[Callable[..., Any]] = field(default_factory=list, repr=False)
+    _takes_batches: bool | None = None
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {**self.__dict__, "_runs": []}
+
+    def outputs(self, runs: Sequence[Sequence[Array]]) -> list[tuple[Array, ...]]:
+        """Gives the outputs of each run, for inputs of the shapes that the model was given as examples."""
+        if self._takes_batches and len(runs) > 1:
+            return self._together(runs)
+        alone = [self._run([torch.from_numpy(np.ascontiguousarray(x)) for x in xs]) for xs in runs]
+        if self._takes_batches is None and len(runs) > 1:
+            self._takes_batches = self._is_same(runs, alone)
+        return alone
+
+    def module(self) -> GraphModule:
+        """Gives a new copy of the model as a graph of operators."""
+        with quiet():
+            return self.exported.module(check_guards=False)
+
+    def _run(self, inputs: Sequence[Tensor]) -> tuple[Array, ...]:
+        if not self._runs:
+            self._runs.append(self.module())
+        with torch.no_grad():
+            made = self._runs[0](*inputs)
+        some = (
+            made.values() if isinstance(made, dict) else made if isinstance(made, (tuple, list)) else (made,)
+        )
+        return tuple(y.detach().cpu().numpy() for y in some if isinstance(y, Tensor))
+
+    def _together(self, runs: Sequence[Sequence[Array]]) -> list[tuple[Array, ...]]:
+        rows = len(runs[0][0])
+        inputs = [torch.from_numpy(np.concatenate(column)) for column in zip(*runs, strict=True)]
+        outputs = self._run(inputs)
+        if any(len(y) != rows * len(runs) for y in outputs):
+            raise ValueError("an output without a row for each sample")
+        return [tuple(y[at : at + rows] for y in outputs) for at in range(0, rows * len(runs), rows)]
+
+    def _is_same(self, runs: Sequence[Sequence[Array]], alone: Sequence[tuple[Array, ...]]) -> bool:
+        """Whether samples in a batch give what they give alone: a model may have been written for one."""
+        if any(not x.ndim for x in runs[0]) or any(not y.ndim for y in alone[0]):
+            return False
+        try:
+            together = self._together(runs)
+        except (RuntimeError, ValueError, IndexError, TypeError, AssertionError):
+            return False
+        pairs = [
+            (a, b)
+            for some, others in zip(alone, together, strict=True)
+            for a, b in zip(some, others, strict=True)
+        ]
+        return all(a.shape == b.shape and _near(a, b) for a, b in pairs)
+
+
+def _near(some: Array, others: Array) -> bool:
+    a, b = some.astype(np.float64), others.astype(np.float64)
+    return bool(np.abs(a - b).max(initial=0) <= CLOSE * max(float(np.abs(a).max(initial=0)), 1e-30))
+
+
+def float_model(
+    model: Any,
+    example_inputs: Any = None,
+    *,
+    input_size: capture.InputSize = None,
+    weights: str | Path | None = None,
+    trust_pickle: bool = False,
+) -> TorchModel:
+    """Gives the float model that is named, or that a module or an exported program is."""
+    if isinstance(model, (str, Path)):
+        source = capture.load(str(model), input_size=input_size, weights=weights, trust_pickle=trust_pickle)
+        held, exported, inputs, name = source.module, source.exported, source.example_inputs, source.name
+    else:
+        held, inputs = as_model(model), as_inputs(example_inputs, "example_inputs")
+        exported = held if isinstance(held, ExportedProgram) else export(held, inputs)
+        name = type(held).__name__.lower()
+    _want_float(held, name)
+    return TorchModel(name, exported, tuple(tuple(x.shape) for x in inputs))
+
+
+def _want_float(held: nn.Module | ExportedProgram | None, name: str) -> None:
+    if isinstance(held, QatModule):
+        raise PillionError(
+            f"`{name}` is prepared for training in int8",
+            rule="the float model is the module as it was before prepare_qat",
+            here="a module from prepare_qat",
+            help="name the model with the trained weights instead, or leave the float model out",
+        )
