@@ -53,4 +53,10 @@ TrustOption = Annotated[
         help="Execute what a .pt2 holds beside tensors: only for files whose maker you trust.",
     ),
 ]
+SchedulerOption = Annotated[
+    Optional[str],
+    typer.Option(
+        help="A running Dask cluster that you trust, tcp://host:port; without it, processes on this computer work."
+    ),
+]
 JsonOption = Annotated[bool, typer.Option("--json", help="Answer in JSON.")]

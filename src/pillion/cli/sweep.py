@@ -10,8 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Optional
 import typer
 
 from pillion.cli.application import app
-from pillion.cli.options import JsonOption
-from pillion.errors import PillionError
+from pillion.cli.options import JsonOption, SchedulerOption
 
 if TYPE_CHECKING:
     from pillion.sweep.plan import Plan
@@ -20,11 +19,6 @@ if TYPE_CHECKING:
 
 INTERRUPTED = 130
 """The exit code that shells expect of Ctrl-C."""
-
-SchedulerOption = Annotated[
-    Optional[str],
-    typer.Option(help="A running Dask cluster, tcp://host:port; if left out, workers run on this computer."),
-]
 
 
 @app.command()
@@ -58,18 +52,12 @@ def sweep(
 
     What is done is kept: the same command goes on where an earlier one stopped. Python files that the sweep names are run."""
     from pillion.cli import sweeping
-    from pillion.sweep.cluster import cluster, want_extra
+    from pillion.sweep.cluster import cluster, want_extra, want_no_workers
     from pillion.sweep.plan import read_plan
     from pillion.sweep.runner import Runner
     from pillion.sweep.store import opened
 
-    if scheduler is not None and workers is not None:
-        raise PillionError(
-            "--workers is for this computer",
-            rule="a cluster that is there already has its workers",
-            here=f"--scheduler {scheduler} --workers {workers}",
-            help="leave one of them out",
-        )
+    want_no_workers(scheduler, workers)
     plan = read_plan(file)
     sweeping.check(plan, search)
     want_extra()

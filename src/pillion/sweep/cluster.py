@@ -37,6 +37,17 @@ def want_extra() -> None:
         )
 
 
+def want_no_workers(scheduler: str | None, workers: int | None) -> None:
+    """Raises where workers of this computer are asked for, and those of a cluster."""
+    if scheduler is not None and workers is not None:
+        raise PillionError(
+            "--workers is for this computer",
+            rule="a cluster that is there already has its workers",
+            here=f"--scheduler {scheduler} --workers {workers}",
+            help="leave one of them out",
+        )
+
+
 class Workers:
     """Workers that take jobs, and give back what came of them in the order in which they finish."""
 
@@ -55,7 +66,8 @@ class Workers:
     @property
     def count(self) -> int:
         """How many workers there are now."""
-        return max(1, len(self._client.scheduler_info(n_workers=-1)["workers"]))
+        with _connected(self._client, self._where):
+            return max(1, len(self._client.scheduler_info(n_workers=-1)["workers"]))
 
     @property
     def waiting(self) -> int:
@@ -64,7 +76,9 @@ class Workers:
 
     def submit(self, job: Job) -> None:
         """Hands a job out."""
-        future = self._client.submit(work.do, job, key=f"{job.key}-{uuid.uuid4().hex[:8]}", pure=False)
+        name = f"{job.key}-{uuid.uuid4().hex[:8]}"
+        with _connected(self._client, self._where):
+            future = self._client.submit(work.do, job, key=name, pure=False)
         self._waiting[future] = job
         self._finished.add(future)
 
@@ -72,13 +86,32 @@ class Workers:
         """Waits for the next job to finish, whichever that is."""
         future = next(self._finished)
         job = self._waiting.pop(future)
-        with _lost_is_said(self._where):
+        with _connected(self._client, self._where):
             if future.status == "cancelled":
                 raise went_away(self._where, "its connection was lost")
             error = future.exception()
             if error is None:
                 return job, future.result()
         return job, _died(job, error)
+
+    def share(self, thing: Any) -> Any:
+        """Hands all workers something that many calls take; it is made again where the worker that had it dies."""
+        with _connected(self._client, self._where):
+            return self._client.submit(_itself, thing, key=f"shared-{uuid.uuid4().hex[:8]}", pure=False)
+
+    def call(self, function: Callable[..., Any], *arguments: Any) -> Any:
+        """Has a function called by a worker; `answer` waits for what it gives."""
+        with _connected(self._client, self._where):
+            return self._client.submit(function, *arguments, pure=False)
+
+    def answer(self, future: Any) -> Any:
+        """Waits for what a call gives."""
+        with _connected(self._client, self._where):
+            return future.result()
+
+
+def _itself(thing: Any) -> Any:
+    return thing
 
 
 def _died(job: Job, error: BaseException) -> Done:
@@ -106,21 +139,27 @@ def went_away(where: str, reason: str) -> PillionError:
     """Makes the error for a cluster that is no more."""
     return PillionError(
         f"the cluster at {where} went away",
-        rule="the scheduler runs as long as the sweep",
+        rule="the scheduler runs until the work is done",
         here=reason or "no answer",
-        help="what was done is kept: the same command goes on, with another cluster or without --scheduler",
+        help="start it again, or leave --scheduler out: a sweep goes on where it stopped",
     )
 
 
 @contextmanager
-def _lost_is_said(where: str) -> Iterator[None]:
+def _connected(client: Any, where: str) -> Iterator[None]:
     """Whatever Dask says when the connection breaks is one error."""
+    from distributed.client import FutureCancelledError
     from distributed.comm.core import CommClosedError
 
     try:
         yield
-    except (CommClosedError, TimeoutError, OSError) as error:
-        raise went_away(where, str(error)[:200]) from None
+    except PillionError:
+        raise
+    except Exception as error:
+        broken = isinstance(error, (CommClosedError, FutureCancelledError, TimeoutError, OSError))
+        if broken or client.status != "running":
+            raise went_away(where, type(error).__name__) from None
+        raise
 
 
 @contextmanager
@@ -155,7 +194,8 @@ def _existing(scheduler: str) -> Iterator[Workers]:
             help="`dask scheduler` prints its address; without --scheduler, workers run on this computer",
         ) from None
     try:
-        _wait_for_workers(client, scheduler)
+        with _connected(client, scheduler):
+            _wait_for_workers(client, scheduler)
         yield Workers(client, scheduler)
     finally:
         _close(client.close)

@@ -143,8 +143,10 @@ def _panel(
             zorder=3 if dot.is_best else 2,
         )
     for target in styles.targets:
-        line = staircase([_at(dot, names) for dot in there if dot.row.job.target == target], goals[names[1]])
-        ax.step([x for x, _ in line], [y for _, y in line], where="post", color="#444444", lw=0.8, zorder=1)
+        own = [dot for dot in there if dot.row.job.target == target]
+        colour = styles.colour(own[0].row.job) if own and len(styles.targets) > 1 else "#444444"
+        line = staircase([_at(dot, names) for dot in own], goals[names[1]])
+        ax.step(*zip(*line, strict=True) if line else ([], []), where="post", color=colour, lw=0.8, zorder=1)
     _number(ax, [dot for dot in there if dot.is_best], names)
     for axis, name in zip((ax.xaxis, ax.yaxis), names, strict=True):
         _scale(axis, name, [_value(dot, name) for dot in there])

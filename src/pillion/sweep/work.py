@@ -31,7 +31,7 @@ from pillion.sweep.result import Done, Failure, Figures, Result, failure_of
 
 MOST_LOG = 100_000
 """Characters of what a job printed that are kept: the last ones."""
-_ALONE = threading.Lock()
+ALONE = threading.Lock()
 """Jobs print, import and draw random numbers as if they had the process for themselves: a worker does one at a time."""
 
 
@@ -46,7 +46,7 @@ class WrongWorker(PillionError):
 
 def do(job: Job) -> Done:
     """Does a job; everything but a worker that is not fit for it becomes a result."""
-    with _ALONE, _heard() as (log, warned):
+    with ALONE, _heard() as (log, warned):
         begun = time.perf_counter()
         files: dict[str, bytes] = {}
         try:
