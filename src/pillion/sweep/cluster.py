@@ -89,9 +89,9 @@ class Workers:
         with _connected(self._client, self._where):
             if future.status == "cancelled":
                 raise went_away(self._where, "its connection was lost")
-            error = future.exception()
-            if error is None:
+            if future.status != "error":
                 return job, future.result()
+            error = future.exception()
         return job, _died(job, error)
 
     def share(self, thing: Any) -> Any:

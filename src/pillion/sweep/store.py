@@ -53,7 +53,8 @@ class Store:
             for path, content in done.files.items():
                 put(new / path, content)
             put(new / JOB, json.dumps(_described(job), indent=2, default=str) + "\n")
-            put(new / LOG, done.log)
+            if done.log:
+                put(new / LOG, done.log)
             put(new / RESULT, json.dumps(plain(done.result), indent=2) + "\n")
             if place.exists():
                 shutil.rmtree(place)
