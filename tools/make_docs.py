@@ -117,7 +117,7 @@ def devices_page() -> str:
 
 def cli_page() -> str:
     program = str(Path(sys.executable).with_name("pillion"))
-    commands = ["", *("compile", "run", "explain", "verify", "train", "targets", "ops", "models")]
+    commands = ["", *("compile", "run", "explain", "verify", "train", "sweep", "targets", "ops", "models")]
     parts = ["# Command line\n"]
     for command in commands:
         arguments = [command, "--help"] if command else ["--help"]

@@ -8,6 +8,7 @@ import importlib.util
 import logging
 import os
 import signal
+import threading
 import uuid
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -167,7 +168,11 @@ def cluster(scheduler: str | None = None, workers: int | None = None) -> Iterato
     """Opens workers on this computer, one for each processor unless their number is given, or connects to a scheduler."""
     want_extra()
     _hush()
-    with _existing(scheduler) if scheduler else _local(workers or os.cpu_count() or 1) as found:
+    with (
+        _existing(scheduler)
+        if scheduler
+        else _local(os.cpu_count() or 1 if workers is None else workers) as found
+    ):
         yield found
 
 
@@ -224,7 +229,7 @@ def _local(count: int) -> Iterator[Workers]:
             here=f"--workers {count}",
             help=f"--workers {os.cpu_count()}, one for each processor",
         )
-    with _interrupts_wait():
+    with _deaf():
         machines = LocalCluster(
             n_workers=count,
             threads_per_worker=1,
@@ -232,6 +237,7 @@ def _local(count: int) -> Iterator[Workers]:
             dashboard_address="127.0.0.1:0",
             worker_dashboard_address=None,
             silence_logs=logging.CRITICAL,
+            preload=["pillion.sweep.deaf_worker"],
         )
     try:
         client = Client(machines, set_as_default=False)
@@ -244,17 +250,16 @@ def _local(count: int) -> Iterator[Workers]:
 
 
 @contextmanager
-def _interrupts_wait() -> Iterator[None]:
-    """Ctrl-C waits until workers are there. They never hear of it, and neither do those that are started in their place later: the
-    thread that starts them begins here, where the signal is blocked, and hands that on."""
-    if not hasattr(signal, "pthread_sigmask"):  # Windows
+def _deaf() -> Iterator[None]:
+    """Processes that are started here do not hear of Ctrl-C: it is this one that stops them. For some seconds it is deaf itself."""
+    if threading.current_thread() is not threading.main_thread():
         yield
         return
-    before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
+    before = signal.signal(signal.SIGINT, signal.SIG_IGN)
     try:
         yield
     finally:
-        signal.pthread_sigmask(signal.SIG_SETMASK, before)
+        signal.signal(signal.SIGINT, before)
 
 
 def _close(close: Callable[[], Any]) -> None:

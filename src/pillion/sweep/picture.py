@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import io
+import warnings
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -79,13 +80,15 @@ def _drawn(
         for ax, (x, y) in zip(axes, panels, strict=True):
             _panel(ax, dots, (x, y), goals, styles)
         figure.legend(handles=styles.legend(dots), loc="outside lower center", ncols=6, frameon=False)
-        figure.suptitle(title, fontsize=11)
+        figure.suptitle(_short(title), fontsize=11)
         return {form: _saved(figure, form) for form in FORMS}
 
 
 def _saved(figure: Any, form: str) -> bytes:
     stream = io.BytesIO()
-    figure.savefig(stream, format=form, dpi=130, metadata={"Date": None} if form == "svg" else {})
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", "Glyph")  # of letters that the font lacks
+        figure.savefig(stream, format=form, dpi=130, metadata={"Date": None} if form == "svg" else {})
     return stream.getvalue()
 
 
@@ -122,6 +125,8 @@ class _Styles:
 
 
 def _short(name: str) -> str:
+    """A name as it fits in a picture, without what no picture can hold."""
+    name = "".join(c if c.isprintable() else "�" for c in name)
     return name if len(name) <= _MOST_NAME else name[: _MOST_NAME - 1] + "…"
 
 

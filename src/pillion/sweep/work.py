@@ -19,7 +19,7 @@ from typing import Any
 
 from pillion import compiler
 from pillion.errors import PillionError, PillionWarning
-from pillion.evaluation.costs import Costs, costs_of
+from pillion.evaluation.costs import Costs, can_be_measured, costs_of
 from pillion.evaluation.evaluate import evaluate
 from pillion.outside.arguments import taken_by
 from pillion.outside.files import parts_of
@@ -215,8 +215,9 @@ def _measured(program: Program, job: Job, left_out: dict[str, str]) -> Costs:
     """What the program costs: what the emulated board counts, if it can run it, and the linked firmware, if that can be built."""
     if not job.measure.instructions:
         return costs_of(program)
-    if program.target.board is None:
-        left_out["flash, instructions"] = f"no emulated board has a {program.target.core.name}"
+    hindrance = _hindrance(program)
+    if hindrance:
+        left_out["flash, instructions"] = hindrance
         return costs_of(program)
     try:
         return costs_of(program, flash=True, instructions=True)
@@ -225,6 +226,13 @@ def _measured(program: Program, job: Job, left_out: dict[str, str]) -> Costs:
     with _or_left_out(left_out, "flash"):
         return costs_of(program, flash=True)
     return costs_of(program)
+
+
+def _hindrance(program: Program) -> str:
+    """Why nothing can be measured of a program on an emulated board; empty where it can."""
+    if program.target.board is None:
+        return f"no emulated board has a {program.target.core.name}"
+    return "" if can_be_measured(program) else f"no emulator has the NPU of {program.target.name}"
 
 
 def _evaluated(program: Program, job: Job, left_out: dict[str, str]) -> dict[str, float]:
