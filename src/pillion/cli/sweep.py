@@ -76,7 +76,7 @@ def sweep(
         print(sweeping.interrupted(progress, folder), file=sys.stderr)
         raise typer.Exit(INTERRUPTED)
     sweeping.show(view, as_json)
-    if view.facts["failed"] == view.facts["variants"]:
+    if not view.facts["usable"]:
         raise typer.Exit(1)
 
 

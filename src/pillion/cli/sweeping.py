@@ -139,5 +139,8 @@ def _say_left_out(table: list[Cells]) -> None:
 def _summary(view: View) -> str:
     facts = view.facts
     words = [f"{facts['variants']:,} variants", f"{facts['failed']:,} failed"]
-    words.append(f"{len(facts['best']):,} best ({facts['best_means']})")
+    if facts["usable"]:
+        words.append(f"{len(facts['best']):,} best ({facts['best_means']})")
+    elif facts["failed"] < facts["variants"]:
+        words.append("none within the limits")
     return f"{', '.join(words)}\n{facts['output']}: {', '.join(facts['written'])}, jobs/"

@@ -24,6 +24,8 @@ CONNECT_SECONDS, WORKER_SECONDS = 10.0, 60.0
 AHEAD = 4
 """Jobs that wait for each worker, so that none is idle while results are written."""
 MOST_WORKERS = 256
+QUIET = {"distributed.worker.profile.enabled": False}
+"""Dask's settings for workers on this computer: their profiler looks at them a hundred times a second."""
 
 
 def want_extra() -> None:
@@ -220,6 +222,7 @@ def _wait_for_workers(client: Any, scheduler: str) -> None:
 
 @contextmanager
 def _local(count: int) -> Iterator[Workers]:
+    import dask
     from distributed import Client, LocalCluster
 
     if not 1 <= count <= MOST_WORKERS:
@@ -229,7 +232,7 @@ def _local(count: int) -> Iterator[Workers]:
             here=f"--workers {count}",
             help=f"--workers {os.cpu_count()}, one for each processor",
         )
-    with _deaf():
+    with _deaf(), dask.config.set(QUIET):
         machines = LocalCluster(
             n_workers=count,
             threads_per_worker=1,

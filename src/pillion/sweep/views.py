@@ -57,6 +57,10 @@ def write_views(plan: Plan, rows: Sequence[Row], store: Store, search: SearchPla
         "output": str(store.folder),
         "variants": len(rows),
         "failed": sum(row.result.failure is not None for row in rows),
+        "usable": sum(
+            row.result.failure is None and (search is None or keeps_limits(row.result, search))
+            for row in rows
+        ),
         "best_means": "no other is better within the limits"
         if search
         else "of its target, no other is better in all figures",
