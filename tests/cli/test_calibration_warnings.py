@@ -39,5 +39,5 @@ def test_data_that_are_no_numbers_are_refused(tmp_path: Path, pillion: Call) -> 
         *("-o", tmp_path / "net.pte", "--calibrate", tmp_path / "x.npy"),
     )
     assert answer.code == 2
-    assert "sample 2 of the calibration data" in answer.err
+    assert "sample 2 of" in answer.err
     assert not (tmp_path / "net.pte").exists()

@@ -54,7 +54,7 @@ def test_several_inputs(tmp_path: Path) -> None:
     [
         (images(1, 5, 7, 3), "shape [1, 5, 7, 3]"),
         (images(0, 3, 5, 7), "shape [0, 3, 5, 7]"),
-        (np.array([["a"]]), "shape [1, 1]"),
+        (np.array([["a"]]), "it holds <U1"),
         (np.zeros((1, 3, 5, 7), complex), "complex"),
     ],
 )
@@ -66,7 +66,7 @@ def test_what_does_not_fit_is_refused(tmp_path: Path, content: np.ndarray, words
 
 
 def test_missing_and_broken_files(tmp_path: Path) -> None:
-    with pytest.raises(PillionError, match="no calibration data"):
+    with pytest.raises(PillionError, match="no data"):
         load_calibration(tmp_path, EXAMPLE)
     with pytest.raises(PillionError, match="no such path"):
         load_calibration(tmp_path / "none", EXAMPLE)

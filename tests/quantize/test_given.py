@@ -41,6 +41,23 @@ class Stream(IterableDataset[Tensor]):
         return iter(SAMPLES.unbind(0))
 
 
+class Numbered:
+    """A dataset that has a length, and answers to any number."""
+
+    def __len__(self) -> int:
+        return len(SAMPLES)
+
+    def __getitem__(self, number: int) -> tuple[Tensor, int]:
+        return SAMPLES[number % 4], number
+
+
+class Flat(nn.Module):
+    """A model for batches of one, as most are written."""
+
+    def forward(self, x: Tensor) -> Tensor:
+        return x.view(1, -1).relu()
+
+
 class Switched(Net):
     def forward(self, x: Tensor, on: bool = True) -> Tensor:
         return self.conv(x) if on else x
@@ -71,6 +88,11 @@ SAME_SAMPLES: dict[str, Any] = {
     "lists": [[x] for x in SAMPLES.split(1)],
     "a loader": DataLoader(TensorDataset(SAMPLES)),
     "a loader of a stream": DataLoader(Stream()),
+    "a dataset": TensorDataset(SAMPLES),
+    "a loader with labels": DataLoader(TensorDataset(SAMPLES, torch.arange(4))),
+    "a loader of batches": DataLoader(TensorDataset(SAMPLES, torch.arange(4)), batch_size=3),
+    "a dataset without an end of its own": Numbered(),
+    "pairs": [(x, 3) for x in SAMPLES.split(1)],
     "a generator without labels": ((x,) for x, *_ in DataLoader(TensorDataset(SAMPLES, torch.arange(4)))),
 }
 
@@ -79,6 +101,33 @@ SAME_SAMPLES: dict[str, Any] = {
 def test_calibration_data_are_taken_as(given: str) -> None:
     wanted = compiled(calibrate=[(x,) for x in SAMPLES.split(1)])
     assert compiled(calibrate=SAME_SAMPLES[given]).text() == wanted.text()
+
+
+@pytest.mark.parametrize("size", [1, 2, 3, 4])
+def test_batches_of_any_size_calibrate_a_model_for_one(size: int) -> None:
+    loader = DataLoader(TensorDataset(SAMPLES, torch.arange(4)), batch_size=size)
+    wanted = compiled(Flat(), calibrate=[(x,) for x in SAMPLES.split(1)])
+    assert compiled(Flat(), calibrate=loader).text() == wanted.text()
+
+
+def test_single_samples_calibrate_a_model_for_batches() -> None:
+    """What is left of a batch is filled up with copies, which change no range."""
+    two = SAMPLES[:2]
+
+    def scales(given: Any) -> list[float]:
+        values = compiled(inputs=two, calibrate=given).graph.values.values()
+        return [v.scale for v in values if not v.is_constant and v.is_quantized]
+
+    wanted = scales([SAMPLES[:2], SAMPLES[2:]])
+    for given in (list(SAMPLES.split(1)), [SAMPLES[:3], SAMPLES[3:]], SAMPLES):
+        assert scales(given) == pytest.approx(wanted, rel=1e-5)
+
+
+def test_labels_beside_two_inputs() -> None:
+    pairs = [(x, 2 * x) for x in SAMPLES.split(1)]
+    wanted = compiled(Sum(), (X, X), calibrate=pairs)
+    for labelled in ([(x, y, 3) for x, y in pairs], [(pair, 3) for pair in pairs]):
+        assert compiled(Sum(), (X, X), calibrate=labelled).text() == wanted.text()
 
 
 def test_calibration_data_are_taken_from_a_path(tmp_path: Path) -> None:
@@ -152,20 +201,16 @@ WRONG: dict[str, tuple[Callable[[], object], str]] = {
         "argument `on` .*a program takes tensors",
     ),
     "no target": (lambda: compiled(target=None), "no target `None`"),
-    "missing path": (lambda: compiled(calibrate="samples/"), "no calibration data at samples"),
+    "missing path": (lambda: compiled(calibrate="samples/"), "no data at samples"),
     "number for samples": (lambda: compiled(calibrate=3), "an iterable of samples"),
     "dict of samples": (lambda: compiled(calibrate={"x": X}), "an iterable of samples"),
     "function for samples": (lambda: compiled(calibrate=lambda: [X]), r"calibrate=samples\(\)"),
     "sample of nothing": (lambda: compiled(calibrate=[None]), "sample 1 .* None"),
     "sample of parts of nothing": (lambda: compiled(calibrate=[(X,), (None,)]), "sample 2 .*None"),
     "sample that is a dict": (lambda: compiled(calibrate=[{"x": X}]), r"tuple\(sample.values\(\)\)"),
-    "labels": (
-        lambda: compiled(calibrate=DataLoader(TensorDataset(SAMPLES, torch.arange(4)))),
-        r"no labels.*float32\[1, 3, 8, 8\], int64\[1\].*calibrate=\(\(x,\) for x, \*_ in loader\)",
-    ),
-    "labels beside two inputs": (
-        lambda: compiled(Sum(), (X, X), calibrate=[(X, X, 3)]),
-        r"calibrate=\(\(x0, x1\) for x0, x1, \*_ in loader\)",
+    "two more than the inputs": (
+        lambda: compiled(calibrate=[(X, 3, 4)]),
+        r"perhaps a label.*calibrate=\(\(x,\) for x, \*_ in loader\)",
     ),
     "one input of two": (lambda: compiled(Sum(), (X, X), calibrate=[X]), "all inputs of the model"),
 }

@@ -7,6 +7,7 @@ from pillion.cli import train
 from pillion.cli import run
 from pillion.cli import verify
 from pillion.cli import evaluate
+from pillion.cli import compare
 from pillion.cli import explain
 from pillion.cli import sweep
 from pillion.cli import lists

@@ -4,14 +4,13 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Optional
+from typing import Annotated, Optional
 
 import typer
 
+from pillion.data.options import Reading
 from pillion.errors import PillionError
-
-if TYPE_CHECKING:
-    from pillion.data.options import Reading
+from pillion.outside.user_code import function_of
 
 DataOption = Annotated[
     str,
@@ -60,8 +59,6 @@ def reading_of(
 ) -> Reading:
     """Gives what was said of the data in one object."""
     from pillion.data.files import TRANSFORM
-    from pillion.data.options import Reading
-    from pillion.outside.user_code import function_of
 
     return Reading(
         labels=labels,

@@ -17,7 +17,9 @@ from pillion.errors import PillionError
 MISTAKE, INTERRUPTED, BROKEN_PIPE = 2, 128 + signal.SIGINT, 141
 """Exit codes. A broken pipe is what a shell says of SIGPIPE, 128 + 13."""
 STREAMS = (0, 1, 2)
-PLAIN = {"–": "-", "…": "...", "×": "x", "·": ".", "→": "->", "≤": "<=", "≥": ">="}
+PLAIN = {"–": "-", "…": "...", "×": "x", "·": ".", "→": "->", "≤": "<=", "≥": ">=", "█": "#"} | dict.fromkeys(
+    "▏▎▍▌▋▊▉", ""
+)
 """What stands for marks of ours where an encoding has none."""
 
 

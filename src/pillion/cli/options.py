@@ -35,7 +35,10 @@ IoLayoutOption = Annotated[str, typer.Option(help="nchw or nhwc: how images go i
 OnlyNpuOption = Annotated[bool, typer.Option("--only-npu", help="Fail if any op cannot run on the NPU.")]
 OptimizeOption = Annotated[str, typer.Option(help="speed, or size: fewer kernels, compiled to be small.")]
 CalibrateOption = Annotated[
-    Optional[Path], typer.Option(help="Calibration data: a folder of .npy/.npz files, or one .npz.")
+    Optional[Path],
+    typer.Option(
+        help="Calibration data: a folder or file of arrays, images, sounds or tables, or file.py:function."
+    ),
 ]
 WeightsOption = Annotated[
     Optional[Path], typer.Option(help="Weights for the model: an .npz of its state dict.")

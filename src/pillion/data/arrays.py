@@ -69,7 +69,7 @@ def samples_of_arrays(
         raise _unequal(place, f"{counts} samples of the inputs", "the same number of samples for each input")
     answers = _labels(labels, counts[0], place)
     for number in range(counts[0]):
-        at = f"sample {number} of {place}" if counts[0] > 1 else place
+        at = f"sample {number + 1} of {place}" if counts[0] > 1 else place
         parts = (np.asarray(column[number]) for column in columns)
         fit = tuple(_prepared(part, one, at, reading) for part, one in zip(parts, wanted, strict=True))
         yield Sample(fit, answers[number] if answers is not None else None, at)

@@ -30,7 +30,7 @@ def _array_samples(path: Path, wanted: Sequence[Wanted], source: Files) -> Itera
     only = _only(wanted, path)
     for number, x in enumerate(inputs[0]):
         label = None if labels is None else labels[number]
-        yield _transformed(x, label, only, source.reading, f"sample {number} of {path}")
+        yield _transformed(x, label, only, source.reading, f"sample {number + 1} of {path}")
 
 
 def _image_samples(path: Path, wanted: Sequence[Wanted], source: Files) -> Iterator[Sample]:

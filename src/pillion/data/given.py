@@ -31,7 +31,7 @@ class Given:
 
     def count(self) -> int | None:
         """Gives the number of samples, where what is given is arrays or a dataset; batches are not counted."""
-        if isinstance(self.things, Mapping) or as_array(self.things) is not None or _is_arrays(self.things):
+        if isinstance(self.things, Mapping) or _is_array(self.things) or _is_arrays(self.things):
             return None
         is_dataset = hasattr(self.things, "__getitem__") and not hasattr(self.things, "batch_size")
         try:
@@ -41,7 +41,7 @@ class Given:
 
     def samples(self, wanted: Sequence[Wanted]) -> Iterator[Sample]:
         """Goes through what is given; batches are split into samples."""
-        for number, item in enumerate(self._items(wanted)):
+        for number, item in enumerate(self._items(wanted), start=1):
             place = f"item {number} of {self.name}"
             inputs, label = inputs_and_label(_parts(item, place, len(wanted)), wanted, place)
             yield from samples_of_arrays(inputs, label, wanted, place, self.reading)
@@ -50,12 +50,17 @@ class Given:
         things = self.things
         if (
             isinstance(things, Mapping)
-            or as_array(things) is not None
+            or _is_array(things)
             or (_is_arrays(things) and _is_whole(things, wanted))
         ):
             yield things
         else:
             yield from items_of(things, self.name)
+
+
+def _is_array(things: Any) -> bool:
+    """Whether this is an array or a tensor; a number alone is no data."""
+    return as_array(things) is not None and hasattr(things, "__getitem__")
 
 
 def _is_arrays(things: Any) -> bool:

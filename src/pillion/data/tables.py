@@ -52,7 +52,8 @@ def open_table(path: Path, numbers: int | None, reading: Reading) -> Table:
         raise _damaged(path, 1, "an empty file", "a line for each sample")
     cells = lines[0]
     has_names = _are_names(cells)
-    label = _label_column(path, cells if has_names else [], lines[-1], numbers, reading)
+    row = lines[-1] if has_names and len(lines[-1]) == len(cells) else cells
+    label = _label_column(path, cells if has_names else [], row, numbers, reading)
     held = len(cells) - (label is not None)
     if numbers is not None and held != numbers:
         named = (
@@ -132,7 +133,7 @@ def _label_column(
             help=f"--label-column {columns}",
         )
     usual = [i for i, name in enumerate(names) if name.lower() in LABEL_NAMES]
-    words = [i for i, cell in enumerate(cells) if not _is_number(cell)]
+    words = [i for i, cell in enumerate(cells) if cell and not _is_number(cell)]
     found = usual if len(usual) == 1 else words
     if len(found) == 1 and found != list(range(columns)):
         return found[0]

@@ -10,6 +10,7 @@ from pathlib import Path
 from pillion.data.sample import Wanted
 from pillion.emitters.c.manifest import Buffer, read_manifest
 from pillion.ir.types import DType, PerTensor, Value
+from pillion.place import inline_segments
 from pillion.program import Program
 
 
@@ -21,16 +22,30 @@ class Borders:
     target: str
     inputs: tuple[Wanted, ...]
     outputs: tuple[Wanted, ...]
+    macs: int
+    ops: int
 
 
 def borders_of(program: Program | str | Path) -> Borders:
     """Gives the borders of a program, or of the C project in a folder."""
     if isinstance(program, Program):
         graph = program.graph
-        return Borders(graph.name, program.target.name, _of_values(graph.inputs), _of_values(graph.outputs))
+        return Borders(
+            graph.name,
+            program.target.name,
+            _of_values(graph.inputs),
+            _of_values(graph.outputs),
+            graph.macs,
+            len(inline_segments(graph).ops),
+        )
     manifest = read_manifest(Path(program))
     return Borders(
-        manifest.model, manifest.target, _of_buffers(manifest.inputs), _of_buffers(manifest.outputs)
+        manifest.model,
+        manifest.target,
+        _of_buffers(manifest.inputs),
+        _of_buffers(manifest.outputs),
+        manifest.macs,
+        len(manifest.ops),
     )
 
 

@@ -47,11 +47,11 @@ class Beside:
 
     def outputs(self, runs: Sequence[Sequence[Array]]) -> list[tuple[Array, ...]]:
         """Gives the outputs of each run, in the order of the program's axes."""
-        taken = [
-            tuple(self._in_order(x, shape) for x, shape in zip(xs, self.model.input_shapes, strict=True))
-            for xs in runs
-        ]
-        return [self._as_outputs(ys) for ys in self.model.outputs(taken)]
+        return [self._as_outputs(ys) for ys in self.model.outputs([self.inputs(xs) for xs in runs])]
+
+    def inputs(self, run: Sequence[Array]) -> list[Array]:
+        """Gives the inputs of one run with the float model's axes."""
+        return [self._in_order(x, shape) for x, shape in zip(run, self.model.input_shapes, strict=True)]
 
     def _as_outputs(self, ys: Sequence[Array]) -> tuple[Array, ...]:
         if len(ys) != len(self.borders.outputs):

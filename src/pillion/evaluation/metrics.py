@@ -98,21 +98,19 @@ class Auc:
 
     scores: list[Array] = field(default_factory=list)
     labels: list[Array] = field(default_factory=list)
+    errors: list[Array] = field(default_factory=list)
+    """Of reconstructions, where outputs are as large as inputs."""
 
     def add(self, batch: Batch) -> None:
         """Keeps the scores."""
         scores = batch.flat.astype(np.float64)
-        if _is_reconstruction(batch):
-            inputs = batch.inputs[0].reshape(len(scores), -1)
-            self.scores.append(((scores - inputs) ** 2).mean(axis=1)[:, np.newaxis])
+        self.scores.append(scores)
+        if scores.shape[1] <= 2:
             self.labels.append(_binary(batch))
-        elif scores.shape[1] <= 2:
-            one = scores if scores.shape[1] == 1 else scores[:, 1:] - scores[:, :1]
-            self.scores.append(one)
-            self.labels.append(_binary(batch))
-        else:
-            self.scores.append(scores)
-            self.labels.append(class_labels(batch, "auc"))
+            return
+        self.labels.append(class_labels(batch, "auc"))
+        if batch.outputs[0].size == batch.inputs[0].size:
+            self.errors.append(((scores - batch.inputs[0].reshape(scores.shape)) ** 2).mean(axis=1))
 
     def values(self) -> dict[str, float]:
         """Gives the area."""
@@ -124,8 +122,11 @@ class Auc:
                 here=f"all {len(labels):,} samples have label {labels[0]}",
                 help="--metric mse, or data with both kinds; --limit may have left one of them out: shuffle the data",
             )
-        if scores.shape[1] == 1:
-            return {"auc": _area(scores[:, 0], labels == 1)}
+        if self.errors and labels.max() == 1:
+            return {"auc": _area(np.concatenate(self.errors), labels == 1)}
+        if scores.shape[1] <= 2:
+            difference = scores[:, -1] - (scores[:, 0] if scores.shape[1] == 2 else 0)
+            return {"auc": _area(difference, labels == 1)}
         areas = [_area(scores[:, c], labels == c) for c in np.unique(labels)]
         return {"auc": float(np.mean(areas))}
 
@@ -228,7 +229,12 @@ def usual_metrics(outputs: Sequence[int], first: Array | None, inputs: Sequence[
         raise _no_labels("a metric")
     if first.ndim == 0 and first.dtype.kind in "iub" and outputs[0] > 1:
         if outputs[0] == inputs[0]:
-            return ("auc",)
+            raise PillionError(
+                "the metric has to be named",
+                rule="outputs as large as inputs, with a class for each sample, may be classes or a reconstruction",
+                here=f"{inputs[0]} numbers go in and come out",
+                help="--metric top1 for classes, --metric auc where an error of reconstruction tells label 1 from 0",
+            )
         return ("top1", "top5") if outputs[0] > 10 else ("top1",)
     return ("mse",)
 
@@ -279,10 +285,6 @@ def _binary(batch: Batch) -> Array:
             help="labels = (labels == what_is_looked_for).astype(int)",
         )
     return labels[:, 0].astype(np.int64)
-
-
-def _is_reconstruction(batch: Batch) -> bool:
-    return batch.outputs[0].size == batch.inputs[0].size and batch.flat.shape[1] > 2
 
 
 def _targets(batch: Batch, metric: str) -> Array:

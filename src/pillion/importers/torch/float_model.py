@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -32,7 +32,7 @@ class TorchModel:
     name: str
     exported: ExportedProgram
     input_shapes: tuple[tuple[int, ...], ...]
-    _runs: list[Callable[..., Any]] = field(default_factory=list, repr=False)
+    _runs: list[GraphModule] = field(default_factory=list, repr=False)
     _takes_batches: bool | None = None
 
     def __getstate__(self) -> dict[str, Any]:
@@ -56,7 +56,7 @@ class TorchModel:
         if not self._runs:
             self._runs.append(self.module())
         with torch.no_grad():
-            made = self._runs[0](*inputs)
+            made = self._runs[0].forward(*inputs)  # not as a call, which would want the batch of the example
         some = (
             made.values() if isinstance(made, dict) else made if isinstance(made, (tuple, list)) else (made,)
         )

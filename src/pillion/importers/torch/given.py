@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -102,11 +102,14 @@ def as_batches(given: Batches, examples: Sequence[Tensor]) -> Iterable[Any]:
     )
 
 
-def as_sample(given: Any, number: int, examples: Sequence[Tensor]) -> tuple[Tensor, ...]:
-    """Gives one sample: a tensor for each input of the model. Arrays get the number type of the example, as those of files do."""
-    parts = (given,) if isinstance(given, ARRAYS) else given
-    if isinstance(parts, (tuple, list)) and len(parts) != len(examples):
-        raise _other_count(parts, number, len(examples))
+def as_samples(given: Any, number: int, examples: Sequence[Tensor]) -> Iterator[tuple[Tensor, ...]]:
+    """Gives the samples in one item of the data: a tensor for each input of the model, of the example's size. Batches of other sizes are split,
+    and labels left out. Arrays get the number type of the example, as those of files do."""
+    parts: Any = (given,) if isinstance(given, ARRAYS) else given
+    if isinstance(parts, (tuple, list)):
+        parts = _without_label(parts, len(examples))
+        if len(parts) != len(examples):
+            raise _other_count(parts, number, len(examples))
     if not isinstance(parts, (tuple, list)) or not all(map(_holds_numbers, parts)):
         raise PillionError(
             f"sample {number} of the calibration data is no input of the model",
@@ -116,7 +119,36 @@ def as_sample(given: Any, number: int, examples: Sequence[Tensor]) -> tuple[Tens
             if isinstance(given, Mapping)
             else "calibrate=[(x,) for x in samples]",
         )
-    return tuple(_like(part, example) for part, example in zip(parts, examples, strict=True))
+    yield from _split(
+        tuple(_like(part, example) for part, example in zip(parts, examples, strict=True)), examples
+    )
+
+
+def _without_label(parts: Sequence[Any], inputs: int) -> Sequence[Any]:
+    """The inputs of a sample, which may come with a label behind them, or as ((a, b), label)."""
+    if inputs > 1 and len(parts) == 2 and isinstance(parts[0], (tuple, list)):
+        parts = [*parts[0], parts[1]]
+    return parts[:-1] if len(parts) == inputs + 1 else parts
+
+
+def _split(batch: tuple[Tensor, ...], examples: Sequence[Tensor]) -> Iterator[tuple[Tensor, ...]]:
+    """Samples of the examples' size, where all inputs have so many of them, or a part of one that is filled up with copies of its last row.
+    What has other shapes stays whole: the model says what is wrong with it."""
+    pairs = list(zip(batch, examples, strict=True))
+    rows = {len(x) for x in batch if x.ndim}
+    fits = all(x.ndim and x.shape[1:] == example.shape[1:] for x, example in pairs)
+    size = {len(example) for example in examples if example.ndim}
+    if not fits or len(rows) != 1 or len(size) != 1 or rows == {0}:
+        yield batch
+        return
+    (count,), (each,) = rows, size
+    for at in range(0, count, each):
+        yield tuple(_filled(x[at : at + each], each) for x in batch)
+
+
+def _filled(part: Tensor, rows: int) -> Tensor:
+    missing = rows - len(part)
+    return torch.cat([part, part[-1:].expand(missing, *part.shape[1:])]) if missing else part
 
 
 def _other_count(parts: Sequence[Any], number: int, wanted: int) -> PillionError:
@@ -126,9 +158,9 @@ def _other_count(parts: Sequence[Any], number: int, wanted: int) -> PillionError
     return PillionError(
         f"sample {number} of the calibration data has {len(parts)} parts, the model has {wanted} "
         f"{'input' if wanted == 1 else 'inputs'}",
-        rule="a sample holds the model's inputs and nothing else: no labels",
+        rule="a sample holds the model's inputs, and perhaps a label behind them",
         here=in_words(parts),
-        help=f"drop the labels: calibrate=(({kept}) for {', '.join(names)}, *_ in loader)"
+        help=f"drop the rest: calibrate=(({kept}) for {', '.join(names)}, *_ in loader)"
         if surplus
         else "give each sample all inputs of the model, in the order of forward's arguments",
     )

@@ -12,9 +12,10 @@ from torch.export import ExportedProgram
 from torch.fx import GraphModule, Node
 from torchao.quantization.pt2e.quantize_pt2e import prepare_pt2e
 
+from pillion.data.given import items_of
 from pillion.errors import PillionError
 from pillion.importers.torch.export import check_examples, export, quiet
-from pillion.importers.torch.given import Batches, as_batches, as_inputs, as_sample
+from pillion.importers.torch.given import Batches, as_batches, as_inputs, as_samples
 from pillion.importers.torch.nodes import source_line
 from pillion.importers.torch.quantize.annotate import FloatOp, PillionQuantizer
 from pillion.importers.torch.quantize.bias import make_room_for_biases
@@ -75,8 +76,9 @@ def observe(
     total = _count(samples)
     done = 0
     with torch.no_grad():
-        for done, batch in enumerate(samples, start=1):
-            _observe_one(prepared, as_sample(batch, done, examples), done)
+        for done, item in enumerate(items_of(samples, "calibrate"), start=1):
+            for sample in as_samples(item, done, examples):
+                _observe_one(prepared, sample, done)
             if progress is not None:
                 progress(done, total)
     if not done:

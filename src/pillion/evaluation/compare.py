@@ -1,0 +1,185 @@
+# SPDX-License-Identifier: Apache-2.0
+"""`pillion compare`: a program beside its float model, layer by layer; or two programs, by what they cost and what they get."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from pillion.data.given import open_data
+from pillion.data.options import AS_IT_IS, Reading
+from pillion.data.sample import Array, grouped
+from pillion.errors import PillionError
+from pillion.evaluation.borders import Borders, borders_of
+from pillion.evaluation.costs import Costs, can_be_measured, costs_of
+from pillion.evaluation.evaluate import MetricName, evaluate
+from pillion.evaluation.floats import Beside, FloatModel
+from pillion.evaluation.layers import Comparison, FloatTensors, LayerByLayer, Progress
+from pillion.evaluation.result import Evaluation
+from pillion.program import Program
+from pillion.run.executor import HOST, Outputs, RunOptions, judged
+from pillion.run.many import check_workers, many_runs
+from pillion.run.places import want_tools
+
+SAMPLES = 8
+"""How many samples are compared where nothing is said: each is run once for every layer."""
+
+
+def compare_layers(
+    program: Program,
+    float_model: FloatModel,
+    tensors: FloatTensors,
+    data: Any,
+    *,
+    limit: int = SAMPLES,
+    reading: Reading = AS_IT_IS,
+    progress: Progress | None = None,
+) -> Comparison:
+    """Compares a program with the float model that it was made of, on data; `tensors` is that model by its tensors."""
+    borders = borders_of(program)
+    beside = Beside(float_model, borders)
+    layers = LayerByLayer(borders.model, borders.target, program.graph, tensors)
+    samples = itertools.islice(open_data(data, reading).samples(borders.inputs), limit)
+    for number, (inputs, _) in enumerate(grouped(samples, borders.inputs), start=1):
+        given = [one.quantized(x) for one, x in zip(borders.inputs, inputs, strict=True)]
+        real = [one.real(x) for one, x in zip(borders.inputs, inputs, strict=True)]
+        layers.add(given, beside.inputs(real))
+        if progress is not None:
+            progress(number, limit)
+    if not layers.samples:
+        raise PillionError(
+            "there is nothing to compare on",
+            rule="one sample at least",
+            here="the data is empty",
+            help="look at the path, or at what the function gives",
+        )
+    return layers.result()
+
+
+@dataclass(frozen=True)
+class Side:
+    """One of two programs: what it costs, and what it gets on the data."""
+
+    program: str
+    model: str
+    target: str
+    costs: Costs
+    macs: int
+    ops: int
+    metrics: dict[str, float]
+    not_measured: str = ""
+    """Why there are no flash and no instructions."""
+
+
+@dataclass(frozen=True)
+class TwoPrograms:
+    """Two programs beside each other."""
+
+    first: Side
+    second: Side
+    samples: int = 0
+    same_answer: float | None = None
+    """The share of samples for which both give the same answer; None without data, or with one output."""
+    signal_to_noise_db: float | None = None
+    """The second's outputs over the difference of both, in decibels."""
+
+
+def compare_programs(
+    first: Program | Path,
+    second: Program | Path,
+    names: tuple[str, str],
+    data: Any = None,
+    metrics: Sequence[MetricName] | None = None,
+    *,
+    measure: bool = True,
+    limit: int | None = None,
+    native: bool = False,
+    workers: int | None = None,
+    reading: Reading = AS_IT_IS,
+    progress: Progress | None = None,
+) -> TwoPrograms:
+    """Compares two programs: RAM, flash and instructions where they can be measured, and metrics where there is data."""
+    found: Evaluation | None = None
+    if data is not None:
+        with OtherProgram(second, native, workers) as other:
+            found = evaluate(
+                first,
+                data,
+                metrics,
+                limit=limit,
+                native=native,
+                workers=workers,
+                float_model=other,
+                reading=reading,
+                progress=progress,
+            )
+    beside = found.float_model if found else None
+    return TwoPrograms(
+        _side(first, names[0], found.metrics if found else {}, measure),
+        _side(second, names[1], beside.metrics if beside else {}, measure),
+        found.samples if found else 0,
+        beside.same_answer if beside else None,
+        beside.signal_to_noise_db if beside else None,
+    )
+
+
+def _side(program: Program | Path, name: str, metrics: dict[str, float], measure: bool) -> Side:
+    borders = borders_of(program)
+    reason = "" if measure else "--no-measure"
+    if measure and not can_be_measured(program):
+        reason = f"{borders.target} has an NPU, which no emulator has"
+    tools = judged("tools", lambda: want_tools("board"))
+    if measure and not reason and not tools.ok:
+        reason = tools.what
+    costs = costs_of(program, flash=not reason, instructions=not reason)
+    macs, ops = borders.macs, borders.ops
+    return Side(name, borders.model, borders.target, costs, macs, ops, metrics, reason)
+
+
+@dataclass
+class OtherProgram:
+    """A program in the place of a float model: it takes and gives real numbers."""
+
+    program: Program | Path
+    native: bool = False
+    workers: int | None = None
+    borders: Borders = field(init=False)
+    _running: AbstractContextManager[Any] | None = None
+    _run: Callable[..., Any] | None = None
+
+    def __post_init__(self) -> None:
+        self.borders = borders_of(self.program)
+
+    @property
+    def name(self) -> str:
+        """The name of the model."""
+        return self.borders.model
+
+    @property
+    def input_shapes(self) -> tuple[tuple[int, ...], ...]:
+        """The shapes of its inputs."""
+        return tuple(one.shape for one in self.borders.inputs)
+
+    def __enter__(self) -> OtherProgram:
+        self._running = many_runs(self.program, HOST, self.workers, RunOptions(native=self.native))
+        self._run = self._running.__enter__()
+        return self
+
+    def __exit__(self, *reason: Any) -> None:
+        assert self._running is not None
+        self._running.__exit__(*reason)
+
+    def outputs(self, runs: Sequence[Sequence[Array]]) -> list[tuple[Array, ...]]:
+        """Gives the outputs of each run as real numbers."""
+        assert self._run is not None
+        given = [
+            tuple(one.quantized(x) for one, x in zip(self.borders.inputs, xs, strict=True)) for xs in runs
+        ]
+        each = -(-len(given) // check_workers(self.workers))
+        chunks = (given[at : at + each] for at in range(0, len(given), each))
+        made: list[Outputs] = [ys for chunk in self._run(chunks) for ys in chunk]
+        return [tuple(one.real(y) for one, y in zip(self.borders.outputs, ys, strict=True)) for ys in made]

@@ -1,0 +1,93 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A float model by its tensors: each under the name that it has in the program, and what becomes of the outputs when one of them is changed."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+from torch.fx import GraphModule, Node
+from torch.fx.node import map_arg
+
+from pillion.importers.torch.float_model import TorchModel
+from pillion.importers.torch.nodes import constant_of
+from pillion.importers.torch.rewrite.normalize import normalize
+from pillion.ir.graph import identifier
+from pillion.ir.types import Array
+
+Values = dict[Node, Any]
+"""The result of every node for one sample."""
+
+
+class FloatTensors:
+    """The graph of a float model as the quantizer sees it: batch norms are folded, and each thing is written in one way."""
+
+    def __init__(self, model: TorchModel) -> None:
+        self.module: GraphModule = normalize(model.module())
+        self._nodes = list(self.module.graph.nodes)
+        self._places = {node: place for place, node in enumerate(self._nodes)}
+        self._named = {
+            identifier(node.name): node for node in self._nodes if node.op in ("placeholder", "call_function")
+        }
+
+    def run(self, inputs: Sequence[Array]) -> Values:
+        """Computes all tensors of one sample."""
+        given = iter([torch.from_numpy(np.ascontiguousarray(x)) for x in inputs])
+        values: Values = {}
+        with torch.no_grad():
+            for node in self._nodes:
+                values[node] = next(given) if node.op == "placeholder" else self._compute(node, values)
+        return values
+
+    def tensor(self, values: Values, name: str) -> Array | None:
+        """Gives a tensor by its name; None where the model has none of this name."""
+        held = values.get(self._named[name]) if name in self._named else None
+        return held.detach().cpu().numpy() if isinstance(held, Tensor) else None
+
+    def outputs(self, values: Values) -> list[Array]:
+        """Gives the outputs."""
+        return [y.detach().cpu().numpy() for y in _tensors(values[self._nodes[-1]])]
+
+    def outputs_with(self, values: Values, name: str, instead: Array) -> list[Array]:
+        """Gives what the outputs would be with other numbers in one tensor: all that depends on it is computed again."""
+        last = self._nodes[-1]
+        changed = self._changed(values, {name: instead}, last)
+        return [y.detach().cpu().numpy() for y in _tensors(changed.get(last, values[last]))]
+
+    def tensor_with(self, values: Values, instead: Mapping[str, Array], name: str) -> Array:
+        """Gives what a tensor would be with other numbers in tensors before it."""
+        wanted = self._named[name]
+        found: Tensor = {**values, **self._changed(values, instead, wanted)}[wanted]
+        return found.detach().cpu().numpy()
+
+    def _changed(self, values: Values, instead: Mapping[str, Array], last: Node) -> Values:
+        """The results that change, of all nodes up to a last one."""
+        changed: Values = {
+            self._named[name]: torch.from_numpy(np.ascontiguousarray(array, np.float32))
+            for name, array in instead.items()
+        }
+        first = min((self._places[node] for node in changed), default=self._places[last])
+        with torch.no_grad():
+            for node in self._nodes[first + 1 : self._places[last] + 1]:
+                if node not in changed and any(source in changed for source in node.all_input_nodes):
+                    changed[node] = self._compute(node, values, changed)
+        return changed
+
+    def _compute(self, node: Node, values: Values, changed: Mapping[Node, Any] = {}) -> Any:  # never changed
+        if node.op == "get_attr":
+            return constant_of(node)
+        args, kwargs = map_arg(
+            (node.args, dict(node.kwargs)), lambda n: changed[n] if n in changed else values[n]
+        )
+        if node.op == "output":
+            return args[0]
+        assert callable(node.target)
+        return node.target(*args, **kwargs)
+
+
+def _tensors(held: Any) -> list[Tensor]:
+    parts = held.values() if isinstance(held, dict) else held if isinstance(held, (tuple, list)) else (held,)
+    return [part for part in parts if isinstance(part, Tensor)]
