@@ -145,18 +145,7 @@ def _from_file(
     make = getattr(file.module, factory, None)
     if make is None:
         raise _no_factory(path, factory, file.module)
-    is_called = callable(make) and not isinstance(make, nn.Module)
-    called = {factory: make} if is_called else {}
-    if hasattr(file.module, EXAMPLE_INPUTS):
-        called[EXAMPLE_INPUTS] = file.module.example_inputs
-    want_taken(f"{path}:{factory}", called, arguments)
-    made = _called(make, f"{path}:{factory}", arguments) if is_called else make
-    inputs, giver = None, factory
-    if isinstance(made, tuple) and len(made) == 2 and isinstance(made[0], nn.Module):
-        made, inputs = made
-    elif EXAMPLE_INPUTS in called:
-        giver = EXAMPLE_INPUTS
-        inputs = _called(called[giver], f"{path}:{giver}", arguments)
+    made, inputs, giver = _made(file, factory, make, arguments)
     if not isinstance(made, nn.Module):
         raise PillionError(
             f"{factory} of {path} gives no module",
@@ -172,6 +161,21 @@ def _from_file(
             help=EXAMPLE_INPUTS_HELP.format(factory=factory),
         )
     return made, as_inputs(inputs, f"{path.name}:{giver}")
+
+
+def _made(file: UserFile, factory: str, make: Any, arguments: Mapping[str, Any]) -> tuple[Any, Any, str]:
+    """What a factory gives, the inputs beside it, and who gave those."""
+    is_called = callable(make) and not isinstance(make, nn.Module)
+    called = {factory: make} if is_called else {}
+    if hasattr(file.module, EXAMPLE_INPUTS):
+        called[EXAMPLE_INPUTS] = file.module.example_inputs
+    want_taken(f"{file.path}:{factory}", called, arguments)
+    made = _called(make, f"{file.path}:{factory}", arguments) if is_called else make
+    if isinstance(made, tuple) and len(made) == 2 and isinstance(made[0], nn.Module):
+        return *made, factory
+    if EXAMPLE_INPUTS not in called:
+        return made, None, factory
+    return made, _called(called[EXAMPLE_INPUTS], f"{file.path}:{EXAMPLE_INPUTS}", arguments), EXAMPLE_INPUTS
 
 
 def _no_factory(path: Path, factory: str, file: ModuleType) -> PillionError:
