@@ -62,6 +62,7 @@ ALLOWED: dict[str, set[str]] = {
 ALLOWED["program"] = set(ALLOWED) - {"importers.torch", "zoo", "data"}
 ALLOWED["compiler"] = set(ALLOWED)
 ALLOWED["evaluation"] = set(ALLOWED)
+ALLOWED["sweep"] = set(ALLOWED)
 ALLOWED["cli"] = set(ALLOWED)
 ALLOWED["executors"] = ALLOWED["quantize"] = set(ALLOWED)
 """Old names of the API, which only import (see test_public_names.py)."""

@@ -3,7 +3,9 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Optional
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Annotated, Any, Optional
 
 import typer
 
@@ -27,6 +29,7 @@ from pillion.cli.options import (
     IoLayoutOption,
     JsonOption,
     KeepOption,
+    SchedulerOption,
     SizeOption,
     TrustOption,
     WeightsOption,
@@ -55,6 +58,20 @@ NativeOption = Annotated[
 WorkersOption = Annotated[
     Optional[int], typer.Option(help="Processes that run the program; all cores if not given.")
 ]
+
+
+@contextmanager
+def _runs(scheduler: str | None, workers: int | None) -> Iterator[dict[str, Any]]:
+    """Where the program runs: in processes here, or on the workers of a cluster."""
+    if scheduler is None:
+        yield {"workers": workers}
+        return
+    from pillion.sweep.chunk_runs import runs_on
+    from pillion.sweep.cluster import cluster, want_no_workers
+
+    want_no_workers(scheduler, workers)
+    with cluster(scheduler) as found:
+        yield {"workers": found.count, "runs": runs_on(found)}
 
 
 @app.command(name="eval")
@@ -98,6 +115,7 @@ def evaluate(
     ] = "host",
     native: NativeOption = False,
     workers: WorkersOption = None,
+    scheduler: SchedulerOption = None,
     timeout: Annotated[float, typer.Option(help="Seconds after which a run of a sample is stopped.")] = 60.0,
     labels: LabelsOption = None,
     label_column: LabelColumnOption = None,
@@ -157,13 +175,13 @@ def evaluate(
     costs = costs_of(
         built, flash=limits.max_flash is not None, instructions=limits.max_instructions is not None
     )
-    with report.progress(quiet=as_json, what="evaluating") as progress:
+    with report.progress(quiet=as_json, what="evaluating") as progress, _runs(scheduler, workers) as where:
         evaluation = run_evaluation(
             built,
             source,
             metric,
             limit=limit,
-            workers=workers,
+            **where,
             native=native,
             on=on,
             float_model=floats,

@@ -185,4 +185,11 @@ ForceOption = Annotated[
         rich_help_panel=RESULT,
     ),
 ]
+SchedulerOption = Annotated[
+    Optional[str],
+    typer.Option(
+        metavar="ADDRESS",
+        help="A running Dask cluster that you trust, tcp://host:port; without it, processes on this computer work.",
+    ),
+]
 JsonOption = Annotated[bool, typer.Option("--json", help="Answer in JSON, for programs.")]

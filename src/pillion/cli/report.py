@@ -272,7 +272,7 @@ def table(rows: Sequence[Mapping[str, Any]], columns: Sequence[str]) -> str:
     widths = [
         max(len(c), *(len(row[i]) for row in cells), 0) if cells else len(c) for i, c in enumerate(columns)
     ]
-    numeric = [all(isinstance(row.get(c), (int, float)) for row in rows) for c in columns]
+    numeric = [all(isinstance(row.get(c), (int, float, type(None))) for row in rows) for c in columns]
     lines = [[c.replace("_", " ") for c in columns], *cells]
     return "\n".join(
         "  ".join(

@@ -6,6 +6,7 @@ from __future__ import annotations
 import itertools
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -33,6 +34,8 @@ MOST_CLASSES = 1000
 MetricName = str | Callable[..., Any]
 Run = Callable[[Iterable[Any]], Iterator[list[Outputs]]]
 """What runs chunks of samples in order."""
+ManyRuns = Callable[..., AbstractContextManager[Run]]
+"""What prepares a program to be run on chunks, as `many_runs` does."""
 
 
 @dataclass
@@ -104,12 +107,14 @@ def evaluate(
     reading: Reading = AS_IT_IS,
     timeout: float = 60.0,
     progress: Progress | None = None,
+    runs: ManyRuns = many_runs,
 ) -> Evaluation:
     """Runs a program, or the C project in a folder, on data, and gives its metrics.
 
     `data` is a path, `file.py:function`, arrays, a dataset or loader, or a generator. `metrics` are `top1`, `top5`, `auc`, `mse`, `mae`,
     `file.py:function` or functions of (outputs, labels); without them the first label decides. The generated C runs in a process for each
-    core, or for each of `workers`. `float_model` is evaluated beside; `agree` names executors that run the first samples, too."""
+    core, or for each of `workers`, or where else `runs` has it run. `float_model` is evaluated beside; `agree` names executors that run the
+    first samples, too."""
     _check_limit(limit)
     source = open_data(data, reading)
     borders = borders_of(program)
@@ -123,7 +128,7 @@ def evaluate(
     runnable = Path(program) if isinstance(program, (str, Path)) else program
     count = check_workers(workers) if on == HOST else 1
     watch = Stopwatch()
-    with many_runs(runnable, on, count, RunOptions(timeout, native=native)) as run:
+    with runs(runnable, on, count, RunOptions(timeout, native=native)) as run:
         total = _total(source, limit)
         watch.start()
         # Beside a float model the program waits for it, so that each has the computer for itself.

@@ -4,10 +4,12 @@
 from __future__ import annotations
 
 import difflib
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from shlex import quote
 from types import ModuleType
+from typing import Any
 
 import torch
 from torch import Tensor, nn
@@ -20,6 +22,7 @@ from pillion.importers.torch.given import as_inputs
 from pillion.importers.torch.pt2 import load_pt2
 from pillion.importers.torch.sizes import check_tensors
 from pillion.named import check_named
+from pillion.outside.arguments import taken_by, want_taken
 from pillion.outside.files import suffix_of
 from pillion.outside.user_code import MOST_NAMES, UserFile, names_of, open_file, run_user_code, split_spec
 
@@ -29,6 +32,10 @@ EXAMPLE_INPUTS_HELP = """beside {factory} write
     def example_inputs():
         return (torch.randn(1, 3, 32, 32),)
 or let {factory} return a pair: (module, inputs)"""
+
+
+EXAMPLE_INPUTS = "example_inputs"
+"""The function beside a factory that gives what its module takes."""
 
 
 @dataclass(frozen=True)
@@ -62,12 +69,14 @@ def build(
     input_size: InputSize = None,
     weights: str | Path | None = None,
     opened: UserFile | None = None,
+    arguments: Mapping[str, Any] = {},  # never changed
 ) -> tuple[nn.Module, tuple[Tensor, ...], str]:
-    """Gives the module that `-m` names, example inputs, and its name. A file that is open already is not run again."""
+    """Gives the module that `-m` names, example inputs, and its name. A file that is open already is not run again. Its factory and
+    its `example_inputs` are called with those of the arguments that they take."""
     file, factory = split_spec(spec)
     if factory:
         source = opened if opened is not None and opened.path == file else open_file(file)
-        module, inputs = _from_file(source, factory, input_size)
+        module, inputs = _from_file(source, factory, input_size, arguments)
         name = factory.lower()
     else:
         check_named(spec)
@@ -106,7 +115,9 @@ def _inputs_of(exported: ExportedProgram) -> tuple[Tensor, ...]:
     return tuple(torch.randn(v.shape, generator=source).to(v.dtype) for v in values)
 
 
-def _from_file(file: UserFile, factory: str, input_size: InputSize) -> tuple[nn.Module, tuple[Tensor, ...]]:
+def _from_file(
+    file: UserFile, factory: str, input_size: InputSize, arguments: Mapping[str, Any]
+) -> tuple[nn.Module, tuple[Tensor, ...]]:
     path = file.path
     if input_size is not None:
         raise PillionError(
@@ -118,17 +129,7 @@ def _from_file(file: UserFile, factory: str, input_size: InputSize) -> tuple[nn.
     make = getattr(file.module, factory, None)
     if make is None:
         raise _no_factory(path, factory, file.module)
-    made = (
-        run_user_code(make, f"{path}:{factory}")
-        if callable(make) and not isinstance(make, nn.Module)
-        else make
-    )
-    inputs, giver = None, factory
-    if isinstance(made, tuple) and len(made) == 2 and isinstance(made[0], nn.Module):
-        made, inputs = made
-    elif hasattr(file.module, "example_inputs"):
-        giver = "example_inputs"
-        inputs = run_user_code(file.module.example_inputs, f"{path}:{giver}")
+    made, inputs, giver = _made(file, factory, make, arguments)
     if not isinstance(made, nn.Module):
         raise PillionError(
             f"{factory} of {path} gives no module",
@@ -146,6 +147,21 @@ def _from_file(file: UserFile, factory: str, input_size: InputSize) -> tuple[nn.
     return made, as_inputs(inputs, f"{path.name}:{giver}")
 
 
+def _made(file: UserFile, factory: str, make: Any, arguments: Mapping[str, Any]) -> tuple[Any, Any, str]:
+    """What a factory gives, the inputs beside it, and who gave those."""
+    is_called = callable(make) and not isinstance(make, nn.Module)
+    called = {factory: make} if is_called else {}
+    if hasattr(file.module, EXAMPLE_INPUTS):
+        called[EXAMPLE_INPUTS] = file.module.example_inputs
+    want_taken(f"{file.path}:{factory}", called, arguments)
+    made = _called(make, f"{file.path}:{factory}", arguments) if is_called else make
+    if isinstance(made, tuple) and len(made) == 2 and isinstance(made[0], nn.Module):
+        return *made, factory
+    if EXAMPLE_INPUTS not in called:
+        return made, None, factory
+    return made, _called(called[EXAMPLE_INPUTS], f"{file.path}:{EXAMPLE_INPUTS}", arguments), EXAMPLE_INPUTS
+
+
 def _no_factory(path: Path, factory: str, file: ModuleType) -> PillionError:
     own = names_of(file)
     close = difflib.get_close_matches(factory, own, n=1) or own[:1]
@@ -157,3 +173,12 @@ def _no_factory(path: Path, factory: str, file: ModuleType) -> PillionError:
         if close
         else f"write there what makes the model: class {factory}(nn.Module): …",
     )
+
+
+def _called(function: Any, place: str, arguments: Mapping[str, Any]) -> Any:
+    return run_user_code(lambda: function(**taken_by(function, arguments)), place)
+
+
+def draw_the_same() -> None:
+    """Sets PyTorch's generator, so that a factory that draws weights at random draws the same ones each time."""
+    torch.manual_seed(0)

@@ -1,0 +1,61 @@
+# SPDX-License-Identifier: Apache-2.0
+"""All variants of a plan: for each model, every combination of the values of its axes."""
+
+from __future__ import annotations
+
+import itertools
+import math
+
+from pillion.errors import PillionError
+from pillion.sweep.axes import Axis, Range, Value
+from pillion.sweep.jobs import Job, Jobs
+from pillion.sweep.plan import ModelPlan, Plan
+
+MOST_VARIANTS = 100_000
+"""The largest sweep; more is nearly always a mistake."""
+
+
+def count_variants(plan: Plan) -> int:
+    """Gives how many variants a plan has; raises where they cannot be counted, or are too many to try them all."""
+    total = 0
+    for model in plan.models:
+        sizes = [len(_all_of(plan, key, axis)) for key, axis in plan.axes_of(model).items()]
+        total += math.prod(sizes)
+    if total > MOST_VARIANTS:
+        raise PillionError(
+            f"{plan.path} has {total:,} variants",
+            rule=f"{MOST_VARIANTS:,} at most are tried one by one",
+            here=", ".join(f"{model.name}: {len(plan.axes_of(model))} axes" for model in plan.models),
+            help="fewer values, or --search 200 with a [search] in the file",
+        )
+    return total
+
+
+def _all_of(plan: Plan, key: str, axis: Axis) -> tuple[Value, ...]:
+    if not isinstance(axis, Range):
+        return axis
+    if axis.step is None:
+        raise PillionError(
+            f"{plan.path} cannot be swept: `{key}` has no end of values",
+            rule="a range has a step, where all variants are tried",
+            here=f"{key} = {{ low = {axis.low}, high = {axis.high} }}",
+            help="add a step, or search: --search 200 with a [search] in the file",
+        )
+    return axis.values
+
+
+def all_variants(plan: Plan) -> list[tuple[ModelPlan, dict[str, Value]]]:
+    """Gives every variant: its model, and a value for each axis."""
+    count_variants(plan)
+    found = []
+    for model in plan.models:
+        axes = plan.axes_of(model)
+        values = [_all_of(plan, key, axis) for key, axis in axes.items()]
+        found += [(model, dict(zip(axes, chosen, strict=True))) for chosen in itertools.product(*values)]
+    return found
+
+
+def all_jobs(plan: Plan) -> list[Job]:
+    """Gives a job for every variant of a plan."""
+    make = Jobs()
+    return [make.job(model, values, plan.measure) for model, values in all_variants(plan)]

@@ -1,0 +1,211 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Real workers of Dask: they are killed, interrupted, and lose their scheduler."""
+
+from __future__ import annotations
+
+import os
+import re
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import dask
+import numpy as np
+import pytest
+from small_sweeps import FAST, INT8, Here, int8_file, plan_of
+
+from pillion.errors import PillionError
+from pillion.evaluation.evaluate import evaluate
+from pillion.program import Program
+from pillion.sweep.chunk_runs import packed, runs_on, unpacked
+from pillion.sweep.cluster import Workers, cluster
+from pillion.sweep.plan import Plan
+from pillion.sweep.runner import Progress, Row, Runner, run_all
+from pillion.sweep.store import opened
+from pillion.sweep.variants import all_jobs
+
+HELP = "the same command goes on from there"
+SCHEDULER = re.compile(rb"Scheduler at:\s+(tcp://\S+)")
+
+
+@pytest.fixture
+def plan(tmp_path: Path) -> Plan:
+    int8_file(tmp_path)
+    return plan_of(tmp_path, INT8 + FAST)
+
+
+def files_of(folder: Path) -> dict[str, bytes]:
+    """What a sweep has written, but for how long each job took."""
+    found = {
+        str(path.relative_to(folder)): path for path in folder.glob("jobs/*/*") if path.suffix != ".json"
+    }
+    return {name: path.read_bytes() for name, path in found.items()}
+
+
+def pids(workers: Workers) -> set[int]:
+    return set(workers._client.run(os.getpid).values())
+
+
+def test_a_killed_worker_loses_nothing(plan: Plan, tmp_path: Path) -> None:
+    jobs = all_jobs(plan)
+    ended: list[set[int]] = []
+    with cluster(workers=2) as workers, opened(tmp_path / "out") as store:
+        there = Progress()
+
+        def kill_one(now: Progress) -> None:
+            if now.done == 5 and not ended:
+                ended.append(pids(workers))
+                os.kill(min(ended[0]), signal.SIGKILL)
+
+        there.changed = kill_one
+
+        @contextmanager
+        def these() -> Iterator[Workers]:
+            yield workers
+
+        with Runner(store, these, there) as runner:
+            rows = run_all(jobs, runner)
+        assert min(ended[0]) not in pids(workers)
+    assert len(rows) == there.done == 36
+    assert [row.result.failure for row in rows] == [None] * 36
+    here = Here()
+    with opened(tmp_path / "here") as store, Runner(store, here.opened, Progress()) as runner:  # type: ignore[arg-type]  # workers that are here
+        alone = run_all(jobs, runner)
+    assert [figures(row) for row in rows] == [figures(row) for row in alone]
+    assert files_of(tmp_path / "out") == files_of(tmp_path / "here")
+
+
+def figures(row: Row) -> object:
+    return row.job.key, row.result.figures
+
+
+def test_a_job_that_kills_its_workers_is_a_failure_that_is_tried_again(tmp_path: Path) -> None:
+    net = "import os, signal\nos.kill(os.getpid(), signal.SIGKILL)\n"
+    text = '[[model]]\nsource = "net.py:Net"\n[options]\ntarget = "cortex-m33"\n'
+    jobs = all_jobs(plan_of(tmp_path, text + FAST, net))
+    with (
+        dask.config.set({"distributed.scheduler.allowed-failures": 0}),
+        opened(tmp_path / "out") as store,
+        Runner(store, lambda: cluster(workers=1), Progress()) as runner,
+    ):
+        (row,) = run_all(jobs, runner)
+        assert row.result.failure is not None
+        assert "ended its worker" in row.result.failure.what
+        assert not row.result.failure.is_lasting
+
+
+def command(*arguments: object) -> list[str]:
+    return [sys.executable, "-m", "pillion", *map(str, arguments)]
+
+
+def test_ctrl_c_stops_cleanly_and_the_same_command_goes_on(plan: Plan, tmp_path: Path) -> None:
+    out = tmp_path / "out"
+    sweep = command("sweep", plan.path, "-o", out, "--workers", 2)
+    process = subprocess.Popen(
+        sweep, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, start_new_session=True
+    )
+    deadline = time.monotonic() + 120
+    while len(list(out.glob("jobs/*/result.json"))) < 3 and time.monotonic() < deadline:
+        time.sleep(0.01)
+    os.killpg(process.pid, signal.SIGINT)  # as a terminal does: the workers hear it, too
+    said, complained = process.communicate(timeout=120)
+    assert process.returncode == 130
+    assert said == ""
+    assert HELP in complained
+    assert "Traceback" not in complained
+    assert "rror" not in complained
+    kept = {path: path.stat().st_mtime_ns for path in out.glob("jobs/*/result.json")}
+    assert f"{len(kept)} of 36" in complained
+    assert 3 <= len(kept) < 36
+    done = subprocess.run(sweep, capture_output=True, text=True, check=True)
+    assert "36 variants, 0 failed" in done.stdout
+    assert {path: path.stat().st_mtime_ns for path in kept} == kept
+    assert len(list(out.glob("jobs/*/result.json"))) == 36
+
+
+@contextmanager
+def scheduler(workers: int) -> Iterator[tuple[str, subprocess.Popen[bytes], list[subprocess.Popen[bytes]]]]:
+    """A cluster as somebody else would have started it."""
+    dask_scheduler = [
+        sys.executable,
+        "-m",
+        "distributed.cli.dask_scheduler",
+        "--host",
+        "127.0.0.1",
+        "--port",
+        "0",
+    ]
+    head = subprocess.Popen([*dask_scheduler, "--no-dashboard"], stderr=subprocess.PIPE)
+    started = [head]
+    try:
+        assert head.stderr is not None
+        address = next(found[1].decode() for line in head.stderr if (found := SCHEDULER.search(line)))
+        dask_worker = [sys.executable, "-m", "distributed.cli.dask_worker", address, "--nthreads", "1"]
+        hands = [
+            subprocess.Popen([*dask_worker, "--no-nanny", "--no-dashboard"], stderr=subprocess.DEVNULL)
+            for _ in range(workers)
+        ]
+        started += hands
+        yield address, head, hands
+    finally:
+        for process in started:
+            process.kill()
+            process.wait()
+
+
+def test_a_cluster_that_is_there_serves_sweep_and_eval_until_it_goes_away(plan: Plan, tmp_path: Path) -> None:
+    program, rng = tflite_program(tmp_path), np.random.default_rng(2)
+    x, y = rng.standard_normal((601, 3, 5, 2)).astype(np.float32), rng.standard_normal((601, 30))
+    metrics = evaluate(program, (x, y), ("mse", "mae"), workers=1).metrics
+    with scheduler(workers=2) as (address, head, hands):
+        with cluster(address) as workers:
+            hands[0].kill()
+            assert evaluate(program, (x, y), ("mse", "mae"), runs=runs_on(workers)).metrics == metrics
+            with pytest.raises(PillionError, match="a cluster does not run programs on litert"):
+                evaluate(program, (x, y), ("mse",), on="litert", runs=runs_on(workers))
+        sweep = command("sweep", plan.path, "-o", tmp_path / "out", "--scheduler", address)
+        process = subprocess.Popen(sweep, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+        deadline = time.monotonic() + 120
+        while not list(tmp_path.glob("out/jobs/*/result.json")) and time.monotonic() < deadline:
+            time.sleep(0.01)
+        head.kill()
+        said, complained = process.communicate(timeout=120)
+        assert process.returncode == 2
+        assert said == ""
+        assert f"error: the cluster at {address} went away" in complained
+        assert "a sweep goes on where it stopped" in complained
+        assert "Traceback" not in complained
+        assert complained.count("\n") < 8
+    kept = len(list(tmp_path.glob("out/jobs/*/result.json")))
+    assert 0 < kept < 36
+
+
+def tflite_program(folder: Path) -> Program:
+    import pillion
+
+    return pillion.compile(folder / "small.tflite", target="cortex-m3")
+
+
+def test_a_scheduler_that_is_not_there(plan: Plan, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("pillion.sweep.cluster.CONNECT_SECONDS", 0.3)
+    for address in ("tcp://127.0.0.1:9", "nowhere", "http://x", "tcp://127.0.0.1:99999"):
+        with pytest.raises(PillionError, match="there is no scheduler at"), cluster(address):
+            pass
+
+
+@pytest.mark.parametrize("count", [0, -1, 100_000])
+def test_numbers_of_workers(count: int) -> None:
+    with pytest.raises(PillionError, match=r"workers are not possible"), cluster(workers=count):
+        pass
+
+
+def test_chunks_are_packed_and_unpacked() -> None:
+    rng = np.random.default_rng(0)
+    samples = [(rng.standard_normal((1, 2)).astype(np.float32), np.int8(i).reshape(())) for i in range(3)]
+    again = unpacked(packed(samples))
+    assert [[x.tobytes() for x in sample] for sample in again] == [[x.tobytes() for x in s] for s in samples]
+    assert [[x.shape for x in sample] for sample in again] == [[(1, 2), ()]] * 3
