@@ -105,3 +105,9 @@ def test_what_fits_a_cache_is_waited_for_once() -> None:
     assert cached.cycles(large, 1e9).high == pytest.approx(10_000 * 100)
     assert usual_memories("cortex-m55") is cached
     assert usual_memories("cortex-m33").name == "flash"
+
+
+def test_the_arena_is_waited_for_and_written_back() -> None:
+    waited = MEMORIES["cached"].cycles(Executed({}, arena=Touched(9_600, 100)), 1e9)
+    assert (waited.low, waited.high) == (pytest.approx(100 * 10), pytest.approx(2 * 100 * 50))
+    assert MEMORIES["flash"].cycles(Executed({}, arena=Touched(9_600, 100)), 1e9) == Band(0, 0)
