@@ -48,6 +48,7 @@ from pillion.ops import (
 from pillion.ops.elementwise import Sum
 from pillion.ops.samples import real, value
 from pillion.passes.merge_duplicates import merge_duplicates
+from pillion.passes.reach import want_reach
 from pillion.passes.split_groups import split_groups
 from pillion.program import Program
 from pillion.targets import find_target
@@ -314,6 +315,15 @@ def test_there_are_as_many_as_the_op_has(cls: type[Scaled]) -> None:
 def test_operands_of_a_sum_are_not_made_larger() -> None:
     first, second, out = unscaled(examples(Add)[0]).given
     assert "at most 0" in broken(Add, given=(first, Multiplier(second.mantissa, 1), out)).rule
+
+
+def test_a_sum_of_whole_operands_reaches_twice_as_far() -> None:
+    """By scales an operand is at most half of the common one; given multipliers may leave both as they are."""
+    whole = Multiplier(2**31 - 1, 0)
+    op = unscaled(examples(Add)[0])
+    want_reach(dataclasses.replace(op, given=(whole, whole, Multiplier(2**30, 2))))
+    with pytest.raises(PillionError, match="is not valid"):
+        want_reach(dataclasses.replace(op, given=(whole, whole, Multiplier(2**30, 3))))
 
 
 @pytest.mark.parametrize("shift", [0, -3])
