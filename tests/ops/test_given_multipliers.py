@@ -16,6 +16,7 @@ from example_graphs import samples_of, side_by_side
 from pillion.devices.cortex_m import CORES
 from pillion.devices.neutron import N3_64
 from pillion.emitters import tflite
+from pillion.emitters.c.phases import judge, phases
 from pillion.emitters.c.program import lower
 from pillion.emitters.c.text import model_c, model_h
 from pillion.emitters.pte import emit
@@ -30,6 +31,7 @@ from pillion.ir.numerics import Arithmetic, Multiplier
 from pillion.ir.op import Op, Scaled
 from pillion.ir.text import parse, to_text
 from pillion.ir.types import Unscaled, Value
+from pillion.ir.verdict import all_ok
 from pillion.ir.verify import verify
 from pillion.ops import (
     KINDS,
@@ -110,6 +112,19 @@ def test_one_multiplier_is_the_same_c_as_one_for_each(cls: type[Scaled], core: s
             constants.append([c.data.tobytes() for c in program.constants])
         assert texts[0] == texts[1]
         assert constants[0] == constants[1]
+
+
+def test_each_phase_of_a_transposed_convolution_has_its_channels() -> None:
+    seen = 0
+    for op in TransposeConv2d.examples():
+        assert isinstance(op, TransposeConv2d)
+        if not all_ok(judge(op)):
+            continue
+        for phase in phases(op):
+            for ours, theirs in zip(phase.conv.multipliers, op.multipliers, strict=True):
+                np.testing.assert_array_equal(ours, np.tile(theirs, op.stride[1]))
+                seen += len(set(theirs.tolist())) > 1
+    assert seen > 3
 
 
 @EACH
