@@ -16,6 +16,7 @@ from example_graphs import samples_of, side_by_side
 from pillion.devices.cortex_m import CORES
 from pillion.devices.neutron import N3_64
 from pillion.emitters import tflite
+from pillion.emitters.c.phases import judge, phases
 from pillion.emitters.c.program import lower
 from pillion.emitters.c.text import model_c, model_h
 from pillion.emitters.pte import emit
@@ -30,6 +31,7 @@ from pillion.ir.numerics import Arithmetic, Multiplier
 from pillion.ir.op import Op, Scaled
 from pillion.ir.text import parse, to_text
 from pillion.ir.types import Unscaled, Value
+from pillion.ir.verdict import all_ok
 from pillion.ir.verify import verify
 from pillion.ops import (
     KINDS,
@@ -48,6 +50,7 @@ from pillion.ops import (
 from pillion.ops.elementwise import Sum
 from pillion.ops.samples import real, value
 from pillion.passes.merge_duplicates import merge_duplicates
+from pillion.passes.reach import want_reach
 from pillion.passes.split_groups import split_groups
 from pillion.program import Program
 from pillion.targets import find_target
@@ -109,6 +112,19 @@ def test_one_multiplier_is_the_same_c_as_one_for_each(cls: type[Scaled], core: s
             constants.append([c.data.tobytes() for c in program.constants])
         assert texts[0] == texts[1]
         assert constants[0] == constants[1]
+
+
+def test_each_phase_of_a_transposed_convolution_has_its_channels() -> None:
+    seen = 0
+    for op in TransposeConv2d.examples():
+        assert isinstance(op, TransposeConv2d)
+        if not all_ok(judge(op)):
+            continue
+        for phase in phases(op):
+            for ours, theirs in zip(phase.conv.multipliers, op.multipliers, strict=True):
+                np.testing.assert_array_equal(ours, np.tile(theirs, op.stride[1]))
+                seen += len(set(theirs.tolist())) > 1
+    assert seen > 3
 
 
 @EACH
@@ -314,6 +330,15 @@ def test_there_are_as_many_as_the_op_has(cls: type[Scaled]) -> None:
 def test_operands_of_a_sum_are_not_made_larger() -> None:
     first, second, out = unscaled(examples(Add)[0]).given
     assert "at most 0" in broken(Add, given=(first, Multiplier(second.mantissa, 1), out)).rule
+
+
+def test_a_sum_of_whole_operands_reaches_twice_as_far() -> None:
+    """By scales an operand is at most half of the common one; given multipliers may leave both as they are."""
+    whole = Multiplier(2**31 - 1, 0)
+    op = unscaled(examples(Add)[0])
+    want_reach(dataclasses.replace(op, given=(whole, whole, Multiplier(2**30, 2))))
+    with pytest.raises(PillionError, match="is not valid"):
+        want_reach(dataclasses.replace(op, given=(whole, whole, Multiplier(2**30, 3))))
 
 
 @pytest.mark.parametrize("shift", [0, -3])

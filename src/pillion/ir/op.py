@@ -188,7 +188,7 @@ class Scaled(Op):
         """Raises where the multipliers that were given are not such as the kernels take."""
         if len(self.given) not in self.numbers_of_multipliers:
             counts = " or ".join(map(str, sorted(set(self.numbers_of_multipliers))))
-            raise self.refuse(f"{counts} multipliers", f"{len(self.given)} are given")
+            raise self.refuse(f"multipliers that are given are {counts}", f"{len(self.given)} are given")
         strange = next((m for m in self.given if not m.is_normal), None)
         if strange is not None:
             rule = f"mantissas are from 2^30 to {2**31 - 1}, shifts from -31 to 30, or both are 0"
