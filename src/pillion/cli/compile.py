@@ -44,8 +44,8 @@ from pillion.stripes.wish import memory_wish
     epilog="""
 pillion compile -m ds_cnn -t cortex-m55 -q -o kws_fw/               a C project
 pillion compile -m net.py:Net -t cortex-m33 -q --calibrate samples/ -o net_fw/
-pillion compile -m mobilenet_v2 --input-size 96 -t imxrt700 -q -o mv2.pte
-pillion compile -m kws.tflite -t imxrt700 -o kws.pte                 int8 already: no -q
+pillion compile -m mobilenet_v2 --input-size 96 -t cortex-m33 -q -o mv2.pte
+pillion compile -m kws.tflite -t CHIP -o kws.pte                 int8 already: no -q; CHIP is of `pillion targets`
 """,
 )
 def compile(

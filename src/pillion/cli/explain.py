@@ -28,9 +28,9 @@ from pillion.stripes.wish import memory_wish
 @app.command(
     rich_help_panel=LOOK,
     epilog="""
-pillion explain -m ds_cnn -t imxrt700                  who runs what, and what would flip it
+pillion explain -m ds_cnn -t CHIP                  CHIP with an NPU (`pillion targets`): what would flip an op
 pillion explain -m net.py:Net -t cortex-m55            which kernel, and why not a faster one
-pillion explain -m ds_cnn -t imxrt700 --json           all columns
+pillion explain -m ds_cnn -t cortex-m55 --json         all columns
 """,
 )
 def explain(

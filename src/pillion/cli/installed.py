@@ -7,6 +7,7 @@ Packages are asked for by what their installers left behind, and never imported.
 from __future__ import annotations
 
 import importlib.util
+import json
 import os
 import platform
 import re
@@ -51,9 +52,8 @@ EXTRAS = {
 FOR_DEVELOPERS = frozenset({"dev"})
 """Extras that users have no need of."""
 
-SDK = "eiq_neutron_sdk"
-SDK_ENABLES = "code for NXP's Neutron NPU in .pte programs"
-SDK_WAY = "from NXP, with eIQ Toolkit; without it segments stay in a form that runs on computers only"
+SDKS = sorted(Path(pillion.__file__).parent.glob("devices/*/sdk.json"))
+"""What the vendors of NPUs have for them: a file in the folder of each that has something."""
 
 
 @dataclass(frozen=True)
@@ -80,7 +80,7 @@ class Found:
 
 def installed() -> list[Found]:
     """Lists everything that Pillion can use, whether it is there or not."""
-    return [*_needed(), *_programs(), *_extras(), _sdk()]
+    return [*_needed(), *_programs(), *_extras(), *_sdks()]
 
 
 def surroundings() -> dict[str, str]:
@@ -205,9 +205,12 @@ def _declared() -> dict[str, dict[str, str]]:
     return found
 
 
-def _sdk() -> Found:
-    version = None if importlib.util.find_spec(SDK) is None else _version(SDK) or "unknown"
-    return Found("eIQ Neutron SDK", "package", SDK_ENABLES, version, ways={"NXP": SDK_WAY})
+def _sdks() -> Iterator[Found]:
+    for file in SDKS:
+        facts = json.loads(file.read_text("utf-8"))
+        package = facts["package"]
+        version = None if importlib.util.find_spec(package) is None else _version(package) or "unknown"
+        yield Found(facts["name"], "package", facts["enables"], version, ways={facts["from"]: facts["way"]})
 
 
 def _version(package: str) -> str | None:

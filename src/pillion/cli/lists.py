@@ -55,7 +55,7 @@ def models(as_json: JsonOption = False) -> None:
     rich_help_panel=LOOK,
     epilog="""
 pillion ops                          what programs are made of
-pillion ops --device imxrt700        the rules of a chip's NPU
+pillion ops --device npu             the rules of an NPU
 pillion ops --device cortex-m55      the kernels of a core
 pillion ops --pytorch                what becomes of torch.nn.functional and the rest
 """,

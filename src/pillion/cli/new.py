@@ -28,7 +28,7 @@ ANY_BOARD = "mps2-an505"
     rich_help_panel=MAKE,
     epilog="""
 pillion new stripes                      for a Cortex-M55
-pillion new stripes -t imxrt700          for a chip with an NPU
+pillion new stripes -t CHIP          for another CHIP of `pillion targets`
 cd stripes && make && make check
 """,
 )

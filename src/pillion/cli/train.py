@@ -33,7 +33,7 @@ from pillion.outside.progress import shown
     rich_help_panel=MAKE,
     epilog="""
 pillion train learn.py:train -t cortex-m55 -o net_fw/              trains what learn.py:model gives
-pillion train learn.py:train -m ds_cnn -t imxrt700 -o kws.pte      trains a network of the zoo
+pillion train learn.py:train -m ds_cnn -t cortex-m33 -o kws.pte      trains a network of the zoo
 """,
 )
 def train(

@@ -36,7 +36,7 @@ if TYPE_CHECKING:
     epilog="""
 pillion verify kws.pte                              a program that was written
 pillion verify kws_fw/ --samples 10                 a C project, on this computer and on a board
-pillion verify -m ds_cnn -t imxrt700 -q             compile a model and verify it, nothing is written
+pillion verify -m ds_cnn -t cortex-m55 -q             compile a model and verify it, nothing is written
 """,
 )
 def verify(

@@ -4,8 +4,11 @@
 from __future__ import annotations
 
 import importlib.util
+import json
+from pathlib import Path
 
-SDK = "eiq_neutron_sdk"
+SDK: str = json.loads(Path(__file__).parents[1].joinpath("sdk.json").read_text("utf-8"))["package"]
+"""The package; `pillion doctor` reads the same file."""
 
 
 def sdk_available() -> bool:
