@@ -185,7 +185,7 @@ def _memory(table: Table, key: str, value: Any, place: Place) -> Value:
     """Checks a wish for the memory, which is passed on as it was written."""
     if isinstance(value, bool) or not isinstance(value, (str, int, float)):
         raise table.wrong(f"{key} = {shown(value)}", "as on the command line", f'{key} = ["256K"]')
-    memory_wish(**{key: value})
+    memory_wish(**{key: value})  # type: ignore[arg-type]  # it says so itself
     return value
 
 
