@@ -32,12 +32,14 @@ from pillion.passes.int8_io import int8_io
 from pillion.passes.integer import float_ops
 from pillion.place import Placement, PlacementOptions, all_on_cpu, inline_segments, place
 from pillion.program import Program
+from pillion.run.floats import FloatModel
 from pillion.targets import Target, example_with_npu, find_target
 
 if TYPE_CHECKING:
     import torch
 
     from pillion.importers.torch.quantize.ptq import Progress
+    from pillion.importers.torch.read import ReadModel
     from pillion.importers.torch.train.qat import QatModule
 
 IoDtype = Literal["float32", "int8"]
@@ -91,9 +93,9 @@ def compile(
             "trust_pickle": trust_pickle or None,
         }
         refuse_useless(str(model), {**given, "io_layout": "nhwc" if io_layout == "nhwc" else None})
-        graph = read_int8(model, name)
+        graph, floats = read_int8(model, name), None
     else:
-        graph = read_torch(
+        read = read_torch(
             model,
             example_inputs,
             wishes=chip.quantization,
@@ -105,7 +107,8 @@ def compile(
             weights=weights,
             trust_pickle=trust_pickle,
         )
-    return finish(graph, chip, io_dtype, placement, watch, optimize)
+        graph, floats = read.graph, read.floats
+    return finish(graph, chip, io_dtype, placement, watch, optimize, floats)
 
 
 def finish(
@@ -115,11 +118,12 @@ def finish(
     placement: PlacementOptions | None = None,
     watch: passes.Watch | None = None,
     optimize: Optimize = "speed",
+    floats: FloatModel | None = None,
 ) -> Program:
     """Runs the stages after reading: from an imported graph to a program, whatever the model was written in."""
     graph = to_integers(graph, io_dtype, watch)
     placed = put_on(chip, graph, placement or PlacementOptions(), watch)
-    program = Program(placed.graph, chip, placed.ledger, optimize)
+    program = Program(placed.graph, chip, placed.ledger, optimize, floats=floats)
     program.lower()
     return program
 
@@ -129,7 +133,7 @@ def is_int8_file(model: object) -> bool:
     return isinstance(model, (str, os.PathLike)) and suffix_of(os.fspath(model)) in INT8_FILES
 
 
-def read_torch(model: Any, example_inputs: Any, **options: Any) -> Graph:
+def read_torch(model: Any, example_inputs: Any, **options: Any) -> ReadModel:
     """Captures, quantizes and imports a model of PyTorch."""
     from pillion.importers.torch.read import read
 

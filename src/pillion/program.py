@@ -27,6 +27,7 @@ from pillion.outside.files import Content, form_of, write_whole
 from pillion.passes import sum_hard_sigmoids
 from pillion.place import Ledger, inline_segments
 from pillion.run.executor import REFERENCE, TIMEOUT_SECONDS, Outputs, RunOptions, RunResult, want_runnable
+from pillion.run.floats import FloatModel
 from pillion.run.inputs import as_arrays, check_fit
 from pillion.run.places import find_executor
 from pillion.run.verify import SAMPLES, Verification, verify
@@ -45,10 +46,12 @@ class Program:
     """What kernels are chosen and compiled for."""
     file: ReadProgram | None = None
     """The .pte file that the program was read from: the ExecuTorch runtime is given that one, byte for byte."""
+    floats: FloatModel | None = field(default=None, repr=False, compare=False)
+    """The model that it was quantized from, where that is at hand: reports compare its tensors."""
 
     def __getstate__(self) -> dict[str, Any]:
-        """What is not made from the rest: pickles hold no kernels."""
-        return {one.name: getattr(self, one.name) for one in fields(self)}
+        """What is not made from the rest: pickles hold no kernels, and no float model."""
+        return {one.name: getattr(self, one.name) for one in fields(self)} | {"floats": None}
 
     def lower(self) -> CProgram:
         """Does the last stage of compilation, `lowered`, now, so that what no kernel does is refused now."""

@@ -3,6 +3,6 @@
 
 from __future__ import annotations
 
-from pillion.memory.plan import ALIGNMENT, MemoryPlan, OpMemory, plan_memory
+from pillion.memory.plan import ALIGNMENT, MemoryPlan, OpMemory, Resident, plan_memory
 
-__all__ = ["ALIGNMENT", "MemoryPlan", "OpMemory", "plan_memory"]
+__all__ = ["ALIGNMENT", "MemoryPlan", "OpMemory", "Resident", "plan_memory"]

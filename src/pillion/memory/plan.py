@@ -50,6 +50,19 @@ class _Block:
         return self.first <= other.last and other.first <= self.last
 
 
+@dataclass(frozen=True, eq=False)
+class Resident:
+    """Bytes of the arena that belong to someone from op `first` to op `last`: to values, or to an op as its scratch."""
+
+    offset: int
+    bytes: int
+    first: int
+    last: int
+    values: tuple[Value, ...] = ()
+    """More than one where they are other shapes of one another."""
+    scratch_of: Op | None = None
+
+
 @dataclass(frozen=True)
 class MemoryPlan:
     """The byte offsets of all buffers in the arena."""
@@ -64,6 +77,8 @@ class MemoryPlan:
     """The largest scratch of any op."""
     live_bytes: tuple[int, ...] = field(default=())
     """Bytes of live activations during each op."""
+    residents: tuple[Resident, ...] = field(default=())
+    """Who lives where, and when."""
 
 
 def aligned(size: int) -> int:
@@ -95,7 +110,24 @@ def plan_memory(graph: Graph, needs: Mapping[Op, OpMemory]) -> MemoryPlan:
         floor_bytes=floor,
         scratch_bytes=max((b.size for b in scratch.values()), default=0),
         live_bytes=tuple(live),
+        residents=(*_value_residents(blocks, graph), *_scratch_residents(scratch)),
     )
+
+
+def _value_residents(blocks: Mapping[Value, _Block], graph: Graph) -> list[Resident]:
+    """Who lives in the blocks of activations. What is read after the last op lives until that."""
+    held: dict[_Block, list[Value]] = {}
+    for value, block in blocks.items():
+        held.setdefault(block, []).append(value)
+    end = max(len(graph.ops) - 1, 0)
+    return [
+        Resident(b.offset, b.size, b.first, min(b.last, end), values=tuple(values))
+        for b, values in held.items()
+    ]
+
+
+def _scratch_residents(scratch: Mapping[Op, _Block]) -> list[Resident]:
+    return [Resident(b.offset, b.size, b.first, b.last, scratch_of=op) for op, b in scratch.items()]
 
 
 def _activation_blocks(graph: Graph, needs: Mapping[Op, OpMemory]) -> dict[Value, _Block]:

@@ -14,6 +14,7 @@ from torchao.quantization.pt2e.quantize_pt2e import prepare_pt2e
 
 from pillion.errors import PillionError
 from pillion.importers.torch.export import check_examples, export, quiet
+from pillion.importers.torch.floats import copied
 from pillion.importers.torch.given import Batches, as_batches, as_inputs, as_sample
 from pillion.importers.torch.nodes import source_line
 from pillion.importers.torch.quantize.annotate import FloatOp, PillionQuantizer
@@ -48,6 +49,7 @@ def ptq(
         check_examples(model, inputs)
     exported = model if isinstance(model, ExportedProgram) else export(model, inputs)
     module = normalize(exported.module(check_guards=False))
+    in_float = copied(module)
     quantizer = PillionQuantizer(wishes=wishes or Wishes())
     prepared = prepare(module, quantizer)
     if refuse is not None:
@@ -58,7 +60,7 @@ def ptq(
     warn_of_ranges(prepared)
     make_room_for_biases(prepared)
     notes = (ONE_EXAMPLE,) if calibrate is None else ()
-    return QuantizedProgram(convert(prepared), tuple(quantizer.float_ops), notes)
+    return QuantizedProgram(convert(prepared), tuple(quantizer.float_ops), notes, in_float)
 
 
 def prepare(module: GraphModule, quantizer: PillionQuantizer) -> GraphModule:
