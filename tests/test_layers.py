@@ -40,6 +40,19 @@ ALLOWED: dict[str, set[str]] = {
     "emitters.tflite": FLOOR | {"schemas"},
     "emitters.pte": FLOOR | {"schemas", "memory", "devices"},
     "emitters.c": FLOOR | FILES | {"memory", "devices", "boards"},
+    "report": FLOOR
+    | FILES
+    | {
+        "memory",
+        "passes",
+        "devices",
+        "boards",
+        "targets",
+        "place",
+        "run",
+        "emitters.c",
+        "importers.pte",
+    },
     "run": FLOOR
     | FILES
     | {

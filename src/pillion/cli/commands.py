@@ -7,6 +7,7 @@ from pillion.cli import train
 from pillion.cli import run
 from pillion.cli import verify
 from pillion.cli import explain
+from pillion.cli import page
 from pillion.cli import lists
 from pillion.cli.application import app, run_command_line
 

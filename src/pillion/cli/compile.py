@@ -50,13 +50,19 @@ def compile(
         Optional[Path],
         typer.Option("-i", "--intermediates", help="A folder for the graph's text after each pass."),
     ] = None,
+    page: Annotated[
+        Optional[Path],
+        typer.Option("--report", help="An .html file for a report of the program (see `pillion report`)."),
+    ] = None,
     force: ForceOption = False,
     as_json: JsonOption = False,
 ) -> None:
     """Compile a model for a chip, and write it as a C project, a .pte or a .tflite file."""
     from pillion.cli import report
+    from pillion.cli.pages import check_page, paged
     from pillion.cli.request import Request, build, parse_size, write
 
+    check_page(page)
     request = Request(
         model,
         target,
@@ -77,4 +83,7 @@ def compile(
         program = build(request, progress)
     write(program, output, runtime, force=force)
     report.warn_of_memory(program)
-    report.show(report.compiled(program, output, runtime), as_json)
+    facts = report.compiled(program, output, runtime)
+    if page is not None:
+        facts |= paged(program, page, request, calibrate, quiet=as_json)
+    report.show(facts, as_json)

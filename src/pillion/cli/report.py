@@ -29,8 +29,8 @@ def warn(text: str) -> None:
 
 
 @contextmanager
-def progress(quiet: bool) -> Iterator[Progress | None]:
-    """Shows a bar for calibration on standard error; nothing where that is no terminal."""
+def progress(quiet: bool, what: str = "calibrating") -> Iterator[Progress | None]:
+    """Shows a bar for calibration, or for other work on samples, on standard error; nothing where that is no terminal."""
     if quiet or not sys.stderr.isatty():
         yield None
         return
@@ -38,13 +38,13 @@ def progress(quiet: bool) -> Iterator[Progress | None]:
     from rich.console import Console
 
     columns = (
-        bars.TextColumn("calibrating"),
+        bars.TextColumn(what),
         bars.BarColumn(),
         bars.MofNCompleteColumn(),
         bars.TimeRemainingColumn(),
     )
     with bars.Progress(*columns, console=Console(stderr=True), transient=True) as bar:
-        task = bar.add_task("calibrating", total=None)
+        task = bar.add_task(what, total=None)
         yield lambda done, total: bar.update(task, completed=done, total=total)
 
 

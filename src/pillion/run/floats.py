@@ -6,6 +6,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Protocol
 
+import numpy as np
+
 from pillion.ir.graph import Graph
 from pillion.ir.types import Array, Shape, Value
 
@@ -39,5 +41,5 @@ def as_type(value: Value, array: Array) -> Array:
     if not value.is_quantized or array.dtype == value.dtype.numpy:
         return array.astype(value.dtype.numpy)
     low, high = value.dtype.bounds
-    steps = (array / value.scale).round() + value.zero_point
+    steps = np.round(array.astype(np.float64) / value.scale) + value.zero_point
     return steps.clip(low, high).astype(value.dtype.numpy)
