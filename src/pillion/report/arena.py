@@ -135,9 +135,10 @@ def _kept_through(peak: PeakFacts, ops: Sequence[OpFacts]) -> Iterator[str]:
         if resident.what in ("activation", "input") and not names & touched:
             readers = [op for op in ops if op.step > peak.step and names & {t.name for t in op.reads}]
             if readers:
+                later = readers[-1].step - peak.step
                 yield (
                     f"`{resident.name}` ({resident.bytes:,} bytes) is only kept for `{readers[-1].name}`, "
-                    f"{readers[-1].step - peak.step} steps later: a shorter shortcut frees it."
+                    f"{f'{later} steps' if later > 1 else 'one step'} later: a shorter shortcut frees it."
                 )
 
 

@@ -37,7 +37,7 @@ def constants(subject: Subject, ops: Sequence[OpFacts]) -> tuple[PartFacts, ...]
                 found.append(PartFacts(field.replace("_", " "), op.name, bytes_of.pop(name), number))
     if lowered.params_bytes:
         found.append(PartFacts(PARAMS, f"{len(lowered.steps)} ops", lowered.params_bytes))
-    return (*found, *_npu_weights(subject, ops))
+    return tuple(sorted((*found, *_npu_weights(subject, ops)), key=lambda part: -part.bytes))
 
 
 def _npu_weights(subject: Subject, ops: Sequence[OpFacts]) -> list[PartFacts]:

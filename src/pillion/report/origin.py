@@ -22,7 +22,9 @@ BLOCK = 1 << 20
 def origin(subject: Subject, asked: Asked) -> OriginFacts:
     """Gathers what it takes to make the report again, and to see that it is the same program."""
     hashes = {what: _of_path(path) for what, path in (asked.named_files or {}).items()}
-    hashes["the compiled graph, weights included"] = _sha256(to_text(subject.graph).encode())
+    hashes["the compiled graph, weights included"] = _sha256(
+        to_text(subject.graph).encode("utf-8", "surrogatepass")
+    )
     if subject.file is not None:
         hashes["the .pte file"] = _sha256(bytes(subject.file.raw))
     return OriginFacts(asked.command, versions(), {k: v for k, v in hashes.items() if v})

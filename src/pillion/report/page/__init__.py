@@ -8,6 +8,7 @@ import hashlib
 import json
 import re
 from collections.abc import Sequence
+from dataclasses import asdict
 from functools import cache
 from importlib import resources
 from pathlib import Path
@@ -80,9 +81,22 @@ def want_template_engine() -> None:
 
 def island(facts: Facts) -> str:
     """Gives what the page's script reads, as JSON that cannot end the element that it stands in."""
-    data = {"ops": facts.as_data()["ops"], "measured": facts.as_data()["measured"]}
-    text = json.dumps(data, separators=(",", ":"))  # in ASCII
+    data = {"ops": [asdict(op) for op in facts.ops], "measured": asdict(facts.measured)}
+    text = json.dumps(_cleaned(data), separators=(",", ":"))  # in ASCII
     return re.sub("[<>&]", lambda mark: f"\\u{ord(mark[0]):04x}", text)
+
+
+def _cleaned(data: Any) -> Any:
+    """The same data, whose texts a page can hold."""
+    match data:
+        case str():
+            return clean(data)
+        case dict():
+            return {key: _cleaned(value) for key, value in data.items()}
+        case list() | tuple():
+            return [_cleaned(one) for one in data]
+        case _:
+            return data
 
 
 @cache
@@ -90,9 +104,7 @@ def _environment() -> Environment:
     from jinja2 import Environment, PackageLoader, StrictUndefined
 
     loader = PackageLoader("pillion.report", "page")
-    environment = Environment(
-        loader=loader, autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True
-    )
+    environment = Environment(loader=loader, autoescape=True, undefined=StrictUndefined, lstrip_blocks=True)
     environment.filters.update(
         clean=lambda text: clean(str(text)),
         n=lambda count: f"{count:,}",

@@ -148,6 +148,7 @@
   function close() {
     if (details.hidden) return;
     details.hidden = true;
+    root.classList.remove("detailed");
     all(".chosen").forEach((e) => e.classList.remove("chosen"));
     history.replaceState(null, "", location.pathname + location.search);
     if (opener?.isConnected) opener.focus({ preventScroll: true });
@@ -183,6 +184,7 @@
     if (settings.length) listed(part("Attributes"), settings);
     quality(op);
     details.hidden = false;
+    root.classList.add("detailed");
     details.scrollTop = 0;
   }
   function decision(op) {

@@ -51,7 +51,10 @@ def _tiles(facts: Facts) -> Iterator[Tile]:
     if ratios:
         last = ratios[-1][0]
         yield Tile(
-            "#quality", "Signal to noise", f"{last:.1f} dB", f"of the result; lowest {min(ratios)[0]:.1f} dB"
+            "#quality",
+            "Signal to noise",
+            f"{last:.1f} dB",
+            f"of the last tensor; lowest {min(ratios)[0]:.1f} dB",
         )
 
 
