@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import random
 import time
+from itertools import pairwise
 
 import pytest
 
@@ -59,7 +60,7 @@ def check(count: int, edges: Edges, placed: Layout) -> None:
         assert points[0] == pytest.approx((placed.nodes[a][0], placed.nodes[a][1] + HEIGHT))
         assert points[-1] == pytest.approx(placed.nodes[b])
         assert all(0 <= x <= placed.width and 0 <= y <= placed.height for x, y in points)
-        for piece, following in zip(pieces, pieces[1:], strict=False):
+        for piece, following in pairwise(pieces):
             assert piece[-1] == pytest.approx(following[0])
 
 

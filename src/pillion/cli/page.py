@@ -41,9 +41,7 @@ def report_command(
     calibrate: CalibrateOption = None,
     data: Annotated[
         Optional[Path],
-        typer.Option(
-            help="Samples that show what quantization does: as for --calibrate, which stands in for it."
-        ),
+        typer.Option(help="Samples that show what quantization does; without it, those of --calibrate."),
     ] = None,
     samples: Annotated[int, typer.Option(min=1, help="How many of them to look at, at most.")] = 16,
     measure: Annotated[
@@ -62,10 +60,13 @@ def report_command(
     from pillion.cli import report
     from pillion.cli.pages import check_page, gathered
     from pillion.cli.request import Request, parse_size
+    from pillion.report.data import no_data
     from pillion.report.page import write_page
 
     _want_somewhere(model, output, as_json)
     check_page(output)
+    if data is not None and not data.exists():
+        raise no_data(data)
     request = Request(
         model,
         target or "",

@@ -31,7 +31,7 @@ def check_page(path: Path | None) -> None:
             f"{path} cannot be written",
             rule="a report is an .html file",
             here="a folder" if path.is_dir() else f"suffix {path.suffix or 'none'}",
-            help=f"{path.with_suffix('.html')}",
+            help=str(path / "report.html" if path.is_dir() else path.with_suffix(".html")),
         )
 
 

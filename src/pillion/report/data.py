@@ -74,14 +74,19 @@ def _no_sample(place: str, arrays: Sequence[Array], shapes: Sequence[Shape]) -> 
 def _in_files(path: Path, shapes: Sequence[Shape]) -> Iterator[list[Array]]:
     files = sorted(f for f in path.iterdir() if f.suffix in SUFFIXES) if path.is_dir() else [path]
     if not path.exists() or not files or any(f.suffix not in SUFFIXES for f in files):
-        raise PillionError(
-            f"no data at {path}",
-            rule="a folder with .npy or .npz files, or one such file",
-            here="no such path" if not path.exists() else "no .npy or .npz file",
-            help=SAVE,
-        )
+        raise no_data(path)
     for file in files:
         yield from _in_file(file, shapes)
+
+
+def no_data(path: Path) -> PillionError:
+    """Makes the error of a path where there are no samples."""
+    return PillionError(
+        f"no data at {path}",
+        rule="a folder with .npy or .npz files, or one such file",
+        here="no such path" if not path.exists() else "no .npy or .npz file",
+        help=SAVE,
+    )
 
 
 def _in_file(file: Path, shapes: Sequence[Shape]) -> Iterator[list[Array]]:

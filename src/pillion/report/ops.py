@@ -146,8 +146,9 @@ def edges(subject: Subject) -> tuple[EdgeFacts, ...]:
     found = []
     for number, placed in enumerate(rows):
         for value in dict.fromkeys(placed.op.activations):
-            made_by = maker.get(value, by_outer.get(outer.get(value, value), OUTSIDE))
-            found.append(_edge(rows, made_by, number, value))
+            seen = outer.get(value, value)
+            made_by = maker.get(value, maker.get(seen, by_outer.get(seen, OUTSIDE)))
+            found.append(_edge(rows, made_by, number, seen if made_by == OUTSIDE else value))
     for value in subject.graph.outputs:
         if not value.is_constant:
             found.append(_edge(rows, maker.get(value, by_outer.get(value, OUTSIDE)), OUTSIDE, value))
