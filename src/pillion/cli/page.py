@@ -22,6 +22,7 @@ from pillion.cli.options import (
 )
 from pillion.errors import PillionError
 from pillion.outside.files import MODEL_FILES, suffix_of
+from pillion.report.page import write_page
 
 if TYPE_CHECKING:
     from pillion.cli.request import Request
@@ -61,7 +62,6 @@ def report_command(
     from pillion.cli.pages import check_page, gathered
     from pillion.cli.request import Request, parse_size
     from pillion.report.data import no_data
-    from pillion.report.page import write_page
 
     _want_somewhere(model, output, as_json)
     check_page(output)

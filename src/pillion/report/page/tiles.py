@@ -32,7 +32,7 @@ def _tiles(facts: Facts) -> Iterator[Tile]:
     if facts.npu or facts.on_npu:
         split = (("npu", facts.on_npu), ("cpu", on_cpu))
         yield Tile("#placement", "On the NPU", f"{facts.on_npu} of {len(facts.ops)}", "ops", split)
-    yield Tile("#work", "Multiply-accumulates", count_in_words(facts.macs), f"{facts.macs:,}")
+    yield Tile("#work", "MACs", count_in_words(facts.macs), f"{facts.macs:,}")
     if facts.measured.instructions is not None:
         of = "of the core alone" if facts.on_npu else "of a run"
         note = f"{of}, counted on {facts.measured.board}"
