@@ -161,7 +161,6 @@ def test_numbers_of_the_page_are_those_of_the_facts(npu_facts: Facts, npu_page: 
 
 def test_the_wheel_has_the_page(tmp_path: Path) -> None:
     """Templates, style and script are no Python: a build may forget them."""
-    pytest.importorskip("hatchling")
     command = [sys.executable, "-m", "hatchling", "build", "-t", "wheel", "-d", str(tmp_path)]
     subprocess.run(command, cwd=ROOT, check=True, capture_output=True)
     names = set(zipfile.ZipFile(next(tmp_path.glob("*.whl"))).namelist())

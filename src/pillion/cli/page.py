@@ -22,7 +22,6 @@ from pillion.cli.options import (
 )
 from pillion.errors import PillionError
 from pillion.outside.files import MODEL_FILES, suffix_of
-from pillion.report.page import write_page
 
 if TYPE_CHECKING:
     from pillion.cli.request import Request
@@ -59,7 +58,7 @@ def report_command(
 ) -> None:
     """Show a compiled model on one page: graph, work, memory, quality of quantization, placement. Opens from disk."""
     from pillion.cli import report
-    from pillion.cli.pages import check_page, gathered
+    from pillion.cli.pages import check_page, gathered, written
     from pillion.cli.request import Request, parse_size
     from pillion.report.data import no_data
 
@@ -83,14 +82,9 @@ def report_command(
     with report.progress(quiet=as_json) as progress:
         program = _program(request, progress)
     facts = gathered(program, request, data or calibrate, samples=samples, measure=measure, quiet=as_json)
-    if output is not None:
-        write_page(facts, output)
-    shown = {"model": facts.model, "target": facts.target, "report": str(output), "ops": len(facts.ops)}
-    report.show(facts.as_data() if as_json else {**shown, **_size(output)}, as_json)
-
-
-def _size(output: Path | None) -> dict[str, int]:
-    return {"report_bytes": output.stat().st_size} if output else {}
+    page = written(facts, output) if output is not None else {}
+    shown = {"model": facts.model, "target": facts.target, "ops": len(facts.ops), **page}
+    report.show(facts.as_data() if as_json else shown, as_json)
 
 
 def _want_somewhere(model: str, output: Path | None, as_json: bool) -> None:

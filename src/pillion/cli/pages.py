@@ -37,7 +37,12 @@ def check_page(path: Path | None) -> None:
 
 def paged(program: Program, path: Path, request: Request, data: Path | None, *, quiet: bool) -> report.Facts:
     """Writes the report of a program, and says so."""
-    write_page(gathered(program, request, data, quiet=quiet), path)
+    return written(gathered(program, request, data, quiet=quiet), path)
+
+
+def written(facts: Facts, path: Path) -> report.Facts:
+    """Writes a report, and says where it is and how large."""
+    write_page(facts, path)
     return {"report": str(path), "report_bytes": path.stat().st_size}
 
 
