@@ -198,6 +198,18 @@ def test_signal_to_noise_is_that_of_torch(on_cpu: Program, samples: list[Array])
         assert ratio > 15
 
 
+def test_who_trains_on_changes_no_report(samples: list[Array]) -> None:
+    from conftest import SHAPE, Branches
+
+    model = Branches()
+    program = pillion.compile(model, (torch.zeros(SHAPE),), target="cortex-m55", calibrate=samples)
+    before = collect(program, Asked(samples, measure=False)).quality
+    with torch.no_grad():
+        for parameter in model.parameters():
+            parameter.fill_(7)
+    assert collect(program, Asked(samples, measure=False)).quality == before
+
+
 def test_saturation_and_histograms_are_counted(on_cpu: Program, samples: list[Array]) -> None:
     loud = [x * 3 for x in samples]
     facts = collect(on_cpu, Asked(loud, measure=False))
@@ -258,6 +270,7 @@ def test_a_segment_that_was_read_is_no_riddle() -> None:
     facts = collect(dataclasses.replace(program, ledger=type(program.ledger)(())), PLAIN)
     assert [op.unit for op in facts.ops] == ["cpu", "npu", "npu", "cpu"]
     assert facts.ops[1].because == "the file says so: npu"
+    assert facts.npu == "npu"
     assert [e.is_border for e in facts.edges if e.tensor in ("clamped", "inner")] == [True]
 
 

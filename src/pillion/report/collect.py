@@ -6,6 +6,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from pillion.ir.types import Array
+from pillion.ops import Segment
 from pillion.report import flash, measured, quality
 from pillion.report.arena import arena
 from pillion.report.data import samples
@@ -36,8 +37,8 @@ def collect(subject: Subject, asked: Asked) -> Facts:
         target_summary=target.summary,
         core=target.core.name,
         kernels=target.isa.value,
-        npu=target.npu.name if target.npu else "",
-        npu_payload=subject.payloads.summary if subject.payloads.segments else "",
+        npu=_npu(subject),
+        npu_payload=subject.payloads.summary if target.npu and subject.payloads.segments else "",
         optimize=subject.optimize,
         arithmetic=graph.arithmetic.value,
         inputs=tuple(map(tensor, graph.inputs)),
@@ -59,6 +60,13 @@ def collect(subject: Subject, asked: Asked) -> Facts:
         quality=found,
         origin=origin(subject, asked),
     )
+
+
+def _npu(subject: Subject) -> str:
+    """The name of the NPU: that of the chip, or the one that a file speaks of."""
+    if subject.target.npu:
+        return subject.target.npu.name
+    return ", ".join(dict.fromkeys(op.device for op in subject.graph.ops if isinstance(op, Segment)))
 
 
 def _measurement(subject: Subject, given: Sequence[Sequence[Array]]) -> measured.Measurement:

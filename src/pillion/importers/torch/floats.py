@@ -27,9 +27,9 @@ class Origin:
 
 
 def copied(module: GraphModule) -> GraphModule:
-    """Gives a module that shares tensors with another, and no node: quantization changes the other's nodes."""
+    """Gives a module of its own: quantization changes the nodes of the other, and its author may train on."""
     with quiet():
-        return GraphModule(module, copy.deepcopy(module.graph))
+        return copy.deepcopy(module)
 
 
 @dataclass(frozen=True, eq=False)

@@ -28,7 +28,9 @@ def network(facts: Facts) -> str:
     boxes = element(picture, "g", class_="nodes", font_size=12)
     heaviest = max((op.estimated_cycles for op in facts.ops), default=0) or 1
     for op in facts.ops:
-        _op(boxes, op, placed, op.estimated_cycles / heaviest)
+        box = _op(boxes, op, placed, op.estimated_cycles / heaviest)
+        if len(facts.segments) > 1 and op.segment is not None:
+            _number(box, op.segment, placed.nodes[op.number])
     for tensor, what in ends:
         _end(boxes, tensor, what, placed.nodes[node_of[what, tensor.name]])
     return markup(picture)
@@ -78,7 +80,13 @@ def _towards(at: Point, other: Point) -> Point:
     return at[0] + (other[0] - at[0]) * part, at[1] + (other[1] - at[1]) * part
 
 
-def _op(parent: Element, op: OpFacts, placed: Layout, share: float) -> None:
+def _number(box: Element, segment: int, at: Point) -> None:
+    """Writes which segment of several an op belongs to."""
+    words = {"text_anchor": "end", "font_size": 10, "class_": "dim", "fill": "currentColor"}
+    element(box, "text", f"segment {segment}", x=at[0] + WIDTH / 2 - 7, y=at[1] + 32, **words)
+
+
+def _op(parent: Element, op: OpFacts, placed: Layout, share: float) -> Element:
     x, y = placed.nodes[op.number][0] - WIDTH / 2, placed.nodes[op.number][1]
     title = f"{op.kind} {op.name}, on the {op.unit.upper()}: {op.because}"
     group = link(parent, op.number, title, f"op {op.unit}")
@@ -121,6 +129,7 @@ def _op(parent: Element, op: OpFacts, placed: Layout, share: float) -> None:
         element(
             group, "rect", x=x + 8, y=y + HEIGHT - 4, width=bar, height=2.5, rx=1, class_="mark", fill=colour
         )
+    return group
 
 
 def _end(parent: Element, tensor: TensorFacts, what: str, at: Point) -> None:
