@@ -81,6 +81,7 @@ def test_the_graph_zooms_and_moves(page: Page) -> None:
     assert width_seen(page) == whole
     page.press("++")
     left = page.js("document.getElementById('network').viewBox.baseVal.x")
+    page.js("document.getElementById('graph').scrollIntoView()")
     chain = ActionChains(page.driver).move_to_element_with_offset(page.one("#view"), 200, 150)
     chain.click_and_hold().move_by_offset(-60, 0).release().perform()
     moved = page.js("document.getElementById('network').viewBox.baseVal.x")

@@ -56,9 +56,9 @@ def gathered(
     quiet: bool = False,
 ) -> Facts:
     """Gathers the facts of a program, with a bar where samples are many."""
-    with report.progress(quiet, "comparing with float" if program.floats else "looking at samples") as bar:
-        command = join(["pillion", *sys.argv[1:]])
-        return collect(program, Asked(data, samples, measure, command, _files(request, data), bar))
+    command = join(["pillion", *sys.argv[1:]])
+    with report.stages(quiet, "looking") as (bar, stage):
+        return collect(program, Asked(data, samples, measure, command, _files(request, data), bar, stage))
 
 
 def _files(request: Request, data: Path | None) -> dict[str, Path]:

@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import json
 import sys
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -29,23 +29,35 @@ def warn(text: str) -> None:
 
 
 @contextmanager
-def progress(quiet: bool, what: str = "calibrating") -> Iterator[Progress | None]:
-    """Shows a bar for calibration, or for other work on samples, on standard error; nothing where that is no terminal."""
+def progress(quiet: bool) -> Iterator[Progress | None]:
+    """Shows a bar for calibration on standard error; nothing where that is no terminal."""
+    with stages(quiet, "calibrating") as (bar, _):
+        yield bar
+
+
+@contextmanager
+def stages(quiet: bool, what: str) -> Iterator[tuple[Progress | None, Callable[[str], None] | None]]:
+    """Shows a bar for work that has several stages: the first callback is for samples, the second says what begins."""
     if quiet or not sys.stderr.isatty():
-        yield None
+        yield None, None
         return
     from rich import progress as bars
     from rich.console import Console
 
     columns = (
-        bars.TextColumn(what),
+        bars.TextColumn("{task.description}"),
         bars.BarColumn(),
         bars.MofNCompleteColumn(),
         bars.TimeRemainingColumn(),
     )
     with bars.Progress(*columns, console=Console(stderr=True), transient=True) as bar:
-        task = bar.add_task(what, total=None)
-        yield lambda done, total: bar.update(task, completed=done, total=total)
+        tasks = [bar.add_task(what, total=None)]
+
+        def begin(words: str) -> None:
+            bar.remove_task(tasks.pop())
+            tasks.append(bar.add_task(words, total=None))
+
+        yield lambda done, total: bar.update(tasks[0], completed=done, total=total), begin
 
 
 def compiled(program: Program, output: Path, runtime: str = "1.4") -> Facts:

@@ -24,9 +24,13 @@ def collect(subject: Subject, asked: Asked) -> Facts:
     """Gathers all facts of a program. Where something cannot be known here, the reason stands in its place."""
     graph, target, lowered = subject.graph, subject.target, subject.lowered
     shapes = subject.floats.input_shapes if subject.floats else [v.shape for v in graph.inputs]
+    stage = asked.stage or (lambda words: None)
+    stage("comparing with float" if subject.floats else "looking at samples")
     given = [] if asked.data is None else samples(asked.data, shapes, asked.samples)
     found = quality.quality(subject, given, asked.progress)
+    stage("counting instructions")
     measurement = _measurement(subject, given) if asked.measure else measured.not_measured(NOT_ASKED)
+    stage("planning memory")
     between = edges(subject)
     ops = op_facts(subject, measurement.instructions)
     if subject.file is not None:

@@ -17,11 +17,13 @@ from pillion.report.subject import Asked, Subject
 
 PACKAGES = ("torch", "torchao", "numpy", "flatbuffers")
 BLOCK = 1 << 20
+MOST_BYTES = 1 << 30
+"""Data that is larger is not hashed: nobody waits for that."""
 
 
 def origin(subject: Subject, asked: Asked) -> OriginFacts:
     """Gathers what it takes to make the report again, and to see that it is the same program."""
-    hashes = {what: _of_path(path) for what, path in (asked.named_files or {}).items()}
+    hashes = {what: _of_path(path) for what, path in (asked.named_files or {}).items() if _is_small(path)}
     hashes["the compiled graph, weights included"] = _sha256(
         to_text(subject.graph).encode("utf-8", "surrogatepass")
     )
@@ -47,6 +49,11 @@ def versions() -> dict[str, str]:
 
 def _sha256(content: bytes) -> str:
     return hashlib.sha256(content).hexdigest()
+
+
+def _is_small(path: Path) -> bool:
+    files = [f for f in path.iterdir() if f.is_file()] if path.is_dir() else [path]
+    return sum(file.stat().st_size for file in files) <= MOST_BYTES
 
 
 def _of_path(path: Path) -> str:

@@ -21,6 +21,9 @@ from pillion.targets import Target
 Progress = Callable[[int, "int | None"], None]
 """Called after each sample with the number of samples so far, and of all."""
 
+Stage = Callable[[str], None]
+"""Called with what begins now: some of it takes long."""
+
 
 class Subject(Protocol):
     """A compiled program."""
@@ -88,3 +91,4 @@ class Asked:
     named_files: Mapping[str, Path] | None = None
     """Files that went in, by what they are: their hashes are told."""
     progress: Progress | None = None
+    stage: Stage | None = None

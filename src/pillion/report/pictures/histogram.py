@@ -15,7 +15,7 @@ WIDTH, HEIGHT = 132.0, 30.0
 def histogram(values: HistogramFacts, name: str) -> str:
     """Draws how often values occur. Heights are roots: rare values are seen, too."""
     label = f"values of {name} from {values.low:.4g} to {values.high:.4g}"
-    picture = drawing(WIDTH, HEIGHT, label, class_="histogram", width=WIDTH, height=HEIGHT)
+    picture = drawing(WIDTH, HEIGHT, label, class_="histogram", role="img", width=WIDTH, height=HEIGHT)
     most = max((*values.integers, *values.floats), default=0) or 1
     outline = _outline(values.integers, most)
     element(

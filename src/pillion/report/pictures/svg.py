@@ -20,8 +20,8 @@ def element(parent: Element | None, tag: str, text: str = "", /, **attributes: o
 
 def drawing(width: float, height: float, label: str, /, **attributes: object) -> Element:
     """Makes an empty picture, with the sentence that stands for it where it is not seen."""
-    size = {"viewBox": f"0 0 {_written(width)} {_written(height)}", "role": "img", "aria-label": clean(label)}
-    made = element(None, "svg", **attributes)
+    size = {"viewBox": f"0 0 {_written(width)} {_written(height)}", "aria-label": clean(label)}
+    made = element(None, "svg", **{"role": "group", **attributes})
     made.attrib.update(size)
     return made
 
