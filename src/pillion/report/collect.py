@@ -10,7 +10,7 @@ from pillion.ops import Segment
 from pillion.report import flash, measured, quality
 from pillion.report.arena import arena
 from pillion.report.data import samples
-from pillion.report.facts import Facts
+from pillion.report.facts import Facts, QualityFacts
 from pillion.report.ops import edges, op_facts, segments, tensor, with_crossings
 from pillion.report.origin import origin
 from pillion.report.subject import Asked, Subject
@@ -22,15 +22,19 @@ NOT_ASKED = "not asked for (--no-measure)"
 
 def collect(subject: Subject, asked: Asked) -> Facts:
     """Gathers all facts of a program. Where something cannot be known here, the reason stands in its place."""
-    graph, target, lowered = subject.graph, subject.target, subject.lowered
-    shapes = subject.floats.input_shapes if subject.floats else [v.shape for v in graph.inputs]
     stage = asked.stage or (lambda words: None)
     stage("comparing with float" if subject.floats else "looking at samples")
+    shapes = subject.floats.input_shapes if subject.floats else [v.shape for v in subject.graph.inputs]
     given = [] if asked.data is None else samples(asked.data, shapes, asked.samples)
     found = quality.quality(subject, given, asked.progress)
     stage("counting instructions")
     measurement = _measurement(subject, given) if asked.measure else measured.not_measured(NOT_ASKED)
     stage("planning memory")
+    return _facts(subject, asked, found, measurement)
+
+
+def _facts(subject: Subject, asked: Asked, found: QualityFacts, measurement: measured.Measurement) -> Facts:
+    graph, target, lowered = subject.graph, subject.target, subject.lowered
     between = edges(subject)
     ops = op_facts(subject, measurement.instructions)
     if subject.file is not None:

@@ -12,6 +12,8 @@ from pillion.report.pictures.layout import HEIGHT, PITCH, WIDTH, Layout, Point, 
 from pillion.report.pictures.svg import PLAIN, UNIT_COLOURS, drawing, element, fitting, link, markup
 
 CORNER = 6.0
+LEAST_SHARE = 0.005
+"""Of the heaviest op: lines that are shorter are left out."""
 
 
 def network(facts: Facts) -> str:
@@ -90,45 +92,17 @@ def _op(parent: Element, op: OpFacts, placed: Layout, share: float) -> Element:
     x, y = placed.nodes[op.number][0] - WIDTH / 2, placed.nodes[op.number][1]
     title = f"{op.kind} {op.name}, on the {op.unit.upper()}: {op.because}"
     group = link(parent, op.number, title, f"op {op.unit}")
-    colour = UNIT_COLOURS[op.unit]
-    element(
-        group,
-        "rect",
-        x=x,
-        y=y,
-        width=WIDTH,
-        height=HEIGHT,
-        rx=7,
-        class_="box",
-        fill=colour,
-        fill_opacity=0.14,
-    )
-    element(group, "rect", x=x, y=y + 6, width=4, height=HEIGHT - 12, rx=2, class_="mark", fill=colour)
+    place = {"x": x, "y": y, "width": WIDTH, "height": HEIGHT}
+    colour = {"fill": UNIT_COLOURS[op.unit]}
+    element(group, "rect", rx=7, class_="box", fill_opacity=0.14, **place, **colour)
+    element(group, "rect", x=x, y=y + 6, width=4, height=HEIGHT - 12, rx=2, class_="mark", **colour)
     shape = "×".join(map(str, op.makes[0].shape)) if op.makes else ""
-    element(
-        group,
-        "text",
-        fitting(op.kind, WIDTH - 20, 12),
-        x=x + 12,
-        y=y + 17,
-        font_weight=600,
-        fill="currentColor",
-    )
-    element(
-        group,
-        "text",
-        fitting(shape, WIDTH - 20),
-        x=x + 12,
-        y=y + 32,
-        font_size=11,
-        class_="dim",
-        fill="currentColor",
-    )
-    if share > 0.005:
-        bar = (WIDTH - 16) * share
-        element(
-            group, "rect", x=x + 8, y=y + HEIGHT - 4, width=bar, height=2.5, rx=1, class_="mark", fill=colour
-        )
+    words = {"x": x + 12, "fill": "currentColor"}
+    element(group, "text", fitting(op.kind, WIDTH - 20, 12), y=y + 17, font_weight=600, **words)
+    element(group, "text", fitting(shape, WIDTH - 20), y=y + 32, font_size=11, class_="dim", **words)
+    if share > LEAST_SHARE:
+        size = {"width": (WIDTH - 16) * share, "height": 2.5}
+        element(group, "rect", x=x + 8, y=y + HEIGHT - 4, rx=1, class_="mark", **size, **colour)
     return group
 
 
