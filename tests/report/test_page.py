@@ -22,6 +22,7 @@ from pillion.program import Program
 from pillion.report.collect import collect
 from pillion.report.facts import Facts
 from pillion.report.page import island, render
+from pillion.report.pictures.memory import size_in_words, ticks
 from pillion.report.subject import Asked
 
 pytestmark = pytest.mark.torch
@@ -146,6 +147,17 @@ def test_a_notebook_shows_the_figures(on_npu: Program) -> None:
     assert f"{on_npu.graph.macs:,}" in shown
     assert f"{len(on_npu.ledger.on_npu)} on the NPU" in shown
     assert f"peak: {on_npu.memory.arena_bytes:,} bytes" in shown
+
+
+@pytest.mark.parametrize("top", [1, 7, 16, 999, 5808, 10_240, 602_112, 1_404_944, 10_485_760, 4_000_000_000])
+def test_the_scale_is_round(top: int) -> None:
+    found = ticks(top)
+    unit = next(unit for unit in (1024**2, 1024, 1) if top >= 10 * unit or unit == 1)
+    assert found[0] == 0
+    assert found[-1] <= top < found[-1] + found[1] - found[0]
+    assert len(found) <= 11
+    assert str((found[1] - found[0]) // unit).rstrip("0") in ("1", "2", "5")
+    assert len({size_in_words(size) for size in found}) == len(found)
 
 
 def test_numbers_of_the_page_are_those_of_the_facts(npu_facts: Facts, npu_page: Path) -> None:

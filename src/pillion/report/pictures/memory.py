@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import math
 from xml.etree.ElementTree import Element
 
 from pillion.report.facts import ArenaFacts, ResidentFacts
@@ -37,21 +38,21 @@ def _y(address: float, top: int) -> float:
 
 
 def _scale(picture: Element, top: int) -> None:
-    for line in range(LINES + 1):
-        y = _y(top * line / LINES, top)
-        element(
-            picture,
-            "path",
-            d=f"M{LEFT:.0f} {y:.1f}H{WIDTH - RIGHT:.0f}",
-            class_="line",
-            stroke=PLAIN,
-            stroke_opacity=0.35,
-        )
-        element(
-            picture,
-            *("text", size_in_words(top * line // LINES)),
-            **{"x": LEFT - 8, "y": y + 4, "text_anchor": "end", "class_": "dim", "fill": "currentColor"},
-        )
+    for size in ticks(top):
+        y = _y(size, top)
+        line = f"M{LEFT:.0f} {y:.1f}H{WIDTH - RIGHT:.0f}"
+        element(picture, "path", d=line, class_="line", stroke=PLAIN, stroke_opacity=0.35)
+        place = {"x": LEFT - 8, "y": y + 4, "text_anchor": "end", "class_": "dim", "fill": "currentColor"}
+        element(picture, "text", size_in_words(size), **place)
+
+
+def ticks(top: int) -> list[int]:
+    """Gives round sizes from nothing to at most `top`: three to ten of them."""
+    unit = next(unit for unit in (1024**2, 1024, 1) if top >= 10 * unit or unit == 1)
+    wish = max(top / unit / LINES, 1)
+    power = 10 ** math.floor(math.log10(wish))
+    step = max(n * power for n in (1, 2, 5) if n * power <= wish) * unit
+    return list(range(0, top + 1, step))
 
 
 def _resident(picture: Element, one: ResidentFacts, steps: int, top: int, links: bool) -> None:
