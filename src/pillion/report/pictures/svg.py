@@ -49,7 +49,7 @@ def clean(text: str) -> str:
 
 def fitting(text: str, width: float, size: float = 11) -> str:
     """Gives as much of a text as a width has room for; the end of a name tells more than its beginning."""
-    most = int(width / (size * 0.56))
+    most = int(width / (size * 0.6))
     if len(text) <= most:
         return text
     return "…" + text[1 - most :] if most > 2 else ""
