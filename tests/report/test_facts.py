@@ -115,6 +115,22 @@ def test_advice_is_planned() -> None:
     assert "--io-dtype int8" not in " ".join(collect(narrow, PLAIN).arena.advice)
 
 
+@pytest.mark.parametrize("channels", [3, 16, 96])
+def test_smaller_kernels_are_advised_where_their_plan_is_smaller(channels: int) -> None:
+    torch.manual_seed(0)
+    net = nn.Sequential(nn.Conv2d(channels, 8, 3, padding=1), nn.ReLU(), nn.Conv2d(8, channels, 3, padding=1))
+    example = (torch.randn(1, channels, 5, 5),)
+    fast, small = (
+        pillion.compile(net, example, target="cortex-m33", io_dtype="int8", optimize=wish)  # type: ignore[arg-type]  # of two
+        for wish in ("speed", "size")
+    )
+    told = " ".join(collect(fast, PLAIN).arena.advice)
+    words = f"--optimize size needs {small.memory.arena_bytes:,} bytes (planned)"
+    assert (words in told) == (small.memory.arena_bytes < fast.memory.arena_bytes)
+    assert ("--optimize size" in told) == (words in told)
+    assert fast.memory.scratch_bytes
+
+
 def _net() -> nn.Module:
     torch.manual_seed(0)
     return nn.Sequential(nn.Conv2d(3, 5, 3, stride=4), nn.ReLU())
