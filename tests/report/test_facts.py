@@ -107,12 +107,13 @@ def test_nobody_else_lives_at_the_next_peak(on_cpu: Program) -> None:
     assert held.next_peak.bytes <= held.peak.bytes
 
 
-def test_advice_is_planned() -> None:
+def test_advice_is_planned(on_cpu: Program) -> None:
     narrow = pillion.compile(_net(), (torch.randn(1, 3, 17, 23),), target="cortex-m55", io_dtype="int8")
     wide = pillion.compile(_net(), (torch.randn(1, 3, 17, 23),), target="cortex-m55")
     told = " ".join(collect(wide, PLAIN).arena.advice)
     assert f"--io-dtype int8 needs {narrow.memory.arena_bytes:,} bytes (planned)" in told
-    assert "--io-dtype int8" not in " ".join(collect(narrow, PLAIN).arena.advice)
+    for other in (narrow, on_cpu):  # of the second, the peak is in the middle
+        assert "--io-dtype int8" not in " ".join(collect(other, PLAIN).arena.advice)
 
 
 @pytest.mark.parametrize("channels", [3, 16, 96])
