@@ -44,6 +44,19 @@ ALLOWED: dict[str, set[str]] = {
     "emitters.pte": FLOOR | {"schemas", "memory", "devices"},
     "emitters.c": FLOOR | FILES | {"memory", "devices", "boards"},
     "stripes": FLOOR | {"memory", "devices", "boards", "emitters.c"},
+    "report": FLOOR
+    | FILES
+    | {
+        "memory",
+        "passes",
+        "devices",
+        "boards",
+        "targets",
+        "place",
+        "run",
+        "emitters.c",
+        "importers.pte",
+    },
     "run": FLOOR
     | FILES
     | {

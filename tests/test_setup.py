@@ -25,6 +25,7 @@ TOOLS = {
     "cmake": ("cmake", "tests of the generated CMakeLists.txt"),
     "c++": ("g++", "tests in ExecuTorch's runtime"),
     "clang": ("clang", "tests of the kernels with clang"),
+    "chromedriver": ("chromium chromium-driver", "tests of reports in a browser"),
 }
 """Each with its packages, and with what is left out without it."""
 FOR_USERS = ("arm-none-eabi-gcc", "qemu-system-arm", "cc")

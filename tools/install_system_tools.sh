@@ -26,6 +26,7 @@ if [ "${1-}" = --tests ]; then
     want cmake cmake "tests of the generated CMakeLists.txt"
     want c++ g++ "tests in ExecuTorch's runtime"
     want clang clang "tests of the kernels with clang"
+    want chromedriver "chromium chromium-driver" "tests of reports in a browser"
 fi
 [ -z "$missing" ] && exit 0
 

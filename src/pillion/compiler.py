@@ -36,6 +36,7 @@ from pillion.passes.int8_io import int8_io
 from pillion.passes.integer import float_ops
 from pillion.place import Placement, PlacementOptions, all_on_cpu, inline_segments, place
 from pillion.program import Program
+from pillion.run.floats import FloatModel
 from pillion.stripes.wish import WHOLE, MemoryWish, memory_wish
 from pillion.targets import Target, example_with_npu, find_target
 
@@ -43,6 +44,7 @@ if TYPE_CHECKING:
     import torch
 
     from pillion.importers.torch.quantize.ptq import Progress
+    from pillion.importers.torch.read import ReadModel
     from pillion.importers.torch.train.qat import QatModule
 
 
@@ -96,9 +98,9 @@ def compile(
             "trust_pickle": trust_pickle or None,
         }
         refuse_useless(str(model), {**given, "io_layout": "nhwc" if io_layout == "nhwc" else None})
-        graph = read_int8(model, name)
+        graph, floats = read_int8(model, name), None
     else:
-        graph = read_torch(
+        read = read_torch(
             model,
             example_inputs,
             wishes=chip.quantization,
@@ -110,7 +112,8 @@ def compile(
             weights=weights,
             trust_pickle=trust_pickle,
         )
-    return finish(graph, chip, io_dtype, placement, watch, optimize, wish)
+        graph, floats = read.graph, read.floats
+    return finish(graph, chip, io_dtype, placement, watch, optimize, wish, floats)
 
 
 def finish(
@@ -121,19 +124,20 @@ def finish(
     watch: passes.Watch | None = None,
     optimize: Optimize = "speed",
     wish: MemoryWish = WHOLE,
+    floats: FloatModel | None = None,
 ) -> Program:
     """Runs the stages after reading: from an imported graph to a program, whatever the model was written in."""
     with stage(f"compiling for {chip.name}"):
         graph = to_integers(graph, io_dtype, watch)
         placed = put_on(chip, graph, placement or PlacementOptions(), watch)
-        program = Program(placed.graph, chip, placed.ledger, optimize)
+        program = Program(placed.graph, chip, placed.ledger, optimize, floats=floats)
         if wish != WHOLE:
             program = program.within(wish)
         program.lower()
     return program
 
 
-def read_torch(model: Any, example_inputs: Any, **options: Any) -> Graph:
+def read_torch(model: Any, example_inputs: Any, **options: Any) -> ReadModel:
     """Captures, quantizes and imports a model of PyTorch."""
     with stage("importing PyTorch"):
         from pillion.importers.torch.read import read

@@ -30,7 +30,12 @@ from pillion.outside.files import Content, form_of, write_whole
 from pillion.outside.progress import shown, stage
 from pillion.passes import sum_hard_sigmoids
 from pillion.place import Ledger, inline_segments
+from pillion.report.collect import collect
+from pillion.report.notebook import in_a_notebook
+from pillion.report.page import want_template_engine, write_page
+from pillion.report.subject import Asked, Progress
 from pillion.run.executor import REFERENCE, TIMEOUT_SECONDS, Outputs, RunOptions, RunResult, want_runnable
+from pillion.run.floats import FloatModel
 from pillion.run.inputs import as_arrays, check_fit
 from pillion.run.places import find_executor
 from pillion.run.selftest import SelfTestSamples, no_selftest, samples_of
@@ -56,10 +61,12 @@ class Program:
     """The ops that its C runs a few rows at a time."""
     file: ReadProgram | None = None
     """The .pte file that the program was read from: the ExecuTorch runtime is given that one, byte for byte."""
+    floats: FloatModel | None = field(default=None, repr=False, compare=False)
+    """The model that it was quantized from, where that is at hand: reports compare its tensors."""
 
     def __getstate__(self) -> dict[str, Any]:
-        """What is not made from the rest: pickles hold no kernels."""
-        return {one.name: getattr(self, one.name) for one in fields(self)}
+        """What is not made from the rest: pickles hold no kernels, and no float model."""
+        return {one.name: getattr(self, one.name) for one in fields(self)} | {"floats": None}
 
     def within(self, wish: MemoryWish) -> Program:
         """Gives the program whose C takes less memory, as a wish wants it: parts of it run a few rows at a time. Its answers are the same."""
@@ -234,6 +241,28 @@ class Program:
     def explain(self) -> str:
         """Gives the ledger as text: each op, who runs it, and why."""
         return "\n".join(f"{e.op.kind} {e.op.name}: {e.unit.value}, {e.because}" for e in self.ledger)
+
+    def report(
+        self,
+        path: str | Path,
+        data: Any = None,
+        *,
+        samples: int = 16,
+        measure: bool = True,
+        progress: Progress | None = None,
+    ) -> Path:
+        """Writes a page to look at: graph, memory, work, placement and, with `data` (samples, or their path), the quality of quantization.
+
+        At most `samples` of the data are looked at. With `measure`, instructions are counted where cross compiler and emulator are
+        there."""
+        want_template_engine()
+        facts = collect(self, Asked(data, samples, measure, progress=progress))
+        write_page(facts, Path(path))
+        return Path(path)
+
+    def _repr_html_(self) -> str:
+        """How a notebook shows the program: a summary, and the arena over time."""
+        return in_a_notebook(self)
 
     def text(self) -> str:
         """Gives the graph in words, long constants left out."""

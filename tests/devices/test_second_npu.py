@@ -23,6 +23,9 @@ from pillion.ir.graph import Graph, rewrite
 from pillion.ir.op import Op
 from pillion.ops import Conv2d, Linear, Lut, Reshape, Segment
 from pillion.program import Program
+from pillion.report.collect import collect
+from pillion.report.page import render
+from pillion.report.subject import Asked
 from pillion.targets import Target
 
 REWRITTEN: list[str] = []
@@ -123,3 +126,13 @@ def test_its_converter_is_asked_with_the_name_of_the_chip(
     assert program.files["chip.txt.txt"] == "chip-r1"
     program.save(tmp_path / "net.pte")
     assert (tmp_path / "net_chip.txt").read_text() == "chip-r1"
+
+
+def test_a_report_knows_it_by_its_rules(monkeypatch: pytest.MonkeyPatch) -> None:
+    program = compiled(monkeypatch)
+    facts = collect(program, Asked(measure=False))
+    assert facts.npu == NPU.name
+    assert {op.kernel.name for op in facts.ops if op.unit == "npu"} == {NPU.name}
+    assert [op.unit for op in facts.ops] == [entry.unit.value for entry in program.ledger]
+    assert facts.npu_payload == program.payloads.summary
+    assert NPU.name in render(facts)

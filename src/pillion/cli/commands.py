@@ -10,7 +10,7 @@ from pillion.cli import verify
 from pillion.cli import evaluate
 from pillion.cli import compare
 from pillion.cli import explain
-from pillion.cli import sweep
+from pillion.cli import page, sweep
 from pillion.cli import lists
 from pillion.cli import doctor
 from pillion.cli.application import app, run_command_line

@@ -86,6 +86,15 @@ def compile(
     clock: ClockOption = None,
     npu_clock: NpuClockOption = None,
     memories: MemoriesOption = None,
+    page: Annotated[
+        Optional[Path],
+        typer.Option(
+            "--report",
+            metavar="FILE",
+            help="An .html file for a report of the program (see `pillion report`).",
+            rich_help_panel=RESULT,
+        ),
+    ] = None,
     force: ForceOption = False,
     as_json: JsonOption = False,
 ) -> None:
@@ -111,8 +120,9 @@ def compile(
         memory_wish(max_ram, extra),
     )
     form_of(output)
-    from pillion.cli import selftests, times
+    from pillion.cli import pages, selftests, times
 
+    pages.check_page(page)
     conditions = times.conditions(clock, npu_clock, memories)
     times.want_c(conditions, output)
     selftests.want_form(selftest, output)
@@ -121,11 +131,11 @@ def compile(
     write(program, output, runtime, force=force, selftest=selftest)
     report.warn_of_memory(program)
     time = times.of_program(program, conditions, quiet=as_json)
-    report.show(
-        {
-            **report.compiled(program, output, runtime),
-            **selftests.facts(program, output, selftest),
-            **times.facts(time, as_json, in_short=True),
-        },
-        as_json,
-    )
+    facts = {
+        **report.compiled(program, output, runtime),
+        **selftests.facts(program, output, selftest),
+        **times.facts(time, as_json, in_short=True),
+    }
+    if page is not None:
+        facts |= pages.paged(program, page, request, calibrate, quiet=as_json)
+    report.show(facts, as_json)

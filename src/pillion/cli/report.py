@@ -5,8 +5,8 @@ shows the same."""
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -46,6 +46,19 @@ def progress(quiet: bool, what: str = "") -> Iterator[Advance | None]:
             return
         with stage(what) as advance:
             yield advance
+
+
+@contextmanager
+def stages(quiet: bool, what: str) -> Iterator[tuple[Advance, Callable[[str], None]]]:
+    """Shows a bar for work that has several stages: the first function moves it, the second says what begins."""
+    with shown(False if quiet else None), ExitStack() as running:
+        advance = [running.enter_context(stage(what))]
+
+        def begin(words: str) -> None:
+            running.close()
+            advance[0] = running.enter_context(stage(words))
+
+        yield lambda done, total: advance[0](done, total), begin
 
 
 def compiled(program: Program, output: Path, runtime: str = "1.4") -> Facts:

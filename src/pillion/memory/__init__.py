@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from pillion.memory.plan import MemoryPlan, Needs, OpMemory, RegionMemory, plan_memory
+from pillion.memory.plan import MemoryPlan, Needs, OpMemory, RegionMemory, Resident, plan_memory
 from pillion.memory.schedule import ALIGNMENT, Event, Firing, Move, Schedule, is_alias, schedule
 
 __all__ = [
@@ -15,6 +15,7 @@ __all__ = [
     "Needs",
     "OpMemory",
     "RegionMemory",
+    "Resident",
     "Schedule",
     "is_alias",
     "plan_memory",

@@ -82,6 +82,19 @@ class _Block:
         return (t for t in range(self.first, self.last + 1) if not self.live or self.live >> t & 1)
 
 
+@dataclass(frozen=True, eq=False)
+class Resident:
+    """Bytes of the arena that belong to someone from op `first` to op `last`: to values, or to an op as its scratch."""
+
+    offset: int
+    bytes: int
+    first: int
+    last: int
+    values: tuple[Value, ...] = ()
+    """More than one where they are other shapes of one another."""
+    scratch_of: Op | None = None
+
+
 @dataclass(frozen=True)
 class MemoryPlan:
     """The byte offsets of all buffers in the arena."""
@@ -96,6 +109,8 @@ class MemoryPlan:
     """The largest scratch of any op."""
     live_bytes: tuple[int, ...] = field(default=())
     """Bytes of live activations during each op."""
+    residents: tuple[Resident, ...] = field(default=())
+    """Who lives where, and when."""
 
 
 def aligned(size: int) -> int:
@@ -124,7 +139,20 @@ def plan_memory(graph: Graph, needs: Needs) -> MemoryPlan:
         floor_bytes=floor,
         scratch_bytes=max((b.size for b in scratch.values()), default=0),
         live_bytes=tuple(max((live[t] for t in ticks), default=0) for ticks in clock.of_ops(graph, needs)),
+        residents=(*_value_residents(blocks, clock), *_scratch_residents(scratch, clock)),
     )
+
+
+def _value_residents(blocks: Mapping[Value, _Block], clock: _Clock) -> list[Resident]:
+    """Who lives in the blocks of activations. What is read after the last op lives until that."""
+    held: dict[_Block, list[Value]] = {}
+    for value, block in blocks.items():
+        held.setdefault(block, []).append(value)
+    return [Resident(b.offset, b.size, *clock.ops_of(b), values=tuple(values)) for b, values in held.items()]
+
+
+def _scratch_residents(scratch: Mapping[Op, _Block], clock: _Clock) -> list[Resident]:
+    return [Resident(b.offset, b.size, *clock.ops_of(b), scratch_of=op) for op, b in scratch.items()]
 
 
 class _Clock:
@@ -134,11 +162,23 @@ class _Clock:
         self.begin: list[int] = []
         self.end: list[int] = []
         self.ticks = 0
+        self.numbers: list[tuple[int, int]] = []
+        """For each tick the first and the last op that may run then: those of a region run in turns."""
         for op in graph.ops:
             need = needs[op]
+            first = self.numbers[-1][1] + 1 if self.numbers else 0
+            count = len(need.ops) if isinstance(need, RegionMemory) else 1
             self.begin.append(self.ticks)
             self.ticks += len(need.schedule.events) if isinstance(need, RegionMemory) else 1
             self.end.append(self.ticks - 1)
+            self.numbers += [(first, first + count - 1)] * (self.ticks - self.begin[-1])
+
+    def ops_of(self, block: _Block) -> tuple[int, int]:
+        """Gives the first and the last op, those inside regions counted, between which a block is needed."""
+        if not self.numbers:
+            return 0, 0
+        last = min(block.last, self.ticks - 1)
+        return self.numbers[min(block.first, last)][0], self.numbers[last][1]
 
     def of_ops(self, graph: Graph, needs: Needs) -> Iterator[Iterable[int]]:
         """Gives the ticks of every op, those inside regions among them."""

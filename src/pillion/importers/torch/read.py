@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -13,13 +14,22 @@ from torch import Tensor
 
 from pillion.errors import PillionError
 from pillion.importers.torch import capture
+from pillion.importers.torch.floats import FloatNet
 from pillion.importers.torch.given import Batches, as_inputs, as_model
 from pillion.importers.torch.quantize import FloatOp, QatModule, finish_training, ptq
 from pillion.importers.torch.quantize.ptq import Progress
-from pillion.importers.torch.to_graph import import_program
+from pillion.importers.torch.to_graph import import_with_origins
 from pillion.ir.graph import Graph
 from pillion.ir.verify import refuse_float
 from pillion.ir.wishes import Wishes
+
+
+@dataclass(frozen=True)
+class ReadModel:
+    """A model that was read: its graph and, where it was quantized after training, the float model beside it."""
+
+    graph: Graph
+    floats: FloatNet | None
 
 
 def read(
@@ -34,7 +44,7 @@ def read(
     input_size: capture.InputSize = None,
     weights: str | Path | None = None,
     trust_pickle: bool = False,
-) -> Graph:
+) -> ReadModel:
     """Gives the graph of a module, of an exported program, or of what `-m` names: a model of the zoo, `file.py:factory`, a .pt2.
 
     `wishes` are those of the target's processors; without `calibrate` the example inputs alone decide the ranges."""
@@ -70,7 +80,7 @@ def _quantized(
     progress: Progress | None,
     wishes: Wishes,
     nhwc: bool,
-) -> Graph:
+) -> ReadModel:
     def refuse(ops: Sequence[FloatOp]) -> None:
         refuse_float(name, [(op.op, op.source, op.reason) for op in ops])
 
@@ -79,4 +89,6 @@ def _quantized(
         refuse(quantized.float_ops)
     else:
         quantized = ptq(model, inputs, calibrate, progress, wishes, refuse)
-    return import_program(quantized.graph_module, name, nhwc=nhwc)
+    graph, origins = import_with_origins(quantized.graph_module, name, nhwc=nhwc)
+    module = quantized.float_module
+    return ReadModel(graph, FloatNet(module, origins) if module is not None else None)

@@ -14,6 +14,7 @@ import torch
 from torch.fx import GraphModule, Node
 
 from pillion.errors import PillionError
+from pillion.importers.torch.floats import Origin
 from pillion.importers.torch.layout import NHWC, Builder, Placed, plain
 from pillion.importers.torch.rows import ROWS
 from pillion.ir.graph import Graph, Names, identifier, printable
@@ -28,13 +29,20 @@ LIBRARY = "quantized_decomposed"
 
 def import_program(module: GraphModule, name: str, *, nhwc: bool = False) -> Graph:
     """Makes the graph of a torch program. With `nhwc`, images go in and out channels last."""
+    return import_with_origins(module, name, nhwc=nhwc)[0]
+
+
+def import_with_origins(
+    module: GraphModule, name: str, *, nhwc: bool = False
+) -> tuple[Graph, dict[str, Origin]]:
+    """Makes the graph of a torch program, and says for its values by name which nodes of the float model they stand for."""
     importer = _Importer(module, nhwc)
     for node in module.graph.nodes:
         importer.visit(node)
     graph = Graph(
         identifier(name), tuple(importer.inputs), tuple(importer.builder.ops), tuple(importer.outputs)
     )
-    return graph.without_dead_ops()
+    return graph.without_dead_ops(), importer.origins
 
 
 class _Importer:
@@ -47,10 +55,17 @@ class _Importer:
         self.read_as: dict[Value, dict[Quant, Placed]] = {}
         self.inputs: list[Value] = []
         self.outputs: list[Value] = []
+        self.origins: dict[str, Origin] = {}
 
     def visit(self, node: Node) -> None:
         self.builder.node = node
         self.builder.hint, self.builder.source = identifier(_name(node)), source_line(node)
+        self.import_one(node)
+        made = self.known.get(node)
+        if isinstance(made, Placed) and not made.value.is_constant:
+            self.origins.setdefault(made.value.name, Origin(_real(node).name, made.order))
+
+    def import_one(self, node: Node) -> None:
         match node.op:
             case "placeholder":
                 self.known[node] = self.input(node)
@@ -193,9 +208,14 @@ def _conversion(node: Node) -> str:
 def _name(node: Node) -> str:
     """The node's own; what a conversion makes is called after what it converts."""
     suffix = {"": "", "quantize_per_tensor": "_q"}.get(_conversion(node), "_f")
+    return _real(node).name + suffix
+
+
+def _real(node: Node) -> Node:
+    """The node that computes what conversions only convert."""
     while _conversion(node) and isinstance(node.args[0], Node):
         node = node.args[0]
-    return node.name + suffix
+    return node
 
 
 _FRAME = re.compile(r'File "([^"]+)", line (\d+)')

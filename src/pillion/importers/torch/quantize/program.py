@@ -39,6 +39,8 @@ class QuantizedProgram:
     graph_module: GraphModule
     float_ops: tuple[FloatOp, ...] = ()
     warnings: tuple[str, ...] = ()
+    float_module: GraphModule | None = None
+    """The same model before quantization, whose nodes have the same names."""
 
     def __call__(self, *inputs: Tensor) -> object:
         """The result of torch's own simulation of int8."""

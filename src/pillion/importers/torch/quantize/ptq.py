@@ -15,6 +15,7 @@ from torchao.quantization.pt2e.quantize_pt2e import prepare_pt2e
 from pillion.data.given import items_of
 from pillion.errors import PillionError
 from pillion.importers.torch.export import check_examples, export, quiet
+from pillion.importers.torch.floats import copied
 from pillion.importers.torch.given import Batches, as_batches, as_inputs, as_samples
 from pillion.importers.torch.nodes import source_line
 from pillion.importers.torch.quantize.annotate import FloatOp, PillionQuantizer
@@ -52,6 +53,7 @@ def ptq(
     quantizer = PillionQuantizer(wishes=wishes or Wishes())
     with stage("preparing"):
         module = normalize(exported.module(check_guards=False))
+        in_float = copied(module)
         prepared = prepare(module, quantizer)
     if refuse is not None:
         refuse(quantizer.float_ops)
@@ -62,7 +64,7 @@ def ptq(
     make_room_for_biases(prepared)
     notes = (ONE_EXAMPLE,) if calibrate is None else ()
     with stage("quantizing"):
-        return QuantizedProgram(convert(prepared), tuple(quantizer.float_ops), notes)
+        return QuantizedProgram(convert(prepared), tuple(quantizer.float_ops), notes, in_float)
 
 
 def prepare(module: GraphModule, quantizer: PillionQuantizer) -> GraphModule:

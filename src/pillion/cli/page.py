@@ -1,0 +1,115 @@
+# SPDX-License-Identifier: Apache-2.0
+"""`pillion report`."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Optional
+
+import typer
+
+from pillion.cli.application import app
+from pillion.cli.options import (
+    CalibrateOption,
+    IoDtypeOption,
+    IoLayoutOption,
+    JsonOption,
+    KeepOption,
+    OptimizeOption,
+    SizeOption,
+    TrustOption,
+    WeightsOption,
+)
+from pillion.errors import PillionError
+from pillion.outside.files import MODEL_FILES, suffix_of
+
+if TYPE_CHECKING:
+    from pillion.cli.request import Request
+    from pillion.program import Program
+
+
+@app.command("report")
+def report_command(
+    model: Annotated[str, typer.Argument(help=f"A zoo name (`pillion models`), {MODEL_FILES}.")],
+    output: Annotated[Optional[Path], typer.Option("-o", "--output", help="The .html file to write.")] = None,
+    target: Annotated[
+        Optional[str],
+        typer.Option(
+            "-t", "--target", help="What to compile for. A .pte is shown as it is, unless a target is named."
+        ),
+    ] = None,
+    calibrate: CalibrateOption = None,
+    data: Annotated[
+        Optional[Path],
+        typer.Option(help="Samples that show what quantization does; without it, those of --calibrate."),
+    ] = None,
+    samples: Annotated[int, typer.Option(min=1, help="How many of them to look at, at most.")] = 16,
+    measure: Annotated[
+        bool, typer.Option(help="Count instructions in the emulator, where the tools are there.")
+    ] = True,
+    weights: WeightsOption = None,
+    trust_pickle: TrustOption = False,
+    input_size: SizeOption = None,
+    io_dtype: IoDtypeOption = "float32",
+    io_layout: IoLayoutOption = "nchw",
+    keep_on_cpu: KeepOption = None,
+    optimize: OptimizeOption = "speed",
+    as_json: JsonOption = False,
+) -> None:
+    """Show a compiled model on one page: graph, work, memory, quality of quantization, placement. Opens from disk."""
+    from pillion.cli import report
+    from pillion.cli.pages import check_page, gathered, written
+    from pillion.cli.request import Request, parse_size
+    from pillion.report.data import no_data
+
+    _want_somewhere(model, output, as_json)
+    check_page(output)
+    if data is not None and not data.exists():
+        raise no_data(data)
+    request = Request(
+        model,
+        target or "",
+        True,
+        calibrate,
+        weights,
+        parse_size(input_size),
+        io_dtype,
+        io_layout,
+        keep_on_cpu=tuple(keep_on_cpu or ()),
+        optimize=optimize,
+        trust_pickle=trust_pickle,
+    )
+    with report.progress(quiet=as_json) as progress:
+        program = _program(request, progress)
+    facts = gathered(program, request, data or calibrate, samples=samples, measure=measure, quiet=as_json)
+    page = written(facts, output) if output is not None else {}
+    shown = {"model": facts.model, "target": facts.target, "ops": len(facts.ops), **page}
+    report.show(facts.as_data() if as_json else shown, as_json)
+
+
+def _want_somewhere(model: str, output: Path | None, as_json: bool) -> None:
+    """Raises where a report would go nowhere."""
+    if output is None and not as_json:
+        raise PillionError(
+            "the report has no place to go",
+            rule="-o names an .html file; --json prints the facts",
+            here="neither",
+            help=f"pillion report {model} -o report.html",
+        )
+
+
+def _program(request: Request, progress: object) -> Program:
+    """Compiles the model; a .pte without a target is shown as it was written."""
+    from pillion.cli.request import build
+    from pillion.compiler import load
+
+    if request.target:
+        return build(request, progress)  # type: ignore[arg-type]  # of rich, or none
+    if suffix_of(request.model) == ".pte":
+        return load(request.model)
+    raise PillionError(
+        f"`{request.model}` is compiled for nothing",
+        rule="--target goes with all models but .pte files, which say what they were compiled for",
+        here="no --target",
+        help="--target cortex-m55 (`pillion targets` lists all)",
+    )

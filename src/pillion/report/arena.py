@@ -1,0 +1,157 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The arena over time: who lives where, when it is fullest, and what would help."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+
+from pillion.emitters.c.program import lower
+from pillion.ir.types import DType
+from pillion.memory import MemoryPlan, Resident
+from pillion.passes.int8_io import int8_io
+from pillion.report.facts import ArenaFacts, OpFacts, PeakFacts, ResidentFacts
+from pillion.report.subject import Subject
+
+MOST_OPS = 400
+"""Of programs with more steps, no other plans are made to compare with: each takes seconds."""
+NAMED = 3
+"""How many residents advice names."""
+
+
+def arena(subject: Subject, ops: Sequence[OpFacts], *, plans: bool = True) -> ArenaFacts:
+    """Gathers the memory plan as a picture needs it. With `plans`, other options are planned too, to advise them."""
+    plan, graph = subject.lowered.memory, subject.lowered.graph
+    first_of: dict[int, int] = {}
+    for op in ops:
+        first_of.setdefault(op.step, op.number)
+    residents = tuple(sorted(_residents(subject, first_of), key=lambda r: (r.first, r.offset)))
+    in_use = [_union(r for r in residents if r.first <= s <= r.last) for s in range(len(graph.ops))]
+    names = tuple(op.name for op in graph.ops)
+    places = tuple(first_of[s] for s in range(len(graph.ops)))
+    peak = _peak(max(range(len(in_use)), key=in_use.__getitem__), in_use, names, places, residents)
+    following = _next_peak(peak, in_use, names, places, residents)
+    return ArenaFacts(
+        arena_bytes=plan.arena_bytes,
+        activation_bytes=plan.activation_bytes,
+        floor_bytes=plan.floor_bytes,
+        scratch_bytes=plan.scratch_bytes,
+        step_names=names,
+        step_ops=places,
+        bytes_in_use=tuple(in_use),
+        residents=residents,
+        peak=peak,
+        next_peak=following,
+        advice=(
+            *(_other_plans(subject, plan) if plans else ()),
+            *_advice(plan, peak, following, ops),
+        ),
+    )
+
+
+def _residents(subject: Subject, first_of: dict[int, int]) -> Iterator[ResidentFacts]:
+    graph = subject.lowered.graph
+    step_of = {result: step for step, op in enumerate(graph.ops) for result in op.results}
+    for one in subject.lowered.memory.residents:
+        if not one.bytes:
+            continue
+        if one.scratch_of is not None:
+            name, what, step = f"scratch of {one.scratch_of.name}", "scratch", one.first
+        else:
+            name, what = ", ".join(v.name for v in one.values), _what(one, subject)
+            step = step_of.get(one.values[0], -1)
+        yield ResidentFacts(name, what, one.offset, one.bytes, one.first, one.last, first_of.get(step, -1))
+
+
+def _what(one: Resident, subject: Subject) -> str:
+    graph = subject.lowered.graph
+    if any(v in graph.inputs for v in one.values):
+        return "input"
+    return "output" if any(graph.is_output(v) for v in one.values) else "activation"
+
+
+def _union(residents: Iterable[ResidentFacts]) -> int:
+    """Bytes that at least one of them has."""
+    total = end = 0
+    for offset, size in sorted((r.offset, r.bytes) for r in residents):
+        total += max(0, offset + size - max(offset, end))
+        end = max(end, offset + size)
+    return total
+
+
+def _peak(
+    step: int,
+    in_use: Sequence[int],
+    names: Sequence[str],
+    places: Sequence[int],
+    residents: Sequence[ResidentFacts],
+) -> PeakFacts:
+    there = sorted((r for r in residents if r.first <= step <= r.last), key=lambda r: -r.bytes)
+    return PeakFacts(step, places[step], names[step], in_use[step], tuple(there))
+
+
+def _next_peak(
+    peak: PeakFacts,
+    in_use: Sequence[int],
+    names: Sequence[str],
+    places: Sequence[int],
+    residents: Sequence[ResidentFacts],
+) -> PeakFacts | None:
+    """The fullest step at which nobody lives who lives at the peak."""
+    taken = {s for r in peak.residents for s in range(r.first, r.last + 1)}
+    free = [s for s in range(len(in_use)) if s not in taken]
+    return _peak(max(free, key=in_use.__getitem__), in_use, names, places, residents) if free else None
+
+
+def _advice(
+    plan: MemoryPlan, peak: PeakFacts, following: PeakFacts | None, ops: Sequence[OpFacts]
+) -> Iterator[str]:
+    yield from _kept_through(peak, ops)
+    images = [r for r in peak.residents if r.what != "scratch"][:NAMED]
+    shapes = {t.name: t.shape for op in ops for t in (*op.reads, *op.makes)}
+    if any(len(shapes.get(r.name.split(", ")[0], ())) == 4 for r in images):
+        yield (
+            f"The largest at the peak: {_list(images)}. Images of half the height and width are a quarter of it, "
+            "half the channels there are half of it."
+        )
+    if following is not None:
+        yield (
+            f"If the peak went away altogether, the fullest step would be `{following.op_name}` with "
+            f"{following.bytes:,} bytes: changes there alone bring no less than that."
+        )
+    if plan.arena_bytes > peak.bytes:
+        yield f"{plan.arena_bytes - peak.bytes:,} bytes of the arena are gaps at the peak, or room that kernels read beyond."
+
+
+def _list(residents: Sequence[ResidentFacts]) -> str:
+    return ", ".join(f"`{r.name}` ({r.bytes:,} bytes)" for r in residents)
+
+
+def _kept_through(peak: PeakFacts, ops: Sequence[OpFacts]) -> Iterator[str]:
+    """Tensors that the op of the peak has nothing to do with."""
+    here = [op for op in ops if op.step == peak.step]
+    touched = {t.name for op in here for t in (*op.reads, *op.makes)}
+    for resident in peak.residents:
+        names = set(resident.name.split(", "))
+        if resident.what in ("activation", "input") and not names & touched:
+            readers = [op for op in ops if op.step > peak.step and names & {t.name for t in op.reads}]
+            if readers:
+                later = readers[-1].step - peak.step
+                yield (
+                    f"`{resident.name}` ({resident.bytes:,} bytes) is only kept for `{readers[-1].name}`, "
+                    f"{f'{later} steps' if later > 1 else 'one step'} later: a shorter shortcut frees it."
+                )
+
+
+def _other_plans(subject: Subject, plan: MemoryPlan) -> Iterator[str]:
+    """What other options come to, by making those plans."""
+    graph, isa = subject.graph, subject.target.isa
+    if len(graph.ops) > MOST_OPS or subject.file is not None:
+        return
+    if subject.optimize == "speed" and plan.scratch_bytes:
+        small = lower(graph, isa, "size").memory.arena_bytes
+        if small < plan.arena_bytes:
+            yield f"--optimize size needs {small:,} bytes (planned): its kernels take less scratch."
+    if any(v.dtype is DType.FLOAT32 for v in (*graph.inputs, *graph.outputs)):
+        narrow = lower(int8_io(graph), isa, subject.optimize).memory.arena_bytes
+        if narrow < plan.arena_bytes:
+            yield f"--io-dtype int8 needs {narrow:,} bytes (planned): inputs and outputs are a quarter as large."

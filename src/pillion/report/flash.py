@@ -1,0 +1,82 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Constants and code by part: what lies in flash, and whose it is."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from pillion.boards.elf import ElfSizes
+from pillion.ops import Segment
+from pillion.report.facts import OpFacts, PartFacts
+from pillion.report.subject import Subject
+
+PARAMS = "parameters of kernels"
+NPU_WEIGHTS = "weights of the NPU (copied to SRAM)"
+OF_COMPILER = ("__", "mem", "ldiv", "idiv")
+"""How functions of the compiler's own library begin."""
+
+
+def constants(subject: Subject, ops: Sequence[OpFacts]) -> tuple[PartFacts, ...]:
+    """Lists the constants of the C project by what they are for; what several ops share counts for the first."""
+    lowered = subject.lowered
+    bytes_of = {c.name: c.elements * c.data.itemsize for c in lowered.constants}
+    number_of = {op.step: op.number for op in reversed(ops)}
+    found: list[PartFacts] = []
+    for step in lowered.steps:
+        op = step.choice.op
+        named = [(field, name) for pointers in step.pointers for field, name in pointers.items()]
+        named += [
+            ("operands", lowered.operands[v])
+            for call in step.calls
+            for v in call.inputs
+            if v in lowered.operands
+        ]
+        for field, name in named:
+            if name in bytes_of:  # the first that has it
+                number = number_of[step.index]
+                found.append(PartFacts(field.replace("_", " "), op.name, bytes_of.pop(name), number))
+    if lowered.params_bytes:
+        found.append(PartFacts(PARAMS, f"{len(lowered.steps)} ops", lowered.params_bytes))
+    return tuple(sorted((*found, *_npu_weights(subject, ops)), key=lambda part: -part.bytes))
+
+
+def _npu_weights(subject: Subject, ops: Sequence[OpFacts]) -> list[PartFacts]:
+    number_of = {(op.segment, op.name): op.number for op in ops if op.segment is not None}
+    found = []
+    for number, segment in enumerate(op for op in subject.graph.ops if isinstance(op, Segment)):
+        seen = set()
+        for op in segment.body.ops:
+            own = [v for v in dict.fromkeys(op.operands) if v.is_constant and v not in seen]
+            seen.update(own)
+            if own:
+                size = sum(v.type.size_bytes for v in own)
+                found.append(PartFacts(NPU_WEIGHTS, op.name, size, number_of[number, op.name]))
+    return found
+
+
+def code(subject: Subject, elf: ElfSizes) -> tuple[PartFacts, ...]:
+    """Lists the functions of a linked firmware, without what only measures it."""
+    model, kernels = subject.lowered.graph.name, {r.name for r in subject.lowered.routines}
+    has_npu = any(isinstance(op, Segment) for op in subject.graph.ops)
+    named = [s for s in elf.symbols.values() if s.is_function and s.section == ".text" and s.bytes]
+    functions = {s.address: s for s in named}.values()  # one may have several names
+    parts = [PartFacts(_group(s.name, model, kernels, has_npu), s.name, s.bytes) for s in functions]
+    rest = elf.code - sum(p.bytes for p in parts)
+    parts.sort(key=lambda p: -p.bytes)
+    if rest > 0:
+        parts.append(PartFacts("the rest", "literals, alignment, functions without a size", rest))
+    if elf.tables:
+        parts.append(PartFacts("tables", "constants of kernels", elf.tables))
+    return tuple(parts)
+
+
+def _group(name: str, model: str, kernels: set[str], has_npu: bool) -> str:
+    if name.startswith(f"{model}_npu"):
+        return "stand-in for the NPU"
+    if name.startswith(model):
+        return "the model"
+    if name in kernels:
+        return "kernels"
+    if name.startswith(OF_COMPILER):
+        return "the compiler's library"
+    return "the NPU's stand-in, and what kernels share" if has_npu else "what kernels share"

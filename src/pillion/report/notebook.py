@@ -1,0 +1,49 @@
+# SPDX-License-Identifier: Apache-2.0
+"""How a program shows itself in a notebook: a few figures, and the arena over time. No package is needed for it."""
+
+from __future__ import annotations
+
+from pillion.report.arena import arena
+from pillion.report.ops import op_facts
+from pillion.report.pictures.memory import memory, size_in_words
+from pillion.report.pictures.svg import element, markup
+from pillion.report.subject import Subject
+
+
+def in_a_notebook(subject: Subject) -> str:
+    """Gives a summary of a program as HTML."""
+    ops = op_facts(subject, None)
+    held = arena(subject, ops, plans=False)
+    box = element(None, "div", style="max-width:1000px;overflow-x:auto")
+    heading = element(box, "p", style="margin:0 0 4px")
+    element(heading, "strong", subject.graph.name)
+    on_npu = sum(op.unit == "npu" for op in ops)
+    lowered = subject.lowered
+    rows = [
+        ("target", f"{subject.target.name}: {subject.target.summary}"),
+        ("ops", f"{len(ops)}, {on_npu} on the NPU" if on_npu else f"{len(ops)}, all on the core"),
+        ("MACs", f"{subject.graph.macs:,}"),
+        ("RAM", _ram(subject, held.arena_bytes)),
+        (
+            "constants",
+            size_in_words(lowered.constant_bytes + lowered.params_bytes + subject.npu_constant_bytes),
+        ),
+        ("inputs", ", ".join(map(repr, subject.graph.inputs))),
+        ("outputs", ", ".join(map(repr, subject.graph.outputs))),
+    ]
+    table = element(box, "table")
+    for what, value in rows:
+        row = element(table, "tr")
+        element(row, "th", what, style="text-align:left")
+        element(row, "td", value, style="text-align:left")
+    picture = memory(held, links=False)
+    words = markup(box)
+    return words.removesuffix("</div>") + picture + "</div>"
+
+
+def _ram(subject: Subject, arena_bytes: int) -> str:
+    words = f"arena {size_in_words(arena_bytes)}"
+    if subject.npu_constant_bytes:
+        words += f", the NPU's weights {size_in_words(subject.npu_constant_bytes)}"
+    there = subject.target.sram_bytes
+    return f"{words}, of {size_in_words(there)}" if there else words

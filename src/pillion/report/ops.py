@@ -1,0 +1,201 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Ops, the tensors between them, and the segments of the NPU, in running order."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+
+from pillion.devices import cortex_m
+from pillion.emitters.c.choose import Choice
+from pillion.ir.op import Op
+from pillion.ir.types import PerChannel, PerTensor, Value
+from pillion.ir.verdict import Verdict
+from pillion.ops import Segment
+from pillion.place import Entry, Unit
+from pillion.report.facts import EdgeFacts, KernelFacts, OpFacts, RuleFacts, SegmentFacts, TensorFacts
+from pillion.report.subject import Subject
+from pillion.targets import WITH_NPU
+
+LONGEST_ATTRIBUTE = 120
+OUTSIDE = -1
+"""Stands for the one who gives inputs and takes outputs."""
+
+
+@dataclass(frozen=True)
+class Placed:
+    """An op of a program with its place in it: the step, and the segment that it belongs to."""
+
+    op: Op
+    step: int
+    segment: int | None
+    device: str
+
+
+def unfolded(subject: Subject) -> list[Placed]:
+    """Gives all ops in running order, those of segments in the place of their segment."""
+    return list(_unfolded(subject))
+
+
+def _unfolded(subject: Subject) -> Iterator[Placed]:
+    number = 0
+    for step, op in enumerate(subject.graph.ops):
+        if isinstance(op, Segment):
+            yield from (Placed(inner, step, number, op.device) for inner in op.body.ops)
+            number += 1
+        else:
+            yield Placed(op, step, None, "")
+
+
+def tensor(value: Value) -> TensorFacts:
+    """Says what a tensor is."""
+    match value.type.quant:
+        case PerTensor(scale, zero_point):
+            words = f"scale {scale:.6g}, zero point {zero_point}"
+        case PerChannel(scales, axis):
+            words = f"{len(scales)} scales on axis {axis}: {min(scales):.4g} to {max(scales):.4g}"
+        case _:
+            words = ""
+    return TensorFacts(value.name, value.dtype.value, value.shape, value.type.size_bytes, words)
+
+
+def op_facts(subject: Subject, instructions: Sequence[int] | None) -> tuple[OpFacts, ...]:
+    """Gathers all ops. `instructions` are those of the steps, where they were counted."""
+    entries = {entry.op: entry for entry in subject.ledger}
+    choices = {step.choice.op: step.choice for step in subject.lowered.steps}
+    rows = []
+    for number, placed in enumerate(unfolded(subject)):
+        entry = entries.get(placed.op) or _as_read(placed, subject)
+        counted = None if placed.segment is not None or instructions is None else instructions[placed.step]
+        rows.append(_op(number, placed, entry, choices.get(placed.op), counted))
+    return tuple(rows)
+
+
+def _as_read(placed: Placed, subject: Subject) -> Entry:
+    """The entry of an op in a program that was read from a file, which says who runs what and not why."""
+    op, isa = placed.op, subject.target.isa
+    npu = next((t.npu for t in WITH_NPU if t.npu and t.npu.name == placed.device), None)
+    on_npu = placed.segment is not None
+    said = Verdict("file.placement", on_npu, "what the file says", placed.device or "a kernel of the core")
+    verdicts = (*npu.judge(op), said) if npu else (said,)
+    cycles = npu.estimate(op) if npu else 0
+    unit = Unit.NPU if on_npu else Unit.CPU
+    return Entry(op, unit, placed.segment, said, verdicts, "", 0, cycles, cortex_m.estimate(op, isa))
+
+
+def _op(
+    number: int, placed: Placed, entry: Entry, choice: Choice | None, instructions: int | None
+) -> OpFacts:
+    op, on_npu = placed.op, placed.segment is not None
+    constants = tuple(v for v in op.operands if v.is_constant)
+    return OpFacts(
+        number=number,
+        step=placed.step,
+        name=op.name,
+        kind=op.kind,
+        source=op.source,
+        unit=entry.unit.value,
+        segment=placed.segment,
+        because=_because(entry),
+        decided_by=_rule(entry.deciding),
+        rules=tuple(map(_rule, entry.verdicts)),
+        flip=entry.flip,
+        kernel=_kernel(op, choice, placed.device),
+        attributes={name: _in_words(value) for name, value in op.attributes.items()},
+        reads=tuple(map(tensor, op.activations)),
+        constants=tuple(map(tensor, constants)),
+        makes=tuple(map(tensor, op.results)),
+        macs=op.macs,
+        bytes_read=sum(v.type.size_bytes for v in op.activations),
+        bytes_written=sum(v.type.size_bytes for v in op.results),
+        constant_bytes=sum(v.type.size_bytes for v in dict.fromkeys(constants)),
+        crossing_bytes=entry.crossing_bytes,
+        estimated_cycles=entry.npu_cycles if on_npu else entry.cpu_cycles,
+        instructions=instructions,
+    )
+
+
+def _because(entry: Entry) -> str:
+    if entry.deciding.rule == "file.placement":
+        return f"the file says so: {entry.deciding.got}"
+    return entry.because
+
+
+def _kernel(op: Op, choice: Choice | None, device: str) -> KernelFacts:
+    if choice is None:
+        return KernelFacts(device, "the NPU's own", (), 0)
+    passed = tuple(f"{name}: {verdict}" for name, verdict in choice.passed_over)
+    return KernelFacts(choice.kernel.name, choice.short_reason, passed, choice.kernel.scratch_bytes(op))
+
+
+def _rule(verdict: Verdict) -> RuleFacts:
+    return RuleFacts(verdict.rule, verdict.ok, verdict.wanted, verdict.got)
+
+
+def _in_words(value: object) -> str:
+    words = str(getattr(value, "value", value))
+    return words if len(words) <= LONGEST_ATTRIBUTE else f"{words[:LONGEST_ATTRIBUTE]}…"
+
+
+def edges(subject: Subject) -> tuple[EdgeFacts, ...]:
+    """Gives every tensor's way from who makes it to who reads it."""
+    rows = unfolded(subject)
+    outer = _outer_names(subject)
+    maker = {v: n for n, placed in enumerate(rows) for v in placed.op.results}
+    by_outer = {outer[v]: n for v, n in maker.items() if v in outer}
+    found = []
+    for number, placed in enumerate(rows):
+        for value in dict.fromkeys(placed.op.activations):
+            seen = outer.get(value, value)
+            made_by = maker.get(value, maker.get(seen, by_outer.get(seen, OUTSIDE)))
+            found.append(_edge(rows, made_by, number, seen if made_by == OUTSIDE else value))
+    for value in subject.graph.outputs:
+        if not value.is_constant:
+            found.append(_edge(rows, maker.get(value, by_outer.get(value, OUTSIDE)), OUTSIDE, value))
+    return tuple(found)
+
+
+def _outer_names(subject: Subject) -> Mapping[Value, Value]:
+    """The value outside of a segment that one inside of it is the same as."""
+    segments = [op for op in subject.graph.ops if isinstance(op, Segment)]
+    pairs = [(s.body.inputs, s.xs) for s in segments] + [(s.body.outputs, s.ys) for s in segments]
+    return {inner: outer for inners, outers in pairs for inner, outer in zip(inners, outers, strict=True)}
+
+
+def _edge(rows: Sequence[Placed], maker: int, reader: int, value: Value) -> EdgeFacts:
+    sides = [rows[n].segment if n != OUTSIDE else None for n in (maker, reader)]
+    return EdgeFacts(maker, reader, value.name, value.type.size_bytes, sides[0] != sides[1])
+
+
+def segments(subject: Subject, ops: Sequence[OpFacts]) -> tuple[SegmentFacts, ...]:
+    """Gathers the NPU's segments with what crosses their borders."""
+    found = []
+    for number, op in enumerate(o for o in subject.graph.ops if isinstance(o, Segment)):
+        rows = [row for row in ops if row.segment == number]
+        cost = rows[0].decided_by
+        found.append(
+            SegmentFacts(
+                number=number,
+                device=op.device,
+                ops=len(rows),
+                macs=op.macs,
+                enters=tuple(map(tensor, op.xs)),
+                leaves=tuple(map(tensor, op.ys)),
+                bytes_in=sum(v.type.size_bytes for v in op.xs),
+                bytes_out=sum(v.type.size_bytes for v in op.ys),
+                weight_bytes=sum(v.type.size_bytes for v in op.body.constants),
+                cost=f"{cost.got}, wanted {cost.wanted}",
+            )
+        )
+    return tuple(found)
+
+
+def with_crossings(ops: Sequence[OpFacts], found: Sequence[EdgeFacts]) -> tuple[OpFacts, ...]:
+    """Gives ops of a program that was read from a file the bytes that cross a border with them, each tensor once."""
+    crossing: dict[int, int] = {}
+    for name in dict.fromkeys(edge.tensor for edge in found if edge.is_border):
+        edge = next(e for e in found if e.tensor == name and e.is_border)
+        ends = [n for n in (edge.maker, edge.reader) if n != OUTSIDE and ops[n].segment is not None]
+        if ends:
+            crossing[ends[0]] = crossing.get(ends[0], 0) + edge.bytes
+    return tuple(replace(op, crossing_bytes=crossing.get(op.number, 0)) for op in ops)

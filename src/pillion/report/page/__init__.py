@@ -1,0 +1,165 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The page of a report: one file that opens from disk, without a network."""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import json
+import re
+from collections.abc import Sequence
+from dataclasses import asdict
+from functools import cache
+from importlib import resources
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from pillion.errors import PillionError
+from pillion.outside.files import write_whole
+from pillion.report.facts import Facts, PartFacts, TensorQuality
+from pillion.report.page.tiles import tiles
+from pillion.report.pictures.histogram import histogram
+from pillion.report.pictures.memory import memory
+from pillion.report.pictures.network import network
+from pillion.report.pictures.shares import measures, shares
+from pillion.report.pictures.svg import clean
+
+if TYPE_CHECKING:
+    from jinja2 import Environment
+    from markupsafe import Markup
+
+GOOD_DB, BAD_DB = 30.0, 15.0
+"""Signal to noise above and below which a number is coloured. Eight bits over the whole range have about 40 dB."""
+
+
+def render(facts: Facts) -> str:
+    """Gives the page as HTML."""
+    want_template_engine()
+    from markupsafe import Markup
+
+    environment = _environment()
+    script = _own("report.js")
+    shown = measures(facts)
+    return environment.get_template("report.html").render(
+        facts=facts,
+        tiles=tiles(facts),
+        measures=shown,
+        shares={one.key: Markup(shares(facts, one)) for one in shown},
+        network=Markup(network(facts)),
+        memory=Markup(memory(facts.arena)),
+        histograms=[Markup(histogram(q.histogram, q.tensor)) for q in facts.quality.tensors],
+        flash_tables=[
+            (title, _by_group(parts), parts)
+            for title, parts in (("Constants", facts.constants), ("Code", facts.code))
+        ],
+        on_cpu=[op for op in facts.ops if op.unit == "cpu"],
+        counted=facts.measured.instructions is not None,
+        island=Markup(island(facts)),
+        style=Markup(_own("report.css")),
+        script=Markup(script),
+        script_hash=_hash_of_script(script),
+    )
+
+
+def write_page(facts: Facts, path: Path) -> None:
+    """Writes the page to a file, whole or not at all."""
+    write_whole(path, render(facts).encode())
+
+
+def want_template_engine() -> None:
+    """Raises where the packages are missing that make pages."""
+    try:
+        import jinja2  # noqa: F401
+    except ImportError:
+        raise PillionError(
+            "reports need the template engine Jinja",
+            rule="the page is made with the packages of the extra `report`",
+            here="jinja2 is not installed",
+            help="pip install 'pillion[report]'; the facts alone need nothing: pillion report --json",
+        ) from None
+
+
+def island(facts: Facts) -> str:
+    """Gives what the page's script reads, as JSON that cannot end the element that it stands in."""
+    data = {"ops": [asdict(op) for op in facts.ops], "measured": asdict(facts.measured)}
+    text = json.dumps(_cleaned(data), separators=(",", ":"))  # in ASCII
+    return re.sub("[<>&]", lambda mark: f"\\u{ord(mark[0]):04x}", text)
+
+
+def _cleaned(data: Any) -> Any:
+    """The same data, whose texts a page can hold."""
+    match data:
+        case str():
+            return clean(data)
+        case dict():
+            return {key: _cleaned(value) for key, value in data.items()}
+        case list() | tuple():
+            return [_cleaned(one) for one in data]
+        case _:
+            return data
+
+
+@cache
+def _environment() -> Environment:
+    from jinja2 import Environment, PackageLoader, StrictUndefined
+
+    loader = PackageLoader("pillion.report", "page")
+    environment = Environment(loader=loader, autoescape=True, undefined=StrictUndefined, lstrip_blocks=True)
+    environment.filters.update(
+        clean=lambda text: clean(str(text)),
+        n=lambda count: f"{count:,}",
+        shape=lambda sizes: "×".join(map(str, sizes)) or "scalar",
+        percent=lambda part: "–" if part is None else f"{part:.2%}".removesuffix("%"),
+        short=lambda number: "–" if number is None else f"{number:.3g}",
+        ratio=_ratio,
+        ratio_value=_ratio_value,
+        grade=_grade,
+        ticks=_with_code,
+    )
+    return environment
+
+
+def _own(name: str) -> str:
+    """A file of this package, which stands in the page as it is."""
+    return (resources.files(__package__ or "") / name).read_text("utf-8")
+
+
+def _hash_of_script(script: str) -> str:
+    digest = hashlib.sha256(script.encode()).digest()
+    return f"sha256-{base64.b64encode(digest).decode()}"
+
+
+def _by_group(parts: Sequence[PartFacts]) -> list[tuple[str, int]]:
+    groups: dict[str, int] = {}
+    for part in parts:
+        groups[part.group] = groups.get(part.group, 0) + part.bytes
+    return sorted(groups.items(), key=lambda item: -item[1])
+
+
+def _ratio(quality: TensorQuality) -> str:
+    if quality.signal_to_noise_db is not None:
+        return f"{quality.signal_to_noise_db:.1f}"
+    return "exact" if quality.largest_error == 0 else "–"
+
+
+def _ratio_value(quality: TensorQuality) -> str:
+    exact = 999.0 if quality.largest_error == 0 else None
+    number = exact if quality.signal_to_noise_db is None else quality.signal_to_noise_db
+    return "" if number is None else f"{number:.6g}"
+
+
+def _grade(quality: TensorQuality) -> str:
+    ratio = quality.signal_to_noise_db
+    if ratio is None:
+        return ""
+    return " bad" if ratio < BAD_DB else " well" if ratio > GOOD_DB else ""
+
+
+def _with_code(text: Any) -> Markup:
+    """Text in whose backticks stand names."""
+    from markupsafe import Markup, escape
+
+    pieces = str(text).split("`")
+    return Markup().join(
+        Markup("<code>{}</code>").format(piece) if i % 2 else escape(piece) for i, piece in enumerate(pieces)
+    )

@@ -1,0 +1,38 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The picture of a tensor's values: the integers as a filled shape, the float values as a line over it."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+
+from pillion.report.facts import HistogramFacts
+from pillion.report.pictures.svg import PLAIN, drawing, element, markup
+
+WIDTH, HEIGHT = 132.0, 30.0
+
+
+def histogram(values: HistogramFacts, name: str) -> str:
+    """Draws how often values occur. Heights are roots: rare values are seen, too."""
+    label = f"values of {name} from {values.low:.4g} to {values.high:.4g}"
+    picture = drawing(WIDTH, HEIGHT, label, class_="histogram", role="img", width=WIDTH, height=HEIGHT)
+    most = max((*values.integers, *values.floats), default=0) or 1
+    outline = _outline(values.integers, most)
+    element(
+        picture,
+        "path",
+        d=f"M0 {HEIGHT:.0f}{outline}L{WIDTH:.0f} {HEIGHT:.0f}Z",
+        class_="integers",
+        fill=PLAIN,
+        fill_opacity=0.45,
+    )
+    if values.floats:
+        line = "M" + _outline(values.floats, most)[1:]
+        element(picture, "path", d=line, class_="floats", fill="none", stroke="#dc2626", stroke_width=1.1)
+    return markup(picture)
+
+
+def _outline(counts: Sequence[int], most: int) -> str:
+    wide = WIDTH / len(counts)
+    heights = [HEIGHT - (HEIGHT - 2) * math.sqrt(count / most) for count in counts]
+    return "".join(f"L{i * wide:.1f} {y:.1f}H{(i + 1) * wide:.1f}" for i, y in enumerate(heights))

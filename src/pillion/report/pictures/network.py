@@ -1,0 +1,141 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The picture of the network: an op is a box in the colour of its unit, a tensor an edge; what crosses a border stands out."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from itertools import pairwise
+from xml.etree.ElementTree import Element
+
+from pillion.report.facts import EdgeFacts, Facts, OpFacts, TensorFacts
+from pillion.report.pictures.layout import HEIGHT, PITCH, WIDTH, Layout, Point, layout
+from pillion.report.pictures.svg import PLAIN, UNIT_COLOURS, drawing, element, fitting, link, markup
+
+CORNER = 6.0
+LEAST_SHARE = 0.005
+"""Of the heaviest op: lines that are shorter are left out."""
+
+
+def network(facts: Facts) -> str:
+    """Draws the graph of a program."""
+    ends = [*((t, "input") for t in facts.inputs), *((t, "output") for t in facts.outputs)]
+    node_of = {(what, t.name): len(facts.ops) + i for i, (t, what) in enumerate(ends)}
+    pairs = [(edge, *_ends_of(edge, node_of)) for edge in facts.edges]
+    placed = layout(len(facts.ops) + len(ends), [(a, b) for _, a, b in pairs])
+    label = f"{len(facts.ops)} ops, {facts.on_npu} on the NPU"
+    picture = drawing(placed.width, placed.height, label, class_="network", id="network")
+    lines = element(picture, "g", class_="edges", fill="none", stroke=PLAIN, stroke_width=1.4)
+    for edge, a, b in pairs:
+        _edge(lines, edge, placed.routes[a, b])
+    boxes = element(picture, "g", class_="nodes", font_size=12)
+    heaviest = max((op.estimated_cycles for op in facts.ops), default=0) or 1
+    for op in facts.ops:
+        box = _op(boxes, op, placed, op.estimated_cycles / heaviest)
+        if len(facts.segments) > 1 and op.segment is not None:
+            _number(box, op.segment, placed.nodes[op.number])
+    for tensor, what in ends:
+        _end(boxes, tensor, what, placed.nodes[node_of[what, tensor.name]])
+    return markup(picture)
+
+
+def _ends_of(edge: EdgeFacts, node_of: dict[tuple[str, str], int]) -> tuple[int, int]:
+    a = edge.maker if edge.maker >= 0 else node_of["input", edge.tensor]
+    return a, edge.reader if edge.reader >= 0 else node_of["output", edge.tensor]
+
+
+def _edge(parent: Element, edge: EdgeFacts, pieces: Sequence[Sequence[Point]]) -> None:
+    border = " border" if edge.is_border else ""
+    path = element(parent, "path", d=" ".join(map(_path, pieces)), class_=f"edge{border}")
+    path.attrib.update({"data-from": str(edge.maker), "data-to": str(edge.reader)})
+    crossing = ", crosses between CPU and NPU" if edge.is_border else ""
+    element(path, "title", f"{edge.tensor}: {edge.bytes:,} bytes{crossing}")
+
+
+def _path(points: Sequence[Point]) -> str:
+    has_corners = len(points) == 6 and points[1][0] == points[0][0]
+    return _cornered(points) if has_corners else _curved(points)
+
+
+def _curved(points: Sequence[Point]) -> str:
+    words = [f"M{points[0][0]:.0f} {points[0][1]:.0f}"]
+    for (x, y), (to_x, to_y) in pairwise(points):
+        middle = (y + to_y) / 2 if to_y - y < PITCH else to_y - (PITCH - HEIGHT) / 2
+        words.append(
+            f"V{to_y:.0f}"
+            if x == to_x
+            else f"C{x:.0f} {middle:.0f} {to_x:.0f} {middle:.0f} {to_x:.0f} {to_y:.0f}"
+        )
+    return "".join(words)
+
+
+def _cornered(points: Sequence[Point]) -> str:
+    words = [f"M{points[0][0]:.0f} {points[0][1]:.0f}"]
+    for before, at, after in zip(points, points[1:], points[2:], strict=False):
+        near, far = _towards(at, before), _towards(at, after)
+        words.append(f"L{near[0]:.0f} {near[1]:.0f}Q{at[0]:.0f} {at[1]:.0f} {far[0]:.0f} {far[1]:.0f}")
+    return "".join(words) + f"L{points[-1][0]:.0f} {points[-1][1]:.0f}"
+
+
+def _towards(at: Point, other: Point) -> Point:
+    length = max(abs(other[0] - at[0]) + abs(other[1] - at[1]), 1e-9)
+    part = min(CORNER, length / 2) / length
+    return at[0] + (other[0] - at[0]) * part, at[1] + (other[1] - at[1]) * part
+
+
+def _number(box: Element, segment: int, at: Point) -> None:
+    """Writes which segment of several an op belongs to."""
+    words = {"text_anchor": "end", "font_size": 10, "class_": "dim", "fill": "currentColor"}
+    element(box, "text", f"segment {segment}", x=at[0] + WIDTH / 2 - 7, y=at[1] + 32, **words)
+
+
+def _op(parent: Element, op: OpFacts, placed: Layout, share: float) -> Element:
+    x, y = placed.nodes[op.number][0] - WIDTH / 2, placed.nodes[op.number][1]
+    title = f"{op.kind} {op.name}, on the {op.unit.upper()}: {op.because}"
+    group = link(parent, op.number, title, f"op {op.unit}")
+    place = {"x": x, "y": y, "width": WIDTH, "height": HEIGHT}
+    colour = {"fill": UNIT_COLOURS[op.unit]}
+    element(group, "rect", rx=7, class_="box", fill_opacity=0.14, **place, **colour)
+    element(group, "rect", x=x, y=y + 6, width=4, height=HEIGHT - 12, rx=2, class_="mark", **colour)
+    shape = "×".join(map(str, op.makes[0].shape)) if op.makes else ""
+    words = {"x": x + 12, "fill": "currentColor"}
+    element(group, "text", fitting(op.kind, WIDTH - 20, 12), y=y + 17, font_weight=600, **words)
+    element(group, "text", fitting(shape, WIDTH - 20), y=y + 32, font_size=11, class_="dim", **words)
+    if share > LEAST_SHARE:
+        size = {"width": (WIDTH - 16) * share, "height": 2.5}
+        element(group, "rect", x=x + 8, y=y + HEIGHT - 4, rx=1, class_="mark", **size, **colour)
+    return group
+
+
+def _end(parent: Element, tensor: TensorFacts, what: str, at: Point) -> None:
+    group = element(parent, "g", class_="end")
+    element(group, "title", f"{what} {tensor.name}: {tensor.dtype}{list(tensor.shape)}")
+    x, y = at[0] - WIDTH / 2, at[1]
+    element(
+        group,
+        "rect",
+        x=x,
+        y=y,
+        width=WIDTH,
+        height=HEIGHT,
+        rx=HEIGHT / 2,
+        fill=PLAIN,
+        fill_opacity=0.14,
+        class_="box",
+    )
+    name = fitting(f"{what} {tensor.name}", WIDTH - 20, 12)
+    element(
+        group, "text", name, x=at[0], y=y + 17, text_anchor="middle", font_weight=600, fill="currentColor"
+    )
+    words = f"{tensor.dtype} {'×'.join(map(str, tensor.shape))}"
+    element(
+        group,
+        *("text", fitting(words, WIDTH - 20)),
+        **{
+            "x": at[0],
+            "y": y + 32,
+            "text_anchor": "middle",
+            "font_size": 11,
+            "class_": "dim",
+            "fill": "currentColor",
+        },
+    )

@@ -1,0 +1,115 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Bars that show who takes how much: all, then the unit, then the kind of op, then the op, as in a flame graph."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from xml.etree.ElementTree import Element
+
+from pillion.report.facts import Facts, OpFacts
+from pillion.report.pictures.svg import PLAIN, UNIT_COLOURS, drawing, element, fitting, link, markup
+
+WIDTH, ROW = 1000.0, 26.0
+LEAST = 0.6
+"""Bars that are narrower are left out: nobody sees them, and the table has them."""
+
+
+@dataclass(frozen=True)
+class Measure:
+    """Something that ops take more or less of: its name on the page, its unit, and whether it was counted or estimated."""
+
+    key: str
+    name: str
+    unit: str
+    note: str
+    of: Callable[[OpFacts], int]
+
+
+def measures(facts: Facts) -> list[Measure]:
+    """Gives what can be shown for a program, the most telling first."""
+    guess = "estimates that placement works with, of each op on its unit; never measured"
+    found = [Measure("cycles", "Cycles (estimated)", "cycles", guess, lambda op: op.estimated_cycles)]
+    if facts.measured.instructions is not None:
+        none = "; ops of the NPU have none" if facts.on_npu else ""
+        counted = f"counted in the emulator, on {facts.measured.board}{none}"
+        measure = Measure(
+            "instructions", "Instructions", "instructions", counted, lambda op: op.instructions or 0
+        )
+        found.insert(len(found) if facts.on_npu else 0, measure)
+    return [
+        *found,
+        Measure("macs", "MACs", "MACs", "multiply-accumulates, exact", lambda op: op.macs),
+        Measure("bytes", "Bytes moved", "bytes", "read and written, constants included, exact", _moved),
+    ]
+
+
+def _moved(op: OpFacts) -> int:
+    return op.moved_bytes
+
+
+def shares(facts: Facts, measure: Measure) -> str:
+    """Draws who takes how much of something."""
+    total = sum(map(measure.of, facts.ops))
+    picture = drawing(WIDTH, 4 * ROW, f"{measure.name} by unit, kind and op", class_="shares", font_size=12)
+    words = f"{total:,} {measure.unit}"
+    _bar(picture, (0.0, WIDTH), 0, (words, f"{facts.model}: {words}"), PLAIN, "all")
+    left = 0.0
+    for unit, of_unit in _groups(facts.ops, measure, lambda op: op.unit):
+        left = _unit(picture, unit, of_unit, measure, left, total)
+    return markup(picture)
+
+
+def _groups(
+    ops: Sequence[OpFacts], measure: Measure, key: Callable[[OpFacts], str]
+) -> list[tuple[str, list[OpFacts]]]:
+    """Ops by a key, the group that takes most first; those that take nothing are left out."""
+    found: dict[str, list[OpFacts]] = {}
+    for op in ops:
+        if measure.of(op):
+            found.setdefault(key(op), []).append(op)
+    return sorted(found.items(), key=lambda item: -sum(map(measure.of, item[1])))
+
+
+def _unit(
+    picture: Element, unit: str, ops: Sequence[OpFacts], measure: Measure, left: float, total: int
+) -> float:
+    colour = UNIT_COLOURS[unit]
+    span = left, WIDTH * sum(map(measure.of, ops)) / total
+    _bar(picture, span, 1, _words(unit.upper(), ops, measure, total), colour, unit)
+    for kind, of_kind in _groups(ops, measure, lambda op: op.kind):
+        width = WIDTH * sum(map(measure.of, of_kind)) / total
+        _bar(picture, (left, width), 2, _words(kind, of_kind, measure, total), colour, unit)
+        for op in sorted(of_kind, key=measure.of, reverse=True):
+            own = WIDTH * measure.of(op) / total
+            words = op.name, _words(f"{op.kind} {op.name}", [op], measure, total)[1]
+            _bar(picture, (left, own), 3, words, colour, unit, op.number)
+            left += own
+    return span[0] + span[1]
+
+
+def _words(name: str, ops: Sequence[OpFacts], measure: Measure, total: int) -> tuple[str, str]:
+    own = sum(map(measure.of, ops))
+    return f"{name} {own / total:.0%}", f"{name}: {own:,} {measure.unit}, {own / total:.1%}"
+
+
+def _bar(
+    picture: Element,
+    span: tuple[float, float],
+    row: int,
+    words: tuple[str, str],
+    colour: str,
+    class_: str,
+    number: int = -1,
+) -> None:
+    left, width = span
+    if width < LEAST:
+        return
+    group = link(picture, number, words[1], f"bar {class_} row{row}")
+    element(
+        group, "rect", x=left, y=row * ROW, width=max(width - 1, 0.5), height=ROW - 2, rx=3,
+        fill=colour, fill_opacity=(0.25, 0.6, 0.42, 0.28)[row],
+    )  # fmt: skip
+    shown = fitting(words[0], width - 10, 12) if width > 30 else ""
+    if shown:
+        element(group, "text", shown, x=left + 6, y=row * ROW + 16, fill="currentColor")

@@ -1,0 +1,61 @@
+# SPDX-License-Identifier: Apache-2.0
+"""SVG and HTML elements. Names from models are text and attributes of elements, never pieces of markup."""
+
+from __future__ import annotations
+
+from xml.etree.ElementTree import Element, SubElement, tostring
+
+NPU, CPU, PLAIN = "#0d9488", "#d97706", "#8b93a5"
+"""Colours that are told apart by all eyes, on light and on dark; a page's style sheet may choose others by class."""
+UNIT_COLOURS = {"npu": NPU, "cpu": CPU}
+
+
+def element(parent: Element | None, tag: str, text: str = "", /, **attributes: object) -> Element:
+    """Makes an element. Attributes are written as in Python: `font_size`, and `class_` for what is a word of Python."""
+    named = {key.rstrip("_").replace("_", "-"): _written(value) for key, value in attributes.items()}
+    made = Element(tag, named) if parent is None else SubElement(parent, tag, named)
+    made.text = clean(text) if text else None
+    return made
+
+
+def drawing(width: float, height: float, label: str, /, **attributes: object) -> Element:
+    """Makes an empty picture, with the sentence that stands for it where it is not seen."""
+    size = {"viewBox": f"0 0 {_written(width)} {_written(height)}", "aria-label": clean(label)}
+    made = element(None, "svg", **{"role": "group", **attributes})
+    made.attrib.update(size)
+    return made
+
+
+def link(parent: Element, number: int, title: str, class_: str = "") -> Element:
+    """Makes a link to an op of the page, with the words that show when one points at it. -1 leads nowhere."""
+    if number < 0:
+        group = element(parent, "g", class_=class_)
+    else:
+        group = element(parent, "a", href=f"#op-{number}", class_=class_, data_op=number)
+    element(group, "title", title)
+    return group
+
+
+def markup(made: Element) -> str:
+    """Gives the text of an element, in which all that is text is escaped."""
+    return tostring(made, encoding="unicode", short_empty_elements=made.tag == "svg")
+
+
+def clean(text: str) -> str:
+    """Gives text without what no page can hold: control characters, and halves of characters."""
+    kept = text.encode("utf-8", "replace").decode()
+    return "".join(c if c.isprintable() or c == " " else "\N{REPLACEMENT CHARACTER}" for c in kept)
+
+
+def fitting(text: str, width: float, size: float = 11) -> str:
+    """Gives as much of a text as a width has room for; the end of a name tells more than its beginning."""
+    most = int(width / (size * 0.6))
+    if len(text) <= most:
+        return text
+    return "…" + text[1 - most :] if most > 2 else ""
+
+
+def _written(value: object) -> str:
+    if isinstance(value, float):
+        return f"{value:.1f}".removesuffix(".0")
+    return clean(str(value))

@@ -1,0 +1,83 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Programs and pages that the tests of reports look at; one browser for all of them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import browser
+import numpy as np
+import pytest
+import torch
+from torch import Tensor, nn
+
+import pillion
+from pillion.ir.types import Array
+from pillion.place import PlacementOptions
+from pillion.program import Program
+from pillion.report.collect import collect
+from pillion.report.facts import Facts
+from pillion.report.page import write_page
+from pillion.report.subject import Asked
+
+
+class Branches(nn.Module):
+    """Two results, a shortcut, an op that no NPU has, odd sizes."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        torch.manual_seed(0)
+        self.first, self.second = nn.Conv2d(3, 16, 3, stride=2, padding=1), nn.Conv2d(16, 16, 3, padding=1)
+        self.last = nn.Linear(16, 7)
+
+    def forward(self, x: Tensor) -> tuple[Tensor, Tensor]:
+        y = self.first(x).relu()
+        z = self.second(torch.flip(y, [2])) + y
+        return self.last(z.mean((2, 3))).softmax(-1), z.amax((2, 3))
+
+
+SHAPE = (1, 3, 17, 23)
+
+
+@pytest.fixture(scope="session")
+def samples() -> list[Array]:
+    rng = np.random.default_rng(0)
+    return [rng.standard_normal(SHAPE).astype(np.float32) for _ in range(3)]
+
+
+@pytest.fixture(scope="session")
+def on_npu(samples: list[Array]) -> Program:
+    options = PlacementOptions(keep_on_cpu=("softmax*",))
+    made = pillion.compile(
+        Branches(), (torch.zeros(SHAPE),), target="mcxn947", calibrate=samples, placement=options
+    )
+    assert len(made.ledger.segments) > 1
+    return made
+
+
+@pytest.fixture(scope="session")
+def on_cpu(samples: list[Array]) -> Program:
+    return pillion.compile(Branches(), (torch.zeros(SHAPE),), target="cortex-m55", calibrate=samples)
+
+
+@pytest.fixture(scope="session")
+def npu_facts(on_npu: Program, samples: list[Array]) -> Facts:
+    return collect(on_npu, Asked(samples, measure=False, command="pillion report 'net.py:Net' -o r.html"))
+
+
+@pytest.fixture(scope="session")
+def npu_page(npu_facts: Facts, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    path = tmp_path_factory.mktemp("page") / "net.html"
+    write_page(npu_facts, path)
+    return path
+
+
+@pytest.fixture(scope="session")
+def driver(tmp_path_factory: pytest.TempPathFactory) -> Iterator[browser.Page]:
+    missing = browser.missing()
+    if missing:
+        pytest.skip(f"no browser: {missing} is not installed (make test-tools)")
+    page = browser.Page(browser.start(tmp_path_factory.mktemp("profile")))
+    yield page
+    page.driver.quit()
