@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Writes docs/reference from the code (ops, passes, devices, targets, the command line) and docs/performance.md and
-docs/mutants.md from the recorded figures. `--check` only compares."""
+"""Writes docs/reference from the code (ops, passes, devices, targets, the command line), docs/performance.md and
+docs/mutants.md from the recorded figures, and the files of examples/ into the tutorials. `--check` only compares."""
 
 from __future__ import annotations
 
@@ -14,6 +14,8 @@ from pathlib import Path
 
 from mutants_page import mutants_page
 from performance_page import performance_page
+from tutorials import PAGES as TUTORIALS
+from tutorials import with_files
 
 from pillion import passes
 from pillion.cli.listings import NPUS, RULE_COLUMNS, kernels_of, rules
@@ -152,10 +154,11 @@ def main() -> None:
     parser.add_argument("--check", action="store_true", help="fail where a page is not what the code says")
     check = parser.parse_args().check
     stale = []
-    for name, make in PAGES.items():
-        path, text = ROOT / "docs" / name, HEAD + make().rstrip() + "\n"
+    pages = {ROOT / "docs" / name: HEAD + make().rstrip() + "\n" for name, make in PAGES.items()}
+    pages |= {page: with_files(page) for page in TUTORIALS.glob("*.md")}
+    for path, text in pages.items():
         if check and (not path.exists() or path.read_text("utf-8") != text):
-            stale.append(name)
+            stale.append(str(path.relative_to(ROOT / "docs")))
         elif not check:
             path.parent.mkdir(parents=True, exist_ok=True)
             path.write_text(text, "utf-8")
