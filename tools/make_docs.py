@@ -12,8 +12,9 @@ import sys
 from collections.abc import Callable
 from pathlib import Path
 
+from arena_picture import PICTURES, arena_picture
 from mutants_page import mutants_page
-from performance_page import performance_page
+from performance_page import comparison_table, performance_page
 from tutorials import PAGES as TUTORIALS
 from tutorials import with_files
 
@@ -138,6 +139,12 @@ def cli_page() -> str:
     return "\n".join(parts)
 
 
+def comparison_page() -> str:
+    """The page with its figures renewed: they stand between two comments."""
+    before, _, rest = (ROOT / "docs" / "comparison.md").read_text("utf-8").partition("<!-- figures -->\n")
+    return f"{before}<!-- figures -->\n{comparison_table(table)}<!-- /figures -->{rest.partition('<!-- /figures -->')[2]}"
+
+
 PAGES: dict[str, Callable[[], str]] = {
     "reference/ops.md": ops_page,
     "reference/pytorch.md": pytorch_page,
@@ -155,6 +162,8 @@ def main() -> None:
     check = parser.parse_args().check
     stale = []
     pages = {ROOT / "docs" / name: HEAD + make().rstrip() + "\n" for name, make in PAGES.items()}
+    pages[ROOT / "docs" / "comparison.md"] = comparison_page()
+    pages[PICTURES / "arena.svg"] = arena_picture() + "\n"
     pages |= {page: with_files(page) for page in TUTORIALS.glob("*.md")}
     for path, text in pages.items():
         if check and (not path.exists() or path.read_text("utf-8") != text):

@@ -69,6 +69,23 @@ def models_table(results: Figures, peers: Figures, table: Table) -> str:
     return table(head, rows)
 
 
+def comparison_table(table: Table) -> str:
+    """The table of docs/comparison.md: Pillion beside its peers, where all or some of them were measured."""
+    results, peers = (json.loads((BENCHMARKS / f"{name}.json").read_text()) for name in ("results", "peers"))
+    rows = []
+    for label, cores in results["models"].items():
+        for core, ours in cores.items():
+            row = [label, CORES[core]]
+            for key in ("instructions", "code_bytes", "arena_bytes"):
+                theirs = [of_peer(peers, peer, label, core, key) for peer in ("executorch", "tflm")]
+                row += [number(figure) for figure in (ours[key], *theirs)]
+            rows.append(row)
+    head = [
+        f"{what}, {who}" for what in ("instructions", "flash", "arena") for who in ("Pillion", "ET", "TFLM")
+    ]
+    return table(["model", "core", *head], rows)
+
+
 def kernels_table(figures: Figures, table: Table) -> str:
     """Instructions of a model by kernel, most first."""
     count: Counter[str] = Counter()

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What mkdocs asks when it builds the site: pages that the nav does not name, pages that lie outside docs/, and links to them."""
+"""What mkdocs asks when it builds the site: pages that the nav does not name, pages that lie outside docs/,
+links to them, and pictures."""
 
 from __future__ import annotations
 
@@ -12,6 +13,7 @@ from mkdocs.structure.files import File, Files
 
 ROOT = Path(__file__).resolve().parents[1]
 LINK = re.compile(r"\[([^][]*)\]\((?!https?:|#|mailto:)([^)#\s]+)(#[^)\s]*)?\)")
+PICTURE = re.compile(r'<img [^>]*src="[^"]*pictures/([\w-]+\.svg)"[^>]*>')
 PROJECT = "Project"
 """The section of the nav for pages that lie outside docs/."""
 
@@ -66,6 +68,16 @@ def on_files(files: Files, config: Any) -> Files:
         if files.get_file_from_path(page) is None:
             files.append(File.generated(config, page, abs_src_path=str(ROOT / path)))
     return files
+
+
+def on_page_content(html: str, page: Any, **_: Any) -> str:
+    """Puts the pictures into the page, where they take its colours."""
+
+    def drawn(found: re.Match[str]) -> str:
+        text = (ROOT / "docs" / "pictures" / found[1]).read_text("utf-8")
+        return text[text.index("<svg") :]
+
+    return PICTURE.sub(drawn, html)
 
 
 def on_page_markdown(markdown: str, page: Any, **_: Any) -> str:
