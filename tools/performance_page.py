@@ -70,20 +70,23 @@ def models_table(results: Figures, peers: Figures, table: Table) -> str:
 
 
 def comparison_table(table: Table) -> str:
-    """The table of docs/comparison.md: Pillion beside its peers, where all or some of them were measured."""
+    """The tables of docs/comparison.md: Pillion beside its peers, where all or some of them were measured."""
     results, peers = (json.loads((BENCHMARKS / f"{name}.json").read_text()) for name in ("results", "peers"))
-    rows = []
-    for label, cores in results["models"].items():
-        for core, ours in cores.items():
-            row = [label, CORES[core]]
-            for key in ("instructions", "code_bytes", "arena_bytes"):
-                theirs = [of_peer(peers, peer, label, core, key) for peer in ("executorch", "tflm")]
-                row += [number(figure) for figure in (ours[key], *theirs)]
-            rows.append(row)
-    head = [
-        f"{what}, {who}" for what in ("instructions", "flash", "arena") for who in ("Pillion", "ET", "TFLM")
-    ]
-    return table(["model", "core", *head], rows)
+
+    def beside(label: str, core: str, key: str) -> list[str]:
+        theirs = [of_peer(peers, peer, label, core, key) for peer in ("executorch", "tflm")]
+        return [number(figure) for figure in (results["models"][label][core][key], *theirs)]
+
+    measured = [(label, core) for label, cores in results["models"].items() for core in cores]
+    tables = []
+    for keys in ({"instructions": "instructions"}, {"code_bytes": "flash", "arena_bytes": "arena"}):
+        head = [f"{what}, {who}" for what in keys.values() for who in ("Pillion", "ET", "TFLM")]
+        rows = [
+            [label, CORES[core], *(cell for key in keys for cell in beside(label, core, key))]
+            for label, core in measured
+        ]
+        tables.append(table(["model", "core", *head], rows))
+    return "\n".join(tables)
 
 
 def kernels_table(figures: Figures, table: Table) -> str:

@@ -75,11 +75,13 @@ def on_page_content(html: str, page: Any, **_: Any) -> str:
 
     def drawn(found: re.Match[str]) -> str:
         text = (ROOT / "docs" / "pictures" / found[1]).read_text("utf-8")
-        return text[text.index("<svg") :]
+        return f'<div class="picture">{text[text.index("<svg") :]}</div>'
 
     return PICTURE.sub(drawn, html)
 
 
 def on_page_markdown(markdown: str, page: Any, **_: Any) -> str:
-    """Turns links between files of the repository into links between pages of the site."""
-    return LINK.sub(lambda m: link(m[1], m[2], m[3] or "", page.file.src_uri), markdown)
+    """Turns links between files of the repository into links between pages of the site, and lets the title of a generated page be
+    its first line."""
+    text = re.sub(r"\A<!--.*?-->\s*", "", markdown)
+    return LINK.sub(lambda m: link(m[1], m[2], m[3] or "", page.file.src_uri), text)
