@@ -57,7 +57,7 @@ def on_config(config: Any) -> Any:
     docs = Path(config.docs_dir)
     pages = sorted(page.relative_to(docs).as_posix() for page in docs.rglob("*.md"))
     guests = sorted(page for page in outside().values() if not (docs / page).exists())
-    project = {"project": PROJECT, "examples": PROJECT}
+    project = {"project": PROJECT, "examples": "Tutorials"}
     config.nav = complete(config.nav, config.extra["sections"] | project, pages + guests)
     return config
 
