@@ -5,10 +5,11 @@ from __future__ import annotations
 
 import re
 from pathlib import Path
+from typing import TYPE_CHECKING
 
-import pillion
-from pillion.ir.types import Value
-from pillion.program import Program
+if TYPE_CHECKING:
+    from pillion.ir.types import Value
+    from pillion.program import Program
 
 MODEL, TARGET = "separable_residual", "cortex-m33+int8"
 PICTURES = Path(__file__).resolve().parents[1] / "docs" / "pictures"
@@ -41,6 +42,8 @@ def block(x: float, y: float, width: float, height: float, kind: str, label: str
 
 def arena_picture() -> str:
     """Gives the picture: operators from left to right, bytes of the arena from bottom to top."""
+    import pillion
+
     program = pillion.compile(MODEL, target=TARGET, io_dtype="int8")
     memory, ops = program.memory, program.graph.ops
     scale = HEIGHT / memory.arena_bytes
