@@ -138,7 +138,8 @@ def environment(bin_folder: Path) -> dict[str, str]:
         script.write_text(f'#!/bin/sh\nexec {shlex.quote(sys.executable)} {module}"$@"\n')
         script.chmod(0o755)
     path = f"{bin_folder}{os.pathsep}{os.environ['PATH']}"
-    return {**os.environ, "PATH": path, "COLUMNS": "100", "TERMINAL_WIDTH": "100", "PYTHONHASHSEED": "0"}
+    fixed = {"COLUMNS": "100", "TERMINAL_WIDTH": "100", "PYTHONHASHSEED": "0"}
+    return {**os.environ, **fixed, "PATH": path, "OMP_NUM_THREADS": "1"}  # tests run side by side
 
 
 class Reader:
