@@ -6,6 +6,7 @@ from __future__ import annotations
 import gc
 import os
 import shutil
+import signal
 from pathlib import Path
 
 import pytest
@@ -15,6 +16,9 @@ TESTS = Path(__file__).parent
 gc.set_threshold(200_000)  # importing torch makes many objects that stay
 for of_outer_make in ("MAKEFLAGS", "MFLAGS", "MAKELEVEL"):
     os.environ.pop(of_outer_make, None)  # `make test` must not speak into the makes that tests run
+if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+    # A shell that starts the suite in the background has it ignore Ctrl-C; the commands that tests interrupt would inherit that.
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 os.environ.setdefault("PILLION_CACHE", str(TESTS.parent / "build" / "cache"))
 
 
