@@ -17,7 +17,7 @@ INSTALLED := $(VENV)/.installed
 PYTEST := $(BIN)/python -m pytest -q -n auto --dist worksteal
 
 .DEFAULT_GOAL := help
-.PHONY: help setup tools test-tools mutants demo test test-fast check format docs bench example-digits golden size clean
+.PHONY: help setup tools test-tools mutants demo test test-fast check format docs docs-site docs-serve bench example-digits golden size clean
 
 help: ## list the chores
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 18
@@ -57,8 +57,15 @@ format: setup ## put all Python into form
 	$(BIN)/ruff format src tests tools benchmarks examples
 	$(BIN)/ruff check --fix src tests tools benchmarks examples
 
-docs: setup ## write the generated pages of docs/reference
+docs: setup ## write the generated pages of docs/reference, and the files of examples/ into the tutorials
 	$(BIN)/python tools/make_docs.py
+
+docs-site: setup ## build the site of the docs into build/site, with every link checked
+	NO_MKDOCS_2_WARNING=1 $(BIN)/python -m mkdocs build --strict --quiet
+	@echo "build/site/index.html can be opened as it is; for the search: make docs-serve"
+
+docs-serve: docs-site ## the same, shown at http://127.0.0.1:8000
+	$(BIN)/python -m http.server --bind 127.0.0.1 --directory build/site 8000
 
 mutants: setup test-tools ## plant random faults and see whether the tests of each part notice (an hour)
 	nice -n 10 $(BIN)/python tools/mutants

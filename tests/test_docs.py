@@ -16,7 +16,7 @@ from pillion.cli import app
 ROOT = Path(__file__).resolve().parents[1]
 PAGES = [*ROOT.glob("*.md"), *(ROOT / "docs").rglob("*.md"), *(ROOT / "examples").rglob("*.md")]
 LINK = re.compile(r"\]\((?!https?:|#)([^)#\s]+)")
-BLOCK = re.compile(r"^```(\w*)\n(.*?)^```", re.MULTILINE | re.DOTALL)
+BLOCK = re.compile(r'^```(\w*)(?: title="[^"]*")?\n(.*?)^```', re.MULTILINE | re.DOTALL)
 
 
 def blocks(page: Path, language: str) -> list[str]:
@@ -34,12 +34,15 @@ def test_links_lead_somewhere(page: Path) -> None:
 
 @pytest.mark.parametrize("page", PAGES, ids=name)
 def test_commands_can_be_typed(page: Path) -> None:
-    commands = typer.main.get_command(app).commands  # type: ignore[attr-defined]  # a group
-    for line in "\n".join(blocks(page, "") + blocks(page, "sh")).splitlines():
-        typed = line.removeprefix("$ ")
+    group = typer.main.get_command(app)
+    options = {option for parameter in group.params for option in parameter.opts}
+    for line in "\n".join(blocks(page, "") + blocks(page, "sh")).replace("\\\n", " ").splitlines():
+        typed = re.split(r" \|\|? | && | > ", line.removeprefix("$ "))[0]
         words = shlex.split(typed, comments=True) if typed.startswith("pillion ") else []
-        if words and "|" not in words:
-            command = commands[words[1]]
+        if words and words[1].startswith("-"):
+            assert words[1] in options
+        elif words:
+            command = group.commands[words[1]]  # type: ignore[attr-defined]  # a group
             with command.make_context(words[1], words[2:]):  # raises where an option is not there
                 pass
 

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Writes docs/reference from the code (ops, passes, devices, targets, the command line) and docs/performance.md and
-docs/mutants.md from the recorded figures. `--check` only compares."""
+"""Writes docs/reference from the code (ops, passes, devices, targets, the command line), docs/performance.md and
+docs/mutants.md from the recorded figures, and the files of examples/ into the tutorials. `--check` only compares."""
 
 from __future__ import annotations
 
@@ -12,10 +12,12 @@ import sys
 from collections.abc import Callable
 
 import typer.main
+from arena_picture import PICTURES, arena_picture
 from checkout import ENVIRONMENT, ROOT
 from mutants_page import mutants_page
-from performance_page import performance_page
+from performance_page import comparison_table, performance_page
 from time_page import time_page
+from tutorials import PAGES as TUTORIALS, with_files
 
 from pillion import passes
 from pillion.cli import app
@@ -137,6 +139,12 @@ def cli_page() -> str:
     return "\n".join(["# Command line\n", *sections])
 
 
+def comparison_page() -> str:
+    """The page with its figures renewed: they stand between two comments."""
+    before, _, rest = (ROOT / "docs" / "comparison.md").read_text("utf-8").partition("<!-- figures -->\n")
+    return f"{before}<!-- figures -->\n{comparison_table(table)}<!-- /figures -->{rest.partition('<!-- /figures -->')[2]}"
+
+
 PAGES: dict[str, Callable[[], str]] = {
     "reference/ops.md": ops_page,
     "reference/pytorch.md": pytorch_page,
@@ -154,10 +162,13 @@ def main() -> None:
     parser.add_argument("--check", action="store_true", help="fail where a page is not what the code says")
     check = parser.parse_args().check
     stale = []
-    for name, make in PAGES.items():
-        path, text = ROOT / "docs" / name, HEAD + make().rstrip() + "\n"
+    pages = {ROOT / "docs" / name: HEAD + make().rstrip() + "\n" for name, make in PAGES.items()}
+    pages[ROOT / "docs" / "comparison.md"] = comparison_page()
+    pages[PICTURES / "arena.svg"] = arena_picture() + "\n"
+    pages |= {page: with_files(page) for page in TUTORIALS.glob("*.md")}
+    for path, text in pages.items():
         if check and (not path.exists() or path.read_text("utf-8") != text):
-            stale.append(name)
+            stale.append(str(path.relative_to(ROOT / "docs")))
         elif not check:
             path.parent.mkdir(parents=True, exist_ok=True)
             path.write_text(text, "utf-8")

@@ -76,6 +76,26 @@ def models_table(results: Figures, peers: Figures, table: Table) -> str:
     return table(head, rows)
 
 
+def comparison_table(table: Table) -> str:
+    """The tables of docs/comparison.md: Pillion beside its peers, where all or some of them were measured."""
+    results, peers = (json.loads((BENCHMARKS / f"{name}.json").read_text()) for name in ("results", "peers"))
+
+    def beside(label: str, core: str, key: str) -> list[str]:
+        theirs = [of_peer(peers, peer, label, core, key) for peer in ("executorch", "tflm")]
+        return [number(figure) for figure in (results["models"][label][core][key], *theirs)]
+
+    measured = [(label, core) for label, cores in results["models"].items() for core in cores]
+    tables = []
+    for keys in ({"instructions": "instructions"}, {"code_bytes": "flash", "arena_bytes": "arena"}):
+        head = [f"{what}, {who}" for what in keys.values() for who in ("Pillion", "ET", "TFLM")]
+        rows = [
+            [label, CORES[core], *(cell for key in keys for cell in beside(label, core, key))]
+            for label, core in measured
+        ]
+        tables.append(table(["model", "core", *head], rows))
+    return "\n".join(tables)
+
+
 def kernels_table(figures: Figures, table: Table) -> str:
     """Instructions of a model by kernel, most first."""
     count: Counter[str] = Counter()
