@@ -17,7 +17,8 @@ from checkout import ENVIRONMENT, ROOT
 from mutants_page import mutants_page
 from performance_page import comparison_table, performance_page
 from time_page import time_page
-from tutorials import PAGES as TUTORIALS, with_files
+from tutorials import PAGES as TUTORIALS
+from tutorials import with_files
 
 from pillion import passes
 from pillion.cli import app

@@ -1,7 +1,7 @@
 import numpy as np
-from data import load
 
 import pillion
+from data import load
 
 _, judging, _, truth = load()
 program = pillion.load("reader.pte")

@@ -1,8 +1,9 @@
 import numpy as np
 import torch
-from data import load
 from net import Net
 from torch.nn import functional as F
+
+from data import load
 
 learning, judging, labels, truth = load()
 x, y = torch.from_numpy(learning), torch.from_numpy(labels)

@@ -2,11 +2,11 @@
 
 import numpy as np
 import torch
-from data import load, shuffled
 from nets import Guard, Reader
 from torch.nn import functional as F
 
 import pillion
+from data import load, shuffled
 
 TARGET = "cortex-m33+int8"
 
