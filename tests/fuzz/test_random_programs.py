@@ -75,7 +75,9 @@ def batch(hunt: Hunt, arithmetic: Arithmetic, seed: int) -> Graph:
     return together(graphs)
 
 
-CASES = [(name, arithmetic) for name in ("host", "native", "placed") for arithmetic in HUNTS[name].arithmetics]
+CASES = [
+    (name, arithmetic) for name in ("host", "native", "placed") for arithmetic in HUNTS[name].arithmetics
+]
 
 
 @pytest.mark.parametrize("seed", range(3))
