@@ -20,7 +20,7 @@ from pillion.emitters.c import host
 from pillion.emitters.c.host import conv as host_conv
 from pillion.ir.numerics import Arithmetic
 from pillion.ir.op import Op
-from pillion.ir.types import Array, Pair, Shape, constant
+from pillion.ir.types import Array, Pair, PerChannel, Shape, constant
 from pillion.ops.conv import Conv2d, DepthwiseConv2d
 from pillion.ops.elementwise import Add, Mul, Sub
 from pillion.ops.formats import Quantize
@@ -144,6 +144,25 @@ def test_channels_without_a_scale(build: Target) -> None:
     """Pruned channels have a multiplier of 0 or next to nothing."""
     ops = [with_pruned_channel(conv2d((1, 3, 3, 5), 18, seed=s), 7, bias) for s, bias in enumerate((0, 9999))]
     check(build, [*ops, with_pruned_channel(linear(3, 9, 20), 19, -5)])
+
+
+@every_build
+def test_roundings(build: Target) -> None:
+    """Every sum from -128 to 127 times a power of two, which ties: sums below zero round away from it unless all of them become
+    the zero point. And shifts by one."""
+    runs = []
+    for right, zp, less in product((1, 2, 3, 5), (-128, 0, 7), (0, 1, 300)):
+        x, y = value("x", (1, 16, 16, 1), 1.0, 0), value("y", (), 2.0 ** (right + 1), zp)
+        one = constant("weights", np.ones((1, 1, 1, 1), np.int8), PerChannel((1.0,), 0))
+        fields = {
+            "weights": one,
+            "bias": constant("bias", np.zeros(1, np.int32)),
+            "low": max(-128, zp - less),
+        }
+        op = make(Conv2d, y, x=x, **fields)
+        assert op.multipliers[1].tolist() == [-right]  # type: ignore[attr-defined]  # a convolution
+        runs.append(Run(op, (np.arange(-128, 128, dtype=np.int8).reshape(x.shape),)))
+    check_runs(build, runs)
 
 
 def test_no_shift_is_left_to_the_portable_kernel() -> None:
