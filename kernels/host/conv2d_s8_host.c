@@ -123,12 +123,23 @@ PILLION_TILES(pixels_2, MOST_PIXELS, 2)
 PILLION_TILES(pixels_3, PIXELS, 3)
 PILLION_TILES(pixels_4, PIXELS, 4)
 
+/* All pixels of a strip, for some channels. */
 static void answer(const params *p, const strip *s, const channels *c) {
-    static void (*const of_one[])(const params *, const strip *, const channels *) = {one_pixel_1, one_pixel_2,
-                                                                                      one_pixel_3, one_pixel_4};
-    static void (*const of_many[])(const params *, const strip *, const channels *) = {pixels_1, pixels_2, pixels_3,
-                                                                                       pixels_4};
-    (s->pixels == 1 ? of_one : of_many)[pillion_registers(c->count) - 1](p, s, c);
+    const int32_t is_one = s->pixels == 1;
+    switch (pillion_registers(c->count)) {
+    case 1:
+        (is_one ? one_pixel_1 : pixels_1)(p, s, c);
+        break;
+    case 2:
+        (is_one ? one_pixel_2 : pixels_2)(p, s, c);
+        break;
+    case 3:
+        (is_one ? one_pixel_3 : pixels_3)(p, s, c);
+        break;
+    default:
+        (is_one ? one_pixel_4 : pixels_4)(p, s, c);
+        break;
+    }
 }
 
 static uint8_t *fill(uint8_t *to, int32_t value, int32_t count) {

@@ -20,7 +20,7 @@ from pillion.emitters.c import host
 from pillion.emitters.c.host import conv as host_conv
 from pillion.ir.numerics import Arithmetic
 from pillion.ir.op import Op
-from pillion.ir.types import Array, Pair, Shape, constant
+from pillion.ir.types import Array, Pair, PerChannel, Shape, constant
 from pillion.ops.conv import Conv2d, DepthwiseConv2d
 from pillion.ops.elementwise import Add, Mul, Sub
 from pillion.ops.formats import Quantize
@@ -50,7 +50,7 @@ every_build = pytest.mark.parametrize("build", BUILDS)
 
 CHANNELS = (1, 3, 4, 7, 15, 16, 17, 31, 32, 33, 48, 63, 64, 65, 96, 127, 130)
 IMAGES: tuple[Pair, ...] = ((1, 1), (1, 2), (5, 1), (2, 3), (7, 1), (1, 13), (5, 5), (3, 17))
-KERNELS: tuple[Pair, ...] = ((3, 3), (1, 1), (2, 5), (5, 1), (1, 3), (4, 2), (5, 5), (7, 3), (9, 1))
+KERNELS: tuple[Pair, ...] = ((3, 3), (1, 1), (2, 5), (5, 1), (1, 3), (4, 3), (4, 2), (5, 5), (9, 1))
 
 
 def windows(cls: Any, kernel: Pair, seed: int, shape: Shape, *out: int, flat: bool) -> Any:
@@ -87,6 +87,8 @@ def conv_windows() -> list[Conv2d]:
     for i, (kernel, image) in enumerate(product(KERNELS, IMAGES)):
         channels, out = CHANNELS[(3 * i + i // 8) % len(CHANNELS)], CHANNELS[5 * i % len(CHANNELS)]
         made.append(windows(conv2d, kernel, i, (1 + i % 2, *image, channels), out, flat=True))
+    for stride in (2, 3, 5):  # the last columns of the image are in no window
+        made += [conv2d((2, 5, 7 * stride, c), 9, (2, 1), seed=c, stride=(1, stride)) for c in (1, 2, 33)]
     return made
 
 
@@ -142,6 +144,25 @@ def test_channels_without_a_scale(build: Target) -> None:
     """Pruned channels have a multiplier of 0 or next to nothing."""
     ops = [with_pruned_channel(conv2d((1, 3, 3, 5), 18, seed=s), 7, bias) for s, bias in enumerate((0, 9999))]
     check(build, [*ops, with_pruned_channel(linear(3, 9, 20), 19, -5)])
+
+
+@every_build
+def test_roundings(build: Target) -> None:
+    """Every sum from -128 to 127 times a power of two, which ties: sums below zero round away from it unless all of them become
+    the zero point. And shifts by one."""
+    runs = []
+    for right, zp, less in product((1, 2, 3, 5), (-128, 0, 7), (0, 1, 300)):
+        x, y = value("x", (1, 16, 16, 1), 1.0, 0), value("y", (), 2.0 ** (right + 1), zp)
+        one = constant("weights", np.ones((1, 1, 1, 1), np.int8), PerChannel((1.0,), 0))
+        fields = {
+            "weights": one,
+            "bias": constant("bias", np.zeros(1, np.int32)),
+            "low": max(-128, zp - less),
+        }
+        op = make(Conv2d, y, x=x, **fields)
+        assert op.multipliers[1].tolist() == [-right]  # type: ignore[attr-defined]  # a convolution
+        runs.append(Run(op, (np.arange(-128, 128, dtype=np.int8).reshape(x.shape),)))
+    check_runs(build, runs)
 
 
 def test_no_shift_is_left_to_the_portable_kernel() -> None:
