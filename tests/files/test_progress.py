@@ -97,6 +97,23 @@ def test_a_process_without_standard_error_works(stream: str | None, monkeypatch:
         advance(1, None)
 
 
+def test_threads_do_not_share_a_screen(monkeypatch: pytest.MonkeyPatch) -> None:
+    terminal = a_terminal(monkeypatch)
+
+    def other() -> None:
+        with shown(), stage("of another thread"):
+            time.sleep(0.1)
+
+    with shown(), stage("calibrating"):
+        wait_for(lambda: "calibrating" in terminal.getvalue())
+        thread = threading.Thread(target=other)
+        thread.start()
+        thread.join()
+    assert "of another thread" not in terminal.getvalue()
+    with shown(), stage("again"):
+        wait_for(lambda: "again" in terminal.getvalue())
+
+
 def test_no_means_no_also_further_in(monkeypatch: pytest.MonkeyPatch) -> None:
     terminal = a_terminal(monkeypatch)
     with shown(False), shown(), shown(True), stage("calibrating"):

@@ -28,7 +28,7 @@ from pillion.stripes.wish import memory_wish
 @app.command(
     rich_help_panel=LOOK,
     epilog="""
-pillion explain -m ds_cnn -t CHIP                  CHIP with an NPU (`pillion targets`): what would flip an op
+pillion explain -m ds_cnn -t CHIP                      on a CHIP with an NPU: what would flip an op
 pillion explain -m net.py:Net -t cortex-m55            which kernel, and why not a faster one
 pillion explain -m ds_cnn -t cortex-m55 --json         all columns
 """,

@@ -119,6 +119,8 @@ class Display:
 
 _display: ContextVar[Display | None] = ContextVar("display", default=None)
 _is_decided: ContextVar[bool] = ContextVar("is_decided", default=False)
+_screen = threading.Lock()
+"""Held by the one display that is shown: what other threads do at the same time is not."""
 
 
 @contextmanager
@@ -128,7 +130,7 @@ def shown(wanted: bool | None = None) -> Iterator[None]:
     if _is_decided.get() and wanted is not False:
         yield
         return
-    is_visible = wanted is not False and _is_terminal()
+    is_visible = wanted is not False and _is_terminal() and _screen.acquire(blocking=False)
     display = Display(sys.stderr) if is_visible else None
     tokens = _display.set(display), _is_decided.set(True)
     try:
@@ -138,6 +140,7 @@ def shown(wanted: bool | None = None) -> Iterator[None]:
         _is_decided.reset(tokens[1])
         if display is not None:
             display.close()
+            _screen.release()
 
 
 def showing_progress(function: Callable[_P, _R]) -> Callable[_P, _R]:
