@@ -150,6 +150,7 @@ def evaluate(
             trust_pickle=trust_pickle,
         ),
         float_model,
+        reading,
     )
     with report.progress(quiet=as_json) as progress:
         built = named.program(progress)
