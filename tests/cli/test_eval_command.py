@@ -167,6 +167,8 @@ def test_what_cannot_be_evaluated_is_refused(
     refused(pillion("eval", project, "-d", tmp_path / "labels.npz"), "sample 6 of", "0 to 4")
     refused(pillion("eval", project, "-d", tmp_path / "nan.npz"), "not finite", "nan")
     refused(pillion("eval", project, "-d", data, "--metric", "acc"), "no metric acc")
+    gated = ("eval", project, "-d", data, "--metric", "top2", "--min-accuracy", "0.5")
+    refused(pillion(*gated), "no accuracy was measured", "--metric top2")
     refused(pillion("eval", project, "-d", data, "--max-ram", "lots"), "--max-ram 256K")
     refused(pillion("eval", project, "-d", data, "--on", "hots"), "hots")
     refused(pillion("eval", project, "-d", data, "--float", project), "no model in float")

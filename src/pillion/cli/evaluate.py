@@ -134,6 +134,7 @@ def evaluate(
         parse_bytes("--max-flash", max_flash),
         parse_count("--max-instructions", max_instructions),
     )
+    limits.check(metric)
     reading = reading_of(labels, label_column, classes, fit, divide, mean, std, transform)
     source = open_data(data, reading)
     named = Named(
