@@ -30,6 +30,7 @@ from pillion.outside.user_code import split_spec
 from pillion.stripes.wish import WHOLE, MemoryWish
 
 if TYPE_CHECKING:
+    from pillion.data.sample import Source
     from pillion.importers.torch.quantize.ptq import Progress
     from pillion.ir.types import Array
     from pillion.program import Program
@@ -43,7 +44,7 @@ class Request:
     model: str
     target: str
     quantize: bool = False
-    calibrate: Path | None = None
+    calibrate: Path | Source | None = None
     weights: Path | None = None
     input_size: tuple[int, int] | None = None
     io_dtype: str = "float32"
