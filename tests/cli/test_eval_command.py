@@ -77,6 +77,32 @@ def test_a_project_is_evaluated_on_images(pillion: Call, project: Path, tmp_path
     assert answer.out.splitlines()[-3].startswith("label \\ answer")
 
 
+def test_calibration_data_is_normalized_as_the_data_is(pillion: Call, tmp_path: Path) -> None:
+    (tmp_path / "images" / "1").mkdir(parents=True)
+    for number in range(4):
+        pixels = RNG.integers(0, 255, (9, 7, 3), np.uint8)
+        Image.fromarray(pixels).save(tmp_path / "images" / "1" / f"{number}.png")
+    images = tmp_path / "images"
+    call = (
+        "compare",
+        NET,
+        *TARGET,
+        "--calibrate",
+        images,
+        "-d",
+        images,
+        "--mean",
+        "0.5",
+        "--std",
+        "0.1",
+        "--json",
+    )
+    facts = pillion(*call).facts
+    assert facts["output_signal_to_noise_db"] > 30
+    (image,) = [layer for layer in facts["layers"] if layer["name"] == "x"]
+    assert image["signal_to_noise_db"] > 40  # nothing is cut off
+
+
 def test_gates_end_with_one_and_say_which(pillion: Call, project: Path, data: Path) -> None:
     call = ("eval", project, "-d", data, "--json", "--max-ram", "1M", "--min-accuracy", "1")
     answer = pillion(*call)
@@ -141,6 +167,8 @@ def test_what_cannot_be_evaluated_is_refused(
     refused(pillion("eval", project, "-d", tmp_path / "labels.npz"), "sample 6 of", "0 to 4")
     refused(pillion("eval", project, "-d", tmp_path / "nan.npz"), "not finite", "nan")
     refused(pillion("eval", project, "-d", data, "--metric", "acc"), "no metric acc")
+    gated = ("eval", project, "-d", data, "--metric", "top2", "--min-accuracy", "0.5")
+    refused(pillion(*gated), "no accuracy was measured", "--metric top2")
     refused(pillion("eval", project, "-d", data, "--max-ram", "lots"), "--max-ram 256K")
     refused(pillion("eval", project, "-d", data, "--on", "hots"), "hots")
     refused(pillion("eval", project, "-d", data, "--float", project), "no model in float")

@@ -32,7 +32,7 @@ from pillion.cli.options import (
     WeightsOption,
 )
 from pillion.errors import PillionError
-from pillion.outside.files import write_whole
+from pillion.outside.files import made, write_whole, writing
 
 if TYPE_CHECKING:
     from pillion.cli.named_program import Named
@@ -98,13 +98,13 @@ def compare(
         keep_on_cpu=tuple(keep_on_cpu or ()),
         trust_pickle=trust_pickle,
     )
-    named = Named(request, float_model)
+    named = Named(request, float_model, reading)
     if other is None:
         _layers(named, data, reading, limit, picture, as_json)
         return
     if picture is not None or float_model is not None:
         raise _only_of_layers(picture, float_model)
-    second = Named(replace(request, model=other))
+    second = Named(replace(request, model=other), reading=reading)
     _two(
         named,
         second,
@@ -176,6 +176,9 @@ def _check_picture(picture: Path | None) -> None:
             here=f"suffix {picture.suffix}" if picture.suffix else "no suffix",
             help=f"-o {picture.stem}.svg",
         )
+    if picture is not None:
+        with writing(picture):  # before the work, not after it
+            made(picture.parent)
 
 
 def _no_data(spec: str) -> PillionError:

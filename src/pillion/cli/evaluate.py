@@ -152,6 +152,7 @@ def evaluate(
         parse_bytes("--max-flash", max_flash),
         parse_count("--max-instructions", max_instructions),
     )
+    limits.check(metric)
     reading = reading_of(labels, label_column, classes, fit, divide, mean, std, transform)
     source = open_data(data, reading)
     named = Named(
@@ -168,6 +169,7 @@ def evaluate(
             trust_pickle=trust_pickle,
         ),
         float_model,
+        reading,
     )
     with report.progress(quiet=as_json) as progress:
         built = named.program(progress)

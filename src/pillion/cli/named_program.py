@@ -3,12 +3,14 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from pillion.cli.request import Request, build
 from pillion.compiler import is_int8_file, load
+from pillion.data.given import open_data
+from pillion.data.options import AS_IT_IS, Reading
 from pillion.errors import PillionError
 from pillion.outside.files import suffix_of
 from pillion.outside.user_code import split_spec
@@ -25,6 +27,8 @@ class Named:
 
     request: Request
     float_model: str | None = None
+    reading: Reading = AS_IT_IS
+    """How calibration data is read: as the data that the program is run on, but for its labels."""
 
     @property
     def spec(self) -> str:
@@ -40,7 +44,7 @@ class Named:
         """Gives the program, compiled where it has to be; a C project stays in its folder."""
         if not self.is_written:
             self._want_target()
-            return build(self.request, progress)
+            return build(self._calibrated(), progress)
         self._refuse_options()
         if suffix_of(self.spec) == ".pte":
             return load(self.spec, self.request.target or None)
@@ -61,6 +65,14 @@ class Named:
                 help="--float file.py:Net, a name that `pillion models` lists, or a .pt2",
             )
         return self._load(spec)
+
+    def _calibrated(self) -> Request:
+        """The request with calibration data that is opened: what normalizes the one data normalizes the other."""
+        path = self.request.calibrate
+        if not isinstance(path, Path) or is_int8_file(self.spec):
+            return self.request
+        reading = replace(self.reading, labels=None, label_column=None, classes=())
+        return replace(self.request, calibrate=open_data(path, reading))
 
     def _load(self, spec: str) -> TorchModel:
         from pillion.cli.request import hush

@@ -31,6 +31,7 @@ from pillion.program import Program
 from pillion.run.inputs import Tensor
 
 if TYPE_CHECKING:
+    from pillion.data.sample import Source
     from pillion.importers.torch.quantize.ptq import Progress
 
 
@@ -41,7 +42,7 @@ class Request:
     model: str
     target: str
     quantize: bool = False
-    calibrate: Path | None = None
+    calibrate: Path | Source | None = None
     weights: Path | None = None
     input_size: tuple[int, int] | None = None
     io_dtype: str = "float32"

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from pillion.errors import PillionError
@@ -44,6 +44,11 @@ class Limits:
                 help="--min-accuracy 0.9 is 90 %",
             )
 
+    def check(self, metrics: Sequence[str] | None) -> None:
+        """Raises where the accuracy has a limit, and other metrics were asked for: before anything is run."""
+        if self.min_accuracy is not None and metrics is not None and "top1" not in metrics:
+            raise _no_accuracy(f"--metric {' --metric '.join(metrics)}")
+
     def judge(self, evaluation: Evaluation | None, costs: Costs) -> Iterator[Gate]:
         """Gives the gates, passed or not."""
         if self.min_accuracy is not None:
@@ -62,10 +67,14 @@ class Limits:
 def _accuracy(evaluation: Evaluation | None) -> float:
     if evaluation is not None and evaluation.accuracy is not None:
         return evaluation.accuracy
-    raise PillionError(
+    raise _no_accuracy(f"metrics {', '.join(evaluation.metrics)}" if evaluation else "no data")
+
+
+def _no_accuracy(found: str) -> PillionError:
+    return PillionError(
         "no accuracy was measured",
         rule="--min-accuracy is the least share of right answers: --metric top1",
-        here=f"metrics {', '.join(evaluation.metrics)}" if evaluation else "no data",
+        here=found,
         help="add --metric top1, with data that has a class for each sample",
     )
 

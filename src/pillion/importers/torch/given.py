@@ -12,12 +12,13 @@ import torch
 from torch import Tensor, nn
 from torch.export import ExportedProgram
 
+from pillion.data.given import open_data
 from pillion.errors import PillionError
-from pillion.importers.torch.data import load_calibration
+from pillion.importers.torch.data import CalibrationData, load_calibration
 
 ARRAYS = (Tensor, np.ndarray)
 Batches = Iterable[Any] | str | os.PathLike[str]
-"""Calibration data: samples, or the path of a folder or file with samples."""
+"""Calibration data: samples, the path of a folder or file with samples, or a source that `pillion.data` has opened."""
 NUMBERS = "fiub"
 """Kinds of numpy's types that hold numbers."""
 
@@ -87,6 +88,8 @@ def as_batches(given: Batches, examples: Sequence[Tensor]) -> Iterable[Any]:
     """Gives samples to iterate over. Raises where there are none to be had."""
     if isinstance(given, (str, os.PathLike)):
         return load_calibration(os.fspath(given), examples)
+    if hasattr(given, "samples") and hasattr(given, "count"):
+        return CalibrationData(open_data(given), tuple(examples))
     try:
         iter(given)
     except TypeError:
