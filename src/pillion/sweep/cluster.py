@@ -262,7 +262,7 @@ def _deaf() -> Iterator[None]:
     try:
         yield
     finally:
-        signal.signal(signal.SIGINT, before)
+        signal.signal(signal.SIGINT, signal.SIG_DFL if before is None else before)
 
 
 def _close(close: Callable[[], Any]) -> None:
