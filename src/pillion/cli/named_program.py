@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from pillion.cli.request import Request, build
-from pillion.compiler import is_int8_file, load
+from pillion.compiler import load
 from pillion.data.given import open_data
 from pillion.data.options import AS_IT_IS, Reading
 from pillion.errors import PillionError
