@@ -44,7 +44,7 @@ EXTRAS = {
     "executorch": "run .pte programs in ExecuTorch's own runtime (--on executorch)",
     "litert": "run .tflite models and NPU segments in LiteRT (--on litert)",
     "report": "write a program as a page to look at (pillion report)",
-    "eval": "measure accuracy on data sets (pillion eval)",
+    "data": "read images, for --calibrate and --data",
     "sweep": "compile many variants and compare them (pillion sweep)",
     "docs": "build the documentation as a site",
 }

@@ -11,8 +11,6 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from pillion.ir.rows import ROWS
-from pillion.ops.region import why_not_in_rows
 from pillion.outside.files import form_of
 from pillion.outside.progress import Advance, say, shown, stage
 
@@ -116,6 +114,8 @@ def _c_project(program: Program) -> Facts:
 
 def _stripes(program: Program) -> Facts:
     """What runs a few rows at a time, and what that saves."""
+    from pillion.ir.rows import ROWS
+
     if not program.stripes:
         return {}
     rows = []
@@ -167,6 +167,8 @@ def explain_columns(program: Program) -> dict[str, Sequence[str]]:
 
 def explained(program: Program) -> Facts:
     """Gathers where each op runs, and why."""
+    from pillion.ops.region import why_not_in_rows
+
     ledger = program.ledger
     live = dict(
         zip((s.choice.op.name for s in program.lowered.steps), program.memory.live_bytes, strict=True)

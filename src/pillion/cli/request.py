@@ -111,8 +111,8 @@ def check(request: Request) -> None:
     if not is_int8_file(request.model):
         _want_quantize(request)
     for path in (request.calibrate, request.weights):
-        if path is not None:
-            check_there(path)
+        if isinstance(path, Path):
+            check_there(split_spec(str(path))[0])
 
 
 def check_training(function: str, request: Request) -> None:
