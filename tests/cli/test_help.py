@@ -78,7 +78,7 @@ def test_options_come_in_the_order_in_which_one_thinks(pillion: Call) -> None:
     ("typed", "words"),
     [
         (("compile", "--nothing"), "no such option: --nothing"),
-        (("compil",), "no such command 'compil'. Did you mean 'compile'?"),
+        (("compil",), "no such command 'compil'. Did you mean 'compile'"),
         (("compile",), "missing option '-m' / '--model'"),
         (("verify", "--samples", "0"), "invalid value for '--samples'"),
         (("run", "fw", "--timeout", "soon"), "invalid value for '--timeout'"),

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Optional
 
 import typer
 
+from pillion.cli import report
 from pillion.cli.application import app
 from pillion.cli.data_options import (
     DivideOption,
@@ -21,6 +22,7 @@ from pillion.cli.data_options import (
     reading_of,
 )
 from pillion.cli.evaluate import FloatOption, NativeOption, OptionalTarget, ProgramArgument, WorkersOption
+from pillion.cli.help import CHECK, DATA
 from pillion.cli.options import (
     CalibrateOption,
     IoDtypeOption,
@@ -31,6 +33,7 @@ from pillion.cli.options import (
     TrustOption,
     WeightsOption,
 )
+from pillion.cli.request import Request, parse_size
 from pillion.errors import PillionError
 from pillion.outside.files import made, write_whole, writing
 
@@ -38,13 +41,25 @@ if TYPE_CHECKING:
     from pillion.cli.named_program import Named
 
 
-@app.command()
+@app.command(
+    rich_help_panel=CHECK,
+    epilog="""
+pillion compare net.py:Net -t cortex-m55 -d samples.npz --calibrate samples.npz   where precision is lost
+pillion compare kws.pte -d test.npz --float kws.py:Net -o layers.svg              with a picture
+pillion compare old.pte new.pte -d test.npz                                       what changes between two programs
+""",
+)
 def compare(
     program: ProgramArgument,
     other: Annotated[
         Optional[str], typer.Argument(help="A second program: what changes from the first to it is shown.")
     ] = None,
-    data: Annotated[Optional[str], typer.Option("-d", "--data", help="Data, as for `pillion eval`.")] = None,
+    data: Annotated[
+        Optional[str],
+        typer.Option(
+            "-d", "--data", metavar="PATH", help="Data, as for `pillion eval`.", rich_help_panel=DATA
+        ),
+    ] = None,
     target: OptionalTarget = None,
     float_model: FloatOption = None,
     limit: Annotated[
@@ -55,7 +70,12 @@ def compare(
         Optional[Path], typer.Option("-o", "--output", help="An .svg file for the picture of the layers.")
     ] = None,
     metric: Annotated[
-        Optional[list[str]], typer.Option(help="Of two programs: as for `pillion eval` (may be repeated).")
+        Optional[list[str]],
+        typer.Option(
+            metavar="METRIC",
+            help="Of two programs: as for `pillion eval`. May be repeated.",
+            rich_help_panel=DATA,
+        ),
     ] = None,
     measure: Annotated[
         bool,
@@ -81,9 +101,11 @@ def compare(
     keep_on_cpu: KeepOption = None,
     as_json: JsonOption = False,
 ) -> None:
-    """Show layer by layer where a program loses precision against its float model; or what changes between two programs."""
+    """Show where a program loses precision, or what two differ in.
+
+    With one program, layer by layer against its float model, the layer that costs most first. With two, what changes in RAM, flash,
+    instructions and answers."""
     from pillion.cli.named_program import Named
-    from pillion.cli.request import Request, parse_size
 
     reading = reading_of(labels, label_column, None, fit, divide, mean, std, transform)
     request = Request(
@@ -122,7 +144,6 @@ def compare(
 def _layers(
     named: Named, data: str | None, reading: Any, limit: int | None, picture: Path | None, as_json: bool
 ) -> None:
-    from pillion.cli import report
     from pillion.cli.comparison import COLUMNS, facts_of_layers, helps, layers_on_screen
     from pillion.data.given import open_data
     from pillion.evaluation.chart import svg
@@ -155,7 +176,6 @@ def _layers(
 def _two(
     first: Named, second: Named, data: str | None, metric: list[str] | None, as_json: bool, **options: Any
 ) -> None:
-    from pillion.cli import report
     from pillion.cli.comparison import facts_of_two
     from pillion.evaluation.compare import compare_programs
 

@@ -34,7 +34,7 @@ from pillion.cli.options import (
     TrustOption,
     WeightsOption,
 )
-from pillion.cli.request import Request, build, parse_size, write
+from pillion.cli.request import Request, build, check, parse_size, write
 from pillion.outside.files import form_of
 from pillion.stripes.wish import memory_wish
 
@@ -120,6 +120,7 @@ def compile(
         memory_wish(max_ram, extra),
     )
     form_of(output)
+    check(request)
     from pillion.cli import pages, selftests, times
 
     pages.check_page(page)

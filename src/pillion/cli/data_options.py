@@ -8,6 +8,7 @@ from typing import Annotated, Optional
 
 import typer
 
+from pillion.cli.help import DATA
 from pillion.data.options import Reading
 from pillion.errors import PillionError
 from pillion.outside.user_code import function_of
@@ -15,34 +16,56 @@ from pillion.outside.user_code import function_of
 DataOption = Annotated[
     str,
     typer.Option(
-        "-d",
-        "--data",
+        *("-d", "--data"),
+        metavar="PATH",
+        rich_help_panel=DATA,
         help="A folder of class folders, a folder or file of .npy, .npz, .csv, .wav or images, or file.py:function.",
     ),
 ]
-LimitOption = Annotated[Optional[int], typer.Option(min=1, help="The most samples to take.")]
+LimitOption = Annotated[
+    Optional[int], typer.Option(min=1, help="The most samples to take.", rich_help_panel=DATA)
+]
 LabelsOption = Annotated[
-    Optional[Path], typer.Option(help="The labels: an .npy, or a table with one column.")
+    Optional[Path],
+    typer.Option(help="The labels: an .npy, or a table with one column.", rich_help_panel=DATA),
 ]
 LabelColumnOption = Annotated[
-    Optional[str], typer.Option(help="The column of a .csv with the labels: a name, or a number from 1.")
+    Optional[str],
+    typer.Option(
+        help="The column of a .csv with the labels: a name, or a number from 1.", rich_help_panel=DATA
+    ),
 ]
 ClassesOption = Annotated[
-    Optional[str], typer.Option(help="Names of the model's outputs in their order, with commas between.")
+    Optional[str],
+    typer.Option(
+        help="Names of the model's outputs in their order, with commas between.", rich_help_panel=DATA
+    ),
 ]
 FitOption = Annotated[
     str,
-    typer.Option(help="Images and sounds of another size: exact refuses them, resize stretches, crop cuts."),
+    typer.Option(
+        help="Images and sounds of another size: exact refuses them, resize stretches, crop cuts.",
+        rich_help_panel=DATA,
+    ),
 ]
 DivideOption = Annotated[
-    Optional[float], typer.Option(help="Divide numbers by this; without it, those of images by 255.")
+    Optional[float],
+    typer.Option(help="Divide numbers by this; without it, those of images by 255.", rich_help_panel=DATA),
 ]
-MeanOption = Annotated[Optional[str], typer.Option(help="Subtract this then: 0.5, or one for each channel.")]
-StdOption = Annotated[Optional[str], typer.Option(help="Divide by this then: 0.5, or one for each channel.")]
+MeanOption = Annotated[
+    Optional[str],
+    typer.Option(help="Subtract this then: 0.5, or one for each channel.", rich_help_panel=DATA),
+]
+StdOption = Annotated[
+    Optional[str],
+    typer.Option(help="Divide by this then: 0.5, or one for each channel.", rich_help_panel=DATA),
+]
 TransformOption = Annotated[
     Optional[str],
     typer.Option(
-        help="file.py:function that makes an input of an image, a sound or an array; it is executed."
+        metavar="FUNCTION",
+        help="A file.py:function that makes an input of an image, a sound or an array; it is executed.",
+        rich_help_panel=DATA,
     ),
 ]
 

@@ -9,6 +9,7 @@ from typing import Annotated, Any, Optional
 
 import typer
 
+from pillion.cli import report
 from pillion.cli.application import app
 from pillion.cli.data_options import (
     ClassesOption,
@@ -23,6 +24,7 @@ from pillion.cli.data_options import (
     TransformOption,
     reading_of,
 )
+from pillion.cli.help import CHECK, DATA, GATES, RUNNING
 from pillion.cli.options import (
     CalibrateOption,
     IoDtypeOption,
@@ -34,6 +36,7 @@ from pillion.cli.options import (
     TrustOption,
     WeightsOption,
 )
+from pillion.cli.request import Request, parse_size
 
 ProgramArgument = Annotated[
     str,
@@ -53,10 +56,14 @@ FloatOption = Annotated[
     ),
 ]
 NativeOption = Annotated[
-    bool, typer.Option("--native", help="Compile for exactly this processor: the same bytes, sooner.")
+    bool,
+    typer.Option(
+        "--native", help="Use all that this processor has. The same bytes, sooner.", rich_help_panel=RUNNING
+    ),
 ]
 WorkersOption = Annotated[
-    Optional[int], typer.Option(help="Processes that run the program; all cores if not given.")
+    Optional[int],
+    typer.Option(help="Processes that run the program; all cores if not given.", rich_help_panel=RUNNING),
 ]
 
 
@@ -74,7 +81,15 @@ def _runs(scheduler: str | None, workers: int | None) -> Iterator[dict[str, Any]
         yield {"workers": found.count, "runs": runs_on(found)}
 
 
-@app.command(name="eval")
+@app.command(
+    name="eval",
+    rich_help_panel=CHECK,
+    epilog="""
+pillion eval kws.pte -d test.npz                            accuracy of a compiled program
+pillion eval net.py:Net -t cortex-m55 -d photos/ --calibrate photos/   with its float model beside
+pillion eval fw/ -d test.npz --min-accuracy 0.9 --max-ram 256K         exit code 1 where it is not met
+""",
+)
 def evaluate(
     program: ProgramArgument,
     data: DataOption,
@@ -82,41 +97,61 @@ def evaluate(
     metric: Annotated[
         Optional[list[str]],
         typer.Option(
-            help="top1, top5, auc, mse, mae or file.py:function (may be repeated). Without it, what suits the labels."
+            metavar="METRIC",
+            help="A metric: top1, top5, auc, mse, mae or file.py:function; without it, what suits the labels. May be repeated.",
+            rich_help_panel=DATA,
         ),
     ] = None,
     limit: LimitOption = None,
     float_model: FloatOption = None,
     only_int8: Annotated[
-        bool, typer.Option("--only-int8", help="Do not run the float model beside.")
+        bool, typer.Option("--only-int8", help="Do not run the float model beside.", rich_help_panel=RUNNING)
     ] = False,
     agree: Annotated[
         Optional[list[str]],
         typer.Option(
-            help="Run the first samples on this executor too, and compare bytes: reference, executorch, litert, a board (may be repeated)."
+            metavar="PLACE",
+            help="Run the first samples there too, and compare bytes: reference, executorch, litert, a board. May be repeated.",
+            rich_help_panel=RUNNING,
         ),
     ] = None,
-    agree_samples: Annotated[int, typer.Option(min=1, help="How many samples --agree runs.")] = 3,
+    agree_samples: Annotated[
+        int, typer.Option(min=1, help="How many samples --agree runs.", rich_help_panel=RUNNING)
+    ] = 3,
     min_accuracy: Annotated[
-        Optional[float], typer.Option(help="Exit with 1 below this share of right answers.")
+        Optional[float],
+        typer.Option(help="Exit with 1 below this share of right answers.", rich_help_panel=GATES),
     ] = None,
-    max_ram: Annotated[Optional[str], typer.Option(help="Exit with 1 above this: 256K.")] = None,
+    max_ram: Annotated[
+        Optional[str], typer.Option(help="Exit with 1 above this: 256K.", rich_help_panel=GATES)
+    ] = None,
     max_flash: Annotated[
-        Optional[str], typer.Option(help="Exit with 1 above this, in a linked firmware: 1M.")
+        Optional[str],
+        typer.Option(help="Exit with 1 above this, in a linked firmware: 1M.", rich_help_panel=GATES),
     ] = None,
     max_instructions: Annotated[
-        Optional[str], typer.Option(help="Exit with 1 above this, on the emulated core: 20M.")
+        Optional[str],
+        typer.Option(help="Exit with 1 above this, on the emulated core: 20M.", rich_help_panel=GATES),
     ] = None,
     on: Annotated[
         str,
         typer.Option(
-            help="host, or another executor, which is slower: reference, executorch, litert, a board."
+            metavar="PLACE",
+            help="Where it runs: host, or slower, reference, executorch, litert, a board.",
+            rich_help_panel=RUNNING,
         ),
     ] = "host",
     native: NativeOption = False,
     workers: WorkersOption = None,
     scheduler: SchedulerOption = None,
-    timeout: Annotated[float, typer.Option(help="Seconds after which a run of a sample is stopped.")] = 60.0,
+    timeout: Annotated[
+        float,
+        typer.Option(
+            metavar="SECONDS",
+            help="How long a run of a sample may take until it is stopped.",
+            rich_help_panel=RUNNING,
+        ),
+    ] = 60.0,
     labels: LabelsOption = None,
     label_column: LabelColumnOption = None,
     classes: ClassesOption = None,
@@ -134,13 +169,13 @@ def evaluate(
     keep_on_cpu: KeepOption = None,
     as_json: JsonOption = False,
 ) -> None:
-    """Run a compiled program on a data set, and say what it gets: accuracy, beside the float model.
+    """Say what a program gets on a data set.
+
+    Accuracy, or another metric, beside that of the float model where there is one, and by the very C that the chip gets.
 
     Evaluating a C project compiles and executes its code, and file.py:function is executed: only what you trust."""
-    from pillion.cli import report
     from pillion.cli.evaluation import facts_of, on_screen
     from pillion.cli.named_program import Named
-    from pillion.cli.request import Request, parse_size
     from pillion.data.given import open_data
     from pillion.evaluation.costs import costs_of
     from pillion.evaluation.evaluate import evaluate as run_evaluation

@@ -21,7 +21,7 @@ from pillion.cli.options import (
     TrustOption,
     WeightsOption,
 )
-from pillion.cli.request import Request, build, parse_size
+from pillion.cli.request import Request, build, check, parse_size
 from pillion.stripes.wish import memory_wish
 
 
@@ -63,6 +63,7 @@ def explain(
         trust_pickle=trust_pickle,
         memory=memory_wish(max_ram, extra),
     )
+    check(request)
     from pillion.cli import times
 
     conditions = times.conditions(clock, npu_clock, memories)

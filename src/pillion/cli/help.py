@@ -8,17 +8,19 @@ from typing import Any
 
 from typer.core import TyperCommand, TyperGroup
 
-INPUT, QUANTIZATION, PLACEMENT, MEMORY, TIME, RESULT, RUNNING = (
+INPUT, QUANTIZATION, PLACEMENT, MEMORY, TIME, DATA, RUNNING, GATES, RESULT = (
     "Model",
     "Quantization",
     "What runs where",
     "Memory",
     "Time",
-    "Result",
+    "Data",
     "Running",
+    "Exit code",
+    "Result",
 )
 """Groups of options."""
-ORDER = ("Arguments", INPUT, QUANTIZATION, PLACEMENT, MEMORY, RUNNING, RESULT, TIME)
+ORDER = ("Arguments", INPUT, QUANTIZATION, PLACEMENT, MEMORY, DATA, RUNNING, GATES, RESULT, TIME)
 """The order of groups of options; others come behind these, and those without a group last."""
 MAKE, CHECK, LOOK = "Make", "Run and check", "Look up"
 """Groups of commands."""

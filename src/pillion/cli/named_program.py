@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from pillion.cli.request import Request, build
+from pillion.cli.request import Request, build, hush
 from pillion.compiler import load
 from pillion.data.given import open_data
 from pillion.data.options import AS_IT_IS, Reading
@@ -76,7 +76,7 @@ class Named:
         return replace(self.request, calibrate=open_data(path, reading))
 
     def _load(self, spec: str) -> TorchModel:
-        from pillion.cli.request import hush
+
         from pillion.importers.torch.float_model import float_model
 
         hush()

@@ -8,7 +8,9 @@ from typing import TYPE_CHECKING, Annotated, Optional
 
 import typer
 
+from pillion.cli import report
 from pillion.cli.application import app
+from pillion.cli.help import LOOK
 from pillion.cli.options import (
     CalibrateOption,
     IoDtypeOption,
@@ -20,15 +22,23 @@ from pillion.cli.options import (
     TrustOption,
     WeightsOption,
 )
+from pillion.cli.request import Request, build, parse_size
 from pillion.errors import PillionError
 from pillion.outside.files import MODEL_FILES, suffix_of
 
 if TYPE_CHECKING:
-    from pillion.cli.request import Request
     from pillion.program import Program
 
 
-@app.command("report")
+@app.command(
+    "report",
+    rich_help_panel=LOOK,
+    epilog="""
+pillion report ds_cnn -t imxrt700 -o report.html            graph, memory, work, placement
+pillion report net.py:Net -t cortex-m55 --calibrate samples/ -o net.html   and what quantization does
+pillion report kws.pte -o kws.html                          a program as it was written
+""",
+)
 def report_command(
     model: Annotated[str, typer.Argument(help=f"A zoo name (`pillion models`), {MODEL_FILES}.")],
     output: Annotated[Optional[Path], typer.Option("-o", "--output", help="The .html file to write.")] = None,
@@ -56,10 +66,10 @@ def report_command(
     optimize: OptimizeOption = "speed",
     as_json: JsonOption = False,
 ) -> None:
-    """Show a compiled model on one page: graph, work, memory, quality of quantization, placement. Opens from disk."""
-    from pillion.cli import report
+    """Show a compiled model on one page.
+
+    Graph, memory over time, work of each op, quality of quantization, placement: an .html file that opens from disk."""
     from pillion.cli.pages import check_page, gathered, written
-    from pillion.cli.request import Request, parse_size
     from pillion.report.data import no_data
 
     _want_somewhere(model, output, as_json)
@@ -100,7 +110,6 @@ def _want_somewhere(model: str, output: Path | None, as_json: bool) -> None:
 
 def _program(request: Request, progress: object) -> Program:
     """Compiles the model; a .pte without a target is shown as it was written."""
-    from pillion.cli.request import build
     from pillion.compiler import load
 
     if request.target:

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Optional
 import typer
 
 from pillion.cli.application import app
+from pillion.cli.help import MAKE
 from pillion.cli.options import JsonOption, SchedulerOption
 
 if TYPE_CHECKING:
@@ -21,7 +22,14 @@ INTERRUPTED = 130
 """The exit code that shells expect of Ctrl-C."""
 
 
-@app.command()
+@app.command(
+    rich_help_panel=MAKE,
+    epilog="""
+pillion sweep sweep.toml                                    all variants; the same command goes on later
+pillion sweep sweep.toml --dry-run                          what there is to do
+pillion sweep sweep.toml --search 200                       variants that an optimizer chooses
+""",
+)
 def sweep(
     file: Annotated[
         Path, typer.Argument(metavar="SWEEP.toml", help="What to try: models, targets, options.")
@@ -48,8 +56,9 @@ def sweep(
     ] = False,
     as_json: JsonOption = False,
 ) -> None:
-    """Compile and measure many variants of models; write a table, a picture and every program.
+    """Compile and measure many variants of models.
 
+    What comes out is a table, a picture and every program.
     What is done is kept: the same command goes on where an earlier one stopped. Python files that the sweep names are run."""
     from pillion.cli import sweeping
     from pillion.sweep.cluster import cluster, want_extra, want_no_workers

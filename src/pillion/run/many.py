@@ -16,7 +16,7 @@ from pillion.emitters.c.manifest import read_manifest
 from pillion.errors import PillionError
 from pillion.ir.types import Array
 from pillion.run.executor import HOST, USUAL, Outputs, Runnable, RunOptions, want_runnable
-from pillion.run.host import bytes_of, host_model
+from pillion.run.host import bytes_of, files_for_host, host_model
 from pillion.run.places import find_executor, run_folder
 from pillion.run.project import outputs_of, temporary_project
 
@@ -63,7 +63,7 @@ def many_runs(
             folder = program
         else:
             want_runnable(find_executor(HOST), program)
-            folder = stack.enter_context(temporary_project(program.files))
+            folder = stack.enter_context(temporary_project(files_for_host(program, options)))
         manifest = read_manifest(folder)
         models: queue.SimpleQueue[HostModel] = queue.SimpleQueue()
         for _ in range(count):
