@@ -10,7 +10,7 @@ import browser
 import numpy as np
 import pytest
 import torch
-from torch import Tensor, nn
+from branches import SHAPE, Branches
 
 import pillion
 from pillion.ir.types import Array
@@ -20,24 +20,6 @@ from pillion.report.collect import collect
 from pillion.report.facts import Facts
 from pillion.report.page import write_page
 from pillion.report.subject import Asked
-
-
-class Branches(nn.Module):
-    """Two results, a shortcut, an op that no NPU has, odd sizes."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        torch.manual_seed(0)
-        self.first, self.second = nn.Conv2d(3, 16, 3, stride=2, padding=1), nn.Conv2d(16, 16, 3, padding=1)
-        self.last = nn.Linear(16, 7)
-
-    def forward(self, x: Tensor) -> tuple[Tensor, Tensor]:
-        y = self.first(x).relu()
-        z = self.second(torch.flip(y, [2])) + y
-        return self.last(z.mean((2, 3))).softmax(-1), z.amax((2, 3))
-
-
-SHAPE = (1, 3, 17, 23)
 
 
 @pytest.fixture(scope="session")

@@ -200,7 +200,7 @@ def test_what_is_not_measured_has_its_reason(on_cpu: Program, monkeypatch: pytes
 
 
 def test_signal_to_noise_is_that_of_torch(on_cpu: Program, samples: list[Array]) -> None:
-    from conftest import Branches
+    from branches import Branches
 
     quality = {q.tensor: q for q in collect(on_cpu, Asked(samples, measure=False)).quality.tensors}
     with torch.no_grad():
@@ -216,7 +216,7 @@ def test_signal_to_noise_is_that_of_torch(on_cpu: Program, samples: list[Array])
 
 
 def test_who_trains_on_changes_no_report(samples: list[Array]) -> None:
-    from conftest import SHAPE, Branches
+    from branches import SHAPE, Branches
 
     model = Branches()
     program = pillion.compile(model, (torch.zeros(SHAPE),), target="cortex-m55", calibrate=samples)
@@ -258,7 +258,7 @@ def test_tensors_inside_of_segments_are_compared(npu_facts: Facts) -> None:
 
 
 def test_layouts_of_the_border_do_not_matter(samples: list[Array]) -> None:
-    from conftest import SHAPE, Branches
+    from branches import SHAPE, Branches
 
     options: dict[str, Any] = {"target": "cortex-m55", "calibrate": samples}
     usual = pillion.compile(Branches(), (torch.zeros(SHAPE),), **options)

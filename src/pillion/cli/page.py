@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     "report",
     rich_help_panel=LOOK,
     epilog="""
-pillion report ds_cnn -t imxrt700 -o report.html            graph, memory, work, placement
+pillion report ds_cnn -t cortex-m33 -o report.html           graph, memory, work, placement
 pillion report net.py:Net -t cortex-m55 --calibrate samples/ -o net.html   and what quantization does
 pillion report kws.pte -o kws.html                          a program as it was written
 """,
