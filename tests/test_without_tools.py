@@ -40,6 +40,9 @@ x = torch.randn(1, 1, 7, 5)
 program = pillion.compile(model, (x,), target="imxrt700", calibrate=[x])
 assert len(program.save("p.pte").read_bytes()) > 500 and program.save("p.tflite").exists()
 assert (program.save("project") / "model" / "model.c").exists()
+for_core = pillion.compile(model, (x,), target="cortex-m55", calibrate=[x])
+page = for_core.report("report.html").read_text("utf-8")
+assert "<svg" in page and "Instructions are not counted: no C compiler for Arm" in page, "why there are no instructions"
 assert program.explain() and program.text() and program.memory.arena_bytes > 0
 assert program.run(x.numpy())[0].shape == (1, 4, 5, 3)
 verification = program.verify(1)
