@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import sys
 from pathlib import Path
 
 import pytest
@@ -13,6 +14,8 @@ FOLDER = Path(__file__).parents[2] / "examples" / "digits"
 @pytest.mark.slow
 def test_digits(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
     monkeypatch.syspath_prepend(FOLDER)
+    for file in FOLDER.glob("*.py"):  # a test may have imported a file of the same name from elsewhere
+        monkeypatch.delitem(sys.modules, file.stem, raising=False)
     import digits
     import forms
 
