@@ -23,7 +23,7 @@ from pillion.ir.graph import Graph
 from pillion.ir.rows import ROWS, Span
 from pillion.ir.types import Value
 from pillion.memory.plan import aligned
-from pillion.memory.schedule import Preview, preview
+from pillion.memory.schedule import ALIGNMENT, Preview, preview
 from pillion.ops import Region, as_region
 from pillion.ops.region import why_not_in_rows
 from pillion.stripes.plan import Stripe, striped
@@ -44,6 +44,12 @@ class Way:
     bytes: int
     cost: float
     stripe: Stripe | None = None
+    saved: int = 0
+    """Bytes that it takes less because a result lies over an operand. An operand that lies over something itself saves nothing more."""
+
+
+Path = tuple[float, tuple[Stripe, ...]]
+"""A way to run the first ops of a graph: what it adds, and the stripes in it."""
 
 
 @dataclass
@@ -119,9 +125,10 @@ class Ways:
         seen = preview(region, lambda op, made: self._scratch_bytes(first + op, made))
         saved = seen.saved_bytes if self.last[region.xs[0]] < end else 0
         return Way(
-            beside - saved // 16 * 16 + seen.held_bytes,
+            beside + seen.held_bytes,
             self._cost(region, first, seen),
             Stripe(first, end, rows),
+            saved // ALIGNMENT * ALIGNMENT,
         )
 
     def beside(self, first: int, end: int) -> int:
@@ -156,52 +163,59 @@ class Ways:
         )
         return images * (calls + seen.moved_bytes * INSTRUCTIONS_PER_MOVED_BYTE[self.isa])
 
-    def cheapest(self, bound: int) -> list[Stripe] | None:
-        """Gives the stripes of the cheapest way to run everything in so many bytes; None if there is no way."""
-        return found[1] if (found := self._path(bound)) else None
+    def cheapest(self, bound: int) -> tuple[Stripe, ...] | None:
+        """Gives the stripes of the cheapest way to run everything in so many bytes; None if there is no way.
 
-    def _path(self, bound: int) -> tuple[float, list[Stripe]] | None:
-        """The shortest path from the first op to the end over ways that fit."""
+        It is the shortest path from the first op to the end over ways that fit. Of each place on it two paths are known: the best one, and
+        the best after which the result lies over an operand, where the next stripe cannot lay its own over that."""
         by_end: dict[int, list[tuple[int, Way]]] = {}
         for first, end in self.spans(bound):
-            way = self._cheapest_fit(first, end, bound)
-            if way:
+            for way in self._cheapest_fits(first, end, bound):
                 by_end.setdefault(end, []).append((first, way))
-        best: list[tuple[float, list[Stripe]] | None] = [(0.0, [])]
+        free: list[Path | None] = [(0.0, ())]
+        laid: list[Path | None] = [None]
         for end in range(1, len(self.whole) + 1):
-            steps = list(by_end.get(end, ()))
-            if self.whole[end - 1].bytes <= bound:
-                steps.append((end - 1, self.whole[end - 1]))
-            reached = [
-                (before[0] + way.cost, [*before[1], *([way.stripe] if way.stripe else [])])
-                for first, way in steps
-                if (before := best[first]) is not None
+            steps = [*by_end.get(end, ()), (end - 1, self.whole[end - 1])]
+            saving = [
+                _longer(free[a], way) for a, way in steps if way.saved and way.bytes - way.saved <= bound
             ]
-            best.append(min(reached, key=lambda path: path[0]) if reached else None)
-        return best[-1]
+            plain = [_longer(free[a], way) for a, way in steps if not way.saved and way.bytes <= bound]
+            plain += [_longer(laid[a], way) for a, way in steps if way.bytes <= bound]
+            free.append(_best(plain))
+            laid.append(_best(saving))
+        found = _best([free[-1], laid[-1]])
+        return found[1] if found else None
 
-    def _cheapest_fit(self, first: int, end: int, bound: int) -> Way | None:
-        """The way with the most rows in a step that fits: fewer steps are fewer calls."""
-        best: Way | None = None
+    def _cheapest_fits(self, first: int, end: int, bound: int) -> list[Way]:
+        """The cheapest ways of a part that fit, with what lying over the operand saves and without."""
+        fits: list[Way] = []
         if self.least(first, end) > bound:
-            return None
+            return fits
         for rows in ROWS_TRIED:
             way = self.region(first, end, rows)
-            if way is None or way.bytes > bound:
+            if way is None or way.bytes - way.saved > bound:
                 break
-            if best is None or way.cost < best.cost:
-                best = way
-        return best
+            fits.append(way)
+        alone = [way for way in fits if way.bytes <= bound]
+        return list(
+            {id(w): w for ws in (fits, alone) if ws for w in [min(ws, key=lambda w: w.cost)]}.values()
+        )
 
     def cost(self, stripes: Sequence[Stripe]) -> float:
         """Estimates the instructions that stripes add."""
         ways = (self.region(s.first, s.end, s.rows) for s in stripes)
         return sum(way.cost for way in ways if way)
 
-    def bounds(self) -> list[int]:
-        """Gives the bounds at which the answer may change, the smallest first: those below which something that is known fits."""
-        known = {way.bytes for way in self.whole} | {way.bytes for way in self._found.values() if way}
-        return sorted(known)
+
+def _longer(path: Path | None, way: Way) -> Path | None:
+    """A path with a way behind it."""
+    if path is None:
+        return None
+    return path[0] + way.cost, (*path[1], way.stripe) if way.stripe else path[1]
+
+
+def _best(paths: Sequence[Path | None]) -> Path | None:
+    return min((path for path in paths if path is not None), key=lambda path: path[0], default=None)
 
 
 def find_stripes(
@@ -223,7 +237,7 @@ def _planned(ways: Ways, plain: CProgram, stripes: Sequence[Stripe]) -> CProgram
 def _for(ways: Ways, plain: CProgram, budget: float) -> tuple[tuple[Stripe, ...], CProgram]:
     """The smallest plan whose stripes cost no more than the budget."""
     low, high = 0, max((way.bytes for way in ways.whole), default=0)
-    best: list[Stripe] = []
+    best: tuple[Stripe, ...] = ()
     while high - low > max(high // 200, 16):
         middle = (low + high) // 2
         stripes = ways.cheapest(middle)
@@ -233,7 +247,7 @@ def _for(ways: Ways, plain: CProgram, budget: float) -> tuple[tuple[Stripe, ...]
             low = middle
     planned = _planned(ways, plain, best)
     if planned.memory.arena_bytes < plain.memory.arena_bytes:
-        return tuple(best), planned
+        return best, planned
     return (), plain
 
 
@@ -247,23 +261,24 @@ def _within(ways: Ways, plain: CProgram, limit: int, beside: int) -> tuple[tuple
         planned = _planned(ways, plain, stripes)
         smallest = min(smallest, planned.memory.arena_bytes)
         if planned.memory.arena_bytes <= room:
-            return tuple(stripes), planned
-        bound = min(bound - 16, bound * 99 // 100)
-    raise _too_small(ways, plain, limit, beside, smallest)
+            return stripes, planned
+        bound -= max((planned.memory.arena_bytes - room) // 2, ALIGNMENT)
+    stripes, best = _for(ways, plain, math.inf)
+    if best.memory.arena_bytes <= room:
+        return stripes, best
+    raise _too_small(ways, plain, limit, beside, min(smallest, best.memory.arena_bytes))
 
 
 def _too_small(ways: Ways, plain: CProgram, limit: int, beside: int, smallest: int) -> PillionError:
     """The error where nothing fits: with the least that would do."""
-    least = smallest
-    _, best = _for(ways, plain, math.inf)
-    least = min(least, best.memory.arena_bytes) + beside
+    least = smallest + beside
     blocking = max(
         (i for i, why in enumerate(ways.why) if why), key=lambda i: ways.whole[i].bytes, default=None
     )
     op = ways.graph.ops[blocking] if blocking is not None else None
     reason = (
         f"; {op.kind} `{op.name}` takes {ways.whole[blocking].bytes:,} bytes: {ways.why[blocking]}"
-        if op and blocking is not None
+        if op and blocking is not None and ways.whole[blocking].bytes > limit - beside
         else ""
     )
     return PillionError(
