@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-import nets
+import lossy_nets as nets
 import numpy as np
 import pytest
 import torch

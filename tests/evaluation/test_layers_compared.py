@@ -6,7 +6,7 @@ from __future__ import annotations
 from typing import Any
 from xml.etree import ElementTree
 
-import nets
+import lossy_nets as nets
 import numpy as np
 import pytest
 import torch
