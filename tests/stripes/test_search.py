@@ -136,3 +136,13 @@ def test_nonsense_is_no_share(given: float | str) -> None:
 def test_two_wishes_are_one_too_many() -> None:
     with pytest.raises(PillionError, match="two wishes"):
         memory_wish(max_ram="1K", extra="1%")
+
+
+def test_a_report_shows_what_runs_in_rows(tmp_path: Path) -> None:
+    program = whole().within(MemoryWish(extra=1.0))
+    assert program.stripes
+    page = program.report(tmp_path / "r.html", measure=False).read_text("utf-8")
+    assert f"{program.memory.arena_bytes:,}" in page
+    residents = program.memory.residents
+    assert {op for one in residents for op in (one.first, one.last)} <= set(range(len(program.graph.ops)))
+    assert max(one.offset + one.bytes for one in residents) <= program.memory.arena_bytes

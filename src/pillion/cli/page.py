@@ -13,10 +13,12 @@ from pillion.cli.application import app
 from pillion.cli.help import LOOK
 from pillion.cli.options import (
     CalibrateOption,
+    ExtraOption,
     IoDtypeOption,
     IoLayoutOption,
     JsonOption,
     KeepOption,
+    MaxRamOption,
     OptimizeOption,
     SizeOption,
     TrustOption,
@@ -25,6 +27,7 @@ from pillion.cli.options import (
 from pillion.cli.request import Request, build, parse_size
 from pillion.errors import PillionError
 from pillion.outside.files import MODEL_FILES, suffix_of
+from pillion.stripes.wish import memory_wish
 
 if TYPE_CHECKING:
     from pillion.program import Program
@@ -64,6 +67,8 @@ def report_command(
     io_layout: IoLayoutOption = "nchw",
     keep_on_cpu: KeepOption = None,
     optimize: OptimizeOption = "speed",
+    max_ram: MaxRamOption = None,
+    extra: ExtraOption = None,
     as_json: JsonOption = False,
 ) -> None:
     """Show a compiled model on one page.
@@ -88,6 +93,7 @@ def report_command(
         keep_on_cpu=tuple(keep_on_cpu or ()),
         optimize=optimize,
         trust_pickle=trust_pickle,
+        memory=memory_wish(max_ram, extra),
     )
     with report.progress(quiet=as_json) as progress:
         program = _program(request, progress)

@@ -7,7 +7,6 @@ once; the plan that is chosen in the end was made in full."""
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 
@@ -33,6 +32,8 @@ INSTRUCTIONS_PER_MOVED_BYTE = {Isa.MVE: 0.2, Isa.DSP: 0.75, Isa.PORTABLE: 1.0}
 """Measured in the emulator, loops included."""
 ROWS_TRIED = (1, 2, 4, 8, 16)
 """Rows of the last result that a step may make."""
+BOUNDS_TRIED = 10
+"""Bounds for which plans are made before a wish is refused."""
 LONGEST_REGION = 40
 """Ops in one region."""
 
@@ -256,17 +257,30 @@ def _within(ways: Ways, plain: CProgram, limit: int, beside: int) -> tuple[tuple
     room = limit - beside
     if plain.memory.arena_bytes <= room:
         return (), plain
-    bound, smallest = room, plain.memory.arena_bytes
+    bound = room
     while bound > 0 and (stripes := ways.cheapest(bound)) is not None:
         planned = _planned(ways, plain, stripes)
-        smallest = min(smallest, planned.memory.arena_bytes)
         if planned.memory.arena_bytes <= room:
             return stripes, planned
         bound -= max((planned.memory.arena_bytes - room) // 2, ALIGNMENT)
-    stripes, best = _for(ways, plain, math.inf)
-    if best.memory.arena_bytes <= room:
-        return stripes, best
-    raise _too_small(ways, plain, limit, beside, min(smallest, best.memory.arena_bytes))
+    stripes, smallest = _smallest(ways, plain)
+    if smallest.memory.arena_bytes <= room:
+        return stripes, smallest
+    raise _too_small(ways, plain, limit, beside, smallest.memory.arena_bytes)
+
+
+def _smallest(ways: Ways, plain: CProgram) -> tuple[tuple[Stripe, ...], CProgram]:
+    """The smallest of the plans for bounds from the least to that of the whole ops: what is live at once is not yet a plan, and now and
+    then a larger bound has the smaller one."""
+    low, high = 0, max((way.bytes for way in ways.whole), default=0)
+    while high - low > ALIGNMENT:
+        middle = (low + high) // 2
+        low, high = (low, middle) if ways.cheapest(middle) is not None else (middle, high)
+    most = max((way.bytes for way in ways.whole), default=high)
+    bounds = [int(high * (most / max(high, 1)) ** (step / BOUNDS_TRIED)) for step in range(BOUNDS_TRIED)]
+    tried = dict.fromkeys(stripes for bound in bounds if (stripes := ways.cheapest(bound)) is not None)
+    plans = [((), plain), *((stripes, _planned(ways, plain, stripes)) for stripes in tried)]
+    return min(plans, key=lambda plan: plan[1].memory.arena_bytes)
 
 
 def _too_small(ways: Ways, plain: CProgram, limit: int, beside: int, smallest: int) -> PillionError:
