@@ -26,8 +26,14 @@ class Origin:
     order: Order
 
 
-def copied(module: GraphModule) -> GraphModule:
-    """Gives a module of its own: quantization changes the nodes of the other, and its author may train on."""
+LARGEST_COPY = 64 << 20
+"""The most bytes of weights that are kept a second time, in float: no microcontroller has more in flash."""
+
+
+def copied(module: GraphModule) -> GraphModule | None:
+    """Gives a module of its own: quantization changes the nodes of the other, and its author may train on. None if it is too large."""
+    if sum(p.numel() * p.element_size() for p in (*module.parameters(), *module.buffers())) > LARGEST_COPY:
+        return None
     with quiet():
         return copy.deepcopy(module)
 
