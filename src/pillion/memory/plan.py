@@ -15,7 +15,7 @@ from operator import attrgetter
 from pillion.ir.graph import Graph
 from pillion.ir.op import Op
 from pillion.ir.types import Value
-from pillion.memory.schedule import ALIGNMENT, Schedule
+from pillion.memory.schedule import Schedule, aligned
 from pillion.ops import Reshape
 
 SHUFFLES = 300
@@ -111,11 +111,6 @@ class MemoryPlan:
     """Bytes of live activations during each op."""
     residents: tuple[Resident, ...] = field(default=())
     """Who lives where, and when."""
-
-
-def aligned(size: int) -> int:
-    """Rounds a size up to the alignment of buffers."""
-    return -(-size // ALIGNMENT) * ALIGNMENT
 
 
 def plan_memory(graph: Graph, needs: Needs) -> MemoryPlan:

@@ -46,6 +46,11 @@ ALIGNMENT = 16
 """Buffers begin at multiples of so many bytes."""
 
 
+def aligned(size: int) -> int:
+    """Rounds a size up to the alignment of buffers."""
+    return -(-size // ALIGNMENT) * ALIGNMENT
+
+
 @dataclass(frozen=True)
 class Held:
     """A buffer inside a region: how large, and during which events there is something in it."""
@@ -209,7 +214,7 @@ class _Run:
         change = [0] * (len(self.events) + 1)
         for buffer in self.buffers.values():
             for first, last in buffer.times:
-                size = -(-buffer.most * buffer.row_bytes // ALIGNMENT) * ALIGNMENT
+                size = aligned(buffer.most * buffer.row_bytes)
                 change[first] += size
                 change[last + 1] -= size
         return list(accumulate(change))

@@ -7,7 +7,7 @@ once; the plan that is chosen in the end was made in full."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 
 from pillion.boards.board import Optimize
@@ -21,8 +21,7 @@ from pillion.ir.cut import cut
 from pillion.ir.graph import Graph
 from pillion.ir.rows import ROWS, Span
 from pillion.ir.types import Value
-from pillion.memory.plan import aligned
-from pillion.memory.schedule import ALIGNMENT, Preview, preview
+from pillion.memory.schedule import ALIGNMENT, Preview, aligned, preview
 from pillion.ops import Region, as_region
 from pillion.ops.region import why_not_in_rows
 from pillion.stripes.plan import Stripe, striped
@@ -78,6 +77,11 @@ class Ways:
         self.whole = [self._whole(i) for i in range(len(ops))]
         self._scratch: dict[tuple[int, int], int] = {}
         self._beside: dict[tuple[int, int], int] = {}
+
+    @property
+    def most(self) -> int:
+        """The bytes that are live at once where all ops run whole."""
+        return max((way.bytes for way in self.whole), default=0)
 
     def _bytes(self, value: Value) -> int:
         return aligned(value.type.size_bytes)
@@ -237,19 +241,22 @@ def _planned(ways: Ways, plain: CProgram, stripes: Sequence[Stripe]) -> CProgram
 
 def _for(ways: Ways, plain: CProgram, budget: float) -> tuple[tuple[Stripe, ...], CProgram]:
     """The smallest plan whose stripes cost no more than the budget."""
-    low, high = 0, max((way.bytes for way in ways.whole), default=0)
-    best: tuple[Stripe, ...] = ()
-    while high - low > max(high // 200, 16):
-        middle = (low + high) // 2
-        stripes = ways.cheapest(middle)
-        if stripes is not None and ways.cost(stripes) <= budget:
-            best, high = stripes, middle
-        else:
-            low = middle
+    bound = _least_bound(ways, lambda stripes: ways.cost(stripes) <= budget)
+    best = ways.cheapest(bound) or ()
     planned = _planned(ways, plain, best)
     if planned.memory.arena_bytes < plain.memory.arena_bytes:
         return best, planned
     return (), plain
+
+
+def _least_bound(ways: Ways, is_good: Callable[[tuple[Stripe, ...]], bool]) -> int:
+    """The least bound, to half a percent, whose cheapest way is good enough; that of whole ops is."""
+    low, high = 0, ways.most
+    while high - low > max(high // 200, ALIGNMENT):
+        middle = (low + high) // 2
+        stripes = ways.cheapest(middle)
+        low, high = (low, middle) if stripes is not None and is_good(stripes) else (middle, high)
+    return high
 
 
 def _within(ways: Ways, plain: CProgram, limit: int, beside: int) -> tuple[tuple[Stripe, ...], CProgram]:
@@ -272,12 +279,8 @@ def _within(ways: Ways, plain: CProgram, limit: int, beside: int) -> tuple[tuple
 def _smallest(ways: Ways, plain: CProgram) -> tuple[tuple[Stripe, ...], CProgram]:
     """The smallest of the plans for bounds from the least to that of the whole ops: what is live at once is not yet a plan, and now and
     then a larger bound has the smaller one."""
-    low, high = 0, max((way.bytes for way in ways.whole), default=0)
-    while high - low > ALIGNMENT:
-        middle = (low + high) // 2
-        low, high = (low, middle) if ways.cheapest(middle) is not None else (middle, high)
-    most = max((way.bytes for way in ways.whole), default=high)
-    bounds = [int(high * (most / max(high, 1)) ** (step / BOUNDS_TRIED)) for step in range(BOUNDS_TRIED)]
+    least = max(_least_bound(ways, lambda stripes: True), 1)
+    bounds = [int(least * (ways.most / least) ** (step / BOUNDS_TRIED)) for step in range(BOUNDS_TRIED)]
     tried = dict.fromkeys(stripes for bound in bounds if (stripes := ways.cheapest(bound)) is not None)
     plans = [((), plain), *((stripes, _planned(ways, plain, stripes)) for stripes in tried)]
     return min(plans, key=lambda plan: plan[1].memory.arena_bytes)
