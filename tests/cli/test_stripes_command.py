@@ -1,0 +1,57 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Wishes for memory on the command line: what is said of stripes, and of what ends them."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+from shell import Call
+
+NET = f"{Path(__file__).with_name('small_net.py')}:Net"
+WISHED = ("-t", "cortex-m55", "--io-layout", "nhwc", "--extra", "100%")
+
+
+@pytest.mark.torch
+def test_compile_says_what_runs_in_rows(pillion: Call, tmp_path: Path) -> None:
+    answer = pillion("compile", "-m", "resnet8", *WISHED, "-q", "-o", tmp_path / "fw", "--json")
+    assert answer.code == 0, answer.err
+    facts = json.loads(answer.out)
+    assert facts["arena_bytes"] < facts["arena_bytes_without_stripes"]
+    (first, *_) = facts["stripes"]
+    assert first["ops"] > 1
+    assert first["steps"] * first["rows_in_a_step"] >= 8
+    assert "pillion_move_rows" in (tmp_path / "fw" / "model" / "model.c").read_text()
+
+
+@pytest.mark.torch
+def test_explain_says_what_ends_a_stripe(pillion: Call) -> None:
+    answer = pillion("explain", "-m", "resnet8", "-t", "cortex-m55", "--extra", "100%", "--json")
+    assert answer.code == 0, answer.err
+    facts = json.loads(answer.out)
+    why = {row["kind"]: row["ends_a_stripe"] for row in facts["ops"]}
+    assert why["conv2d"] == ""
+    assert "moves axes" in why["transpose"]
+    assert "has no rows" in why["linear"]
+    assert all(row["arena_bytes"] > 0 for row in facts["ops"] if row["kind"] == "conv2d")
+    assert facts["stripes"]
+
+
+@pytest.mark.torch
+@pytest.mark.parametrize("form", ["x.pte", "x.tflite"])
+def test_other_forms_refuse(pillion: Call, tmp_path: Path, form: str) -> None:
+    answer = pillion("compile", "-m", "resnet8", *WISHED, "-q", "-o", tmp_path / form)
+    assert answer.code == 2
+    assert "a few rows at a time" in answer.err
+    assert "-o FOLDER" in answer.err
+    assert not list(tmp_path.iterdir())
+
+
+@pytest.mark.torch
+def test_the_least_that_a_refusal_names_is_enough(pillion: Call, tmp_path: Path) -> None:
+    common = ("compile", "-m", NET, "-t", "cortex-m33", "-q", "-o", tmp_path / "fw", "--max-ram")
+    refused = pillion(*common, "16")
+    assert refused.code == 2
+    least = refused.err.split("help  --max-ram ")[1].split(",")[0]
+    assert pillion(*common, least).code == 0
