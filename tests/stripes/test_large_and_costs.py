@@ -12,9 +12,11 @@ from torch import nn
 
 import pillion
 from pillion.emitters.c.choose import Choice
+from pillion.ops import parse
 from pillion.program import Program
 from pillion.stripes.plan import Stripe
 from pillion.stripes.search import Ways
+from pillion.targets import find_target
 
 
 def compiled(model: nn.Module, shape: tuple[int, ...], target: str) -> Program:
@@ -86,3 +88,19 @@ def test_what_is_estimated_is_what_the_emulator_counts(target: str, board: str, 
     assert striped.profile is not None
     counted = striped.profile.instructions - whole.profile.instructions
     assert 2 / 3 < estimated / counted < 5 / 3, (estimated, counted, whole.profile.instructions)
+
+
+def test_what_has_fewer_axes_is_the_same_for_all_images() -> None:
+    """The finding of a random program: an operand without an axis of images lay at other bytes for the second one."""
+    graph = parse("""\
+graph broadcast arithmetic=cmsis-nn
+input x: int8[3, 4, 5, 8] @(0.05, -3)
+input b: int8[5, 8] @(0.07, 9)
+y: int8[3, 4, 5, 8] @(0.1, 0) = add(a=x, b=b) low=-128 high=127
+z: int8[3, 4, 5, 8] @(0.1, 0) = clamp(x=y) low=-100 high=90
+output z
+""")
+    program = Program(graph, find_target("cortex-m33"), stripes=(Stripe(0, 2, 1),))
+    random = np.random.default_rng(1)
+    inputs = [random.integers(-128, 128, v.shape).astype(np.int8) for v in graph.inputs]
+    assert np.array_equal(program.run(*inputs, on="host")[0], graph.reference(*inputs)[0])
