@@ -15,7 +15,7 @@ ROOT = Path(__file__).resolve().parents[1]
 sys.path.insert(0, str(ROOT / "tools"))
 
 pytest.importorskip("mkdocs")
-import site_hook  # noqa: E402
+import site_hook  # noqa: E402  # its folder is put on the path first
 
 LOADED = re.compile(r"<(?:script|img|iframe|source)\b[^>]*\bsrc=[\"']?(https?:)?//|url\([\"']?(https?:)?//")
 LINKED = re.compile(r"<link\b[^>]*>")

@@ -12,7 +12,7 @@ import pytest
 ROOT = Path(__file__).resolve().parents[1]
 sys.path.insert(0, str(ROOT / "tools"))
 
-import tutorials  # noqa: E402
+import tutorials  # noqa: E402  # its folder is put on the path first
 
 PAGES = [page for page in sorted(tutorials.PAGES.glob("*.md")) if page.name != "index.md"]
 FOLLOWED = [ROOT / "docs" / "guide" / "getting-started.md", *PAGES]

@@ -144,7 +144,7 @@ def test_one_process_runs_all_samples(write_firmware: WriteFirmware, monkeypatch
     def counted(self: subprocess.Popen[bytes], *args: object, **options: object) -> None:
         if args[0] is not guard._SHELL:
             started.append(args)
-        start(self, *args, **options)  # type: ignore[call-overload]
+        start(self, *args, **options)  # type: ignore[call-overload]  # any arguments
 
     monkeypatch.setattr(subprocess.Popen, "__init__", counted)
     model = HostModel(firmware)

@@ -125,7 +125,7 @@ def test_what_cannot_be_written_leaves_nothing(
     def full(self: Path, mode: str = "r", **more: object) -> object:
         if mode == "x" and self.name == "check.py":
             raise OSError(28, "No space left on device", str(self))
-        return opened(self, mode, **more)  # type: ignore[call-overload]
+        return opened(self, mode, **more)  # type: ignore[call-overload]  # any mode
 
     monkeypatch.setattr(Path, "open", full)
     answer = pillion("new", tmp_path / "deep" / "place")

@@ -41,7 +41,7 @@ class TwoInputs(nn.Module):
 
 def two_inputs(target: str, io_dtype: str = "float32") -> Program:
     examples = (torch.randn(2, 7), torch.randn(2, 3))
-    return package.compile(TwoInputs(), examples, target=target, io_dtype=io_dtype, name="two")  # type: ignore[arg-type]
+    return package.compile(TwoInputs(), examples, target=target, io_dtype=io_dtype, name="two")  # type: ignore[arg-type]  # a word of few
 
 
 def random(count: int) -> list[list[np.ndarray]]:
@@ -135,7 +135,7 @@ def test_several_inputs_and_outputs_float_and_int8(tmp_path: Path, target: str, 
     wrong[2, last.at + last.value.type.size_bytes - 1] ^= 1
     planted = c_selftest.SelfTest(test.results, test.inputs, wrong, test.checks)
     files = project_files(program.lowered, program.target.name, test=planted)
-    (folder / "selftest" / "selftest.c").write_bytes(bytes(files["selftest/selftest.c"]))  # type: ignore[arg-type]
+    (folder / "selftest" / "selftest.c").write_bytes(bytes(files["selftest/selftest.c"]))  # type: ignore[arg-type]  # no text that is made while it is written
     outcome = run_selftest(folder, BOARDS[target])
     assert (outcome.differs, outcome.sample, outcome.op) == (True, 2, last.op)
     assert outcome.element == last.value.type.elements - 1

@@ -87,7 +87,9 @@ def test_images_are_normalized_by_channel(tmp_path: Path) -> None:
     pixels = image(tmp_path / "a.png")
     (sample,) = read(tmp_path / "a.png", COLOUR, mean=(0.1, 0.2, 0.3), std=(0.5, 0.25, 2.0))
     wanted = (pixels / 255 - np.array([0.1, 0.2, 0.3])) / np.array([0.5, 0.25, 2.0])
-    np.testing.assert_allclose(sample.inputs[0][0], wanted.transpose(2, 0, 1), atol=1e-6)
+    np.testing.assert_allclose(
+        sample.inputs[0][0], wanted.transpose(2, 0, 1), atol=1e-6
+    )  # float32 in another order of operations
     (sample,) = read(tmp_path / "a.png", COLOUR, divide=1.0)
     np.testing.assert_array_equal(sample.inputs[0][0].transpose(1, 2, 0), pixels)
     with pytest.raises(PillionError, match="--std has 2 numbers"):
@@ -155,14 +157,18 @@ def test_sounds_are_numbers_from_minus_one_to_one(tmp_path: Path, width: int, sc
     frames = b"".join(int(n).to_bytes(width, "little", signed=width > 1) for n in stored)
     sound(tmp_path / "a.wav", frames, width)
     (sample,) = read(tmp_path / "a.wav", SOUND)
-    np.testing.assert_allclose(sample.inputs[0][0, 0], numbers / scale, atol=1e-6)
+    np.testing.assert_allclose(
+        sample.inputs[0][0, 0], numbers / scale, atol=1e-6
+    )  # float32 in another order of operations
 
 
 def test_channels_of_sounds_are_averaged(tmp_path: Path) -> None:
     pairs = np.stack([np.full(50, 3000), np.full(50, 1000)], axis=1).astype("<i2")
     sound(tmp_path / "a.wav", pairs.tobytes(), channels=2)
     (sample,) = read(tmp_path / "a.wav", SOUND)
-    np.testing.assert_allclose(sample.inputs[0], 2000 / 2**15, atol=1e-7)
+    np.testing.assert_allclose(
+        sample.inputs[0], 2000 / 2**15, atol=1e-7
+    )  # float32 in another order of operations
 
 
 @pytest.mark.parametrize(("frames", "silent"), [(30, 20), (71, 0)])

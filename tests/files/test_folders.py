@@ -458,7 +458,7 @@ def test_a_disk_that_is_full_changes_nothing(
     def full(path: Path, content: object) -> None:
         if path.name == folders.JOURNAL:
             raise OSError(28, "No space left on device", str(path))
-        real(path, content)  # type: ignore[arg-type]
+        real(path, content)  # type: ignore[arg-type]  # what was handed on
 
     real = folders.put
     monkeypatch.setattr(folders, "put", full)

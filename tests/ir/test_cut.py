@@ -11,6 +11,7 @@ from pillion.ir.cut import cut
 from pillion.ir.numerics import Arithmetic
 from pillion.ir.op import Op
 from pillion.ir.rows import ROWS, Span
+from pillion.ir.types import DType, Value
 from pillion.ops import ALL_OPS
 
 ROW_LOCAL = [cls for cls in ALL_OPS if any(not op.crosses_rows for op in cls.examples())]
@@ -64,8 +65,8 @@ def part(data: np.ndarray, image: int, span: Span | None, shape: tuple[int, ...]
     return data
 
 
-def random_like(value, random):  # type: ignore[no-untyped-def]
-    if value.dtype.value == "float32":
+def random_like(value: Value, random: np.random.Generator) -> np.ndarray:
+    if value.dtype is DType.FLOAT32:
         return random.normal(0, 3, value.shape).astype(np.float32)
     low, high = value.dtype.bounds
     return random.integers(max(low, -1000), min(high, 1000) + 1, value.shape).astype(value.dtype.numpy)

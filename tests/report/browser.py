@@ -20,7 +20,7 @@ def missing() -> str:
     """What is not there that a browser takes; empty where all is."""
     absent = [tool for tool in ("chromium", "chromedriver") if shutil.which(tool) is None]
     try:
-        import selenium  # noqa: F401
+        import selenium  # noqa: F401  # whether it is there
     except ImportError:
         absent.append("selenium")
     return ", ".join(absent)

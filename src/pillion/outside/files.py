@@ -22,7 +22,7 @@ from pillion.errors import PillionError
 try:
     import fcntl
 except ImportError:  # Windows, where there are no such locks
-    fcntl = None  # type: ignore[assignment]
+    fcntl = None  # type: ignore[assignment]  # there is none on Windows
 
 MODEL_FILES = "file.py:factory, a .pt2, .tflite or .pte file"
 """What `-m` takes beside the names of the zoo."""

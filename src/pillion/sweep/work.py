@@ -317,5 +317,5 @@ _FORMS: Mapping[str, Callable[[Program], dict[str, bytes]]] = {
 def warm_up() -> str:
     """Imports what jobs take, so that the first one does not wait for it; gives the worker's version."""
     with contextlib.suppress(ImportError):
-        import pillion.importers.torch.read  # noqa: F401
+        import pillion.importers.torch.read  # noqa: F401  # before the first job is timed
     return name_of_pillion()

@@ -73,7 +73,7 @@ WAYS = (
 
 def samples(queries: int, keys: int, seed: int) -> tuple[Tensor, Tensor, Tensor]:
     g = torch.Generator().manual_seed(seed)
-    return tuple(torch.randn(1, HEADS, n, DEPTH, generator=g) for n in (queries, keys, keys))  # type: ignore[return-value]
+    return tuple(torch.randn(1, HEADS, n, DEPTH, generator=g) for n in (queries, keys, keys))  # type: ignore[return-value]  # three of them
 
 
 @st.composite

@@ -69,7 +69,7 @@ def write_page(facts: Facts, path: Path) -> None:
 def want_template_engine() -> None:
     """Raises where the packages are missing that make pages."""
     try:
-        import jinja2  # noqa: F401
+        import jinja2  # noqa: F401  # whether it is there
     except ImportError:
         raise PillionError(
             "reports need the template engine Jinja",
