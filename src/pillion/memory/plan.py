@@ -7,21 +7,15 @@ of hundreds of values that are live at once get fewer tries."""
 
 from __future__ import annotations
 
-import random
-from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
+from collections.abc import Iterable, Iterator, Mapping, Set
 from dataclasses import dataclass, field
-from operator import attrgetter
 
 from pillion.ir.graph import Graph
 from pillion.ir.op import Op
 from pillion.ir.types import Value
+from pillion.memory.blocks import Block, live_bytes, put_in_place
 from pillion.memory.schedule import Schedule, aligned
 from pillion.ops import Reshape
-
-SHUFFLES = 300
-"""Tries after the fixed orders, at most."""
-MOST_MEETINGS = 4_000_000
-"""Pairs of blocks that are compared in all shuffled tries together: some seconds."""
 
 
 @dataclass(frozen=True)
@@ -54,32 +48,6 @@ class RegionMemory:
 
 Needs = Mapping[Op, OpMemory | RegionMemory]
 """What each op of a graph needs."""
-
-
-@dataclass(eq=False)
-class _Block:
-    """Bytes that are needed from tick `first` to tick `last`; `over` may be overlaid if both begin at one place. An op takes one tick,
-    a region one for each of its events: there, `live` has a bit for each tick at which the bytes are needed."""
-
-    size: int
-    first: int
-    last: int
-    over: _Block | None = None
-    tail: int = 0
-    offset: int = -1
-    live: int = 0
-    rivals: Sequence[_Block] = ()
-    """The blocks that are live at some time when this one is."""
-
-    def meets(self, other: _Block) -> bool:
-        if self.first > other.last or other.first > self.last:
-            return False
-        return not (self.live and other.live) or bool(self.live & other.live)
-
-    @property
-    def ticks(self) -> Iterator[int]:
-        """All ticks at which the bytes are needed."""
-        return (t for t in range(self.first, self.last + 1) if not self.live or self.live >> t & 1)
 
 
 @dataclass(frozen=True, eq=False)
@@ -118,13 +86,13 @@ def plan_memory(graph: Graph, needs: Needs) -> MemoryPlan:
     clock = _Clock(graph, needs)
     blocks, shifts = _activation_blocks(graph, needs, clock)
     unique = list(dict.fromkeys(blocks.values()))
-    live = _live_bytes(unique, clock.ticks)
+    live = live_bytes(unique, clock.ticks)
     floor = max(live, default=0)
-    activation_bytes = _place(unique, floor)
+    activation_bytes = put_in_place(unique, floor)
     scratch = dict(_scratch_blocks(graph, needs, clock))
     everything = [*unique, *scratch.values()]
-    with_scratch = max(_live_bytes(everything, clock.ticks), default=0)
-    arena_bytes = _place(everything, max(with_scratch, floor)) if scratch else activation_bytes
+    with_scratch = max(live_bytes(everything, clock.ticks), default=0)
+    arena_bytes = put_in_place(everything, max(with_scratch, floor)) if scratch else activation_bytes
     arena_bytes = max([arena_bytes, *(b.offset + b.size + b.tail for b in unique)])
     return MemoryPlan(
         offsets={value: block.offset + shifts.get(value, 0) for value, block in blocks.items()},
@@ -138,15 +106,15 @@ def plan_memory(graph: Graph, needs: Needs) -> MemoryPlan:
     )
 
 
-def _value_residents(blocks: Mapping[Value, _Block], clock: _Clock) -> list[Resident]:
+def _value_residents(blocks: Mapping[Value, Block], clock: _Clock) -> list[Resident]:
     """Who lives in the blocks of activations. What is read after the last op lives until that."""
-    held: dict[_Block, list[Value]] = {}
+    held: dict[Block, list[Value]] = {}
     for value, block in blocks.items():
         held.setdefault(block, []).append(value)
     return [Resident(b.offset, b.size, *clock.ops_of(b), values=tuple(values)) for b, values in held.items()]
 
 
-def _scratch_residents(scratch: Mapping[Op, _Block], clock: _Clock) -> list[Resident]:
+def _scratch_residents(scratch: Mapping[Op, Block], clock: _Clock) -> list[Resident]:
     return [Resident(b.offset, b.size, *clock.ops_of(b), scratch_of=op) for op, b in scratch.items()]
 
 
@@ -168,7 +136,7 @@ class _Clock:
             self.end.append(self.ticks - 1)
             self.numbers += [(first, first + count - 1)] * (self.ticks - self.begin[-1])
 
-    def ops_of(self, block: _Block) -> tuple[int, int]:
+    def ops_of(self, block: Block) -> tuple[int, int]:
         """Gives the first and the last op, those inside regions counted, between which a block is needed."""
         if not self.numbers:
             return 0, 0
@@ -191,9 +159,9 @@ Shifts = dict[Value, int]
 """Values that do not lie at the beginning of their block, and how far behind it."""
 
 
-def _activation_blocks(graph: Graph, needs: Needs, clock: _Clock) -> tuple[dict[Value, _Block], Shifts]:
+def _activation_blocks(graph: Graph, needs: Needs, clock: _Clock) -> tuple[dict[Value, Block], Shifts]:
     """A block for every value; values that are only other shapes of one another share theirs."""
-    blocks: dict[Value, _Block] = {v: _Block(aligned(v.type.size_bytes), 0, 0) for v in graph.inputs}
+    blocks: dict[Value, Block] = {v: Block(aligned(v.type.size_bytes), 0, 0) for v in graph.inputs}
     shifts: Shifts = {}
     last = {v: i for i, op in enumerate(graph.ops) for v in op.activations}
     last |= {v: len(graph.ops) for v in graph.outputs}
@@ -205,7 +173,7 @@ def _activation_blocks(graph: Graph, needs: Needs, clock: _Clock) -> tuple[dict[
             if isinstance(op, Reshape) and not op.x.is_constant:
                 blocks[value], shifts[value] = blocks[op.x], shifts.get(op.x, 0)
             else:
-                blocks[value] = _Block(aligned(value.type.size_bytes), begin, end)
+                blocks[value] = Block(aligned(value.type.size_bytes), begin, end)
             blocks[value].last = max(blocks[value].last, end)
         need = needs[op]
         if isinstance(need, RegionMemory):
@@ -218,12 +186,12 @@ def _activation_blocks(graph: Graph, needs: Needs, clock: _Clock) -> tuple[dict[
     return blocks, shifts
 
 
-def _is_alone(value: Value, blocks: Mapping[Value, _Block]) -> bool:
+def _is_alone(value: Value, blocks: Mapping[Value, Block]) -> bool:
     """Whether no other value lies in the same block."""
     return sum(block is blocks[value] for block in blocks.values()) == 1
 
 
-def _lay_over(schedule: Schedule, used_up: Set[Value], blocks: dict[Value, _Block], shifts: Shifts) -> None:
+def _lay_over(schedule: Schedule, used_up: Set[Value], blocks: dict[Value, Block], shifts: Shifts) -> None:
     """A region's result may follow the operand that is used up, in one block with it: the pair that saves most."""
     pairs = [lag for lag in schedule.lags if lag.operand in used_up]
     best = max(pairs, key=lambda p: blocks[p.operand].size + blocks[p.result].size - p.size, default=None)
@@ -236,11 +204,11 @@ def _lay_over(schedule: Schedule, used_up: Set[Value], blocks: dict[Value, _Bloc
         blocks[best.result], shifts[best.operand] = operand, lag
 
 
-def _inner_blocks(need: RegionMemory, begin: int) -> dict[Value, _Block]:
+def _inner_blocks(need: RegionMemory, begin: int) -> dict[Value, Block]:
     """A block for every buffer of a region. An op that uses up an operand may put its result there, if its kernel can."""
     tail = need.overread_bytes
     blocks = {
-        held.value: _Block(
+        held.value: Block(
             aligned(held.bytes),
             begin + _lowest(held.live),
             begin + held.live.bit_length() - 1,
@@ -263,23 +231,23 @@ def _lowest(bits: int) -> int:
     return (bits & -bits).bit_length() - 1
 
 
-def _scratch_blocks(graph: Graph, needs: Needs, clock: _Clock) -> Iterator[tuple[Op, _Block]]:
+def _scratch_blocks(graph: Graph, needs: Needs, clock: _Clock) -> Iterator[tuple[Op, Block]]:
     for i, op in enumerate(graph.ops):
         need, begin = needs[op], clock.begin[i]
         if not isinstance(need, RegionMemory):
             if need.scratch_bytes:
-                yield op, _Block(aligned(need.scratch_bytes), begin, begin)
+                yield op, Block(aligned(need.scratch_bytes), begin, begin)
             continue
         for number, inner in enumerate(need.ops):
             if inner.scratch_bytes:
                 live = need.schedule.firings(number)
                 first, last = begin + _lowest(live), begin + live.bit_length() - 1
                 op_inside = need.schedule.body.ops[number]
-                yield op_inside, _Block(aligned(inner.scratch_bytes), first, last, live=live << begin)
+                yield op_inside, Block(aligned(inner.scratch_bytes), first, last, live=live << begin)
 
 
 def _allow_in_place(
-    graph: Graph, needs: Needs, blocks: Mapping[Value, _Block], clock: _Clock, shifts: Shifts
+    graph: Graph, needs: Needs, blocks: Mapping[Value, Block], clock: _Clock, shifts: Shifts
 ) -> None:
     """A result may lie where an operand lay that nobody needs afterwards."""
     for i, op in enumerate(graph.ops):
@@ -292,101 +260,3 @@ def _allow_in_place(
                 block.over = blocks[value]
         for value in op.activations:
             blocks[value].tail = max(blocks[value].tail, needs[op].overread_bytes)
-
-
-def _live_bytes(blocks: Iterable[_Block], ticks: int) -> list[int]:
-    live = [0] * max(ticks, 1)
-    for block in blocks:
-        for i in block.ticks:
-            if i < len(live):
-                live[i] += block.size
-    return live
-
-
-def _place(blocks: Sequence[_Block], floor: int) -> int:
-    """Gives every block an offset; the size of the best plan found."""
-    orders = (
-        lambda b: (-b.size, b.first),
-        lambda b: (-(b.last - b.first), -b.size),
-        lambda b: (b.first, -b.size),
-        lambda b: (-b.size * (b.last - b.first + 1), b.first),
-        lambda b: (-b.last, -b.size),
-    )
-    _find_rivals(blocks)
-    best: int | None = None
-    best_offsets: list[int] = []
-    for order in _orders(blocks, [sorted(blocks, key=key) for key in orders]):
-        size = _first_fit(order, best)
-        if size is not None:
-            best, best_offsets = size, [b.offset for b in blocks]
-        if best is not None and best <= floor:
-            break
-    for block, offset in zip(blocks, best_offsets, strict=True):
-        block.offset = offset
-    return best or 0
-
-
-def _find_rivals(blocks: Sequence[_Block]) -> None:
-    """Tells each block which others are live at some time when it is, in the order of the list. In running order only the
-    blocks that are live still are looked at: nobody meets the rest."""
-    rivals: list[list[int]] = [[] for _ in blocks]
-    live: list[int] = []
-    for number in sorted(range(len(blocks)), key=lambda n: blocks[n].first):
-        live = [other for other in live if blocks[other].last >= blocks[number].first]
-        meeting = [other for other in live if blocks[other].meets(blocks[number])]
-        for other in meeting:
-            rivals[other].append(number)
-        rivals[number] += meeting
-        live.append(number)
-    for block, numbers in zip(blocks, rivals, strict=True):
-        block.rivals = [blocks[n] for n in sorted(numbers)]
-
-
-def _orders(blocks: Sequence[_Block], fixed: list[list[_Block]]) -> Iterable[list[_Block]]:
-    yield from fixed
-    shuffler = random.Random(0)
-    meetings = sum(len(block.rivals) for block in blocks) + 1
-    for _ in range(min(SHUFFLES, MOST_MEETINGS // meetings)):
-        order = list(fixed[0])
-        for _ in range(3):
-            i, j = shuffler.randrange(len(order)), shuffler.randrange(len(order))
-            order.insert(i, order.pop(j))
-        yield order
-
-
-def _first_fit(order: Sequence[_Block], best: int | None) -> int | None:
-    """Places the blocks one after another; the size of the plan, or None as soon as it is not smaller than the best one."""
-    for block in order:
-        block.offset = -1
-    size = 0
-    for block in order:
-        rivals = sorted((b for b in block.rivals if b.offset >= 0), key=_offset)
-        at = _overlaid(block, rivals)
-        block.offset = at if at >= 0 else _lowest_gap(block.size, rivals)
-        size = max(size, block.offset + block.size)
-        if best is not None and size >= best:
-            return None
-    return size
-
-
-def _overlaid(block: _Block, rivals: Sequence[_Block]) -> int:
-    """The offset of the operand that the block may overwrite, or that of the result that may overwrite the block; -1 if
-    neither is placed or something else is in the way."""
-    for partner in rivals:
-        if partner is block.over or partner.over is block:
-            at, others = partner.offset, [b for b in rivals if b is not partner]
-            if all(b.offset + b.size <= at or at + block.size <= b.offset for b in others):
-                return at
-    return -1
-
-
-_offset = attrgetter("offset")
-
-
-def _lowest_gap(size: int, rivals: Sequence[_Block]) -> int:
-    at = 0
-    for rival in rivals:
-        if at + size <= rival.offset:
-            return at
-        at = max(at, rival.offset + rival.size)
-    return at

@@ -1,0 +1,140 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Blocks of bytes that are needed for some time, and where in the arena they are put: first fit in several orders and then in shuffled ones."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from operator import attrgetter
+
+SHUFFLES = 300
+"""Tries after the fixed orders, at most."""
+MOST_MEETINGS = 4_000_000
+"""Pairs of blocks that are compared in all shuffled tries together: some seconds."""
+
+
+@dataclass(eq=False)
+class Block:
+    """Bytes that are needed from tick `first` to tick `last`; `over` may be overlaid if both begin at one place. An op takes one tick,
+    a region one for each of its events: there, `live` has a bit for each tick at which the bytes are needed."""
+
+    size: int
+    first: int
+    last: int
+    over: Block | None = None
+    tail: int = 0
+    offset: int = -1
+    live: int = 0
+    rivals: Sequence[Block] = ()
+    """The blocks that are live at some time when this one is."""
+
+    def meets(self, other: Block) -> bool:
+        """Says whether both are needed at some tick."""
+        if self.first > other.last or other.first > self.last:
+            return False
+        return not (self.live and other.live) or bool(self.live & other.live)
+
+    @property
+    def ticks(self) -> Iterator[int]:
+        """All ticks at which the bytes are needed."""
+        return (t for t in range(self.first, self.last + 1) if not self.live or self.live >> t & 1)
+
+
+def live_bytes(blocks: Iterable[Block], ticks: int) -> list[int]:
+    """Gives the bytes that are needed at each tick."""
+    live = [0] * max(ticks, 1)
+    for block in blocks:
+        for i in block.ticks:
+            if i < len(live):
+                live[i] += block.size
+    return live
+
+
+def put_in_place(blocks: Sequence[Block], floor: int) -> int:
+    """Gives every block an offset; the size of the best plan found."""
+    orders = (
+        lambda b: (-b.size, b.first),
+        lambda b: (-(b.last - b.first), -b.size),
+        lambda b: (b.first, -b.size),
+        lambda b: (-b.size * (b.last - b.first + 1), b.first),
+        lambda b: (-b.last, -b.size),
+    )
+    _find_rivals(blocks)
+    best: int | None = None
+    best_offsets: list[int] = []
+    for order in _orders(blocks, [sorted(blocks, key=key) for key in orders]):
+        size = _first_fit(order, best)
+        if size is not None:
+            best, best_offsets = size, [b.offset for b in blocks]
+        if best is not None and best <= floor:
+            break
+    for block, offset in zip(blocks, best_offsets, strict=True):
+        block.offset = offset
+    return best or 0
+
+
+def _find_rivals(blocks: Sequence[Block]) -> None:
+    """Tells each block which others are live at some time when it is, in the order of the list. In running order only the
+    blocks that are live still are looked at: nobody meets the rest."""
+    rivals: list[list[int]] = [[] for _ in blocks]
+    live: list[int] = []
+    for number in sorted(range(len(blocks)), key=lambda n: blocks[n].first):
+        live = [other for other in live if blocks[other].last >= blocks[number].first]
+        meeting = [other for other in live if blocks[other].meets(blocks[number])]
+        for other in meeting:
+            rivals[other].append(number)
+        rivals[number] += meeting
+        live.append(number)
+    for block, numbers in zip(blocks, rivals, strict=True):
+        block.rivals = [blocks[n] for n in sorted(numbers)]
+
+
+def _orders(blocks: Sequence[Block], fixed: list[list[Block]]) -> Iterable[list[Block]]:
+    yield from fixed
+    shuffler = random.Random(0)
+    meetings = sum(len(block.rivals) for block in blocks) + 1
+    for _ in range(min(SHUFFLES, MOST_MEETINGS // meetings)):
+        order = list(fixed[0])
+        for _ in range(3):
+            i, j = shuffler.randrange(len(order)), shuffler.randrange(len(order))
+            order.insert(i, order.pop(j))
+        yield order
+
+
+def _first_fit(order: Sequence[Block], best: int | None) -> int | None:
+    """Places the blocks one after another; the size of the plan, or None as soon as it is not smaller than the best one."""
+    for block in order:
+        block.offset = -1
+    size = 0
+    for block in order:
+        rivals = sorted((b for b in block.rivals if b.offset >= 0), key=_offset)
+        at = _overlaid(block, rivals)
+        block.offset = at if at >= 0 else _lowest_gap(block.size, rivals)
+        size = max(size, block.offset + block.size)
+        if best is not None and size >= best:
+            return None
+    return size
+
+
+def _overlaid(block: Block, rivals: Sequence[Block]) -> int:
+    """The offset of the operand that the block may overwrite, or that of the result that may overwrite the block; -1 if
+    neither is placed or something else is in the way."""
+    for partner in rivals:
+        if partner is block.over or partner.over is block:
+            at, others = partner.offset, [b for b in rivals if b is not partner]
+            if all(b.offset + b.size <= at or at + block.size <= b.offset for b in others):
+                return at
+    return -1
+
+
+_offset = attrgetter("offset")
+
+
+def _lowest_gap(size: int, rivals: Sequence[Block]) -> int:
+    at = 0
+    for rival in rivals:
+        if at + size <= rival.offset:
+            return at
+        at = max(at, rival.offset + rival.size)
+    return at
