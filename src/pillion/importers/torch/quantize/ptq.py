@@ -25,6 +25,7 @@ from pillion.importers.torch.quantize.program import QuantizedProgram
 from pillion.importers.torch.quantize.useful_ranges import want_finite, warn_of_ranges
 from pillion.importers.torch.rewrite.masks import limit_masks
 from pillion.importers.torch.rewrite.normalize import normalize
+from pillion.importers.torch.rewrite.pools import scale_pools
 from pillion.ir.wishes import Wishes
 from pillion.outside.progress import stage
 
@@ -53,6 +54,7 @@ def ptq(
     quantizer = PillionQuantizer(wishes=wishes or Wishes())
     with stage("preparing"):
         module = normalize(exported.module(check_guards=False))
+        scale_pools(module, quantizer.wishes)
         in_float = copied(module)
         prepared = prepare(module, quantizer)
     if refuse is not None:

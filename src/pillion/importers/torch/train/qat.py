@@ -29,6 +29,7 @@ from pillion.importers.torch.quantize.ptq import Inputs, Progress, check_ranges,
 from pillion.importers.torch.quantize.specs import Specs
 from pillion.importers.torch.quantize.useful_ranges import warn_of_ranges
 from pillion.importers.torch.rewrite.functional import DROPOUTS
+from pillion.importers.torch.rewrite.pools import scale_pools
 from pillion.importers.torch.train.batches import check_fit, fix_shapes, trainable_graph
 from pillion.importers.torch.train.norms import put_norms_away, simulate_folding
 from pillion.importers.torch.train.ranges import RangeOverBatches
@@ -132,6 +133,7 @@ def prepare_qat(model: nn.Module, example_inputs: Any, wishes: Wishes | None = N
     graph, any_batch = trainable_graph(model, inputs)
     _average_without_momentum(graph, model)
     quantizer = PillionQuantizer(Specs(training=True), wishes or Wishes())
+    scale_pools(graph, quantizer.wishes)
     with quiet():
         prepared = prepare_qat_pt2e(graph, quantizer)
     for method in ("train", "eval"):  # torchao forbids both, on the instance
