@@ -6,6 +6,7 @@ from __future__ import annotations
 import os
 from collections.abc import Mapping
 from pathlib import Path
+from shlex import quote
 
 from pillion import zoo
 from pillion.errors import PillionError
@@ -14,6 +15,8 @@ from pillion.outside.user_code import split_spec
 
 INT8_FILES = (".tflite", ".pte")
 """Models that are quantized already."""
+WEIGHTS = (".pt", ".pth", ".safetensors", ".npz")
+"""Files that hold the numbers of a model, or a module that only its own code can read."""
 FILES = (".pt2", *INT8_FILES)
 """The ends of files that are models; a .py is one with what is behind its colon."""
 
@@ -52,6 +55,9 @@ def _looks_like_path(spec: str) -> bool:
 
 
 def _no_model(spec: str) -> PillionError:
+    if suffix_of(spec) in WEIGHTS:
+        regular_file(Path(spec), suffix_of(spec))
+        return _only_weights(spec)
     is_file = spec.rstrip(":").endswith(".py")
     return PillionError(
         f"{spec} does not name a model",
@@ -60,4 +66,14 @@ def _no_model(spec: str) -> PillionError:
         help=f"name the class or function that makes the model: {Path(spec.rstrip(':')).name}:Net"
         if is_file
         else "write a function that loads it: file.py:factory",
+    )
+
+
+def _only_weights(spec: str) -> PillionError:
+    return PillionError(
+        f"{spec} does not say what the model computes",
+        rule=f"a model is code or a graph: a name that `pillion models` lists, {MODEL_FILES}",
+        here=f"a {suffix_of(spec)} holds weights, or a pickled module, whose code is elsewhere and is never executed from here",
+        help=f"weights: -m net.py:Net --weights {quote(spec)}; a whole module, in Python: "
+        f"torch.export.save(torch.export.export(module, inputs), {Path(spec).stem + '.pt2'!r})",
     )

@@ -36,7 +36,7 @@ WeightsOption = Annotated[
     Optional[Path],
     typer.Option(
         metavar="FILE",
-        help="Weights for a zoo name or file.py:factory: an .npz of its state dict.",
+        help="Weights for a zoo name or file.py:factory: a state dict in a .pt, .pth, .safetensors or .npz.",
         rich_help_panel=INPUT,
     ),
 ]

@@ -27,6 +27,9 @@ except ImportError:  # Windows, where there are no such locks
 MODEL_FILES = "file.py:factory, a .pt2, .tflite or .pte file"
 """What `-m` takes beside the names of the zoo."""
 
+WEIGHT_FILES = "an .npz, .safetensors, .pt or .pth file"
+"""What `--weights` takes."""
+
 FORMS = (".pte", ".tflite")
 """Files that programs are written to; everything else is the folder of a C project."""
 NO_FOLDERS = (

@@ -1,44 +1,47 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Weights of a model in an `.npz`: one array for each key of its state dict, in PyTorch's layouts."""
+"""Weights of a model from a file, and into an `.npz`: a tensor for each key of its state dict, in PyTorch's layouts."""
 
 from __future__ import annotations
 
 import io
 import os
+from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 from pillion.errors import PillionError
-from pillion.outside.arrays import UNREADABLE, Array, read_arrays, reason
+from pillion.outside.arrays import Array
 from pillion.outside.files import write_whole
+from pillion.zoo.state_files import read_state
 
 if TYPE_CHECKING:
-    from torch import nn
+    from torch import Tensor, nn
 
 COUNTER = "num_batches_tracked"  # of a batch norm; inference does not read it, so a file may leave it out
 SHOWN = 8  # keys of one kind in a message
 
 
 def load_weights(module: nn.Module, path: str | os.PathLike[str]) -> None:
-    """Copies the arrays of an `.npz` into a module; on any error the module stays as it was."""
+    """Copies the tensors of a file into a module; on any error the module stays as it was.
+
+    A file is an `.npz`, a `.safetensors`, or what `torch.save` wrote of a state dict; nothing of it is executed."""
     import torch
 
-    arrays = _read(Path(path))
-    state = module.state_dict()
-    wanted = {key: tuple(value.shape) for key, value in state.items() if _is_weight(key)}
-    problems = _problems({key: value for key, value in arrays.items() if _is_weight(key)}, wanted)
+    state = {key: value for key, value in module.state_dict().items() if _is_weight(key)}
+    held = {key: value for key, value in read_state(Path(path), state).items() if _is_weight(key)}
+    problems = _problems(held, state)
     if problems:
         raise PillionError(
             f"the weights in {path} do not fit the model {type(module).__name__}",
             rule="every key of the model's state_dict(), and no other, with its shape and finite numbers",
             here="\n".join(problems),
-            help="use the weights of this model, or write a file with pillion.zoo.save_weights(module, path)",
+            help="use the weights of this model, or write a file with torch.save(model.state_dict(), 'weights.pt')",
         )
     with torch.no_grad():
-        for key in wanted:
-            state[key].copy_(torch.from_numpy(np.ascontiguousarray(arrays[key], dtype=np.float32)))
+        for key, value in state.items():
+            value.copy_(held[key])
 
 
 def save_weights(module: nn.Module, path: str | os.PathLike[str]) -> None:
@@ -56,42 +59,42 @@ def _is_weight(key: str) -> bool:
     return key.rpartition(".")[2] != COUNTER
 
 
-def _read(path: Path) -> dict[str, Array]:
-    try:
-        found = read_arrays(path)
-        if isinstance(found, np.ndarray):
-            raise ValueError("it holds a single array")
-        return found
-    except UNREADABLE as error:
-        raise PillionError(
-            f"{path} is not a file of weights",
-            rule="an .npz archive of plain arrays, one for each key of the model's state_dict()",
-            here=reason(error),
-            help="write one with pillion.zoo.save_weights(module, path), or with numpy.savez",
-        ) from None
-
-
-def _problems(arrays: dict[str, Array], wanted: dict[str, tuple[int, ...]]) -> list[str]:
-    common = [key for key in wanted if key in arrays]
+def _problems(held: Mapping[str, Tensor], wanted: Mapping[str, Tensor]) -> list[str]:
+    shapes = {
+        key: f"{key} has {tuple(held[key].shape)}, the model {tuple(value.shape)}"
+        for key, value in wanted.items()
+        if key in held and held[key].shape != value.shape
+    }
+    alike = [key for key in wanted if key in held and key not in shapes]
     groups = {
-        "missing": [key for key in wanted if key not in arrays],
-        "unexpected": [key for key in arrays if key not in wanted],
-        "shape": [
-            f"{key} has {arrays[key].shape}, the model {wanted[key]}"
-            for key in common
-            if arrays[key].shape != wanted[key]
+        "missing": [key for key in wanted if key not in held],
+        "unexpected": [key for key in held if key not in wanted],
+        "shape": list(shapes.values()),
+        "dtype": [f"{key} has {_dtype(held[key])}" for key in alike if not _is_like(held[key], wanted[key])],
+        "not finite": [
+            key for key in alike if _is_like(held[key], wanted[key]) and not _is_finite(held[key])
         ],
-        "dtype": [f"{key} has {arrays[key].dtype}" for key in common if arrays[key].dtype.kind != "f"],
-        "not finite": [key for key in common if not _is_finite(arrays[key])],
     }
     return [f"{name}: {_shorten(keys)}" for name, keys in groups.items() if keys]
 
 
-def _is_finite(array: Array) -> bool:
-    if array.dtype.kind != "f":
-        return True  # reported as a dtype
-    with np.errstate(over="ignore"):
-        return bool(np.isfinite(array.astype(np.float32)).all())
+def _dtype(tensor: Tensor) -> str:
+    return str(tensor.dtype).removeprefix("torch.")
+
+
+def _is_like(tensor: Tensor, wanted: Tensor) -> bool:
+    """Whether both are plain tensors of real numbers, or both of integers."""
+    import torch
+
+    is_plain = tensor.layout is torch.strided and not tensor.is_quantized and tensor.device.type == "cpu"
+    same_kind = tensor.is_floating_point() == wanted.is_floating_point()
+    return is_plain and same_kind and tensor.is_complex() == wanted.is_complex()
+
+
+def _is_finite(tensor: Tensor) -> bool:
+    import torch
+
+    return not tensor.is_floating_point() or bool(torch.isfinite(tensor.float()).all())
 
 
 def _shorten(items: list[str]) -> str:

@@ -1,0 +1,206 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Weights from files that nobody has checked: `.npz`, `.safetensors`, `.pt` and `.pth`. Tensors are read, and nothing is executed.
+
+Checkpoints come in wrappers: `{"state_dict": …}` of training loops, `module.` before each key of `DataParallel`, `_orig_mod.` of `torch.compile`,
+`model.` of a module that held the model. What is in them is taken out where it fits the model."""
+
+from __future__ import annotations
+
+import json
+import math
+import pickle
+import re
+import warnings
+from collections.abc import Callable, Iterable, Mapping
+from pathlib import Path
+from shlex import quote
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from pillion.errors import PillionError
+from pillion.outside.arrays import UNREADABLE, read_arrays, reason
+from pillion.outside.files import WEIGHT_FILES, read_whole, regular_file, suffix_of
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+TYPES = {
+    "F64": "float64",
+    "F32": "float32",
+    "F16": "float16",
+    "BF16": "bfloat16",
+    "I64": "int64",
+    "I32": "int32",
+    "I16": "int16",
+    "I8": "int8",
+    "U8": "uint8",
+    "BOOL": "bool",
+}
+"""Types of `.safetensors` by their names in PyTorch."""
+MOST_HEADER_BYTES = 100_000_000
+WRAPPERS = ("state_dict", "model_state_dict", "model_state", "model", "net", "network", "weights", "params")
+"""Keys under which checkpoints keep the weights, the usual ones first; others are looked at after them."""
+DEEPEST = 3
+"""How many wrappers are looked through."""
+
+
+def read_state(path: Path, wanted: Iterable[str]) -> dict[str, Tensor]:
+    """Gives the tensors of a file by name, those of a checkpoint without its wrappers: the keys that a model wants say which those are."""
+    suffix = suffix_of(path)
+    reader = _READERS.get(suffix)
+    if reader is None:
+        raise PillionError(
+            f"{path} is not a file of weights",
+            rule=f"weights are in {WEIGHT_FILES}",
+            here=f"suffix {path.suffix}" if path.suffix else "no suffix",
+            help=f"torch.save(model.state_dict(), {path.stem + '.pt'!r})",
+        )
+    regular_file(path, suffix)
+    return _unwrapped(path, reader(path), frozenset(wanted))
+
+
+def _arrays(path: Path) -> dict[str, Tensor]:
+    import torch
+
+    try:
+        found = read_arrays(path)
+        if isinstance(found, np.ndarray):
+            raise ValueError("it holds a single array")
+        arrays = {
+            key: np.ascontiguousarray(held, held.dtype.newbyteorder("=")) for key, held in found.items()
+        }
+        return {key: torch.from_numpy(held) for key, held in arrays.items()}
+    except (*UNREADABLE, TypeError) as error:
+        raise PillionError(
+            f"{path} is not a file of weights",
+            rule="an .npz archive of plain arrays, one for each key of the model's state_dict()",
+            here=reason(error),
+            help="write one with pillion.zoo.save_weights(module, path), or with numpy.savez",
+        ) from None
+
+
+def _safetensors(path: Path) -> dict[str, Tensor]:
+    raw = read_whole(path, ".safetensors")
+    try:
+        size = int.from_bytes(raw[:8], "little")
+        if len(raw) < 8 or not 0 < size <= min(len(raw) - 8, MOST_HEADER_BYTES):
+            raise ValueError(f"it speaks of a header of {size:,} bytes, the file has {len(raw):,}")
+        header = json.loads(raw[8 : 8 + size])
+        if not isinstance(header, dict):
+            raise ValueError("its header is no table of tensors")
+        data = memoryview(raw)[8 + size :]
+        return {key: _slice(key, row, data) for key, row in header.items() if key != "__metadata__"}
+    except (ValueError, KeyError, TypeError, RecursionError) as error:
+        raise PillionError(
+            f"{path} is not a file of weights",
+            rule="a .safetensors file: a header that says where each tensor lies, and the tensors",
+            here=reason(error),
+            help="safetensors.torch.save_file(model.state_dict(), 'weights.safetensors')",
+        ) from None
+
+
+def _slice(key: str, row: Any, data: memoryview) -> Tensor:
+    """The tensor that a row of the header describes."""
+    import torch
+
+    shape, (begin, end), name = row["shape"], row["data_offsets"], TYPES.get(row["dtype"])
+    if name is None:
+        raise ValueError(f"{key} has the type {row['dtype']}, which is none of {', '.join(TYPES)}")
+    dtype: torch.dtype = getattr(torch, name)
+    if not all(type(n) is int and n >= 0 for n in (*shape, begin, end)):
+        raise ValueError(f"{key} has a shape or a place that is no number from 0 up")
+    if end > len(data) or end - begin != math.prod(shape) * dtype.itemsize:
+        raise ValueError(f"{key} is {name}{shape} and lies from {begin} to {end} of {len(data)}")
+    if begin == end:
+        return torch.empty(shape, dtype=dtype)
+    return torch.frombuffer(bytearray(data[begin:end]), dtype=dtype).reshape(shape)
+
+
+def _checkpoint(path: Path) -> Any:
+    """What torch has saved, of which tensors and plain containers are read."""
+    import torch
+
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            return torch.load(path, map_location="cpu", weights_only=True)
+    except pickle.UnpicklingError as error:
+        raise _code(path, _found(str(error))) from None
+    except Exception as error:  # torch raises whatever a broken file leads it to
+        raise PillionError(
+            f"{path} is not a file of weights",
+            rule="what torch.save wrote of a state dict",
+            here=reason(error)[:200],
+            help=_save_state(path),
+        ) from None
+
+
+def _found(text: str) -> str:
+    """What torch says it has met, in a few words."""
+    name = re.search(r"GLOBAL ([\w.]+)", text)
+    return f"it names {name[1]}" if name else (text.splitlines() or ["a pickle of objects"])[0][:200]
+
+
+def _save_state(path: Path) -> str:
+    return f"where the model is at hand: torch.save(model.state_dict(), {str(path.with_name(path.stem + '_weights.pt'))!r})"
+
+
+def _code(path: Path, found: str) -> PillionError:
+    return PillionError(
+        f"{path} holds more than tensors",
+        rule="weights are tensors by name; a pickled module is code, and is never executed",
+        here=found,
+        help=f"{_save_state(path)}; then --weights {quote(path.stem + '_weights.pt')} -m file.py:factory",
+    )
+
+
+_READERS: Mapping[str, Callable[[Path], Any]] = {
+    ".npz": _arrays,
+    ".safetensors": _safetensors,
+    ".pt": _checkpoint,
+    ".pth": _checkpoint,
+}
+
+
+def _unwrapped(path: Path, held: Any, wanted: frozenset[str]) -> dict[str, Tensor]:
+    """The tables of tensors in a checkpoint: the one that has most of the wanted keys, the usual ones first."""
+    tables = [_without_prefix(table, wanted) for table in _tables(held)]
+    if not tables:
+        raise PillionError(
+            f"{path} holds no weights",
+            rule="a state dict: tensors by name, perhaps under a key such as state_dict",
+            here=_in_words(held),
+            help=_save_state(path),
+        )
+    return max(tables, key=lambda table: len(wanted & table.keys()))
+
+
+def _tables(held: Any, depth: int = 0) -> list[dict[str, Tensor]]:
+    """All tables of tensors in a checkpoint that lie not too deep: a hostile one may hold itself."""
+    from torch import Tensor
+
+    if not isinstance(held, Mapping) or depth > DEEPEST:
+        return []
+    tensors = {str(key): value for key, value in held.items() if isinstance(value, Tensor)}
+    inside = sorted(held, key=lambda key: WRAPPERS.index(key) if key in WRAPPERS else len(WRAPPERS))
+    found = [table for key in inside for table in _tables(held[key], depth + 1)]
+    return [tensors, *found] if tensors else found
+
+
+def _without_prefix(table: dict[str, Tensor], wanted: frozenset[str]) -> dict[str, Tensor]:
+    """The keys as the model has them, where all of them lie below some module that the model itself is."""
+    best = table
+    while table and not wanted & best.keys():
+        first = {key.partition(".")[0] for key in table}
+        if len(first) != 1 or not all("." in key for key in table):
+            break
+        table = {key.partition(".")[2]: value for key, value in table.items()}
+        best = table if wanted & table.keys() else best
+    return best
+
+
+def _in_words(held: Any) -> str:
+    if isinstance(held, Mapping):
+        return f"a table of {', '.join(map(str, list(held)[:5])) or 'nothing'}"
+    return f"a {type(held).__name__}"
