@@ -7,7 +7,7 @@ import difflib
 from dataclasses import dataclass
 
 from pillion.devices import neutron
-from pillion.devices.cortex_m import CORES, Core, Isa
+from pillion.devices.cortex_m import CORES, Core, Isa, why_not
 from pillion.devices.device import Device
 from pillion.errors import PillionError
 from pillion.ir.wishes import Wishes
@@ -55,7 +55,7 @@ class Target:
 
 def _cpu(core: Core) -> Target:
     kernels = {Isa.MVE: "Helium", Isa.DSP: "DSP", Isa.PORTABLE: "portable C"}[core.isa]
-    return Target(f"{core.name}+int8", f"Arm {core.name.title()}, {kernels} kernels", core)
+    return Target(f"{core.name}{NUMBER_FORMAT}", f"Arm {core.title}, {kernels} kernels", core)
 
 
 _CHIPS = (
@@ -93,12 +93,23 @@ def find_target(name: str) -> Target:
         candidate = _ALIASES.get(candidate, candidate)
         if candidate in TARGETS:
             return TARGETS[candidate]
+    core, *extensions = wanted.replace(NUMBER_FORMAT, "").split("+")
+    if core in CORES and extensions:
+        raise _no_such_core(name, core, extensions[-1])
     close = difflib.get_close_matches(wanted, [*TARGETS, *CORES, *_ALIASES], n=1)
     raise PillionError(
         f"there is no target `{name}`",
         rule="known targets: " + ", ".join(TARGETS),
         here=f"--target {name}",
         help=f"did you mean `{close[0]}`?" if close else "`pillion targets` describes each",
+    )
+
+
+def _no_such_core(name: str, core: str, extension: str) -> PillionError:
+    """The error for a core that is there, and not without this."""
+    rule, instead = why_not(core, extension)
+    return PillionError(
+        f"there is no target `{name}`", rule=rule, here=f"--target {name}", help=f"--target {instead}"
     )
 
 

@@ -48,7 +48,7 @@ BARE_TARGETS = [name.removesuffix("+int8") for name in TARGETS]
         ("pillion compile --model mobilenet_v2", ["mobilenet_v2"]),
         ("pillion compile -m nets/", ["nets/deep/", "nets/net.py", "nets/net.tflite"]),
         ("pillion compile -m ds_cnn -t ", BARE_TARGETS),
-        ("pillion verify -t cortex-m55+", ["cortex-m55+int8"]),
+        ("pillion verify -t cortex-m55+", ["cortex-m55+int8", "cortex-m55+nomve", "cortex-m55+nomve+int8"]),
         ("pillion explain -t imx", ["imxrt700", "imxrt700cm"]),
         ("pillion run fw --on ", ["reference", "host", *BOARDS]),
         ("pillion run fw --on mps3", ["mps3-an547"]),

@@ -28,7 +28,7 @@ def compiled(target: str) -> Program:
 
 @pytest.mark.qemu
 @pytest.mark.parametrize(
-    "target", ["cortex-m33", "cortex-m55", "cortex-m4", "cortex-m7", "cortex-m3", "imxrt700"]
+    "target", ["cortex-m33", "cortex-m55", "cortex-m4", "cortex-m7", "cortex-m3", "cortex-m0", "imxrt700"]
 )
 def test_each_op_s_classes_add_up_to_its_instructions(target: str) -> None:
     program = compiled(target)
@@ -119,7 +119,7 @@ def test_an_emulator_without_plugins_is_no_reason_to_fail(
 
 
 def test_cores_that_no_board_stands_for_are_estimated_from_multiplications() -> None:
-    time = compiled("cortex-m0plus").time("48MHz")
+    time = compiled("cortex-m23").time("48MHz")
     assert time.basis == "multiplications and elements of each op, nothing was run: none has such a core"
 
 

@@ -108,7 +108,7 @@ def test_a_project_is_verified_on_its_board(tmp_path: Path, pillion: Call) -> No
 
 
 @pytest.mark.qemu
-@pytest.mark.parametrize(("target", "board"), [("cortex-m0plus", "mps2-an385"), ("cortex-m85", "mps3-an547")])
+@pytest.mark.parametrize(("target", "board"), [("cortex-m0plus", "microbit"), ("cortex-m85", "mps3-an547")])
 def test_a_project_for_a_core_without_a_board_is_verified_on_one_that_runs_it(
     target: str, board: str, tmp_path: Path, pillion: Call
 ) -> None:

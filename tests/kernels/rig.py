@@ -204,8 +204,7 @@ def _command(target: Target, program: Path) -> list[str]:
     if target.board is None:
         return [str(program)]
     machine = [
-        "-M",
-        target.board.machine,
+        *target.board.emulated,
         "-nographic",
         "-monitor",
         "none",

@@ -245,7 +245,7 @@ def test_a_project_on_this_computer_alone_is_no_answer(
 ) -> None:
     monkeypatch.setattr(places, "QEMU", Tool("emulator", ("no-such-program",), "qemu"))
     found = verify_project(program(net()).firmware(tmp_path / "fw"), 2)
-    assert [(run.executor, run.has_run) for run in found.runs] == [("host", True), ("mps2-an385", False)]
+    assert [(run.executor, run.has_run) for run in found.runs] == [("host", True), ("microbit", False)]
     assert found.nothing_compared
     assert not found.ok
 

@@ -43,6 +43,13 @@ class Board:
     tick_ns: float
     linker_script: str
     optimize: Optimize = "speed"
+    options: tuple[str, ...] = ()
+    """What the emulator is told beside the name of the machine."""
+
+    @property
+    def emulated(self) -> tuple[str, ...]:
+        """The arguments that make the emulator be this machine."""
+        return ("-M", self.machine, *self.options)
 
     @cached_property
     def regions(self) -> Mapping[str, Region]:
@@ -60,7 +67,12 @@ def _mps(name: str, core: str, tick_ns: float, *cflags: str) -> Board:
     return Board(name, name, core, (*cflags, "-mthumb"), tick_ns, f"{name}.ld")
 
 
+# The chip of a micro:bit has 16 KB of RAM and 256 KB of flash; the emulator gives it as much as is asked for.
+_MORE_MEMORY = ("-global", "nrf51-soc.sram-size=0x400000", "-global", "nrf51-soc.flash-size=0x1400000")
+_MICROBIT = ("-mcpu=cortex-m0", "-mfloat-abi=soft", "-mthumb")
+
 _ALL = (
+    Board("microbit", "microbit", "cortex-m0", _MICROBIT, 62.5, "microbit.ld", options=_MORE_MEMORY),
     _mps("mps2-an385", "cortex-m3", 40.0, "-mcpu=cortex-m3", "-mfloat-abi=soft"),
     _mps("mps2-an386", "cortex-m4", 40.0, "-mcpu=cortex-m4", "-mfloat-abi=hard"),
     _mps("mps2-an500", "cortex-m7", 40.0, "-mcpu=cortex-m7", "-mfloat-abi=hard"),
@@ -135,7 +147,9 @@ def _facts(model: str, boards: list[Board], optimize: Optimize) -> Mapping[str, 
         "boards": " ".join(board.name for board in boards),
         "other_boards": " ".join(board.name for board in _ALL if board not in boards),
         "make_cores": "\n".join(
-            f"{name}_{board.name} := {value}" for board in boards for name, value in _core(board).items()
+            f"{name}_{board.name} := {value}"
+            for board in boards
+            for name, value in {**_core(board), "MACHINE": " ".join(board.emulated)}.items()
         ),
         "cmake_cores": "\n".join(
             f"  set({name.lower()}_{board.name} {value})"

@@ -2,7 +2,7 @@
 """Build a firmware for an emulated board, run it on samples, and count instructions.
 
 The emulator is told that an instruction lasts INSTRUCTION_NS of its virtual time (`-icount shift=7`). That is
-at least two and a half ticks of SysTick on every board, so a difference of two looks at that clock gives the
+at least two ticks of SysTick on every board, so a difference of two looks at that clock gives the
 number of instructions between them exactly, the same on every computer and in every run.
 """
 
@@ -113,7 +113,7 @@ def command_line(image: Path, board: Board, profile: bool) -> list[str]:
     """Gives the command that starts the emulator; the files of the run are in its working directory."""
     arguments = "arg=main,arg=profile" if profile else "arg=main"
     return [
-        *(QEMU.path(), "-M", board.machine, "-nographic", "-monitor", "none", "-serial", "none"),
+        *(QEMU.path(), *board.emulated, "-nographic", "-monitor", "none", "-serial", "none"),
         *("-semihosting-config", f"enable=on,target=native,{arguments}"),
         *("-icount", f"shift={_SHIFT}", "-kernel", str(image)),
     ]

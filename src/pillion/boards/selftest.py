@@ -79,7 +79,7 @@ def _on_board(folder: Path, board: Board, files: Collection[str], optimize: Opti
     parts = read_firmware(folder, files)
     image = linked(parts, dataclasses.replace(board, optimize=optimize), _tests(parts))
     quiet = ("-nographic", "-monitor", "none", "-serial", "none")
-    return [QEMU.path(), "-M", board.machine, *quiet, "-semihosting-config", "enable=on,target=native", "-kernel", str(image)]  # fmt: skip
+    return [QEMU.path(), *board.emulated, *quiet, "-semihosting-config", "enable=on,target=native", "-kernel", str(image)]  # fmt: skip
 
 
 def _on_host(folder: Path, files: Collection[str], optimize: Optimize) -> Path:

@@ -32,7 +32,15 @@ from pillion.run.project import temporary_project
 from pillion.run.samples import random_samples
 from pillion.targets import Target, find_target
 
-STAND_INS: Mapping[str, str] = {"cortex-m85": "mps3-an547", "cortex-m35p": "mps2-an505"}
+STAND_INS: Mapping[str, str] = {
+    "cortex-m0plus": "microbit",
+    "cortex-m33+nodsp": "mps2-an385",
+    "cortex-m35p+nodsp": "mps2-an385",
+    "cortex-m35p": "mps2-an505",
+    "cortex-m55+nomve": "mps2-an505",
+    "cortex-m85+nomve": "mps2-an505",
+    "cortex-m85": "mps3-an547",
+}
 """For cores that QEMU does not emulate, the boards whose cores run the very same kernels."""
 MULTIPLICATIONS = "multiplications"
 """The basis of an estimate of which nothing was run."""

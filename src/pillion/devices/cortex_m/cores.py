@@ -19,16 +19,38 @@ class Isa(Enum):
 
 @dataclass(frozen=True)
 class Core:
-    """One Cortex-M core. `board` is a QEMU machine with that core (or None where QEMU has none)."""
+    """One Cortex-M core as it is on silicon. `board` is a QEMU machine with that core (or None where QEMU has none)."""
 
     name: str
+    """As compilers spell it behind `-mcpu=`: an extension that the maker of a chip has left out stands behind a plus."""
     isa: Isa
     cflags: tuple[str, ...]
     board: str | None = None
 
+    @property
+    def plain(self) -> str:
+        """Its name without what is left out."""
+        return self.name.split(LEFT_OUT)[0]
+
+    @property
+    def title(self) -> str:
+        """Its name as its maker writes it."""
+        letters = self.plain.removeprefix("cortex-").upper().replace("PLUS", "+")
+        return f"Cortex-{letters}" + "".join(f" without {EXTENSIONS[f]}" for f in self.left_out)
+
+    @property
+    def left_out(self) -> tuple[str, ...]:
+        """The extensions that it could have and has not, as in its name."""
+        return tuple(self.name.split(LEFT_OUT)[1:])
+
     def runs(self, isa: Isa) -> bool:
         """Whether it runs kernels that are written for an instruction set: portable ones always, others if it is its own."""
         return isa in (Isa.PORTABLE, self.isa)
+
+
+LEFT_OUT = "+"
+EXTENSIONS = {"nodsp": "the DSP extension", "nomve": "Helium"}
+"""What a name can say that a core lacks, where its maker leaves the choice to those who build chips."""
 
 
 def _core(short: str, isa: Isa, board: str | None = None) -> Core:
@@ -39,14 +61,39 @@ def _core(short: str, isa: Isa, board: str | None = None) -> Core:
 CORES: dict[str, Core] = {
     core.name: core
     for core in (
+        _core("m0", Isa.PORTABLE, "microbit"),
         _core("m0plus", Isa.PORTABLE),
+        _core("m1", Isa.PORTABLE),
         _core("m3", Isa.PORTABLE, "mps2-an385"),
         _core("m4", Isa.DSP, "mps2-an386"),
         _core("m7", Isa.DSP, "mps2-an500"),
         _core("m23", Isa.PORTABLE),
         _core("m33", Isa.DSP, "mps2-an505"),
+        _core("m33+nodsp", Isa.PORTABLE),
         _core("m35p", Isa.DSP),
+        _core("m35p+nodsp", Isa.PORTABLE),
+        _core("m52", Isa.MVE),
+        _core("m52+nomve", Isa.DSP),
         _core("m55", Isa.MVE, "mps3-an547"),
+        _core("m55+nomve", Isa.DSP),
         _core("m85", Isa.MVE),
+        _core("m85+nomve", Isa.DSP),
     )
 }
+
+
+def why_not(core: str, extension: str) -> tuple[str, str]:
+    """Says of a name that no core has what is wrong about it, and which core is meant."""
+    plain = CORES[core]
+    if extension not in EXTENSIONS:
+        known = ", ".join(LEFT_OUT + name for name in EXTENSIONS)
+        if extension.endswith("fp") and plain.isa is Isa.MVE:
+            return "Helium kernels use its vectors of floats", f"{core}{LEFT_OUT}nomve"
+        if extension.endswith("fp"):
+            return "programs are the same with and without floating point hardware", core
+        return f"what silicon may lack is {known}", core
+    if extension == "nodsp" and plain.isa is Isa.MVE:
+        return f"every {plain.title} has the DSP extension, and may lack Helium", f"{core}{LEFT_OUT}nomve"
+    if extension == "nodsp" and plain.isa is Isa.DSP:
+        return f"every {plain.title} has the DSP extension", core
+    return f"no {plain.title} has {EXTENSIONS[extension]}", core

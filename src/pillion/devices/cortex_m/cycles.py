@@ -45,7 +45,26 @@ _ARMV7M = {
 _HELIUM = {Class.VECTOR: _band(1, 2), Class.VECTOR_MEMORY: _band(1, 2), Class.VECTOR_GATHER: _band(4, 16)}
 """Two beats of four in a cycle, so two cycles for 128 bits; of neighbours in different units, half of that overlaps."""
 
+_ARMV6M = {
+    **_ARMV7M,
+    Class.MULTIPLY: _band(1, 32),  # whoever builds the chip chooses a fast multiplier or a small one
+    Class.LOAD: _band(2, 2),
+    Class.STORE: _band(2, 2),
+}
+
 CYCLES: Mapping[str, CoreCycles] = {
+    "cortex-m0": CoreCycles(
+        _ARMV6M,
+        per_register=_band(1, 1),
+        taken=_band(2, 3),
+        source="Arm, Cortex-M0 Technical Reference Manual (DDI 0432), instruction set summary",
+    ),
+    "cortex-m0plus": CoreCycles(
+        _ARMV6M,
+        per_register=_band(1, 1),
+        taken=_band(1, 2),
+        source="Arm, Cortex-M0+ Technical Reference Manual (DDI 0484), instruction set summary",
+    ),
     "cortex-m3": CoreCycles(
         {**_ARMV7M, Class.MULTIPLY: _band(1, 2), Class.MULTIPLY_LONG: _band(3, 7)},
         per_register=_band(1, 1),

@@ -70,7 +70,7 @@ WITH_CACHES = frozenset({"cortex-m7", "cortex-m55", "cortex-m85"})
 
 def usual_memories(core: str) -> Memories:
     """Gives the assumption for a core where nobody says which one holds."""
-    return MEMORIES["cached" if core in WITH_CACHES else "flash"]
+    return MEMORIES["cached" if core.split("+")[0] in WITH_CACHES else "flash"]
 
 
 def find_memories(name: str) -> Memories:

@@ -17,7 +17,7 @@ UNCOUNTED = Band(0.4, 3.0)
 
 def counted_cycles(core: Core, ran: Executed, memories: Memories, hertz: float) -> Band:
     """Estimates the cycles of what ran: each instruction by its class, jumps, and what memories add."""
-    table = CYCLES[core.name]
+    table = CYCLES[core.plain]
     known = total(table.cycles.get(name, _SLOW) * count for name, count in ran.counts.items())
     extra = table.per_register * ran.more_registers + table.taken * ran.taken
     return known + extra + memories.cycles(ran, hertz)

@@ -50,7 +50,8 @@ static volatile uint32_t wraps;
 /* Always the same few instructions and no stack, so that their number can be measured and taken off. */
 __attribute__((naked)) void pillion_clock_wrapped(void);
 void pillion_clock_wrapped(void) {
-    __asm volatile("ldr r0, =%c0\n"
+    __asm volatile(".syntax unified\n"
+                   "ldr r0, =%c0\n"
                    "ldr r1, [r0]\n"
                    "adds r1, #1\n"
                    "str r1, [r0]\n"

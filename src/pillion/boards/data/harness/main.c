@@ -20,16 +20,24 @@ static const pillion_model *const model = &PILLION_MODEL;
 
 /* ---- facts, as JSON ---- */
 
-/* In steps of 16 bits: the compiler's own division of 64 bits would be linked among the code of the model. */
-static uint32_t divide_by_ten(uint64_t *value) {
-    uint64_t quotient = 0;
-    uint32_t rest = 0;
-    for (int32_t shift = 48; shift >= 0; shift -= 16) {
-        const uint32_t part = rest << 16 | (uint32_t)(*value >> shift & 0xffffu);
-        quotient |= (uint64_t)(part / 10) << shift;
-        rest = part % 10;
+/* Byte by byte, and by a multiplication: the compiler's own division, and shifts of 64 bits by any number, would be linked
+ * among the code of the model. */
+static uint32_t divide_word_by_ten(uint32_t *word, uint32_t rest) {
+    uint32_t quotient = 0;
+    for (int32_t shift = 24; shift >= 0; shift -= 8) {
+        const uint32_t part = rest << 8 | (*word >> shift & 0xffu);
+        const uint32_t tenth = part * 6554u >> 16; /* exact below 16384 */
+        quotient |= tenth << shift;
+        rest = part - 10 * tenth;
     }
-    *value = quotient;
+    *word = quotient;
+    return rest;
+}
+
+static uint32_t divide_by_ten(uint64_t *value) {
+    uint32_t high = (uint32_t)(*value >> 32), low = (uint32_t)*value;
+    const uint32_t rest = divide_word_by_ten(&low, divide_word_by_ten(&high, 0));
+    *value = (uint64_t)high << 32 | low;
     return rest;
 }
 

@@ -6,7 +6,7 @@
 
 #define KEEP_LOOP __asm volatile("" : : : "memory")
 
-/* Armv7-M and later read and write words at any address in ordinary memory. */
+/* Armv7-M and later read and write words at any address in ordinary memory; before, the compiler takes bytes. */
 typedef uint32_t __attribute__((may_alias, aligned(1))) word;
 
 void *memcpy(void *restrict to, const void *restrict from, size_t bytes);
