@@ -25,6 +25,7 @@ import numpy as np
 from typing_extensions import dataclass_transform
 
 from pillion.errors import PillionError
+from pillion.ir.along import Course
 from pillion.ir.numerics import Arithmetic, Multipliers
 from pillion.ir.rows import Span
 from pillion.ir.types import Array, DType, TensorType, Unscaled, Value
@@ -139,6 +140,16 @@ class Op:
 
     def on_rows(self, span: Span) -> Mapping[str, object]:
         """Gives the attributes that are others where only some rows of the result are made."""
+        return {}
+
+    def along(self, operand: Value, axis: int) -> Course:
+        """Says how the op goes along an axis of an operand: which rows of the result are made from which rows of that; or why they
+        are not made one after another. What an op does not say is refused."""
+        return "it does not say from which rows it makes which"
+
+    def all_inside(self, axis: int, count: int) -> Mapping[str, object]:
+        """Gives the attributes that are others where so many rows along an axis of the result are made, from rows that are all
+        there."""
         return {}
 
     def check_scales(self, arithmetic: Arithmetic) -> None:

@@ -13,11 +13,12 @@ from numpy.lib.stride_tricks import sliding_window_view
 from numpy.typing import NDArray
 
 from pillion.ir import numerics
+from pillion.ir.along import Along, Course
 from pillion.ir.numerics import Arithmetic, Multipliers
 from pillion.ir.op import Op, Scaled, op, operand, result, want_dtype, want_rank
 from pillion.ir.rows import Span
 from pillion.ir.types import Array, DType, Pair, PerChannel, Shape, Sides, TensorType, Value, constant
-from pillion.ops.row_window import RowWindow
+from pillion.ops.row_window import RowWindow, unpadded, window_along
 from pillion.ops.samples import ZERO_POINTS, conv_bias, conv_weights, make, value
 
 Weighted = TypeVar("Weighted", bound=Any)
@@ -118,6 +119,16 @@ class Convolution(Scaled):
 
     def on_rows(self, span: Span) -> dict[str, object]:
         return {"padding": self.window.padding_of(span, self.padding)}
+
+    def along(self, operand: Value, axis: int) -> Course:
+        if axis == 3:
+            return "its channels are made together"
+        outside = self.x.zero_point if self.x.is_quantized else 0
+        window = (self.kernel, self.stride, self.dilation, self.padding, outside)
+        return window_along(axis, *window) if axis else Along(axis)
+
+    def all_inside(self, axis: int, count: int) -> dict[str, object]:
+        return {"padding": unpadded(axis, self.padding)}
 
     def infer(self) -> TensorType:
         return TensorType(self.output_shape, self.x.dtype)

@@ -8,6 +8,7 @@ from collections.abc import Iterator
 import numpy as np
 
 from pillion.ir import numerics
+from pillion.ir.along import Along, Course
 from pillion.ir.numerics import Arithmetic, Multiplier, Multipliers
 from pillion.ir.op import Op, Quantization, Scaled, op, operand, result, want_same_quant
 from pillion.ir.rows import Span, same_rows, why_no_rows
@@ -55,6 +56,9 @@ class Binary(Op):
 
     def rows_of(self, operand: Value, span: Span) -> Span | None:
         return same_rows(operand, self.y, span)
+
+    def along(self, operand: Value, axis: int) -> Course:
+        return Along(axis + self.y.type.rank - operand.type.rank)
 
     def keeps(self, operand: Value, other: Value, real: float) -> bool:
         """Whether the result has the type of one operand, and the other one is constant and `real` throughout."""

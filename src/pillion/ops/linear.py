@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pillion.ir import numerics
+from pillion.ir.along import Along, Course
 from pillion.ir.numerics import Arithmetic, Multipliers
 from pillion.ir.op import Op, Scaled, op, operand, result, want_dtype, want_rank
 from pillion.ir.types import Array, DType, TensorType, Value
@@ -70,6 +71,9 @@ class Linear(Scaled, RowWise):
 
     def from_scales(self, arithmetic: Arithmetic) -> Multipliers:
         return numerics.encode_all(self.ratios)
+
+    def along(self, operand: Value, axis: int) -> Course:
+        return Along(axis) if axis < self.x.type.rank - 1 else "its features are made together, each from all"
 
     def infer(self) -> TensorType:
         return TensorType((*self.x.shape[:-1], self.out_features), self.x.dtype)

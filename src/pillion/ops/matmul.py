@@ -9,6 +9,7 @@ from collections.abc import Iterator
 import numpy as np
 
 from pillion.ir import numerics
+from pillion.ir.along import Along, Course
 from pillion.ir.numerics import Arithmetic, Multiplier, Multipliers
 from pillion.ir.op import Op, Scaled, op, operand, result, want_rank
 from pillion.ir.types import Array, Shape, TensorType, Value
@@ -30,6 +31,15 @@ class BatchMatmul(Scaled):
     adj_y: bool = False
     low: int = -128
     high: int = 127
+
+    def along(self, operand: Value, axis: int) -> Course:
+        if axis == 0:
+            return Along(0)
+        if operand is self.a and operand is not self.b and axis == (2 if self.adj_x else 1):
+            return Along(1)
+        if operand is self.b and operand is not self.a and axis == (1 if self.adj_y else 2):
+            return Along(2)
+        return "each element of the product is a sum over them all"
 
     @property
     def rows(self) -> int:

@@ -3,11 +3,13 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
 from typing import Any, ClassVar
 
 import numpy as np
 
+from pillion.ir.along import Along, Course
 from pillion.ir.numerics import Arithmetic
 from pillion.ir.op import Op, Quantization, op, operand, result, want_same_quant
 from pillion.ir.rows import ROWS, Span, why_no_rows, within
@@ -61,6 +63,13 @@ class Reshape(Movement):
     def rows_of(self, operand: Value, span: Span) -> Span | None:
         return span
 
+    def along(self, operand: Value, axis: int) -> Course:
+        outer, size = math.prod(self.x.shape[:axis]), self.x.shape[axis]
+        for number, length in enumerate(self.y.shape):
+            if length == size and math.prod(self.y.shape[:number]) == outer:
+                return Along(number)
+        return f"it turns {list(self.x.shape)} into {list(self.y.shape)}"
+
     def infer(self) -> TensorType:
         if self.x.type.elements != self.y.type.elements:
             raise self.refuse("the number of elements stays", f"{list(self.x.shape)} to {list(self.y.shape)}")
@@ -102,6 +111,9 @@ class Transpose(Movement):
     def rows_of(self, operand: Value, span: Span) -> Span | None:
         return span
 
+    def along(self, operand: Value, axis: int) -> Course:
+        return Along(self.order.index(axis))
+
     def infer(self) -> TensorType:
         if sorted(self.order) != list(range(self.x.type.rank)):
             raise self.refuse(f"order is a permutation of {self.x.type.rank} axes", self.order)
@@ -140,6 +152,12 @@ class Slice(Movement):
 
     def on_rows(self, span: Span) -> dict[str, object]:
         return {"begin": (*self.begin[:ROWS], 0, *self.begin[ROWS + 1 :])}
+
+    def along(self, operand: Value, axis: int) -> Course:
+        return Along(axis, stride=self.step[axis], front=-self.begin[axis])
+
+    def all_inside(self, axis: int, count: int) -> dict[str, object]:
+        return {"begin": (*self.begin[:axis], 0, *self.begin[axis + 1 :])}
 
     def infer(self) -> TensorType:
         rank = self.x.type.rank
@@ -194,6 +212,13 @@ class Pad(Movement):
             "after": (self.after[0], below, *self.after[ROWS + 1 :]),
         }
 
+    def along(self, operand: Value, axis: int) -> Course:
+        return Along(axis, front=self.before[axis], outside=self.value)
+
+    def all_inside(self, axis: int, count: int) -> dict[str, object]:
+        before, after = ((*sides[:axis], 0, *sides[axis + 1 :]) for sides in (self.before, self.after))
+        return {"before": before, "after": after}
+
     def infer(self) -> TensorType:
         if (
             not len(self.before) == len(self.after) == self.x.type.rank
@@ -244,6 +269,9 @@ class Concat(Movement):
     def rows_of(self, operand: Value, span: Span) -> Span | None:
         return span
 
+    def along(self, operand: Value, axis: int) -> Course:
+        return Along(axis) if axis != self.axis else "it puts them under one another"
+
     def infer(self) -> TensorType:
         """Gives the type of the result. A constant may be quantized already while the other operands are still real numbers."""
         first = self.xs[0].shape if self.xs else ()
@@ -284,6 +312,9 @@ class Flip(Movement):
 
     def rows_of(self, operand: Value, span: Span) -> Span | None:
         return span
+
+    def along(self, operand: Value, axis: int) -> Course:
+        return Along(axis) if axis not in self.axes else "it reverses them"
 
     def infer(self) -> TensorType:
         return TensorType(self.x.shape, self.x.dtype)

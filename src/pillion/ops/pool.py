@@ -12,12 +12,13 @@ import numpy as np
 from numpy.lib.stride_tricks import sliding_window_view
 
 from pillion.ir import numerics
+from pillion.ir.along import Along, Course
 from pillion.ir.numerics import Arithmetic, Multiplier
 from pillion.ir.op import Op, Quantization, op, operand, result, want_rank, want_same_quant
 from pillion.ir.rows import ROWS, Span, why_no_rows
 from pillion.ir.types import Array, DType, Pair, Shape, Sides, TensorType, Value
 from pillion.ops.conv import output_size
-from pillion.ops.row_window import RowWindow
+from pillion.ops.row_window import RowWindow, unpadded, window_along
 from pillion.ops.samples import RATIOS, ZERO_POINTS, make, value
 
 
@@ -62,6 +63,18 @@ class Pool(Op):
     def on_rows(self, span: Span) -> dict[str, object]:
         return {"padding": self.window.padding_of(span, self.padding)}
 
+    @property
+    def outside(self) -> float | None:
+        """The level that pixels outside the image may have without a difference; None if they are not counted at all."""
+        return None
+
+    def along(self, operand: Value, axis: int) -> Course:
+        window = (self.kernel, self.stride, (1, 1), self.padding, self.outside)
+        return window_along(axis, *window) if axis in (1, 2) else Along(axis)
+
+    def all_inside(self, axis: int, count: int) -> dict[str, object]:
+        return {"padding": unpadded(axis, self.padding)}
+
     def infer(self) -> TensorType:
         return TensorType(self.output_shape, self.x.dtype)
 
@@ -101,6 +114,10 @@ class MaxPool2d(Pool):
     padding: Sides = (0, 0, 0, 0)
     low: int = -128
     high: int = 127
+
+    @property
+    def outside(self) -> float | None:
+        return self.x.dtype.bounds[0] if self.x.dtype is not DType.FLOAT32 else None
 
     def reference(self, arithmetic: Arithmetic, *operands: Array) -> Array:
         largest = self.windows(operands[0].astype(np.int32), -(2**31)).max(axis=(-2, -1))
@@ -149,6 +166,9 @@ class Mean(Op):
 
     def rows_of(self, operand: Value, span: Span) -> Span | None:
         return span
+
+    def along(self, operand: Value, axis: int) -> Course:
+        return reduced_along(self, axis)
 
     @property
     def count(self) -> int:
@@ -199,6 +219,14 @@ def why_reduced(op: Op) -> str:
     if any(axis <= ROWS for axis in axes):
         return "it reduces all rows to one" if ROWS in axes else "it reduces images"
     return why_no_rows(op.results[0])
+
+
+def reduced_along(op: Op, axis: int) -> Course:
+    """Says how a reduction goes along an axis: it does not, or the axis stays and perhaps moves forward."""
+    axes: tuple[int, ...] = op.attributes["axes"]
+    if axis in axes:
+        return "it reduces them all to one"
+    return Along(axis if op.attributes["keepdims"] else axis - sum(a < axis for a in axes))
 
 
 def check_axes(op: Op, axes: tuple[int, ...], rank: int) -> None:

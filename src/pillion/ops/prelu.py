@@ -8,6 +8,7 @@ from collections.abc import Iterator
 import numpy as np
 
 from pillion.ir import numerics
+from pillion.ir.along import Along, Course
 from pillion.ir.numerics import Arithmetic, Multiplier
 from pillion.ir.op import Op, op, operand, result, want_dtype
 from pillion.ir.rows import Span, same_rows, why_no_rows
@@ -53,6 +54,9 @@ class Prelu(Op):
 
     def rows_of(self, operand: Value, span: Span) -> Span | None:
         return same_rows(operand, self.y, span)
+
+    def along(self, operand: Value, axis: int) -> Course:
+        return Along(axis + self.y.type.rank - operand.type.rank)
 
     def infer(self) -> TensorType:
         return TensorType(self.x.shape, self.x.dtype)

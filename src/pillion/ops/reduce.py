@@ -9,11 +9,12 @@ from collections.abc import Iterator
 import numpy as np
 
 from pillion.ir import numerics
+from pillion.ir.along import Course
 from pillion.ir.numerics import Arithmetic, Multiplier
 from pillion.ir.op import Op, Quantization, op, operand, result, want_same_quant
 from pillion.ir.rows import Span
 from pillion.ir.types import Array, DType, Shape, TensorType, Value
-from pillion.ops.pool import check_axes, reduced_shape, why_reduced
+from pillion.ops.pool import check_axes, reduced_along, reduced_shape, why_reduced
 from pillion.ops.samples import DEVIATION, RATIOS, ZERO_POINTS, center, make, result_for, value
 
 
@@ -36,6 +37,9 @@ class Reduction(Op):
 
     def rows_of(self, operand: Value, span: Span) -> Span | None:
         return span
+
+    def along(self, operand: Value, axis: int) -> Course:
+        return reduced_along(self, axis)
 
     @property
     def count(self) -> int:

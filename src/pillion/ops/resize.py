@@ -9,6 +9,7 @@ from collections.abc import Iterator, Sequence
 import numpy as np
 from numpy.typing import NDArray
 
+from pillion.ir.along import Along, Course
 from pillion.ir.numerics import Arithmetic, Int64Array
 from pillion.ir.op import Op, Quantization, op, operand, result, want_rank, want_same_quant
 from pillion.ir.rows import ROWS, Span
@@ -32,6 +33,15 @@ class Resize(Op):
     @property
     def is_idle(self) -> bool:
         return self.size == self.x.shape[1:3]
+
+    def along(self, operand: Value, axis: int) -> Course:
+        is_kept = axis in (0, 3) or self.size[axis - 1] == self.x.shape[axis]
+        return Along(axis) if is_kept else "it stretches them"
+
+    def all_inside(self, axis: int, count: int) -> dict[str, object]:
+        return (
+            {"size": (count, self.size[1]) if axis == 1 else (self.size[0], count)} if axis in (1, 2) else {}
+        )
 
     def infer(self) -> TensorType:
         return TensorType((self.x.shape[0], *self.size, self.x.shape[3]), self.x.dtype)
@@ -74,6 +84,15 @@ class ResizeNearest(Resize):
         position = (np.arange(after, dtype=np.float32) + offset) * np.float32(scale)
         nearest = np.floor(position + np.float32(0.5)) if self.align_corners else np.floor(position)
         return np.asarray(np.clip(nearest.astype(np.int64), 0, before - 1), np.int64)
+
+    def along(self, operand: Value, axis: int) -> Course:
+        if axis in (0, 3):
+            return Along(axis)
+        before, after, sources = self.x.shape[axis], self.size[axis - 1], self.sources(axis - 1)
+        unit, stride = max(after // before, 1), max(before // after, 1)
+        if not np.array_equal(sources, np.arange(after) * stride // unit + sources[0]):
+            return f"it stretches {before} to {after}: they repeat in no fixed rhythm"
+        return Along(axis, extent=stride, stride=stride, unit=unit)
 
     @property
     def row_unit(self) -> int:

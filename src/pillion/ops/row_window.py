@@ -5,8 +5,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from pillion.ir.along import Along
 from pillion.ir.rows import Span
-from pillion.ir.types import Sides
+from pillion.ir.types import Pair, Sides
 
 
 @dataclass(frozen=True)
@@ -39,3 +40,17 @@ class RowWindow:
         """Says why rows cannot be made one by one: where a window lies outside the image, there is no row to make it from."""
         outside = [i for i in (0, results - 1) if not self.seen(Span(i, 1)).count]
         return "a window sees no row of the image" if outside else ""
+
+
+def window_along(
+    axis: int, kernel: Pair, stride: Pair, dilation: Pair, padding: Sides, outside: float | None
+) -> Along:
+    """Says how windows over an NHWC image go along its height (axis 1) or its width (axis 2)."""
+    side = axis - 1
+    return Along(axis, dilation[side] * (kernel[side] - 1) + 1, stride[side], 1, padding[side], outside)
+
+
+def unpadded(axis: int, padding: Sides) -> Sides:
+    """Gives a padding of which nothing is left along the height (axis 1) or the width (axis 2)."""
+    top, left, bottom, right = padding
+    return {1: (0, left, 0, right), 2: (top, 0, bottom, 0)}.get(axis, padding)

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+from pillion.ir.along import Along, Course
 from pillion.ir.op import Op
 from pillion.ir.rows import Span, why_no_rows
 from pillion.ir.types import Value
@@ -19,3 +20,6 @@ class RowWise(Op):
 
     def rows_of(self, operand: Value, span: Span) -> Span | None:
         return span
+
+    def along(self, operand: Value, axis: int) -> Course:
+        return Along(axis)

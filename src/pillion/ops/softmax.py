@@ -9,6 +9,7 @@ from collections.abc import Iterator
 import numpy as np
 
 from pillion.ir import numerics
+from pillion.ir.along import Along, Course
 from pillion.ir.numerics import Arithmetic, Int64Array, Multiplier, Multipliers
 from pillion.ir.op import Op, Quantization, Scaled, op, operand, result
 from pillion.ir.types import Array, DType, PerTensor, TensorType, Value
@@ -51,6 +52,9 @@ class Softmax(Scaled, RowWise):
         """Gives the multiplier. Steps above 16 are as good as 16: the next probability is 0."""
         steps = self.x.scale * 2 ** (31 - INPUT_BITS)
         return (numerics.encode(min(max(steps, SMALLEST_STEP), LARGEST_STEP)),)
+
+    def along(self, operand: Value, axis: int) -> Course:
+        return Along(axis) if axis < self.x.type.rank - 1 else "each is a share of them all"
 
     def check_given(self) -> None:
         super().check_given()

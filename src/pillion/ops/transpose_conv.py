@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from pillion.ir.along import Along, Course
 from pillion.ir.op import Op, op, operand, result, want_rank
 from pillion.ir.rows import ROWS, Span
 from pillion.ir.types import Array, DType, Pair, Shape, Sides, Value
@@ -97,6 +98,9 @@ class TransposeConv2d(Convolution):
             "padding": (top, self.padding[1], max(bottom, 0), self.padding[3]),
             "output_padding": (max(more, 0), self.output_padding[1]),
         }
+
+    def along(self, operand: Value, axis: int) -> Course:
+        return "each is spread over several rows of the result" if axis else Along(axis)
 
     @property
     def macs(self) -> int:
