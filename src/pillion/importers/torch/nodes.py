@@ -104,6 +104,15 @@ def source_line(node: Node) -> str:
     return f"module {module_of(node)}" if module_of(node) else ""
 
 
+def operator_name(node: Node) -> str:
+    """Names what a node calls; functions of ours by their names, not by their addresses."""
+    return str(node.target) if isinstance(node.target, torch._ops.OpOverload) else _function_name(node.target)
+
+
+def _function_name(target: Any) -> str:
+    return str(getattr(target, "__name__", target))
+
+
 def module_of(node: Node) -> str:
     """Names the module in whose forward the node was recorded, as the user names it (`features.3.conv`)."""
     stack = node.meta.get("nn_module_stack") or {}

@@ -16,6 +16,7 @@ from torch.fx import GraphModule, Node
 from pillion.errors import PillionError
 from pillion.importers.torch.floats import Origin
 from pillion.importers.torch.layout import NHWC, Builder, Placed, plain
+from pillion.importers.torch.nodes import operator_name
 from pillion.importers.torch.rows import ROWS
 from pillion.ir.graph import Graph, Names, identifier, printable
 from pillion.ir.types import DType, PerChannel, PerTensor, Quant, TensorType, Value, constant
@@ -132,7 +133,7 @@ class _Importer:
             return ROWS[node.target](self.builder, *args, **kwargs)
         except TypeError as error:
             raise PillionError(
-                f"{node.target} is called in a way that cannot be imported",
+                f"{operator_name(node)} is called in a way that cannot be imported",
                 rule=str(error),
                 here=source_line(node),
                 help="call the operator with plain tensors and numbers, or open an issue with this line",
@@ -170,7 +171,7 @@ class _Importer:
 def unsupported(node: Node) -> PillionError:
     """Makes the error for an operator that is not in the table."""
     return PillionError(
-        f"operator {node.target} is not supported",
+        f"operator {operator_name(node)} is not supported",
         rule="`pillion ops --pytorch` lists what is",
         here=f"{node.name} ({source_line(node)})",
         help="write it with supported operators, or open an issue with the model's source line",

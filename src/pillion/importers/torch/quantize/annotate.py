@@ -26,6 +26,7 @@ from pillion.importers.torch.nodes import (
     is_tensor,
     module_of,
     named_argument,
+    operator_name,
     single_user,
     source_line,
     value_of,
@@ -295,4 +296,4 @@ class Annotator:
 
 
 def _float_op(node: Node, reason: str) -> FloatOp:
-    return FloatOp(str(node.target), source_line(node), reason, node.name, module_of(node))
+    return FloatOp(operator_name(node), source_line(node), reason, node.name, module_of(node))

@@ -17,7 +17,7 @@ from pillion.errors import PillionError
 from pillion.importers.torch.export import check_examples, export, quiet
 from pillion.importers.torch.floats import copied
 from pillion.importers.torch.given import Batches, as_batches, as_inputs, as_samples
-from pillion.importers.torch.nodes import source_line
+from pillion.importers.torch.nodes import operator_name, source_line
 from pillion.importers.torch.quantize.annotate import FloatOp, PillionQuantizer
 from pillion.importers.torch.quantize.bias import make_room_for_biases
 from pillion.importers.torch.quantize.convert import convert
@@ -136,6 +136,6 @@ def _infinite(node: Node, stage: str) -> PillionError:
     return PillionError(
         f"{stage} met a value that is not finite",
         rule="every tensor is finite on all data",
-        here=f"{source.target}  ({source_line(source)})",
+        here=f"{operator_name(source)}  ({source_line(source)})",
         help="look for a division by zero, a logarithm of zero, or broken weights and inputs",
     )

@@ -28,9 +28,6 @@ from pillion.importers.torch.nodes import (
 )
 from pillion.importers.torch.rewrite.canonical import BROADCASTING
 
-SMALL = 4096
-"""Elements of a result that is computed although no tensor goes into it (`arange`, `ones`)."""
-
 
 def fold_constants(module: GraphModule, *, training: bool = False) -> None:
     """Computes calls on constants now; parameters that are still to be trained do not count as constants."""
@@ -61,7 +58,7 @@ def _is_constant_call(node: Node, training: bool) -> bool:
     sources = node.all_input_nodes
     if any(constant_of(n) is None or (training and is_trainable(n)) for n in sources):
         return False
-    return bool(sources) or (isinstance(value_of(node), Tensor) and value_of(node).numel() <= SMALL)
+    return bool(sources) or isinstance(value_of(node), Tensor)
 
 
 def make_scalars_constants(module: GraphModule, *, training: bool = False) -> None:

@@ -22,13 +22,14 @@ from pillion.importers.torch.nodes import (
     KEPT_META,
     aten,
     calls,
+    evaluate,
     fake_mode,
     is_constant,
     is_tensor,
     named_argument,
     value_of,
 )
-from pillion.importers.torch.rewrite.functional import DROPOUTS
+from pillion.importers.torch.rewrite.functional import DROPOUTS, NO_RESULT
 
 Result = Tensor | Sequence[Tensor]
 
@@ -68,7 +69,8 @@ KEPT = frozenset(
 )
 
 
-WITHOUT_GRADIENTS = torch.ops.higher_order.wrap_with_set_grad_enabled
+AUTOCAST = torch.ops.higher_order.wrap_with_autocast
+SCOPES = (torch.ops.higher_order.wrap_with_set_grad_enabled, AUTOCAST)
 
 
 def decompose(module: GraphModule) -> None:
@@ -83,13 +85,34 @@ def decompose(module: GraphModule) -> None:
 
 
 def inline_scopes(module: GraphModule) -> None:
-    """Inlines what runs under `torch.no_grad()`, which is a graph of its own."""
-    for node in module.graph.find_nodes(op="call_function", target=WITHOUT_GRADIENTS):
-        _, scope, *inputs = node.args
-        inner: Any = module.get_submodule(str(scope.target))
-        _, results = _graft(inner, node, inputs)
+    """Inlines what runs under `torch.no_grad()` or `torch.autocast`, which is a graph of its own. What `autocast` would compute in
+    fewer bits is computed in float32: rounding comes later, and to 8 bits."""
+    if _inline_scopes(module):
+        _evaluate_again(module)
+
+
+def _inline_scopes(module: GraphModule) -> bool:
+    """Inlines the scopes of a graph, those within scopes first; whether any of them casts."""
+    casts = False
+    for node in calls(module.graph, SCOPES):
+        casts |= node.target is AUTOCAST
+        place = next(i for i, a in enumerate(node.args) if isinstance(a, Node) and a.op == "get_attr")
+        scope, *inputs = node.args[place:]
+        inner: Any = module.get_submodule(str(scope.target))  # type: ignore[union-attr]  # a node
+        casts |= _inline_scopes(inner)
+        _, results = _graft(inner, node, inputs)  # type: ignore[arg-type]  # what follows is nodes
         _hand_over(node, results)
     module.graph.eliminate_dead_code()
+    return casts
+
+
+def _evaluate_again(module: GraphModule) -> None:
+    """Finds the types of all results anew."""
+    for node in calls(module.graph):
+        if node.target in NO_RESULT:
+            module.graph.erase_node(node)
+        else:
+            node.meta["val"] = evaluate(module.graph, node.target, node.args, node.kwargs)  # type: ignore[arg-type]  # a call
 
 
 def _function(node: Node) -> Callable[..., Any] | None:

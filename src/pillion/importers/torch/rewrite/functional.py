@@ -11,6 +11,7 @@ from torch.fx import GraphModule, Node
 from pillion.errors import PillionError
 from pillion.importers.torch.nodes import (
     aten,
+    call,
     calls,
     named_argument,
     replace,
@@ -41,10 +42,25 @@ NO_RESULT = (aten._assert_tensor_metadata.default, aten._assert_async.msg, aten.
 def make_functional(module: GraphModule) -> None:
     """Turns calls that change their operand into calls that do not: `relu_(x)` becomes `relu(x)`, and what read x afterwards reads
     that."""
+    for node in calls(module.graph, [aten.rrelu_with_noise.default]):
+        replace(node, _without_noise(node))
     for node in calls(module.graph):
         schema = getattr(node.target, "_schema", None)
         if schema is not None and schema.is_mutable and node.target not in SAME_VALUES:
             _rename(node)
+
+
+def _without_noise(node: Node) -> Node:
+    """Outside training the slope of an `rrelu` is the mean of those that it draws from."""
+    if named_argument(node, "training"):
+        raise PillionError(
+            "an rrelu draws its slopes at random",
+            rule="slopes are constant: those of an rrelu are so outside training",
+            here=source_line(node),
+            help="F.rrelu(x, training=False), or nn.LeakyReLU",
+        )
+    low, high = named_argument(node, "lower"), named_argument(node, "upper")
+    return call(node, aten.leaky_relu.default, node.args[0], (float(low) + float(high)) / 2)
 
 
 def _rename(node: Node) -> None:
@@ -60,7 +76,7 @@ def _rename(node: Node) -> None:
             f"{node.target} writes into a tensor that others see",
             rule="tensors are made once: no assignment into slices, views or buffers",
             here=source_line(node),
-            help="write the result to a new tensor, for example with torch.cat or torch.where",
+            help="write the result to a new tensor, for example with torch.cat",
         )
     node.target = target
     changed.replace_all_uses_with(node, delete_user_cb=lambda user: _is_after(user, node))

@@ -9,7 +9,9 @@ from typing import Any
 import numpy as np
 import torch
 
+from pillion.importers.torch.expression import expression
 from pillion.importers.torch.layout import Builder, Placed
+from pillion.importers.torch.nodes import operator_name
 from pillion.importers.torch.rows.quantization import lut, row
 from pillion.importers.torch.rows.table import Lowering, aten, lowers, refuse
 from pillion.ir import numerics
@@ -17,25 +19,61 @@ from pillion.ir.types import DType, PerTensor, Value, constant
 from pillion.ops import Clamp, Dequantize, Function, Lut
 
 TABULATED = (
+    aten.acos.default,
+    aten.acosh.default,
+    aten.asin.default,
+    aten.asinh.default,
     aten.atan.default,
+    aten.atanh.default,
+    aten.ceil.default,
     aten.celu.default,
     aten.cos.default,
+    aten.cosh.default,
+    aten.deg2rad.default,
+    aten.digamma.default,
     aten.erf.default,
+    aten.erfc.default,
+    aten.erfinv.default,
     aten.exp2.default,
     aten.expm1.default,
     aten.floor.default,
+    aten.fmod.Scalar,
+    aten.frac.default,
     aten.hardshrink.default,
+    aten.i0.default,
+    aten.lgamma.default,
+    aten.log10.default,
     aten.log1p.default,
     aten.log2.default,
     aten.log_sigmoid.default,
+    aten.logit.default,
     aten.mish.default,
+    aten.nan_to_num.default,
     aten.pow.Tensor_Scalar,
+    aten.rad2deg.default,
+    aten.remainder.Scalar,
+    aten.round.decimals,
     aten.round.default,
     aten.selu.default,
+    aten.sgn.default,
     aten.sign.default,
     aten.sin.default,
+    aten.sinc.default,
+    aten.sinh.default,
     aten.softshrink.default,
+    aten.special_bessel_j0.default,
+    aten.special_bessel_j1.default,
+    aten.special_entr.default,
+    aten.special_erfcx.default,
+    aten.special_i0e.default,
+    aten.special_i1.default,
+    aten.special_i1e.default,
+    aten.special_log_ndtr.default,
+    aten.special_ndtri.default,
+    aten.tan.default,
     aten.threshold.default,
+    aten.trunc.default,
+    expression,
 )
 
 
@@ -89,14 +127,9 @@ def leaky_relu(b: Builder, x: Placed, negative_slope: float = 0.01) -> Placed:
 
 @lowers(aten.elu.default, quantized=lut(Function.ELU))
 def elu(b: Builder, x: Placed, alpha: float = 1, scale: float = 1, input_scale: float = 1) -> Placed:
-    """Gives an elu without scales of its own."""
+    """Gives an elu; with scales of its own it has no name."""
     if (scale, input_scale) != (1, 1):
-        raise refuse(
-            "elu with scales is not supported",
-            "elu: scale and input_scale are 1",
-            (scale, input_scale),
-            "multiply before and after F.elu",
-        )
+        return tabulated(b, x)
     return unary(b, x, Function.ELU, alpha=float(alpha))
 
 
@@ -108,25 +141,23 @@ def gelu(b: Builder, x: Placed, *, approximate: str = "none") -> Placed:
 
 @lowers(aten.softplus.default, quantized=lut(Function.SOFTPLUS))
 def softplus(b: Builder, x: Placed, beta: float = 1, threshold: float = 20) -> Placed:
-    """Gives a softplus whose beta is 1."""
+    """Gives a softplus; with another beta than 1 it has no name."""
     if beta != 1:
-        raise refuse(
-            "softplus with beta is not supported",
-            "softplus: beta is 1",
-            beta,
-            "multiply by beta before, and divide by it after",
-        )
+        return tabulated(b, x)
     return unary(b, x, Function.SOFTPLUS)
 
 
 @lowers(*TABULATED, quantized=lut(Function.TABLE))
 def tabulated(b: Builder, x: Placed, *_: Any, **__: Any) -> Placed:
-    """Gives the function on all 256 values of its operand, rounded to the parameters of its result."""
+    """Gives the function on all 256 values of its operand, rounded to the parameters of its result.
+
+    What is infinite is the end of the result's range. Where the function is not defined, it has the value of the nearest number at
+    which it is: rounding may bring an operand of 1 to 1.004, and `acos` is 0 there, not anything."""
     known = next((op for op in reversed(b.ops) if isinstance(op, Dequantize) and op.y is x.value), None)
     output = _output_quant(b.node)
     if known is None or output is None:
         raise refuse(
-            f"{b.node.target} stays in float",
+            f"{operator_name(b.node)} stays in float",
             "operand and result are quantized",
             b.node.name,
             "compile the float model: pillion quantizes it",
@@ -147,7 +178,18 @@ def _output_quant(node: Any) -> PerTensor | None:
 def _entries(node: Any, x: Value, output: PerTensor) -> np.ndarray[Any, np.dtype[np.int8]]:
     reals = torch.from_numpy((np.arange(-128, 128) - x.zero_point) * np.float64(x.scale))
     with torch.no_grad():
-        values = node.target(reals, *node.args[1:], **node.kwargs).numpy()
+        values = _defined(node.target(reals, *node.args[1:], **node.kwargs).numpy(), x.zero_point)
     with np.errstate(all="ignore"):
         levels = numerics.round_half_away(values / output.scale + output.zero_point)
     return numerics.saturate(np.nan_to_num(levels, nan=-128, posinf=127, neginf=-128), -128, 127)
+
+
+def _defined(values: np.ndarray[Any, Any], zero_point: int) -> np.ndarray[Any, Any]:
+    """The values with the nearest one that is a number in the place of each that is none; of two as near, the one towards zero."""
+    known = np.flatnonzero(~np.isnan(values))
+    if not len(known):
+        return np.zeros_like(values)
+    places = np.arange(len(values))
+    distance = np.abs(places[:, None] - known)
+    towards_zero = np.abs(known - (zero_point + 128)) / (2 * len(values))
+    return values[known[np.argmin(distance + towards_zero, axis=1)]]

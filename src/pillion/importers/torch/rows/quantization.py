@@ -10,7 +10,6 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-import torch
 from torch.fx import Node
 
 from pillion.importers.torch.nodes import aten, named_argument
@@ -86,7 +85,31 @@ def function_of(node: Node) -> Function | None:
     return function
 
 
+WITH_A_NUMBER = (
+    aten.atan2.default,
+    aten.copysign.Tensor,
+    aten.div.Tensor_mode,
+    aten.floor_divide.default,
+    aten.fmod.Tensor,
+    aten.heaviside.default,
+    aten.hypot.default,
+    aten.ldexp.Tensor,
+    aten.logaddexp.default,
+    aten.logaddexp2.default,
+    aten.polygamma.default,
+    aten.pow.Scalar,
+    aten.pow.Tensor_Tensor,
+    aten.remainder.Scalar_Tensor,
+    aten.remainder.Tensor,
+    aten.special_xlog1py.default,
+    aten.xlogy.Tensor,
+)
+"""Functions of two numbers. With one of them constant, and the same for all elements, they are functions of one number."""
+
 REASONS: Mapping[Any, str] = {
+    **dict.fromkeys(
+        WITH_A_NUMBER, "a table needs one of its operands to be one number, the same for all elements"
+    ),
     aten.adaptive_avg_pool2d.default: "its windows differ in size: the output size does not divide the input size",
     aten.embedding.default: "no op looks rows up in a table",
     aten.gru.input: "a loop over time; compile one step of it, nn.GRUCell, with the state as input and output",
@@ -94,7 +117,6 @@ REASONS: Mapping[Any, str] = {
     aten.lstm.input: "a loop over time; compile one step of it, nn.LSTMCell, with the state as input and output",
     aten.native_batch_norm.default: "it has no running statistics and normalizes by those of the batch",
     aten.scaled_dot_product_attention.default: "its mask is computed as booleans, or it drops out",
-    torch.ops.higher_order.wrap_with_autocast: "torch.autocast changes types; export the model without it",
     aten.log_softmax.int: "no int8 form; return the logits, their order is the same",
 }
 """Why ops that could have had a row stay in float."""

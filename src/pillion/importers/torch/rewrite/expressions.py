@@ -1,0 +1,159 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Expressions of one number: calls that compute element by element from one tensor and from numbers are one function of it.
+
+In int8 a function of one number is a table, however long it is: `clamp(x, 1e-6) ** p`, or `x / (1 + x.abs())`. One table rounds
+once, where a call after the other would round each time. Only expressions that would need a table anyway become one: those of
+additions, products and functions that processors know by name stay as they are."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from torch.fx import GraphModule, Node
+
+from pillion.importers.torch.expression import Step, expression, name_of, number, result
+from pillion.importers.torch.nodes import (
+    aten,
+    call,
+    calls,
+    constant_of,
+    is_tensor,
+    is_trainable,
+    replace,
+    shape_of,
+)
+from pillion.importers.torch.rows.functions import FUNCTIONS, TABULATED
+from pillion.importers.torch.rows.quantization import RULES, WITH_A_NUMBER, function_of
+from pillion.ops import Function
+
+CLAMPS = frozenset(
+    {
+        aten.clamp.default,
+        aten.clamp_max.default,
+        aten.clamp_min.default,
+        aten.hardtanh.default,
+        aten.relu.default,
+        aten.relu6.default,
+    }
+)
+SIMPLE = frozenset(
+    {
+        *CLAMPS,
+        *(getattr(aten, name).Tensor for name in ("add", "sub", "mul", "div", "rsub")),
+        *(getattr(aten, name).Scalar for name in ("add", "sub", "mul", "div", "rsub")),
+        aten.maximum.default,
+        aten.minimum.default,
+    }
+)
+"""What joins a table, and asks for none."""
+NAMED = frozenset(
+    {
+        *FUNCTIONS,
+        aten.elu.default,
+        aten.gelu.default,
+        aten.leaky_relu.default,
+        aten.softplus.default,
+    }
+)
+POINTWISE = frozenset({*SIMPLE, *NAMED, *TABULATED, *WITH_A_NUMBER}) - {expression}
+
+MOST = 64
+"""Calls of one expression: longer ones are several tables."""
+
+
+def join_expressions(module: GraphModule, *, training: bool = False) -> None:
+    """Makes one call of each expression that has to be a table. Parameters that are to be trained are no numbers."""
+    order = {node: place for place, node in enumerate(module.graph.nodes)}
+    joined: set[Node] = set()
+    for node in reversed(calls(module.graph, POINTWISE)):
+        found = None if node in joined else _expression_of(node, order, training)
+        if found is not None:
+            joined.update(found.calls)
+            replace(node, call(node, expression, found.operand, found.steps))
+    module.graph.eliminate_dead_code()
+
+
+@dataclass(frozen=True)
+class _Expression:
+    """Calls that end in one and begin at one tensor, in order."""
+
+    operand: Node
+    calls: tuple[Node, ...]
+
+    @property
+    def steps(self) -> tuple[Step, ...]:
+        """The calls as arguments of `expression`."""
+        places = {node: result(place) for place, node in enumerate((self.operand, *self.calls))}
+
+        def written(argument: Any) -> Any:
+            if not isinstance(argument, Node):
+                return argument
+            held = constant_of(argument)
+            return number(held) if held is not None else places[argument]
+
+        return tuple(
+            (
+                name_of(n.target),
+                tuple(map(written, n.args)),
+                tuple((k, written(v)) for k, v in n.kwargs.items()),
+            )
+            for n in self.calls
+        )
+
+    @property
+    def has_to_be_a_table(self) -> bool:
+        """Whether anything in it is a table already, or nothing else; one call that has a row needs no other name."""
+        if len(self.calls) == 1 and self.calls[0].target in RULES:
+            return False
+        return any(map(_is_table, self.calls))
+
+
+def _is_table(node: Node) -> bool:
+    if node.target in WITH_A_NUMBER or function_of(node) is Function.TABLE:
+        return True
+    return node.target is aten.div.Tensor and isinstance(node.args[1], Node) and not _is_number(node.args[1])
+
+
+def _expression_of(last: Node, order: Mapping[Node, int], training: bool) -> _Expression | None:
+    """The longest expression that ends in a call: calls are taken in from behind, as long as nobody else reads them."""
+    inside: list[Node] = []
+    open_ends: dict[Node, None] = {}
+    member, best = last, None
+    while len(inside) < MOST and _joins(member, last, inside, training):
+        open_ends.pop(member, None)
+        inside.append(member)
+        open_ends.update((n, None) for n in member.all_input_nodes if not _is_number(n, training))
+        if not open_ends:
+            break
+        member = max(open_ends, key=order.__getitem__)
+        if len(open_ends) == 1 and is_tensor(member) and shape_of(member) == shape_of(last):
+            best = _Expression(member, tuple(reversed(inside)))
+    best = best and _without_first_clamp(best)
+    return best if best is not None and best.has_to_be_a_table else None
+
+
+def _joins(node: Node, last: Node, inside: list[Node], training: bool) -> bool:
+    """Whether a call is one of the kinds, of this shape, and is read inside alone."""
+    return (
+        node.op == "call_function"
+        and node.target in POINTWISE
+        and is_tensor(node)
+        and shape_of(node) == shape_of(last)
+        and (node is last or set(node.users) <= set(inside))
+    )
+
+
+def _without_first_clamp(found: _Expression) -> _Expression | None:
+    """A clamp that comes first is the output range of what computes the operand."""
+    first = found.calls[0]
+    readers = [n for n in found.calls if found.operand in n.all_input_nodes]
+    if first.target not in CLAMPS or readers != [first]:
+        return found
+    return _without_first_clamp(_Expression(first, found.calls[1:])) if found.calls[1:] else None
+
+
+def _is_number(node: Any, training: bool = False) -> bool:
+    held = constant_of(node)
+    return held is not None and held.numel() == 1 and not (training and is_trainable(node))

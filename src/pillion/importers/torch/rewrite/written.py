@@ -1,0 +1,100 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Constants that a model writes into while it makes them: `pe = zeros(…); pe[:, 0::2] = sin(…)`.
+
+Writing is a matter of memory, in which a slice is the tensor that it is cut from. So these calls are run as they stand, on real
+tensors, and whoever reads such a tensor gets what it holds at that moment. Tensors into which anything is written that depends on an
+input, or that belong to the module, are left alone."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import Any
+
+import torch
+from torch import Tensor
+from torch.fx import GraphModule, Node
+from torch.fx.node import map_arg
+from torch.utils import _pytree as pytree
+
+from pillion.importers.torch.nodes import RANDOM, calls, constant, constant_of
+
+
+def settle_written_constants(module: GraphModule) -> None:
+    """Gives readers of written constants what was in them when they were read; the calls that wrote go."""
+    made = {node: None for node in _independent(module)}
+    if not any(_writes(node) for node in made):
+        return
+    families = _Families()
+    for _ in _run(module, made, families):
+        pass
+    settled = families.written - families.foreign
+    snapshots: dict[tuple[Node, Node], Tensor] = {}
+    for reader, read, held in _run(module, made, _Families()):
+        if families.of.get(read) in settled:
+            snapshots[reader, read] = held.clone()
+    for (reader, read), held in snapshots.items():
+        reader.replace_input_with(read, constant(module, reader, held, f"{read.name}_made"))
+    for node in reversed(made):
+        if not node.users:
+            module.graph.erase_node(node)
+
+
+@dataclass
+class _Families:
+    """Tensors that share memory: which node has which memory, and into which of them is written."""
+
+    of: dict[Node, int] = field(default_factory=dict)
+    written: set[int] = field(default_factory=set)
+    foreign: set[int] = field(default_factory=set)
+    """Those of the module, and those into which something goes that depends on an input."""
+
+
+def _independent(module: GraphModule) -> Iterator[Node]:
+    """The calls that depend on no input, in order."""
+    known: set[Node] = set()
+    for node in calls(module.graph):
+        is_known = all(source in known or constant_of(source) is not None for source in node.all_input_nodes)
+        if is_known and isinstance(node.target, torch._ops.OpOverload) and RANDOM not in node.target.tags:
+            known.add(node)
+            yield node
+
+
+def _writes(node: Node) -> bool:
+    schema = getattr(node.target, "_schema", None)
+    return schema is not None and bool(schema.is_mutable)
+
+
+def _run(
+    module: GraphModule, made: dict[Node, None], families: _Families
+) -> Iterator[tuple[Node, Node, Tensor]]:
+    """Runs the calls in order, and yields who reads a tensor of theirs, which one, and what it holds then."""
+    held: dict[Node, Any] = {}
+    for node in module.graph.nodes:
+        if node in made:
+            for source in node.all_input_nodes:
+                if source not in held:
+                    held[source] = constant_of(source).clone()  # type: ignore[union-attr]  # it is a constant
+                    families.foreign.add(_memory(held[source]))
+            args, kwargs = map_arg((node.args, dict(node.kwargs)), held.__getitem__)
+            with torch.no_grad():
+                held[node] = node.target(*args, **kwargs)
+            _note(node, held, families)
+            continue
+        for read in node.all_input_nodes:
+            if isinstance(held.get(read), Tensor) and read in made:
+                if _writes(node):
+                    families.foreign.add(_memory(held[read]))
+                yield node, read, held[read]
+
+
+def _note(node: Node, held: dict[Node, Any], families: _Families) -> None:
+    tensors = [leaf for leaf in pytree.tree_leaves(held[node]) if isinstance(leaf, Tensor)]
+    if tensors:
+        families.of[node] = _memory(tensors[0])
+    if _writes(node) and isinstance(node.args[0], Node):
+        families.written.add(_memory(held[node.args[0]]))
+
+
+def _memory(tensor: Tensor) -> int:
+    return tensor.untyped_storage().data_ptr()
