@@ -9,6 +9,8 @@ IoDtype = Literal["float32", "int8"]
 """What goes in and comes out."""
 IoLayout = Literal["nchw", "nhwc"]
 """How images do."""
+StateForm = Literal["kept", "io"]
+"""Whether what a model remembers lives between its runs, or goes in and comes out of each."""
 Runtime = Literal["1.4", "main"]
 """The ExecuTorch whose operators a .pte calls."""
 REFERENCE, HOST, EXECUTORCH, LITERT = "reference", "host", "executorch", "litert"

@@ -23,13 +23,14 @@ from typing import TYPE_CHECKING, Any, Union, get_args
 
 from pillion import passes
 from pillion.boards.board import BOARDS, Board, Optimize, another_core
-from pillion.choices import IoDtype, IoLayout
+from pillion.choices import IoDtype, IoLayout, StateForm
 from pillion.errors import PillionError, one_of
 from pillion.importers import pte, tflite
 from pillion.ir.graph import Graph, model_name, want_computed_outputs
 from pillion.ir.types import Array
 from pillion.ir.verify import refuse_float
 from pillion.named import is_int8_file, refuse_useless
+from pillion.ops.states import states_as_io
 from pillion.outside.files import suffix_of
 from pillion.outside.progress import showing_progress, stage
 from pillion.passes.int8_io import int8_io
@@ -65,6 +66,7 @@ def compile(
     name: str | None = None,
     io_dtype: IoDtype = "float32",
     io_layout: IoLayout = "nchw",
+    state: StateForm = "kept",
     input_size: int | tuple[int, int] | None = None,
     weights: str | Path | None = None,
     trust_pickle: bool = False,
@@ -80,13 +82,14 @@ def compile(
 
     Example inputs go with modules and exported programs; files say themselves what their inputs look like. `input_size` and
     `weights` go with models of the zoo, `weights` also with `net.py:Net`. `placement` keeps ops on the CPU or demands the NPU for all;
-    `optimize` chooses between fast and small code; `watch` sees the graph after each pass. `max_ram` (`"256K"`) bounds the RAM of the C,
+    `state="io"` makes inputs and outputs of what the model would remember from run to run. `optimize` chooses between fast and small code; `watch` sees the graph after each pass. `max_ram` (`"256K"`) bounds the RAM of the C,
     `extra` (`"5%"`) the instructions that less RAM may cost: parts of the model then run a few rows at a time. On a terminal bars show
     how far it is, unless `progress` is False, or a function that is called after each calibration sample instead. With `trust_pickle`,
     what a .pt2 holds beside tensors is executed."""
     wish = memory_wish(max_ram, extra)
     one_of("io_dtype", io_dtype, get_args(IoDtype))
     one_of("io_layout", io_layout, get_args(IoLayout))
+    one_of("state", state, get_args(StateForm))
     one_of("optimize", optimize, get_args(Optimize))
     chip = find_target(target)
     if is_int8_file(model):
@@ -113,7 +116,7 @@ def compile(
             trust_pickle=trust_pickle,
         )
         graph, floats = read.graph, read.floats
-    return finish(graph, chip, io_dtype, placement, watch, optimize, wish, floats)
+    return finish(graph, chip, io_dtype, placement, watch, optimize, wish, floats, state)
 
 
 def finish(
@@ -125,10 +128,12 @@ def finish(
     optimize: Optimize = "speed",
     wish: MemoryWish = WHOLE,
     floats: FloatModel | None = None,
+    state: StateForm = "kept",
 ) -> Program:
     """Runs the stages after reading: from an imported graph to a program, whatever the model was written in."""
     with stage(f"compiling for {chip.name}"):
         graph = to_integers(graph, io_dtype, watch)
+        graph = states_as_io(graph) if state == "io" else graph
         placed = put_on(chip, graph, placement or PlacementOptions(), watch)
         program = Program(placed.graph, chip, placed.ledger, optimize, floats=floats)
         if wish != WHOLE:

@@ -39,6 +39,7 @@ from pillion.run.floats import FloatModel
 from pillion.run.inputs import as_arrays, check_fit
 from pillion.run.places import find_executor
 from pillion.run.selftest import SelfTestSamples, no_selftest, samples_of
+from pillion.run.stream import Stream
 from pillion.run.time import Conditions, TimeEstimate, estimate_program
 from pillion.run.verify import SAMPLES, Verification, verify
 from pillion.stripes.plan import Stripe, striped
@@ -95,8 +96,8 @@ class Program:
 
     @property
     def sram_bytes(self) -> int:
-        """The bytes that the program holds in RAM while it runs: the arena and the NPU's weights. The stack comes on top."""
-        return self.memory.arena_bytes + self.npu_constant_bytes
+        """The bytes that the program holds in RAM while it runs: the arena, its states, and the NPU's weights. The stack comes on top."""
+        return self.memory.arena_bytes + self.memory.state_bytes + self.npu_constant_bytes
 
     @cached_property
     def payloads(self) -> Payloads:
@@ -188,8 +189,8 @@ class Program:
         return replace(self, graph=graph, stripes=(), file=None)
 
     def run(self, *inputs: Any, on: str = REFERENCE) -> Outputs:
-        """Runs one sample, and gives its outputs as numpy arrays. `on` names an executor: `reference`, `host`, a board,
-        `executorch` or `litert`."""
+        """Runs one sample, from reset states, and gives its outputs as numpy arrays. `on` names an executor: `reference`, `host`, a
+        board, `executorch` or `litert`. `stream` runs one after another."""
         return self.measure(*inputs, on=on, profile=False).outputs
 
     def measure(
@@ -207,6 +208,13 @@ class Program:
         want_runnable(executor, self)
         with shown(), stage(f"{'measuring' if profile else 'running'} on {on}"):
             return executor.run(self, [arrays], options)[0]
+
+    def stream(
+        self, on: str = REFERENCE, *, timeout: float = TIMEOUT_SECONDS, native: bool = False
+    ) -> Stream:
+        """Gives the program as it runs over time: `step` gives the outputs of one run, `run` those of many, each from what the last one
+        has left in the states; `reset` begins anew. `on` names an executor, as for `run`."""
+        return Stream(self, on, RunOptions(timeout, native=native))
 
     def time(
         self,
@@ -235,7 +243,8 @@ class Program:
     def verify(
         self, samples: int = SAMPLES, *, seed: int = 0, inputs: Sequence[Any] | None = None
     ) -> Verification:
-        """Runs the program on all executors that are installed, and compares all bytes. Without `inputs`, on random samples."""
+        """Runs the program on all executors that are installed, and compares all bytes. Without `inputs`, on random samples: of a
+        program with states, each is a stream of several steps."""
         return verify(self, samples, seed=seed, inputs=as_arrays(inputs) if inputs else None)
 
     def explain(self) -> str:

@@ -4,6 +4,7 @@
 #ifndef PILLION_MODEL_DESCRIPTOR_H
 #define PILLION_MODEL_DESCRIPTOR_H
 
+#include <stddef.h>
 #include <stdint.h>
 
 /* An input or an output: a place in the arena. */
@@ -21,8 +22,29 @@ typedef struct {
     const char *const *op_names;
     /* Reads the inputs from the arena and leaves the outputs there. The arena is working memory: the inputs
      * may be overwritten, so copy them in before every run. `after_op` may be NULL; otherwise it is called
-     * after each op. */
+     * after each op. NULL in a model with a state. */
     void (*run)(void *arena, void (*after_op)(uint32_t op));
+    /* What lives between runs, apart from the arena and aligned to 16 bytes too: 0 bytes and NULL in a model without a state.
+     * `step` runs like `run`, from what the state is to what it is next; `reset` comes before the first step. */
+    uint32_t state_bytes;
+    void (*reset)(void *state);
+    void (*step)(void *arena, void *state, void (*after_op)(uint32_t op));
 } pillion_model;
+
+/* Makes the state what it is before the first run, of a model that has one. */
+static inline void pillion_reset_state(const pillion_model *model, void *state) {
+    if (model->reset != NULL) {
+        model->reset(state);
+    }
+}
+
+/* Runs a model with a state or without one; then `state` may be NULL. */
+static inline void pillion_run(const pillion_model *model, void *arena, void *state, void (*after_op)(uint32_t op)) {
+    if (model->step != NULL) {
+        model->step(arena, state, after_op);
+    } else {
+        model->run(arena, after_op);
+    }
+}
 
 #endif

@@ -40,6 +40,8 @@ class ElfSizes:
     constants: int
     """Constants of the model: weights and what describes it."""
     arena: int
+    state: int
+    """What the model keeps between runs."""
     stack_reserved: int
     harness: int
     """Start-up, semihosting and measuring: no part of what a model costs."""
@@ -82,6 +84,7 @@ def _sizes(image: bytes, sections: list[_Section], name_section: int) -> ElfSize
         tables=size.get(".rodata", 0),
         constants=size.get(".constants", 0),
         arena=size.get(".pillion_arena", 0),
+        state=size.get(".pillion_state", 0),
         stack_reserved=size.get(".stack", 0),
         harness=size.get(".startup", 0),
         symbols=symbols,

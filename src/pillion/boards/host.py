@@ -47,6 +47,7 @@ class Description:
 
     name: str
     arena_bytes: int
+    state_bytes: int
     inputs: tuple[Place, ...]
     outputs: tuple[Place, ...]
     op_names: tuple[str, ...]
@@ -75,19 +76,25 @@ class HostModel:
             self._child = Child([str(image), str(shared), str(os.getpid())], pass_fds=(shared,))
         self._described = self._watched(lambda: self._describe(image.stat().st_size))
         self.name, self.arena_bytes = self._described.name, self._described.arena_bytes
+        self.state_bytes = self._described.state_bytes
         self.inputs, self.outputs = list(self._described.inputs), list(self._described.outputs)
         self.op_names = list(self._described.op_names)
 
     def run(self, inputs: Sequence[bytes]) -> list[bytes]:
-        """Runs one sample, and gives its outputs."""
+        """Runs one sample from what the state is now, and gives its outputs."""
         self._check_inputs(inputs)
         return self._watched(lambda: self._run(b"r" + b"".join(inputs)))
 
-    def run_many(self, samples: Sequence[Sequence[bytes]]) -> list[list[bytes]]:
-        """Runs samples one after another, without waiting for an answer before the next is sent, and gives the outputs of each."""
+    def reset(self) -> None:
+        """Makes the state what it is before the first run."""
+        self._watched(lambda: self._child.send(b"s", self._timeout))
+
+    def run_many(self, samples: Sequence[Sequence[bytes]], *, stream: bool = False) -> list[list[bytes]]:
+        """Runs samples one after another, without waiting for an answer before the next is sent, and gives the outputs of each. Those of a
+        stream go on from the state that there is; all others begin with a reset one."""
         for inputs in samples:
             self._check_inputs(inputs)
-        return self._watched(lambda: self._run_many(samples))
+        return self._watched(lambda: self._run_many(samples, b"r" if stream else b"sr"))
 
     def microseconds(self, repeat: int = 20) -> float:
         """Gives the median time of a run, on whatever the arena holds: the work does not depend on the values."""
@@ -123,9 +130,9 @@ class HostModel:
         sizes = [place.bytes for place in self.outputs]
         return self._outputs(self._child.receive(_CHANGES.size + sum(sizes), self._timeout))
 
-    def _run_many(self, samples: Sequence[Sequence[bytes]]) -> list[list[bytes]]:
+    def _run_many(self, samples: Sequence[Sequence[bytes]], what: bytes) -> list[list[bytes]]:
         size = _CHANGES.size + sum(place.bytes for place in self.outputs)
-        message = b"".join(part for inputs in samples for part in (b"r", *inputs))
+        message = b"".join(part for inputs in samples for part in (what, *inputs))
         answers = self._child.exchange(message, size * len(samples), self._timeout)
         return [self._outputs(answers[at : at + size]) for at in range(0, len(answers), size)]
 
@@ -165,6 +172,10 @@ class HostModel:
             raise
 
     @property
+    def _and_state(self) -> str:
+        return " and its state" if self.state_bytes else ""
+
+    @property
     def _what(self) -> str:
         return self._described.name if self._described else f"the C of {self._firmware}"
 
@@ -192,9 +203,9 @@ class HostModel:
         for side, changed, nearest in (("before", before, nearest_before), ("after", after, nearest_after)):
             if changed:
                 raise PillionError(
-                    f"{self.name} wrote outside its arena",
-                    rule=f"the arena has {self.arena_bytes} bytes",
-                    here=f"{changed} bytes {side} the arena were changed, the nearest {nearest} from it",
+                    f"{self.name} wrote outside its arena{self._and_state}",
+                    rule=f"the arena has {self.arena_bytes} bytes{self._and_state and f', the state {self.state_bytes}'}",
+                    here=f"{changed} bytes {side} the arena{self._and_state} were changed, the nearest {nearest} from it",
                     help="this is a defect of a kernel or of the memory plan: please report it",
                 )
 
@@ -242,7 +253,7 @@ def _description(data: bytes) -> Description:
         at += length
         return data[at - length : at].decode()
 
-    arena_bytes, inputs, outputs, ops = (number() for _ in range(4))
+    arena_bytes, state_bytes, inputs, outputs, ops = (number() for _ in range(5))
     name = text()
     places = []
     for _ in range(inputs + outputs):
@@ -251,7 +262,7 @@ def _description(data: bytes) -> Description:
         if offset + size > arena_bytes:
             raise ValueError(f"`{places[-1].name}` does not lie in the arena of {arena_bytes} bytes")
     names = tuple(text() for _ in range(ops))
-    return Description(name, arena_bytes, tuple(places[:inputs]), tuple(places[inputs:]), names)
+    return Description(name, arena_bytes, state_bytes, tuple(places[:inputs]), tuple(places[inputs:]), names)
 
 
 def _not_ours(firmware: Path, reason: str) -> PillionError:

@@ -30,6 +30,7 @@ from pillion.cli.options import (
     QuantizeOption,
     SelfTestOption,
     SizeOption,
+    StateOption,
     TargetOption,
     TrustOption,
     WeightsOption,
@@ -59,6 +60,7 @@ def compile(
     input_size: SizeOption = None,
     io_dtype: IoDtypeOption = "float32",
     io_layout: IoLayoutOption = "nchw",
+    state: StateOption = "kept",
     keep_on_cpu: KeepOption = None,
     only_npu: OnlyNpuOption = False,
     optimize: OptimizeOption = "speed",
@@ -118,6 +120,7 @@ def compile(
         runtime,
         trust_pickle,
         memory_wish(max_ram, extra),
+        state,
     )
     form_of(output)
     check(request)

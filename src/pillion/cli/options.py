@@ -159,6 +159,15 @@ IoDtypeOption = Annotated[
         rich_help_panel=RESULT,
     ),
 ]
+StateOption = Annotated[
+    str,
+    typer.Option(
+        metavar="kept|io",
+        help="What the model remembers lives between runs, or goes in and comes out of each.",
+        autocompletion=completion.one_of_these("kept", "io"),
+        rich_help_panel=RESULT,
+    ),
+]
 IoLayoutOption = Annotated[
     str,
     typer.Option(

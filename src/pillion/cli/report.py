@@ -69,9 +69,20 @@ def compiled(program: Program, output: Path, runtime: str = "1.4") -> Facts:
         "macs": program.graph.macs,
         "inputs": [repr(v) for v in program.graph.inputs],
         "outputs": [repr(v) for v in program.graph.outputs],
+        **_states(program),
         **_form(program, output, runtime),
         **(_npu(program) if program.target.npu else {}),
     }
+
+
+def _states(program: Program) -> Facts:
+    """What lives between runs, if anything does."""
+    states = program.graph.states
+    return (
+        {"states": [f"{s.name}: {s.before.dtype.value}{list(s.before.shape)}" for s in states]}
+        if states
+        else {}
+    )
 
 
 def _form(program: Program, output: Path, runtime: str) -> Facts:
@@ -103,6 +114,7 @@ def _c_project(program: Program) -> Facts:
     memory, lowered = program.memory, program.lowered
     return {
         "arena_bytes": memory.arena_bytes,
+        **({"state_bytes": memory.state_bytes} if program.graph.states else {}),
         "activation_bytes": memory.activation_bytes,
         "floor_bytes": memory.floor_bytes,
         "scratch_bytes": memory.scratch_bytes,
@@ -187,6 +199,7 @@ def explained(program: Program) -> Facts:
     return {
         "model": program.graph.name,
         "target": program.target.name,
+        **_states(program),
         "ops_on_npu": len(ledger.on_npu),
         "ops_on_cpu": len(rows) - len(ledger.on_npu),
         "crossing_bytes": ledger.crossing_bytes,

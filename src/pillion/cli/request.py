@@ -19,7 +19,7 @@ from shlex import quote
 from typing import TYPE_CHECKING, Any, Literal, get_args
 
 from pillion.boards.board import Optimize
-from pillion.choices import IoDtype, IoLayout, Runtime
+from pillion.choices import IoDtype, IoLayout, Runtime, StateForm
 from pillion.cli.report import warn
 from pillion.errors import PillionError, PillionWarning, one_of
 from pillion.named import FILES as MODEL_FILES
@@ -56,12 +56,14 @@ class Request:
     runtime: str = "1.4"
     trust_pickle: bool = False
     memory: MemoryWish = WHOLE
+    state: str = "kept"
 
     def __post_init__(self) -> None:
         one_of("--io-dtype", self.io_dtype, get_args(IoDtype))
         one_of("--optimize", self.optimize, get_args(Optimize))
         one_of("--runtime", self.runtime, get_args(Runtime))
         one_of("--io-layout", self.io_layout, get_args(IoLayout))
+        one_of("--state", self.state, get_args(StateForm))
         if self.calibrate and not self.quantize:
             raise PillionError(
                 "--calibrate is data for quantizing",
@@ -211,6 +213,7 @@ def compile_for(
             target=request.target,
             io_dtype=request.io_dtype,  # type: ignore[arg-type]  # checked by Request
             io_layout=request.io_layout,  # type: ignore[arg-type]  # checked by Request
+            state=request.state,  # type: ignore[arg-type]  # checked by Request
             placement=PlacementOptions(request.keep_on_cpu, request.only_npu),
             optimize="size" if request.optimize == "size" else "speed",
             max_ram=request.memory.max_ram,

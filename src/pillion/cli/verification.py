@@ -18,6 +18,7 @@ def facts_of(verification: Verification) -> Facts:
         "model": verification.model,
         "target": verification.target,
         "samples": verification.samples,
+        **({"steps_of_each_sample": verification.steps} if verification.steps > 1 else {}),
         "executors": [_run(run, verification) for run in runs],
         "pairs": [
             {"first": p.first, "second": p.second, "bytes_different": p.bytes_different}

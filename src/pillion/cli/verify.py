@@ -19,6 +19,7 @@ from pillion.cli.options import (
     KeepOption,
     QuantizeOption,
     SizeOption,
+    StateOption,
     TrustOption,
     WeightsOption,
 )
@@ -75,6 +76,7 @@ def verify(
     input_size: SizeOption = None,
     io_dtype: IoDtypeOption = "float32",
     io_layout: IoLayoutOption = "nchw",
+    state: StateOption = "kept",
     keep_on_cpu: KeepOption = None,
     samples: Annotated[
         int, typer.Option(min=1, metavar="N", help="How many random inputs.", rich_help_panel=RUNNING)
@@ -119,6 +121,7 @@ def verify(
         io_layout,
         keep_on_cpu=tuple(keep_on_cpu or ()),
         trust_pickle=trust_pickle,
+        state=state,
     )
     with report.progress(quiet=as_json):
         found = build(request).verify(samples, seed=seed, inputs=arrays)

@@ -31,7 +31,7 @@ class Steps:
 
     def values(self, *inputs: Array) -> dict[Value, Array]:
         """Computes the exact integers of all tensors."""
-        values: dict[Value, Array] = dict(zip(self.graph.inputs, inputs, strict=True))
+        values = self.graph.given(inputs)
         for op in self.graph.ops:
             values.update(self.compute(op, values))
         return values

@@ -225,7 +225,7 @@ class LayerByLayer:
         self, value: Value, ops: Sequence[Op], floats: Mapping[Value, Array], inputs: Sequence[Array]
     ) -> Array:
         """The integers of a layer on operands that are rounded from the float model's."""
-        known: dict[Value, Array] = dict(zip(self.steps.graph.inputs, inputs, strict=True))
+        known: dict[Value, Array] = self.steps.graph.given(inputs)
         for op in ops:
             for operand in op.activations:
                 if operand not in known:

@@ -15,18 +15,23 @@ import numpy as np
 from pillion.errors import PillionError
 from pillion.ir.numerics import Arithmetic
 from pillion.ir.op import Op
+from pillion.ir.state import State
 from pillion.ir.types import Array, Value
+
+Instead = Mapping[Op, Callable[..., object]]
+"""Ops, and what computes them in the place of their references."""
 
 
 @dataclass(frozen=True, eq=False)
 class Graph:
-    """A whole network: inputs, ops in running order, outputs, and whose arithmetic they compute."""
+    """A whole network: inputs, ops in running order, outputs, whose arithmetic they compute, and what lives between runs."""
 
     name: str
     inputs: tuple[Value, ...]
     ops: tuple[Op, ...]
     outputs: tuple[Value, ...]
     arithmetic: Arithmetic = Arithmetic.CMSIS_NN
+    states: tuple[State, ...] = ()
 
     def __iter__(self) -> Iterator[Op]:
         return iter(self.ops)
@@ -48,11 +53,21 @@ class Graph:
     @cached_property
     def values(self) -> dict[str, Value]:
         """Every value by name, in order of first appearance."""
-        found: dict[str, Value] = {v.name: v for v in self.inputs}
+        found: dict[str, Value] = {v.name: v for v in self.sources}
         for op in self.ops:
             found.update((v.name, v) for v in (*op.operands, *op.results))
-        found.update((v.name, v) for v in self.outputs)
+        found.update((v.name, v) for v in self.ends)
         return found
+
+    @property
+    def sources(self) -> tuple[Value, ...]:
+        """What is there before the first op: the inputs, and what states were before."""
+        return (*self.inputs, *(state.before for state in self.states))
+
+    @property
+    def ends(self) -> tuple[Value, ...]:
+        """What is read after the last op: the outputs, and what states become. A value may be among them more than once."""
+        return (*self.outputs, *(state.after for state in self.states))
 
     @property
     def constants(self) -> list[Value]:
@@ -65,15 +80,15 @@ class Graph:
         return sum(op.macs for op in self.ops)
 
     def is_output(self, value: Value) -> bool:
-        """Whether a value is an output of the graph."""
-        return value in self._outputs
+        """Whether a value is read after the last op: it is an output of the graph, or what a state becomes."""
+        return value in self._ends
 
     @cached_property
-    def _outputs(self) -> frozenset[Value]:
-        return frozenset(self.outputs)
+    def _ends(self) -> frozenset[Value]:
+        return frozenset(self.ends)
 
     def only_user(self, value: Value) -> Op | None:
-        """Gives the op that alone reads a value, which then is no output of the graph either."""
+        """Gives the op that alone reads a value, which then is no output of the graph and no state either."""
         users = self.users.get(value, [])
         return users[0] if len(users) == 1 and not self.is_output(value) else None
 
@@ -87,11 +102,27 @@ class Graph:
             inputs=tuple(values.get(v, v) for v in self.inputs),
             ops=tuple(op.substitute(values) for op in self.ops),
             outputs=tuple(values.get(v, v) for v in self.outputs),
+            states=tuple(state.substitute(values) for state in self.states),
         )
 
+    def with_ops(self, ops: Sequence[Op], instead: Mapping[Value, Value]) -> Graph:
+        """Gives the graph with other ops, after which other values are read in the place of some."""
+        return self.replace(
+            ops=tuple(ops),
+            outputs=tuple(instead.get(v, v) for v in self.outputs),
+            states=tuple(
+                dataclasses.replace(state, after=instead.get(state.after, state.after))
+                for state in self.states
+            ),
+        )
+
+    def opened(self) -> Graph:
+        """Gives the graph whose states are inputs and outputs instead, behind its own, in the order of the states."""
+        return self.replace(inputs=self.sources, outputs=self.ends, states=())
+
     def without_dead_ops(self) -> Graph:
-        """Gives the graph of only those ops that some output needs."""
-        needed = set(self.outputs)
+        """Gives the graph of only those ops that some output or some state needs."""
+        needed = set(self.ends)
         kept: list[Op] = []
         for op in reversed(self.ops):
             if any(r in needed for r in op.results):
@@ -99,24 +130,44 @@ class Graph:
                 needed.update(op.operands)
         return self if len(kept) == len(self.ops) else self.replace(ops=tuple(reversed(kept)))
 
+    @property
+    def initial(self) -> tuple[Array, ...]:
+        """What the states are after a reset."""
+        return tuple(state.initial for state in self.states)
+
     def reference(self, *inputs: Array) -> tuple[Array, ...]:
-        """Computes what the graph means: every op's exact reference, in order."""
-        values = self.reference_values(*inputs)
-        return tuple(values[v] for v in self.outputs)
+        """Computes what the graph means, from the reset states: every op's exact reference, in order."""
+        return self.reference_step(self.initial, *inputs)[0]
+
+    def reference_step(
+        self, states: Sequence[Array], *inputs: Array, instead: Instead | None = None
+    ) -> tuple[tuple[Array, ...], tuple[Array, ...]]:
+        """Computes one step of a stream: gives the outputs, and what the states are afterwards. `instead` names ops that something
+        else computes."""
+        values = self.reference_values(*inputs, instead=instead, states=states)
+        return tuple(values[v] for v in self.outputs), tuple(values[state.after] for state in self.states)
+
+    def given(self, inputs: Sequence[Array], states: Sequence[Array] | None = None) -> dict[Value, Array]:
+        """Gives the arrays of all values that are there before the first op, states reset where nothing else is said."""
+        check_inputs(self, inputs)
+        held = self.initial if states is None else states
+        return dict(zip(self.sources, (*inputs, *held), strict=True))
 
     def reference_values(
-        self, *inputs: Array, instead: Mapping[Op, Callable[..., object]] | None = None
+        self,
+        *inputs: Array,
+        instead: Instead | None = None,
+        states: Sequence[Array] | None = None,
     ) -> dict[Value, Array]:
         """Computes the reference result of every value. `instead` names ops that something else computes."""
-        check_inputs(self, inputs)
         others = instead or {}
-        values: dict[Value, Array] = dict(zip(self.inputs, inputs, strict=True))
+        values = self.given(inputs, states)
         for op in self.ops:
             operands = [v.constant if v.is_constant else values[v] for v in op.operands]
             made = others[op](*operands) if op in others else op.reference(self.arithmetic, *operands)
             results = made if isinstance(made, tuple) else (made,)
             values.update(zip(op.results, map(np.asarray, results), strict=True))
-        values.update((v, v.constant) for v in self.outputs if v.is_constant)
+        values.update((v, v.constant) for v in self.ends if v.is_constant)
         return values
 
 
@@ -137,6 +188,17 @@ def check_inputs(graph: Graph, inputs: Sequence[Array]) -> None:
                 here=f"{array.dtype}{list(array.shape)}",
                 help="--io-dtype and --io-layout of `pillion compile` choose what a program takes",
             )
+
+
+def want_no_states(graph: Graph, form: str) -> None:
+    """Raises where a form of programs cannot hold what a graph remembers between runs."""
+    if graph.states:
+        raise PillionError(
+            f"a {form} cannot keep the states of `{graph.name}`",
+            rule="what lives between runs is kept by C projects",
+            here=", ".join(f"{state.name}: {state.before!r}" for state in graph.states),
+            help=f"--state io (state='io' in Python): they become inputs and outputs of the {form}; or -o FOLDER for a C project",
+        )
 
 
 def want_computed_outputs(graph: Graph) -> None:

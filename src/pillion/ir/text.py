@@ -8,7 +8,10 @@ y: int8[1, 5, 3, 4] @(0.1, 0) = conv2d(x=x, weights=w, bias=b) stride=(1, 1) low
 z: int8[1, 5, 3, 4] @(?, 7) = mul(a=y, b=y) low=-128 high=127 given=[1374389535*2^-38]
 output z
 
-Of z the scale is not known; its multiplier was given.
+Of z the scale is not known; its multiplier was given. States say before the ops what they begin as, and at the end what they become:
+
+state h reads before: int8[1, 300] @(0.1, 0) = all 0
+state h becomes z
 """
 
 from __future__ import annotations
@@ -28,12 +31,17 @@ from pillion.errors import PillionError
 from pillion.ir.graph import Graph
 from pillion.ir.numerics import Arithmetic, Multiplier, Multipliers
 from pillion.ir.op import Op, Scaled, operand_fields, result_fields
-from pillion.ir.types import DType, PerChannel, PerTensor, Quant, TensorType, Unscaled, Value
+from pillion.ir.state import State
+from pillion.ir.types import Array, DType, PerChannel, PerTensor, Quant, TensorType, Unscaled, Value
 
 SHORT_CONSTANT = 16
 """Constants of at most so many elements are written as a list."""
 GIVEN, UNKNOWN = "given", "?"
 """What stands before the multipliers that an op was given, and in the place of a scale that is not known."""
+UNREADABLE = (ValueError, KeyError, SyntaxError, AttributeError, TypeError, OverflowError)
+"""What a line that makes no sense raises."""
+READS, BECOMES, ALL = "reads", "becomes", "all"
+"""What stands between a state and the value that ops read or that it becomes, and before the one number of all elements."""
 
 
 def to_text(graph: Graph, *, constants: bool = True) -> str:
@@ -41,9 +49,13 @@ def to_text(graph: Graph, *, constants: bool = True) -> str:
     back)."""
     lines = [f"graph {graph.name} arithmetic={graph.arithmetic.value}"]
     lines += [f"input {_typed(v)}" for v in graph.inputs]
+    lines += [
+        f"state {s.name} {READS} {_typed(s.before)} = {_initial_text(s, constants)}" for s in graph.states
+    ]
     lines += [f"const {_typed(v)} = {_data_text(v, constants)}" for v in graph.constants]
     lines += [op_text(op, constants=constants) for op in graph.ops]
     lines += [f"output {v.name}" for v in graph.outputs]
+    lines += [f"state {s.name} {BECOMES} {s.after.name}" for s in graph.states]
     return "\n".join(lines) + "\n"
 
 
@@ -89,6 +101,13 @@ def _data_text(value: Value, whole: bool) -> str:
     return "base64:" + base64.b64encode(zlib.compress(data.tobytes(), 9)).decode()
 
 
+def _initial_text(state: State, whole: bool) -> str:
+    data = state.initial
+    if data.size > SHORT_CONSTANT and np.isfinite(data.flat[0]) and (data == data.flat[0]).all():
+        return f"{ALL} {data.flat[0].item()!r}"
+    return _data_text(dataclasses.replace(state.before, data=data), whole)
+
+
 def _names(held: Value | tuple[Value, ...]) -> str:
     return held.name if isinstance(held, Value) else "[" + ", ".join(v.name for v in held) + "]"
 
@@ -114,6 +133,8 @@ def parse(text: str, kinds: Mapping[str, type[Op]]) -> Graph:
     """Gives the graph that a text describes."""
     values: dict[str, Value] = {}
     inputs, outputs, ops = [], [], []
+    begins: dict[str, tuple[Value, Array]] = {}
+    states: list[State] = []
     name, arithmetic = "", Arithmetic.CMSIS_NN
     for number, line in enumerate(text.splitlines(), 1):
         word, _, rest = line.partition(" ")
@@ -125,20 +146,45 @@ def parse(text: str, kinds: Mapping[str, type[Op]]) -> Graph:
                 arithmetic = Arithmetic(spelled)
             elif word == "input":
                 inputs.append(_remember(values, _parse_value(rest)))
+            elif word == "state":
+                _parse_state(rest, values, begins, states)
             elif word == "const":
                 _remember(values, _parse_constant(rest))
             elif word == "output":
                 outputs.append(values[rest.strip()])
             else:
                 ops.append(_parse_op(line, values, kinds))
-        except (ValueError, KeyError, SyntaxError, AttributeError, TypeError, zlib.error) as error:
+        except (*UNREADABLE, zlib.error) as error:
             raise PillionError(
                 "a graph's text does not parse",
                 rule=str(error),
                 here=f"line {number}: {line[:200]}",
                 help="docs/reference/ops.md lists the attributes of each op",
             ) from None
-    return Graph(name, tuple(inputs), tuple(ops), tuple(outputs), arithmetic)
+    if len(states) != len(begins):
+        raise PillionError(
+            "a graph's text does not parse",
+            rule="each state says what it becomes",
+            here=f"{len(begins)} states, of which {len(states)} do",
+            help="docs/reference/ops.md lists the attributes of each op",
+        )
+    return Graph(name, tuple(inputs), tuple(ops), tuple(outputs), arithmetic, tuple(states))
+
+
+def _parse_state(
+    text: str, values: dict[str, Value], begins: dict[str, tuple[Value, Array]], states: list[State]
+) -> None:
+    """One of the two lines of a state."""
+    name, word, rest = text.split(" ", 2)
+    if word == READS:
+        typed, _, spelled = rest.partition(" = ")
+        before = _remember(values, _parse_value(typed))
+        begins[name] = before, _parse_data(before, spelled)
+    elif word == BECOMES:
+        before, initial = begins[name]
+        states.append(State(name, before, values[rest.strip()], initial))
+    else:
+        raise ValueError(f"a state {READS} or {BECOMES}")
 
 
 def _remember(values: dict[str, Value], value: Value) -> Value:
@@ -167,12 +213,16 @@ def _value_of(match: re.Match[str]) -> Value:
 def _parse_constant(text: str) -> Value:
     typed, _, spelled = text.partition(" = ")
     value = _parse_value(typed)
+    return dataclasses.replace(value, data=_parse_data(value, spelled))
+
+
+def _parse_data(value: Value, spelled: str) -> Array:
     if spelled.startswith("base64:"):
         raw = zlib.decompress(base64.b64decode(spelled[7:]))
-        data = np.frombuffer(raw, value.dtype.numpy).reshape(value.shape)
-    else:
-        data = np.array(ast.literal_eval(spelled), value.dtype.numpy).reshape(value.shape)
-    return dataclasses.replace(value, data=data)
+        return np.frombuffer(raw, value.dtype.numpy).reshape(value.shape)
+    if spelled.startswith(f"{ALL} "):
+        return np.full(value.shape, ast.literal_eval(spelled[len(ALL) :].strip()), value.dtype.numpy)
+    return np.array(ast.literal_eval(spelled), value.dtype.numpy).reshape(value.shape)
 
 
 def _parse_op(line: str, values: dict[str, Value], kinds: Mapping[str, type[Op]]) -> Op:

@@ -10,13 +10,14 @@ from pillion.ir.graph import Graph
 from pillion.ir.numerics import Arithmetic
 from pillion.ir.op import Op, Scaled, beyond_scales
 from pillion.ir.sizes import check_size, check_sizes
-from pillion.ir.types import Unscaled, Value
+from pillion.ir.state import State
+from pillion.ir.types import TensorType, Unscaled, Value
 
 
 def verify(graph: Graph, after: str = "") -> Graph:
     """Gives the graph back, or raises a PillionError that shows the op at fault."""
     defined: dict[str, Value] = {}
-    for value in graph.inputs:
+    for value in graph.sources:
         check_size(value)
         _define(defined, value)
     for op in graph.ops:
@@ -32,7 +33,44 @@ def verify(graph: Graph, after: str = "") -> Graph:
                 here=f"after {after}" if after else f"graph `{graph.name}`",
                 help="--intermediates keeps the graph's text",
             )
+    _verify_states(graph, defined, f"after {after}" if after else f"graph `{graph.name}`")
     return graph
+
+
+def _verify_states(graph: Graph, defined: dict[str, Value], where: str) -> None:
+    """Raises where a state is made by no op or becomes of another type, or where two have one name."""
+    names: set[str] = set()
+    for state in graph.states:
+        before, after = state.before, state.after
+        if state.name in names:
+            raise _wrong_state(graph, state, "each state has a name of its own", where)
+        names.add(state.name)
+        if before.is_constant:
+            raise _wrong_state(graph, state, "what ops read of a state is no constant", where)
+        if not after.is_constant and defined.get(after.name) is not after:
+            raise _wrong_state(graph, state, "what it becomes is a result of ops, an input or a state", where)
+        if not _same_meaning(before.type, after.type):
+            rule = "shape, element type and quantization stay from run to run"
+            raise _wrong_state(graph, state, rule, f"{before!r} becomes {after!r}, {where}")
+
+
+def _same_meaning(before: TensorType, after: TensorType) -> bool:
+    """Whether integers of one type mean the same in the other, as far as scales are known."""
+    if (before.shape, before.dtype) != (after.shape, after.dtype):
+        return False
+    one, other = before.quant, after.quant
+    if isinstance(one, Unscaled) or isinstance(other, Unscaled):
+        return getattr(one, "zero_point", None) == getattr(other, "zero_point", None)
+    return one == other
+
+
+def _wrong_state(graph: Graph, state: State, rule: str, here: str) -> PillionError:
+    return PillionError(
+        f"state `{state.name}` of `{graph.name}` makes no sense",
+        rule=rule,
+        here=here,
+        help="--intermediates keeps the graph's text",
+    )
 
 
 def _verify_op(defined: dict[str, Value], op: Op, arithmetic: Arithmetic) -> None:

@@ -1,13 +1,16 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Where activations lie: one arena, planned at compile time."""
+"""Where activations lie: one arena, planned at compile time, and what lives between runs apart from it."""
 
 from __future__ import annotations
 
-from pillion.memory.plan import MemoryPlan, Needs, OpMemory, RegionMemory, Resident, plan_memory
+from pillion.memory.homes import Area, Spot
+from pillion.memory.needs import Needs, OpMemory, RegionMemory
+from pillion.memory.plan import MemoryPlan, Resident, plan_memory, unsettled
 from pillion.memory.schedule import ALIGNMENT, Event, Firing, Move, Schedule, is_alias, schedule
 
 __all__ = [
     "ALIGNMENT",
+    "Area",
     "Event",
     "Firing",
     "MemoryPlan",
@@ -17,7 +20,9 @@ __all__ = [
     "RegionMemory",
     "Resident",
     "Schedule",
+    "Spot",
     "is_alias",
     "plan_memory",
     "schedule",
+    "unsettled",
 ]

@@ -28,6 +28,8 @@ class Block:
     live: int = 0
     rivals: Sequence[Block] = ()
     """The blocks that are live at some time when this one is."""
+    is_home: bool = False
+    """Whether it belongs to a state, and lies outside the arena."""
 
     def meets(self, other: Block) -> bool:
         """Says whether both are needed at some tick."""

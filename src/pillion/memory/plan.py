@@ -12,42 +12,13 @@ from dataclasses import dataclass, field
 
 from pillion.ir.graph import Graph
 from pillion.ir.op import Op
+from pillion.ir.state import State
 from pillion.ir.types import Value
 from pillion.memory.blocks import Block, live_bytes, put_in_place
+from pillion.memory.homes import Spot, homes_of, settle
+from pillion.memory.needs import Needs, RegionMemory
 from pillion.memory.schedule import Schedule, aligned
 from pillion.ops import Reshape
-
-
-@dataclass(frozen=True)
-class OpMemory:
-    """The memory that the chosen kernel of an op needs beside its operands and results."""
-
-    scratch_bytes: int = 0
-    overread_bytes: int = 0
-    in_place: tuple[Value, ...] = ()
-
-
-@dataclass(frozen=True)
-class RegionMemory:
-    """The memory that a region needs beside its operands and results: buffers of some rows, and its ops' scratch."""
-
-    schedule: Schedule
-    ops: tuple[OpMemory, ...]
-    """For each op of the body."""
-
-    @property
-    def overread_bytes(self) -> int:
-        """How far behind the end of an operand of the region some kernel may read."""
-        return max((op.overread_bytes for op in self.ops), default=0)
-
-    @property
-    def in_place(self) -> tuple[Value, ...]:
-        """None: a region's result is begun while its operands are still read."""
-        return ()
-
-
-Needs = Mapping[Op, OpMemory | RegionMemory]
-"""What each op of a graph needs."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -79,12 +50,24 @@ class MemoryPlan:
     """Bytes of live activations during each op."""
     residents: tuple[Resident, ...] = field(default=())
     """Who lives where, and when."""
+    state_offsets: Mapping[Value, int] = field(default_factory=dict)
+    """The values that lie among the states, and their bytes there."""
+    state_bytes: int = 0
+    """The bytes that live between runs, apart from the arena."""
+
+    def spot(self, value: Value, behind: int = 0) -> Spot:
+        """Gives the place of a value, or of what lies some bytes behind its beginning."""
+        if value in self.state_offsets:
+            return Spot(self.state_offsets[value] + behind, "state")
+        return Spot(self.offsets[value] + behind)
 
 
 def plan_memory(graph: Graph, needs: Needs) -> MemoryPlan:
     """Makes a plan for the graph with its kernels' needs."""
     clock = _Clock(graph, needs)
     blocks, shifts = _activation_blocks(graph, needs, clock)
+    kept, state_bytes = homes_of(blocks)
+    blocks = {value: block for value, block in blocks.items() if not block.is_home}
     unique = list(dict.fromkeys(blocks.values()))
     live = live_bytes(unique, clock.ticks)
     floor = max(live, default=0)
@@ -103,6 +86,8 @@ def plan_memory(graph: Graph, needs: Needs) -> MemoryPlan:
         scratch_bytes=max((b.size for b in scratch.values()), default=0),
         live_bytes=tuple(max((live[t] for t in ticks), default=0) for ticks in clock.of_ops(graph, needs)),
         residents=(*_value_residents(blocks, clock), *_scratch_residents(scratch, clock)),
+        state_offsets=kept,
+        state_bytes=state_bytes,
     )
 
 
@@ -159,12 +144,20 @@ Shifts = dict[Value, int]
 """Values that do not lie at the beginning of their block, and how far behind it."""
 
 
+def unsettled(graph: Graph, needs: Needs) -> tuple[State, ...]:
+    """Gives the states of which what they become would not be made in their own place: it has to be copied there."""
+    blocks, _ = _activation_blocks(graph, needs, _Clock(graph, needs))
+    return tuple(s for s in graph.states if blocks.get(s.after) is not blocks[s.before])
+
+
 def _activation_blocks(graph: Graph, needs: Needs, clock: _Clock) -> tuple[dict[Value, Block], Shifts]:
     """A block for every value; values that are only other shapes of one another share theirs."""
     blocks: dict[Value, Block] = {v: Block(aligned(v.type.size_bytes), 0, 0) for v in graph.inputs}
+    homes = (state.before for state in graph.states)
+    blocks |= {v: Block(aligned(v.type.size_bytes), 0, -1, is_home=True) for v in homes}
     shifts: Shifts = {}
     last = {v: i for i, op in enumerate(graph.ops) for v in op.activations}
-    last |= {v: len(graph.ops) for v in graph.outputs}
+    last |= {v: len(graph.ops) for v in graph.ends}
     for i, op in enumerate(graph.ops):
         begin, end = clock.begin[i], clock.end[i]
         for value in op.activations:
@@ -178,10 +171,13 @@ def _activation_blocks(graph: Graph, needs: Needs, clock: _Clock) -> tuple[dict[
         need = needs[op]
         if isinstance(need, RegionMemory):
             blocks |= _inner_blocks(need, begin)
-            used_up = {v for v in op.activations if last[v] == i and _is_alone(v, blocks)}
+            ending = (v for v in op.activations if last[v] == i and not blocks[v].is_home)
+            used_up = {v for v in ending if _is_alone(v, blocks)}
             _lay_over(need.schedule, used_up, blocks, shifts)
-    for value in graph.outputs:
-        blocks[value].last = clock.ticks
+    settle(graph, needs, blocks)
+    for value in graph.ends:
+        if not value.is_constant:
+            blocks[value].last = clock.ticks
     _allow_in_place(graph, needs, blocks, clock, shifts)
     return blocks, shifts
 
@@ -255,8 +251,10 @@ def _allow_in_place(
         for value in needs[op].in_place:
             block = blocks[op.results[0]]
             meets = blocks[value].last == end and block.first == begin and block is not blocks[value]
-            is_shifted = shifts.get(value) or shifts.get(op.results[0])
-            if meets and not is_shifted and block.over is None and block.size <= blocks[value].size:
+            is_fixed = (
+                shifts.get(value) or shifts.get(op.results[0]) or block.is_home or blocks[value].is_home
+            )
+            if meets and not is_fixed and block.over is None and block.size <= blocks[value].size:
                 block.over = blocks[value]
         for value in op.activations:
             blocks[value].tail = max(blocks[value].tail, needs[op].overread_bytes)

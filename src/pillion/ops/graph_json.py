@@ -20,6 +20,7 @@ from pillion.errors import PillionError
 from pillion.ir.graph import Graph, Names, clean_name, model_name, printable
 from pillion.ir.numerics import Arithmetic, Multiplier, Multipliers, mantissas_and_shifts
 from pillion.ir.op import Op, Scaled, operand_fields, result_fields
+from pillion.ir.state import State
 from pillion.ir.types import Array, DType, PerChannel, PerTensor, Quant, Shape, TensorType, Unscaled, Value
 from pillion.ir.verify import verify
 
@@ -75,7 +76,12 @@ class _Packer:
 
     def whole(self) -> Json:
         graph = self.graph
+        states = [
+            [state.name, self.index[state.before], self.index[state.after], self.data(state.initial)]
+            for state in graph.states
+        ]
         return {
+            **({"states": states} if states else {}),
             "name": graph.name,
             "arithmetic": graph.arithmetic.value,
             "values": [self.value(v) for v in self.values],
@@ -213,10 +219,15 @@ class _Unpacker:
             tuple(map(self.op, held["ops"])),
             tuple(map(self.value, outputs)),
             Arithmetic(held["arithmetic"]),
+            tuple(self.state(*state) for state in held.get("states", ())),
         )
         if self.bodies:
             raise ValueError("there are more segments than ops for them")
         return verify(graph)
+
+    def state(self, name: Json, before: Json, after: Json, data: Json) -> State:
+        read = self.value(before)
+        return State(clean_name(_text(name)), read, self.value(after), self.data(data, read.type))
 
     def value(self, index: int) -> Value:
         if index not in self.values:

@@ -77,7 +77,7 @@ def as_region(graph: Graph, first: int, end: int, step: int, grain: int = 0) -> 
     ops = graph.ops[first:end]
     made = {v for op in ops for v in op.results}
     read = dict.fromkeys(v for op in ops for v in op.activations if v not in made)
-    later = {v for op in graph.ops[end:] for v in op.operands} | set(graph.outputs)
+    later = {v for op in graph.ops[end:] for v in op.operands} | set(graph.ends)
     ys = tuple(v for op in ops for v in op.results if v in later)
     body = Graph(f"{graph.name}_rows_{first}", tuple(read), ops, ys, graph.arithmetic)
     return Region(xs=tuple(read), ys=ys, body=body, step=step, grain=grain, source=ops[0].source)

@@ -11,6 +11,7 @@ from pillion.passes.flatten_linear import flatten_linear
 from pillion.passes.fold_constants import fold_constants
 from pillion.passes.fold_pad import fold_pad
 from pillion.passes.int8_io import int8_io
+from pillion.passes.int8_states import int8_states
 from pillion.passes.integer import integer
 from pillion.passes.merge_duplicates import merge_duplicates
 from pillion.passes.merge_movement import merge_movement
@@ -30,6 +31,7 @@ PIPELINE: tuple[Pass, ...] = (
     merge_duplicates,
     quantize_early,
     integer,
+    int8_states,
     fold_constants,
     transpose_early,
     merge_movement,

@@ -28,5 +28,4 @@ def fold_constants(graph: Graph) -> Graph:
             known[op.results[0]] = constant(op.name, made, op.results[0].type.quant)
         else:
             ops.append(op)
-    outputs = tuple(known.get(v, v) for v in graph.outputs)
-    return graph.replace(ops=tuple(ops), outputs=outputs)
+    return graph.with_ops(ops, known)

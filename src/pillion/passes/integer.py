@@ -34,8 +34,7 @@ class _Integers:
     def run(self) -> Graph:
         for op in self.graph.ops:
             self.visit(op.substitute(self.same))
-        outputs = tuple(self.same.get(v, v) for v in self.graph.outputs)
-        return self.graph.replace(ops=tuple(self.ops), outputs=outputs).without_dead_ops()
+        return self.graph.with_ops(self.ops, self.same).without_dead_ops()
 
     def visit(self, op: Op) -> None:
         match op:

@@ -236,7 +236,7 @@ def _segment_op(graph: Graph, segment: list[Op], npu: Device) -> Segment:
 
 def _in_order(graph: Graph, ops: Sequence[Op]) -> list[Op]:
     """The same ops, each after those whose results it reads; of those that could be next, the first in the list is."""
-    given = set(graph.inputs)
+    given = set(graph.sources)
     missing = [set(op.activations) - given for op in ops]
     readers: dict[Value, list[int]] = {}
     for number, values in enumerate(missing):

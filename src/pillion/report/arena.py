@@ -27,7 +27,7 @@ def arena(subject: Subject, ops: Sequence[OpFacts], *, plans: bool = True) -> Ar
     residents = tuple(sorted(_residents(subject, first_of), key=lambda r: (r.first, r.offset)))
     in_use = [_union(r for r in residents if r.first <= s <= r.last) for s in range(len(graph.ops))]
     names = tuple(op.name for op in graph.ops)
-    places = tuple(first_of[s] for s in range(len(graph.ops)))
+    places = tuple(first_of.get(s, -1) for s in range(len(graph.ops)))
     peak = _peak(max(range(len(in_use)), key=in_use.__getitem__), in_use, names, places, residents)
     following = _next_peak(peak, in_use, names, places, residents)
     return ArenaFacts(

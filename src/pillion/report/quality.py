@@ -45,7 +45,7 @@ def quality(
 
 def _quantized(subject: Subject) -> Iterator[tuple[int, Value]]:
     """The tensors whose integers stand for real numbers, with the ops that make them."""
-    made = [(OUTSIDE, v) for v in subject.graph.inputs]
+    made = [(OUTSIDE, v) for v in subject.graph.sources]
     made += [(n, v) for n, placed in enumerate(unfolded(subject)) for v in placed.op.results]
     for number, value in made:
         has_scale = isinstance(value.type.quant, PerTensor) and value.dtype.numpy.kind in "iu"
@@ -76,7 +76,7 @@ def _look_at(subject: Subject, sample: Sequence[Array], tallies: Mapping[Value, 
 
 def _values(graph: Graph, inputs: Sequence[Array]) -> Iterator[tuple[Value, Array]]:
     """Every tensor of a run of the reference, those inside of segments too."""
-    values: dict[Value, Array] = dict(zip(graph.inputs, inputs, strict=True))
+    values = graph.given(inputs)
     yield from values.items()
     left = {v: len(readers) for v, readers in graph.users.items()}
     for op in graph.ops:

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import dataclasses
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -55,18 +56,27 @@ class EmulatedBoard:
 def run_on_board(
     folder: Path, manifest: Manifest, board: Board, samples: Samples, options: RunOptions
 ) -> list[RunResult]:
-    """Runs a C project that lies in a folder. Each sample is a run of the emulator, which begins anew."""
+    """Runs a C project that lies in a folder. Each sample is a run of the emulator, which begins anew; the steps of a stream are one."""
     board = dataclasses.replace(board, optimize=manifest.optimize)
     check_board(manifest, board)
-    results = []
-    for sample in samples:
-        raw = b"".join(np.ascontiguousarray(x).tobytes() for x in sample)
-        run = qemu.run(
-            folder, board, raw, profile=options.profile, timeout=options.timeout, files=manifest.files
-        )
-        profile = _profile(manifest, run, _sizes(folder, manifest, board)) if options.profile else None
-        results.append(RunResult(outputs_of(manifest, _cut(run.outputs, manifest)), profile))
-    return results
+    runs = [samples] if options.stream and manifest.states else [[sample] for sample in samples]
+    return [
+        result for together in runs if together for result in _run(folder, manifest, board, together, options)
+    ]
+
+
+def _run(
+    folder: Path, manifest: Manifest, board: Board, samples: Samples, options: RunOptions
+) -> Iterator[RunResult]:
+    """One run of the emulator; what is measured is of the first sample."""
+    raw = b"".join(np.ascontiguousarray(x).tobytes() for sample in samples for x in sample)
+    timeout = options.timeout * len(samples)
+    run = qemu.run(folder, board, raw, profile=options.profile, timeout=timeout, files=manifest.files)
+    profile = _profile(manifest, run, _sizes(folder, manifest, board)) if options.profile else None
+    found = len(run.outputs) // len(samples)
+    for number in range(len(samples)):
+        outputs = run.outputs[number * found : (number + 1) * found]
+        yield RunResult(outputs_of(manifest, _cut(outputs, manifest)), None if number else profile)
 
 
 def _cut(outputs: bytes, manifest: Manifest) -> list[bytes]:
@@ -105,6 +115,7 @@ def _profile(manifest: Manifest, result: QemuResult, sizes: ElfSizes) -> Profile
     constants = _constants(sizes, manifest.model)
     regions = [
         Region("arena", memory.arena_bytes, sizes.arena),
+        *([Region("state", memory.state_bytes, sizes.state)] if manifest.states else []),
         Region("constants", memory.constant_bytes, constants.get(False, 0)),
     ]
     if memory.npu_stand_in.constant_bytes:

@@ -17,6 +17,7 @@ from pillion.ir.graph import Graph
 from pillion.ir.op import Op
 from pillion.ir.types import Array, Value
 from pillion.ops import Segment
+from pillion.ops.states import opened
 from pillion.run.executor import Executor, Outputs, Runnable
 from pillion.run.rounding import Index, Step, rounding_steps
 
@@ -70,18 +71,40 @@ def _bytes(array: Array) -> Array:
 UNCHANGED = "each part of the program is right when it is written anew: the file has been changed, or its memory plan is wrong"
 
 
+STATES = "every step is right from the right states: what it keeps from one to the next is not"
+
+
 def first_difference(
-    program: Runnable, executor: Executor, sample: Sequence[Array], number: int, outputs: Outputs
+    program: Runnable, executor: Executor, stream: Sequence[Sequence[Array]], number: int, outputs: Outputs
 ) -> Difference:
-    """Finds the op at which a program begins to differ, for the sample of this number, from the reference."""
-    whole = differing(program.graph.outputs, program.graph.reference(*sample), outputs)
+    """Finds the op at which a program begins to differ from the reference, in the step of this number, or in one before it whose
+    states are wrong. Without states, each sample is a step for itself."""
+    graph = program.graph
+    states = [graph.initial]
+    for sample in stream[:number] if graph.states else ():
+        states.append(graph.reference_step(states[-1], *sample)[1])
+    whole = differing(graph.outputs, graph.reference_step(states[-1], *stream[number])[0], outputs)
     assert whole is not None, "asked for a difference where there is none"
     try:
-        found = _search(program, executor, sample, whole)
+        if graph.states:
+            return _in_a_step(program, executor, list(zip(stream, states, strict=False)), whole)
+        return _search(program, executor, stream[number], whole)
     except PillionError as error:
         reason = f"no op is named, because a part of the program does not run on its own: {error.what}"
-        found = _describe(executor.name, None, whole, unfound=reason)
-    return dataclasses.replace(found, sample=number)
+        return _describe(executor.name, None, whole, unfound=reason)
+
+
+def _in_a_step(
+    program: Runnable, executor: Executor, steps: Sequence[tuple[Sequence[Array], Outputs]], whole: Found
+) -> Difference:
+    """The same with the states as inputs and outputs, in the first step that goes wrong then."""
+    whole_step = program.of(opened(program.graph))
+    for inputs, states in steps:
+        sample = (*inputs, *states)
+        found = Search(whole_step, executor, sample).compare(whole_step.graph)
+        if found is not None:
+            return _search(whole_step, executor, sample, found)
+    return _describe(executor.name, None, whole, unfound=STATES)
 
 
 def _search(program: Runnable, executor: Executor, sample: Sequence[Array], whole: Found) -> Difference:
@@ -147,7 +170,7 @@ def differing(values: Sequence[Value], wanted: Outputs, got: Outputs) -> Found |
 def prefix(graph: Graph, count: int) -> Graph:
     """Gives the graph of the first ops. Outputs are the results of the last of them, then all else that is needed later."""
     ops = graph.ops[:count]
-    needed = {v for op in graph.ops[count:] for v in op.operands} | set(graph.outputs)
+    needed = {v for op in graph.ops[count:] for v in op.operands} | set(graph.ends)
     alive = [v for op in ops for v in op.results if v in needed]
     return graph.replace(ops=ops, outputs=tuple(dict.fromkeys((*ops[-1].results, *alive))))
 

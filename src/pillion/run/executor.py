@@ -78,6 +78,8 @@ class RunOptions:
     """Whether a board counts instructions and memory."""
     native: bool = False
     """Whether all that this computer's processor has may be used, kernels for its vectors included: the same bytes, sooner."""
+    stream: bool = False
+    """Whether samples are the steps of one stream, which begins with reset states; else each of them does."""
 
     def __post_init__(self) -> None:
         check_timeout(self.timeout)
@@ -121,7 +123,7 @@ class Executor(Protocol):
         """Says whether it can run the program here; the help of a verdict that is not ok says what would let it."""
 
     def run(self, program: Runnable, samples: Samples, options: RunOptions = ...) -> list[RunResult]:
-        """Runs each sample, and gives the results in the same order."""
+        """Runs each sample, and gives the results in the same order. States are reset before each, or before the first one of a stream."""
 
 
 def judged(rule: str, *checks: Callable[[], object]) -> Verdict:

@@ -46,7 +46,12 @@ def files_for_host(program: Runnable, options: RunOptions = USUAL) -> Mapping[st
 def run_on_host(folder: Path, manifest: Manifest, samples: Samples, options: RunOptions) -> list[RunResult]:
     """Runs a C project that lies in a folder. One process runs all samples."""
     with host_model(folder, manifest, options) as model:
-        return [RunResult(outputs_of(manifest, model.run(bytes_of(sample)))) for sample in samples]
+        results = []
+        for sample in samples:
+            results.append(RunResult(outputs_of(manifest, model.run(bytes_of(sample)))))
+            if manifest.states and not options.stream:
+                model.reset()
+        return results
 
 
 def host_model(folder: Path, manifest: Manifest, options: RunOptions) -> HostModel:

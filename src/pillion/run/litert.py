@@ -17,7 +17,9 @@ from pillion.ir.op import Op
 from pillion.ir.types import Array
 from pillion.ir.verdict import Verdict
 from pillion.ops import Segment
+from pillion.ops.states import opened
 from pillion.run.executor import LITERT, USUAL, Outputs, Runnable, RunOptions, RunResult, Samples
+from pillion.run.steps import opened_step, steps
 from pillion.targets import example_with_npu
 
 
@@ -51,19 +53,17 @@ class LiteRt:
     def run(self, program: Runnable, samples: Samples, options: RunOptions = USUAL) -> list[RunResult]:
         """Runs each sample in the interpreter."""
         segments = _segments(program.graph)
-        if not segments and program.graph.arithmetic is Arithmetic.TFLITE:
-            interpreter = _interpreter(program.graph)
-            return [RunResult(_in_litert(interpreter, program.graph, *sample)) for sample in samples]
+        graph = program.graph
+        if not segments and graph.arithmetic is Arithmetic.TFLITE:
+            body = opened(graph)
+            whole = functools.partial(_in_litert, _interpreter(body), body)
+            step = opened_step(graph, lambda sample: whole(*sample))
+            return [RunResult(made) for made in steps(graph, samples, options, step)]
         instead: dict[Op, Callable[..., object]] = {
             op: functools.partial(_in_litert, _interpreter(op.body), op.body) for op in segments
         }
-        return [RunResult(_mixed(program.graph, instead, sample)) for sample in samples]
-
-
-def _mixed(graph: Graph, instead: dict[Op, Callable[..., object]], sample: Any) -> Outputs:
-    """The reference, with the segments by LiteRT."""
-    values = graph.reference_values(*sample, instead=instead)
-    return tuple(values[v] for v in graph.outputs)
+        mixed = functools.partial(graph.reference_step, instead=instead)
+        return [RunResult(made) for made in steps(graph, samples, options, mixed)]
 
 
 def _segments(graph: Graph) -> list[Segment]:

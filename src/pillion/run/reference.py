@@ -5,6 +5,7 @@ from __future__ import annotations
 
 from pillion.ir.verdict import Verdict
 from pillion.run.executor import REFERENCE, USUAL, Runnable, RunOptions, RunResult, Samples
+from pillion.run.steps import steps
 
 
 class Reference:
@@ -18,4 +19,6 @@ class Reference:
 
     def run(self, program: Runnable, samples: Samples, options: RunOptions = USUAL) -> list[RunResult]:
         """Computes the outputs for each sample."""
-        return [RunResult(program.graph.reference(*sample)) for sample in samples]
+        return [
+            RunResult(made) for made in steps(program.graph, samples, options, program.graph.reference_step)
+        ]

@@ -6,7 +6,7 @@ from __future__ import annotations
 import itertools
 import time
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from pillion.emitters.c.manifest import Manifest, read_manifest
@@ -17,7 +17,7 @@ from pillion.ir.types import Array
 from pillion.ir.verdict import Verdict
 from pillion.outside.progress import shown, stage
 from pillion.run.difference import Difference, bytes_different, first_difference
-from pillion.run.executor import HOST, REFERENCE, Executor, Outputs, Runnable, RunOptions, judged
+from pillion.run.executor import HOST, REFERENCE, Executor, Outputs, Runnable, RunOptions, Samples, judged
 from pillion.run.inputs import check_fit
 from pillion.run.places import executors_of, run_folder, want_tools
 from pillion.run.samples import random_samples, samples_of_manifest
@@ -26,8 +26,14 @@ from pillion.targets import find_target
 __all__ = ["Difference", "Pair", "Run", "Verification", "verify", "verify_project"]
 
 SAMPLES = 3
-PATIENT = RunOptions(timeout=600.0)
+STEPS = 8
+"""Of programs with states, each sample is a stream of so many steps, before which they are reset."""
+PATIENT = RunOptions(timeout=600.0, stream=True)
 """Time for one sample: MobileNetV2 at 224 x 224 takes some seconds on a board."""
+
+
+Streams = Sequence[Samples]
+"""Runs that follow one another, each time from reset states."""
 
 
 @dataclass(frozen=True)
@@ -67,6 +73,8 @@ class Verification:
     runs: tuple[Run, ...]
     pairs: tuple[Pair, ...]
     differences: tuple[Difference, ...]
+    steps: int = 1
+    """How many runs a sample is: more than one of a program with states."""
 
     @property
     def nothing_compared(self) -> bool:
@@ -88,16 +96,27 @@ def verify(
     inputs: Sequence[Array] | None = None,
     executors: Sequence[Executor] | None = None,
 ) -> Verification:
-    """Runs a program on everything that can run it. Without `inputs`, on random samples."""
+    """Runs a program on everything that can run it. Without `inputs`, on random samples; of a program with states, on streams."""
     _check_count(samples)
-    data = [list(inputs)] if inputs else random_samples(program.graph, samples, seed)
+    graph = program.graph
+    steps = STEPS if graph.states and not inputs else 1
+    data = [list(inputs)] if inputs else random_samples(graph, samples * steps, seed)
     for sample in data:
-        check_fit(program.graph, sample)
+        check_fit(graph, sample)
     taking_part = executors_of(program) if executors is None else executors
+    streams = _streams(data, steps)
     with shown():
-        runs = tuple(_run(executor, program, data) for executor in taking_part)
-        differences = tuple(_differences(program, taking_part, runs, data))
-    return Verification(program.graph.name, program.target.name, len(data), runs, _pairs(runs), differences)
+        runs = tuple(_run(executor, program, streams) for executor in taking_part)
+        differences = tuple(_differences(program, taking_part, runs, streams))
+    return Verification(
+        graph.name, program.target.name, len(data) // steps, runs, _pairs(runs), differences, steps
+    )
+
+
+def _streams(data: Sequence[Sequence[Array]], steps: int) -> Streams:
+    """What runs together. Without states, samples have nothing to do with one another."""
+    together = steps if steps > 1 else len(data)
+    return [data[at : at + together] for at in range(0, len(data), together)]
 
 
 def verify_project(
@@ -106,10 +125,12 @@ def verify_project(
     """Runs a C project on this computer and on a board, and compares all bytes. No reference is in it, and no graph."""
     _check_count(samples)
     manifest = read_manifest(folder)
-    data = [list(inputs)] if inputs else samples_of_manifest(manifest.inputs, samples, seed)
+    steps = STEPS if manifest.states and not inputs else 1
+    data = [list(inputs)] if inputs else samples_of_manifest(manifest.inputs, samples * steps, seed)
+    streams = _streams(data, steps)
     with shown():
-        runs = tuple(_run_folder(folder, name, data) for name in (HOST, _board_of(manifest)))
-    return Verification(manifest.model, manifest.target, len(data), runs, _pairs(runs), ())
+        runs = tuple(_run_folder(folder, name, streams) for name in (HOST, _board_of(manifest)))
+    return Verification(manifest.model, manifest.target, len(data) // steps, runs, _pairs(runs), (), steps)
 
 
 def _check_count(samples: int) -> None:
@@ -122,14 +143,16 @@ def _check_count(samples: int) -> None:
         )
 
 
-def _run(executor: Executor, program: Runnable, data: Sequence[Sequence[Array]]) -> Run:
+def _run(executor: Executor, program: Runnable, streams: Streams) -> Run:
     verdict = executor.judge(program)
     if not verdict.ok:
         return Run(executor.name, skipped=verdict)
     start = time.perf_counter()
     try:
-        with stage(f"verifying on {executor.name}: {len(data)} samples"):
-            outputs = tuple(result.outputs for result in executor.run(program, data, PATIENT))
+        with stage(_words(executor.name, streams)):
+            outputs = tuple(
+                result.outputs for stream in streams for result in executor.run(program, stream, PATIENT)
+            )
         for sample in outputs:
             _check_types(executor.name, program.graph, sample)
     except PillionError as error:
@@ -155,14 +178,21 @@ def _board_of(manifest: Manifest) -> str:
     return target.board or boards_for(manifest.kernels or target.isa)[0].name
 
 
-def _run_folder(folder: Path, on: str, data: Sequence[Sequence[Array]]) -> Run:
+def _words(on: str, streams: Streams) -> str:
+    many = f"{len(streams)} streams" if len(streams) > 1 else f"{len(streams[0])} samples"
+    return f"verifying on {on}: {many}"
+
+
+def _run_folder(folder: Path, on: str, streams: Streams) -> Run:
     verdict = judged("tools", lambda: want_tools(on))
     if not verdict.ok:
         return Run(on, skipped=verdict)
     start = time.perf_counter()
     try:
-        with stage(f"verifying on {on}: {len(data)} samples"):
-            outputs = tuple(result.outputs for result in run_folder(folder, data, on, PATIENT))
+        with stage(_words(on, streams)):
+            outputs = tuple(
+                result.outputs for stream in streams for result in run_folder(folder, stream, on, PATIENT)
+            )
     except PillionError as error:
         return Run(on, failed=error)
     return Run(on, outputs, time.perf_counter() - start)
@@ -172,7 +202,7 @@ def _differences(
     program: Runnable,
     executors: Sequence[Executor],
     runs: Sequence[Run],
-    data: Sequence[Sequence[Array]],
+    streams: Streams,
 ) -> Iterator[Difference]:
     """For each executor that differs from the reference, where that begins."""
     reference = next((run for run in runs if run.executor == REFERENCE and run.has_run), None)
@@ -183,7 +213,18 @@ def _differences(
         number = next((i for i, (wanted, got) in enumerate(pairs) if bytes_different(wanted, got)), None)
         if number is not None:
             with stage(f"looking for where {executor.name} begins to differ"):
-                yield first_difference(program, executor, data[number], number, run.outputs[number])
+                stream, step = _place(streams, number)
+                found = first_difference(program, executor, stream, step, run.outputs[number])
+                yield replace(found, sample=number)
+
+
+def _place(streams: Streams, number: int) -> tuple[Samples, int]:
+    """The stream that a run belongs to, and its number there."""
+    for stream in streams:
+        if number < len(stream):
+            return stream, number
+        number -= len(stream)
+    raise AssertionError("each output is of a run")
 
 
 def _pairs(runs: Sequence[Run]) -> tuple[Pair, ...]:

@@ -64,11 +64,11 @@ class Ways:
     def __post_init__(self) -> None:
         ops = self.graph.ops
         self.needs = [memory_of(choice) for choice in self.choices]
-        self.born = {v: -1 for v in self.graph.inputs} | {
+        self.born = {v: -1 for v in self.graph.sources} | {
             v: i for i, op in enumerate(ops) for v in op.results
         }
         self.last = {v: i for i, op in enumerate(ops) for v in op.activations}
-        self.last |= {v: len(ops) for v in self.graph.outputs}
+        self.last |= {v: len(ops) for v in self.graph.ends}
         self.why = [why_not_in_rows(op) for op in ops]
         self.live = [
             sum(self._bytes(v) for v, born in self.born.items() if born < i < self.last.get(v, -1))

@@ -4,9 +4,10 @@
  *
  * Arguments: a file descriptor whose first word says where the model is, and the parent's process number.
  * The parent's bytes come on standard input, ours go to standard output; numbers as they lie in memory:
- *   at the start     bytes of what follows; arena bytes; counts of inputs, outputs, ops; name;
+ *   at the start     bytes of what follows; arena bytes; state bytes; counts of inputs, outputs, ops; name;
  *                    offset, bytes and name of each input and output; name of each op
  *   'r', all inputs  how many bytes changed before the arena and how near, the same after it; all outputs
+ *   's'              nothing: the state is reset
  *   't', a count     so many times, in nanoseconds, of runs on whatever the arena holds
  * A text is its length and its bytes. */
 #define _XOPEN_SOURCE 700
@@ -26,7 +27,8 @@
 
 #define ALIGNMENT 16u
 #define GUARD_BYTES 4096u
-/* Lies around the arena, and in it before a run: no kernel may write there or count on zeros. */
+/* Lies around the arena and the state, in the arena before a run, and in the state before it is reset: no kernel may write there or
+ * count on zeros. */
 #define JUNK 0xA5
 /* In the word that says where the model is: outside a run. */
 #define NOT_RUNNING UINT32_MAX
@@ -37,7 +39,7 @@ static const pillion_model *const model = &PILLION_MODEL;
 static int from_parent, to_parent;
 static pid_t parent;
 static volatile uint32_t *ops_done;
-static uint8_t *arena;
+static uint8_t *arena, *state;
 
 static void fail(const char *what) {
     perror(what);
@@ -101,13 +103,14 @@ static void give_buffers(const pillion_buffer *buffers, uint32_t count) {
 }
 
 static void describe(void) {
-    size_t bytes = 4 * sizeof(uint32_t) + text_bytes(model->name);
+    size_t bytes = 5 * sizeof(uint32_t) + text_bytes(model->name);
     bytes += buffers_bytes(model->inputs, model->input_count) + buffers_bytes(model->outputs, model->output_count);
     for (uint32_t i = 0; i < model->op_count; i++) {
         bytes += text_bytes(model->op_names[i]);
     }
     give_number((uint32_t)bytes);
     give_number(model->arena_bytes);
+    give_number(model->state_bytes);
     give_number(model->input_count);
     give_number(model->output_count);
     give_number(model->op_count);
@@ -123,28 +126,50 @@ static void fill(void) {
     memset(arena - GUARD_BYTES, JUNK, GUARD_BYTES + (size_t)model->arena_bytes + GUARD_BYTES);
 }
 
-static void make_arena(void) {
-    uint8_t *const memory = malloc(2 * (size_t)GUARD_BYTES + model->arena_bytes + ALIGNMENT);
-    if (memory == NULL) {
-        fail("the model's arena");
-    }
-    arena = memory + GUARD_BYTES;
-    arena += -(uintptr_t)arena % ALIGNMENT;
-    fill();
+static uint8_t *aligned(uint8_t *at) {
+    return at + -(uintptr_t)at % ALIGNMENT;
 }
 
-/* Of a guard: how many of its bytes changed, and the distance of the nearest one from the arena. */
-static void give_changes(const uint8_t *guard, int is_before) {
-    uint32_t changed = 0, nearest = 0;
+/* The arena and the state, each between two guards. */
+static void make_memory(void) {
+    const size_t bytes = 4 * (size_t)GUARD_BYTES + model->arena_bytes + model->state_bytes + 2 * (size_t)ALIGNMENT;
+    uint8_t *const memory = malloc(bytes);
+    if (memory == NULL) {
+        fail("the model's arena and state");
+    }
+    memset(memory, JUNK, bytes);
+    arena = aligned(memory + GUARD_BYTES);
+    state = aligned(arena + model->arena_bytes + 2 * (size_t)GUARD_BYTES);
+    pillion_reset_state(model, state);
+}
+
+typedef struct {
+    uint32_t changed, nearest;
+} changes;
+
+/* Of a guard: how many of its bytes changed, and the distance of the nearest one from what it guards. */
+static void look_at(const uint8_t *guard, int is_before, changes *found) {
     for (uint32_t i = 0; i < GUARD_BYTES; i++) {
         const uint32_t distance = i + 1;
         if (guard[is_before ? GUARD_BYTES - distance : i] != JUNK) {
-            changed++;
-            nearest = nearest == 0 ? distance : nearest;
+            found->changed++;
+            found->nearest = found->nearest == 0 ? distance : found->nearest;
         }
     }
-    give_number(changed);
-    give_number(nearest);
+}
+
+static void give_changes(void) {
+    changes before = {0, 0}, after = {0, 0};
+    look_at(arena - GUARD_BYTES, 1, &before);
+    look_at(arena + model->arena_bytes, 0, &after);
+    if (model->state_bytes > 0) {
+        look_at(state - GUARD_BYTES, 1, &before);
+        look_at(state + model->state_bytes, 0, &after);
+    }
+    give_number(before.changed);
+    give_number(before.nearest);
+    give_number(after.changed);
+    give_number(after.nearest);
 }
 
 static void after_op(uint32_t op) {
@@ -159,10 +184,9 @@ static int run_sample(void) {
         }
     }
     *ops_done = 0;
-    model->run(arena, after_op);
+    pillion_run(model, arena, state, after_op);
     *ops_done = NOT_RUNNING;
-    give_changes(arena - GUARD_BYTES, 1);
-    give_changes(arena + model->arena_bytes, 0);
+    give_changes();
     for (uint32_t i = 0; i < model->output_count; i++) {
         give(arena + model->outputs[i].offset, model->outputs[i].bytes);
     }
@@ -177,12 +201,28 @@ static int time_runs(void) {
     for (uint32_t i = 0; i < count; i++) {
         struct timespec from, to;
         (void)clock_gettime(CLOCK_MONOTONIC, &from);
-        model->run(arena, NULL);
+        pillion_run(model, arena, state, NULL);
         (void)clock_gettime(CLOCK_MONOTONIC, &to);
         const int64_t nanoseconds = (int64_t)(to.tv_sec - from.tv_sec) * 1000000000 + (to.tv_nsec - from.tv_nsec);
         give(&nanoseconds, sizeof nanoseconds);
     }
     return 1;
+}
+
+static int reset(void) {
+    pillion_reset_state(model, state);
+    return 1;
+}
+
+static int answer(char what) {
+    switch (what) {
+    case 'r':
+        return run_sample();
+    case 's':
+        return reset();
+    default:
+        return time_runs();
+    }
 }
 
 static void end_without_parent(int signal) {
@@ -235,9 +275,9 @@ int main(int count, char **arguments) {
     }
     ops_done = page;
     describe();
-    make_arena();
+    make_memory();
     char what;
-    while (take(&what, 1) && (what == 'r' ? run_sample() : time_runs())) {
+    while (take(&what, 1) && answer(what)) {
     }
     return 0;
 }

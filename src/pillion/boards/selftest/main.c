@@ -10,6 +10,12 @@
 #define JUNK 0xa5
 
 __attribute__((aligned(16), section(".pillion_arena"))) uint8_t pillion_arena[PILLION_ARENA_BYTES];
+#if PILLION_STATE_BYTES > 0
+__attribute__((aligned(16), section(".pillion_state"))) uint8_t pillion_state[PILLION_STATE_BYTES];
+#define STATE pillion_state,
+#else
+#define STATE
+#endif
 
 static void print_number(const char *before, uint32_t value) {
     char text[11];
@@ -28,7 +34,7 @@ int main(void) {
     for (uint32_t i = 0; i < PILLION_ARENA_BYTES; i++) {
         pillion_arena[i] = JUNK;
     }
-    const uint32_t wrong = @model@_selftest(pillion_arena, &difference);
+    const uint32_t wrong = @model@_selftest(pillion_arena, STATE &difference);
     print_number("{\"selftest\": ", wrong);
     if (wrong != 0) {
         print_number(", \"sample\": ", difference.sample);

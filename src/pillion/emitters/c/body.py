@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from textwrap import indent
 
@@ -12,19 +12,23 @@ from pillion.emitters.c.loops import Fire, Item, Loop, MoveRows, Part
 from pillion.emitters.c.program import CProgram, Step, Variant
 from pillion.emitters.c.spelling import commented
 from pillion.ir.types import Value
+from pillion.memory import Area, Spot
 from pillion.ops import Segment
+
+BASES: Mapping[Area, str] = {"arena": "base", "state": "kept"}
+"""The variables of a program's function that point to the beginnings of its memory."""
 
 
 @dataclass(frozen=True)
 class Place:
-    """A place in the arena: an offset, and by how much it moves on each time that a loop around it comes round, the outermost first."""
+    """A place in memory, and by how much it moves on each time that a loop around it comes round, the outermost first."""
 
-    offset: int
+    spot: Spot
     strides: tuple[int, ...] = ()
 
     def __str__(self) -> str:
         moves = "".join(f" + {stride} * i{depth}" for depth, stride in enumerate(self.strides) if stride)
-        return f"(void *)(base + {self.offset}{moves})"
+        return f"(void *)({BASES[self.spot.area]} + {self.spot.offset}{moves})"
 
 
 Places = Sequence[Place]
@@ -54,7 +58,7 @@ class Body:
         return "\n".join(self._item(item) for item in self.program.items)
 
     def _item(self, item: Item) -> str:
-        return self._text(item.what, [Place(offset) for offset in item.places], 0)
+        return self._text(item.what, [Place(spot) for spot in item.places], 0)
 
     def _text(self, what: Fire | MoveRows | Loop, places: Places, depth: int) -> str:
         match what:
@@ -67,7 +71,7 @@ class Body:
                 return self._loop(what, places, depth)
 
     def _loop(self, loop: Loop, places: Places, depth: int) -> str:
-        moving = [Place(p.offset, (*p.strides, s)) for p, s in zip(places, loop.strides, strict=True)]
+        moving = [Place(p.spot, (*p.strides, s)) for p, s in zip(places, loop.strides, strict=True)]
         body = "".join(self._text(part.what, own, depth + 1) for part, own in _shared_out(loop.body, moving))
         head = f"for (uint32_t i{depth} = 0; i{depth} < {loop.count}; i{depth}++) {{"
         return f"{head}\n{indent(body, '    ')}}}\n"
@@ -99,7 +103,7 @@ class Body:
         scratch = self.program.memory.scratch_offsets.get(step.choice.op)
         arguments = [f"&{params_name(step, number)}"]
         arguments += [self._argument(value, place) for value in (*call.inputs, call.output)]
-        arguments.append("NULL" if scratch is None else str(Place(scratch)))
+        arguments.append("NULL" if scratch is None else str(Place(Spot(scratch))))
         return f"{call.routine.name}({', '.join(arguments)});"
 
     def _argument(self, value: Value, place: dict[Value, Place]) -> str:

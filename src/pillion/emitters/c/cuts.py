@@ -85,8 +85,8 @@ class Cuts:
         """Gives all that happens in the region, whose ops are steps from `first` on."""
         for event in self.schedule.events:
             if isinstance(event, Move):
-                at = memory.offsets[event.value]
-                yield Item(MoveRows(event.bytes), (at, at + event.source))
+                value = event.value
+                yield Item(MoveRows(event.bytes), (memory.spot(value), memory.spot(value, event.source)))
             else:
                 yield self._fire(event, first, memory)
         yield from (Item(Fire(first + i), ()) for i, op in enumerate(self.body.ops) if is_alias(op))
@@ -94,7 +94,7 @@ class Cuts:
     def _fire(self, event: Firing, first: int, memory: MemoryPlan) -> Item:
         op, storage = self.body.ops[event.op], self.schedule.storage
         values = (*op.activations, *op.results)
-        places = tuple(memory.offsets[storage[v]] + event.starts[v] for v in values)
+        places = tuple(memory.spot(storage[v], event.starts[v]) for v in values)
         return Item(Fire(first + event.op, self._form[event.op, event.span]), places)
 
 

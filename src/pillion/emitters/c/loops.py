@@ -6,6 +6,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
+from pillion.memory import Spot
+
 LONGEST_PERIOD = 400
 """Items of the longest loop body that is looked for."""
 
@@ -47,10 +49,10 @@ class Part:
 
 @dataclass(frozen=True)
 class Item:
-    """Something that a program does at certain places of the arena."""
+    """Something that a program does at certain places of its memory."""
 
     what: What
-    places: tuple[int, ...]
+    places: tuple[Spot, ...]
 
 
 def roll(items: Iterable[Item]) -> list[Item]:
@@ -100,6 +102,6 @@ def _stride(items: Sequence[Item], i: int, period: int) -> tuple[int, ...] | Non
     if i + period >= len(items):
         return None
     one, other = items[i], items[i + period]
-    if one.what != other.what:
+    if one.what != other.what or [a.area for a in one.places] != [b.area for b in other.places]:
         return None
-    return tuple(b - a for a, b in zip(one.places, other.places, strict=True))
+    return tuple(b.offset - a.offset for a, b in zip(one.places, other.places, strict=True))

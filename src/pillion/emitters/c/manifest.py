@@ -40,7 +40,7 @@ def _check_counts(made: object) -> None:
 
 @dataclass(frozen=True)
 class Buffer:
-    """An input or an output: what it is, and where it lies in the arena."""
+    """An input or an output: what it is, and where it lies in the arena; or a state, and where it lies among the states."""
 
     name: str
     dtype: DType
@@ -86,6 +86,7 @@ class Memory:
     constant_bytes: int
     params_bytes: int
     npu_stand_in: StandIn
+    state_bytes: int = 0
 
     def __post_init__(self) -> None:
         _check_counts(self)
@@ -110,6 +111,13 @@ class OpFacts:
         _check_counts(self)
 
 
+def _want_within(buffers: Iterable[Buffer], what: str, size: int) -> None:
+    for buffer in buffers:
+        end = buffer.offset + buffer.bytes
+        if end > size:
+            raise ValueError(f"`{buffer.name}` ends at byte {end} of {what}")
+
+
 @dataclass(frozen=True, kw_only=True)
 class Manifest:
     """What another program may want to know about a project.
@@ -129,17 +137,17 @@ class Manifest:
     ops: tuple[OpFacts, ...]
     files: Mapping[str, str]
     checksum: str = ""
+    states: tuple[Buffer, ...] = ()
+    """What lives between runs."""
 
     def __post_init__(self) -> None:
         _check_counts(self)
         if not re.fullmatch(r"[A-Za-z_][A-Za-z0-9_]*", self.model):
             raise ValueError("model is no identifier")
         check_paths(self.files)
-        for buffer in (*self.inputs, *self.outputs):
-            if buffer.offset + buffer.bytes > self.memory.arena_bytes:
-                raise ValueError(
-                    f"`{buffer.name}` ends at byte {buffer.offset + buffer.bytes} of an arena of {self.memory.arena_bytes}"
-                )
+        arena, state = self.memory.arena_bytes, self.memory.state_bytes
+        _want_within((*self.inputs, *self.outputs), f"an arena of {arena}", arena)
+        _want_within(self.states, f"a state of {state}", state)
 
     @property
     def isa(self) -> Isa:

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import numpy as np
 from numpy.typing import NDArray
@@ -21,9 +21,11 @@ from pillion.ir.graph import Graph, Names, identifier, shortened, want_computed_
 from pillion.ir.numerics import Arithmetic
 from pillion.ir.op import Op
 from pillion.ir.sizes import LARGEST
+from pillion.ir.state import State
 from pillion.ir.types import Value
-from pillion.memory import MemoryPlan, Needs, plan_memory
+from pillion.memory import MemoryPlan, Needs, plan_memory, unsettled
 from pillion.ops import Region
+from pillion.ops.states import with_own_ends
 
 POINTER_BYTES = 4
 """Bytes of a pointer on all Cortex-M."""
@@ -80,6 +82,8 @@ class CProgram:
     """Constant operands that are passed as arguments → name of their array."""
     memory: MemoryPlan
     optimize: Optimize = "speed"
+    begins: Mapping[str, str] = field(default_factory=dict)
+    """State → name of the array that it is a copy of after a reset; the others are filled with one byte."""
 
     @property
     def routines(self) -> list[Routine]:
@@ -124,12 +128,19 @@ class _Constants:
 
 
 def lower(graph: Graph, isa: Isa = Isa.PORTABLE, optimize: Optimize = "speed") -> CProgram:
-    """Gives the graph a kernel for each op, packed constants and a memory plan."""
+    """Gives the graph a kernel for each op, packed constants and a memory plan. Copies of what states become are added where it cannot
+    be made in their places."""
     want_computed_outputs(graph)
-    graph = graph.replace(name=identifier(graph.name))
+    graph = with_own_ends(graph.replace(name=identifier(graph.name)))
     regions: dict[Op, Cuts] = {op: Cuts(op) for op in graph.ops if isinstance(op, Region)}
-    forms = [form for op in graph.ops for form in (regions[op].forms if op in regions else [op])]
-    chosen = {c.op: c for c in choose(graph.replace(ops=tuple(forms)), isa, optimize)}
+    chosen = _chosen(graph, regions, isa, optimize)
+    left = unsettled(graph, _needs(graph, regions, chosen)) if graph.states else ()
+    if left:
+        graph = with_own_ends(graph, left)
+        chosen |= _chosen(graph.replace(ops=graph.ops[-len(left) :]), {}, isa, optimize)
+    memory = plan_memory(graph, _needs(graph, regions, chosen))
+    if memory.arena_bytes + memory.state_bytes > LARGEST:
+        raise _too_large(graph, memory)
     constants = _Constants(graph.name)
     steps: list[Step] = []
     for op in graph.ops:
@@ -142,15 +153,26 @@ def lower(graph: Graph, isa: Isa = Isa.PORTABLE, optimize: Optimize = "speed") -
         for value in call.inputs
         if value.is_constant
     }
-    needs: Needs = {
-        op: regions[op].memory(chosen) if op in regions else memory_of(chosen[op]) for op in graph.ops
-    }
-    memory = plan_memory(graph, needs)
-    if memory.arena_bytes > LARGEST:
-        raise _too_large(graph, memory)
+    begins = {s.name: constants.name(f"state_{s.name}", s.initial) for s in graph.states if not is_even(s)}
     items = tuple(_items(graph, regions, memory))
     arrays = tuple(constants.by_content.values())
-    return CProgram(graph, isa, tuple(steps), items, arrays, operands, memory, optimize)
+    return CProgram(graph, isa, tuple(steps), items, arrays, operands, memory, optimize, begins)
+
+
+def is_even(state: State) -> bool:
+    """Whether all bytes of a state are the same after a reset: they are filled in, not copied from flash."""
+    raw = np.ascontiguousarray(state.initial).tobytes()
+    return raw == raw[:1] * len(raw)
+
+
+def _chosen(graph: Graph, regions: Mapping[Op, Cuts], isa: Isa, optimize: Optimize) -> dict[Op, Choice]:
+    """The kernel of each op, and of each form of ops within regions."""
+    forms = [form for op in graph.ops for form in (regions[op].forms if op in regions else [op])]
+    return {c.op: c for c in choose(graph.replace(ops=tuple(forms)), isa, optimize)}
+
+
+def _needs(graph: Graph, regions: Mapping[Op, Cuts], chosen: Mapping[Op, Choice]) -> Needs:
+    return {op: regions[op].memory(chosen) if op in regions else memory_of(chosen[op]) for op in graph.ops}
 
 
 def _items(graph: Graph, regions: Mapping[Op, Cuts], memory: MemoryPlan) -> Iterator[Item]:
@@ -161,15 +183,15 @@ def _items(graph: Graph, regions: Mapping[Op, Cuts], memory: MemoryPlan) -> Iter
             yield from roll(regions[op].items(first, memory))
             first += len(regions[op].of_ops)
         else:
-            yield Item(Fire(first), tuple(memory.offsets[v] for v in (*op.activations, *op.results)))
+            yield Item(Fire(first), tuple(map(memory.spot, (*op.activations, *op.results))))
             first += 1
 
 
 def _too_large(graph: Graph, memory: MemoryPlan) -> PillionError:
     return PillionError(
         f"`{graph.name}` needs more memory than a microcontroller can address",
-        rule=f"the arena has at most {LARGEST} bytes",
-        here=f"{memory.arena_bytes} bytes, the largest scratch {memory.scratch_bytes}",
+        rule=f"arena and states have at most {LARGEST} bytes",
+        here=f"{memory.arena_bytes + memory.state_bytes} bytes, the largest scratch {memory.scratch_bytes}",
         help="smaller images or batches",
     )
 

@@ -106,6 +106,8 @@ def _calling(program: CProgram) -> Iterator[str]:
     yield "#include <string.h>"
     yield ""
     yield f"static _Alignas(16) uint8_t arena[{macro}_ARENA_BYTES];"
+    if graph.states:
+        yield f"static _Alignas(16) uint8_t state[{macro}_STATE_BYTES]; /* call {name}_reset(state) before the first run */"
     yield ""
     taken = [f"const void *input_{i}" for i in range(len(graph.inputs))]
     given = [f"void *output_{i}" for i in range(len(graph.outputs))]
@@ -113,14 +115,17 @@ def _calling(program: CProgram) -> Iterator[str]:
     for i, value in enumerate(graph.inputs):
         yield f"    /* {text.describe(value)} */"
         yield f"    memcpy({macro}_INPUT_{i}(arena), input_{i}, {value.type.size_bytes});"
-    yield f"    {name}_run(arena, NULL);"
+    yield f"    {name}_run(arena, {'state, ' if graph.states else ''}NULL);"
     for i, value in enumerate(graph.outputs):
         yield f"    /* {text.describe(value)} */"
         yield f"    memcpy(output_{i}, {macro}_OUTPUT_{i}(arena), {value.type.size_bytes});"
     yield "}"
     yield "```"
     yield ""
-    yield f"The arena has {program.memory.arena_bytes:,} bytes of RAM, the constants have {program.constant_bytes:,} bytes. Nothing is kept outside the arena. Its"
+    if graph.states:
+        yield f"What is remembered from run to run has {program.memory.state_bytes:,} bytes: one such state for each stream, one arena for all."
+    kept = "the arena and the state" if graph.states else "the arena"
+    yield f"The arena has {program.memory.arena_bytes:,} bytes of RAM, the constants have {program.constant_bytes:,} bytes. Nothing is kept outside {kept}. The arena's"
     yield "bytes may be used for other things between runs; inputs may be overwritten by a run, so write them before each."
 
 
@@ -165,7 +170,7 @@ def _testing(program: CProgram, boards: Sequence[str]) -> Iterator[str]:
     yield '#include "selftest.h"'
     yield ""
     yield "pillion_difference where;"
-    yield f"uint32_t wrong = {name}_selftest(arena, &where);"
+    yield f"uint32_t wrong = {name}_selftest(arena, {'state, ' if program.graph.states else ''}&where);"
     yield "```"
     yield ""
     yield "`wrong` is 0 if all results of all ops are what they shall be, on all samples; or else the number of the first op that differs,"

@@ -9,7 +9,7 @@ import numpy as np
 
 from pillion.choices import Runtime
 from pillion.devices.cortex_m import Core
-from pillion.ir.graph import Graph
+from pillion.ir.graph import Graph, want_no_states
 from pillion.ir.types import Array
 from pillion.ops import Segment, graph_json
 from pillion.schemas import pte_record
@@ -32,6 +32,7 @@ def emit(
     from pillion.emitters.pte.node import Settings
     from pillion.emitters.pte.writer import Writer
 
+    want_no_states(graph, ".pte")
     segments = [op.body for op in graph.ops if isinstance(op, Segment)]
     by_body = dict(zip(segments, payloads, strict=True))
     writer = Writer(lower(graph, Settings(graph.arithmetic, core.isa, runtime, by_body, delegate)))

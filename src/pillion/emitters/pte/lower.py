@@ -13,7 +13,7 @@ from pillion.ir.graph import Graph, rewrite, want_computed_outputs
 from pillion.ir.op import Op
 from pillion.ir.types import Value
 from pillion.memory import ALIGNMENT, MemoryPlan, OpMemory, plan_memory
-from pillion.ops import Reshape
+from pillion.ops import Reshape, Slice
 from pillion.ops.movement import Movement
 
 
@@ -57,12 +57,20 @@ def without_copies(graph: Graph) -> Graph:
         op = op.substitute(constants)
         if isinstance(op, Reshape) and op.x.is_constant:
             constants[op.y] = dataclasses.replace(op.y, data=op.x.constant.reshape(op.y.shape))
-            return [] if not graph.is_output(op.y) else [op]
+            return [] if not graph.is_output(op.y) else [_copied(constants[op.y], op)]
+        if isinstance(op, Movement) and op.is_idle and op.operands[0].is_constant:
+            return [_copied(op.operands[0], op)]
         if isinstance(op, Movement) and op.is_idle:
             return [Reshape(x=op.operands[0], y=op.results[0], source=op.source)]
         return [op]
 
     return rewrite(graph, rule)
+
+
+def _copied(x: Value, op: Op) -> Op:
+    """A copy of a constant that is an output: as a view of it, nobody would write it."""
+    rank = x.type.rank
+    return Slice(x=x, y=op.results[0], begin=(0,) * rank, step=(1,) * rank, source=op.source)
 
 
 def _temps(made: Sequence[KernelCall | Delegate]) -> list[Temp]:

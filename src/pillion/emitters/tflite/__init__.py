@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from pillion.ir.graph import Graph
+from pillion.ir.graph import Graph, want_no_states
 
 
 def emit(graph: Graph) -> bytes:
@@ -13,6 +13,7 @@ def emit(graph: Graph) -> bytes:
     exactly is refused."""
     from pillion.emitters.tflite.writer import write
 
+    want_no_states(graph, ".tflite")
     return write(graph)
 
 

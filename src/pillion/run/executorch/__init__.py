@@ -16,9 +16,11 @@ from pillion.emitters.segments import marked_payloads
 from pillion.importers.pte import ReadProgram
 from pillion.ir.types import Array
 from pillion.ir.verdict import Verdict
+from pillion.ops.states import opened
 from pillion.run.executor import EXECUTORCH, USUAL, Outputs, Runnable, RunOptions, RunResult, Samples, judged
 from pillion.run.executorch.remote import run_executorch
 from pillion.run.executorch.wheel import find_wheel
+from pillion.run.steps import opened_step, steps
 
 __all__ = ["ExecuTorch", "run_executorch"]
 
@@ -37,16 +39,17 @@ class ExecuTorch:
         run: Callable[[Sequence[Array]], Outputs] = partial(
             run_executorch, _bytes_of(program), timeout=options.timeout
         )
-        if program.file is None:
-            return [RunResult(run(sample)) for sample in samples]
-        return [RunResult(_as_in_memory(program.file, run, sample)) for sample in samples]
+        file = program.file
+        once = run if file is None else lambda sample: _as_in_memory(file, run, sample)
+        step = opened_step(program.graph, once)
+        return [RunResult(made) for made in steps(program.graph, samples, options, step)]
 
 
 def _bytes_of(program: Runnable) -> bytes:
     """NPU segments are always TFLite here: code for the NPU itself runs nowhere else."""
     if program.file is not None:
         return program.file.raw
-    graph, target = program.graph, program.target
+    graph, target = opened(program.graph), program.target
     return emit(graph, target.core, payloads=marked_payloads(graph), delegate=target.delegate)
 
 

@@ -12,7 +12,7 @@
 #define PILLION_STACK_OVERFLOWN (UINT32_MAX - 1u)
 
 /* Runs the model once. Gives the bytes of stack that this took, or one of the values above. */
-uint32_t pillion_run_on_painted_stack(const pillion_model *model, void *arena);
+uint32_t pillion_run_on_painted_stack(const pillion_model *model, void *arena, void *state);
 
 /* A clock that never wraps. Its hardware counter holds PILLION_CLOCK_BITS bits; each time that one wraps, the
  * processor spends some instructions on it, whose number pillion_clock_wrap_ticks() measures. */

@@ -29,12 +29,12 @@ static inline uint32_t *stack_pointer(void) {
 }
 
 /* An object on the stack that is never written shows no colour: the figure is what the code touched. */
-__attribute__((noinline)) uint32_t pillion_run_on_painted_stack(const pillion_model *model, void *arena) {
+__attribute__((noinline)) uint32_t pillion_run_on_painted_stack(const pillion_model *model, void *arena, void *state) {
     uint32_t *const top = stack_pointer();
     for (volatile uint32_t *p = pillion_stack_bottom; p < top; p++) {
         *p = PILLION_STACK_PAINT;
     }
-    model->run(arena, NULL);
+    pillion_run(model, arena, state, NULL);
     const volatile uint32_t *lowest = pillion_stack_bottom;
     while (lowest < top && *lowest == PILLION_STACK_PAINT) {
         lowest++;

@@ -7,5 +7,10 @@
 
 #define PILLION_MODEL pillion_model_@model@
 #define PILLION_ARENA_BYTES @MODEL@_ARENA_BYTES
+#ifdef @MODEL@_STATE_BYTES
+#define PILLION_STATE_BYTES @MODEL@_STATE_BYTES
+#else
+#define PILLION_STATE_BYTES 0
+#endif
 
 #endif

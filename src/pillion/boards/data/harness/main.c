@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  * Runs the model on the samples of input.bin and writes output.bin. A sample is all inputs one after another,
- * in the order of the model; so are its outputs. Facts go to standard output, one JSON object to a line.
+ * in the order of the model; so are its outputs. Samples are the steps of one stream to a model with a state, which is reset
+ * before the first. Facts go to standard output, one JSON object to a line.
  *
  *     main [profile]        profile: also the ticks that each op of the first sample takes */
 #include "board.h"
@@ -13,9 +14,16 @@
 /* In a section of its own, so that the linked file shows its size. */
 __attribute__((aligned(16), section(".pillion_arena"))) uint8_t pillion_arena[PILLION_ARENA_BYTES];
 
+#if PILLION_STATE_BYTES > 0
+__attribute__((aligned(16), section(".pillion_state"))) uint8_t pillion_state[PILLION_STATE_BYTES];
+#define STATE pillion_state
+#else
+#define STATE NULL
+#endif
+
 static const pillion_model *const model = &PILLION_MODEL;
 
-/* What the arena holds before the first run: a kernel that counts on zeros shall be seen. */
+/* What the arena holds before the first run, and the state before it is reset: who counts on zeros shall be seen. */
 #define JUNK 0xa5
 
 /* ---- facts, as JSON ---- */
@@ -153,14 +161,14 @@ static void run_profiled(void) {
     semihost_print(pillion_tick_ns);
     semihost_print("}\n");
     begin_profile(false);
-    model->run(pillion_arena, after_op);
+    pillion_run(model, pillion_arena, STATE, after_op);
     print_field("{\"total_ticks\": ", profile.total);
     semihost_print("}\n");
 }
 
 /* The stack is measured in a run without the clock, whose interrupt would leave its frame there. */
 static const char *first_sample(int32_t input, int32_t output, bool profiled) {
-    const uint32_t stack_bytes = pillion_run_on_painted_stack(model, pillion_arena);
+    const uint32_t stack_bytes = pillion_run_on_painted_stack(model, pillion_arena, STATE);
     if (stack_bytes == PILLION_STACK_OVERFLOWN) {
         return "the stack overflowed: make it larger in sections.ld";
     }
@@ -175,6 +183,7 @@ static const char *first_sample(int32_t input, int32_t output, bool profiled) {
         if (semihost_rewind(input) != 0 || !read_inputs(input)) {
             return "input.bin cannot be read";
         }
+        pillion_reset_state(model, STATE);
         run_profiled();
     }
     return NULL;
@@ -192,7 +201,7 @@ static const char *run_samples(int32_t input, int32_t output, uint32_t samples, 
             }
             continue;
         }
-        model->run(pillion_arena, NULL);
+        pillion_run(model, pillion_arena, STATE, NULL);
         if (!write_outputs(output)) {
             return "output.bin cannot be written";
         }
@@ -234,6 +243,10 @@ int main(int argc, char **argv) {
         return wrong_size(sample_bytes, (uint32_t)length);
     }
     memset(pillion_arena, JUNK, sizeof pillion_arena);
+#if PILLION_STATE_BYTES > 0
+    memset(pillion_state, JUNK, sizeof pillion_state);
+#endif
+    pillion_reset_state(model, STATE);
     const uint32_t samples = (uint32_t)length / sample_bytes;
     const char *const wrong = run_samples(input, output, samples, asked_for_profile(argc, argv));
     if (wrong != NULL) {

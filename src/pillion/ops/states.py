@@ -1,0 +1,62 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Graphs whose states become what has no other place, and graphs that hand them in and out."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Iterable
+
+from pillion.ir.graph import Graph, Names
+from pillion.ir.op import Op
+from pillion.ir.state import State
+from pillion.ir.types import Value
+from pillion.ops.movement import Reshape, Slice
+
+
+def with_own_ends(graph: Graph, copied: Iterable[State] | None = None) -> Graph:
+    """Gives the graph in which some states become copies, made at the end: those that are named or, where none is, all that become what
+    has a place already, such as an input, an output or what another state was."""
+    names = Names(graph.values)
+    taken = {_origin(graph, v) for v in graph.outputs}
+    ops: list[Op] = []
+    states: list[State] = []
+    chosen = None if copied is None else set(copied)
+    for state in graph.states:
+        origin = _origin(graph, state.after)
+        is_lent = origin is not state.before and (origin not in graph.producers or origin in taken)
+        if is_lent if chosen is None else state in chosen:
+            y = Value(names.fresh(f"{state.name}_kept"), state.before.type)
+            ops.append(_copy(state.after, y))
+            state = dataclasses.replace(state, after=y)
+        taken.add(origin)
+        states.append(state)
+    return graph.replace(ops=(*graph.ops, *ops), states=tuple(states)) if ops else graph
+
+
+def _copy(x: Value, y: Value) -> Op:
+    rank = x.type.rank
+    return Slice(x=x, y=y, begin=(0,) * rank, step=(1,) * rank)
+
+
+def _origin(graph: Graph, value: Value) -> Value:
+    """The value of which another one is just another shape."""
+    while (op := graph.producers.get(value)) is not None and isinstance(op, Reshape):
+        value = op.operands[0]
+    return value
+
+
+def opened(graph: Graph) -> Graph:
+    """Gives the graph whose states are inputs and outputs instead, behind its own; what they become are results of ops."""
+    return with_own_ends(graph).opened()
+
+
+def states_as_io(graph: Graph) -> Graph:
+    """Gives the graph whose states are inputs and outputs instead, behind its own: `name` goes in, `name_next` comes out."""
+    names = Names(graph.values)
+    own = with_own_ends(graph)
+    renamed = {
+        s.after: Value(names.fresh(f"{s.name}_next"), s.after.type)
+        for s in own.states
+        if s.after in own.producers
+    }
+    return own.substitute(renamed).opened()

@@ -1,0 +1,41 @@
+# SPDX-License-Identifier: Apache-2.0
+from __future__ import annotations
+
+from pillion.ir.graph import Graph
+from pillion.ir.op import Op
+from pillion.ir.state import State
+from pillion.ir.types import DType, PerTensor, Value
+from pillion.ops import Dequantize, Quantize
+
+
+def int8_states(graph: Graph) -> Graph:
+    """Keeps the integers themselves where what lives between runs is dequantized at the end of a run and quantized again, in the same
+    way, at the beginning of the next."""
+    for state in graph.states:
+        readers = graph.users.get(state.before, [])
+        maker = graph.producers.get(state.after)
+        if isinstance(maker, Dequantize) and _all_quantize(graph, state, readers, maker.x):
+            graph = _in_integers(graph, state, readers, maker.x)
+    return graph.without_dead_ops()
+
+
+def _all_quantize(graph: Graph, state: State, readers: list[Op], integers: Value) -> bool:
+    """Whether all that reads a state makes of it the integers that it was dequantized from."""
+    return (
+        isinstance(integers.type.quant, PerTensor)
+        and integers.dtype is DType.INT8
+        and not graph.is_output(state.before)
+        and all(isinstance(op, Quantize) and op.y.type == integers.type for op in readers)
+    )
+
+
+def _in_integers(graph: Graph, state: State, readers: list[Op], after: Value) -> Graph:
+    before = Value(state.before.name, after.type)
+    initial = Quantize(x=state.before, y=before).reference(graph.arithmetic, state.initial)
+    kept = State(state.name, before, after, initial)
+    same = {op.results[0]: before for op in readers}
+    left = graph.replace(
+        ops=tuple(op for op in graph.ops if op not in readers),
+        states=tuple(kept if one is state else one for one in graph.states),
+    )
+    return left.substitute(same)

@@ -1,0 +1,149 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A program that runs again and again, and remembers between runs what its states keep."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Iterable, Sequence
+from contextlib import ExitStack
+from typing import Any, Protocol
+
+from pillion.emitters.c.manifest import read_manifest
+from pillion.ir.types import Array
+from pillion.outside.progress import shown, stage
+from pillion.run.executor import (
+    HOST,
+    REFERENCE,
+    USUAL,
+    Executor,
+    Outputs,
+    Runnable,
+    RunOptions,
+    Samples,
+    want_runnable,
+)
+from pillion.run.host import bytes_of, files_for_host, host_model
+from pillion.run.inputs import as_arrays, check_fit
+from pillion.run.places import find_executor
+from pillion.run.project import outputs_of, temporary_project
+
+
+class _Session(Protocol):
+    """A program somewhere, with its states."""
+
+    def run(self, samples: Samples) -> list[Outputs]:
+        """Runs steps from what the states are now."""
+
+    def reset(self) -> None:
+        """Makes the states what they were at first."""
+
+    def close(self) -> None:
+        """Gives back what the session holds."""
+
+
+class Stream:
+    """A program's runs over time, each from what the last one has left in its states. The first run begins with reset states.
+
+    On this computer and in the reference a step costs a step. Emulated boards and runtimes of others begin anew each time and go through
+    all steps since the reset: there, hand many steps to `run` at once."""
+
+    def __init__(self, program: Runnable, on: str = REFERENCE, options: RunOptions = USUAL) -> None:
+        executor = find_executor(on)
+        want_runnable(executor, program)
+        self._graph, self._on = program.graph, on
+        self._session = _session(program, executor, dataclasses.replace(options, stream=True))
+
+    def step(self, *inputs: Any) -> Outputs:
+        """Runs one step, and gives its outputs as numpy arrays."""
+        return self.run([inputs])[0]
+
+    def run(self, steps: Iterable[Sequence[Any]]) -> list[Outputs]:
+        """Runs steps one after another: for each an array for each input. Gives the outputs of each."""
+        samples = [as_arrays(inputs) for inputs in steps]
+        for sample in samples:
+            check_fit(self._graph, sample)
+        if not samples:
+            return []
+        with shown(), stage(f"running {len(samples)} steps on {self._on}"):
+            return self._session.run(samples)
+
+    def reset(self) -> None:
+        """Makes the states what they were before the first run."""
+        self._session.reset()
+
+    def close(self) -> None:
+        """Ends what runs the program. It ends by itself when nobody holds the stream any more."""
+        self._session.close()
+
+    def __enter__(self) -> Stream:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+
+def _session(program: Runnable, executor: Executor, options: RunOptions) -> _Session:
+    if executor.name == REFERENCE:
+        return _InReference(program)
+    return _OnHost(program, options) if executor.name == HOST else _Replayed(program, executor, options)
+
+
+class _InReference:
+    """The graph itself, with its states at hand."""
+
+    def __init__(self, program: Runnable) -> None:
+        self.graph = program.graph
+        self.states = self.graph.initial
+
+    def run(self, samples: Samples) -> list[Outputs]:
+        made = []
+        for sample in samples:
+            outputs, self.states = self.graph.reference_step(self.states, *sample)
+            made.append(outputs)
+        return made
+
+    def reset(self) -> None:
+        self.states = self.graph.initial
+
+    def close(self) -> None:
+        pass
+
+
+class _OnHost:
+    """The generated C in a process that keeps the state."""
+
+    def __init__(self, program: Runnable, options: RunOptions) -> None:
+        self.held = ExitStack()
+        folder = self.held.enter_context(temporary_project(files_for_host(program, options)))
+        self.manifest = read_manifest(folder)
+        self.model = self.held.enter_context(host_model(folder, self.manifest, options))
+
+    def run(self, samples: Samples) -> list[Outputs]:
+        made = self.model.run_many([bytes_of(sample) for sample in samples], stream=True)
+        return [outputs_of(self.manifest, raw) for raw in made]
+
+    def reset(self) -> None:
+        self.model.reset()
+
+    def close(self) -> None:
+        self.held.close()
+
+
+class _Replayed:
+    """Anything that runs streams from their beginning."""
+
+    def __init__(self, program: Runnable, executor: Executor, options: RunOptions) -> None:
+        self.program, self.executor, self.options = program, executor, options
+        self.before: list[Sequence[Array]] = []
+
+    def run(self, samples: Samples) -> list[Outputs]:
+        whole = [*self.before, *samples] if self.program.graph.states else list(samples)
+        results = self.executor.run(self.program, whole, self.options)
+        self.before = whole
+        return [result.outputs for result in results[len(whole) - len(samples) :]]
+
+    def reset(self) -> None:
+        self.before = []
+
+    def close(self) -> None:
+        pass

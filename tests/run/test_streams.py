@@ -1,0 +1,216 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Programs that remember: every executor gives the reference's bytes, step by step, and begins anew after a reset."""
+
+from __future__ import annotations
+
+import dataclasses
+import re
+import shutil
+import subprocess
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from pillion.boards.toolchain import HOST_COMPILER
+from pillion.cli.verification import facts_of
+from pillion.errors import PillionError
+from pillion.ir.numerics import Arithmetic
+from pillion.program import Program
+from pillion.run.executor import USUAL, Runnable, RunOptions, RunResult, Samples
+from pillion.run.host import Host
+from pillion.run.places import run_folder
+from pillion.run.reference import Reference
+from pillion.run.selftest import run_selftest
+from pillion.run.verify import STEPS, verify, verify_project
+from remembering import KINDS_OF_ENDS, QUEUE, graph_of, program_of, same, signal
+
+TEXTS = pytest.mark.parametrize("text", [QUEUE, KINDS_OF_ENDS], ids=["queue", "ends"])
+BOARDS = {"cortex-m33": "mps2-an505", "cortex-m55": "mps3-an547"}
+
+
+@TEXTS
+def test_this_computer_keeps_the_state_between_calls(text: str) -> None:
+    program = program_of(text)
+    steps = signal(program.graph, 7)
+    wanted = program.stream().run(steps)
+    with program.stream("host") as stream:
+        got = [*stream.run(steps[:3]), stream.step(*steps[3]), *stream.run(steps[4:]), *stream.run([])]
+        assert same(got, wanted)
+        stream.reset()
+        assert same(stream.run(steps), wanted)
+
+
+@pytest.mark.qemu
+@TEXTS
+@pytest.mark.parametrize("target", BOARDS)
+def test_boards_run_a_stream_in_one_run_and_go_on(text: str, target: str) -> None:
+    program = program_of(text, target)
+    steps = signal(program.graph, 7)
+    wanted = program.stream().run(steps)
+    stream = program.stream(BOARDS[target])
+    assert same([*stream.run(steps[:4]), *stream.run(steps[4:])], wanted)
+    stream.reset()
+    assert same([stream.step(*steps[0])], wanted[:1])
+    found = program.measure(*steps[0], on=BOARDS[target])
+    assert same([found.outputs], wanted[:1])
+    (state,) = [region for region in found.profile.regions if region.name == "state"] if found.profile else []
+    assert state.predicted == state.found == program.memory.state_bytes
+
+
+def test_every_run_begins_with_reset_states() -> None:
+    program = program_of(KINDS_OF_ENDS)
+    steps = signal(program.graph, 3)
+    for on in ("reference", "host"):
+        assert same([program.run(*x, on=on) for x in steps], [program.graph.reference(*x) for x in steps])
+    found = Host().run(program, steps, USUAL)
+    assert same([one.outputs for one in found], [program.graph.reference(*x) for x in steps])
+
+
+@TEXTS
+@pytest.mark.qemu
+def test_all_executors_agree(text: str) -> None:
+    program = program_of(text)
+    found = program.verify(2)
+    assert found.ok, facts_of(found)
+    assert {"reference", "host", "mps2-an505"} <= {run.executor for run in found.runs if run.has_run}
+    assert (found.samples, found.steps) == (2, STEPS)
+    assert facts_of(found)["steps_of_each_sample"] == STEPS
+
+
+def test_litert_runs_the_steps_of_a_graph_in_its_arithmetic() -> None:
+    pytest.importorskip("ai_edge_litert")
+    program = Program(graph_of(QUEUE).replace(arithmetic=Arithmetic.TFLITE), program_of(QUEUE).target)
+    steps = signal(program.graph, 5)
+    assert same(program.stream("litert").run(steps), program.stream().run(steps))
+
+
+class Forgetful(Host):
+    """Resets the states before the third step."""
+
+    name = "forgetful"
+
+    def run(self, program: Runnable, samples: Samples, options: RunOptions = USUAL) -> list[RunResult]:
+        return [*super().run(program, samples[:2], options), *super().run(program, samples[2:], options)]
+
+
+def test_what_is_kept_wrongly_is_told_from_wrong_ops() -> None:
+    found = verify(program_of(QUEUE), executors=[Reference(), Forgetful()])
+    (difference,) = found.differences
+    assert (difference.sample, difference.op) == (2, None)
+    assert "what it keeps from one to the next is not" in difference.unfound
+
+
+class Rounding(Host):
+    """Has another upper limit of a sum that is a state, and is seen a step later."""
+
+    name = "rounding"
+
+    def run(self, program: Runnable, samples: Samples, options: RunOptions = USUAL) -> list[RunResult]:
+        ops = tuple(
+            dataclasses.replace(op, high=20) if op.name == "sum" else op  # type: ignore[call-arg]  # a sum
+            for op in program.graph.ops
+        )
+        return super().run(program.of(program.graph.replace(ops=ops)), samples, options)
+
+
+def test_an_op_that_makes_a_wrong_state_is_found() -> None:
+    found = verify(program_of(KINDS_OF_ENDS), executors=[Reference(), Rounding()])
+    (difference,) = found.differences
+    assert difference.op is not None
+    assert difference.op.name == "sum"
+
+
+def test_a_project_says_what_it_keeps(tmp_path: Path) -> None:
+    program = program_of(QUEUE)
+    folder = program.firmware(tmp_path / "fw")
+    header = (folder / "model" / "model.h").read_text("utf-8")
+    assert f"#define QUEUE_STATE_BYTES {program.memory.state_bytes}\n" in header
+    assert "void queue_reset(void *state);" in header
+    assert "void queue_run(void *arena, void *state, void (*after_op)(uint32_t op));" in header
+    assert "queue_reset(state)" in (folder / "README.md").read_text("utf-8")
+    manifest = (folder / "manifest.json").read_text("utf-8")
+    assert re.search(r'"state_bytes": 32\b', manifest)
+    steps = signal(program.graph, 4)
+    outputs = [one.outputs for one in run_folder(folder, steps, options=RunOptions(stream=True))]
+    assert same(outputs, program.stream().run(steps))
+
+
+@pytest.mark.qemu
+def test_a_project_is_verified_on_streams(tmp_path: Path) -> None:
+    found = verify_project(program_of(KINDS_OF_ENDS).firmware(tmp_path / "fw"), 1)
+    assert found.ok
+    assert found.steps == STEPS
+
+
+@pytest.mark.qemu
+@TEXTS
+@pytest.mark.parametrize("target", BOARDS)
+def test_a_device_checks_itself_on_a_stream(tmp_path: Path, text: str, target: str) -> None:
+    program = program_of(text, target)
+    folder = program.firmware(tmp_path / "fw", selftest=signal(program.graph, 5))
+    assert not run_selftest(folder, BOARDS[target]).differs
+    assert not run_selftest(folder, "host").differs
+    source = folder / "model" / "model.c"
+    forgetful = (
+        source.read_text("utf-8")
+        .replace("memset(kept + 0,", "memset(kept + 1,", 1)
+        .replace("memcpy(kept + 0,", "memcpy(kept + 1,", 1)
+    )
+    source.write_text(forgetful, "utf-8")
+    assert run_selftest(folder, BOARDS[target]).differs
+
+
+TWO_STREAMS = """
+#include "model/model.h"
+#include <stdio.h>
+#include <string.h>
+static _Alignas(16) uint8_t arena[QUEUE_ARENA_BYTES];
+static _Alignas(16) uint8_t states[2][QUEUE_STATE_BYTES];
+int main(void) {
+    queue_reset(states[0]);
+    queue_reset(states[1]);
+    for (int i = 0; i < 8; i++) {
+        memset(arena, 0x5a, sizeof arena);
+        if (fread(QUEUE_INPUT_0(arena), 1, 15, stdin) != 15) { return 1; }
+        queue_run(arena, states[i % 2], NULL);
+        if (fwrite(QUEUE_OUTPUT_0(arena), 1, 45, stdout) != 45) { return 1; }
+    }
+    return 0;
+}
+"""
+
+
+@pytest.mark.skipif(HOST_COMPILER.find() is None, reason="missing: a C compiler")
+def test_two_streams_share_an_arena(tmp_path: Path) -> None:
+    program = program_of(QUEUE, "cortex-m3")
+    folder = program.firmware(tmp_path / "fw")
+    (folder / "main.c").write_text(TWO_STREAMS, "utf-8")
+    sources = [str(p) for p in (folder / "main.c", *sorted((folder / "model").rglob("*.c")))]
+    flags = [
+        "-std=c11",
+        "-Wall",
+        "-Wextra",
+        "-Wconversion",
+        "-Werror",
+        "-ffp-contract=off",
+        f"-I{folder}",
+        f"-I{folder}/model",
+        f"-I{folder}/model/kernels/include",
+    ]
+    subprocess.run(
+        [shutil.which("cc") or "cc", *flags, *sources, "-o", str(tmp_path / "two"), "-lm"], check=True
+    )
+    steps = signal(program.graph, 8)
+    raw = b"".join(x.tobytes() for (x,) in steps)
+    said = subprocess.run([str(tmp_path / "two")], input=raw, stdout=subprocess.PIPE, check=True).stdout
+    apart = [program.stream().run(steps[first::2]) for first in (0, 1)]
+    wanted = b"".join(np.ascontiguousarray(apart[i % 2][i // 2][0]).tobytes() for i in range(8))
+    assert said == wanted
+
+
+@pytest.mark.parametrize("name", ["out.tflite", "out.pte"])
+def test_forms_that_keep_no_state_are_refused_with_the_way_out(tmp_path: Path, name: str) -> None:
+    with pytest.raises(PillionError, match="--state io"):
+        program_of(QUEUE).save(tmp_path / name)
+    assert not list(tmp_path.iterdir())
