@@ -93,6 +93,7 @@ HEAVY = {
     "typer",
     "numpy",
     "eiq_neutron_sdk",
+    "ethosu",
 }
 """What takes so long to import, or is so often missing, that it is worth an import inside a function."""
 

@@ -98,4 +98,4 @@ def test_ratios_are_formed_in_the_precision_of_their_arithmetic(
     found = ratio(arithmetic, scales, result, float32_in_tflite=in_float32)
     short = float(np.float32(0.1) * np.float32(0.3) / np.float32(0.7))
     assert short != 0.1 * 0.3 / 0.7
-    assert found == (short if in_float32 and arithmetic is Arithmetic.TFLITE else 0.1 * 0.3 / 0.7)
+    assert found == (short if in_float32 and arithmetic.is_tflite else 0.1 * 0.3 / 0.7)

@@ -165,6 +165,13 @@ typedef struct {
 } pillion_reduce_sum_tflite_s8_params;
 void pillion_reduce_sum_tflite_s8(const pillion_reduce_sum_tflite_s8_params *p, const int8_t *x, int8_t *y, void *scratch);
 
+/* The same, multiplied in 64 bits and shifted to the right by `right` (1 to 62), rounded once, half up. */
+typedef struct {
+    PILLION_REDUCTION_FIELDS
+    int32_t in_zp, out_zp, multiplier, right;
+} pillion_reduce_sum_once_s8_params;
+void pillion_reduce_sum_once_s8(const pillion_reduce_sum_once_s8_params *p, const int8_t *x, int8_t *y, void *scratch);
+
 /* y = clamp(requantize(a ± b) + out_zp, low, high), with both operands brought to a common scale first; b_sign is 1 or
  * -1. Operands are broadcast: the result is `rows` of `count` elements, of which an operand has as many (step 1) or one
  * (step 0); from row to row one walks along `axes` (see walk.h). */

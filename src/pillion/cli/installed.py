@@ -45,6 +45,7 @@ EXTRAS = {
     "litert": "run .tflite models and NPU segments in LiteRT (--on litert)",
     "report": "write a program as a page to look at (pillion report)",
     "data": "read images, for --calibrate and --data",
+    "ethos-u": "compile segments for Arm's Ethos-U with its own compiler, and run what comes out",
     "sweep": "compile many variants and compare them (pillion sweep)",
     "docs": "build the documentation as a site",
 }

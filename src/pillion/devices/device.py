@@ -14,6 +14,7 @@ from pillion.devices.band import Band
 from pillion.devices.payloads import Payloads, SegmentFile, marked
 from pillion.devices.retyped import Change
 from pillion.ir.graph import Graph
+from pillion.ir.numerics import Arithmetic
 from pillion.ir.op import Op, beyond_scales
 from pillion.ir.verdict import Verdict
 from pillion.ir.wishes import Wishes
@@ -79,6 +80,8 @@ class Device:
     """What it takes to start a segment (an estimate)."""
     uncertainty: Band = UNCERTAINTY
     """What the cycles of a segment may come to, for each one that was estimated."""
+    arithmetic: Arithmetic = Arithmetic.TFLITE
+    """Whose bits it computes."""
     wishes: Wishes = field(default_factory=Wishes)
     """What it asks of the quantizer."""
     rewrites: tuple[Callable[[Graph], Graph], ...] = ()

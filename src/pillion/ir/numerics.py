@@ -1,10 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
 """The only place that turns scales into integer multipliers and that rounds.
 
-Two arithmetics are known by name. `cmsis-nn` is the default: scale ratios in double precision, a multiply that rounds
+Three arithmetics are known by name. `cmsis-nn` is the default: scale ratios in double precision, a multiply that rounds
 half up, a right shift that rounds half away from zero. `tflite` is that of LiteRT's reference kernels, used for NPU
 segments and imported `.tflite` files: the same requantization, but some operators form their ratio in float32 and some
-have rules of their own. Where an op differs, its class says so.
+have rules of their own. `tflite-integer` is the same without any double precision: fully connected layers are
+requantized like convolutions, and sums are rounded once. Where an op differs, its class says so.
 
 Zero points are always those of the quantization (real = scale * (q - zero_point)); nothing here is negated.
 """
@@ -31,6 +32,13 @@ class Arithmetic(Enum):
 
     CMSIS_NN = "cmsis-nn"
     TFLITE = "tflite"
+    TFLITE_INTEGER = "tflite-integer"
+
+    @property
+    def is_tflite(self) -> bool:
+        """Whether ops follow LiteRT's rules. The two that do differ in what LiteRT scales in double precision: fully connected layers
+        and sums. Integer hardware scales these by a fixed-point multiplier too."""
+        return self is not Arithmetic.CMSIS_NN
 
 
 @dataclass(frozen=True)
@@ -113,6 +121,12 @@ def requantize(x: ArrayLike, mantissa: ArrayLike, shift: ArrayLike) -> Int64Arra
     return shift_right(multiply_high(shifted, mantissa), np.maximum(-shift, 0))
 
 
+def multiply_once(x: ArrayLike, multiplier: Multiplier) -> Int64Array:
+    """Gives the product with a multiplier, rounded once, half up."""
+    right = 31 - multiplier.shift
+    return (np.asarray(x, np.int64) * multiplier.mantissa + (1 << (right - 1))) >> right
+
+
 def scale_by(x: ArrayLike, real: float) -> Int64Array:
     """Requantizes by the encoded form of a ratio."""
     multiplier = encode(real)
@@ -141,7 +155,7 @@ def ratio(
     float32_in_tflite: bool = False,
 ) -> float:
     """Gives a product of scales over a scale. LiteRT forms it in float32 for some operators and in double for the others."""
-    number = np.float32 if float32_in_tflite and arithmetic is Arithmetic.TFLITE else np.float64
+    number = np.float32 if float32_in_tflite and arithmetic.is_tflite else np.float64
     product = number(numerators[0])
     for factor in numerators[1:]:
         product = number(product * number(factor))

@@ -110,7 +110,7 @@ def _check(op: Op, arithmetic: Arithmetic) -> None:
         raise op.refuse("an op is given its multipliers, or its tensors have scales", error) from None
     if isinstance(op, Scaled) and op.given:
         op.check_given()
-        if arithmetic is Arithmetic.TFLITE and (found := beyond_scales(op)):
+        if arithmetic.is_tflite and (found := beyond_scales(op)):
             raise op.refuse("in `tflite` arithmetic, multipliers follow from the scales", found)
 
 

@@ -65,7 +65,7 @@ class Div(Binary):
     def reference(self, arithmetic: Arithmetic, *operands: Array) -> Array:
         a, b = (x.astype(np.int64) - v.zero_point for x, v in zip(operands, (self.a, self.b), strict=True))
         a, b = np.broadcast_arrays(a, b)
-        quotient = self._in_fixed_point(a, b) if arithmetic is Arithmetic.TFLITE else self._in_float(a, b)
+        quotient = self._in_fixed_point(a, b) if arithmetic.is_tflite else self._in_float(a, b)
         return numerics.saturate(np.where(b == 0, 0, quotient) + self.y.zero_point, self.low, self.high)
 
     def _in_float(self, a: Int64Array, b: Int64Array) -> NDArray[np.float64]:

@@ -53,7 +53,7 @@ class Quantize(RowWise):
     def reference(self, arithmetic: Arithmetic, *operands: Array) -> Array:
         x, scale = operands[0].astype(np.float32), np.float32(self.y.scale)
         with np.errstate(over="ignore", invalid="ignore"):
-            if arithmetic is Arithmetic.TFLITE:
+            if arithmetic.is_tflite:
                 levels = numerics.round_half_away(x / scale)
             else:
                 levels = np.rint(x * (np.float32(1) / scale)).astype(np.float64)

@@ -84,7 +84,7 @@ class Lut(RowWise):
         """Gives the table: what stands for -128, -127, … 127."""
         if self.table is not None:
             return self.table.constant.astype(np.int8)
-        if arithmetic is Arithmetic.TFLITE:
+        if arithmetic.is_tflite:
             return tflite_entries(self)
         return self.double_entries()
 

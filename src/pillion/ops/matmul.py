@@ -63,7 +63,7 @@ class BatchMatmul(Scaled):
     def from_scales(self, arithmetic: Arithmetic) -> Multipliers:
         """Gives the multiplier of the accumulators. LiteRT forms the product of the scales in float32, the ratio in double."""
         product = self.a.scale * self.b.scale
-        if arithmetic is Arithmetic.TFLITE:
+        if arithmetic.is_tflite:
             product = float(np.float32(product))
         return (numerics.encode(product / self.y.scale),)
 

@@ -66,7 +66,8 @@ class ReduceSum(Reduction):
     """The sum over some axes.
 
     `tflite` scales it in double precision and rounds once, half away from zero, as LiteRT's optimized kernel
-    does (its reference kernel takes int8 for uint8)."""
+    does (its reference kernel takes int8 for uint8). `tflite-integer` rounds once too, half up, a product with the fixed-point
+    multiplier."""
 
     x: Value = operand()
     y: Value = result()
@@ -101,6 +102,8 @@ class ReduceSum(Reduction):
         )
         if arithmetic is Arithmetic.TFLITE:
             scaled = numerics.round_half_away(sums * self.ratio).astype(np.int64)
+        elif arithmetic is Arithmetic.TFLITE_INTEGER:
+            scaled = numerics.multiply_once(sums, self.multiplier)
         else:
             scaled = numerics.requantize(sums, self.multiplier.mantissa, self.multiplier.shift)
         return numerics.saturate(scaled + self.y.zero_point, -128, 127)

@@ -18,7 +18,6 @@ from pillion.devices.cortex_m import Isa
 from pillion.devices.device import Device
 from pillion.errors import PillionError
 from pillion.ir.graph import Graph
-from pillion.ir.numerics import Arithmetic
 from pillion.ir.op import Op
 from pillion.ir.types import Value
 from pillion.ir.verdict import Verdict, all_ok, failures
@@ -229,7 +228,7 @@ def _cut(graph: Graph, segments: list[list[Op]], npu: Device) -> Graph:
 def _segment_op(graph: Graph, segment: list[Op], npu: Device) -> Segment:
     inputs, outputs = _inputs(graph, segment), _outputs(graph, segment)
     body = Graph(
-        f"{graph.name}_{segment[0].name}", tuple(inputs), tuple(segment), tuple(outputs), Arithmetic.TFLITE
+        f"{graph.name}_{segment[0].name}", tuple(inputs), tuple(segment), tuple(outputs), npu.arithmetic
     )
     return Segment(xs=tuple(inputs), ys=tuple(outputs), body=body, device=npu.name, source=segment[0].source)
 

@@ -6,7 +6,7 @@ from __future__ import annotations
 import numpy as np
 
 from pillion.emitters.pte.node import KernelCall, Settings, View, bounds, data, plain, refusal, temp
-from pillion.ir.numerics import Arithmetic, Multiplier
+from pillion.ir.numerics import Multiplier
 from pillion.ir.op import Op
 from pillion.ir.types import Array, DType, Shape, Value
 from pillion.ops import Add, Clamp, Dequantize, Lut, Maximum, Minimum, Mul, Quantize, Requantize, Sub
@@ -43,7 +43,7 @@ def clamped(op: Op) -> list[KernelCall]:
 
 def quantize(op: Quantize, settings: Settings) -> list[KernelCall]:
     """Gives the call that makes float32 int8; the runtime has it in one arithmetic only."""
-    if settings.arithmetic is Arithmetic.TFLITE:
+    if settings.arithmetic.is_tflite:
         raise refusal(
             op,
             "quantizing multiplies by the reciprocal and rounds ties to even",

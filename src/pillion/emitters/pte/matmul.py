@@ -10,7 +10,7 @@ from pillion.emitters.pte import scratch
 from pillion.emitters.pte.elementwise import LEVELS, by_table, clamped, lookup, over_channels, repeated
 from pillion.emitters.pte.movement import transposed
 from pillion.emitters.pte.node import KernelCall, Settings, View, bytes_for_kernel, data, plain, refusal, temp
-from pillion.ir.numerics import Arithmetic, requantize, saturate
+from pillion.ir.numerics import requantize, saturate
 from pillion.ir.types import Value
 from pillion.ops import BatchMatmul, Div, Prelu
 
@@ -43,7 +43,7 @@ def div(op: Div, settings: Settings) -> list[KernelCall]:
     """Gives the calls of a division, which only newer runtimes have, or of a table lookup by a constant number."""
     if table := by_table(op, settings):
         return table
-    if settings.runtime != "main" or settings.arithmetic is Arithmetic.TFLITE:
+    if settings.runtime != "main" or settings.arithmetic.is_tflite:
         raise refusal(
             op,
             "the runtime's library divides: that of ExecuTorch's main does, 1.4 does not; `tflite` arithmetic neither",

@@ -14,7 +14,7 @@ from pillion.emitters.pte.elementwise import LEVELS, lookup
 from pillion.emitters.pte.movement import transposed
 from pillion.emitters.pte.node import KernelCall, Settings, View, data, ints, plain, refusal, temp
 from pillion.emitters.pte.scratch import Window
-from pillion.ir.numerics import Arithmetic, Multiplier
+from pillion.ir.numerics import Multiplier
 from pillion.ops import Mean, ReduceMax, ReduceMin, ReduceSum
 
 Reduction = Mean | ReduceSum | ReduceMax | ReduceMin
@@ -38,11 +38,11 @@ def mean(op: Mean, settings: Settings) -> list[KernelCall]:
 
 def reduce_sum(op: ReduceSum, settings: Settings) -> list[KernelCall]:
     """Gives the calls of a sum over some axes."""
-    if settings.arithmetic is Arithmetic.TFLITE:
+    if settings.arithmetic.is_tflite:
         raise refusal(
             op,
             "sums are requantized with a fixed-point multiplier",
-            "`tflite` arithmetic",
+            f"`{settings.arithmetic.value}` arithmetic",
             "write C: -o folder/",
         )
     return _sum(op, op.multiplier, settings)

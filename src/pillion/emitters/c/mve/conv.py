@@ -181,7 +181,7 @@ def takes_linear(op: Linear, arithmetic: Arithmetic) -> tuple[Verdict, ...]:
     """Judges whether a fully connected layer is one that the kernel computes exactly; LiteRT's, scaled in double precision, are
     not."""
     rounding = Verdict(
-        "arithmetic", arithmetic is Arithmetic.CMSIS_NN, Arithmetic.CMSIS_NN.value, arithmetic.value
+        "arithmetic", arithmetic is not Arithmetic.TFLITE, "scaled in fixed point", arithmetic.value
     )
     known = (
         rounding,

@@ -27,7 +27,7 @@ def div(op: Div, arithmetic: Arithmetic) -> tuple[Call, ...]:
         "low": op.low,
         "high": op.high,
     }
-    if arithmetic is Arithmetic.TFLITE:
+    if arithmetic.is_tflite:
         fixed: Params = {**walk, "reciprocals": numbers(reciprocals()), **levels, **scaling(op.multiplier)}
         return (Call(PORTABLE.routine("div_tflite_s8"), fixed, (op.a, op.b), op.y),)
     real: Params = {**walk, **levels, "ratio": np.array([op.ratio], np.float32)}

@@ -201,7 +201,7 @@ def reciprocal(op: Quantize) -> float:
 def quantized(op: Quantize, arithmetic: Arithmetic) -> tuple[Call, ...]:
     """Gives the call that makes float32 int8, in the arithmetic of the unit that runs it."""
     shared: Params = {"count": op.y.type.elements, "out_zp": op.y.zero_point}
-    if arithmetic is Arithmetic.TFLITE:
+    if arithmetic.is_tflite:
         return (Call(PORTABLE.routine("quantize_tflite_s8"), {**shared, "scale": op.y.scale}, (op.x,), op.y),)
     return (Call(PORTABLE.routine("quantize_s8"), {**shared, "reciprocal": reciprocal(op)}, (op.x,), op.y),)
 

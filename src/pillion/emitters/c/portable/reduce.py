@@ -34,6 +34,9 @@ def reduction(op: Reduction, arithmetic: Arithmetic) -> tuple[Call, ...]:
     if arithmetic is Arithmetic.TFLITE:
         rounded_once: Params = {**params, "ratio": np.array([op.ratio], np.float64)}
         return (Call(PORTABLE.routine("reduce_sum_tflite_s8"), rounded_once, (op.x,), op.y),)
+    if arithmetic is Arithmetic.TFLITE_INTEGER:
+        once: Params = {**params, "multiplier": op.multiplier.mantissa, "right": 31 - op.multiplier.shift}
+        return (Call(PORTABLE.routine("reduce_sum_once_s8"), once, (op.x,), op.y),)
     return (Call(PORTABLE.routine("reduce_sum_s8"), {**params, **scaling(op.multiplier)}, (op.x,), op.y),)
 
 

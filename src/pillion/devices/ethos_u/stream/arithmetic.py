@@ -1,0 +1,37 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The NPU's ways of rounding."""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from pillion.devices.ethos_u.stream.operations import Rounding
+from pillion.ir.numerics import INT32_MAX, INT32_MIN, Int64Array, multiply_high, shift_right
+
+_WHOLE = 31
+"""A scale of 32 bits is a fraction with so many binary places."""
+
+
+def scaled(x: ArrayLike, number: ArrayLike, shift: ArrayLike, rounding: Rounding) -> Int64Array:
+    """Gives `x * number / 2^shift` in one of the NPU's ways of rounding."""
+    x, number, shift = (np.asarray(one, np.int64) for one in (x, number, shift))
+    exact = x * number
+    if rounding is Rounding.TRUNCATE:
+        return np.sign(exact) * (np.abs(exact) >> shift)
+    half_up = (exact + np.where(shift > 0, np.int64(1) << np.maximum(shift - 1, 0), 0)) >> shift
+    if rounding is Rounding.NATURAL:
+        return np.asarray(half_up)
+    twice = shift_right(multiply_high(x, number), np.maximum(shift - _WHOLE, 0))
+    return np.where(shift >= _WHOLE, twice, half_up)
+
+
+def saturate32(x: Int64Array) -> Int64Array:
+    """Gives the nearest number of 32 bits."""
+    return np.clip(x, INT32_MIN, INT32_MAX)
+
+
+def leading_zeros(x: Int64Array) -> Int64Array:
+    """Counts the zeros in front of a number of 32 bits; there are none before a negative one."""
+    lengths = np.frexp(np.maximum(x, 0).astype(np.float64))[1]
+    return np.where(x < 0, 0, 32 - lengths)

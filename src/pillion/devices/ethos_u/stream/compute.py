@@ -1,0 +1,263 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What each operation computes, exactly."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from pillion.devices.ethos_u.accelerators import Accelerator
+from pillion.devices.ethos_u.stream.arithmetic import leading_zeros, saturate32, scaled
+from pillion.devices.ethos_u.stream.errors import not_modelled, wrong
+from pillion.devices.ethos_u.stream.memory import Memory
+from pillion.devices.ethos_u.stream.operations import (
+    Compute,
+    Convolve,
+    Elementwise,
+    FeatureMap,
+    Kernel,
+    Pointwise,
+    Pool,
+    PoolKind,
+    Product,
+    Rounding,
+    Scale,
+    ScaleMode,
+    Upscale,
+)
+from pillion.devices.ethos_u.stream.tables import Tables
+from pillion.devices.ethos_u.stream.weights import scales_of, weights_of
+from pillion.ir.numerics import Int64Array, divide_half_away, wrap32
+from pillion.ir.types import DType
+
+_NOWHERE = -(1 << 40)
+"""Less than any element: what the border is to a maximum."""
+_MOST_PLACES = 63
+_HALF = 1 << 30
+"""The number that stands beside the shift of a product of 32-bit numbers, and that the NPU does not read."""
+_OPERAND_SHIFTS = {DType.INT8: 20, DType.UINT8: 20, DType.INT16: 15}
+
+
+def compute(op: Compute, memory: Memory, tables: Tables, accelerator: Accelerator) -> None:
+    """Runs one operation on the memory."""
+    match op:
+        case Convolve():
+            made = _convolve(op, memory, accelerator)
+        case Pool():
+            made = _pool(op, memory)
+        case Elementwise():
+            made = _elementwise(op, memory)
+        case _:
+            raise not_modelled("an operation", op)
+    memory.store(op.y, _finished(op, made, tables), op.at)
+
+
+def _finished(op: Compute, made: Int64Array, tables: Tables) -> Int64Array:
+    """The end of every operation: the zero point, then bounds or a table."""
+    made = made + op.y.zero_point
+    if op.activation.table is not None:
+        index = np.clip(made, op.activation.low, op.activation.high)
+        return tables.look_up(op.activation.table, index, op.y.dtype, op.at)
+    return np.clip(made, op.activation.low, op.activation.high)
+
+
+def _operand(x: FeatureMap, memory: Memory, at: int) -> Int64Array:
+    """The elements less their zero point; numbers of 32 bits have none."""
+    found = memory.load(x, at)
+    return found if x.dtype is DType.INT32 else found - x.zero_point
+
+
+def _enlarged(x: Int64Array, upscale: Upscale, y: FeatureMap, kernel: Kernel) -> Int64Array:
+    """The operand at twice its size, cut to what the windows reach."""
+    if upscale is Upscale.NONE:
+        return x
+    large = np.zeros((2 * x.shape[0], 2 * x.shape[1], x.shape[2]), np.int64)
+    if upscale is Upscale.ZEROS:
+        large[::2, ::2] = x
+    else:
+        large = x.repeat(2, axis=0).repeat(2, axis=1)
+    top, left, bottom, right = kernel.pads
+    height = (y.shape[0] - 1) * kernel.stride[0] + (kernel.height - 1) * kernel.dilation[0] + 1 - top - bottom
+    width = (y.shape[1] - 1) * kernel.stride[1] + (kernel.width - 1) * kernel.dilation[1] + 1 - left - right
+    return large[:height, :width]
+
+
+def _bordered(x: Int64Array, kernel: Kernel, value: int) -> Int64Array:
+    top, left, bottom, right = kernel.pads
+    return np.pad(x, ((top, bottom), (left, right), (0, 0)), constant_values=value)
+
+
+def _tap(x: Int64Array, kernel: Kernel, row: int, column: int, y: FeatureMap) -> Int64Array:
+    """What one tap of the kernel sees for all results."""
+    down, across = kernel.stride
+    top, left = row * kernel.dilation[0], column * kernel.dilation[1]
+    return x[
+        top : top + (y.shape[0] - 1) * down + 1 : down, left : left + (y.shape[1] - 1) * across + 1 : across
+    ]
+
+
+def _convolve(op: Convolve, memory: Memory, accelerator: Accelerator) -> Int64Array:
+    weights = weights_of(op, memory.read(op.weights, op.at), accelerator)
+    bias, numbers, shifts = scales_of(memory.read(op.scales, op.at), op.y.shape[2], op.at)
+    x = _enlarged(_operand(op.x, memory, op.at), op.upscale, op.y, op.kernel)
+    x = _bordered(x, op.kernel, 0).astype(np.float64)  # sums stay far below 2^53
+    if op.product is Product.DEPTHWISE and op.x.shape[2] != op.y.shape[2]:
+        raise wrong(
+            "a depthwise convolution has as many inputs as results",
+            str(op.y.shape[2]),
+            f"{op.x.shape[2]}, word {op.at}",
+        )
+    total = np.zeros(op.y.shape, np.float64)
+    for row in range(op.kernel.height):
+        for column in range(op.kernel.width):
+            seen, factors = _tap(x, op.kernel, row, column, op.y), weights[:, row, column].astype(np.float64)
+            total += seen * factors[:, 0] if op.product is Product.DEPTHWISE else seen @ factors.T
+    sums = total.astype(np.int64) + bias
+    _want_32_bits(sums, op.at)
+    if op.scale is not None:
+        numbers, shifts = np.int64(op.scale.number), np.int64(op.scale.shift)
+    return scaled(sums, numbers, shifts, op.rounding)
+
+
+def _want_32_bits(sums: Int64Array, at: int) -> None:
+    """What a sum beyond its width becomes is not known."""
+    if sums.min() < -(2**31) or sums.max() >= 2**31:
+        raise not_modelled("sums beyond 32 bits", f"{sums.min()} to {sums.max()}, word {at}")
+
+
+def _pool(op: Pool, memory: Memory) -> Int64Array:
+    x = _enlarged(_operand(op.x, memory, op.at), op.upscale, op.y, op.kernel)
+    assert op.scale is not None
+    if op.kind is PoolKind.SUM:
+        return _channel_sum(op, x)
+    if op.x.shape[2] != op.y.shape[2]:
+        raise wrong(
+            "a pool has as many inputs as results", str(op.y.shape[2]), f"{op.x.shape[2]}, word {op.at}"
+        )
+    taps = [(row, column) for row in range(op.kernel.height) for column in range(op.kernel.width)]
+    if op.kind is PoolKind.MAX:
+        bordered = _bordered(x, op.kernel, _NOWHERE)
+        made = np.max([_tap(bordered, op.kernel, *tap, op.y) for tap in taps], axis=0)
+        return scaled(made, op.scale.number, op.scale.shift, op.rounding)
+    bordered = _bordered(x, op.kernel, 0)
+    made = np.sum([_tap(bordered, op.kernel, *tap, op.y) for tap in taps], axis=0)
+    if not any(op.kernel.pads):
+        return scaled(made, op.scale.number, op.scale.shift, op.rounding)
+    if op.scale != Scale(1, 0):
+        raise not_modelled("a scaled mean of windows that reach into the border", f"{op.scale}, word {op.at}")
+    ones = _bordered(np.ones((*x.shape[:2], 1), np.int64), op.kernel, 0)
+    counts = np.sum([_tap(ones, op.kernel, *tap, op.y) for tap in taps], axis=0)
+    return divide_half_away(made, counts)
+
+
+def _channel_sum(op: Pool, x: Int64Array) -> Int64Array:
+    assert op.scale is not None
+    if op.y.shape[2] != 1 or (op.kernel.height, op.kernel.width) != (1, 1):
+        raise not_modelled("a sum over channels of windows", f"{op.kernel}, word {op.at}")
+    made = x.sum(axis=2, keepdims=True)
+    return scaled(saturate32(made), op.scale.number, op.scale.shift, op.rounding)
+
+
+def _elementwise(op: Elementwise, memory: Memory) -> Int64Array:
+    x = _operand(op.x, memory, op.at)
+    assert op.scale is not None
+    if op.second is None:
+        made = np.abs(x) if op.kind is Pointwise.ABS else leading_zeros(x)
+        return _scaled_result(op, made)
+    if isinstance(op.second, int):
+        other = np.full((1, 1, 1), op.second - op.second_zero_point, np.int64)
+    else:
+        other = _operand(op.second, memory, op.at)
+    if op.kind in (Pointwise.ADD, Pointwise.SUB):
+        return _sum(op, x, other)
+    x, other = np.broadcast_arrays(*((other, x) if op.reversed else (x, other)))
+    return _scaled_result(op, _combined(op, x, other))
+
+
+def _combined(op: Elementwise, left: Int64Array, right: Int64Array) -> Int64Array:
+    match op.kind:
+        case Pointwise.MUL:
+            return left * right
+        case Pointwise.MIN:
+            return np.minimum(left, right)
+        case Pointwise.MAX:
+            return np.maximum(left, right)
+        case Pointwise.SHL:
+            return wrap32(left << np.minimum(_places(right, op.at), 32))
+        case Pointwise.SHR:
+            return _shifted_right(left, _places(right, op.at), op)
+    raise not_modelled("an elementwise operation", f"{op.kind.name} at word {op.at}")
+
+
+def _places(by: Int64Array, at: int) -> Int64Array:
+    """Numbers of places; more than 31 occur: the compiler's softmax of many equal numbers shifts everything out."""
+    if by.min() < 0 or by.max() > _MOST_PLACES:
+        raise not_modelled("a shift by more places than a number has", f"{by.min()} to {by.max()}, word {at}")
+    return by
+
+
+def _shifted_right(x: Int64Array, by: Int64Array, op: Elementwise) -> Int64Array:
+    if op.rounding is not Rounding.NATURAL:
+        raise not_modelled("the rounding of a shift", f"{op.rounding.name} at word {op.at}")
+    by = np.minimum(by, _MOST_PLACES - 1)  # nothing of 32 bits is left then either
+    return (x + np.where(by > 0, np.int64(1) << np.maximum(by - 1, 0), 0)) >> by
+
+
+def _scaled_result(op: Elementwise, made: Int64Array) -> Int64Array:
+    """Of numbers of 32 bits only products are scaled, by their shift alone."""
+    assert op.scale is not None
+    if op.x.dtype is not DType.INT32:
+        return scaled(made, op.scale.number, op.scale.shift, op.rounding)
+    if op.kind is Pointwise.MUL:
+        if op.scale.number not in ((1, _HALF) if op.scale.shift else (1,)):
+            raise not_modelled("the scale of a product of 32-bit numbers", f"{op.scale}, word {op.at}")
+        return (
+            saturate32(scaled(made, 1, op.scale.shift, op.rounding))
+            if op.scale.shift < 31
+            else _high_product(op, made)
+        )
+    if op.scale != Scale(1, 0):
+        raise not_modelled("a scaled result of 32-bit operands", f"{op.kind.name}, {op.scale}, word {op.at}")
+    return saturate32(made)
+
+
+def _high_product(op: Elementwise, exact: Int64Array) -> Int64Array:
+    """The upper half of products of two numbers of 32 bits."""
+    assert op.scale is not None
+    if op.rounding is not Rounding.DOUBLE:
+        raise not_modelled(
+            "the rounding of a product of 32-bit numbers", f"{op.rounding.name} at word {op.at}"
+        )
+    return saturate32(scaled((exact + (1 << 30)) >> 31, 1, op.scale.shift - 31, Rounding.DOUBLE))
+
+
+def _sum(op: Elementwise, x: Int64Array, other: Int64Array) -> Int64Array:
+    assert op.scale is not None
+    if op.x.dtype is DType.INT32:
+        if op.mode is not ScaleMode.BOTH or (op.first_scale, op.second_scale) != (Scale(1, 0), 1):
+            raise not_modelled("a sum of scaled 32-bit operands", f"word {op.at}")
+        first, second = x, other
+    else:
+        first, second = _scaled_operands(op, x, other)
+    if op.kind is Pointwise.SUB:
+        first, second = (second, -first) if op.reversed else (first, -second)
+    made = first + second
+    if op.x.dtype is DType.INT32:
+        return _scaled_result(op, made)
+    return scaled(made, op.scale.number, op.scale.shift, op.rounding)
+
+
+def _scaled_operands(op: Elementwise, x: Int64Array, other: Int64Array) -> tuple[Int64Array, Int64Array]:
+    """Both operands at one scale: each by 16 bits, or one by 32 bits and the other only moved to its place."""
+    first, second = op.first_scale, op.second_scale
+    if op.mode is ScaleMode.BOTH:
+        if first.shift:
+            raise not_modelled(
+                "a shift of operands that are scaled by 16 bits", f"{first.shift}, word {op.at}"
+            )
+        return x * first.number, other * second
+    if second:
+        raise not_modelled("a scale of the operand that is not scaled", f"{second}, word {op.at}")
+    up = _OPERAND_SHIFTS[op.x.dtype]
+    if (op.mode is ScaleMode.FIRST) != op.reversed:
+        return scaled(x << up, first.number, first.shift + up, Rounding.DOUBLE), other << (up - 1)
+    return x << (up - 1), scaled(other << up, first.number, first.shift + up, Rounding.DOUBLE)

@@ -1,0 +1,162 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The memory that a stream works in: every access lies inside its region, reads only what was written, and leaves constants alone."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+
+import numpy as np
+from numpy.typing import NDArray
+
+from pillion.devices.ethos_u.stream.errors import wrong
+from pillion.devices.ethos_u.stream.operations import FeatureMap, Layout, Range
+from pillion.ir.numerics import Int64Array
+from pillion.ir.types import Array
+
+Bytes = NDArray[np.uint8]
+CONSTANTS, SCRATCH, FAST = 0, 1, 2
+"""The regions: weights, tables and numbers; activations; and what is copied closer to the NPU."""
+_BRICK = 16
+
+
+class Memory:
+    """The regions with their bytes, and which of them hold something. Constants are written by nobody."""
+
+    def __init__(self, constants: bytes, sizes: Mapping[int, int]) -> None:
+        held = np.frombuffer(constants, np.uint8)
+        self._bytes: dict[int, Bytes] = {CONSTANTS: held}
+        self._defined: dict[int, NDArray[np.bool_]] = {CONSTANTS: np.ones(held.size, bool)}
+        for region, size in sizes.items():
+            self._bytes[region] = np.zeros(size, np.uint8)
+            self._defined[region] = np.zeros(size, bool)
+
+    def read(self, where: Range, at: int) -> bytes:
+        """Gives some bytes that lie in a row."""
+        self._want(where.region, where.start, where.end, at)
+        if not self._defined[where.region][where.start : where.end].all():
+            raise _undefined(where.region, where.start, where.end, at)
+        return self._bytes[where.region][where.start : where.end].tobytes()
+
+    def write(self, where: Range, data: bytes, at: int) -> None:
+        """Puts some bytes in a row."""
+        self._want(where.region, where.start, where.end, at, writes=True)
+        self._bytes[where.region][where.start : where.end] = np.frombuffer(data, np.uint8)
+        self._defined[where.region][where.start : where.end] = True
+
+    def copy(self, source: Range, destination: Range, at: int) -> None:
+        """Moves bytes. Those that nobody wrote stay so: copies move whole multiples of 16 bytes, which may end behind a tensor."""
+        self._want(source.region, source.start, source.end, at)
+        self._want(destination.region, destination.start, destination.end, at, writes=True)
+        for held in (self._bytes, self._defined):
+            moved = held[source.region][source.start : source.end].copy()
+            held[destination.region][destination.start : destination.end] = moved
+
+    def load(self, tensor: FeatureMap, at: int) -> Int64Array:
+        """Gives the elements of a tensor, as rows, columns and channels."""
+        whole = self._places(tensor, at)
+        if not self._defined[tensor.region][whole].all():
+            raise _undefined(tensor.region, int(whole.min()), int(whole.max()) + 1, at)
+        found = self._bytes[tensor.region][whole].view(tensor.dtype.numpy.newbyteorder("<"))
+        return found[..., 0].astype(np.int64)
+
+    def store(self, tensor: FeatureMap, values: Array, at: int) -> None:
+        """Puts the elements of a tensor where they belong."""
+        whole = self._places(tensor, at, writes=True)
+        if values.shape != tensor.shape:
+            raise wrong(
+                "a result has another shape than its place", f"{tensor.shape}", f"{values.shape}, word {at}"
+            )
+        if np.unique(whole).size != whole.size:
+            raise wrong(
+                "a result is written over itself", "every element has a place of its own", f"word {at}"
+            )
+        data = np.ascontiguousarray(values, tensor.dtype.numpy.newbyteorder("<"))
+        self._bytes[tensor.region][whole] = data.view(np.uint8).reshape(whole.shape)
+        self._defined[tensor.region][whole] = True
+
+    def _places(self, tensor: FeatureMap, at: int, *, writes: bool = False) -> Int64Array:
+        """Where each byte of each element is. All of it lies in the region, which has a byte for each."""
+        where, size = span(tensor), tensor.dtype.size_bytes
+        self._want(where.region, where.start, where.end, at, writes=writes)
+        if math.prod(tensor.shape) * size > self._bytes[where.region].size:
+            raise wrong(
+                "a tensor is larger than its region",
+                f"{self._bytes[where.region].size} bytes",
+                f"{tensor.shape}, word {at}",
+            )
+        if max(map(abs, tensor.strides)) > self._bytes[where.region].size:
+            raise wrong(
+                "a stride is larger than its region",
+                f"{self._bytes[where.region].size} bytes",
+                f"{tensor.strides}, word {at}",
+            )
+        return addresses(tensor)[..., None] + np.arange(size)
+
+    def _want(self, region: int, start: int, end: int, at: int, *, writes: bool = False) -> None:
+        if region not in self._bytes:
+            raise wrong(
+                "an access to a region that is not there",
+                f"regions {sorted(self._bytes)}",
+                f"{region} at word {at}",
+            )
+        size = self._bytes[region].size
+        if not 0 <= start <= end <= size:
+            raise wrong(
+                "an access outside its region",
+                f"region {region} has {size} bytes",
+                f"bytes {start} to {end} at word {at}",
+            )
+        if writes and region == CONSTANTS:
+            raise wrong(
+                "constants are written", "region 0 is only read", f"bytes {start} to {end} at word {at}"
+            )
+
+
+def _undefined(region: int, start: int, end: int, at: int) -> Exception:
+    return wrong(
+        "bytes are read that nobody wrote",
+        "operands are inputs, constants, or results of earlier operations",
+        f"region {region}, among bytes {start} to {end} at word {at}",
+    )
+
+
+def span(tensor: FeatureMap) -> Range:
+    """Gives the bytes from the first of a tensor to its last. Found from the corners of its tiles, however large it says it is."""
+    rows, columns, channels = tensor.shape
+    corners = _addresses(
+        tensor, _ends(rows, tensor.tile[:2]), _ends(columns, tensor.tile[2:]), _ends(channels, (_BRICK,))
+    )
+    start = int(corners.min())
+    return Range(tensor.region, start, int(corners.max()) + tensor.dtype.size_bytes - start)
+
+
+def _ends(size: int, cuts: tuple[int, ...]) -> Int64Array:
+    """The first and the last index of each part."""
+    found = {
+        0,
+        size - 1,
+        *(at for cut in cuts for at in (cut - 1, cut, size // cut * cut - 1) if 0 <= at < size),
+    }
+    return np.array(sorted(found), np.int64)
+
+
+def addresses(tensor: FeatureMap) -> Int64Array:
+    """Gives the address of every element of a tensor, as rows, columns and channels."""
+    return _addresses(tensor, *(np.arange(size, dtype=np.int64) for size in tensor.shape))
+
+
+def _addresses(tensor: FeatureMap, rows: Int64Array, columns: Int64Array, channels: Int64Array) -> Int64Array:
+    size, (upper_left, upper_right, left) = tensor.dtype.size_bytes, tensor.tile
+    by_row, by_column, by_brick = tensor.strides
+    right = columns >= left
+    high = np.where(right, upper_right, upper_left)[None, :]
+    lower = rows[:, None] >= high
+    row = rows[:, None] - np.where(lower, high, 0)
+    column = np.broadcast_to(columns - np.where(right, left, 0), lower.shape)
+    base = np.array(tensor.bases, np.int64)[lower * 2 + right[None, :]]
+    if tensor.layout is Layout.NHWC:
+        inside = channels * size
+    else:
+        inside = channels // _BRICK * by_brick + channels % _BRICK * size
+    return np.asarray((base + row * by_row + column * by_column)[..., None] + inside)

@@ -1,0 +1,65 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Runs a command stream: constants and scratch memory in, what it leaves in scratch memory out."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cached_property
+
+from pillion.devices.ethos_u.accelerators import Accelerator
+from pillion.devices.ethos_u.stream.compute import compute
+from pillion.devices.ethos_u.stream.errors import not_modelled
+from pillion.devices.ethos_u.stream.hazards import want_waits
+from pillion.devices.ethos_u.stream.memory import Memory
+from pillion.devices.ethos_u.stream.operations import INTERNAL, Compute, Copy, Operation, Range, Wait
+from pillion.devices.ethos_u.stream.registers import operations
+from pillion.devices.ethos_u.stream.tables import Tables
+from pillion.devices.ethos_u.stream.words import Stream, read_stream
+
+
+@dataclass(frozen=True)
+class Interpreter:
+    """A command stream with its constants, ready to be run. Each run starts with empty memory."""
+
+    payload: bytes
+    constants: bytes
+    sizes: Mapping[int, int]
+    """The bytes of every other region."""
+
+    @cached_property
+    def stream(self) -> Stream:
+        """The commands, and the NPU that they are for."""
+        return read_stream(self.payload)
+
+    @property
+    def accelerator(self) -> Accelerator:
+        """The size of NPU that the stream is for."""
+        return self.stream.accelerator
+
+    @cached_property
+    def operations(self) -> tuple[Operation, ...]:
+        """What the commands do. Copies that overlap with operations under way are refused here."""
+        found = operations(self.stream)
+        want_waits(found, self.accelerator)
+        return found
+
+    def run(self, inputs: Mapping[Range, bytes], outputs: tuple[Range, ...]) -> tuple[bytes, ...]:
+        """Gives what lies in some places after the run, with inputs in theirs before it."""
+        memory, tables = Memory(self.constants, self.sizes), Tables(self.accelerator)
+        for where, data in inputs.items():
+            memory.write(where, data, 0)
+        for op in self.operations:
+            match op:
+                case Copy(at, source, destination) if destination.region == INTERNAL:
+                    tables.write(destination.start, memory.read(source, at), at)
+                case Copy(at, source, destination):
+                    memory.copy(source, destination, at)
+                case Compute():
+                    compute(op, memory, tables, self.accelerator)
+                case Wait():
+                    pass
+                case _:
+                    raise not_modelled("an operation", op)
+        end = self.operations[-1].at if self.operations else 0
+        return tuple(memory.read(where, end) for where in outputs)

@@ -1,0 +1,280 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What a command stream of Vela's computes is what the graph means, bit for bit; and what harms or is unknown is refused."""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Iterator
+
+import numpy as np
+import pytest
+
+import pillion
+from ethos_streams import ARITHMETIC, EXECUTED, compiled, differing, graph_of, needs_vela, tflite_of
+from pillion.devices.ethos_u.accelerators import ACCELERATORS
+from pillion.devices.ethos_u.stream import Interpreter
+from pillion.devices.ethos_u.stream import show as shown
+from pillion.devices.ethos_u.stream.errors import StreamError
+from pillion.devices.ethos_u.stream.operations import Compute, Copy, Kernel, Product, Range, Wait
+from pillion.devices.ethos_u.stream.weights import places, unpack
+from pillion.devices.ethos_u.stream.words import read_stream
+from pillion.devices.ethos_u.vela.compiler import VelaError
+from pillion.emitters import tflite
+from pillion.ir.graph import Graph
+from pillion.ir.op import Op
+from pillion.ops import ALL_OPS, Conv2d, Softmax
+from pillion.ops.reduce import ReduceMax, ReduceMin, ReduceSum
+
+pytestmark = needs_vela
+MISCOMPILED = (ReduceMax, ReduceMin, ReduceSum)
+"""Reductions of which Vela 5.2 makes wrong streams for some shapes: they have tests of their own."""
+
+
+def examples() -> Iterator[Op]:
+    for kind in ALL_OPS:
+        if not issubclass(kind, MISCOMPILED):
+            yield from kind.examples()
+
+
+@pytest.mark.parametrize("accelerator", EXECUTED)
+def test_examples_of_all_ops_are_computed_exactly(accelerator: str) -> None:
+    step = 1 if accelerator == "ethos-u55-128" else 3
+    equal = 0
+    for op in list(examples())[::step]:
+        file = tflite_of(op)
+        if file is None:
+            continue
+        try:
+            made = compiled(file, accelerator)
+        except VelaError:
+            continue
+        assert differing(graph_of(op), made) == 0, op
+        equal += 1
+    assert equal >= 240 // step
+
+
+def test_a_reduction_that_vela_miscompiles_is_seen() -> None:
+    """Vela 5.2 repeats the first result of an extreme where an axis outside is larger than 1, and sums one of two axes."""
+    for kind, wrong in ((ReduceMax, 5), (ReduceMin, 5)):
+        found = [op for op in kind.examples() if _differs(op)]
+        assert len(found) == wrong
+        assert all(op.y.type.elements > 1 for op in found)  # type: ignore[attr-defined]  # all have y
+    sums = [op for op in ReduceSum.examples() if _differs(op)]
+    assert sums
+    assert all(len(op.axes) > 1 for op in sums)  # type: ignore[attr-defined]  # all have axes
+
+
+def _differs(op: Op) -> bool:
+    file = tflite_of(op)
+    assert file is not None
+    try:
+        return differing(graph_of(op), compiled(file)) > 0
+    except VelaError:
+        return False
+
+
+@pytest.mark.parametrize("accelerator", ["ethos-u55-32", "ethos-u55-256"])
+@pytest.mark.parametrize("part_first", [False, True])
+@pytest.mark.parametrize("bytes_each", [1, 2])
+def test_weights_come_back_in_order(accelerator: str, part_first: bool, bytes_each: int) -> None:
+    from ethosu import mlw_codec  # type: ignore[attr-defined]  # a compiled module
+
+    npu = ACCELERATORS[accelerator]
+    rng = np.random.default_rng(7)
+    for number, (results, rows, columns, depth) in enumerate(
+        ((5, 3, 3, 7), (33, 1, 1, 70), (17, 9, 2, 40), (8, 2, 11, 3))
+    ):
+        for depthwise in (False, True) if not part_first else (False,):
+            shape = (results, rows, columns, 1 if depthwise else depth)
+            block, dilation = (16, 8, 32)[number % 3], (1 + number % 2, 1 + number // 2 % 2)
+            kernel = Kernel(rows, columns, (1, 1), dilation, (0, 0, 0, 0), part_first)
+            weights = rng.integers(-128, 128, shape, dtype=np.int16)
+            packed, _ = mlw_codec.reorder_encode(
+                8,
+                npu.channels,
+                weights,
+                block,
+                depthwise,
+                part_first,
+                8 * bytes_each,
+                8 // dilation[0],
+                8 // dilation[1],
+            )
+            kind = Product.DEPTHWISE if depthwise else Product.CONVOLUTION
+            order = places(kind, kernel, shape, block, bytes_each, npu)
+            found = unpack(bytes(packed), 0)
+            assert sorted(order[order >= 0]) == list(range(weights.size))
+            np.testing.assert_array_equal(found[: order.size][order >= 0], weights.ravel()[order[order >= 0]])
+            assert not found[: order.size][order < 0].any()
+            assert not found[order.size :].any()
+
+
+def a_convolution() -> Op:
+    return next(iter(Conv2d.examples()))
+
+
+def small() -> Interpreter:
+    """A stream with copies, waits, a convolution and a table: an op, and a softmax."""
+    file = tflite_of(next(iter(Softmax.examples())))
+    assert file is not None
+    return compiled(file).interpreter
+
+
+def convolution() -> Interpreter:
+    file = tflite_of(a_convolution())
+    assert file is not None
+    return compiled(file).interpreter
+
+
+def changed(stream: Interpreter, at: int, word: int) -> Interpreter:
+    """The stream with one word of its commands exchanged."""
+    words = list(struct.unpack(f"<{len(stream.payload) // 4}I", stream.payload))
+    last = stream.stream.instructions[-1]
+    words[len(words) - last.at - 1 + at] = word
+    return Interpreter(struct.pack(f"<{len(words)}I", *words), stream.constants, stream.sizes)
+
+
+def command(stream: Interpreter, name: str, number: int = 0) -> int:
+    """The word of the n-th command of a name."""
+    return [one.at for one in stream.stream.instructions if one.command.name == name][number]
+
+
+@pytest.mark.parametrize(
+    ("word", "says"),
+    [
+        (0x00000004, "a command"),
+        (0x00000106, "a command"),
+        (0x00018002, "a command"),
+        (0x00010002, "reserved bits of CONV"),
+        (0x00040107, "reserved bits of IFM_UPSCALE"),
+        (0x00000001, "the command IRQ"),
+        (0x00000000, "the mask of STOP"),
+        (0x00010124, "sums of another width"),
+        (0x00010123, "several cores"),
+    ],
+)
+def test_what_is_unknown_is_refused(word: int, says: str) -> None:
+    stream = convolution()
+    with pytest.raises(StreamError, match=f"not modelled: {says}"):
+        run(changed(stream, command(stream, "BLOCKDEP"), word))
+
+
+def run(stream: Interpreter) -> None:
+    """Runs a stream on memory that holds something everywhere, and asks for nothing."""
+    stream.run({Range(region, 0, size): bytes(size) for region, size in stream.sizes.items()}, ())
+
+
+def test_accesses_outside_their_region_are_refused() -> None:
+    stream = convolution()
+    for name, says in (
+        ("OFM_BASE0", "outside its region"),
+        ("IFM_BASE0", "outside its region"),
+        ("SCALE_BASE", "outside"),
+    ):
+        with pytest.raises(StreamError, match=says):
+            run(changed(stream, command(stream, name) + 1, 0x00FF_FFF0))
+
+
+def test_constants_are_not_written() -> None:
+    stream = convolution()
+    with pytest.raises(StreamError, match="constants are written"):
+        run(changed(stream, command(stream, "OFM_REGION"), 0x0000_011F))
+
+
+def test_bytes_that_nobody_wrote_are_not_read() -> None:
+    file = tflite_of(a_convolution())
+    assert file is not None
+    made = compiled(file)
+    with pytest.raises(StreamError, match="bytes are read that nobody wrote"):
+        made.interpreter.run({}, ())
+
+
+def test_a_missing_wait_is_found() -> None:
+    stream, nothing = small(), 0x012F  # BLOCKDEP 0
+    waits = [op for op in stream.operations if isinstance(op, Wait) and op.copies]
+    assert waits
+    for wait in waits:
+        with pytest.raises(StreamError, match="at the same time"):
+            run(changed(stream, wait.at, nothing))
+
+
+def test_damaged_weights_are_refused_and_the_next_ones_are_read() -> None:
+    stream = convolution()
+    broken = Interpreter(stream.payload, bytes(len(stream.constants)), stream.sizes)
+    with pytest.raises(StreamError):
+        run(broken)
+    run(stream)
+
+
+@pytest.mark.parametrize("length", [0, 3, 4, 8, 20, 40, -4, -5])
+def test_payloads_that_are_cut_off_are_refused(length: int) -> None:
+    with pytest.raises(StreamError):
+        read_stream(convolution().payload[:length])
+
+
+def test_tensors_of_any_size_are_refused_before_memory_is_taken() -> None:
+    stream = convolution()
+    made = changed(
+        changed(stream, command(stream, "OFM_HEIGHT_M1"), 0xFFFF_0112),
+        command(stream, "OFM_WIDTH_M1"),
+        0xFFFF_0111,
+    )
+    with pytest.raises(StreamError):
+        run(made)
+
+
+def faults_found(
+    stream: Interpreter, inputs: dict[Range, bytes], outputs: tuple[Range, ...], trials: int
+) -> int:
+    """How many of so many single-bit faults, anywhere in the payload, change an answer or are refused."""
+    rng, found = np.random.default_rng(3), 0
+    words = np.frombuffer(stream.payload, "<u4")
+    wanted = stream.run(inputs, outputs)
+    for _ in range(trials):
+        damaged = words.copy()
+        damaged[rng.integers(words.size)] ^= np.uint32(1) << np.uint32(rng.integers(32))
+        try:
+            found += (
+                Interpreter(damaged.tobytes(), stream.constants, stream.sizes).run(inputs, outputs) != wanted
+            )
+        except StreamError:
+            found += 1
+    return found
+
+
+@pytest.mark.parametrize("trials", [200, pytest.param(1000, marks=pytest.mark.slow)])
+def test_single_bit_faults_are_found(trials: int) -> None:
+    graph = _zoo("ds_cnn")
+    made = compiled(tflite.emit(graph))
+    rng = np.random.default_rng(0)
+    inputs = {
+        port.place: rng.integers(-128, 128, port.place.length, dtype=np.int8).tobytes()
+        for port in made.inputs
+    }
+    found = faults_found(made.interpreter, inputs, tuple(port.place for port in made.outputs), trials)
+    assert found >= 0.95 * trials, f"{found} of {trials}"
+
+
+def _zoo(name: str) -> Graph:
+    program = pillion.compile(name, target="cortex-m55", io_dtype="int8", io_layout="nhwc")
+    return program.graph.replace(arithmetic=ARITHMETIC)
+
+
+@pytest.mark.parametrize("name", ["ds_cnn", "resnet8", "mobilenet_v1_025", "deep_autoencoder"])
+def test_whole_networks_are_computed_exactly(name: str) -> None:
+    graph = _zoo(name)
+    for accelerator in EXECUTED[2::2]:
+        assert differing(graph, compiled(tflite.emit(graph), accelerator), 1) == 0
+
+
+def test_every_command_and_operation_is_shown() -> None:
+    for stream in (convolution(), small()):
+        lines = list(shown.commands(stream.stream))
+        assert len(lines) == len(stream.stream.instructions)
+        assert lines[-1].split()[1:] == ["STOP", "65535"]
+        summary = list(shown.summary(stream.operations))
+        kinds = [type(op) for op in stream.operations]
+        assert len(summary) == len(kinds)
+        assert any(issubclass(kind, Compute) for kind in kinds)
+    assert Copy in kinds
+    assert any(line.split()[1:3] == ["clz", "int32[1x1x1]"] for line in summary)
