@@ -75,6 +75,7 @@ def compile(
     optimize: Optimize = "speed",
     max_ram: int | str | None = None,
     extra: float | str | None = None,
+    rows_in: bool = False,
     watch: passes.Watch | None = None,
 ) -> Program:
     """Compiles a model for a target. Without `calibrate`, the example inputs alone decide the ranges; it may be samples, or the
@@ -82,11 +83,13 @@ def compile(
 
     Example inputs go with modules and exported programs; files say themselves what their inputs look like. `input_size` and
     `weights` go with models of the zoo, `weights` also with `net.py:Net`. `placement` keeps ops on the CPU or demands the NPU for all;
-    `state="io"` makes inputs and outputs of what the model would remember from run to run. `optimize` chooses between fast and small code; `watch` sees the graph after each pass. `max_ram` (`"256K"`) bounds the RAM of the C,
-    `extra` (`"5%"`) the instructions that less RAM may cost: parts of the model then run a few rows at a time. On a terminal bars show
+    `state="io"` makes inputs and outputs of what the model would remember from run to run. `optimize` chooses between fast and small code;
+    `watch` sees the graph after each pass. `max_ram` (`"256K"`) bounds the RAM of the C, `extra` (`"5%"`) the instructions that less RAM
+    may cost: parts of the model then run a few rows at a time. With `rows_in`, the C is handed its input row by row, and has no room
+    for all of it. On a terminal bars show
     how far it is, unless `progress` is False, or a function that is called after each calibration sample instead. With `trust_pickle`,
     what a .pt2 holds beside tensors is executed."""
-    wish = memory_wish(max_ram, extra)
+    wish = memory_wish(max_ram, extra, rows_in)
     one_of("io_dtype", io_dtype, get_args(IoDtype))
     one_of("io_layout", io_layout, get_args(IoLayout))
     one_of("state", state, get_args(StateForm))

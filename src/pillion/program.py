@@ -59,7 +59,7 @@ class Program:
     optimize: Optimize = "speed"
     """What kernels are chosen and compiled for."""
     stripes: tuple[Stripe, ...] = ()
-    """The ops that its C runs a few rows at a time."""
+    """The ops that its C runs a few rows at a time; if the first is fed, the input is handed over row by row."""
     file: ReadProgram | None = None
     """The .pte file that the program was read from: the ExecuTorch runtime is given that one, byte for byte."""
     floats: FloatModel | None = field(default=None, repr=False, compare=False)
@@ -71,8 +71,8 @@ class Program:
 
     def within(self, wish: MemoryWish) -> Program:
         """Gives the program whose C takes less memory, as a wish wants it: parts of it run a few rows at a time. Its answers are the same."""
-        stripes, _ = find_stripes(self.graph, self.target.isa, self.optimize, wish, self.npu_constant_bytes)
-        return replace(self, stripes=stripes)
+        found = find_stripes(self.graph, self.target.isa, self.optimize, wish, self.npu_constant_bytes)
+        return replace(self, stripes=found.stripes)
 
     def lower(self) -> CProgram:
         """Does the last stage of compilation, `lowered`, now, so that what no kernel does is refused now."""
@@ -281,7 +281,7 @@ class Program:
 def _whole_tensors(program: Program, form: str) -> PillionError:
     return PillionError(
         f"a {form} cannot run `{program.graph.name}` a few rows at a time",
-        rule="stripes, which --max-ram and --extra ask for, are in C projects; runtimes of other programs hold whole tensors",
+        rule="stripes, which --max-ram, --extra and --rows-in ask for, are in C projects; runtimes of other programs hold whole tensors",
         here=f"{len(program.stripes)} stripes",
-        help="-o FOLDER for a C project, or leave --max-ram and --extra out",
+        help="-o FOLDER for a C project, or leave --max-ram, --extra and --rows-in out",
     )

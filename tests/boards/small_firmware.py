@@ -53,7 +53,7 @@ static void run(void *arena, void (*after_op)(uint32_t op)) {
 }
 
 const pillion_model pillion_model_tiny = {
-    "tiny", TINY_ARENA_BYTES, 1, 2, %(count)d, inputs, outputs, op_names, run, 0, NULL, NULL,
+    "tiny", TINY_ARENA_BYTES, 1, 2, %(count)d, inputs, outputs, op_names, run, 0, NULL, NULL, NULL,
 };
 """
 

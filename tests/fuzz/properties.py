@@ -156,18 +156,21 @@ def in_rows(graph: Graph) -> Graph:
             at += 1
             continue
         end = choices.pick(ends[::-1])
-        stripes.append(Stripe(at, end, choices.pick((1, 2, 3, 4)), choices.pick((0, 0, 1, 2))))
+        fed = at == 0 and choices.one_in(2) and is_region(graph, at, end, fed=True)
+        stripes.append(Stripe(at, end, choices.pick((1, 2, 3, 4)), choices.pick((0, 0, 1, 2)), fed))
         at = end
     return verify(striped(graph, stripes))
 
 
-def is_region(graph: Graph, first: int, end: int) -> bool:
+def is_region(graph: Graph, first: int, end: int, fed: bool = False) -> bool:
     ops = graph.ops[first:end]
     used = {v for op in graph.ops[end:] for v in op.operands} | set(graph.outputs)
-    if not any(r in used for r in ops[-1].results):
+    if not any(r in used for r in ops[-1].results) or (fed and used & set(graph.inputs)):
+        return False
+    if fed and len(graph.inputs) != 1:
         return False
     try:
-        as_region(graph, first, end, 1).check()
+        as_region(graph, first, end, 1, fed=fed).check()
     except PillionError:
         return False
     return True

@@ -15,7 +15,7 @@ from pillion.emitters.c.choose import Choice
 from pillion.ops import parse
 from pillion.program import Program
 from pillion.stripes.plan import Stripe
-from pillion.stripes.search import Ways
+from pillion.stripes.ways import Ways
 from pillion.targets import find_target
 
 

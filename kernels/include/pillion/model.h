@@ -7,12 +7,23 @@
 #include <stddef.h>
 #include <stdint.h>
 
+/* The offset of an input that is handed over row by row. */
+#define PILLION_NOWHERE UINT32_MAX
+
 /* An input or an output: a place in the arena. */
 typedef struct {
     const char *name;
     uint32_t offset;
     uint32_t bytes;
 } pillion_buffer;
+
+/* What a model has in the place of `run` whose input is handed over row by row: see its model.h. */
+typedef struct {
+    uint32_t rows, row_bytes;
+    void (*begin)(void *arena, void (*after_op)(uint32_t op));
+    uint32_t (*hand_over)(void *arena, const void *rows, uint32_t count);
+    uint32_t (*end)(void *arena);
+} pillion_row_functions;
 
 typedef struct {
     const char *name;
@@ -22,13 +33,14 @@ typedef struct {
     const char *const *op_names;
     /* Reads the inputs from the arena and leaves the outputs there. The arena is working memory: the inputs
      * may be overwritten, so copy them in before every run. `after_op` may be NULL; otherwise it is called
-     * after each op. NULL in a model with a state. */
+     * after each op. NULL in a model with a state, and where there are row functions. */
     void (*run)(void *arena, void (*after_op)(uint32_t op));
     /* What lives between runs, apart from the arena and aligned to 16 bytes too: 0 bytes and NULL in a model without a state.
      * `step` runs like `run`, from what the state is to what it is next; `reset` comes before the first step. */
     uint32_t state_bytes;
     void (*reset)(void *state);
     void (*step)(void *arena, void *state, void (*after_op)(uint32_t op));
+    const pillion_row_functions *row_functions;
 } pillion_model;
 
 /* Makes the state what it is before the first run, of a model that has one. */

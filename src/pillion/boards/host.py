@@ -27,6 +27,8 @@ TIMEOUT_SECONDS = 60.0
 RUNNER = Path(__file__).parent / "runner" / "runner.c"
 _NAME = "pillion_model_runner"
 _NOT_RUNNING = 0xFFFF_FFFF
+NOWHERE = 0xFFFF_FFFF
+"""The offset of what does not lie in the arena."""
 _WORD = struct.Struct("=I")
 _CHANGES = struct.Struct("=4I")
 _Result = TypeVar("_Result")
@@ -34,7 +36,7 @@ _Result = TypeVar("_Result")
 
 @dataclass(frozen=True)
 class Place:
-    """The place of an input or an output in the arena."""
+    """The place of an input or an output in the arena; an input that is handed over row by row has `NOWHERE` as its offset."""
 
     name: str
     offset: int
@@ -259,7 +261,7 @@ def _description(data: bytes) -> Description:
     for _ in range(inputs + outputs):
         offset, size = number(), number()
         places.append(Place(text(), offset, size))
-        if offset + size > arena_bytes:
+        if offset + size > arena_bytes and (offset != NOWHERE or len(places) > inputs):
             raise ValueError(f"`{places[-1].name}` does not lie in the arena of {arena_bytes} bytes")
     names = tuple(text() for _ in range(ops))
     return Description(name, arena_bytes, state_bytes, tuple(places[:inputs]), tuple(places[inputs:]), names)

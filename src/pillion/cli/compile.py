@@ -28,6 +28,7 @@ from pillion.cli.options import (
     OptimizeOption,
     OutputOption,
     QuantizeOption,
+    RowsInOption,
     SelfTestOption,
     SizeOption,
     StateOption,
@@ -46,6 +47,7 @@ from pillion.stripes.wish import memory_wish
 pillion compile -m ds_cnn -t cortex-m55 -q -o kws_fw/               a C project
 pillion compile -m net.py:Net -t cortex-m33 -q --calibrate samples/ -o net_fw/
 pillion compile -m mobilenet_v2 --input-size 96 -t cortex-m33 -q -o mv2.pte
+pillion compile -m resnet8 -t cortex-m33 -q --io-layout nhwc --rows-in -o cam/       lines of a camera, no frame buffer
 pillion compile -m kws.tflite -t CHIP -o kws.pte                 int8 already: no -q; CHIP is of `pillion targets`
 """,
 )
@@ -66,6 +68,7 @@ def compile(
     optimize: OptimizeOption = "speed",
     max_ram: MaxRamOption = None,
     extra: ExtraOption = None,
+    rows_in: RowsInOption = False,
     runtime: Annotated[
         str,
         typer.Option(
@@ -119,7 +122,7 @@ def compile(
         optimize,
         runtime,
         trust_pickle,
-        memory_wish(max_ram, extra),
+        memory_wish(max_ram, extra, rows_in),
         state,
     )
     form_of(output)

@@ -16,6 +16,7 @@ from pillion.cli.options import (
     MemoriesOption,
     ModelOption,
     NpuClockOption,
+    RowsInOption,
     SizeOption,
     TargetOption,
     TrustOption,
@@ -43,6 +44,7 @@ def explain(
     keep_on_cpu: KeepOption = None,
     max_ram: MaxRamOption = None,
     extra: ExtraOption = None,
+    rows_in: RowsInOption = False,
     clock: ClockOption = None,
     npu_clock: NpuClockOption = None,
     memories: MemoriesOption = None,
@@ -61,7 +63,7 @@ def explain(
         parse_size(input_size),
         keep_on_cpu=tuple(keep_on_cpu or ()),
         trust_pickle=trust_pickle,
-        memory=memory_wish(max_ram, extra),
+        memory=memory_wish(max_ram, extra, rows_in),
     )
     check(request)
     from pillion.cli import times

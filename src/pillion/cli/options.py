@@ -98,6 +98,14 @@ MaxRamOption = Annotated[
         rich_help_panel=MEMORY,
     ),
 ]
+RowsInOption = Annotated[
+    bool,
+    typer.Option(
+        "--rows-in",
+        help="The C is handed its input a few rows at a time, as a camera gives them, and has no room for all of it.",
+        rich_help_panel=MEMORY,
+    ),
+]
 ExtraOption = Annotated[
     Optional[str],
     typer.Option(

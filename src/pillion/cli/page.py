@@ -20,6 +20,7 @@ from pillion.cli.options import (
     KeepOption,
     MaxRamOption,
     OptimizeOption,
+    RowsInOption,
     SizeOption,
     TrustOption,
     WeightsOption,
@@ -69,6 +70,7 @@ def report_command(
     optimize: OptimizeOption = "speed",
     max_ram: MaxRamOption = None,
     extra: ExtraOption = None,
+    rows_in: RowsInOption = False,
     as_json: JsonOption = False,
 ) -> None:
     """Show a compiled model on one page.
@@ -93,7 +95,7 @@ def report_command(
         keep_on_cpu=tuple(keep_on_cpu or ()),
         optimize=optimize,
         trust_pickle=trust_pickle,
-        memory=memory_wish(max_ram, extra),
+        memory=memory_wish(max_ram, extra, rows_in),
     )
     with report.progress(quiet=as_json) as progress:
         program = _program(request, progress)

@@ -143,7 +143,12 @@ def _stripes(program: Program) -> Facts:
                 },
             }
         )
-    return {"arena_bytes_without_stripes": replace(program, stripes=()).memory.arena_bytes, "stripes": rows}
+    fed = {"input": "row by row"} if program.stripes[0].fed else {}
+    return {
+        **fed,
+        "arena_bytes_without_stripes": replace(program, stripes=()).memory.arena_bytes,
+        "stripes": rows,
+    }
 
 
 def _npu(program: Program) -> Facts:

@@ -218,6 +218,7 @@ def compile_for(
             optimize="size" if request.optimize == "size" else "speed",
             max_ram=request.memory.max_ram,
             extra=request.memory.extra,
+            rows_in=request.memory.rows_in,
             **options,
         )
 

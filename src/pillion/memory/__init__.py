@@ -4,14 +4,15 @@
 from __future__ import annotations
 
 from pillion.memory.homes import Area, Spot
-from pillion.memory.needs import Needs, OpMemory, RegionMemory
+from pillion.memory.needs import Needs, OpMemory, RegionMemory, words_of_state
 from pillion.memory.plan import MemoryPlan, Resident, plan_memory, unsettled
-from pillion.memory.schedule import ALIGNMENT, Event, Firing, Move, Schedule, is_alias, schedule
+from pillion.memory.schedule import ALIGNMENT, Event, Feed, Firing, Move, Schedule, is_alias, schedule
 
 __all__ = [
     "ALIGNMENT",
     "Area",
     "Event",
+    "Feed",
     "Firing",
     "MemoryPlan",
     "Move",
@@ -25,4 +26,5 @@ __all__ = [
     "plan_memory",
     "schedule",
     "unsettled",
+    "words_of_state",
 ]

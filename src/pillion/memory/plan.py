@@ -152,7 +152,10 @@ def unsettled(graph: Graph, needs: Needs) -> tuple[State, ...]:
 
 def _activation_blocks(graph: Graph, needs: Needs, clock: _Clock) -> tuple[dict[Value, Block], Shifts]:
     """A block for every value; values that are only other shapes of one another share theirs."""
-    blocks: dict[Value, Block] = {v: Block(aligned(v.type.size_bytes), 0, 0) for v in graph.inputs}
+    fed = {need.schedule.fed for need in needs.values() if isinstance(need, RegionMemory)}
+    blocks: dict[Value, Block] = {
+        v: Block(aligned(v.type.size_bytes), 0, 0) for v in graph.inputs if v not in fed
+    }
     homes = (state.before for state in graph.states)
     blocks |= {v: Block(aligned(v.type.size_bytes), 0, -1, is_home=True) for v in homes}
     shifts: Shifts = {}
@@ -161,7 +164,8 @@ def _activation_blocks(graph: Graph, needs: Needs, clock: _Clock) -> tuple[dict[
     for i, op in enumerate(graph.ops):
         begin, end = clock.begin[i], clock.end[i]
         for value in op.activations:
-            blocks[value].last = max(blocks[value].last, end)
+            if value in blocks:
+                blocks[value].last = max(blocks[value].last, end)
         for value in op.results:
             if isinstance(op, Reshape) and not op.x.is_constant:
                 blocks[value], shifts[value] = blocks[op.x], shifts.get(op.x, 0)
@@ -171,7 +175,7 @@ def _activation_blocks(graph: Graph, needs: Needs, clock: _Clock) -> tuple[dict[
         need = needs[op]
         if isinstance(need, RegionMemory):
             blocks |= _inner_blocks(need, begin)
-            ending = (v for v in op.activations if last[v] == i and not blocks[v].is_home)
+            ending = (v for v in op.activations if v not in fed and last[v] == i and not blocks[v].is_home)
             used_up = {v for v in ending if _is_alone(v, blocks)}
             _lay_over(need.schedule, used_up, blocks, shifts)
     settle(graph, needs, blocks)
@@ -234,6 +238,8 @@ def _scratch_blocks(graph: Graph, needs: Needs, clock: _Clock) -> Iterator[tuple
             if need.scratch_bytes:
                 yield op, Block(aligned(need.scratch_bytes), begin, begin)
             continue
+        if need.state_bytes:
+            yield op, Block(aligned(need.state_bytes), 0, clock.end[i])
         for number, inner in enumerate(need.ops):
             if inner.scratch_bytes:
                 live = need.schedule.firings(number)

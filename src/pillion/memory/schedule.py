@@ -40,7 +40,17 @@ class Move:
     bytes: int
 
 
-Event = Firing | Move
+@dataclass(frozen=True)
+class Feed:
+    """Rows of an operand that come from outside the arena."""
+
+    value: Value
+    rows: int
+    start: int | None
+    """The byte of its buffer at which they go; None for rows that nobody reads."""
+
+
+Event = Firing | Move | Feed
 
 ALIGNMENT = 16
 """Buffers begin at multiples of so many bytes."""
@@ -88,6 +98,8 @@ class Schedule:
     used_up: Mapping[int, Set[Value]]
     """Number of an op → the operands of which, each time that it runs, all rows in the buffer are read and none is needed later, while
     nothing is in the result's buffer yet: a kernel that can may put the result in their place."""
+    fed: Value | None = None
+    """The operand whose rows come from outside the arena."""
 
     @property
     def results(self) -> tuple[Value, ...]:
@@ -97,7 +109,7 @@ class Schedule:
     @property
     def lags(self) -> tuple[Lag, ...]:
         """Gives for each operand and result of the region how one may lie over the other."""
-        border = [v for v in self.body.inputs if v.type.rank > ROWS]
+        border = [v for v in self.body.inputs if v.type.rank > ROWS and v is not self.fed]
         return tuple(
             Lag(x, y, lag_of(self.body, self.events, x, y)) for x in border for y in self.body.outputs
         )
@@ -158,17 +170,26 @@ class _Run:
     """A region while it runs."""
 
     def __init__(self, region: Region) -> None:
-        self.body, self.grain = region.body, region.grain
+        self.body = region.body
         self.storage = _storage(region.body)
         self.events: list[Event] = []
-        border = {*region.xs, *region.ys}
+        self.fed = region.fed_value
+        border = {v for v in (*region.xs, *region.ys) if v is not self.fed}
         self.buffers = {v: _Buffer(v, v in border) for v in dict.fromkeys(self.storage.values())}
         ops = [(i, op) for i, op in enumerate(self.body.ops) if not is_alias(op)]
+        self.grains = {i: 1 if self._shrinks_what_is_fed(op) else region.grain for i, op in ops}
         self.producers = {op.results[0]: i for i, op in ops}
         self.used_up: dict[int, set[Value]] = {i: set(op.activations) for i, op in ops}
         for _, op in ops:
             for x in op.activations:
                 self.of(x).users.append((op, x))
+
+    def _shrinks_what_is_fed(self, op: Op) -> bool:
+        """Whether an op makes of each row that is handed over a smaller one: then there need be but one of the large ones."""
+        x, y = self.fed, op.results[0]
+        if x is None or x not in op.activations or op.row_unit > 1 or x.shape[ROWS] != y.shape[ROWS]:
+            return False
+        return row_bytes(y) < row_bytes(x) and op.rows_of(x, Span(0, 1)) == Span(0, 1)
 
     def of(self, value: Value) -> _Buffer:
         return self.buffers[self.storage[value]]
@@ -178,12 +199,22 @@ class _Run:
         buffer = self.of(value)
         number = self.producers.get(buffer.value)
         if number is None:  # an input of the region
+            if buffer.value is self.fed and buffer.made < rows:
+                self._feed(buffer, rows)
             return
         op = self.body.ops[number]
         while buffer.made < rows:
-            count = min(rows - buffer.made, self.grain or rows)
+            count = min(rows - buffer.made, self.grains[number] or rows)
             count = min(-(-count // op.row_unit) * op.row_unit, buffer.size - buffer.made)
             self._fire(number, op, Span(buffer.made, count), image)
+
+    def _feed(self, buffer: _Buffer, rows: int) -> None:
+        """Takes rows from outside until there are so many."""
+        self._make_room(buffer)
+        at = buffer.start(buffer.made, 0)
+        self._add(Feed(buffer.value, rows - buffer.made, at), buffer)
+        buffer.made = rows
+        buffer.most = max(buffer.most, buffer.made - buffer.base)
 
     def _fire(self, number: int, op: Op, span: Span, image: int) -> None:
         needs = {x: op.rows_of(x, span) for x in op.activations}
@@ -259,8 +290,15 @@ class _Run:
             for y in self.body.outputs:
                 size = self.of(y).size
                 self.ensure(y, size * driver.made // driver.size, image)
+        if self.fed is not None and end == driver.size:
+            self._skip_the_rest(self.of(self.fed))
         for buffer in self.buffers.values():
             buffer.close(len(self.events) - 1)
+
+    def _skip_the_rest(self, fed: _Buffer) -> None:
+        """The rows of an image that nobody reads are handed over, too."""
+        if fed.made < fed.size:
+            self.events.append(Feed(fed.value, fed.size - fed.made, None))
 
 
 @dataclass(frozen=True)
@@ -290,6 +328,8 @@ def preview(region: Region, extra_bytes: Callable[[int, int], int], steps: int =
     for i, event in enumerate(run.events):
         if isinstance(event, Move):
             moved += event.bytes
+        elif isinstance(event, Feed):
+            moved += event.rows * run.of(event.value).row_bytes
         else:
             counts[event.op] += 1
             most[event.op] = max(most[event.op], event.span.count)
@@ -306,7 +346,7 @@ def preview(region: Region, extra_bytes: Callable[[int, int], int], steps: int =
 def _saved(region: Region, events: Sequence[Event]) -> int:
     """The bytes of a region's operand over which its largest result may lie. What a few events show holds to the end if rows are
     used up as fast as they are made; if not, the result goes far beyond the operand."""
-    if len(region.xs) != 1 or region.xs[0].type.rank <= ROWS:
+    if len(region.xs) != 1 or region.fed or region.xs[0].type.rank <= ROWS:
         return 0
     x, y = region.xs[0], max(region.ys, key=lambda v: v.type.size_bytes)
     lag = max(lag_of(region.body, events, x, y), 0)
@@ -334,4 +374,4 @@ def schedule(region: Region) -> Schedule:
     for image in range(region.ys[0].shape[0]):
         run.image(image, region.step)
     held = tuple(Held(b.value, b.most * b.row_bytes, b.live) for b in run.buffers.values() if b.times)
-    return Schedule(region.body, tuple(run.events), held, run.storage, run.used_up)
+    return Schedule(region.body, tuple(run.events), held, run.storage, run.used_up, run.fed)

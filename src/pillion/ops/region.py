@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from pillion.ir.graph import Graph
 from pillion.ir.numerics import Arithmetic
 from pillion.ir.op import Op, Quantization, op, operand, result
+from pillion.ir.rows import ROWS, Span
 from pillion.ir.types import Array, TensorType, Value
 from pillion.ops.movement import Reshape
 
@@ -15,7 +16,8 @@ from pillion.ops.movement import Reshape
 @op("region", quantization=Quantization.NONE)
 class Region(Op):
     """A graph that is run in steps: in each, `rows` more rows of its last result are made, and what earlier steps have made and later
-    ones still need is kept. With a `grain`, no op makes more rows than that at once. What comes out is what the graph means."""
+    ones still need is kept. With a `grain`, no op makes more rows than that at once. A region that is `fed` gets the rows of its operand one
+    after another, from outside the arena. What comes out is what the graph means."""
 
     is_idle = False
     crosses_rows = "it runs in steps of its own"
@@ -25,6 +27,7 @@ class Region(Op):
     body: Graph
     step: int = 1
     grain: int = 0
+    fed: bool = False
 
     def infer(self) -> TensorType:
         first = self.body.outputs[0]
@@ -51,6 +54,24 @@ class Region(Op):
         driver = self.body.ops[-1].results[0]
         if not self.body.is_output(driver):
             raise self.refuse("the last op makes a result of the region", f"`{driver.name}`")
+        self._check_fed()
+
+    def _check_fed(self) -> None:
+        """Raises where rows are handed over, and the operand is not one that can be had by rows."""
+        whole = [
+            inner.name
+            for inner in self.body.ops
+            for x in self.xs
+            if self.fed and x in inner.activations and inner.rows_of(x, Span(0, inner.row_unit)) is None
+        ]
+        if self.fed and (len(self.xs) != 1 or self.xs[0].type.rank <= ROWS + 1 or whole):
+            rule = "a region that is fed has one operand, whose rows all ops read one after another"
+            raise self.refuse(rule, f"{self.xs}{f', which `{whole[0]}` reads as a whole' if whole else ''}")
+
+    @property
+    def fed_value(self) -> Value | None:
+        """The operand whose rows come from outside the arena."""
+        return self.xs[0] if self.fed else None
 
     @property
     def macs(self) -> int:
@@ -72,7 +93,7 @@ def why_not_in_rows(op: Op) -> str:
     return op.crosses_rows
 
 
-def as_region(graph: Graph, first: int, end: int, step: int, grain: int = 0) -> Region:
+def as_region(graph: Graph, first: int, end: int, step: int, grain: int = 0, fed: bool = False) -> Region:
     """Gives the region of the ops from `first` to before `end`."""
     ops = graph.ops[first:end]
     made = {v for op in ops for v in op.results}
@@ -80,7 +101,7 @@ def as_region(graph: Graph, first: int, end: int, step: int, grain: int = 0) -> 
     later = {v for op in graph.ops[end:] for v in op.operands} | set(graph.ends)
     ys = tuple(v for op in ops for v in op.results if v in later)
     body = Graph(f"{graph.name}_rows_{first}", tuple(read), ops, ys, graph.arithmetic)
-    return Region(xs=tuple(read), ys=ys, body=body, step=step, grain=grain, source=ops[0].source)
+    return Region(xs=tuple(read), ys=ys, body=body, step=step, grain=grain, fed=fed, source=ops[0].source)
 
 
 def images_of(body: Graph) -> int:

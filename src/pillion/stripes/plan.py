@@ -20,6 +20,8 @@ class Stripe:
     rows: int
     grain: int = 0
     """The most rows that any of the ops makes at once; 0 for as many as a step needs."""
+    fed: bool = False
+    """Whether the rows of the graph's input are handed over one after another, and never lie in the arena all at once."""
 
 
 def striped(graph: Graph, stripes: Sequence[Stripe]) -> Graph:
@@ -28,6 +30,6 @@ def striped(graph: Graph, stripes: Sequence[Stripe]) -> Graph:
     at = 0
     for stripe in stripes:
         ops += graph.ops[at : stripe.first]
-        ops.append(as_region(graph, stripe.first, stripe.end, stripe.rows, stripe.grain))
+        ops.append(as_region(graph, stripe.first, stripe.end, stripe.rows, stripe.grain, stripe.fed))
         at = stripe.end
     return graph.replace(ops=(*ops, *graph.ops[at:])) if stripes else graph

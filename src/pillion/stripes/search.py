@@ -1,306 +1,187 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The search for stripes: for a bound on the memory, the cheapest way to run the graph's ops whole or in regions, as a shortest path over
-the places where regions may begin and end.
+"""The search for stripes: which ways to run a graph fulfil a wish for the memory.
 
 Costs are estimates: instructions of each further call of a kernel (`Kernel.each_call`) and of moves. Memory is counted in what is live at
 once; the plan that is chosen in the end was made in full."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable
+from dataclasses import dataclass
 
 from pillion.boards.board import Optimize
 from pillion.devices.cortex_m import Isa
 from pillion.devices.cortex_m.estimate import instructions
 from pillion.emitters.c.choose import Choice
-from pillion.emitters.c.cuts import memory_of
 from pillion.emitters.c.program import CProgram, lower
 from pillion.errors import PillionError
-from pillion.ir.cut import cut
 from pillion.ir.graph import Graph
-from pillion.ir.rows import ROWS, Span
+from pillion.ir.op import Op
 from pillion.ir.types import Value
-from pillion.memory.schedule import ALIGNMENT, Preview, aligned, preview
-from pillion.ops import Region, as_region
+from pillion.memory.schedule import ALIGNMENT
+from pillion.ops import Quantize
 from pillion.ops.region import why_not_in_rows
 from pillion.stripes.plan import Stripe, striped
+from pillion.stripes.ways import Ways
 from pillion.stripes.wish import MemoryWish
 
-INSTRUCTIONS_PER_MOVED_BYTE = {Isa.MVE: 0.2, Isa.DSP: 0.75, Isa.PORTABLE: 1.0}
-"""Measured in the emulator, loops included."""
-ROWS_TRIED = (1, 2, 4, 8, 16)
-"""Rows of the last result that a step may make."""
 BOUNDS_TRIED = 10
 """Bounds for which plans are made before a wish is refused."""
-LONGEST_REGION = 40
-"""Ops in one region."""
 
 
 @dataclass(frozen=True)
-class Way:
-    """A way to run some ops, whole or as a stripe: its bytes that are live at once and the instructions that it adds."""
+class Plan:
+    """Stripes, and the program with them."""
 
-    bytes: int
-    cost: float
-    stripe: Stripe | None = None
-    saved: int = 0
-    """Bytes that it takes less because a result lies over an operand. An operand that lies over something itself saves nothing more."""
-
-
-Path = tuple[float, tuple[Stripe, ...]]
-"""A way to run the first ops of a graph: what it adds, and the stripes in it."""
-
-
-@dataclass
-class Ways:
-    """All ways to run parts of one graph."""
-
-    graph: Graph
-    choices: Sequence[Choice]
-    isa: Isa
-    _found: dict[tuple[int, int, int], Way | None] = field(default_factory=dict)
-
-    def __post_init__(self) -> None:
-        ops = self.graph.ops
-        self.needs = [memory_of(choice) for choice in self.choices]
-        self.born = {v: -1 for v in self.graph.sources} | {
-            v: i for i, op in enumerate(ops) for v in op.results
-        }
-        self.last = {v: i for i, op in enumerate(ops) for v in op.activations}
-        self.last |= {v: len(ops) for v in self.graph.ends}
-        self.why = [why_not_in_rows(op) for op in ops]
-        self.live = [
-            sum(self._bytes(v) for v, born in self.born.items() if born < i < self.last.get(v, -1))
-            for i in range(len(ops))
-        ]
-        self.whole = [self._whole(i) for i in range(len(ops))]
-        self._scratch: dict[tuple[int, int], int] = {}
-        self._beside: dict[tuple[int, int], int] = {}
+    stripes: tuple[Stripe, ...]
+    program: CProgram
 
     @property
-    def most(self) -> int:
-        """The bytes that are live at once where all ops run whole."""
-        return max((way.bytes for way in self.whole), default=0)
-
-    def _bytes(self, value: Value) -> int:
-        return aligned(value.type.size_bytes)
-
-    def _whole(self, i: int) -> Way:
-        """The way of an op that runs whole: what is live beside it, its operands, its result unless that lies over one, its scratch."""
-        op, need = self.graph.ops[i], self.needs[i]
-        dying = [v for v in need.in_place if self.last.get(v) == i]
-        over = bool(dying) and self._bytes(op.results[0]) <= max(map(self._bytes, dying))
-        operands = sum(self._bytes(v) for v in dict.fromkeys(op.activations) if self.last[v] == i)
-        results = 0 if over or op.kind == "reshape" else sum(map(self._bytes, op.results))
-        return Way(self.live[i] + operands + results + aligned(need.scratch_bytes), 0.0)
-
-    def spans(self, above: int) -> Iterator[tuple[int, int]]:
-        """Gives the parts that may run as a region and have an op that takes more bytes than that when it runs whole."""
-        hot = [way.bytes > above for way in self.whole]
-        for first in range(len(hot)):
-            is_hot = False
-            for end in range(first + 1, min(first + LONGEST_REGION, len(hot)) + 1):
-                if self.why[end - 1]:
-                    break
-                is_hot |= hot[end - 1]
-                if is_hot and end - first > 1 and self._has_rows(end - 1):
-                    yield first, end
-
-    def _has_rows(self, i: int) -> bool:
-        y = self.graph.ops[i].results[0]
-        return y.shape[ROWS] > 1 and self.graph.ops[i].kind != "reshape"
-
-    def region(self, first: int, end: int, rows: int) -> Way | None:
-        """Gives the way of a part as a region with so many rows in a step; None if there is none."""
-        key = (first, end, rows)
-        if key not in self._found:
-            self._found[key] = self._region(first, end, rows)
-        return self._found[key]
-
-    def _region(self, first: int, end: int, rows: int) -> Way | None:
-        region = as_region(self.graph, first, end, rows)
-        if rows >= region.body.ops[-1].results[0].shape[ROWS]:
-            return None
-        try:
-            region.check()
-        except PillionError:
-            return None
-        beside = self.beside(first, end)
-        seen = preview(region, lambda op, made: self._scratch_bytes(first + op, made))
-        saved = seen.saved_bytes if self.last[region.xs[0]] < end else 0
-        return Way(
-            beside + seen.held_bytes,
-            self._cost(region, first, seen),
-            Stripe(first, end, rows),
-            saved // ALIGNMENT * ALIGNMENT,
-        )
-
-    def beside(self, first: int, end: int) -> int:
-        """Gives the bytes that lie in the arena while some ops run as a region, beside what is inside it."""
-        if (first, end) not in self._beside:
-            self._beside[first, end] = sum(
-                self._bytes(v)
-                for v, born in self.born.items()
-                if born < end and self.last.get(v, -1) >= (first if born < first else end)
-            )
-        return self._beside[first, end]
-
-    def least(self, first: int, end: int) -> int:
-        """Gives the bytes below which no region of these ops can be, if a result lies over an operand as far as it can."""
-        largest = max(self._bytes(v) for i in range(first, end) for v in self.graph.ops[i].results)
-        return self.beside(first, end) - largest
-
-    def _scratch_bytes(self, i: int, rows: int) -> int:
-        if (i, rows) not in self._scratch:
-            form = cut(
-                self.graph.ops[i], Span(self.graph.ops[i].results[0].shape[ROWS] // 2 // rows * rows, rows)
-            ).op
-            self._scratch[i, rows] = aligned(self.choices[i].kernel.scratch_bytes(form))
-        return self._scratch[i, rows]
-
-    def _cost(self, region: Region, first: int, seen: Preview) -> float:
-        """The instructions that a region adds: all calls but one of each op, and moves."""
-        images = region.ys[0].shape[0]
-        calls = sum(
-            max(fired - 1, 0.0) * self.choices[first + i].kernel.each_call.of(self.graph.ops[first + i], rows)
-            for i, (fired, rows) in enumerate(zip(seen.firings, seen.firing_rows, strict=True))
-        )
-        return images * (calls + seen.moved_bytes * INSTRUCTIONS_PER_MOVED_BYTE[self.isa])
-
-    def cheapest(self, bound: int) -> tuple[Stripe, ...] | None:
-        """Gives the stripes of the cheapest way to run everything in so many bytes; None if there is no way.
-
-        It is the shortest path from the first op to the end over ways that fit. Of each place on it two paths are known: the best one, and
-        the best after which the result lies over an operand, where the next stripe cannot lay its own over that."""
-        by_end: dict[int, list[tuple[int, Way]]] = {}
-        for first, end in self.spans(bound):
-            for way in self._cheapest_fits(first, end, bound):
-                by_end.setdefault(end, []).append((first, way))
-        free: list[Path | None] = [(0.0, ())]
-        laid: list[Path | None] = [None]
-        for end in range(1, len(self.whole) + 1):
-            steps = [*by_end.get(end, ()), (end - 1, self.whole[end - 1])]
-            saving = [
-                _longer(free[a], way) for a, way in steps if way.saved and way.bytes - way.saved <= bound
-            ]
-            plain = [_longer(free[a], way) for a, way in steps if not way.saved and way.bytes <= bound]
-            plain += [_longer(laid[a], way) for a, way in steps if way.bytes <= bound]
-            free.append(_best(plain))
-            laid.append(_best(saving))
-        found = _best([free[-1], laid[-1]])
-        return found[1] if found else None
-
-    def _cheapest_fits(self, first: int, end: int, bound: int) -> list[Way]:
-        """The cheapest ways of a part that fit, with what lying over the operand saves and without."""
-        fits: list[Way] = []
-        if self.least(first, end) > bound:
-            return fits
-        for rows in ROWS_TRIED:
-            way = self.region(first, end, rows)
-            if way is None or way.bytes - way.saved > bound:
-                break
-            fits.append(way)
-        alone = [way for way in fits if way.bytes <= bound]
-        return list(
-            {id(w): w for ws in (fits, alone) if ws for w in [min(ws, key=lambda w: w.cost)]}.values()
-        )
-
-    def cost(self, stripes: Sequence[Stripe]) -> float:
-        """Estimates the instructions that stripes add."""
-        ways = (self.region(s.first, s.end, s.rows) for s in stripes)
-        return sum(way.cost for way in ways if way)
+    def bytes(self) -> int:
+        """The size of the arena."""
+        return self.program.memory.arena_bytes
 
 
-def _longer(path: Path | None, way: Way) -> Path | None:
-    """A path with a way behind it."""
-    if path is None:
-        return None
-    return path[0] + way.cost, (*path[1], way.stripe) if way.stripe else path[1]
-
-
-def _best(paths: Sequence[Path | None]) -> Path | None:
-    return min((path for path in paths if path is not None), key=lambda path: path[0], default=None)
-
-
-def find_stripes(
-    graph: Graph, isa: Isa, optimize: Optimize, wish: MemoryWish, beside: int = 0
-) -> tuple[tuple[Stripe, ...], CProgram]:
-    """Gives the stripes that a wish asks for, and the program with them. `beside` are bytes of RAM that are not the arena's."""
-    plain = lower(graph, isa, optimize)
-    ways = Ways(graph, [Choice(s.choice.op, s.choice.kernel, ()) for s in plain.steps], isa)
+def find_stripes(graph: Graph, isa: Isa, optimize: Optimize, wish: MemoryWish, beside: int = 0) -> Plan:
+    """Gives the stripes that a wish asks for. `beside` are bytes of RAM that are not the arena's."""
+    whole = lower(graph, isa, optimize)
+    fed = want_rows_in(graph) if wish.rows_in else None
+    ways = Ways(graph, [Choice(s.choice.op, s.choice.kernel, ()) for s in whole.steps], isa, fed)
+    search = Search(ways, whole)
     if wish.max_ram is not None:
-        return _within(ways, plain, wish.max_ram, beside)
-    budget = (wish.extra or 0.0) * sum(instructions(op, isa) for op in graph.ops)
-    return _for(ways, plain, budget) if wish.extra else ((), plain)
+        return search.within(wish.max_ram, beside)
+    return search.for_extra((wish.extra or 0.0) * sum(instructions(op, isa) for op in graph.ops))
 
 
-def _planned(ways: Ways, plain: CProgram, stripes: Sequence[Stripe]) -> CProgram:
-    return lower(striped(ways.graph, stripes), plain.isa, plain.optimize) if stripes else plain
-
-
-def _for(ways: Ways, plain: CProgram, budget: float) -> tuple[tuple[Stripe, ...], CProgram]:
-    """The smallest plan whose stripes cost no more than the budget."""
-    bound = _least_bound(ways, lambda stripes: ways.cost(stripes) <= budget)
-    best = ways.cheapest(bound) or ()
-    planned = _planned(ways, plain, best)
-    if planned.memory.arena_bytes < plain.memory.arena_bytes:
-        return best, planned
-    return (), plain
-
-
-def _least_bound(ways: Ways, is_good: Callable[[tuple[Stripe, ...]], bool]) -> int:
-    """The least bound, to half a percent, whose cheapest way is good enough; that of whole ops is."""
-    low, high = 0, ways.most
-    while high - low > max(high // 200, ALIGNMENT):
-        middle = (low + high) // 2
-        stripes = ways.cheapest(middle)
-        low, high = (low, middle) if stripes is not None and is_good(stripes) else (middle, high)
-    return high
-
-
-def _within(ways: Ways, plain: CProgram, limit: int, beside: int) -> tuple[tuple[Stripe, ...], CProgram]:
-    """The cheapest plan that fits."""
-    room = limit - beside
-    if plain.memory.arena_bytes <= room:
-        return (), plain
-    bound = room
-    while bound > 0 and (stripes := ways.cheapest(bound)) is not None:
-        planned = _planned(ways, plain, stripes)
-        if planned.memory.arena_bytes <= room:
-            return stripes, planned
-        bound -= max((planned.memory.arena_bytes - room) // 2, ALIGNMENT)
-    stripes, smallest = _smallest(ways, plain)
-    if smallest.memory.arena_bytes <= room:
-        return stripes, smallest
-    raise _too_small(ways, plain, limit, beside, smallest.memory.arena_bytes)
-
-
-def _smallest(ways: Ways, plain: CProgram) -> tuple[tuple[Stripe, ...], CProgram]:
-    """The smallest of the plans for bounds from the least to that of the whole ops: what is live at once is not yet a plan, and now and
-    then a larger bound has the smaller one."""
-    least = max(_least_bound(ways, lambda stripes: True), 1)
-    bounds = [int(least * (ways.most / least) ** (step / BOUNDS_TRIED)) for step in range(BOUNDS_TRIED)]
-    tried = dict.fromkeys(stripes for bound in bounds if (stripes := ways.cheapest(bound)) is not None)
-    plans = [((), plain), *((stripes, _planned(ways, plain, stripes)) for stripes in tried)]
-    return min(plans, key=lambda plan: plan[1].memory.arena_bytes)
-
-
-def _too_small(ways: Ways, plain: CProgram, limit: int, beside: int, smallest: int) -> PillionError:
-    """The error where nothing fits: with the least that would do."""
-    least = smallest + beside
-    blocking = max(
-        (i for i, why in enumerate(ways.why) if why), key=lambda i: ways.whole[i].bytes, default=None
+def want_rows_in(graph: Graph) -> Value:
+    """Gives the input that may be handed over row by row; raises where there is none."""
+    value = graph.inputs[0] if len(graph.inputs) == 1 else None
+    users = _readers(graph, value) if value is not None else []
+    reasons = [(op, why_not_in_rows(op)) for op in users]
+    wrong = next(((op, why) for op, why in reasons if why), None)
+    if value is not None and wrong is None and users and not graph.states:
+        return value
+    if graph.states:
+        raise _remembers(graph)
+    here = (
+        f"{wrong[0].kind} `{wrong[0].name}`: {wrong[1]}"
+        if wrong
+        else f"inputs: {', '.join(v.name for v in graph.inputs)}"
     )
-    op = ways.graph.ops[blocking] if blocking is not None else None
-    reason = (
-        f"; {op.kind} `{op.name}` takes {ways.whole[blocking].bytes:,} bytes: {ways.why[blocking]}"
-        if op and blocking is not None and ways.whole[blocking].bytes > limit - beside
-        else ""
+    way_out = "--io-layout nhwc, with which pictures come as lines; or " if len(graph.inputs) == 1 else ""
+    raise PillionError(
+        f"`{graph.name}` cannot be handed its input row by row",
+        rule="one input, and the ops that read it make their rows one after another, each from a few rows",
+        here=here,
+        help=f"{way_out}leave --rows-in out",
     )
+
+
+def _remembers(graph: Graph) -> PillionError:
     return PillionError(
-        f"`{ways.graph.name}` does not fit into {limit:,} bytes of RAM",
-        rule="--max-ram is at least what the smallest plan needs",
-        here=f"{plain.memory.arena_bytes + beside:,} bytes without stripes, {least:,} with{reason}",
-        help=f"--max-ram {least}, a smaller input, or a narrower model",
+        f"`{graph.name}` cannot be handed its input row by row",
+        rule="a model that remembers nothing from run to run",
+        here=f"states: {', '.join(state.name for state in graph.states)}",
+        help="leave --rows-in out",
+    )
+
+
+def _readers(graph: Graph, value: Value) -> list[Op]:
+    """The ops that read a value. Numbers are quantized as they lie: what reads them then says whether rows are lines of a picture."""
+    users = graph.users.get(value, [])
+    later = [reader for op in users if isinstance(op, Quantize) for reader in _readers(graph, op.y)]
+    return [*users, *later]
+
+
+@dataclass(frozen=True)
+class Search:
+    """The search for the plan of one graph."""
+
+    ways: Ways
+    whole: CProgram
+
+    def plan(self, stripes: tuple[Stripe, ...]) -> Plan:
+        """Makes the plan with stripes in full."""
+        of = self.whole
+        made = lower(striped(self.ways.graph, stripes), of.isa, of.optimize) if stripes else of
+        return Plan(stripes, made)
+
+    def simplest(self) -> Plan:
+        """Gives the plan without stripes or, where the input is handed over row by row, the cheapest one."""
+        stripes = self.ways.cheapest(self.ways.most) if self.ways.fed is not None else ()
+        if stripes is None:
+            raise _not_by_rows(self.ways.graph)
+        return self.plan(stripes)
+
+    def for_extra(self, budget: float) -> Plan:
+        """Gives the smallest plan whose stripes cost no more than the budget, or else the simplest one."""
+        simplest = self.simplest()
+        budget = max(budget, self.ways.cost(simplest.stripes))
+        if not budget:
+            return simplest
+        bound = self._least_bound(lambda stripes: self.ways.cost(stripes) <= budget)
+        best = self.plan(self.ways.cheapest(bound) or ())
+        return min(simplest, best, key=lambda plan: plan.bytes)
+
+    def _least_bound(self, is_good: Callable[[tuple[Stripe, ...]], bool]) -> int:
+        """The least bound, to half a percent, whose cheapest way is good enough; that of the simplest plan is."""
+        low, high = 0, self.ways.most
+        while high - low > max(high // 200, ALIGNMENT):
+            middle = (low + high) // 2
+            stripes = self.ways.cheapest(middle)
+            low, high = (low, middle) if stripes is not None and is_good(stripes) else (middle, high)
+        return high
+
+    def within(self, limit: int, beside: int) -> Plan:
+        """Gives the cheapest plan that fits."""
+        room = limit - beside
+        simplest = self.simplest()
+        if simplest.bytes <= room:
+            return simplest
+        bound = room
+        while bound > 0 and (stripes := self.ways.cheapest(bound)) is not None:
+            plan = self.plan(stripes)
+            if plan.bytes <= room:
+                return plan
+            bound -= max((plan.bytes - room) // 2, ALIGNMENT)
+        smallest = self._smallest(simplest)
+        if smallest.bytes <= room:
+            return smallest
+        raise self._too_small(limit, beside, simplest.bytes, smallest.bytes)
+
+    def _smallest(self, simplest: Plan) -> Plan:
+        """The smallest of the plans for bounds from the least to that of the whole ops: what is live at once is not yet a plan, and now
+        and then a larger bound has the smaller one."""
+        least, most = max(self._least_bound(lambda stripes: True), 1), self.ways.most
+        bounds = [int(least * (most / least) ** (step / BOUNDS_TRIED)) for step in range(BOUNDS_TRIED)]
+        found = [self.ways.cheapest(bound) for bound in bounds]
+        tried = dict.fromkeys(stripes for stripes in found if stripes)
+        return min([simplest, *map(self.plan, tried)], key=lambda plan: plan.bytes)
+
+    def _too_small(self, limit: int, beside: int, simplest: int, smallest: int) -> PillionError:
+        """The error where nothing fits: with the least that would do."""
+        ways, least = self.ways, smallest + beside
+        blocking = max(
+            (i for i, why in enumerate(ways.why) if why), key=lambda i: ways.whole[i].bytes, default=None
+        )
+        op = ways.graph.ops[blocking] if blocking is not None else None
+        reason = (
+            f"; {op.kind} `{op.name}` takes {ways.whole[blocking].bytes:,} bytes: {ways.why[blocking]}"
+            if op and blocking is not None and ways.whole[blocking].bytes > limit - beside
+            else ""
+        )
+        return PillionError(
+            f"`{ways.graph.name}` does not fit into {limit:,} bytes of RAM",
+            rule="--max-ram is at least what the smallest plan needs",
+            here=f"{simplest + beside:,} bytes without stripes, {least:,} with{reason}",
+            help=f"--max-ram {least}, a smaller input, or a narrower model",
+        )
+
+
+def _not_by_rows(graph: Graph) -> PillionError:
+    return PillionError(
+        f"`{graph.name}` cannot be handed its input row by row",
+        rule="the ops that read the input can run together a few rows at a time",
+        here="no region of ops from the first one on makes a result that has rows",
+        help="leave --rows-in out",
     )

@@ -22,13 +22,17 @@ class MemoryWish:
     """Bytes that the program may hold in RAM; the cheapest plan that fits is taken."""
     extra: float | None = None
     """The share of instructions that may be added; the smallest plan that costs no more is taken."""
+    rows_in: bool = False
+    """Whether the input is handed over row by row, and never lies in the arena as a whole."""
 
 
 WHOLE = MemoryWish()
 """No wish for the memory: all ops run whole."""
 
 
-def memory_wish(max_ram: int | str | None = None, extra: float | str | None = None) -> MemoryWish:
+def memory_wish(
+    max_ram: int | str | None = None, extra: float | str | None = None, rows_in: bool = False
+) -> MemoryWish:
     """Gives the wish behind `256K` bytes or `5%` more instructions, as they are typed, or as numbers."""
     if max_ram is not None and extra is not None:
         raise PillionError(
@@ -37,7 +41,9 @@ def memory_wish(max_ram: int | str | None = None, extra: float | str | None = No
             here=f"--max-ram {max_ram} --extra {extra}",
             help="give one of them",
         )
-    return MemoryWish(None if max_ram is None else _bytes(max_ram), None if extra is None else _share(extra))
+    return MemoryWish(
+        None if max_ram is None else _bytes(max_ram), None if extra is None else _share(extra), rows_in
+    )
 
 
 def _bytes(given: int | str) -> int:

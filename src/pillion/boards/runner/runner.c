@@ -6,7 +6,8 @@
  * The parent's bytes come on standard input, ours go to standard output; numbers as they lie in memory:
  *   at the start     bytes of what follows; arena bytes; state bytes; counts of inputs, outputs, ops; name;
  *                    offset, bytes and name of each input and output; name of each op
- *   'r', all inputs  how many bytes changed before the arena and how near, the same after it; all outputs
+ *   'r', all inputs  (handed over in portions of changing size, if the model takes rows)
+ *                    how many bytes changed before the arena and how near, the same after it; all outputs
  *   's'              nothing: the state is reset
  *   't', a count     so many times, in nanoseconds, of runs on whatever the arena holds
  * A text is its length and its bytes. */
@@ -40,6 +41,8 @@ static int from_parent, to_parent;
 static pid_t parent;
 static volatile uint32_t *ops_done;
 static uint8_t *arena, *state;
+/* The input of a model that takes rows: it is not in the arena. */
+static uint8_t *frame;
 
 static void fail(const char *what) {
     perror(what);
@@ -141,6 +144,12 @@ static void make_memory(void) {
     arena = aligned(memory + GUARD_BYTES);
     state = aligned(arena + model->arena_bytes + 2 * (size_t)GUARD_BYTES);
     pillion_reset_state(model, state);
+    if (model->row_functions != NULL) {
+        frame = calloc(model->row_functions->rows, model->row_functions->row_bytes);
+        if (frame == NULL) {
+            fail("the model's input");
+        }
+    }
 }
 
 typedef struct {
@@ -176,15 +185,53 @@ static void after_op(uint32_t op) {
     *ops_done = op + 1;
 }
 
+/* One row, two, three, four, one again; each portion lies where nothing is behind it, and is not what it was afterwards. */
+static void hand_over(void (*after)(uint32_t op)) {
+    const pillion_row_functions *const rows = model->row_functions;
+    rows->begin(arena, after);
+    for (uint32_t first = 0, count = 1; first < rows->rows; first += count, count = count % 4 + 1) {
+        if (count > rows->rows - first) {
+            count = rows->rows - first;
+        }
+        const size_t bytes = (size_t)count * rows->row_bytes;
+        uint8_t *const portion = malloc(bytes);
+        if (portion == NULL) {
+            fail("rows of the input");
+        }
+        memcpy(portion, frame + (size_t)first * rows->row_bytes, bytes);
+        const uint32_t missing = rows->hand_over(arena, portion, count);
+        memset(portion, JUNK, bytes);
+        free(portion);
+        if (missing != rows->rows - first - count) {
+            fail("the model counts its rows in another way");
+        }
+    }
+    if (rows->end(arena) != 0) {
+        fail("the model wants more rows than it has");
+    }
+}
+
+static void run(void (*after)(uint32_t op)) {
+    if (model->row_functions != NULL) {
+        hand_over(after);
+    } else {
+        pillion_run(model, arena, state, after);
+    }
+}
+
+static uint8_t *place_of(const pillion_buffer *input) {
+    return input->offset == PILLION_NOWHERE ? frame : arena + input->offset;
+}
+
 static int run_sample(void) {
     fill();
     for (uint32_t i = 0; i < model->input_count; i++) {
-        if (!take(arena + model->inputs[i].offset, model->inputs[i].bytes)) {
+        if (!take(place_of(&model->inputs[i]), model->inputs[i].bytes)) {
             return 0;
         }
     }
     *ops_done = 0;
-    pillion_run(model, arena, state, after_op);
+    run(after_op);
     *ops_done = NOT_RUNNING;
     give_changes();
     for (uint32_t i = 0; i < model->output_count; i++) {
@@ -201,7 +248,7 @@ static int time_runs(void) {
     for (uint32_t i = 0; i < count; i++) {
         struct timespec from, to;
         (void)clock_gettime(CLOCK_MONOTONIC, &from);
-        pillion_run(model, arena, state, NULL);
+        run(NULL);
         (void)clock_gettime(CLOCK_MONOTONIC, &to);
         const int64_t nanoseconds = (int64_t)(to.tv_sec - from.tv_sec) * 1000000000 + (to.tv_nsec - from.tv_nsec);
         give(&nanoseconds, sizeof nanoseconds);

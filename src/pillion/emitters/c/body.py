@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from textwrap import indent
 
 from pillion.emitters.c.kernel import Call
-from pillion.emitters.c.loops import Fire, Item, Loop, MoveRows, Part
+from pillion.emitters.c.loops import Fire, Item, Loop, MoveRows, Part, TakeRows, What
 from pillion.emitters.c.program import CProgram, Step, Variant
 from pillion.emitters.c.spelling import commented
 from pillion.ir.types import Value
@@ -24,10 +24,11 @@ class Place:
     """A place in memory, and by how much it moves on each time that a loop around it comes round, the outermost first."""
 
     spot: Spot
-    strides: tuple[int, ...] = ()
+    moves: tuple[tuple[str, int], ...] = ()
+    """The count of each loop, as C has it, and the bytes for each."""
 
     def __str__(self) -> str:
-        moves = "".join(f" + {stride} * i{depth}" for depth, stride in enumerate(self.strides) if stride)
+        moves = "".join(f" + {stride} * {count}" for count, stride in self.moves if stride)
         return f"(void *)({BASES[self.spot.area]} + {self.spot.offset}{moves})"
 
 
@@ -52,29 +53,48 @@ class Body:
         segments = [s.index for s in program.steps if isinstance(s.choice.op, Segment)]
         self.segments = {index: number for number, index in enumerate(segments)}
         self.named: set[int] = set()
+        self.waits = 0
 
-    def text(self) -> str:
-        """Gives all that the program does."""
-        return "\n".join(self._item(item) for item in self.program.items)
+    def text(self, first: int = 0, end: int | None = None) -> str:
+        """Gives what the program does, or some of it."""
+        return "\n".join(self._item(item) for item in self.program.items[first:end])
+
+    def resumed(self, items: int) -> str:
+        """Gives the first things that the program does, among which it waits for rows, to be left there and come back to."""
+        body = self.text(0, items)
+        cases = "".join(f"case {n}:\n    goto rows_{n};\n" for n in range(1, self.waits + 1))
+        return f"switch (feed->place) {{\n{cases}default:\n    break;\n}}\n{body}"
 
     def _item(self, item: Item) -> str:
         return self._text(item.what, [Place(spot) for spot in item.places], 0)
 
-    def _text(self, what: Fire | MoveRows | Loop, places: Places, depth: int) -> str:
+    def _text(self, what: What, places: Places, depth: int) -> str:
         match what:
             case Fire():
                 return self._fire(what, places)
             case MoveRows(size):
                 to, source = places
                 return f"pillion_move_rows({to}, {source}, {size});\n"
+            case TakeRows(rows, _):
+                return self._take(rows, places)
             case Loop():
                 return self._loop(what, places, depth)
 
     def _loop(self, loop: Loop, places: Places, depth: int) -> str:
-        moving = [Place(p.spot, (*p.strides, s)) for p, s in zip(places, loop.strides, strict=True)]
+        count = f"feed->loop[{depth}]" if loop.waits else f"i{depth}"
+        moving = [Place(p.spot, (*p.moves, (count, s))) for p, s in zip(places, loop.strides, strict=True)]
         body = "".join(self._text(part.what, own, depth + 1) for part, own in _shared_out(loop.body, moving))
-        head = f"for (uint32_t i{depth} = 0; i{depth} < {loop.count}; i{depth}++) {{"
+        declared = count if loop.waits else f"uint32_t {count}"
+        head = f"for ({declared} = 0; {count} < {loop.count}; {count}++) {{"
         return f"{head}\n{indent(body, '    ')}}}\n"
+
+    def _take(self, rows: int, places: Places) -> str:
+        """Rows of the caller: where too few have come, the function is left, and goes on here when there are more."""
+        assert self.program.feed is not None
+        self.waits += 1
+        to = str(places[0]) if places else "NULL"
+        taken = f"pillion_take_rows(feed, &given, {to}, {rows}, {self.program.feed.row_bytes})"
+        return f"feed->place = {self.waits};\nrows_{self.waits}:\nif (!{taken}) {{\n    return;\n}}\n"
 
     def _fire(self, fire: Fire, places: Places) -> str:
         step = self.program.steps[fire.step]

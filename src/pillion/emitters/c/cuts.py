@@ -8,12 +8,12 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
 from pillion.emitters.c.choose import Choice
-from pillion.emitters.c.loops import Fire, Item, MoveRows
+from pillion.emitters.c.loops import Fire, Item, MoveRows, TakeRows
 from pillion.ir.cut import Cut, cut
 from pillion.ir.op import Op
 from pillion.ir.rows import Span
 from pillion.ir.types import Value
-from pillion.memory import Firing, MemoryPlan, Move, OpMemory, RegionMemory, is_alias, schedule
+from pillion.memory import Feed, Firing, MemoryPlan, Move, OpMemory, RegionMemory, is_alias, schedule
 from pillion.ops import Region
 
 
@@ -87,6 +87,9 @@ class Cuts:
             if isinstance(event, Move):
                 value = event.value
                 yield Item(MoveRows(event.bytes), (memory.spot(value), memory.spot(value, event.source)))
+            elif isinstance(event, Feed):
+                places = () if event.start is None else (memory.spot(event.value, event.start),)
+                yield Item(TakeRows(event.rows, event.start is not None), places)
             else:
                 yield self._fire(event, first, memory)
         yield from (Item(Fire(first + i), ()) for i, op in enumerate(self.body.ops) if is_alias(op))

@@ -28,6 +28,14 @@ class MoveRows:
 
 
 @dataclass(frozen=True)
+class TakeRows:
+    """So many rows of the caller are taken; its place is whereto, unless they are not kept."""
+
+    rows: int
+    are_kept: bool = True
+
+
+@dataclass(frozen=True)
 class Loop:
     """A body that runs `count` times; its places are those of the first time, which move on by `strides`."""
 
@@ -35,8 +43,17 @@ class Loop:
     body: tuple[Part, ...]
     strides: tuple[int, ...]
 
+    @property
+    def waits(self) -> bool:
+        """Whether rows of the caller are taken in it, for which it is left and come back to."""
+        return any(_waits(part.what) for part in self.body)
 
-What = Fire | MoveRows | Loop
+
+def _waits(what: What) -> bool:
+    return isinstance(what, TakeRows) or (isinstance(what, Loop) and what.waits)
+
+
+What = Fire | MoveRows | TakeRows | Loop
 
 
 @dataclass(frozen=True)

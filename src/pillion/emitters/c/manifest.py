@@ -38,14 +38,15 @@ def _check_counts(made: object) -> None:
             raise ValueError(f"{field.name} is {value}, less than nothing")
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class Buffer:
-    """An input or an output: what it is, and where it lies in the arena; or a state, and where it lies among the states."""
+    """An input or an output: what it is, and where it lies in the arena; or a state, and where it lies among the states. An input that is
+    handed over row by row has no offset."""
 
     name: str
     dtype: DType
     shape: Shape
-    offset: int
+    offset: int | None = None
     bytes: int
     scale: float | None = None
     zero_point: int | None = None
@@ -113,8 +114,8 @@ class OpFacts:
 
 def _want_within(buffers: Iterable[Buffer], what: str, size: int) -> None:
     for buffer in buffers:
-        end = buffer.offset + buffer.bytes
-        if end > size:
+        end = (buffer.offset or 0) + buffer.bytes
+        if buffer.offset is not None and end > size:
             raise ValueError(f"`{buffer.name}` ends at byte {end} of {what}")
 
 
@@ -145,6 +146,8 @@ class Manifest:
         if not re.fullmatch(r"[A-Za-z_][A-Za-z0-9_]*", self.model):
             raise ValueError("model is no identifier")
         check_paths(self.files)
+        if any(buffer.offset is None for buffer in (*self.inputs[1:], *self.outputs, *self.states)):
+            raise ValueError("what is handed over row by row is the one input")
         arena, state = self.memory.arena_bytes, self.memory.state_bytes
         _want_within((*self.inputs, *self.outputs), f"an arena of {arena}", arena)
         _want_within(self.states, f"a state of {state}", state)

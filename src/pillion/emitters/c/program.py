@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import hashlib
+from collections import Counter
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 
@@ -15,15 +16,16 @@ from pillion.devices.cortex_m import Isa
 from pillion.emitters.c.choose import Choice, choose
 from pillion.emitters.c.cuts import Cuts, Uses, memory_of
 from pillion.emitters.c.kernel import Call, Routine
-from pillion.emitters.c.loops import Fire, Item, roll
+from pillion.emitters.c.loops import Fire, Item, Loop, What, roll
 from pillion.errors import PillionError
 from pillion.ir.graph import Graph, Names, identifier, shortened, want_computed_outputs
 from pillion.ir.numerics import Arithmetic
 from pillion.ir.op import Op
+from pillion.ir.rows import ROWS, row_bytes
 from pillion.ir.sizes import LARGEST
 from pillion.ir.state import State
 from pillion.ir.types import Value
-from pillion.memory import MemoryPlan, Needs, plan_memory, unsettled
+from pillion.memory import MemoryPlan, Needs, plan_memory, unsettled, words_of_state
 from pillion.ops import Region
 from pillion.ops.states import with_own_ends
 
@@ -69,6 +71,32 @@ class Step:
 
 
 @dataclass(frozen=True)
+class RowFeed:
+    """An input that is handed over row by row, outside the arena."""
+
+    value: Value
+    items: int
+    """The first so many things that the program does run while rows come."""
+    state: int
+    """The place in the arena that says how far the program is."""
+
+    @property
+    def rows(self) -> int:
+        """How many rows there are: those of all images."""
+        return self.value.shape[0] * self.value.shape[ROWS]
+
+    @property
+    def row_bytes(self) -> int:
+        """The bytes of a row."""
+        return row_bytes(self.value)
+
+    @property
+    def loops(self) -> int:
+        """How many loops may be around what waits for rows."""
+        return words_of_state(self.rows) - words_of_state(0)
+
+
+@dataclass(frozen=True)
 class CProgram:
     """A program from which the text of a C project is made: steps, constants and the memory plan."""
 
@@ -84,11 +112,19 @@ class CProgram:
     optimize: Optimize = "speed"
     begins: Mapping[str, str] = field(default_factory=dict)
     """State → name of the array that it is a copy of after a reset; the others are filled with one byte."""
+    feed: RowFeed | None = None
 
     @property
     def routines(self) -> list[Routine]:
         """The kernels that the program calls, each once."""
         return list(dict.fromkeys(call.routine for step in self.steps for call in step.calls))
+
+    def runs(self) -> Counter[int]:
+        """Counts how often each step runs: once, or in a region for some rows at a time."""
+        counts: Counter[int] = Counter()
+        for item in self.items:
+            _count_runs(item.what, 1, counts)
+        return counts
 
     @property
     def constant_bytes(self) -> int:
@@ -99,6 +135,14 @@ class CProgram:
     def params_bytes(self) -> int:
         """The bytes of all params structs: every field of the kernels is a 32-bit number or a pointer, or a double."""
         return sum(_params_size(call) for step in self.steps for call in step.calls)
+
+
+def _count_runs(what: What, times: int, counts: Counter[int]) -> None:
+    if isinstance(what, Fire):
+        counts[what.step] += times
+    elif isinstance(what, Loop):
+        for part in what.body:
+            _count_runs(part.what, times * what.count, counts)
 
 
 def _params_size(call: Call) -> int:
@@ -131,6 +175,7 @@ def lower(graph: Graph, isa: Isa = Isa.PORTABLE, optimize: Optimize = "speed") -
     """Gives the graph a kernel for each op, packed constants and a memory plan. Copies of what states become are added where it cannot
     be made in their places."""
     want_computed_outputs(graph)
+    _want_feed(graph)
     graph = with_own_ends(graph.replace(name=identifier(graph.name)))
     regions: dict[Op, Cuts] = {op: Cuts(op) for op in graph.ops if isinstance(op, Region)}
     chosen = _chosen(graph, regions, isa, optimize)
@@ -154,9 +199,11 @@ def lower(graph: Graph, isa: Isa = Isa.PORTABLE, optimize: Optimize = "speed") -
         if value.is_constant
     }
     begins = {s.name: constants.name(f"state_{s.name}", s.initial) for s in graph.states if not is_even(s)}
-    items = tuple(_items(graph, regions, memory))
+    items = tuple(tuple(_items_of(op, first, regions, memory)) for op, first in _numbered(graph, regions))
+    feed = _feed(graph, len(items[0]) if items else 0, memory)
+    done = tuple(item for items_of_op in items for item in items_of_op)
     arrays = tuple(constants.by_content.values())
-    return CProgram(graph, isa, tuple(steps), items, arrays, operands, memory, optimize, begins)
+    return CProgram(graph, isa, tuple(steps), done, arrays, operands, memory, optimize, begins, feed)
 
 
 def is_even(state: State) -> bool:
@@ -175,16 +222,37 @@ def _needs(graph: Graph, regions: Mapping[Op, Cuts], chosen: Mapping[Op, Choice]
     return {op: regions[op].memory(chosen) if op in regions else memory_of(chosen[op]) for op in graph.ops}
 
 
-def _items(graph: Graph, regions: Mapping[Op, Cuts], memory: MemoryPlan) -> Iterator[Item]:
-    """What the program does, in order."""
+def _numbered(graph: Graph, regions: Mapping[Op, Cuts]) -> Iterator[tuple[Op, int]]:
+    """Each op with the number of its first step."""
     first = 0
     for op in graph.ops:
-        if op in regions:
-            yield from roll(regions[op].items(first, memory))
-            first += len(regions[op].of_ops)
-        else:
-            yield Item(Fire(first), tuple(map(memory.spot, (*op.activations, *op.results))))
-            first += 1
+        yield op, first
+        first += len(regions[op].of_ops) if op in regions else 1
+
+
+def _items_of(op: Op, first: int, regions: Mapping[Op, Cuts], memory: MemoryPlan) -> Iterator[Item]:
+    """What the program does for an op, in order."""
+    if op in regions:
+        yield from roll(regions[op].items(first, memory))
+    else:
+        yield Item(Fire(first), tuple(map(memory.spot, (*op.activations, *op.results))))
+
+
+def _want_feed(graph: Graph) -> None:
+    """Raises where rows are handed over that something else than the first region reads."""
+    for number, op in enumerate(graph.ops):
+        value = op.fed_value if isinstance(op, Region) else None
+        if value is not None and (number or graph.inputs != (value,) or graph.users[value] != [op]):
+            rule = "the one input that is handed over row by row is read by the first region alone"
+            raise op.refuse(rule, f"`{value.name}`, op {number} of {len(graph.ops)}")
+
+
+def _feed(graph: Graph, items: int, memory: MemoryPlan) -> RowFeed | None:
+    """What is handed over row by row, to the first op."""
+    region = graph.ops[0] if graph.ops else None
+    if not isinstance(region, Region) or region.fed_value is None:
+        return None
+    return RowFeed(region.fed_value, items, memory.scratch_offsets[region])
 
 
 def _too_large(graph: Graph, memory: MemoryPlan) -> PillionError:

@@ -187,11 +187,12 @@ def _stand_in(program: CProgram) -> StandIn:
 
 def _buffer(program: CProgram, value: Value) -> Buffer:
     quant = value.type.quant if isinstance(value.type.quant, PerTensor) else None
+    is_fed = program.feed is not None and value is program.feed.value
     return Buffer(
         name=encodable(value.name),
         dtype=value.dtype,
         shape=value.shape,
-        offset=program.memory.spot(value).offset,
+        offset=None if is_fed else program.memory.spot(value).offset,
         bytes=value.type.size_bytes,
         scale=quant.scale if quant else None,
         zero_point=quant.zero_point if quant else None,

@@ -96,8 +96,7 @@ def _model_files(paths: Collection[str]) -> Iterator[str]:
 
 
 def _calling(program: CProgram) -> Iterator[str]:
-    name, graph = program.graph.name, program.graph
-    macro = name.upper()
+    name, graph, macro = program.graph.name, program.graph, program.graph.name.upper()
     yield "## Call it"
     yield ""
     yield "```c"
@@ -109,24 +108,63 @@ def _calling(program: CProgram) -> Iterator[str]:
     if graph.states:
         yield f"static _Alignas(16) uint8_t state[{macro}_STATE_BYTES]; /* call {name}_reset(state) before the first run */"
     yield ""
+    yield from _infer(program) if program.feed is None else _infer_by_rows(program)
+    yield "```"
+    yield ""
+    yield from _memory(program)
+
+
+def _memory(program: CProgram) -> Iterator[str]:
+    states = program.graph.states
+    if states:
+        yield f"What is remembered from run to run has {program.memory.state_bytes:,} bytes: one such state for each stream, one arena for all."
+    kept = "the arena and the state" if states else "the arena"
+    yield f"The arena has {program.memory.arena_bytes:,} bytes of RAM, the constants have {program.constant_bytes:,} bytes. Nothing is kept outside {kept}. The arena's"
+    yield (
+        "bytes may be used for other things between runs; inputs may be overwritten by a run, so write them before each."
+        if program.feed is None
+        else "bytes may be used for other things between runs, but not between `_begin` and `_end`. The rows lie outside of it."
+    )
+
+
+def _infer(program: CProgram) -> Iterator[str]:
+    """The inputs go to their places, all at once."""
+    name, graph = program.graph.name, program.graph
     taken = [f"const void *input_{i}" for i in range(len(graph.inputs))]
     given = [f"void *output_{i}" for i in range(len(graph.outputs))]
     yield f"void infer({', '.join(taken + given)}) {{"
     for i, value in enumerate(graph.inputs):
         yield f"    /* {text.describe(value)} */"
-        yield f"    memcpy({macro}_INPUT_{i}(arena), input_{i}, {value.type.size_bytes});"
+        yield f"    memcpy({name.upper()}_INPUT_{i}(arena), input_{i}, {value.type.size_bytes});"
     yield f"    {name}_run(arena, {'state, ' if graph.states else ''}NULL);"
-    for i, value in enumerate(graph.outputs):
-        yield f"    /* {text.describe(value)} */"
-        yield f"    memcpy(output_{i}, {macro}_OUTPUT_{i}(arena), {value.type.size_bytes});"
+    yield from _outputs_out(program)
     yield "}"
-    yield "```"
+
+
+def _infer_by_rows(program: CProgram) -> Iterator[str]:
+    """The input comes row by row, as many of them at a time as there are."""
+    name, graph = program.graph.name, program.graph
+    given = [f"void *output_{i}" for i in range(len(graph.outputs))]
+    yield "/* What the camera has: some rows, and how many. */"
+    yield "uint32_t next_rows(const void **rows);"
     yield ""
-    if graph.states:
-        yield f"What is remembered from run to run has {program.memory.state_bytes:,} bytes: one such state for each stream, one arena for all."
-    kept = "the arena and the state" if graph.states else "the arena"
-    yield f"The arena has {program.memory.arena_bytes:,} bytes of RAM, the constants have {program.constant_bytes:,} bytes. Nothing is kept outside {kept}. The arena's"
-    yield "bytes may be used for other things between runs; inputs may be overwritten by a run, so write them before each."
+    yield f"void infer({', '.join(given)}) {{"
+    yield f"    {name}_begin(arena, NULL);"
+    yield "    const void *rows;"
+    yield "    uint32_t missing;"
+    yield f"    do {{ /* {text.describe(graph.inputs[0])} */"
+    yield "        const uint32_t count = next_rows(&rows);"
+    yield f"        missing = {name}_rows(arena, rows, count);"
+    yield "    } while (missing > 0);"
+    yield f"    (void){name}_end(arena);"
+    yield from _outputs_out(program)
+    yield "}"
+
+
+def _outputs_out(program: CProgram) -> Iterator[str]:
+    for i, value in enumerate(program.graph.outputs):
+        yield f"    /* {text.describe(value)} */"
+        yield f"    memcpy(output_{i}, {program.graph.name.upper()}_OUTPUT_{i}(arena), {value.type.size_bytes});"
 
 
 def _building(program: CProgram, paths: Collection[str]) -> Iterator[str]:

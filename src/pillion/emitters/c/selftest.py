@@ -19,6 +19,7 @@ from pillion.emitters.c.program import CProgram
 from pillion.errors import PillionError
 from pillion.ir.graph import Graph
 from pillion.ir.types import Array, Value
+from pillion.ops import Region
 from pillion.outside.files import Content, Written
 
 MOST_BYTES = 8 << 20
@@ -30,7 +31,7 @@ NOT_KEPT = "UINT32_MAX"
 
 @dataclass(frozen=True)
 class Result:
-    """A result of an op: `at` is its place among the elements that are kept for a sample, or None where there is a checksum only."""
+    """A result of an op, or of a region's op if it leaves the region: `at` is its place among the elements that are kept for a sample, or None where there is a checksum only."""
 
     op: int
     number: int
@@ -97,11 +98,7 @@ def self_test(graph: Graph, samples: Sequence[Sequence[Array]]) -> SelfTest:
 
 def _results(graph: Graph, samples: int) -> tuple[Result, ...]:
     """Where the bytes of each result are kept: of all, if they are few enough, or of outputs."""
-    found = [
-        (number, place, value)
-        for number, op in enumerate(graph.ops)
-        for place, value in enumerate(op.results)
-    ]
+    found = list(_made(graph))
     keep_all = samples * sum(value.type.size_bytes for *_, value in found) <= MOST_ELEMENT_BYTES
     results, at = [], 0
     for op, number, value in found:
@@ -109,6 +106,19 @@ def _results(graph: Graph, samples: int) -> tuple[Result, ...]:
         results.append(Result(op, number, value, at if is_kept else None))
         at += value.type.size_bytes if is_kept else 0
     return tuple(results)
+
+
+def _made(graph: Graph) -> Iterator[tuple[int, int, Value]]:
+    """The number of each op as the C counts them, those of regions one by one, and its results that are there as a whole."""
+    first = 0
+    for op in graph.ops:
+        if isinstance(op, Region):
+            for number, inner in enumerate(op.body.ops):
+                yield from ((first + number, 0, v) for v in inner.results if v in op.ys)
+            first += len(op.body.ops)
+        else:
+            yield from ((first, place, value) for place, value in enumerate(op.results))
+            first += 1
 
 
 def _sample_bytes(graph: Graph, results: Sequence[Result]) -> int:
@@ -208,13 +218,14 @@ def _source(program: CProgram, host: CProgram | None, test: SelfTest) -> Iterato
 
         typedef struct {{
             uint32_t op, result, bytes, element_bytes;
-            uint32_t at; /* among the kept bytes of a sample */
+            uint32_t at;   /* among the kept bytes of a sample */
+            uint32_t runs; /* of the op, until the result is whole */
         }} expectation;
         """).encode()
     yield from _array("uint8_t inputs", test.inputs)
     yield from _array("uint8_t kept", test.kept)
     yield from _array("uint32_t checks", test.checks)
-    yield f"\nstatic const expectation expectations[RESULTS] = {{\n{_expectations(test)}}};\n".encode()
+    yield f"\nstatic const expectation expectations[RESULTS] = {{\n{_expectations(program, test)}}};\n".encode()
     places = _places(program, test)
     if host is not None:
         places = f"#ifdef PILLION_HOST\n{_places(host, test)}#else\n{places}#endif\n"
@@ -230,10 +241,11 @@ def _array(declared: str, rows: NDArray[np.generic]) -> Iterator[bytes]:
     yield b"\n};\n"
 
 
-def _expectations(test: SelfTest) -> str:
+def _expectations(program: CProgram, test: SelfTest) -> str:
+    runs = program.runs()
     return "".join(
         f"    {{{r.op}, {r.number}, {r.value.type.size_bytes}, {r.value.dtype.numpy.itemsize}, "
-        f"{NOT_KEPT if r.at is None else r.at}}},\n"
+        f"{NOT_KEPT if r.at is None else r.at}, {runs[r.op]}}},\n"
         for r in test.results
     )
 
@@ -248,7 +260,8 @@ def _places(program: CProgram, test: SelfTest) -> str:
 _FUNCTIONS = """
 static struct {
     const uint8_t *arena, *state;
-    uint32_t sample, next;
+    uint32_t sample, compared;
+    uint32_t runs[RESULTS]; /* of the ops that make them */
     uint32_t wrong; /* the number of the first op that differs, plus 1 */
     pillion_difference where;
 } test;
@@ -279,18 +292,41 @@ static uint32_t first_difference(const expectation *e, uint32_t number) {
     return e->bytes;
 }
 
+static void compare_result(const expectation *e, uint32_t number) {
+    const uint32_t element = first_difference(e, number);
+    test.compared++;
+    if (element != e->bytes && test.wrong == 0) {
+        test.wrong = e->op + 1;
+        test.where.sample = test.sample;
+        test.where.op = e->op;
+        test.where.result = e->result;
+        test.where.element = element;
+    }
+}
+
 static void compare(uint32_t op) {
-    for (; test.next < RESULTS && expectations[test.next].op == op; test.next++) {
-        const expectation *const e = &expectations[test.next];
-        const uint32_t element = test.wrong == 0 ? first_difference(e, test.next) : e->bytes;
-        if (element != e->bytes) {
-            test.wrong = op + 1;
-            test.where.sample = test.sample;
-            test.where.op = op;
-            test.where.result = e->result;
-            test.where.element = element;
+    for (uint32_t number = 0; number < RESULTS; number++) {
+        if (expectations[number].op == op && ++test.runs[number] == expectations[number].runs) {
+            compare_result(&expectations[number], number);
         }
     }
+}
+
+/* Where the model takes its input row by row, it gets one each time. */
+static void run(const pillion_model *model, uint8_t *arena, void *state, const uint8_t *input) {
+    if (model->row_functions != NULL) {
+        model->row_functions->begin(arena, compare);
+        while (model->row_functions->hand_over(arena, input, 1) > 0) {
+            input += model->row_functions->row_bytes;
+        }
+        (void)model->row_functions->end(arena);
+        return;
+    }
+    for (uint32_t i = 0; i < model->input_count; i++) {
+        memcpy(arena + model->inputs[i].offset, input, model->inputs[i].bytes);
+        input += model->inputs[i].bytes;
+    }
+    pillion_run(model, arena, state, compare);
 }
 
 uint32_t @model@_selftest(void *arena, @parameter@pillion_difference *difference) {
@@ -300,13 +336,12 @@ uint32_t @model@_selftest(void *arena, @parameter@pillion_difference *difference
     test.wrong = 0;
     pillion_reset_state(model, @state@);
     for (test.sample = 0; test.sample < SAMPLES && test.wrong == 0; test.sample++) {
-        const uint8_t *input = inputs + (size_t)test.sample * INPUT_BYTES;
-        for (uint32_t i = 0; i < model->input_count; i++) {
-            memcpy((uint8_t *)arena + model->inputs[i].offset, input, model->inputs[i].bytes);
-            input += model->inputs[i].bytes;
+        test.compared = 0;
+        memset(test.runs, 0, sizeof test.runs);
+        run(model, arena, @state@, inputs + (size_t)test.sample * INPUT_BYTES);
+        if (test.compared != RESULTS && test.wrong == 0) { /* a result was never made */
+            test.wrong = model->op_count;
         }
-        test.next = 0;
-        pillion_run(model, arena, @state@, compare);
     }
     if (test.wrong != 0 && difference != NULL) {
         *difference = test.where;

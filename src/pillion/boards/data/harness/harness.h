@@ -13,4 +13,11 @@
 #define PILLION_STATE_BYTES 0
 #endif
 
+/* Of a model that is handed its input row by row. */
+#ifdef @MODEL@_ROW_BYTES
+#define PILLION_ROW_BYTES @MODEL@_ROW_BYTES
+#else
+#define PILLION_ROW_BYTES 1
+#endif
+
 #endif

@@ -67,8 +67,8 @@ void semihost_exit(int32_t status) {
     exit(status);
 }
 
-uint32_t pillion_run_on_painted_stack(const pillion_model *model, void *arena, void *state) {
-    pillion_run(model, arena, state, NULL);
+uint32_t pillion_run_on_painted_stack(void (*run)(void)) {
+    run();
     return PILLION_STACK_UNKNOWN;
 }
 

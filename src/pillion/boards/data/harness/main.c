@@ -26,6 +26,13 @@ static const pillion_model *const model = &PILLION_MODEL;
 /* What the arena holds before the first run, and the state before it is reset: who counts on zeros shall be seen. */
 #define JUNK 0xa5
 
+/* A model that takes rows gets so many at once; here they lie meanwhile. */
+#define MOST_ROWS 3u
+static uint8_t rows_given[MOST_ROWS * PILLION_ROW_BYTES];
+
+static int32_t input, output;
+static const char *problem;
+
 /* ---- facts, as JSON ---- */
 
 /* Byte by byte, and by a multiplication: the compiler's own division, and shifts of 64 bits by any number, would be linked
@@ -94,24 +101,26 @@ static uint32_t total_bytes(const pillion_buffer *buffers, uint32_t count) {
     return bytes;
 }
 
-static bool read_inputs(int32_t file) {
-    for (uint32_t i = 0; i < model->input_count; i++) {
-        const pillion_buffer *const to = &model->inputs[i];
-        if (semihost_read(file, pillion_arena + to->offset, to->bytes) != 0) {
-            return false;
-        }
+static void read_input(void *to, uint32_t bytes) {
+    if (semihost_read(input, to, bytes) != 0) {
+        problem = "input.bin cannot be read";
     }
-    return true;
 }
 
-static bool write_outputs(int32_t file) {
+/* What is handed over row by row is read when its time comes. */
+static void read_inputs(void) {
+    for (uint32_t i = 0; i < model->input_count && model->row_functions == NULL; i++) {
+        read_input(pillion_arena + model->inputs[i].offset, model->inputs[i].bytes);
+    }
+}
+
+static void write_outputs(void) {
     for (uint32_t i = 0; i < model->output_count; i++) {
         const pillion_buffer *const from = &model->outputs[i];
-        if (semihost_write(file, pillion_arena + from->offset, from->bytes) != 0) {
-            return false;
+        if (semihost_write(output, pillion_arena + from->offset, from->bytes) != 0) {
+            problem = "output.bin cannot be written";
         }
     }
-    return true;
 }
 
 /* ---- profile ---- */
@@ -144,6 +153,17 @@ static void begin_profile(bool silent) {
     profile.last = pillion_clock_now();
 }
 
+/* The time between these two is nobody's: rows are read from a file. */
+static uint64_t held;
+
+static void pause_profile(void) {
+    held = pillion_clock_now() - profile.last;
+}
+
+static void resume_profile(void) {
+    profile.last = pillion_clock_now() - held;
+}
+
 /* What an op that does nothing would seem to take: leaving after_op and entering it again. */
 static uint64_t ticks_of_no_op(void) {
     void (*volatile call)(uint32_t op) = after_op;
@@ -153,6 +173,35 @@ static uint64_t ticks_of_no_op(void) {
     return profile.latest;
 }
 
+/* ---- runs ---- */
+
+static void hand_over_rows(void (*after)(uint32_t op)) {
+    const pillion_row_functions *const functions = model->row_functions;
+    functions->begin(pillion_arena, after);
+    for (uint32_t missing = functions->rows; missing > 0 && problem == NULL;) {
+        const uint32_t count = missing < MOST_ROWS ? missing : MOST_ROWS;
+        if (after != NULL) {
+            pause_profile();
+        }
+        read_input(rows_given, count * PILLION_ROW_BYTES);
+        if (after != NULL) {
+            resume_profile();
+        }
+        missing = functions->hand_over(pillion_arena, rows_given, count);
+    }
+    if (functions->end(pillion_arena) != 0 && problem == NULL) {
+        problem = "the model wants more rows than it has";
+    }
+}
+
+static void run_once(void) {
+    if (model->row_functions != NULL) {
+        hand_over_rows(NULL);
+    } else {
+        pillion_run(model, pillion_arena, STATE, NULL);
+    }
+}
+
 static void run_profiled(void) {
     pillion_clock_start();
     print_field("{\"overhead_ticks\": ", ticks_of_no_op());
@@ -160,53 +209,50 @@ static void run_profiled(void) {
     semihost_print(", \"tick_ns\": ");
     semihost_print(pillion_tick_ns);
     semihost_print("}\n");
-    begin_profile(false);
-    pillion_run(model, pillion_arena, STATE, after_op);
+    if (model->row_functions != NULL) {
+        begin_profile(false);
+        hand_over_rows(after_op);
+    } else { /* nothing between the look at the clock and the model */
+        begin_profile(false);
+        pillion_run(model, pillion_arena, STATE, after_op);
+    }
     print_field("{\"total_ticks\": ", profile.total);
     semihost_print("}\n");
 }
 
 /* The stack is measured in a run without the clock, whose interrupt would leave its frame there. */
-static const char *first_sample(int32_t input, int32_t output, bool profiled) {
-    const uint32_t stack_bytes = pillion_run_on_painted_stack(model, pillion_arena, STATE);
+static void first_sample(bool profiled) {
+    const uint32_t stack_bytes = pillion_run_on_painted_stack(run_once);
     if (stack_bytes == PILLION_STACK_OVERFLOWN) {
-        return "the stack overflowed: make it larger in sections.ld";
+        problem = "the stack overflowed: make it larger in sections.ld";
+        return;
     }
     if (stack_bytes != PILLION_STACK_UNKNOWN) {
         print_field("{\"stack_bytes\": ", stack_bytes);
         semihost_print("}\n");
     }
-    if (!write_outputs(output)) {
-        return "output.bin cannot be written";
-    }
-    if (profiled) {
-        if (semihost_rewind(input) != 0 || !read_inputs(input)) {
-            return "input.bin cannot be read";
+    write_outputs();
+    if (profiled && problem == NULL) {
+        if (semihost_rewind(input) != 0) {
+            problem = "input.bin cannot be read";
+            return;
         }
+        read_inputs();
         pillion_reset_state(model, STATE);
         run_profiled();
     }
-    return NULL;
 }
 
-static const char *run_samples(int32_t input, int32_t output, uint32_t samples, bool profiled) {
-    for (uint32_t sample = 0; sample < samples; sample++) {
-        if (!read_inputs(input)) {
-            return "input.bin cannot be read";
-        }
+static void run_samples(uint32_t samples, bool profiled) {
+    for (uint32_t sample = 0; sample < samples && problem == NULL; sample++) {
+        read_inputs();
         if (sample == 0) {
-            const char *const wrong = first_sample(input, output, profiled);
-            if (wrong != NULL) {
-                return wrong;
-            }
-            continue;
-        }
-        pillion_run(model, pillion_arena, STATE, NULL);
-        if (!write_outputs(output)) {
-            return "output.bin cannot be written";
+            first_sample(profiled);
+        } else {
+            run_once();
+            write_outputs();
         }
     }
-    return NULL;
 }
 
 static int wrong_size(uint32_t sample_bytes, uint32_t length) {
@@ -232,8 +278,8 @@ static bool asked_for_profile(int argc, char **argv) {
 }
 
 int main(int argc, char **argv) {
-    const int32_t input = semihost_open("input.bin", SEMIHOST_READ);
-    const int32_t output = semihost_open("output.bin", SEMIHOST_WRITE);
+    input = semihost_open("input.bin", SEMIHOST_READ);
+    output = semihost_open("output.bin", SEMIHOST_WRITE);
     const int32_t length = input < 0 ? -1 : semihost_length(input);
     if (length < 0 || output < 0) {
         return fail(length < 0 ? "input.bin cannot be read" : "output.bin cannot be written");
@@ -247,10 +293,9 @@ int main(int argc, char **argv) {
     memset(pillion_state, JUNK, sizeof pillion_state);
 #endif
     pillion_reset_state(model, STATE);
-    const uint32_t samples = (uint32_t)length / sample_bytes;
-    const char *const wrong = run_samples(input, output, samples, asked_for_profile(argc, argv));
-    if (wrong != NULL) {
-        return fail(wrong);
+    run_samples((uint32_t)length / sample_bytes, asked_for_profile(argc, argv));
+    if (problem != NULL) {
+        return fail(problem);
     }
     return semihost_close(output) == 0 ? 0 : fail("output.bin cannot be written");
 }

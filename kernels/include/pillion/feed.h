@@ -1,0 +1,40 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* A model that is handed the rows of its input one after another: how far it is, and how rows are taken. */
+#ifndef PILLION_FEED_H
+#define PILLION_FEED_H
+
+#include "pillion/rows.h"
+
+#include <stddef.h>
+#include <stdint.h>
+
+/* It lies in the arena. */
+typedef struct {
+    void (*after_op)(uint32_t op);
+    uint32_t place;   /* where the model goes on */
+    uint32_t taken;   /* of the rows that it waits for there */
+    uint32_t missing; /* until all rows of the input were handed over */
+    uint32_t loop[];  /* the counts of the loops around that place */
+} pillion_feed;
+
+/* What is left of the rows of one call. */
+typedef struct {
+    const uint8_t *at;
+    uint32_t count;
+} pillion_rows;
+
+/* Takes rows to a place or, where that is NULL, passes them over. Whether all that are wanted have come. */
+static uint32_t pillion_take_rows(pillion_feed *feed, pillion_rows *rows, void *to, uint32_t wanted, uint32_t row_bytes) {
+    const uint32_t rest = wanted - feed->taken;
+    const uint32_t count = rows->count < rest ? rows->count : rest;
+    if (to != NULL) {
+        pillion_move_rows((uint8_t *)to + feed->taken * row_bytes, rows->at, count * row_bytes);
+    }
+    rows->at += count * row_bytes;
+    rows->count -= count;
+    feed->missing -= count;
+    feed->taken = count < rest ? feed->taken + count : 0;
+    return count == rest;
+}
+
+#endif
