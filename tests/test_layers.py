@@ -44,6 +44,7 @@ ALLOWED: dict[str, set[str]] = {
     "emitters.pte": FLOOR | {"schemas", "memory", "devices"},
     "emitters.c": FLOOR | FILES | {"memory", "devices", "boards"},
     "stripes": FLOOR | {"memory", "devices", "boards", "emitters.c"},
+    "streams": FLOOR,
     "report": FLOOR
     | FILES
     | {

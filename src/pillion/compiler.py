@@ -4,6 +4,7 @@
     read        a module, an exported program or a file becomes a Graph, one small typed IR with images     importers/
                 NHWC; models of PyTorch are captured and quantized on the way, .tflite and .pte are int8
     integer     dequantize-op-quantize becomes integer ops; movement merged                                 passes/
+    stream      the graph of a window becomes that of a few new frames, with rows kept between calls       streams/
     place       segments for the NPU, the rest for the CPU, and why                                         place/, devices/
     stripe      where memory is short, ops run together, a few rows at a time                               stripes/
     lower       kernels chosen, constants packed, memory planned                                            emitters/c/, memory/
@@ -38,6 +39,8 @@ from pillion.passes.integer import float_ops
 from pillion.place import Placement, PlacementOptions, all_on_cpu, inline_segments, place
 from pillion.program import Program
 from pillion.run.floats import FloatModel
+from pillion.streams.rewrite import streamed
+from pillion.streams.wish import Streamed, StreamWish, stream_wish
 from pillion.stripes.wish import WHOLE, MemoryWish, memory_wish
 from pillion.targets import Target, example_with_npu, find_target
 
@@ -76,6 +79,8 @@ def compile(
     max_ram: int | str | None = None,
     extra: float | str | None = None,
     rows_in: bool = False,
+    stream: Streamed | None = None,
+    hop: int | None = None,
     watch: passes.Watch | None = None,
 ) -> Program:
     """Compiles a model for a target. Without `calibrate`, the example inputs alone decide the ranges; it may be samples, or the
@@ -86,10 +91,11 @@ def compile(
     `state="io"` makes inputs and outputs of what the model would remember from run to run. `optimize` chooses between fast and small code;
     `watch` sees the graph after each pass. `max_ram` (`"256K"`) bounds the RAM of the C, `extra` (`"5%"`) the instructions that less RAM
     may cost: parts of the model then run a few rows at a time. With `rows_in`, the C is handed its input row by row, and has no room
-    for all of it. On a terminal bars show
+    for all of it. `stream` (`"x:2"`, an input and its time axis) and `hop` make a program that takes so many new frames in each run, and
+    answers what the model answers to the whole window: see `Program.stream`. On a terminal bars show
     how far it is, unless `progress` is False, or a function that is called after each calibration sample instead. With `trust_pickle`,
     what a .pt2 holds beside tensors is executed."""
-    wish = memory_wish(max_ram, extra, rows_in)
+    wish, over_time = memory_wish(max_ram, extra, rows_in), stream_wish(stream, hop)
     one_of("io_dtype", io_dtype, get_args(IoDtype))
     one_of("io_layout", io_layout, get_args(IoLayout))
     one_of("state", state, get_args(StateForm))
@@ -119,7 +125,7 @@ def compile(
             trust_pickle=trust_pickle,
         )
         graph, floats = read.graph, read.floats
-    return finish(graph, chip, io_dtype, placement, watch, optimize, wish, floats, state)
+    return finish(graph, chip, io_dtype, placement, watch, optimize, wish, floats, state, over_time)
 
 
 def finish(
@@ -132,13 +138,18 @@ def finish(
     wish: MemoryWish = WHOLE,
     floats: FloatModel | None = None,
     state: StateForm = "kept",
+    over_time: StreamWish | None = None,
 ) -> Program:
     """Runs the stages after reading: from an imported graph to a program, whatever the model was written in."""
     with stage(f"compiling for {chip.name}"):
         graph = to_integers(graph, io_dtype, watch)
+        streaming = None
+        if over_time is not None:
+            graph, streaming = streamed(graph, over_time)
+            graph, floats = passes.run(graph, passes.AFTER_CUTTING, watch), None
         graph = states_as_io(graph) if state == "io" else graph
         placed = put_on(chip, graph, placement or PlacementOptions(), watch)
-        program = Program(placed.graph, chip, placed.ledger, optimize, floats=floats)
+        program = Program(placed.graph, chip, placed.ledger, optimize, floats=floats, streaming=streaming)
         if wish != WHOLE:
             program = program.within(wish)
         program.lower()

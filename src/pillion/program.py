@@ -23,6 +23,7 @@ from pillion.errors import PillionError, one_of
 from pillion.importers.pte import ReadProgram
 from pillion.ir.graph import Graph
 from pillion.ir.numerics import Arithmetic
+from pillion.ir.streaming import Streaming
 from pillion.ir.text import to_text
 from pillion.memory import MemoryPlan
 from pillion.ops import Segment
@@ -64,6 +65,9 @@ class Program:
     """The .pte file that the program was read from: the ExecuTorch runtime is given that one, byte for byte."""
     floats: FloatModel | None = field(default=None, repr=False, compare=False)
     """The model that it was quantized from, where that is at hand: reports compare its tensors."""
+
+    streaming: Streaming | None = None
+    """How it is fed a few frames at a time, where it was compiled for that."""
 
     def __getstate__(self) -> dict[str, Any]:
         """What is not made from the rest: pickles hold no kernels, and no float model."""
@@ -212,7 +216,7 @@ class Program:
     def stream(
         self, on: str = REFERENCE, *, timeout: float = TIMEOUT_SECONDS, native: bool = False
     ) -> Stream:
-        """Gives the program as it runs over time: `step` gives the outputs of one run, `run` those of many, each from what the last one
+        """Gives the program as it runs over time. A program that was compiled with `stream` takes a few new frames in each step. `step` gives the outputs of one run, `run` those of many, each from what the last one
         has left in the states; `reset` begins anew. `on` names an executor, as for `run`."""
         return Stream(self, on, RunOptions(timeout, native=native))
 
@@ -248,8 +252,10 @@ class Program:
         return verify(self, samples, seed=seed, inputs=as_arrays(inputs) if inputs else None)
 
     def explain(self) -> str:
-        """Gives the ledger as text: each op, who runs it, and why."""
-        return "\n".join(f"{e.op.kind} {e.op.name}: {e.unit.value}, {e.because}" for e in self.ledger)
+        """Gives the ledger as text: each op, who runs it, and why. Of a stream, also what it takes and what its answers mean."""
+        over_time = self.streaming.lines if self.streaming else ()
+        ops = (f"{e.op.kind} {e.op.name}: {e.unit.value}, {e.because}" for e in self.ledger)
+        return "\n".join((*over_time, *ops))
 
     def report(
         self,

@@ -16,6 +16,7 @@ from pillion.cli.options import (
     ClockOption,
     ExtraOption,
     ForceOption,
+    HopOption,
     IoDtypeOption,
     IoLayoutOption,
     JsonOption,
@@ -32,12 +33,14 @@ from pillion.cli.options import (
     SelfTestOption,
     SizeOption,
     StateOption,
+    StreamOption,
     TargetOption,
     TrustOption,
     WeightsOption,
 )
 from pillion.cli.request import Request, build, check, parse_size, write
 from pillion.outside.files import form_of
+from pillion.streams.wish import stream_wish
 from pillion.stripes.wish import memory_wish
 
 
@@ -48,6 +51,7 @@ pillion compile -m ds_cnn -t cortex-m55 -q -o kws_fw/               a C project
 pillion compile -m net.py:Net -t cortex-m33 -q --calibrate samples/ -o net_fw/
 pillion compile -m mobilenet_v2 --input-size 96 -t cortex-m33 -q -o mv2.pte
 pillion compile -m resnet8 -t cortex-m33 -q --io-layout nhwc --rows-in -o cam/       lines of a camera, no frame buffer
+pillion compile -m net.py:Net -t cortex-m55 -q --stream x:2 --hop 2 -o kws_fw/      two new frames in each run
 pillion compile -m kws.tflite -t CHIP -o kws.pte                 int8 already: no -q; CHIP is of `pillion targets`
 """,
 )
@@ -69,6 +73,8 @@ def compile(
     max_ram: MaxRamOption = None,
     extra: ExtraOption = None,
     rows_in: RowsInOption = False,
+    stream: StreamOption = None,
+    hop: HopOption = None,
     runtime: Annotated[
         str,
         typer.Option(
@@ -124,6 +130,7 @@ def compile(
         trust_pickle,
         memory_wish(max_ram, extra, rows_in),
         state,
+        stream_wish(stream, hop),
     )
     form_of(output)
     check(request)

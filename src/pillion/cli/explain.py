@@ -10,6 +10,7 @@ from pillion.cli.options import (
     CalibrateOption,
     ClockOption,
     ExtraOption,
+    HopOption,
     JsonOption,
     KeepOption,
     MaxRamOption,
@@ -18,11 +19,13 @@ from pillion.cli.options import (
     NpuClockOption,
     RowsInOption,
     SizeOption,
+    StreamOption,
     TargetOption,
     TrustOption,
     WeightsOption,
 )
 from pillion.cli.request import Request, build, check, parse_size
+from pillion.streams.wish import stream_wish
 from pillion.stripes.wish import memory_wish
 
 
@@ -45,6 +48,8 @@ def explain(
     max_ram: MaxRamOption = None,
     extra: ExtraOption = None,
     rows_in: RowsInOption = False,
+    stream: StreamOption = None,
+    hop: HopOption = None,
     clock: ClockOption = None,
     npu_clock: NpuClockOption = None,
     memories: MemoriesOption = None,
@@ -64,6 +69,7 @@ def explain(
         keep_on_cpu=tuple(keep_on_cpu or ()),
         trust_pickle=trust_pickle,
         memory=memory_wish(max_ram, extra, rows_in),
+        stream=stream_wish(stream, hop),
     )
     check(request)
     from pillion.cli import times

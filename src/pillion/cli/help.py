@@ -8,11 +8,12 @@ from typing import Any
 
 from typer.core import TyperCommand, TyperGroup
 
-INPUT, QUANTIZATION, PLACEMENT, MEMORY, TIME, DATA, RUNNING, GATES, RESULT = (
+INPUT, QUANTIZATION, PLACEMENT, MEMORY, STREAM, TIME, DATA, RUNNING, GATES, RESULT = (
     "Model",
     "Quantization",
     "What runs where",
     "Memory",
+    "Stream",
     "Time",
     "Data",
     "Running",
@@ -20,7 +21,7 @@ INPUT, QUANTIZATION, PLACEMENT, MEMORY, TIME, DATA, RUNNING, GATES, RESULT = (
     "Result",
 )
 """Groups of options."""
-ORDER = ("Arguments", INPUT, QUANTIZATION, PLACEMENT, MEMORY, DATA, RUNNING, GATES, RESULT, TIME)
+ORDER = ("Arguments", INPUT, QUANTIZATION, PLACEMENT, MEMORY, STREAM, DATA, RUNNING, GATES, RESULT, TIME)
 """The order of groups of options; others come behind these, and those without a group last."""
 MAKE, CHECK, LOOK = "Make", "Run and check", "Look up"
 """Groups of commands."""

@@ -9,7 +9,7 @@ from typing import Annotated, Optional
 import typer
 
 from pillion.cli import completion
-from pillion.cli.help import INPUT, MEMORY, PLACEMENT, QUANTIZATION, RESULT, TIME
+from pillion.cli.help import INPUT, MEMORY, PLACEMENT, QUANTIZATION, RESULT, STREAM, TIME
 from pillion.outside.files import MODEL_FILES
 
 ModelOption = Annotated[
@@ -113,6 +113,24 @@ ExtraOption = Annotated[
         metavar="SHARE",
         help="Instructions that less RAM may cost, such as 5%: the smallest plan within that.",
         rich_help_panel=MEMORY,
+    ),
+]
+StreamOption = Annotated[
+    Optional[list[str]],
+    typer.Option(
+        "--stream",
+        metavar="INPUT:AXIS",
+        help="Feed an input a few frames at a time, along its axis of time (x:2): the program answers what the whole window would.",
+        rich_help_panel=STREAM,
+    ),
+]
+HopOption = Annotated[
+    Optional[int],
+    typer.Option(
+        "--hop",
+        metavar="FRAMES",
+        help="With --stream, the new frames of each run: 1, or the least multiple that the strides allow.",
+        rich_help_panel=STREAM,
     ),
 ]
 ClockOption = Annotated[

@@ -69,9 +69,21 @@ def compiled(program: Program, output: Path, runtime: str = "1.4") -> Facts:
         "macs": program.graph.macs,
         "inputs": [repr(v) for v in program.graph.inputs],
         "outputs": [repr(v) for v in program.graph.outputs],
-        **_states(program),
+        **_over_time(program),
         **_form(program, output, runtime),
         **(_npu(program) if program.target.npu else {}),
+    }
+
+
+def _over_time(program: Program) -> Facts:
+    """What lives between runs and, of a stream, what each run takes and answers."""
+    facts, streaming = _states(program), program.streaming
+    if streaming is None:
+        return facts
+    return facts | {
+        "each_run_takes": [fed.text for fed in streaming.inputs],
+        "answers": [answer.text for answer in streaming.answers],
+        "answers_equal": streaming.meaning.value,
     }
 
 
@@ -204,7 +216,7 @@ def explained(program: Program) -> Facts:
     return {
         "model": program.graph.name,
         "target": program.target.name,
-        **_states(program),
+        **_over_time(program),
         "ops_on_npu": len(ledger.on_npu),
         "ops_on_cpu": len(rows) - len(ledger.on_npu),
         "crossing_bytes": ledger.crossing_bytes,

@@ -27,6 +27,7 @@ from pillion.named import check_named, is_int8_file, refuse_useless
 from pillion.outside.files import NO_FOLDERS, regular_file, suffix_of, write_whole
 from pillion.outside.progress import stage
 from pillion.outside.user_code import split_spec
+from pillion.streams.wish import StreamWish
 from pillion.stripes.wish import WHOLE, MemoryWish
 
 if TYPE_CHECKING:
@@ -57,6 +58,7 @@ class Request:
     trust_pickle: bool = False
     memory: MemoryWish = WHOLE
     state: str = "kept"
+    stream: StreamWish | None = None
 
     def __post_init__(self) -> None:
         one_of("--io-dtype", self.io_dtype, get_args(IoDtype))
@@ -219,6 +221,8 @@ def compile_for(
             max_ram=request.memory.max_ram,
             extra=request.memory.extra,
             rows_in=request.memory.rows_in,
+            stream=dict(request.stream.axes) if request.stream else None,
+            hop=request.stream.hop if request.stream else None,
             **options,
         )
 

@@ -13,6 +13,7 @@ from pillion.cli.application import app
 from pillion.cli.help import CHECK, INPUT, RUNNING
 from pillion.cli.options import (
     CalibrateOption,
+    HopOption,
     IoDtypeOption,
     IoLayoutOption,
     JsonOption,
@@ -20,12 +21,14 @@ from pillion.cli.options import (
     QuantizeOption,
     SizeOption,
     StateOption,
+    StreamOption,
     TrustOption,
     WeightsOption,
 )
 from pillion.cli.request import Request, build, check_program, parse_size, read_inputs
 from pillion.errors import PillionError
 from pillion.outside.files import suffix_of
+from pillion.streams.wish import stream_wish
 
 if TYPE_CHECKING:
     from pillion.ir.types import Array
@@ -77,6 +80,8 @@ def verify(
     io_dtype: IoDtypeOption = "float32",
     io_layout: IoLayoutOption = "nchw",
     state: StateOption = "kept",
+    stream: StreamOption = None,
+    hop: HopOption = None,
     keep_on_cpu: KeepOption = None,
     samples: Annotated[
         int, typer.Option(min=1, metavar="N", help="How many random inputs.", rich_help_panel=RUNNING)
@@ -122,6 +127,7 @@ def verify(
         keep_on_cpu=tuple(keep_on_cpu or ()),
         trust_pickle=trust_pickle,
         state=state,
+        stream=stream_wish(stream, hop),
     )
     with report.progress(quiet=as_json):
         found = build(request).verify(samples, seed=seed, inputs=arrays)

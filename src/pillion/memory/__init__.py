@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 from pillion.memory.homes import Area, Spot
+from pillion.memory.joints import Joint, joints_of
 from pillion.memory.needs import Needs, OpMemory, RegionMemory, words_of_state
 from pillion.memory.plan import MemoryPlan, Resident, plan_memory, unsettled
 from pillion.memory.schedule import ALIGNMENT, Event, Feed, Firing, Move, Schedule, is_alias, schedule
@@ -14,6 +15,7 @@ __all__ = [
     "Event",
     "Feed",
     "Firing",
+    "Joint",
     "MemoryPlan",
     "Move",
     "Needs",
@@ -23,6 +25,7 @@ __all__ = [
     "Schedule",
     "Spot",
     "is_alias",
+    "joints_of",
     "plan_memory",
     "schedule",
     "unsettled",

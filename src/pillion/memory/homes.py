@@ -52,12 +52,12 @@ def _may_move(
     return block.first > home.last or (over and block.first == home.last)
 
 
-def homes_of(blocks: Mapping[Value, Block]) -> tuple[dict[Value, int], int]:
+def homes_of(blocks: Mapping[Value, Block], shifts: Mapping[Value, int]) -> tuple[dict[Value, int], int]:
     """Lays the places of states one after another; gives the offset of each value in them, and the bytes of all."""
     at = end = 0
     for block in dict.fromkeys(block for block in blocks.values() if block.is_home):
         block.offset = at
         at += block.size
         end = max(end, at + block.tail)
-    offsets = {value: block.offset for value, block in blocks.items() if block.is_home}
+    offsets = {v: block.offset + shifts.get(v, 0) for v, block in blocks.items() if block.is_home}
     return offsets, aligned(end)

@@ -16,6 +16,7 @@ from pillion.ir.state import State
 from pillion.ir.types import Value
 from pillion.memory.blocks import Block, live_bytes, put_in_place
 from pillion.memory.homes import Spot, homes_of, settle
+from pillion.memory.joints import put_together
 from pillion.memory.needs import Needs, RegionMemory
 from pillion.memory.schedule import Schedule, aligned
 from pillion.ops import Reshape
@@ -66,7 +67,7 @@ def plan_memory(graph: Graph, needs: Needs) -> MemoryPlan:
     """Makes a plan for the graph with its kernels' needs."""
     clock = _Clock(graph, needs)
     blocks, shifts = _activation_blocks(graph, needs, clock)
-    kept, state_bytes = homes_of(blocks)
+    kept, state_bytes = homes_of(blocks, shifts)
     blocks = {value: block for value, block in blocks.items() if not block.is_home}
     unique = list(dict.fromkeys(blocks.values()))
     live = live_bytes(unique, clock.ticks)
@@ -178,6 +179,7 @@ def _activation_blocks(graph: Graph, needs: Needs, clock: _Clock) -> tuple[dict[
             ending = (v for v in op.activations if v not in fed and last[v] == i and not blocks[v].is_home)
             used_up = {v for v in ending if _is_alone(v, blocks)}
             _lay_over(need.schedule, used_up, blocks, shifts)
+    put_together(graph, blocks, shifts)
     settle(graph, needs, blocks)
     for value in graph.ends:
         if not value.is_constant:

@@ -21,7 +21,16 @@ from pillion.passes.sum_hard_sigmoids import sum_hard_sigmoids
 from pillion.passes.transpose_early import transpose_early
 from pillion.passes.transpose_product import transpose_product
 
-__all__ = ["PIPELINE", "Pass", "Watch", "int8_io", "run", "split_groups", "sum_hard_sigmoids"]
+__all__ = [
+    "AFTER_CUTTING",
+    "PIPELINE",
+    "Pass",
+    "Watch",
+    "int8_io",
+    "run",
+    "split_groups",
+    "sum_hard_sigmoids",
+]
 
 Pass = Callable[[Graph], Graph]
 Watch = Callable[[str, Graph], None]
@@ -41,6 +50,9 @@ PIPELINE: tuple[Pass, ...] = (
     merge_movement,
     merge_duplicates,
 )
+
+AFTER_CUTTING: tuple[Pass, ...] = (merge_movement, merge_duplicates)
+"""What finds less movement in a graph whose tensors have become smaller."""
 
 
 def run(graph: Graph, passes: tuple[Pass, ...] = PIPELINE, watch: Watch | None = None) -> Graph:

@@ -15,6 +15,7 @@ from pillion.boards.board import Optimize
 from pillion.devices.cortex_m import Isa
 from pillion.emitters.c.choose import Choice, choose
 from pillion.emitters.c.cuts import Cuts, Uses, memory_of
+from pillion.emitters.c.joints import moves_of, without_copies
 from pillion.emitters.c.kernel import Call, Routine
 from pillion.emitters.c.loops import Fire, Item, Loop, What, roll
 from pillion.errors import PillionError
@@ -25,7 +26,7 @@ from pillion.ir.rows import ROWS, row_bytes
 from pillion.ir.sizes import LARGEST
 from pillion.ir.state import State
 from pillion.ir.types import Value
-from pillion.memory import MemoryPlan, Needs, plan_memory, unsettled, words_of_state
+from pillion.memory import MemoryPlan, Needs, joints_of, plan_memory, unsettled, words_of_state
 from pillion.ops import Region
 from pillion.ops.states import with_own_ends
 
@@ -178,7 +179,8 @@ def lower(graph: Graph, isa: Isa = Isa.PORTABLE, optimize: Optimize = "speed") -
     _want_feed(graph)
     graph = with_own_ends(graph.replace(name=identifier(graph.name)))
     regions: dict[Op, Cuts] = {op: Cuts(op) for op in graph.ops if isinstance(op, Region)}
-    chosen = _chosen(graph, regions, isa, optimize)
+    joints = joints_of(graph)
+    chosen = _chosen(graph, regions, isa, optimize) | without_copies(joints)
     left = unsettled(graph, _needs(graph, regions, chosen)) if graph.states else ()
     if left:
         graph = with_own_ends(graph, left)
@@ -199,7 +201,10 @@ def lower(graph: Graph, isa: Isa = Isa.PORTABLE, optimize: Optimize = "speed") -
         if value.is_constant
     }
     begins = {s.name: constants.name(f"state_{s.name}", s.initial) for s in graph.states if not is_even(s)}
-    items = tuple(tuple(_items_of(op, first, regions, memory)) for op, first in _numbered(graph, regions))
+    moves = dict(moves_of(joints, memory))
+    items = tuple(
+        tuple(_items_of(op, first, regions, moves, memory)) for op, first in _numbered(graph, regions)
+    )
     feed = _feed(graph, len(items[0]) if items else 0, memory)
     done = tuple(item for items_of_op in items for item in items_of_op)
     arrays = tuple(constants.by_content.values())
@@ -230,11 +235,14 @@ def _numbered(graph: Graph, regions: Mapping[Op, Cuts]) -> Iterator[tuple[Op, in
         first += len(regions[op].of_ops) if op in regions else 1
 
 
-def _items_of(op: Op, first: int, regions: Mapping[Op, Cuts], memory: MemoryPlan) -> Iterator[Item]:
+def _items_of(
+    op: Op, first: int, regions: Mapping[Op, Cuts], moves: Mapping[Op, Item], memory: MemoryPlan
+) -> Iterator[Item]:
     """What the program does for an op, in order."""
     if op in regions:
         yield from roll(regions[op].items(first, memory))
     else:
+        yield from [moves[op]] if op in moves else []
         yield Item(Fire(first), tuple(map(memory.spot, (*op.activations, *op.results))))
 
 

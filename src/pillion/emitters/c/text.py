@@ -13,12 +13,13 @@ import numpy as np
 from pillion.emitters.c import feed
 from pillion.emitters.c.body import Body, params_name
 from pillion.emitters.c.kernel import Call, Param
+from pillion.emitters.c.loops import Loop, MoveRows, What
 from pillion.emitters.c.numbers import lines, literal
 from pillion.emitters.c.program import Constant, CProgram, Step
 from pillion.emitters.c.spelling import commented, quoted
 from pillion.ir.state import State
 from pillion.ir.types import Unscaled, Value
-from pillion.ops import Region, Segment
+from pillion.ops import Segment
 from pillion.outside.files import Written
 
 C_TYPES = {
@@ -175,10 +176,17 @@ def _functions(program: CProgram) -> str:
 
 def headers(program: CProgram) -> list[str]:
     """Gives the headers of what is called."""
-    moves = {"rows.h"} if any(isinstance(op, Region) for op in program.graph.ops) else set()
+    moves = {"rows.h"} if any(_moves_rows(item.what) for item in program.items) else set()
     moves |= {"feed.h"} if program.feed is not None else set()
     return sorted(
         moves | {call.routine.header for step in program.steps for call in step.calls} | {"kernels.h"}
+    )
+
+
+def _moves_rows(what: What) -> bool:
+    """Whether rows are moved there."""
+    return isinstance(what, MoveRows) or (
+        isinstance(what, Loop) and any(_moves_rows(part.what) for part in what.body)
     )
 
 

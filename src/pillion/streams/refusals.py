@@ -1,0 +1,141 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What cannot be streamed: each refusal says the op, the rule and the change to make."""
+
+from __future__ import annotations
+
+from pillion.errors import PillionError
+from pillion.ir.graph import Graph
+from pillion.ir.op import Op
+from pillion.ir.types import Value
+from pillion.streams.wish import StreamWish
+
+CAUSAL = (
+    "no padding in time, or padding in front only: F.pad(x, (k - 1, 0)) before a convolution without padding, "
+    'padding="causal" in Keras'
+)
+
+
+def _refuse(op: Op, rule: str, here: str, help: str) -> PillionError:
+    place = f"{here}  ({op.source})" if op.source else here
+    return PillionError(f"{op.kind} `{op.name}` cannot be streamed", rule=rule, here=place, help=help)
+
+
+def crosses(op: Op, reason: str) -> PillionError:
+    """The error of an op whose rows depend on all rows of the window, and which goes on with rows."""
+    return _refuse(
+        op,
+        "an op makes its rows from a few rows, once and for all, or makes one answer of the whole window (mean, max, flatten, linear)",
+        f"its rows over time: {reason}",
+        "take a mean or maximum over time before it, make it look along another axis, or leave --stream out",
+    )
+
+
+def rows_meet(op: Op, reason: str) -> PillionError:
+    """The error of operands whose rows do not go together."""
+    return _refuse(
+        op,
+        "operands have their rows along one axis, at one pace",
+        reason,
+        "bring both to one pace first: the same strides in time on both ways",
+    )
+
+
+def changes(op: Op, other: Value, is_of_window: bool) -> PillionError:
+    """The error of rows that meet what is another thing in each call."""
+    if is_of_window:
+        return _refuse(
+            op,
+            "rows that are kept do not change: what they meet is made of rows that go along with them",
+            f"`{other.name}` is made of the whole window, and another in each call",
+            "leave out what sees the whole window (squeeze-and-excite, normalization over time), or do it over channels only",
+        )
+    return _refuse(
+        op,
+        "rows that are kept do not change: what they meet is streamed too, or constant",
+        f"`{other.name}` comes from an input that is not streamed",
+        "--stream for that input too, or let it meet the stream behind the mean over time",
+    )
+
+
+def has_its_own_rows(op: Op, other: Value) -> PillionError:
+    """The error of a constant with numbers for each row of the window."""
+    return _refuse(
+        op,
+        "rows are made alike wherever in the window they lie",
+        f"constant `{other.name}` {list(other.shape)} has other numbers for each row",
+        "leave positions in time out (position embeddings, masks), or use the same numbers for all frames",
+    )
+
+
+def padded_behind(op: Op, behind: int, front: int) -> PillionError:
+    """The error of an op that sees rows behind the window's end."""
+    return _refuse(
+        op,
+        "there is nothing behind the last frame: rows there will come with later calls",
+        f"padding in time: {front} rows in front, {behind} behind",
+        CAUSAL,
+    )
+
+
+def counts_padding(op: Op) -> PillionError:
+    """The error of a mean that is taken of fewer rows at the beginning."""
+    return _refuse(
+        op,
+        "a mean over windows in time counts as many rows everywhere",
+        "padding in front that is not counted",
+        "count_include_pad=True behind F.pad, or no padding in time",
+    )
+
+
+def mixed_padding(op: Op, x: Value) -> PillionError:
+    """The error of padding in front of rows that begin later than the signal."""
+    return _refuse(
+        op,
+        "padding in front lies before the first frame of the signal",
+        f"`{x.name}` begins later: ops before it have no padding in time, or strides that do not divide the window",
+        "padding in front for all ops or for none of them, and a window that is a multiple of all strides in time",
+    )
+
+
+def find_inputs(graph: Graph, wish: StreamWish) -> dict[Value, int]:
+    """Gives the inputs that a wish names, with their time axes."""
+    known = {v.name: v for v in graph.inputs}
+    found: dict[Value, int] = {}
+    for name, axis in wish.axes:
+        value = known.get(name)
+        if value is None:
+            listed = ", ".join(f"{v.name}{list(v.shape)}" for v in graph.inputs)
+            first = graph.inputs[0]
+            raise PillionError(
+                f"`{graph.name}` has no input `{name}`",
+                rule="--stream names an input, and the axis along which its frames lie",
+                here=f"inputs: {listed}",
+                help=f"--stream {first.name}:{_longest(first)}",
+            )
+        if not 0 <= axis < value.type.rank:
+            raise PillionError(
+                f"input `{name}` of `{graph.name}` has no axis {axis}",
+                rule=f"axes of {list(value.shape)} are counted from 0 to {value.type.rank - 1}",
+                here=f"--stream {name}:{axis}",
+                help=f"--stream {name}:{_longest(value)}",
+            )
+        found[value] = axis
+    return found
+
+
+def _longest(value: Value) -> int:
+    return max(range(value.type.rank), key=lambda axis: value.shape[axis], default=0)
+
+
+def want_shorter(graph: Graph, wish: StreamWish, hop: int, frames: int) -> None:
+    """Raises where a call would take the whole window."""
+    if hop < frames:
+        return
+    name, axis = wish.axes[0]
+    why = f", a multiple of {wish.hop} and of all strides in time," if hop != wish.hop else ""
+    raise PillionError(
+        f"{hop} new frames are the whole window of `{graph.name}`",
+        rule=f"a call takes fewer frames than the window's {frames}, along axis {axis} of `{name}`",
+        here=f"--hop {wish.hop}: {hop} frames{why} are new in each answer",
+        help="a smaller --hop, another axis, or leave --stream out: nothing would be kept",
+    )

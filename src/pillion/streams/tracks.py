@@ -1,0 +1,222 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Where time is in a graph: for each value the axis along which its rows follow one another, and how many of them are new in each call.
+
+A value either has rows that are made once and kept, or it is *whole*: made anew in each call from all that it needs. An op that does
+neither, because its rows would be others in each call, is refused with the reason."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from fractions import Fraction
+
+from pillion.ir.along import Along
+from pillion.ir.graph import Graph
+from pillion.ir.op import Op
+from pillion.ir.rows import Span
+from pillion.ir.types import Value
+from pillion.ops import Concat, Linear, Mean, Reshape
+from pillion.ops.elementwise import Binary
+from pillion.ops.pool import Pool
+from pillion.ops.prelu import Prelu
+from pillion.ops.reduce import Reduction
+from pillion.streams import refusals
+from pillion.streams.wish import StreamWish
+
+ENDS_OF_TIME = (Mean, Reduction, Pool, Linear, Reshape)
+"""Ops that may make something of the whole window: what comes behind them is computed in every call."""
+ELEMENT_BY_ELEMENT = (Binary, Prelu, Concat)
+"""Ops whose constants meet rows one by one."""
+
+
+@dataclass(frozen=True)
+class Track:
+    """The rows of a value: along which axis, how many the window has, and how many of them, the last ones, are new in each call."""
+
+    axis: int
+    size: int
+    step: int
+    lag: Fraction
+    """Counted from the reset on, the number of the first row of the first call."""
+    dirty: int = 0
+    """How many rows of the window, from the first on, would be others if there were something before it."""
+
+    @property
+    def new(self) -> Span:
+        """The rows of the window that are new in each call."""
+        return Span(self.size - self.step, self.step)
+
+
+@dataclass(frozen=True)
+class Use:
+    """The rows of an operand that an op needs in each call; None for an operand without rows."""
+
+    rows: Span
+    level: float | None = None
+    """What stands for the rows before the first one, if the op says that."""
+
+
+@dataclass(frozen=True)
+class Firing:
+    """How an op runs in each call: as it is, or for the new rows of its result."""
+
+    op: Op
+    uses: Mapping[Value, Use]
+    axis: int = 0
+    rows: int = 0
+    """The rows that it makes; 0 where it makes its whole result."""
+    is_cut: bool = False
+    """Whether its attributes are those of some rows."""
+
+
+class Finer(Exception):
+    """A value would get a fraction of a row in each call: the hop must be a multiple of what is asked for."""
+
+    def __init__(self, factor: int) -> None:
+        super().__init__(factor)
+        self.factor = factor
+
+
+@dataclass
+class Tracks:
+    """All values of a graph in time."""
+
+    graph: Graph
+    hop: int
+    window: int
+    """The frames of the window, along the first of the streamed inputs."""
+    rows: dict[Value, Track] = field(default_factory=dict)
+    whole: dict[Value, bool] = field(default_factory=dict)
+    """Values that are made anew in each call → whether they depend on where the window begins."""
+    ready: dict[Value, int] = field(default_factory=dict)
+    """The first call, from 1 on, in which a value means something, counted from the reset."""
+    firings: list[Firing] = field(default_factory=list)
+
+    def follow(self) -> None:
+        """Looks at all ops in order."""
+        for op in self.graph.ops:
+            self._follow(op)
+
+    def _follow(self, op: Op) -> None:
+        moving = [x for x in op.activations if x in self.rows]
+        if not moving:
+            if any(x in self.whole for x in op.activations):
+                self._make_whole(op, {}, False)
+            else:
+                self.firings.append(Firing(op, {}))
+            return
+        courses = {x: op.along(x, self.rows[x].axis) for x in moving}
+        known = {x: c for x, c in courses.items() if isinstance(c, Along)}
+        if len(op.results) > 1 or len(known) < len(courses):
+            reason = next((c for c in courses.values() if isinstance(c, str)), "it has several results")
+            self._end(op, moving, reason)
+            return
+        if len({c.axis for c in known.values()}) > 1:
+            raise refusals.rows_meet(op, "time lies along different axes of its operands")
+        self._go_on(op, known)
+
+    def _end(self, op: Op, moving: list[Value], reason: str) -> None:
+        """An op that needs all rows of the window at once."""
+        if not isinstance(op, ENDS_OF_TIME):
+            raise refusals.crosses(op, reason)
+        uses = {x: Use(Span(0, self.rows[x].size)) for x in moving}
+        self._make_whole(op, uses, any(self.rows[x].dirty for x in moving))
+
+    def _go_on(self, op: Op, courses: Mapping[Value, Along]) -> None:
+        y, axis = op.results[0], next(iter(courses.values())).axis
+        size = y.shape[axis]
+        steps = {Fraction(self.rows[x].step * c.unit, c.stride) for x, c in courses.items()}
+        if size == 1 or min(steps) >= size:
+            self._hold(op, courses, axis)
+            return
+        if len(steps) > 1:
+            raise refusals.rows_meet(op, f"in each call {' and '.join(map(str, sorted(steps)))} rows are new")
+        step = steps.pop()
+        if step.denominator > 1:
+            raise Finer(step.denominator)
+        self._refuse_others(op, courses, axis)
+        rows = Span(size - int(step), int(step))
+        lag = size - Fraction(self.window * step, self.hop)
+        dirty = 0
+        for x, course in courses.items():
+            self._refuse_edges(op, x, course, size)
+            if course.front > 0 or self.rows[x].dirty:
+                dirty = max(dirty, min(course.first_after(self.rows[x].dirty), size))
+        self.rows[y] = Track(axis, size, int(step), lag, dirty)
+        level = {x: c.outside if c.front > 0 else None for x, c in courses.items()}
+        uses = {x: Use(c.rows_for(rows), level[x]) for x, c in courses.items()}
+        self.ready[y] = max(1, 1 + math.ceil(-lag / step), *(self.ready[x] for x in courses))
+        self.firings.append(Firing(op, uses, axis, int(step), True))
+
+    def _hold(self, op: Op, courses: Mapping[Value, Along], axis: int) -> None:
+        """An op whose whole result is made in each call: from some rows, where all are inside the window."""
+        size = op.results[0].shape[axis]
+        rows = {x: c.rows_for(Span(0, size)) for x, c in courses.items()}
+        is_cut = all(r.first >= 0 and r.end <= self.rows[x].size for x, r in rows.items())
+        others = [v for v in op.operands if v not in courses and _reaches(op, v, axis)]
+        is_cut = is_cut and not others
+        if not is_cut:
+            rows = {x: Span(0, self.rows[x].size) for x in courses}
+        is_dirty = any(r.first < self.rows[x].dirty for x, r in rows.items())
+        self._make_whole(op, {x: Use(r) for x, r in rows.items()}, is_dirty, axis if is_cut else None)
+
+    def _make_whole(self, op: Op, uses: Mapping[Value, Use], is_dirty: bool, axis: int | None = None) -> None:
+        is_dirty = is_dirty or any(self.whole.get(x, False) for x in op.activations)
+        ready = max([self.ready.get(x, 1) for x in op.activations])
+        for x, use in uses.items():
+            track = self.rows[x]
+            before = track.size - track.lag - use.rows.first
+            ready = max(ready, math.ceil(before / track.step))
+        for y in op.results:
+            self.whole[y], self.ready[y] = is_dirty, ready
+        rows = op.results[0].shape[axis] if axis is not None else 0
+        self.firings.append(Firing(op, uses, axis or 0, rows, axis is not None))
+
+    def _refuse_others(self, op: Op, courses: Mapping[Value, Along], axis: int) -> None:
+        """Refuses what meets rows and is not the same for all of them, in all calls."""
+        for other in op.operands:
+            if other in courses:
+                continue
+            if not other.is_constant:
+                raise refusals.changes(op, other, other in self.whole)
+            if _reaches(op, other, axis):
+                raise refusals.has_its_own_rows(op, other)
+
+    def _refuse_edges(self, op: Op, x: Value, course: Along, size: int) -> None:
+        behind = course.rows_for(Span(size - 1, 1)).end - self.rows[x].size
+        if behind > 0:
+            raise refusals.padded_behind(op, behind, max(course.front, 0))
+        if course.front > 0 and course.outside is None:
+            raise refusals.counts_padding(op)
+
+
+def _reaches(op: Op, other: Value, axis: int) -> bool:
+    """Whether an operand has numbers of its own for each row along an axis of the result."""
+    if not isinstance(op, ELEMENT_BY_ELEMENT):
+        return False
+    own = axis - (op.results[0].type.rank - other.type.rank)
+    return own >= 0 and other.shape[own] > 1
+
+
+def follow(graph: Graph, wish: StreamWish) -> Tracks:
+    """Finds where time is in a graph. The hop becomes the least multiple of what is wished for in which every value gets whole rows."""
+    inputs = refusals.find_inputs(graph, wish)
+    window = next(iter(inputs.items()))
+    frames = window[0].shape[window[1]]
+    hop = wish.hop
+    while True:
+        refusals.want_shorter(graph, wish, hop, frames)
+        tracks = Tracks(graph, hop, frames)
+        try:
+            for value, axis in inputs.items():
+                step = Fraction(hop * value.shape[axis], frames)
+                if step.denominator > 1:
+                    raise Finer(step.denominator)
+                tracks.rows[value] = Track(axis, value.shape[axis], int(step), Fraction(0))
+                tracks.ready[value] = 1
+            tracks.follow()
+        except Finer as finer:
+            hop *= finer.factor
+            continue
+        return tracks

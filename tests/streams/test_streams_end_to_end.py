@@ -1,0 +1,193 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Models of PyTorch and .tflite files as streams, as users compile and run them: every executor gives the whole model's bytes."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from torch import nn
+from torch.nn import functional
+
+import pillion
+from fuzz.choices import from_seed
+from pillion.errors import PillionError
+from pillion.ir.streaming import Meaning
+from pillion.ir.verify import verify
+from pillion.program import Program
+from pillion.streams.rewrite import streamed
+from pillion.streams.wish import StreamWish
+from pillion.targets import find_target
+from streams.retimed import retimed
+from streams.stream_checks import in_reference, signals, steps, want_windows, window
+from streams.time_nets import HEADS, drawn, smallest_window
+
+BOARDS = {"cortex-m33": "mps2-an505", "cortex-m55": "mps3-an547"}
+
+
+class Spotter(nn.Module):
+    """Spectrograms [1, 1, time, bands]: depthwise-separable blocks without padding in time, a mean, a linear layer."""
+
+    def __init__(self, channels: int = 12) -> None:
+        super().__init__()
+        blocks = []
+        for _ in range(2):
+            blocks += [nn.Conv2d(channels, channels, 3, padding=(0, 1), groups=channels), nn.ReLU()]
+            blocks += [nn.Conv2d(channels, channels, 1), nn.ReLU()]
+        self.stem = nn.Conv2d(1, channels, (8, 4), (2, 2), padding=(0, 1))
+        self.blocks = nn.Sequential(*blocks)
+        self.head = nn.Linear(channels, 5)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        y = self.blocks(torch.relu(self.stem(x)))
+        return torch.softmax(self.head(y.mean((2, 3))), -1)
+
+
+class Causal(nn.Module):
+    """Samples [1, channels, time]: residual blocks of dilated convolutions, padded in front."""
+
+    def __init__(self, channels: int = 6) -> None:
+        super().__init__()
+        self.layers = nn.ModuleList(nn.Conv1d(channels, channels, 3, dilation=2**i) for i in range(4))
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        for layer in self.layers:
+            reach = 2 * layer.dilation[0]
+            x = x + torch.relu(layer(functional.pad(x, (reach, 0))))
+        return x
+
+
+def compiled(model: nn.Module, shape: tuple[int, ...], target: str = "cortex-m55", **options: Any) -> Program:
+    torch.manual_seed(0)
+    return pillion.compile(model.eval(), (torch.randn(shape),), target=target, progress=False, **options)
+
+
+@pytest.fixture(scope="module")
+def spotter() -> dict[str, Program]:
+    torch.manual_seed(1)
+    model = Spotter()
+    shape = (1, 1, 31, 10)
+    both = {t: compiled(model, shape, t, stream="x:2", hop=2, io_dtype="int8") for t in BOARDS}
+    return {"whole": compiled(model, shape, io_dtype="int8"), **both}
+
+
+def test_python_and_this_computer_answer_what_the_window_would(spotter: dict[str, Program]) -> None:
+    whole, program = spotter["whole"], spotter["cortex-m55"]
+    streaming = program.streaming
+    assert streaming is not None
+    assert [(fed.name, fed.axis, fed.window, fed.frames) for fed in streaming.inputs] == [("x", 2, 31, 2)]
+    assert (streaming.answers[0].first, streaming.meaning) == (16, Meaning.WINDOW)
+    held = signals(whole.graph, streaming, 76)
+    given = list(steps(whole.graph, streaming, held, 76))
+    answers = program.stream().run(given)
+    assert want_windows(whole.graph, streaming, answers, held) == 61
+    with program.stream("host") as stream:
+        assert same(stream.run(given), answers)
+        stream.reset()
+        assert same([stream.step(*given[0])], answers[:1])
+    assert program.memory.state_bytes > 0
+    assert program.memory.arena_bytes < whole.memory.arena_bytes / 3
+    text = program.explain()
+    assert "each run takes 2 new of 31 frames of x (axis 2)" in text
+    assert "from run 16 after a reset on" in text
+    assert Meaning.WINDOW.value in text
+
+
+@pytest.mark.qemu
+@pytest.mark.parametrize("target", BOARDS)
+def test_boards_answer_what_the_window_would(spotter: dict[str, Program], target: str) -> None:
+    whole, program = spotter["whole"], spotter[target]
+    assert program.streaming is not None
+    held = signals(whole.graph, program.streaming, 78)
+    answers = program.stream(BOARDS[target]).run(list(steps(whole.graph, program.streaming, held, 78)))
+    assert want_windows(whole.graph, program.streaming, answers, held) == 63
+
+
+def test_float_inputs_in_pytorchs_layout_are_taken_by_frames() -> None:
+    """Along the last axis of [batch, channels, time], quantized on the way."""
+    torch.manual_seed(2)
+    model = Causal()
+    whole = compiled(model, (1, 6, 40))
+    program = compiled(model, (1, 6, 40), stream="x:2", hop=1)
+    streaming = program.streaming
+    assert streaming is not None
+    assert streaming.meaning is Meaning.BOTH
+    assert streaming.answers[0].first == 1
+    held = signals(whole.graph, streaming, 70)
+    given = list(steps(whole.graph, streaming, held, 70))
+    with program.stream("host") as stream:
+        answers = stream.run(given)
+    assert want_windows(whole.graph, streaming, answers, held) == 31
+    rows = np.concatenate([got for (got,) in answers], axis=2)
+    assert np.array_equal(rows, retimed(whole.graph, 40, 70).reference(held[0])[0])
+
+
+def test_tflite_files_answer_what_litert_does(tmp_path: Path) -> None:
+    torch.manual_seed(1)
+    compiled(Spotter(), (1, 1, 31, 10), io_dtype="int8").save(tmp_path / "whole.tflite")
+    whole = pillion.compile(tmp_path / "whole.tflite", target="cortex-m33")
+    name = whole.graph.inputs[0].name
+    program = pillion.compile(tmp_path / "whole.tflite", target="cortex-m33", stream={name: 2}, hop=2)
+    streaming = program.streaming
+    assert streaming is not None
+    held = signals(whole.graph, streaming, 30)
+    with program.stream("host") as stream:
+        answers = stream.run(list(steps(whole.graph, streaming, held, 30)))
+    assert want_windows(whole.graph, streaming, answers, held) == 15
+    for run in (16, 23, 30):
+        seen = window(whole.graph, streaming, held, run)
+        assert seen is not None
+        assert same([whole.run(*seen, on="litert")], [answers[run - 1]])
+
+
+def test_states_go_in_and_out_of_files(tmp_path: Path) -> None:
+    """Runtimes that remember nothing are handed the rows."""
+    torch.manual_seed(1)
+    program = compiled(Spotter(), (1, 1, 31, 10), stream="x:2", hop=2, state="io", io_dtype="int8")
+    assert not program.graph.states
+    assert len(program.graph.inputs) == len(program.graph.outputs) == 5
+    program.save(tmp_path / "hop.pte")
+
+
+@pytest.mark.parametrize("target", BOARDS)
+@pytest.mark.parametrize("seed", range(2))
+def test_random_nets_as_c(seed: int, target: str) -> None:
+    want_c(seed, target, "host")
+
+
+@pytest.mark.qemu
+@pytest.mark.parametrize("target", BOARDS)
+@pytest.mark.parametrize("seed", [12])
+def test_random_nets_on_boards(seed: int, target: str) -> None:
+    want_c(seed, target, BOARDS[target])
+
+
+def want_c(seed: int, target: str, on: str) -> None:
+    choices = from_seed(seed)
+    net = drawn(choices, causal=bool(seed % 2), head=HEADS[seed % len(HEADS)])
+    frames = smallest_window(net, 36)
+    assert frames is not None
+    graph, streaming = streamed(
+        verify(net.graph(frames)), StreamWish((("x", net.axis),), choices.pick((1, 2)))
+    )
+    held = signals(net.graph(frames), streaming, 60, seed)
+    given = list(steps(net.graph(frames), streaming, held, 60))
+    program = Program(graph, find_target(target))
+    with program.stream(on) as stream:
+        assert same(stream.run(given), in_reference(graph, iter(given)))
+
+
+def test_no_stream_of_what_is_padded_at_both_ends() -> None:
+    model = nn.Sequential(nn.Conv1d(4, 4, 3, padding=1), nn.ReLU())
+    with pytest.raises(PillionError, match="there is nothing behind the last frame") as refusal:
+        compiled(model, (1, 4, 20), stream="input_1:2")
+    assert "causal" in refusal.value.help
+
+
+def same(one: Any, other: Any) -> bool:
+    return len(one) == len(other) and all(
+        np.array_equal(a, b) for x, y in zip(one, other, strict=True) for a, b in zip(x, y, strict=True)
+    )
