@@ -37,7 +37,7 @@ from pillion.report.page import want_template_engine, write_page
 from pillion.report.subject import Asked, Progress
 from pillion.run.executor import REFERENCE, TIMEOUT_SECONDS, Outputs, RunOptions, RunResult, want_runnable
 from pillion.run.floats import FloatModel
-from pillion.run.inputs import as_arrays, check_fit
+from pillion.run.inputs import check_fit, fitted
 from pillion.run.places import find_executor
 from pillion.run.selftest import SelfTestSamples, no_selftest, samples_of
 from pillion.run.stream import Stream
@@ -206,7 +206,7 @@ class Program:
         native: bool = False,
     ) -> RunResult:
         """Runs the program like `run`, and gives what the board measured beside the outputs."""
-        arrays, executor = as_arrays(inputs), find_executor(on)
+        arrays, executor = fitted(self.graph, inputs), find_executor(on)
         check_fit(self.graph, arrays)
         options = RunOptions(timeout, profile, native)
         want_runnable(executor, self)
@@ -232,7 +232,7 @@ class Program:
 
         Instructions are counted in the emulator where there is one, on a random sample if no inputs are given; `basis` says what
         the estimate rests on. `memories` names where constants and arena lie, `on` another board than that of the target."""
-        arrays = as_arrays(inputs)
+        arrays = fitted(self.graph, inputs)
         if arrays:
             check_fit(self.graph, arrays)
         conditions = Conditions(
@@ -249,7 +249,7 @@ class Program:
     ) -> Verification:
         """Runs the program on all executors that are installed, and compares all bytes. Without `inputs`, on random samples: of a
         program with states, each is a stream of several steps."""
-        return verify(self, samples, seed=seed, inputs=as_arrays(inputs) if inputs else None)
+        return verify(self, samples, seed=seed, inputs=fitted(self.graph, inputs) if inputs else None)
 
     def explain(self) -> str:
         """Gives the ledger as text: each op, who runs it, and why. Of a stream, also what it takes and what its answers mean."""

@@ -42,7 +42,7 @@ def can_take_part(op: Op) -> bool:
         emit(Graph("g", op.activations, (op,), op.results))
     except PillionError:
         return False
-    return op.activations[0].dtype is DType.INT8
+    return all(v.dtype is DType.INT8 for v in (*op.activations, *op.results))
 
 
 EXAMPLES = [op for cls in ALL_OPS for op in cls.examples() if can_take_part(op)]

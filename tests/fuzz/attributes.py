@@ -9,8 +9,8 @@ from typing import Any
 
 from fuzz.choices import Choices
 from pillion.ir.op import Op
-from pillion.ir.types import Shape
-from pillion.ops import Function, Lut
+from pillion.ir.types import DType, Shape
+from pillion.ops import Function, Lut, Relation
 
 
 def attributes(cls: type[Op], choices: Choices, x: Shape) -> dict[str, Any]:
@@ -98,4 +98,9 @@ ATTRIBUTES: dict[str, Callable[[Choices, Shape], Any]] = {
     "size": _pair(1, 2, 3, 5, 7, 8, 11, 13),
     "align_corners": _flag,
     "half_pixel": _flag,
+    "relation": lambda choices, x: choices.pick(tuple(Relation)),
+    "k": lambda choices, x: choices.integer(1, min(x[-1], 9)),
+    "largest": _flag,
+    "batch": lambda choices, x: choices.pick((0, 0, 1)),
+    "to": lambda choices, x: choices.pick((DType.INT32, DType.FLOAT32, DType.UINT8)),
 }

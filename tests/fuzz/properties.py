@@ -26,7 +26,7 @@ from pillion.ir.op import Op
 from pillion.ir.text import to_text
 from pillion.ir.types import Array, Value
 from pillion.ir.verify import verify
-from pillion.ops import Dequantize, Div, Function, Lut, Quantize, ReduceSum, Softmax, as_region, parse
+from pillion.ops import Dequantize, Div, Function, Gather, Lut, Quantize, ReduceSum, Softmax, as_region, parse
 from pillion.ops.samples import random_like
 from pillion.passes.int8_io import int8_io
 from pillion.passes.split_groups import split_groups
@@ -197,6 +197,8 @@ def in_litert(op: Op) -> bool:
         return False  # refuses negative numbers at run time
     if isinstance(op, Softmax) and op.x.shape[-1] > 512:
         return False  # aborts where sums exceed what it expects
+    if isinstance(op, Gather) and not op.indices.is_constant:
+        return False  # stops at numbers that no slice has
     if isinstance(op, ReduceSum) or (isinstance(op, Div) and not op.b.is_constant):
         return False
     return _emits(op, Arithmetic.TFLITE, lambda graph: emit_tflite(graph))
@@ -216,7 +218,7 @@ def _emits(op: Op, arithmetic: Arithmetic, emit: Callable[[Graph], bytes]) -> bo
 
 def finite(array: Array) -> Array:
     """LiteRT's conversion to integers is undefined outside of their range."""
-    return array if array.dtype == np.int8 else np.clip(np.nan_to_num(array), -1e4, 1e4).astype(np.float32)
+    return array if array.dtype != np.float32 else np.clip(np.nan_to_num(array), -1e4, 1e4).astype(np.float32)
 
 
 def litert_is_the_reference(graph: Graph) -> None:

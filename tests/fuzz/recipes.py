@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from fuzz import choosing
 from fuzz.attributes import attributes
 from fuzz.choices import Choices
 from fuzz.grow import CHANNELS, SIZES, Accepts, Grower, Unfit
@@ -20,6 +21,7 @@ from pillion.ops import (
     Add,
     AvgPool2d,
     BatchMatmul,
+    Compare,
     Concat,
     Conv2d,
     DepthwiseConv2d,
@@ -33,6 +35,7 @@ from pillion.ops import (
     Reshape,
     Slice,
     TransposeConv2d,
+    Where,
 )
 from pillion.ops.elementwise import Binary
 
@@ -228,7 +231,25 @@ def finished(grower: Grower, cls: type[Dequantize]) -> Value:
     return grower.real_output(grower.held())
 
 
+def compared(grower: Grower, cls: type[Compare]) -> Value:
+    a = grower.held()
+    b = partner(grower, a, grower.choices.one_in(3))
+    first, second = (b, a) if grower.choices.one_in(4) else (a, b)
+    return grower.put(cls, DType.BOOL, None, a=first, b=second, **attributes(cls, grower.choices, a.shape))
+
+
+def chosen(grower: Grower, cls: type[Where]) -> Value:
+    a = grower.held()
+    b = partner(grower, a, True)
+    condition = choosing.flags(grower, narrowed(grower, a.shape))
+    first, second = (b, a) if grower.choices.one_in(4) else (a, b)
+    return grower.put(cls, DType.INT8, a.type.quant, condition=condition, a=first, b=second)
+
+
 SPECIAL: dict[type[Op], Recipe] = {
+    **choosing.RECIPES,
+    Compare: compared,
+    Where: chosen,
     Conv2d: weighted(4, conv_weights),
     DepthwiseConv2d: weighted(4, depthwise_weights),
     TransposeConv2d: weighted(4, conv_weights),

@@ -28,6 +28,8 @@ def test_every_op_has_examples_with_zero_points_at_the_ends(cls: type[Op]) -> No
     examples = list(cls.examples())
     assert len(examples) >= 2
     zero_points = {v.zero_point for op in examples for v in (*op.activations, *op.results) if v.is_quantized}
+    if not zero_points and all(not v.is_quantized for op in examples for v in op.results):
+        return  # it knows no scales
     wanted = {-128, 0} if cls in ONLY_MOVE else {-128, 0, 127}
     assert wanted <= zero_points, f"{cls.kind}: no example with {sorted(wanted - zero_points)}"
 

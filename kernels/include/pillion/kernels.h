@@ -295,4 +295,66 @@ typedef struct {
 } pillion_fill_params;
 void pillion_fill(const pillion_fill_params *p, void *y, void *scratch);
 
+/* Booleans are bytes of 0 and 1. A relation is a set of outcomes: 1 for less, 2 for equal, 4 for greater. */
+
+/* y = whether the relation holds of the keys of a and b, broadcast as in add_s8. A key is the place of a level in the order
+ * of all levels of both. */
+typedef struct {
+    int32_t rows, count, a_step, b_step, axes;
+    const int32_t *extent, *a_row_step, *b_row_step; /* [axes] */
+    int32_t relation;
+    const uint16_t *a_key; /* [256]: of x at x + 128 */
+    const uint16_t *b_key; /* [256] */
+} pillion_compare_s8_params;
+void pillion_compare_s8(const pillion_compare_s8_params *p, const int8_t *a, const int8_t *b, int8_t *y, void *scratch);
+
+/* The same for whole numbers of 32 bits, as they are. */
+typedef struct {
+    int32_t rows, count, a_step, b_step, axes;
+    const int32_t *extent, *a_row_step, *b_row_step; /* [axes] */
+    int32_t relation;
+} pillion_compare_s32_params;
+void pillion_compare_s32(const pillion_compare_s32_params *p, const int32_t *a, const int32_t *b, int8_t *y, void *scratch);
+
+/* y = condition ? a : b, of elements of 1 or 4 bytes, all three broadcast as in add_s8. Steps count elements. */
+typedef struct {
+    int32_t rows, count, element_bytes, condition_step, a_step, b_step, axes;
+    const int32_t *extent, *condition_row_step, *a_row_step, *b_row_step; /* [axes] */
+} pillion_where_params;
+void pillion_where(const pillion_where_params *p, const int8_t *condition, const void *a, const void *b, void *y,
+                   void *scratch);
+
+/* x as [outer][size][inner]: the first place of the largest element along the middle axis. */
+typedef struct {
+    int32_t outer, size, inner;
+} pillion_arg_max_s8_params;
+void pillion_arg_max_s8(const pillion_arg_max_s8_params *p, const int8_t *x, int32_t *y, void *scratch);
+
+/* The first place of the smallest one. */
+typedef pillion_arg_max_s8_params pillion_arg_min_s8_params;
+void pillion_arg_min_s8(const pillion_arg_min_s8_params *p, const int8_t *x, int32_t *y, void *scratch);
+
+/* The k most extreme of each row of `size` elements in their order, equal ones in the order in which they lie. */
+typedef struct {
+    int32_t rows, size, k, largest;
+} pillion_top_values_s8_params;
+void pillion_top_values_s8(const pillion_top_values_s8_params *p, const int8_t *x, int8_t *y, void *scratch);
+
+/* The places of these. */
+typedef pillion_top_values_s8_params pillion_top_places_s8_params;
+void pillion_top_places_s8(const pillion_top_places_s8_params *p, const int8_t *x, int32_t *y, void *scratch);
+
+/* x as [batch][outer][size][inner_bytes], numbers as [batch][count]: slices of the third axis by their numbers, which are
+ * clamped to it. */
+typedef struct {
+    int32_t batch, outer, size, count, inner_bytes;
+} pillion_gather_params;
+void pillion_gather(const pillion_gather_params *p, const void *x, const int32_t *numbers, void *y, void *scratch);
+
+/* Whole numbers in another element type: 0 is bool, 1 uint8, 2 int32, 3 float32, which only y may be. */
+typedef struct {
+    int32_t count, from, to;
+} pillion_cast_params;
+void pillion_cast(const pillion_cast_params *p, const void *x, void *y, void *scratch);
+
 #endif

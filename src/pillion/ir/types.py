@@ -40,7 +40,9 @@ class DType(Enum):
 
     @property
     def bounds(self) -> Pair:
-        """The smallest and the largest value of an integer type."""
+        """The smallest and the largest value of an integer type; false and true of booleans."""
+        if self is DType.BOOL:
+            return 0, 1
         info = np.iinfo(self.value)
         return int(info.min), int(info.max)
 

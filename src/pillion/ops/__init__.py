@@ -6,6 +6,7 @@ from __future__ import annotations
 from pillion.ir import text
 from pillion.ir.graph import Graph
 from pillion.ir.op import Op
+from pillion.ops.choosing import ArgMax, ArgMin, Compare, Relation, TopPlaces, TopValues, Where
 from pillion.ops.clamp import (
     Clamp,
 )
@@ -16,6 +17,7 @@ from pillion.ops.formats import Dequantize, Quantize, Requantize
 from pillion.ops.functions import (
     Function,
 )
+from pillion.ops.indexing import Cast, Gather
 from pillion.ops.linear import Linear
 from pillion.ops.lut import (
     Lut,
@@ -61,6 +63,14 @@ ALL_OPS: tuple[type[Op], ...] = (
     Reshape,
     Transpose,
     Flip,
+    Gather,
+    Compare,
+    Where,
+    ArgMax,
+    ArgMin,
+    TopValues,
+    TopPlaces,
+    Cast,
     Quantize,
     Dequantize,
     Requantize,
@@ -79,9 +89,13 @@ __all__ = [
     "ALL_OPS",
     "KINDS",
     "Add",
+    "ArgMax",
+    "ArgMin",
     "AvgPool2d",
     "BatchMatmul",
+    "Cast",
     "Clamp",
+    "Compare",
     "Concat",
     "Conv2d",
     "DepthwiseConv2d",
@@ -89,6 +103,7 @@ __all__ = [
     "Div",
     "Flip",
     "Function",
+    "Gather",
     "Linear",
     "Lut",
     "MaxPool2d",
@@ -104,6 +119,7 @@ __all__ = [
     "ReduceMin",
     "ReduceSum",
     "Region",
+    "Relation",
     "Requantize",
     "Reshape",
     "ResizeBilinear",
@@ -112,8 +128,11 @@ __all__ = [
     "Slice",
     "Softmax",
     "Sub",
+    "TopPlaces",
+    "TopValues",
     "Transpose",
     "TransposeConv2d",
+    "Where",
     "as_region",
     "parse",
 ]

@@ -99,7 +99,7 @@ class Dequantize(RowWise):
 
 @op("requantize", quantization=Quantization.NONE)
 class Requantize(RowWise):
-    """Gives int8 another scale and zero point."""
+    """Gives int8 another scale and zero point, and uint8 the form of int8."""
 
     x: Value = operand()
     y: Value = result()
@@ -118,7 +118,8 @@ class Requantize(RowWise):
         return TensorType(self.x.shape, DType.INT8)
 
     def check(self) -> None:
-        want_dtype(self, self.x, DType.INT8)
+        if self.x.dtype is not DType.UINT8:
+            want_dtype(self, self.x, DType.INT8)
 
     def reference(self, arithmetic: Arithmetic, *operands: Array) -> Array:
         scaled = numerics.scale_by(

@@ -11,9 +11,12 @@ from pillion.ir import numerics
 from pillion.ir.graph import Graph, Names
 from pillion.ir.op import Op, Quantization, operand_fields
 from pillion.ir.types import LEAST_SCALE, DType, PerChannel, PerTensor, TensorType, Value, constant
-from pillion.ops import Clamp, Dequantize, Function, Linear, Lut, Pad, Quantize, Requantize
+from pillion.ops import Cast, Clamp, Dequantize, Function, Linear, Lut, Pad, Quantize, Requantize
 from pillion.ops.conv import Convolution
 from pillion.passes.reach import want_reach
+
+BYTES = (DType.INT8, DType.UINT8)
+"""The element types of numbers that have a scale."""
 
 
 def integer(graph: Graph) -> Graph:
@@ -38,7 +41,7 @@ class _Integers:
 
     def visit(self, op: Op) -> None:
         match op:
-            case Dequantize(x=x) if x.dtype is DType.INT8 and isinstance(x.type.quant, PerTensor):
+            case Dequantize(x=x) if x.dtype in BYTES and isinstance(x.type.quant, PerTensor):
                 self.int8_of[op.y] = x
                 self.ops.append(op)
             case Quantize() if op.x in self.int8_of:
@@ -51,26 +54,32 @@ class _Integers:
     def to_integer(self, op: Op) -> bool:
         """Emits the integer form of a float op; False where it stays as it is."""
         operands = self.integer_operands(op)
-        if operands is None or op.results[0].dtype is not DType.FLOAT32:
+        if operands is None:
             return False
+        if op.results[0].dtype is not DType.FLOAT32:
+            self.ops.append(op.substitute(operands))
+            return True
         if op.quantization is Quantization.SHARED:
             self.shared(op, operands)
             return True
         return self.own(op, operands)
 
     def integer_operands(self, op: Op) -> dict[Value, Value] | None:
-        """Gives for each float operand the integers behind it; None if one has none."""
+        """Gives for each operand of real numbers the integers behind it; None if one has none, or there is
+        none. Whole numbers and booleans stay."""
         if isinstance(op, (Quantize, Dequantize)):
             return None
         found: dict[Value, Value] = {}
         for value in op.operands:
-            if value is getattr(op, "bias", None):
+            if value is getattr(op, "bias", None) or (
+                value.dtype is not DType.FLOAT32 and not value.is_quantized
+            ):
                 continue
             known = value if value.dtype is DType.INT8 and value.is_quantized else self.int8_of.get(value)
             if known is None:
                 return None
             found[value] = known
-        return found
+        return found or None
 
     def shared(self, op: Op, operands: dict[Value, Value]) -> None:
         """Gives operands and result in the same parameters: those that they have, or that the quantize which follows asks for, or
@@ -135,7 +144,8 @@ class _Integers:
         """Gives the integers in other parameters: a requantize, or nothing where they are those already."""
         if value.type.quant == quant:
             return value
-        y = Value(self.names.fresh(f"{value.name}_rescaled"), dataclasses.replace(value.type, quant=quant))  # type: ignore[arg-type]  # per tensor, as all activations
+        made_type = TensorType(value.shape, DType.INT8, quant)  # type: ignore[arg-type]  # per tensor, as all activations
+        y = Value(self.names.fresh(f"{value.name}_rescaled"), made_type)
         made = Requantize(x=value, y=y, source=source)
         want_reach(made)
         self.ops.append(made)
@@ -193,7 +203,9 @@ def float_ops(graph: Graph) -> list[tuple[Op, str]]:
 
 
 def _computes_in_float(op: Op) -> bool:
-    return not isinstance(op, (Quantize, Dequantize)) and any(r.dtype is DType.FLOAT32 for r in op.results)
+    return not isinstance(op, (Quantize, Dequantize, Cast)) and any(
+        r.dtype is DType.FLOAT32 for r in op.results
+    )
 
 
 def _reason(graph: Graph, op: Op) -> str:

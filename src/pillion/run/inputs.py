@@ -60,6 +60,20 @@ def as_arrays(inputs: Sequence[Any]) -> list[Array]:
     return [np.asarray(x.detach().cpu().numpy() if hasattr(x, "detach") else x, order="C") for x in inputs]
 
 
+def fitted(graph: Graph, inputs: Sequence[Any]) -> list[Array]:
+    """Gives arrays for a graph: whole numbers of 64 bits as those of 32 that they are, where the graph takes these."""
+    arrays = as_arrays(inputs)
+    if len(arrays) != len(graph.inputs):
+        return arrays
+    return [_narrowed(v, array) for v, array in zip(graph.inputs, arrays, strict=True)]
+
+
+def _narrowed(want: Tensor, array: Array) -> Array:
+    wide = want.dtype is DType.INT32 and array.dtype == np.int64
+    narrow = array.astype(np.int32) if wide else array
+    return narrow if np.array_equal(narrow, array) else array
+
+
 def check_fit(graph: Graph, arrays: Sequence[Array]) -> None:
     """Raises where arrays are not the graph's inputs, with the same words whatever is to run it."""
     if len(arrays) != len(graph.inputs):

@@ -21,7 +21,7 @@ from pillion.ir.types import Array, Value
 from pillion.outside.arrays import UNREADABLE, read_arrays, reason
 from pillion.run.board import check_board
 from pillion.run.executor import HOST, TIMEOUT_SECONDS
-from pillion.run.inputs import as_arrays, check_fit
+from pillion.run.inputs import check_fit, fitted
 
 SelfTestSamples = str | os.PathLike[str] | Sequence[Any]
 """A .npz or .npy file, or for each sample an array for each input; one input alone needs no list of its own."""
@@ -36,7 +36,7 @@ def samples_of(graph: Graph, given: SelfTestSamples) -> list[list[Array]]:
 
 
 def _fitting(graph: Graph, sample: Sequence[Any]) -> list[Array]:
-    arrays = as_arrays(sample)
+    arrays = fitted(graph, sample)
     check_fit(graph, arrays)
     _want_finite(graph.inputs, arrays, "the samples")
     return arrays

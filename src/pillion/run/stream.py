@@ -23,7 +23,7 @@ from pillion.run.executor import (
     want_runnable,
 )
 from pillion.run.host import bytes_of, files_for_host, host_model
-from pillion.run.inputs import as_arrays, check_fit
+from pillion.run.inputs import check_fit, fitted
 from pillion.run.places import find_executor
 from pillion.run.project import outputs_of, temporary_project
 
@@ -59,7 +59,7 @@ class Stream:
 
     def run(self, steps: Iterable[Sequence[Any]]) -> list[Outputs]:
         """Runs steps one after another: for each an array for each input. Gives the outputs of each."""
-        samples = [as_arrays(inputs) for inputs in steps]
+        samples = [fitted(self._graph, inputs) for inputs in steps]
         for sample in samples:
             check_fit(self._graph, sample)
         if not samples:

@@ -287,6 +287,28 @@ class GeluOptions(Table):
     approximate: bool = scalar(0, "?")
 
 
+class GatherOptions(Table):
+    axis: int = scalar(0, "i")
+    batch_dims: int = scalar(1, "i")
+
+
+class ArgMaxOptions(Table):
+    output_type: int = scalar(0, "b")
+
+
+class ArgMinOptions(Table):
+    output_type: int = scalar(0, "b")
+
+
+class CastOptions(Table):
+    in_data_type: int = scalar(0, "b")
+    out_data_type: int = scalar(1, "b")
+
+
+class OneHotOptions(Table):
+    axis: int = scalar(0, "i")
+
+
 OPTIONS: dict[int, type[Table]] = {
     1: Conv2DOptions,
     2: DepthwiseConv2DOptions,
@@ -299,6 +321,7 @@ OPTIONS: dict[int, type[Table]] = {
     17: ReshapeOptions,
     21: MulOptions,
     22: PadOptions,
+    23: GatherOptions,
     26: TransposeOptions,
     27: ReducerOptions,
     28: SubOptions,
@@ -307,12 +330,16 @@ OPTIONS: dict[int, type[Table]] = {
     32: StridedSliceOptions,
     33: ExpOptions,
     35: SplitOptions,
+    37: CastOptions,
     38: DequantizeOptions,
     39: MaximumMinimumOptions,
+    40: ArgMaxOptions,
     43: PadV2Options,
     48: SliceOptions,
     49: TransposeConvOptions,
+    57: ArgMinOptions,
     59: PackOptions,
+    61: OneHotOptions,
     64: UnpackOptions,
     74: ResizeNearestNeighborOptions,
     75: LeakyReluOptions,

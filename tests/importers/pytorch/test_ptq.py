@@ -292,22 +292,7 @@ FLOATS: dict[str, tuple[Callable[..., object], list[str], str]] = {
         "computed",
     ),
     "transposed_groups": (lambda m, x: m.grouped(x), ["conv_transpose2d"], "2 groups"),
-    "embedding": (
-        lambda m, x: x.mean() + m.embedding(x.argmax(1) % 7),
-        ["argmax", "embedding"],
-        "looks rows up",
-    ),
-    "index_select": (
-        lambda m, x: torch.index_select(m.conv(x), 1, torch.tensor([2, 0])),
-        ["index_select"],
-        "looks rows up",
-    ),
     "infinite": (lambda m, x: m.conv(x) + torch.tensor(-math.inf), ["add"], "not finite"),
-    "computed mask": (
-        lambda m, x: F.scaled_dot_product_attention(x, x, x, attn_mask=m.conv(x)[..., :5] > 0),
-        ["gt", "scaled_dot_product_attention"],
-        "booleans",
-    ),
     "instance_statistics": (
         lambda m, x: F.batch_norm(m.conv(x), None, None, training=True),
         ["native_batch_norm"],
@@ -318,7 +303,7 @@ FLOATS: dict[str, tuple[Callable[..., object], list[str], str]] = {
         ["layer_norm", "reshape", "layer_norm"],
         "float",
     ),
-    "argmax": (lambda m, x: m.conv(x).argmax(1), ["argmax"], "no int8 form"),
+    "argmax": (lambda m, x: m.conv(x).long().argmax(1), ["to", "argmax"], "no int8 form"),
     "double": (lambda m, x: m.conv(x).double() * 2, ["to", "mul"], "float64"),
 }
 

@@ -14,6 +14,14 @@ def int8(**values: Value) -> tuple[Verdict, ...]:
     return tuple(Verdict(name, v.dtype is DType.INT8, "int8", v.dtype.value) for name, v in values.items())
 
 
+def orderly(**values: Value) -> tuple[Verdict, ...]:
+    """Judges whether operands and result are int8 or booleans, bytes that compare as they are."""
+    wanted = (DType.INT8, DType.BOOL)
+    return tuple(
+        Verdict(name, v.dtype in wanted, "int8 or bool", v.dtype.value) for name, v in values.items()
+    )
+
+
 def constants(**values: Value) -> tuple[Verdict, ...]:
     """Judges whether weights are known at compile time, for kernels that pack them."""
     return tuple(

@@ -25,7 +25,7 @@ from pillion.ir.op import Op
 from pillion.ir.rows import ROWS, row_bytes
 from pillion.ir.sizes import LARGEST
 from pillion.ir.state import State
-from pillion.ir.types import Value
+from pillion.ir.types import Array, Value
 from pillion.memory import MemoryPlan, Needs, joints_of, plan_memory, unsettled, words_of_state
 from pillion.ops import Region
 from pillion.ops.states import with_own_ends
@@ -194,7 +194,7 @@ def lower(graph: Graph, isa: Isa = Isa.PORTABLE, optimize: Optimize = "speed") -
         for uses in regions[op].of_ops if op in regions else [Uses(op)]:
             steps.append(_step(len(steps), uses, chosen, graph.arithmetic, constants))
     operands = {
-        value: constants.name(f"value_{value.name}", value.constant)
+        value: constants.name(f"value_{value.name}", _stored(value.constant))
         for step in steps
         for call in step.calls
         for value in call.inputs
@@ -225,6 +225,11 @@ def _chosen(graph: Graph, regions: Mapping[Op, Cuts], isa: Isa, optimize: Optimi
 
 def _needs(graph: Graph, regions: Mapping[Op, Cuts], chosen: Mapping[Op, Choice]) -> Needs:
     return {op: regions[op].memory(chosen) if op in regions else memory_of(chosen[op]) for op in graph.ops}
+
+
+def _stored(data: Array) -> Array:
+    """The elements as they lie in flash: booleans are bytes of 0 and 1."""
+    return data.view(np.int8) if data.dtype == np.bool_ else data
 
 
 def _numbered(graph: Graph, regions: Mapping[Op, Cuts]) -> Iterator[tuple[Op, int]]:

@@ -25,6 +25,7 @@ from pillion.outside.files import Written
 C_TYPES = {
     "int8": "int8_t",
     "uint8": "uint8_t",
+    "bool": "uint8_t",
     "int16": "int16_t",
     "uint16": "uint16_t",
     "int32": "int32_t",

@@ -22,7 +22,7 @@ LEVELS = np.arange(-128, 128, dtype=np.int8)
 
 def function(op: Lut | Clamp | Requantize, settings: Settings) -> list[KernelCall]:
     """Gives the table lookup that every function from int8 to int8 is."""
-    if isinstance(op, Lut) and op.x.dtype is not DType.INT8:
+    if op.x.dtype is not DType.INT8:
         raise refusal(op, "functions are of int8", repr(op.x), "quantize the model")
     entries = (
         op.entries(settings.arithmetic) if isinstance(op, Lut) else op.reference(settings.arithmetic, LEVELS)

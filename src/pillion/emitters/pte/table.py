@@ -14,15 +14,20 @@ from pillion.emitters.pte.node import Delegate, KernelCall, Settings, plain, ref
 from pillion.ir.op import Op
 from pillion.ops import (
     Add,
+    ArgMax,
+    ArgMin,
     AvgPool2d,
     BatchMatmul,
+    Cast,
     Clamp,
+    Compare,
     Concat,
     Conv2d,
     DepthwiseConv2d,
     Dequantize,
     Div,
     Flip,
+    Gather,
     Linear,
     Lut,
     Maximum,
@@ -44,8 +49,11 @@ from pillion.ops import (
     Slice,
     Softmax,
     Sub,
+    TopPlaces,
+    TopValues,
     Transpose,
     TransposeConv2d,
+    Where,
 )
 
 Step = KernelCall | Delegate
@@ -91,6 +99,8 @@ TABLE: Mapping[type[Op], CallsOf | None] = {
     Pad: movement.pad,
     Transpose: movement.transpose,
     Flip: movement.flip,
+    # What is chosen and looked up by numbers: no kernel of the runtime.
+    **dict.fromkeys((Gather, Compare, Where, ArgMax, ArgMin, TopValues, TopPlaces, Cast)),
     Segment: segment,
     # The result is another view of its operand's bytes.
     Reshape: lambda op, settings: [],

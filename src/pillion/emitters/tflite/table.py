@@ -7,6 +7,7 @@ from dataclasses import replace
 
 import numpy as np
 
+from pillion.emitters.tflite import choosing
 from pillion.emitters.tflite.exact import (
     bias_of,
     bounded,
@@ -25,6 +26,7 @@ from pillion.emitters.tflite.transpose_conv import transpose_conv
 from pillion.ir import numerics
 from pillion.ir.op import Op, beyond_scales
 from pillion.ir.types import PerTensor, TensorType, Value, constant
+from pillion.ops.choosing import ArgMax, ArgMin, Compare, TopPlaces, TopValues, Where
 from pillion.ops.clamp import (
     Clamp,
 )
@@ -35,6 +37,7 @@ from pillion.ops.formats import Dequantize, Quantize, Requantize
 from pillion.ops.functions import (
     Function,
 )
+from pillion.ops.indexing import Cast, Gather
 from pillion.ops.linear import Linear
 from pillion.ops.lut import (
     Lut,
@@ -355,8 +358,8 @@ ROWS: dict[type[Op], Writing | None] = {
     Add: _sum("ADD", tflite.AddOptions(pot_scale_int16=False)),
     Sub: _sum("SUB", tflite.SubOptions(pot_scale_int16=False)),
     Mul: _arithmetic("MUL", tflite.MulOptions()),
-    Minimum: _extremum("MINIMUM"),
-    Maximum: _extremum("MAXIMUM"),
+    Minimum: choosing.or_logical(_extremum("MINIMUM")),
+    Maximum: choosing.or_logical(_extremum("MAXIMUM")),
     Lut: _lut,
     Clamp: _clamp,
     AvgPool2d: _avg_pool,
@@ -377,8 +380,16 @@ ROWS: dict[type[Op], Writing | None] = {
     Div: _div,
     Prelu: _prelu,
     ReduceSum: reduction("SUM"),
-    ReduceMax: reduction("REDUCE_MAX"),
-    ReduceMin: reduction("REDUCE_MIN"),
+    ReduceMax: choosing.or_logical(reduction("REDUCE_MAX")),
+    ReduceMin: choosing.or_logical(reduction("REDUCE_MIN")),
+    Gather: choosing.gather,
+    Compare: choosing.compare,
+    Where: choosing.where,
+    ArgMax: choosing.place,
+    ArgMin: choosing.place,
+    TopValues: choosing.top,
+    TopPlaces: choosing.top,
+    Cast: choosing.cast,
     ResizeNearest: resize("RESIZE_NEAREST_NEIGHBOR", tflite.ResizeNearestNeighborOptions),
     ResizeBilinear: resize("RESIZE_BILINEAR", tflite.ResizeBilinearOptions),
 }

@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from pillion.importers.tflite import choosing
 from pillion.importers.tflite import movement as shapes
 from pillion.importers.tflite.geometry import axis_of, levels, sides
 from pillion.importers.tflite.matmul import batch_matmul
@@ -259,5 +260,6 @@ ROWS: dict[str, Reading] = {
     "SUM": reduction(ReduceSum),
     "REDUCE_MAX": reduction(ReduceMax),
     "REDUCE_MIN": reduction(ReduceMin),
+    **choosing.ROWS,
 }
 """The reading of each operator, by its name in the format."""

@@ -91,7 +91,7 @@ class _Importer:
         dtype = input_dtype(node)
         value = Value(
             self.builder.names.fresh(identifier(node.name)),
-            TensorType(tuple(shape[a] for a in order), dtype),
+            TensorType(tuple(shape[a] for a in order), dtype, BYTES if dtype is DType.UINT8 else None),
         )
         self.inputs.append(value)
         return Placed(value, order)
@@ -105,6 +105,8 @@ class _Importer:
         array = held.detach().cpu().numpy()
         if array.dtype == np.float64:
             array = array.astype(np.float32)
+        if array.dtype == np.int64 and (np.abs(array) < 2**31).all():
+            array = array.astype(np.int32)
         if array.dtype.name not in {d.value for d in DType}:
             return held
         return plain(constant(self.builder.names.fresh(identifier(node.name)), array))
@@ -186,17 +188,29 @@ def _array(held: Any) -> np.ndarray[Any, Any]:
     return held.value.constant if isinstance(held, Placed) else np.asarray(held.detach().cpu())
 
 
+BYTES = PerTensor(1.0)
+"""What uint8 inputs mean: themselves."""
+INPUT_TYPES = {
+    "float32": DType.FLOAT32,
+    "int64": DType.INT32,
+    "int32": DType.INT32,
+    "uint8": DType.UINT8,
+    "bool": DType.BOOL,
+}
+"""What becomes of the types of inputs. Whole numbers have 32 bits at most."""
+
+
 def input_dtype(node: Node) -> DType:
     """Gives the element type of an input of the model."""
     name = str(node.meta["val"].dtype).removeprefix("torch.")
-    if name != "float32":
+    if name not in INPUT_TYPES:
         raise PillionError(
             f"input `{node.name}` has type {name}",
-            rule="the model's inputs are float32",
+            rule=f"the model's inputs are of type {', '.join(INPUT_TYPES)}",
             here=f"{node.name}: {name}",
             help="cast the input outside the model",
         )
-    return DType.FLOAT32
+    return INPUT_TYPES[name]
 
 
 def _conversion(node: Node) -> str:

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 from pillion.emitters.c.kernel import Kernel
 from pillion.emitters.c.portable import (
+    choosing,
     conv,
     div,
     elementwise,
@@ -17,6 +18,6 @@ from pillion.emitters.c.portable import (
     transpose_conv,
 )
 
-FAMILIES = (conv, elementwise, pool, movement, transpose_conv, matmul, div, prelu, reduce, resize)
+FAMILIES = (conv, elementwise, pool, movement, transpose_conv, matmul, div, prelu, reduce, resize, choosing)
 
 KERNELS: tuple[Kernel, ...] = tuple(kernel for family in FAMILIES for kernel in family.KERNELS)

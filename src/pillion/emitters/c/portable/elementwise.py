@@ -8,7 +8,7 @@ from itertools import permutations
 import numpy as np
 
 from pillion.emitters.c.axes import broadcast_steps, numbers
-from pillion.emitters.c.conditions import int8, overwritable
+from pillion.emitters.c.conditions import int8, orderly, overwritable
 from pillion.emitters.c.kernel import Call, Kernel, Params
 from pillion.emitters.c.library import PORTABLE
 from pillion.emitters.c.portable.walk import Rows, rows_of
@@ -73,6 +73,11 @@ def extremum(op: Extremum, arithmetic: Arithmetic) -> tuple[Call, ...]:
 def judge_pairs(op: Binary, arithmetic: Arithmetic) -> tuple[Verdict, ...]:
     """Judges the element types of an op with two operands and the number of its axes."""
     return (*int8(a=op.a, b=op.b, y=op.y), *pairs(op).few_axes)
+
+
+def judge_extremum(op: Extremum, arithmetic: Arithmetic) -> tuple[Verdict, ...]:
+    """Judges the element types of a minimum or maximum, booleans among them, and the number of its axes."""
+    return (*orderly(a=op.a, b=op.b, y=op.y), *pairs(op).few_axes)
 
 
 def either_operand(op: Binary) -> tuple[Value, ...]:
@@ -168,7 +173,13 @@ def judge_function(op: Lut, arithmetic: Arithmetic) -> Verdict:
 
 def rescaled(op: Requantize, arithmetic: Arithmetic) -> tuple[Call, ...]:
     """Gives the call for a change of scale: a function of one number, hence a table lookup."""
-    return (by_table(op, op.x, op.reference(arithmetic, EVERY_INT8)),)
+    return (by_table(op, op.x, op.reference(arithmetic, EVERY_INT8.view(op.x.dtype.numpy))),)
+
+
+def judge_rescaled(op: Requantize, arithmetic: Arithmetic) -> tuple[Verdict, ...]:
+    """Judges whether bytes become int8: each of them has an entry in the table, signed or not."""
+    is_byte = op.x.dtype in (DType.INT8, DType.UINT8)
+    return (Verdict("x", is_byte, "int8 or uint8", op.x.dtype.value), *int8(y=op.y))
 
 
 def clamped(op: Clamp, arithmetic: Arithmetic) -> tuple[Call, ...]:
@@ -236,11 +247,11 @@ KERNELS: tuple[Kernel, ...] = (
     PORTABLE.row(Add, sum_of, judge_pairs, in_place=either_operand),
     PORTABLE.row(Sub, sum_of, judge_pairs, in_place=either_operand),
     PORTABLE.row(Mul, product, judge_pairs, in_place=either_operand),
-    PORTABLE.row(Minimum, extremum, judge_pairs, in_place=either_operand),
-    PORTABLE.row(Maximum, extremum, judge_pairs, in_place=either_operand),
+    PORTABLE.row(Minimum, extremum, judge_extremum, in_place=either_operand),
+    PORTABLE.row(Maximum, extremum, judge_extremum, in_place=either_operand),
     PORTABLE.row(Lut, lookup, judge_lookup, in_place=same_operand),
     PORTABLE.row(Clamp, clamped, judge_numbers, in_place=same_operand),
     PORTABLE.row(Quantize, quantized, judge_quantized, in_place=same_operand),
     PORTABLE.row(Dequantize, dequantized, judge_dequantized),
-    PORTABLE.row(Requantize, rescaled, judge_numbers, in_place=same_operand),
+    PORTABLE.row(Requantize, rescaled, judge_rescaled, in_place=same_operand),
 )

@@ -6,7 +6,7 @@ from __future__ import annotations
 import numpy as np
 
 from pillion.emitters.c.axes import collapsed, contiguous_steps, few_axes, numbers
-from pillion.emitters.c.conditions import all_int8
+from pillion.emitters.c.conditions import int8, orderly
 from pillion.emitters.c.kernel import Call, Kernel, Params, scaling
 from pillion.emitters.c.library import PORTABLE
 from pillion.ir.numerics import Arithmetic
@@ -49,7 +49,8 @@ def reduction_axes(op: Reduction) -> list[tuple[Shape, list[Shape]]]:
 
 def judge(op: Reduction, arithmetic: Arithmetic) -> tuple[Verdict, ...]:
     """Judges the element types of a reduction and the number of its axes."""
-    return (*all_int8(op), *few_axes(*(len(extent) for extent, _ in reduction_axes(op))))
+    types = int8(x=op.x, y=op.y) if isinstance(op, ReduceSum) else orderly(x=op.x, y=op.y)
+    return (*types, *few_axes(*(len(extent) for extent, _ in reduction_axes(op))))
 
 
 KERNELS: tuple[Kernel, ...] = tuple(

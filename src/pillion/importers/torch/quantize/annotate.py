@@ -42,6 +42,7 @@ from pillion.ir.op import Quantization
 from pillion.ir.wishes import Wishes
 
 CLAMPS = frozenset({aten.relu.default, aten.clamp.default})
+NO_NUMBERS = "it computes whole numbers or booleans, which are only compared, chosen, moved and looked up by"
 
 
 @dataclass(frozen=True)
@@ -98,11 +99,11 @@ def plan_of(model: GraphModule, wishes: Wishes) -> Plan:
     """Decides for every node by which rule it is quantized, or why it is not."""
     plan = Plan(constant_nodes(model.graph), shared_norms(model.graph))
     for node in calls(model.graph):
-        if handles_reals(node) and node not in plan.constants and node.target not in DROPOUTS:
+        if node not in plan.constants and node.target not in DROPOUTS:
             reason = _reason(node)
             if reason:
                 plan.reasons[node] = reason
-            else:
+            elif handles_reals(node):
                 plan.rules[node] = RULES[node.target]
     _leave_moves_between_floats(plan)
     plan.fused = {node for node in plan.rules if _gives_range_away(node, plan)}
@@ -133,8 +134,8 @@ def _reason(node: Node) -> str:
     """Why a call stays in float; empty if it does not."""
     rule = RULES.get(node.target)
     if rule is None:
-        return REASONS.get(node.target, "no int8 form")
-    if not is_tensor(node):
+        return REASONS.get(node.target, "no int8 form" if handles_reals(node) else NO_NUMBERS)
+    if not is_tensor(node) and not rule.numbers:
         value = value_of(node)
         return (
             f"its result is {value.dtype}"
@@ -143,19 +144,22 @@ def _reason(node: Node) -> str:
         )
     for operand in operands_of(node, rule):
         held = constant_of(operand)
-        if not is_tensor(operand):
+        if not is_tensor(operand) and not rule.numbers:
             return f"an operand is {getattr(value_of(operand), 'dtype', 'a number that is computed from tensors')}"
-        if held is not None and not bool(torch.isfinite(held).all()):
+        if held is not None and held.is_floating_point() and not bool(torch.isfinite(held).all()):
             return "a constant is not finite"
     return rule.refusal(node)
 
 
 def operands_of(node: Node, rule: Rule) -> Iterator[Node]:
-    """Gives the tensors that are quantized like activations, constants among them."""
+    """Gives the tensors that are quantized like activations, constants among them; without whole numbers and booleans where a call
+    takes these."""
     for position in rule.operands:
         argument = node.args[position]
         members = argument if isinstance(argument, (list, tuple)) else (argument,)
-        yield from (member for member in members if isinstance(member, Node))
+        for member in members:
+            if isinstance(member, Node) and (not rule.numbers or is_tensor(member)):
+                yield member
 
 
 def _leave_moves_between_floats(plan: Plan) -> None:
@@ -198,7 +202,7 @@ def _share(node: Node, plan: Plan, wishes: Wishes) -> None:
         _share_all(node, operands, sharing)
     else:
         _read_each(node, operands, sharing, symmetric=rule.kind in wishes.symmetric_operands)
-        if node not in plan.fused:
+        if node not in plan.fused and is_tensor(node):
             sharing.add(node, rule.fixed)
 
 

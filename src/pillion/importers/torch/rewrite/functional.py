@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 from operator import getitem
+from typing import Any
 
 import torch
 from torch.fx import GraphModule, Node
@@ -66,20 +67,35 @@ def _without_noise(node: Node) -> Node:
 def _rename(node: Node) -> None:
     changed = node.args[0]
     target = _functional_form(node)
-    if (
-        target is None
-        or not isinstance(changed, Node)
-        or changed.op == "get_attr"
-        or _seen_elsewhere(changed, node)
-    ):
+    if target is None or not isinstance(changed, Node) or _seen_elsewhere(changed, node):
         raise PillionError(
             f"{node.target} writes into a tensor that others see",
-            rule="tensors are made once: no assignment into slices, views or buffers",
+            rule="tensors are made once: what is written to is a tensor, or a slice of one, that is made in forward",
             here=source_line(node),
             help="write the result to a new tensor, for example with torch.cat",
         )
     node.target = target
     changed.replace_all_uses_with(node, delete_user_cb=lambda user: _is_after(user, node))
+    _write_through(changed, node)
+
+
+WRITTEN_THROUGH = {
+    aten.slice.Tensor: aten.slice_scatter.default,
+    aten.select.int: aten.select_scatter.default,
+}
+"""Views that may be written to, and what then becomes of the tensor that they show."""
+
+
+def _write_through(view: Node, made: Node) -> None:
+    """Makes anew the tensor that a changed view shows a part of, and so on; what reads it later reads that."""
+    while view.target in WRITTEN_THROUGH:
+        base: Any = view.args[0]
+        target = WRITTEN_THROUGH[view.target]
+        with made.graph.inserting_after(made):
+            whole = made.graph.call_function(target, (base, made, *view.args[1:]), dict(view.kwargs))
+        whole.meta.update({**made.meta, "val": value_of(base)})
+        base.replace_all_uses_with(whole, delete_user_cb=lambda user, whole=whole: _is_after(user, whole))
+        view, made = base, whole
 
 
 def _functional_form(node: Node) -> torch._ops.OpOverload | None:
@@ -93,7 +109,14 @@ def _is_after(user: Node, node: Node) -> bool:
 
 
 def _seen_elsewhere(changed: Node, node: Node) -> bool:
-    """Does anything later read the memory of `changed` under another name?"""
+    """Does anything later read the memory of `changed` under another name than that of a tensor which is made anew?"""
+    whole = changed
+    renewed = {whole}
+    while whole.target in WRITTEN_THROUGH and isinstance(whole.args[0], Node):
+        whole = whole.args[0]
+        renewed.add(whole)
+    if whole.op == "get_attr":
+        return True
     family, frontier = {changed}, [changed]
     while frontier:
         member = frontier.pop()
@@ -102,7 +125,7 @@ def _seen_elsewhere(changed: Node, node: Node) -> bool:
             relatives.append(member.args[0])
         frontier += [r for r in relatives if r not in family]
         family.update(relatives)
-    return any(_is_after(user, node) for member in family - {changed} for user in member.users)
+    return any(_is_after(user, node) for member in family - renewed for user in member.users)
 
 
 def _is_view(node: Node, base: Node) -> bool:

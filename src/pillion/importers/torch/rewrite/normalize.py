@@ -10,14 +10,16 @@ from pillion.errors import PillionError
 from pillion.importers.torch.nodes import calls, source_line, value_of
 from pillion.importers.torch.rewrite.batch_norm import fold_batch_norms
 from pillion.importers.torch.rewrite.canonical import canonicalize, drop_expansions
+from pillion.importers.torch.rewrite.choosing import settle_choices
 from pillion.importers.torch.rewrite.clamps import normalize_clamps
 from pillion.importers.torch.rewrite.constants import fold_constants, make_scalars_constants, use_linear
 from pillion.importers.torch.rewrite.decompose import decompose, inline_scopes
 from pillion.importers.torch.rewrite.expressions import join_expressions
 from pillion.importers.torch.rewrite.functional import make_functional, remove_identities
+from pillion.importers.torch.rewrite.indexing import settle_indices
 from pillion.importers.torch.rewrite.layer_biases import settle_biases
 from pillion.importers.torch.rewrite.mask_rows import settle_masks
-from pillion.importers.torch.rewrite.written import settle_written_constants
+from pillion.importers.torch.rewrite.written import settle_likenesses, settle_written_constants
 from pillion.importers.torch.to_graph import input_dtype
 from pillion.importers.torch.train.norms import make_trainable
 from pillion.outside.threads import one_thread
@@ -30,6 +32,7 @@ def normalize(module: GraphModule, *, training: bool = False) -> GraphModule:
     for node in module.graph.find_nodes(op="placeholder"):
         input_dtype(node)
     inline_scopes(module)
+    settle_likenesses(module)
     settle_written_constants(module)
     make_functional(module)
     drop_expansions(module)
@@ -39,6 +42,8 @@ def normalize(module: GraphModule, *, training: bool = False) -> GraphModule:
     remove_identities(module, training=training)
     fold_constants(module, training=training)
     join_expressions(module, training=training)
+    settle_choices(module)
+    settle_indices(module)
     make_scalars_constants(module, training=training)
     settle_masks(module, training=training)
     use_linear(module, training=training)

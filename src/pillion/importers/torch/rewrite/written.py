@@ -17,7 +17,39 @@ from torch.fx import GraphModule, Node
 from torch.fx.node import map_arg
 from torch.utils import _pytree as pytree
 
-from pillion.importers.torch.nodes import RANDOM, calls, constant, constant_of
+from pillion.importers.torch.nodes import (
+    RANDOM,
+    argument,
+    aten,
+    call,
+    calls,
+    constant,
+    constant_of,
+    replace,
+    value_of,
+)
+
+LIKE: dict[Any, int | None] = {
+    aten.zeros_like.default: 0,
+    aten.ones_like.default: 1,
+    aten.empty_like.default: 0,
+    aten.new_zeros.default: 0,
+    aten.new_ones.default: 1,
+    aten.new_empty.default: 0,
+    aten.full_like.default: None,
+    aten.new_full.default: None,
+}
+"""Tensors of one number that are like another one in shape or type, and that number; None is one that is given."""
+
+
+def settle_likenesses(module: GraphModule) -> None:
+    """Makes what is only like another tensor depend on none. What is empty holds zeros."""
+    for node in calls(module.graph, LIKE):
+        number = LIKE[node.target]
+        if number is None:
+            number = argument(node, 1 if node.target is aten.full_like.default else 2)
+        made = value_of(node)
+        replace(node, call(node, aten.full.default, list(made.shape), number, dtype=made.dtype))
 
 
 def settle_written_constants(module: GraphModule) -> None:
@@ -36,8 +68,15 @@ def settle_written_constants(module: GraphModule) -> None:
     for (reader, read), held in snapshots.items():
         reader.replace_input_with(read, constant(module, reader, held, f"{read.name}_made"))
     for node in reversed(made):
-        if not node.users:
+        writes_elsewhere = _writes(node) and _memory_of(node, families) not in settled
+        if not node.users and not writes_elsewhere:
             module.graph.erase_node(node)
+
+
+def _memory_of(write: Node, families: _Families) -> int:
+    """The memory that a call writes to; 0, which is nobody's, where it is not one that was made here."""
+    written = write.args[0]
+    return families.of.get(written, 0) if isinstance(written, Node) else 0
 
 
 @dataclass

@@ -8,6 +8,7 @@ spelling for each thing."""
 from __future__ import annotations
 
 from pillion.importers.torch.rows import (
+    choosing,
     convolutions,
     elementwise,
     functions,
@@ -19,7 +20,7 @@ from pillion.importers.torch.rows import (
 from pillion.importers.torch.rows.functions import TABULATED
 from pillion.importers.torch.rows.table import ROWS
 
-PARTS = (convolutions, matmul, elementwise, functions, images, reductions, movement)
+PARTS = (convolutions, matmul, elementwise, functions, images, reductions, movement, choosing)
 """The files of rows; this list is the only one."""
 
 __all__ = ["PARTS", "ROWS", "TABULATED"]

@@ -6,7 +6,11 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+import torch
+from torch.fx import Node
+
 from pillion.importers.torch.layout import Builder, Order, Placed
+from pillion.importers.torch.nodes import value_of
 from pillion.importers.torch.rows.quantization import row
 from pillion.importers.torch.rows.table import Lowering, aten, lowers, refuse
 from pillion.ir.op import Op
@@ -30,13 +34,20 @@ def broadcasting(cls: type[Op]) -> Lowering:
     return lower
 
 
-def binary(b: Builder, cls: type[Op], first: Placed, second: Placed) -> Placed:
+def binary(b: Builder, cls: type[Op], first: Placed, second: Placed, **fields: Any) -> Placed:
     """Gives an op on both operands in the order of the larger one, broadcast over logical axes."""
-    rank = max(first.rank, second.rank)
-    lead = first if _leads(first, second) else second
+    (left, right), order = in_one_order(b, first, second)
+    return Placed(b.emit(cls, a=left, b=right, **fields), order)
+
+
+def in_one_order(b: Builder, *operands: Placed) -> tuple[list[Value], Order]:
+    """Gives operands in the order of the one that decides it, with as many axes, to be broadcast over logical axes."""
+    rank = max(operand.rank for operand in operands)
+    lead = operands[0]
+    for other in operands[1:]:
+        lead = lead if _leads(lead, other) else other
     order = _extended(lead, rank).order
-    left, right = (_with_rank(b, operand, order) for operand in (first, second))
-    return Placed(b.emit(cls, a=left, b=right), order)
+    return [_with_rank(b, operand, order) for operand in operands], order
 
 
 def _leads(first: Placed, second: Placed) -> bool:
@@ -70,8 +81,16 @@ PAIRS: Mapping[Any, type[Op]] = {
     aten.maximum.default: Maximum,
 }
 """Operators of two tensors."""
+
+
+def _no_whole_numbers(node: Node) -> str:
+    dtype = value_of(node).dtype
+    return "" if dtype.is_floating_point or dtype == torch.bool else f"its result is {dtype}"
+
+
 for _target, _op in PAIRS.items():
-    lowers(_target, quantized=row(_op, operands=(0, 1)))(broadcasting(_op))
+    logic = {"numbers": True, "refusal": _no_whole_numbers} if _op in (Minimum, Maximum) else {}
+    lowers(_target, quantized=row(_op, operands=(0, 1), **logic))(broadcasting(_op))
 
 
 @lowers(aten.prelu.default, quantized=row(Prelu, weight=1))

@@ -16,7 +16,7 @@ from pillion.importers.torch.views import view
 from pillion.ops import Concat, Flip, Pad, Reshape, Slice, Transpose
 
 
-@lowers(aten.cat.default, quantized=row(Concat))
+@lowers(aten.cat.default, quantized=row(Concat, numbers=True))
 def cat(b: Builder, tensors: Sequence[Placed], dim: int = 0) -> Placed:
     """Gives a concatenation, laid as the largest operand lies."""
     lead = max(tensors, key=lambda t: t.value.type.elements)
@@ -26,7 +26,7 @@ def cat(b: Builder, tensors: Sequence[Placed], dim: int = 0) -> Placed:
     return Placed(b.emit(Concat, xs=values, axis=lead.axis(dim)), lead.order)
 
 
-@lowers(aten.slice.Tensor, quantized=row(Slice))
+@lowers(aten.slice.Tensor, quantized=row(Slice, numbers=True))
 def slice_tensor(
     b: Builder, x: Placed, dim: int = 0, start: int | None = None, end: int | None = None, step: int = 1
 ) -> Placed:
@@ -83,20 +83,20 @@ def pad(
     return constant_pad_nd(b, x, pad, value or 0)
 
 
-@lowers(aten.flip.default, quantized=row(Flip))
+@lowers(aten.flip.default, quantized=row(Flip, numbers=True))
 def flip(b: Builder, x: Placed, dims: Sequence[int]) -> Placed:
     """Reverses the order of the elements along some logical axes."""
     axes = tuple(sorted(x.axis(dim) for dim in dims))
     return x.with_value(b.emit(Flip, x=x.value, axes=axes)) if axes else x
 
 
-@lowers(aten.permute.default, quantized=row(Transpose))
+@lowers(aten.permute.default, quantized=row(Transpose, numbers=True))
 def permute(b: Builder, x: Placed, dims: Sequence[int]) -> Placed:
     """Gives the axes in another order, for which nothing moves."""
     return x.permuted(dims)
 
 
-@lowers(aten.reshape.default, quantized=row(Reshape))
+@lowers(aten.reshape.default, quantized=row(Reshape, numbers=True))
 def reshape(b: Builder, x: Placed, size: Sequence[int]) -> Placed:
     """Gives another shape, one size of which may be left open."""
     known = math.prod(s for s in size if s != -1)

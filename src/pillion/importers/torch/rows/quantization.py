@@ -15,7 +15,7 @@ from torch.fx import Node
 from pillion.importers.torch.nodes import aten, named_argument
 from pillion.importers.torch.train.simulation import batch_norm
 from pillion.ir.op import Op, Quantization
-from pillion.ops import Clamp, Conv2d, Dequantize, Function, Lut, Quantize, Requantize
+from pillion.ops import Clamp, Conv2d, Dequantize, Function, Lut, Quantize
 
 Refusal = Callable[[Node], str]
 """Why a call stays in float; empty if it does not."""
@@ -36,6 +36,8 @@ class Rule:
     """A clamp that follows is the op's own output range."""
     function: Function | None = None
     refusal: Refusal = lambda _: ""
+    numbers: bool = False
+    """Whether it takes or makes whole numbers and booleans, too. These are not quantized."""
     also: tuple[type[Op], ...] = ()
     """Other ops of the same operands that it may become, as its arguments are."""
 
@@ -63,7 +65,6 @@ RULES: dict[Any, Rule] = {
 NO_OPERATOR: Mapping[type[Op], str] = {
     Quantize: "the quantizer puts it where int8 begins",
     Dequantize: "the quantizer puts it where int8 ends",
-    Requantize: "a pass puts it between two scales",
 }
 """Ops that no operator of a model becomes."""
 
@@ -111,9 +112,7 @@ REASONS: Mapping[Any, str] = {
         WITH_A_NUMBER, "a table needs one of its operands to be one number, the same for all elements"
     ),
     aten.adaptive_avg_pool2d.default: "its windows differ in size: the output size does not divide the input size",
-    aten.embedding.default: "no op looks rows up in a table",
     aten.gru.input: "a loop over time; compile one step of it, nn.GRUCell, with the state as input and output",
-    aten.index_select.default: "no op looks rows up in a table",
     aten.lstm.input: "a loop over time; compile one step of it, nn.LSTMCell, with the state as input and output",
     aten.native_batch_norm.default: "it has no running statistics and normalizes by those of the batch",
     aten.scaled_dot_product_attention.default: "its mask is computed as booleans, or it drops out",

@@ -6,6 +6,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+import torch
 from torch.fx import Node
 
 from pillion.importers.torch.layout import Builder, Placed
@@ -22,6 +23,11 @@ def _cast(node: Node) -> str:
     return "" if dtype is None or node.meta["val"].dtype == dtype else f"it casts to {dtype}"
 
 
+def _ordered(node: Node) -> str:
+    dtype = node.meta["val"].dtype
+    return "" if dtype.is_floating_point or dtype == torch.bool else f"its result is {dtype}"
+
+
 @lowers(aten.mean.dim, quantized=row(Mean, refusal=_cast))
 def mean(b: Builder, x: Placed, dim: Sequence[int] | None, keepdim: bool = False) -> Placed:
     """Gives the mean over some axes."""
@@ -34,13 +40,13 @@ def sum_dim(b: Builder, x: Placed, dim: Sequence[int] | None, keepdim: bool = Fa
     return reduced(b, ReduceSum, x, dim, keepdim)
 
 
-@lowers(aten.amax.default, quantized=row(ReduceMax))
+@lowers(aten.amax.default, quantized=row(ReduceMax, numbers=True, refusal=_ordered))
 def amax(b: Builder, x: Placed, dim: Sequence[int] = (), keepdim: bool = False) -> Placed:
     """Gives the maximum over some axes."""
     return reduced(b, ReduceMax, x, dim, keepdim)
 
 
-@lowers(aten.amin.default, quantized=row(ReduceMin))
+@lowers(aten.amin.default, quantized=row(ReduceMin, numbers=True, refusal=_ordered))
 def amin(b: Builder, x: Placed, dim: Sequence[int] = (), keepdim: bool = False) -> Placed:
     """Gives the minimum over some axes."""
     return reduced(b, ReduceMin, x, dim, keepdim)

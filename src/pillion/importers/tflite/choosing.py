@@ -1,0 +1,261 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The reading of comparisons, choices, and what is looked up by numbers."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+
+from pillion.importers.tflite.geometry import axis_of
+from pillion.importers.tflite.model import Reading, ReadOperator
+from pillion.ir.op import Op
+from pillion.ir.sizes import LARGEST
+from pillion.ir.types import DType, PerTensor, TensorType, Value, constant
+from pillion.ops.choosing import ArgMax, ArgMin, Compare, Relation, TopPlaces, TopValues, Where
+from pillion.ops.elementwise import Maximum, Minimum
+from pillion.ops.indexing import CASTS, Cast, Gather
+from pillion.ops.movement import Concat, Reshape
+from pillion.ops.reduce import ReduceMax, ReduceMin
+from pillion.schemas import tflite
+
+ORDERED = (DType.INT8, DType.INT32)
+"""What relations are asked of; booleans are compared for equality."""
+
+
+def want_one_of(call: ReadOperator, value: Value, *types: DType) -> None:
+    """Refuses a tensor of another element type; int8 has one scale."""
+    fits = value.dtype in types and (value.dtype is not DType.INT8 or isinstance(value.type.quant, PerTensor))
+    if not fits:
+        names = " or ".join("int8 with one scale" if t is DType.INT8 else t.value for t in types)
+        raise call.refuse(f"operands are {names}", repr(value), "convert with full integer quantization")
+
+
+def compare(relation: Relation) -> Reading:
+    """Makes the reading of a relation."""
+    also = (DType.BOOL,) if relation in (Relation.EQUAL, Relation.NOT_EQUAL) else ()
+
+    def row(call: ReadOperator) -> list[Op]:
+        a, b = call.operand(0), call.operand(1)
+        for value in (a, b):
+            want_one_of(call, value, *ORDERED, *also)
+        return [Compare(a=a, b=b, y=call.result, relation=relation, source=call.source)]
+
+    return row
+
+
+def logical_not(call: ReadOperator) -> list[Op]:
+    """Gives a comparison with false."""
+    x = call.operand(0)
+    want_one_of(call, x, DType.BOOL)
+    no = constant(call.fresh(f"{call.result.name}/false"), np.zeros((1,) * min(x.type.rank, 1), np.bool_))
+    return [Compare(a=x, b=no, y=call.result, relation=Relation.EQUAL, source=call.source)]
+
+
+def logical(cls: type[Minimum] | type[Maximum]) -> Reading:
+    """Makes the reading of `and` or `or`: an extreme of booleans."""
+
+    def row(call: ReadOperator) -> list[Op]:
+        a, b = call.operand(0), call.operand(1)
+        for value in (a, b, call.result):
+            want_one_of(call, value, DType.BOOL)
+        return [cls(a=a, b=b, y=call.result, source=call.source)]
+
+    return row
+
+
+def any_or_all(cls: type[ReduceMax] | type[ReduceMin]) -> Reading:
+    """Makes the reading of `any` or `all`: an extreme of booleans along axes."""
+
+    def row(call: ReadOperator) -> list[Op]:
+        x = call.operand(0)
+        want_one_of(call, x, DType.BOOL)
+        axes = tuple(sorted({axis_of(call, axis, x.type.rank) for axis in call.integers(1)}))
+        keepdims = call.options_as(tflite.ReducerOptions).keep_dims
+        return [cls(x=x, y=call.result, axes=axes, keepdims=keepdims, source=call.source)]
+
+    return row
+
+
+def select(call: ReadOperator) -> list[Op]:
+    """Gives a choice. The older operator takes a condition for each row, where it has one axis and the tensors have more."""
+    condition, a, b, y = call.operand(0), call.operand(1), call.operand(2), call.result
+    want_one_of(call, condition, DType.BOOL)
+    for value in (a, b):
+        want_one_of(call, value, DType.INT8, DType.INT32, DType.BOOL)
+    before: list[Op] = []
+    if call.code == "SELECT" and condition.type.rank == 1 and a.type.rank > 1:
+        column = (*condition.shape, *(1,) * (a.type.rank - 1))
+        if condition.is_constant:
+            held = condition.constant.reshape(column)
+            condition = constant(call.fresh(f"{y.name}/condition"), held)
+        else:
+            moved = call.intermediate("condition", column, condition)
+            before.append(Reshape(x=condition, y=moved, source=call.source))
+            condition = moved
+    return [*before, Where(condition=condition, a=a, b=b, y=y, source=call.source)]
+
+
+def place(cls: type[Op]) -> Reading:
+    """Makes the reading of the place of an extreme."""
+
+    def row(call: ReadOperator) -> list[Op]:
+        x, axes = call.operand(0), call.integers(1)
+        want_one_of(call, x, DType.INT8)
+        if len(axes) != 1:
+            raise call.refuse("there is one axis", axes)
+        axis = axis_of(call, axes[0], x.type.rank)
+        fields: dict[str, Any] = {"x": x, "y": call.result, "axis": axis, "source": call.source}
+        return [cls(**fields)]
+
+    return row
+
+
+def top(call: ReadOperator) -> list[Op]:
+    """Gives the largest values, and their places, as far as they are read."""
+    x, k = call.operand(0), call.integers(1)
+    want_one_of(call, x, DType.INT8)
+    if len(call.outputs) != 2 or len(k) != 1:
+        raise call.refuse("there are values and places, and one k", f"{len(call.outputs)} results, k {k}")
+    values, places = call.outputs
+    return [
+        TopValues(x=x, y=values, k=k[0], source=call.source),
+        TopPlaces(x=x, y=places, k=k[0], source=call.source),
+    ]
+
+
+def gather(call: ReadOperator) -> list[Op]:
+    """Gives slices by their numbers."""
+    options = call.options_as(tflite.GatherOptions)
+    x, indices = call.operand(0), call.operand(1)
+    return [_gathered(call, x, indices, options.axis, options.batch_dims)]
+
+
+def _gathered(call: ReadOperator, x: Value, indices: Value, axis: int, batch: int) -> Op:
+    want_one_of(call, x, DType.INT8, DType.INT32, DType.BOOL, DType.FLOAT32)
+    want_one_of(call, indices, DType.INT32)
+    axis, batch = axis_of(call, axis, x.type.rank), batch % max(indices.type.rank, 1) if batch < 0 else batch
+    if not 0 <= batch <= min(axis, indices.type.rank):
+        raise call.refuse("batch axes are before the axis, and axes of the numbers", f"axis {axis}, {batch}")
+    if indices.is_constant and not _are_inside(indices, x.shape[axis]):
+        raise call.refuse(f"numbers of slices are from 0 to {x.shape[axis] - 1}", repr(indices))
+    return Gather(x=x, indices=indices, y=call.result, axis=axis, batch=batch, source=call.source)
+
+
+def _are_inside(indices: Value, size: int) -> bool:
+    held = indices.constant.astype(np.int64)
+    return bool(((held >= 0) & (held < size)).all())
+
+
+def embedding_lookup(call: ReadOperator) -> list[Op]:
+    """Gives rows of a table, which come second, by numbers, which come first."""
+    table = call.operand(1)
+    want_one_of(call, table, DType.INT8)
+    if call.result.type.quant != table.type.quant:
+        raise call.refuse("rows have the scale of their table", repr(call.result))
+    return [_gathered(call, table, call.operand(0), 0, 0)]
+
+
+def cast(call: ReadOperator) -> list[Op]:
+    """Gives a change of the element type, or a reshape where it stays."""
+    x, y = call.operand(0), call.result
+    want_one_of(call, x, *CASTS)
+    if x.dtype is y.dtype:
+        return [Reshape(x=x, y=y, source=call.source)]
+    return [Cast(x=x, y=y, to=y.dtype, source=call.source)]
+
+
+def tile(call: ReadOperator) -> list[Op]:
+    """Gives concatenations of the operand with itself, along one axis after another."""
+    x, y = call.operand(0), call.result
+    counts = call.integers(1)
+    if len(counts) != x.type.rank or any(count < 1 for count in counts):
+        raise call.refuse(f"there are {x.type.rank} counts, each at least 1", counts)
+    if math.prod(counts) * x.type.size_bytes > LARGEST:
+        raise call.refuse(f"a tensor has at most {LARGEST} bytes", f"{x!r} times {counts}")
+    axes = [axis for axis, count in enumerate(counts) if count > 1]
+    ops: list[Op] = []
+    for axis in axes:
+        shape = tuple(d * counts[axis] if i == axis else d for i, d in enumerate(x.shape))
+        made = y if axis == axes[-1] else call.intermediate("tiled", shape, x)
+        ops.append(Concat(xs=(x,) * counts[axis], y=made, axis=axis, source=call.source))
+        x = made
+    return ops or [Reshape(x=x, y=y, source=call.source)]
+
+
+def fill(call: ReadOperator) -> list[Op]:
+    """Gives a constant: sizes and the element are known."""
+    sizes, element, y = call.integers(0), call.constant(1), call.result
+    if tuple(sizes) != y.shape or element.type.elements != 1:
+        raise call.refuse(f"one element fills the shape {list(y.shape)}", f"{sizes}, {element!r}")
+    if element.type.quant != y.type.quant and element.dtype is DType.INT8:
+        raise call.refuse("the result has the scale of the element", repr(y))
+    if y.type.size_bytes > LARGEST:
+        raise call.refuse(f"a tensor has at most {LARGEST} bytes", repr(y))
+    call.bind(y, constant(y.name, np.full(y.shape, element.constant.reshape(())), y.type.quant))
+    return []
+
+
+def one_hot(call: ReadOperator) -> list[Op]:
+    """Gives a comparison of each number with all places, and a choice by it."""
+    numbers, y, axis = call.operand(0), call.result, call.options_as(tflite.OneHotOptions).axis
+    want_one_of(call, numbers, DType.INT32)
+    depth, on, off = call.integers(1), call.constant(2), call.constant(3)
+    for held in (on, off):
+        want_one_of(call, held, DType.INT8, DType.INT32, DType.BOOL)
+    rank = numbers.type.rank + 1
+    axis = rank - 1 if axis == -1 else axis
+    if (
+        len(depth) != 1
+        or depth[0] < 1
+        or not 0 <= axis < rank
+        or y.type.rank != rank
+        or y.shape[axis] != depth[0]
+    ):
+        raise call.refuse(
+            "one depth, an axis of the result, which has that size", f"{depth}, axis {axis}, {y!r}"
+        )
+    shape = (*numbers.shape[:axis], 1, *numbers.shape[axis:])
+    column = call.intermediate("column", shape, numbers)
+    places = np.arange(depth[0], dtype=np.int32).reshape(-1, *(1,) * (rank - 1 - axis))
+    is_there = Value(call.fresh(f"{y.name}/is_there"), TensorType(y.shape, DType.BOOL))
+    first: Op = Reshape(x=numbers, y=column, source=call.source)
+    if numbers.is_constant:
+        column = constant(column.name, numbers.constant.reshape(shape))
+    compared = Compare(
+        a=column,
+        b=constant(call.fresh(f"{y.name}/places"), places),
+        y=is_there,
+        relation=Relation.EQUAL,
+        source=call.source,
+    )
+    made = Where(condition=is_there, a=_one(on), b=_one(off), y=y, source=call.source)
+    return [compared, made] if numbers.is_constant else [first, compared, made]
+
+
+def _one(held: Value) -> Value:
+    """A constant of one number, without axes of which the result might have none."""
+    return held if held.type.rank == 0 else constant(held.name, held.constant.reshape(()), held.type.quant)
+
+
+ROWS: dict[str, Reading] = {
+    **{relation.name: compare(relation) for relation in Relation},
+    "LOGICAL_AND": logical(Minimum),
+    "LOGICAL_OR": logical(Maximum),
+    "LOGICAL_NOT": logical_not,
+    "REDUCE_ANY": any_or_all(ReduceMax),
+    "REDUCE_ALL": any_or_all(ReduceMin),
+    "SELECT": select,
+    "SELECT_V2": select,
+    "ARG_MAX": place(ArgMax),
+    "ARG_MIN": place(ArgMin),
+    "TOPK_V2": top,
+    "GATHER": gather,
+    "EMBEDDING_LOOKUP": embedding_lookup,
+    "CAST": cast,
+    "TILE": tile,
+    "FILL": fill,
+    "ONE_HOT": one_hot,
+}
+"""The readings of this file, by the operators' names."""

@@ -1,0 +1,280 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Comparisons, choices and changes of type, each in one spelling: operands are tensors of one type, and what is true is 1.
+
+What is left: the six relations of two tensors, `where.self`, `minimum`, `maximum`, `amax` and `amin` also of booleans, `argmax` and
+`argmin` along an axis, casts of whole numbers to float, and the functions of this file in the place of sorts."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from operator import getitem
+from typing import Any
+
+import torch
+from torch import Tensor
+from torch.fx import GraphModule, Node
+
+from pillion.importers.torch.nodes import (
+    argument,
+    aten,
+    call,
+    calls,
+    constant,
+    constant_of,
+    named_argument,
+    replace,
+    shape_of,
+    value_of,
+)
+from pillion.importers.torch.rewrite.canonical import BROADCASTING
+
+WHOLE = frozenset({torch.int64, torch.int32, torch.int16, torch.int8, torch.uint8})
+CASTS = (aten.to.dtype, aten._to_copy.default, aten.type_as.default)
+
+
+def top_values(x: Tensor, k: int, largest: bool) -> Tensor:
+    """Gives the most extreme numbers of the last axis."""
+    return torch.topk(x, k, -1, largest).values
+
+
+def top_places(x: Tensor, k: int, largest: bool) -> Tensor:
+    """Gives the places of the most extreme numbers of the last axis, those of equal ones in their order."""
+    return torch.sort(x, dim=-1, descending=largest, stable=True).indices[..., :k]
+
+
+def real_bytes(x: Tensor) -> Tensor:
+    """Gives the numbers of an image of bytes as real ones."""
+    return x.to(torch.float32)
+
+
+Settle = Callable[[GraphModule, Node], Node | None]
+"""What stands for a call from now on; None where that stays, or has gone already."""
+
+
+def settle_choices(module: GraphModule) -> None:
+    """Writes every comparison, choice and cast in its one spelling."""
+    for node in calls(module.graph):
+        settle = FORMS.get(node.target)
+        new = settle(module, node) if settle is not None and not _is_constant(node) else None
+        if new is not None and new is not node:
+            replace(node, new)
+
+
+def _is_constant(node: Node) -> bool:
+    return bool(node.all_input_nodes) and all(constant_of(n) is not None for n in node.all_input_nodes)
+
+
+def dtype_of(node: Any) -> torch.dtype:
+    """Gives the element type of a call's result, or of a number in the code."""
+    if isinstance(node, Node):
+        held: torch.dtype = value_of(node).dtype
+        return held
+    return {bool: torch.bool, int: torch.int64}.get(type(node), torch.float32)
+
+
+def as_type(module: GraphModule, before: Node, given: Any, dtype: torch.dtype) -> Node:
+    """Gives a tensor or number as a tensor of float32, of whole numbers or of booleans."""
+    held = constant_of(given)
+    if held is None and not isinstance(given, Node):
+        held = torch.tensor(given)
+    if held is not None:
+        same = isinstance(given, Node) and held.dtype == dtype
+        return given if same else constant(module, before, held.to(dtype), f"{before.name}_operand")
+    if dtype_of(given) == dtype or {dtype_of(given), dtype} <= WHOLE - {torch.uint8}:
+        return given
+    if dtype == torch.bool:
+        zero = as_type(module, before, 0, dtype_of(given))
+        return call(before, aten.ne.Tensor, given, zero)
+    if dtype_of(given) == torch.bool and dtype == torch.float32:
+        one, zero = (as_type(module, before, number, dtype) for number in (1.0, 0.0))
+        return call(before, aten.where.self, given, one, zero)
+    if dtype_of(given) == torch.uint8 and dtype == torch.float32:
+        return call(before, real_bytes, given)
+    return call(before, aten._to_copy.default, given, dtype=dtype)
+
+
+def _common_type(*operands: Any) -> torch.dtype:
+    """The type in which tensors and numbers meet: float32, whole numbers, or booleans."""
+    types = {dtype_of(operand) for operand in operands}
+    if any(t.is_floating_point for t in types):
+        return torch.float32
+    if types == {torch.bool}:
+        return torch.bool
+    return torch.int64
+
+
+def _relation(target: Any) -> Settle:
+    def settle(module: GraphModule, node: Node) -> Node:
+        a, b = (_without_cast_of_bool(operand) for operand in node.args[:2])
+        dtype = _common_type(a, b)
+        if torch.bool in (dtype_of(a), dtype_of(b)) and any(_is_flag(n) for n in (a, b)):
+            dtype = torch.bool
+        return call(node, target, as_type(module, node, a, dtype), as_type(module, node, b, dtype))
+
+    return settle
+
+
+def _is_flag(number: Any) -> bool:
+    return not isinstance(number, Node) and number in (0, 1)
+
+
+def _without_cast_of_bool(operand: Any) -> Any:
+    """The booleans of which a cast makes whole numbers."""
+    is_cast = isinstance(operand, Node) and operand.target is aten._to_copy.default
+    source = operand.args[0] if is_cast else None
+    return source if isinstance(source, Node) and dtype_of(source) == torch.bool else operand
+
+
+def _not(module: GraphModule, node: Node) -> Node | None:
+    x = node.args[0]
+    if node.target is aten.bitwise_not.default and dtype_of(x) != torch.bool:
+        return None
+    return call(node, aten.eq.Tensor, x, as_type(module, node, 0, dtype_of(x)))
+
+
+def _logic(target: Any) -> Settle:
+    def settle(module: GraphModule, node: Node) -> Node | None:
+        operands = node.args[:2]
+        is_bitwise = str(node.target).startswith("aten.bitwise")
+        if is_bitwise and any(dtype_of(operand) != torch.bool for operand in operands):
+            return None
+        return call(node, target, *(as_type(module, node, operand, torch.bool) for operand in operands))
+
+    return settle
+
+
+def _reduced(target: Any) -> Settle:
+    def settle(module: GraphModule, node: Node) -> Node:
+        x = as_type(module, node, node.args[0], torch.bool)
+        given = argument(node, 1)
+        dims = list(range(len(shape_of(x)))) if given is None else given
+        return call(node, target, x, [dims] if isinstance(dims, int) else dims, bool(argument(node, 2)))
+
+    return settle
+
+
+def _where(module: GraphModule, node: Node) -> Node:
+    condition, a, b = node.args[:3]
+    flags = as_type(module, node, condition, torch.bool)
+    dtype = dtype_of(node)
+    dtype = torch.float32 if dtype.is_floating_point else dtype
+    return call(node, aten.where.self, flags, *(as_type(module, node, v, dtype) for v in (a, b)))
+
+
+def _masked_fill(module: GraphModule, node: Node) -> Node | None:
+    x, mask, number = node.args
+    if constant_of(mask) is not None and dtype_of(node).is_floating_point:
+        return None
+    dtype = dtype_of(x)
+    return call(node, aten.where.self, mask, as_type(module, node, number, dtype), x)
+
+
+def _cast(module: GraphModule, node: Node) -> Node | None:
+    source, dtype = node.args[0], dtype_of(node)
+    if not isinstance(source, Node) or (dtype_of(source).is_floating_point and dtype.is_floating_point):
+        return None
+    if dtype.is_floating_point:
+        source = _without_cast_of_bool(source)
+        return as_type(module, node, source, torch.float32)
+    if dtype_of(source).is_floating_point and dtype != torch.bool:
+        return None
+    return as_type(module, node, source, dtype if dtype == torch.bool else torch.int64)
+
+
+def _arithmetic(module: GraphModule, node: Node) -> None:
+    """Booleans and whole numbers beside real ones become real."""
+    if not dtype_of(node).is_floating_point:
+        return
+    for position, operand in enumerate(node.args[:2]):
+        is_computed = isinstance(operand, Node) and constant_of(operand) is None
+        if is_computed and not dtype_of(operand).is_floating_point:
+            source = _without_cast_of_bool(operand)
+            node.update_arg(position, as_type(module, node, source, torch.float32))
+
+
+def _place(module: GraphModule, node: Node) -> Node | None:
+    x, dim = node.args[0], argument(node, 1)
+    if dim is not None:
+        return None
+    flat = call(node, aten.reshape.default, x, [-1])
+    return call(node, node.target, flat, 0, False)  # type: ignore[arg-type]  # an operator
+
+
+def _both(node: Node, *parts: Callable[[], Node]) -> None:
+    """Each result of a call that is read is made by itself."""
+    for user in list(node.users):
+        if user.target is getitem:
+            replace(user, parts[int(user.args[1])]())  # type: ignore[arg-type]  # an index
+    if not node.users:
+        node.graph.erase_node(node)
+
+
+def _extreme(values: Any, places: Any) -> Settle:
+    def settle(module: GraphModule, node: Node) -> None:
+        x, dim, keepdim = node.args[0], argument(node, 1), bool(argument(node, 2))
+        _both(
+            node,
+            lambda: call(node, values, x, [dim], keepdim),
+            lambda: call(node, places, x, dim, keepdim),
+        )
+
+    return settle
+
+
+def _top(node: Node, x: Any, k: int, dim: int, largest: bool) -> None:
+    _both(node, *(lambda f=f: _along(node, f, x, k, dim, largest) for f in (top_values, top_places)))
+
+
+def _along(node: Node, function: Any, x: Any, k: int, dim: int, largest: bool) -> Node:
+    """A function of the last axis, along another one."""
+    rank = max(len(shape_of(x)), 1)
+    order = list(range(rank))
+    order[dim % rank], order[-1] = order[-1], order[dim % rank]
+    if dim % rank == rank - 1:
+        return call(node, function, x, k, largest)
+    moved = call(node, aten.permute.default, x, order)
+    return call(node, aten.permute.default, call(node, function, moved, k, largest), order)
+
+
+def _topk(module: GraphModule, node: Node) -> None:
+    x, k, dim, largest = (argument(node, i) for i in range(4))
+    _top(node, x, k, dim, largest)
+
+
+def _sort(module: GraphModule, node: Node) -> None:
+    x, dim, descending = (named_argument(node, name) for name in ("self", "dim", "descending"))
+    _top(node, x, shape_of(x)[dim], dim, bool(descending))
+
+
+def _argsort(module: GraphModule, node: Node) -> Node:
+    x, dim, descending = (named_argument(node, name) for name in ("self", "dim", "descending"))
+    return _along(node, top_places, x, shape_of(x)[dim], dim, bool(descending))
+
+
+RELATIONS = {getattr(aten, name): getattr(aten, name).Tensor for name in ("lt", "le", "eq", "ne", "ge", "gt")}
+FORMS: dict[Any, Settle] = {
+    **{
+        getattr(packet, kind): _relation(to)
+        for packet, to in RELATIONS.items()
+        for kind in ("Tensor", "Scalar")
+    },
+    **dict.fromkeys((aten.logical_not.default, aten.bitwise_not.default), _not),
+    **dict.fromkeys((aten.logical_and.default, aten.bitwise_and.Tensor), _logic(aten.minimum.default)),
+    **dict.fromkeys((aten.logical_or.default, aten.bitwise_or.Tensor), _logic(aten.maximum.default)),
+    **dict.fromkeys((aten.logical_xor.default, aten.bitwise_xor.Tensor), _logic(aten.ne.Tensor)),
+    **dict.fromkeys((aten.any.default, aten.any.dim, aten.any.dims), _reduced(aten.amax.default)),
+    **dict.fromkeys((aten.all.default, aten.all.dim, aten.all.dims), _reduced(aten.amin.default)),
+    **dict.fromkeys(
+        (aten.where.self, aten.where.ScalarSelf, aten.where.ScalarOther, aten.where.Scalar), _where
+    ),
+    **dict.fromkeys((aten.masked_fill.Scalar, aten.masked_fill.Tensor), _masked_fill),
+    **dict.fromkeys(CASTS, _cast),
+    **dict.fromkeys(BROADCASTING, _arithmetic),
+    **dict.fromkeys((aten.argmax.default, aten.argmin.default), _place),
+    aten.max.dim: _extreme(aten.amax.default, aten.argmax.default),
+    aten.min.dim: _extreme(aten.amin.default, aten.argmin.default),
+    aten.topk.default: _topk,
+    **dict.fromkeys((aten.sort.default, aten.sort.stable), _sort),
+    **dict.fromkeys((aten.argsort.default, aten.argsort.stable), _argsort),
+}
+"""The calls that have another spelling."""

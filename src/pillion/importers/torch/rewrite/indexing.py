@@ -1,0 +1,317 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What is taken or put by index, as slices, concatenations, and rows that are looked up by their numbers (`index_select`)."""
+
+from __future__ import annotations
+
+import itertools
+import math
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import torch
+from torch import Tensor
+from torch.fx import GraphModule, Node
+
+from pillion.errors import PillionError
+from pillion.importers.torch.nodes import (
+    argument,
+    aten,
+    call,
+    calls,
+    constant,
+    constant_of,
+    replace,
+    shape_of,
+    source_line,
+    value_of,
+)
+
+LONGEST_SUM = 256
+"""The longest axis of which running sums are made, by a matrix of ones and zeros."""
+
+
+def gather_last(x: Tensor, places: Tensor) -> Tensor:
+    """Takes elements of the last axis by their places in it, of each row those that are its own."""
+    return torch.gather(x, -1, places)
+
+
+def settle_indices(module: GraphModule) -> None:
+    """Writes every call that takes or puts by index in its one spelling."""
+    for node in calls(module.graph):
+        settle = FORMS.get(node.target)
+        new = settle(module, node) if settle is not None else None
+        if new is not None:
+            replace(node, new)
+
+
+def _refuse(node: Node, what: str, here: object, help: str) -> PillionError:
+    return PillionError(
+        f"{node.target} cannot be compiled as it is called",
+        rule=what,
+        here=f"{here}  ({source_line(node)})",
+        help=help,
+    )
+
+
+# --- taken by index
+
+
+def _index(module: GraphModule, node: Node) -> Node | None:
+    """`x[:, [0, 2]]`: one axis by any numbers, several by constant ones."""
+    x: Any = node.args[0]
+    given: Any = list(node.args[1])  # type: ignore[arg-type]  # the schema says a list
+    axes = [axis for axis, index in enumerate(given) if index is not None]
+    if len(axes) == 1 and value_of(given[axes[0]]).dtype not in (torch.bool, torch.uint8):
+        return _by_one(module, node, x, axes[0], given[axes[0]])
+    held = [constant_of(index) for index in given if index is not None]
+    if any(h is None for h in held):
+        raise _refuse(
+            node,
+            "several axes are indexed by constants, one also by numbers that are computed; masks are constants",
+            f"{len(axes)} axes",
+            "torch.where chooses by a mask; index one axis after another",
+        )
+    return _by_many(module, node, x, given, [h for h in held if h is not None])
+
+
+def _by_one(module: GraphModule, node: Node, x: Node, axis: int, index: Node) -> Node:
+    held, size = constant_of(index), shape_of(x)[axis]
+    if held is not None:
+        taken = _take(module, node, x, axis, torch.where(held < 0, held + size, held).reshape(-1))
+    else:
+        flat = call(node, aten.reshape.default, index, [-1]) if len(shape_of(index)) != 1 else index
+        taken = call(node, aten.index_select.default, x, axis, flat)
+    return call(node, aten.reshape.default, taken, list(shape_of(node)))
+
+
+def _positions(
+    shape: Sequence[int], given: Sequence[Node | None], held: Sequence[Tensor]
+) -> tuple[list[int], Tensor]:
+    """The axes that constant indices are of, and the place of each element that they take in these axes, joined."""
+    parts: list[Tensor] = []
+    axes: list[int] = []
+    axis, rest = 0, iter(held)
+    for index in given:
+        one = None if index is None else next(rest)
+        wide = one.dim() if one is not None and one.dtype in (torch.bool, torch.uint8) else 1
+        if one is not None:
+            parts += [one] if one.dtype not in (torch.bool, torch.uint8) else list(one.nonzero(as_tuple=True))
+            axes += range(axis, axis + wide)
+        axis += wide
+    numbers = torch.arange(math.prod(shape[a] for a in axes)).reshape([shape[a] for a in axes])
+    return axes, numbers[tuple(parts)]
+
+
+def _by_many(
+    module: GraphModule, node: Node, x: Node, given: Sequence[Node | None], held: Sequence[Tensor]
+) -> Node:
+    shape = shape_of(x)
+    axes, places = _positions(shape, given, held)
+    merged, first = _with_axes_joined(node, x, axes)
+    taken = _take(module, node, merged, first, places.reshape(-1))
+    return call(node, aten.reshape.default, taken, list(shape_of(node)))
+
+
+def _with_axes_joined(node: Node, x: Node, axes: Sequence[int]) -> tuple[Node, int]:
+    """Indexed axes as one: where the first of them is if they are neighbours, else in front, as PyTorch puts what they give."""
+    shape = shape_of(x)
+    first = axes[0] if list(axes) == list(range(axes[0], axes[0] + len(axes))) else 0
+    others = [axis for axis in range(len(shape)) if axis not in axes]
+    order = [*others[:first], *axes, *others[first:]]
+    if order != list(range(len(shape))):
+        x = call(node, aten.permute.default, x, order)
+    sizes = [shape[axis] for axis in others]
+    joined = [*sizes[:first], math.prod(shape[axis] for axis in axes), *sizes[first:]]
+    return call(node, aten.reshape.default, x, joined), first
+
+
+def _index_select(module: GraphModule, node: Node) -> Node | None:
+    """A single number is a slice with its axis."""
+    x, dim, index = node.args
+    if len(shape_of(x)) == 0:  # type: ignore[arg-type]  # a node
+        return x  # type: ignore[return-value]  # a node
+    held = constant_of(index)
+    if held is not None:
+        return _take(module, node, x, int(dim), held.reshape(-1))  # type: ignore[arg-type]  # an int
+    if shape_of(index):  # type: ignore[arg-type]  # a node
+        return None
+    return call(node, aten.index_select.default, x, dim, call(node, aten.reshape.default, index, [1]))
+
+
+def _take(module: GraphModule, node: Node, x: Node, axis: int, places: Tensor) -> Node:
+    """Slices by constant numbers: one slice with a step, where that takes them."""
+    progression = _progression(places)
+    if progression is not None:
+        return call(node, aten.slice.Tensor, x, axis, *progression)
+    return call(node, aten.index_select.default, x, axis, constant(module, node, places, "places"))
+
+
+def _progression(places: Tensor) -> tuple[int, int, int] | None:
+    """Start, end and step of the slice that takes some places, if one does."""
+    numbers = places.reshape(-1).tolist()
+    step = numbers[1] - numbers[0] if len(numbers) > 1 else 1
+    if not numbers or step < 1 or numbers != list(range(numbers[0], numbers[-1] + 1, step)):
+        return None
+    return numbers[0], numbers[-1] + 1, step
+
+
+def _gather(module: GraphModule, node: Node) -> Node:
+    """Along the last axis, with as many rows of numbers as of elements."""
+    x, dim, index = (argument(node, i) for i in range(3))
+    rank = len(shape_of(x))
+    if rank == 0:
+        return x
+    for axis, (have, want) in enumerate(zip(shape_of(x), shape_of(index), strict=True)):
+        if axis != dim % rank and have != want:
+            x = call(node, aten.slice.Tensor, x, axis, 0, want)
+    order = [axis for axis in range(rank) if axis != dim % rank] + [dim % rank]
+    if order == list(range(rank)):
+        return call(node, gather_last, x, index)
+    moved = [call(node, aten.permute.default, n, order) for n in (x, index)]
+    taken = call(node, gather_last, *moved)
+    return call(node, aten.permute.default, taken, [order.index(axis) for axis in range(rank)])
+
+
+def _unfold(module: GraphModule, node: Node) -> Node:
+    """`x.unfold(dim, size, step)`: windows that overlap are taken by the numbers of their elements."""
+    x, dim, size, step = (argument(node, i) for i in range(4))
+    shape = list(shape_of(x))
+    dim %= max(len(shape), 1)
+    count = (shape[dim] - size) // step + 1
+    places = (torch.arange(count)[:, None] * step + torch.arange(size)).reshape(-1)
+    taken = _take(module, node, x, dim, places)
+    split = call(node, aten.reshape.default, taken, [*shape[:dim], count, size, *shape[dim + 1 :]])
+    order = [axis for axis in range(len(shape) + 1) if axis != dim + 1] + [dim + 1]
+    return call(node, aten.permute.default, split, order)
+
+
+# --- put by index
+
+
+def _slice_scatter(module: GraphModule, node: Node) -> Node:
+    x, source, dim, start, end, step = (argument(node, i) for i in range(6))
+    size = shape_of(x)[dim]
+    return _put(module, node, x, source, dim, range(size)[slice(start, end, step)])
+
+
+def _select_scatter(module: GraphModule, node: Node) -> Node:
+    x, source, dim, index = (argument(node, i) for i in range(4))
+    shape = [1 if axis == dim % len(shape_of(x)) else d for axis, d in enumerate(shape_of(x))]
+    row = call(node, aten.reshape.default, source, shape)
+    return _put(module, node, x, row, dim, range(shape_of(x)[dim])[index:][:1])
+
+
+def _put(module: GraphModule, node: Node, x: Node, source: Node, dim: int, places: Sequence[int]) -> Node:
+    """Some slices of an axis are those of another tensor: a concatenation, where they are neighbours."""
+    size = shape_of(x)[dim]
+    if not places:
+        return x
+    first, last = places[0], places[-1]
+    if list(places) == list(range(first, last + 1)):
+        parts = [call(node, aten.slice.Tensor, x, dim, 0, first)] if first else []
+        parts.append(source)
+        parts += [call(node, aten.slice.Tensor, x, dim, last + 1, size)] if last + 1 < size else []
+        return call(node, aten.cat.default, parts, dim) if len(parts) > 1 else source
+    order = torch.arange(size)
+    order[torch.tensor(list(places))] = size + torch.arange(len(places))
+    both = call(node, aten.cat.default, [x, source], dim)
+    return _take(module, node, both, dim, order)
+
+
+def _index_put(module: GraphModule, node: Node) -> Node:
+    """By constants: the indexed axes are one, in which the elements lie behind those that they replace."""
+    x, given, values = (argument(node, i) for i in range(3))
+    held = [constant_of(index) for index in given if index is not None]
+    if any(h is None for h in held) or argument(node, 3):
+        raise _refuse(
+            node,
+            "elements are put by constant indices, and not added to those that are there",
+            "accumulate" if argument(node, 3) else "computed indices or masks",
+            "torch.where chooses by a mask",
+        )
+    shape = shape_of(x)
+    axes, places = _positions(shape, given, [h for h in held if h is not None])
+    joined, first = _with_axes_joined(node, x, axes)
+    sizes = list(shape_of(joined))
+    others = [size for axis, size in enumerate(sizes) if axis != first]
+    flat = call(node, aten.reshape.default, values, [*others[:first], places.numel(), *others[first:]])
+    order = torch.arange(sizes[first])
+    order[places.reshape(-1)] = sizes[first] + torch.arange(places.numel())
+    both = call(node, aten.cat.default, [joined, flat], first)
+    taken = _take(module, node, both, first, order)
+    return _with_axes_apart(node, taken, shape, axes, first)
+
+
+def _with_axes_apart(node: Node, joined: Node, shape: Sequence[int], axes: Sequence[int], first: int) -> Node:
+    """The way back from `_with_axes_joined`."""
+    others = [axis for axis in range(len(shape)) if axis not in axes]
+    order = [*others[:first], *axes, *others[first:]]
+    split = call(node, aten.reshape.default, joined, [shape[axis] for axis in order])
+    if order == list(range(len(shape))):
+        return split
+    return call(node, aten.permute.default, split, [order.index(axis) for axis in range(len(shape))])
+
+
+# --- running sums
+
+
+def _cumsum(module: GraphModule, node: Node) -> Node | None:
+    """A product with a triangle of ones: exact sums, rounded once."""
+    x, dim = node.args[:2]
+    shape = shape_of(x)  # type: ignore[arg-type]  # a node
+    if not value_of(x).is_floating_point():  # type: ignore[arg-type]  # a node
+        return None
+    if not shape:
+        return x  # type: ignore[return-value]  # a node
+    axis = int(dim) % len(shape)  # type: ignore[arg-type]  # an int
+    size = shape[axis]
+    if size > LONGEST_SUM:
+        raise _refuse(
+            node,
+            f"running sums are over at most {LONGEST_SUM} elements",
+            size,
+            "sum parts, and add what came before",
+        )
+    order = [a for a in range(len(shape)) if a != axis] + [axis]
+    triangle = constant(module, node, torch.ones(size, size).tril(), "triangle")
+    if order == list(range(len(shape))):
+        return call(node, aten.linear.default, x, triangle)
+    moved = call(node, aten.permute.default, x, order)
+    summed = call(node, aten.linear.default, moved, triangle)
+    return call(node, aten.permute.default, summed, [order.index(a) for a in range(len(shape))])
+
+
+def _embedding_bag(module: GraphModule, node: Node) -> None:
+    """Bags of as many words each: a sum, a mean or the largest of what is looked up."""
+    weight, words, offsets, _, mode, _, factors, last, padding = (argument(node, i) for i in range(9))
+    held, count = constant_of(offsets), shape_of(words)[0]
+    ends = None if held is None else [*held.tolist(), *([] if last else [count])]
+    sizes = set() if ends is None else {b - a for a, b in itertools.pairwise(ends)}
+    if ends is None or len(sizes) != 1 or 0 in sizes or factors is not None or padding not in (None, -1):
+        raise _refuse(
+            node,
+            "bags hold as many words each, without weights and padding",
+            f"{len(sizes)} sizes" if ends else "computed offsets",
+            "nn.Embedding, then a sum or mean over the words",
+        )
+    rows = call(node, aten.embedding.default, weight, words)
+    bags = call(node, aten.reshape.default, rows, [len(ends) - 1, sizes.pop(), shape_of(weight)[1]])
+    reduced = call(node, (aten.sum.dim_IntList, aten.mean.dim, aten.amax.default)[mode], bags, [1])
+    for user in list(node.users):
+        if user.args[1] == 0:
+            replace(user, reduced)
+
+
+Settle = Callable[[GraphModule, Node], Node | None]
+FORMS: dict[Any, Settle] = {
+    aten._embedding_bag.default: _embedding_bag,
+    aten.index.Tensor: _index,
+    aten.index_select.default: _index_select,
+    aten.gather.default: _gather,
+    aten.unfold.default: _unfold,
+    aten.slice_scatter.default: _slice_scatter,
+    aten.select_scatter.default: _select_scatter,
+    aten.index_put.default: _index_put,
+    aten.cumsum.default: _cumsum,
+}
+"""The calls that have another spelling."""

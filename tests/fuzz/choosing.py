@@ -1,0 +1,74 @@
+# SPDX-License-Identifier: Apache-2.0
+"""How comparisons, choices and what is looked up by numbers get their operands."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from fuzz.attributes import attributes
+from fuzz.grow import Grower, Unfit
+from pillion.ir.op import Op
+from pillion.ir.types import DType, Shape, TensorType, Value, constant
+from pillion.ops import ArgMax, ArgMin, Cast, Compare, Gather, Relation, TopPlaces, TopValues
+
+
+def flags(grower: Grower, shape: Shape) -> Value:
+    """Booleans of a shape: an input, or what a comparison answers."""
+    if grower.choices.one_in(3):
+        return grower.source(Value(grower.name("flags"), TensorType(shape, DType.BOOL)))
+    fitting = [v for v in grower.values if v.shape == shape]
+    a = grower.choices.latest(fitting) if fitting else grower.input(shape)
+    b = grower.constant((1,), grower.quant()) if grower.choices.one_in(2) else grower.input(shape)
+    relation = grower.choices.pick(tuple(Relation))
+    return grower.put(Compare, DType.BOOL, None, a=a, b=b, relation=relation)
+
+
+def words(grower: Grower, shape: Shape) -> Value:
+    """Whole numbers of a shape: an input, a constant, or the places of something."""
+    if grower.choices.one_in(2):
+        return grower.source(Value(grower.name("words"), TensorType(shape, DType.INT32)))
+    rng = np.random.default_rng(grower.choices.integer(0, 999))
+    return constant(grower.name("numbers"), rng.integers(-2, 12, shape).astype(np.int32))
+
+
+def place(grower: Grower, cls: type[ArgMax]) -> Value:
+    x = grower.held()
+    if x.type.rank < 1:
+        raise Unfit
+    return grower.put(cls, DType.INT32, None, x=x, **attributes(cls, grower.choices, x.shape))
+
+
+def top(grower: Grower, cls: type[TopValues] | type[TopPlaces]) -> Value:
+    x = grower.held()
+    if x.type.rank < 1:
+        raise Unfit
+    dtype, quant = (DType.INT8, x.type.quant) if cls is TopValues else (DType.INT32, None)
+    return grower.put(cls, dtype, quant, x=x, **attributes(cls, grower.choices, x.shape))
+
+
+def gathered(grower: Grower, cls: type[Gather]) -> Value:
+    x = grower.held()
+    if x.type.rank < 1:
+        raise Unfit
+    found = attributes(cls, grower.choices, x.shape)
+    found["axis"] = max(found["axis"], found["batch"])
+    numbers = words(grower, (*x.shape[: found["batch"]], grower.choices.integer(1, 5)))
+    return grower.put(cls, DType.INT8, x.type.quant, x=x, indices=numbers, **found)
+
+
+def cast(grower: Grower, cls: type[Cast]) -> Value:
+    found: dict[str, Any] = attributes(cls, grower.choices, ())
+    x = flags(grower, grower.shape())
+    return grower.put(cls, found["to"], None, x=x, **found)
+
+
+RECIPES: dict[type[Op], Any] = {
+    ArgMax: place,
+    ArgMin: place,
+    TopValues: top,
+    TopPlaces: top,
+    Gather: gathered,
+    Cast: cast,
+}
