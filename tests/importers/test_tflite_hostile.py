@@ -15,6 +15,7 @@ from pillion.importers.tflite import read
 from pillion.ir.graph import Graph
 from pillion.ir.op import Op
 from pillion.ops import ALL_OPS
+from remembering import KINDS_OF_ENDS, QUEUE, graph_of
 
 pytestmark = pytest.mark.slow
 
@@ -30,7 +31,9 @@ def small_file(op: Op) -> bytes:
         return b""
 
 
+VARIABLES = [emit(graph_of(text)) for text in (QUEUE, KINDS_OF_ENDS)]
 SEEDS = [raw for cls in ALL_OPS for op in list(cls.examples())[:4] if 0 < len(raw := small_file(op)) < 8000]
+SEEDS += len(SEEDS) // 10 * VARIABLES
 
 
 def mutated(rng: random.Random) -> bytes:

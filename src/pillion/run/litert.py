@@ -7,7 +7,7 @@ from __future__ import annotations
 import functools
 import importlib
 import importlib.util
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any
 
 from pillion.emitters import tflite
@@ -17,9 +17,8 @@ from pillion.ir.op import Op
 from pillion.ir.types import Array
 from pillion.ir.verdict import Verdict
 from pillion.ops import Segment
-from pillion.ops.states import opened
 from pillion.run.executor import LITERT, USUAL, Outputs, Runnable, RunOptions, RunResult, Samples
-from pillion.run.steps import opened_step, steps
+from pillion.run.steps import steps
 from pillion.targets import example_with_npu
 
 
@@ -55,15 +54,21 @@ class LiteRt:
         segments = _segments(program.graph)
         graph = program.graph
         if not segments and graph.arithmetic is Arithmetic.TFLITE:
-            body = opened(graph)
-            whole = functools.partial(_in_litert, _interpreter(body), body)
-            step = opened_step(graph, lambda sample: whole(*sample))
-            return [RunResult(made) for made in steps(graph, samples, options, step)]
+            return list(_whole(graph, samples, options))
         instead: dict[Op, Callable[..., object]] = {
             op: functools.partial(_in_litert, _interpreter(op.body), op.body) for op in segments
         }
         mixed = functools.partial(graph.reference_step, instead=instead)
         return [RunResult(made) for made in steps(graph, samples, options, mixed)]
+
+
+def _whole(graph: Graph, samples: Samples, options: RunOptions) -> Iterator[RunResult]:
+    """All of a graph in LiteRT, which keeps what it remembers in variables: a new interpreter begins anew."""
+    interpreter = _interpreter(graph)
+    for number, sample in enumerate(samples):
+        if number and graph.states and not options.stream:
+            interpreter = _interpreter(graph)
+        yield RunResult(_in_litert(interpreter, graph, *sample))
 
 
 def _segments(graph: Graph) -> list[Segment]:

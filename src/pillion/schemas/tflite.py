@@ -38,6 +38,7 @@ class ElementType(IntEnum):
     COMPLEX64 = 8
     INT8 = 9
     FLOAT64 = 10
+    RESOURCE = 13
     INT4 = 17
 
 
@@ -309,6 +310,23 @@ class OneHotOptions(Table):
     axis: int = scalar(0, "i")
 
 
+class CallOnceOptions(Table):
+    init_subgraph_index: int = scalar(0, "i")
+
+
+class VarHandleOptions(Table):
+    container: str = text(0)
+    shared_name: str = text(1)
+
+
+class ReadVariableOptions(Table):
+    pass
+
+
+class AssignVariableOptions(Table):
+    pass
+
+
 OPTIONS: dict[int, type[Table]] = {
     1: Conv2DOptions,
     2: DepthwiseConv2DOptions,
@@ -348,6 +366,10 @@ OPTIONS: dict[int, type[Table]] = {
     89: QuantizeOptions,
     91: HardSwishOptions,
     101: BatchMatMulOptions,
+    103: CallOnceOptions,
+    111: VarHandleOptions,
+    112: ReadVariableOptions,
+    113: AssignVariableOptions,
     116: GeluOptions,
 }
 """Options by the number that an operator names them with."""

@@ -3,15 +3,18 @@
 
 from __future__ import annotations
 
+import dataclasses
+
 import numpy as np
 
 from pillion.emitters.tflite.node import Node
 from pillion.emitters.tflite.table import nodes
 from pillion.errors import PillionError
 from pillion.ir.graph import Graph, Names
+from pillion.ir.state import State
 from pillion.ir.types import Array, DType, PerChannel, PerTensor, Quant, Unscaled, Value
 from pillion.schemas import tflite
-from pillion.schemas.flatbuffer import pack
+from pillion.schemas.flatbuffer import Table, pack
 from pillion.schemas.tflite import ElementType
 
 MAX_RANK = 8
@@ -22,41 +25,96 @@ TYPES = {dtype: ElementType[dtype.name] for dtype in DType}
 
 def write(graph: Graph) -> bytes:
     """Gives the bytes of a whole TFLite file for a graph."""
-    writer = _Writer(graph)
+    file = _File()
+    main = _Writer(file, graph, graph.name)
+    once = _Writer(file, graph, f"{graph.name}_begin") if graph.states else None
+    if once is not None:
+        main.operator("CALL_ONCE", [], [], tflite.CallOnceOptions(init_subgraph_index=1))
+        for state in graph.states:
+            initial = dataclasses.replace(state.before, data=state.initial)
+            once.assign(once.handle(state), initial)
+    handles = [main.handle(state) for state in graph.states]
+    main.subgraph.inputs = [main.tensor(v) for v in graph.inputs]
+    for state, handle in zip(graph.states, handles, strict=True):
+        read = tflite.ReadVariableOptions()
+        main.operator("READ_VARIABLE", [handle], [main.tensor(state.before)], read)
     for op in graph:
         for node in nodes(op):
-            writer.add(node)
-    return writer.finish()
+            main.add(node)
+    for state, handle in zip(graph.states, handles, strict=True):
+        main.assign(handle, state.after)
+    main.subgraph.outputs = [main.tensor(v) for v in graph.outputs]
+    return file.packed([main.subgraph, *([once.subgraph] if once else [])])
+
+
+class _File:
+    """What all subgraphs of a file share: buffers and operator codes."""
+
+    def __init__(self) -> None:
+        self.codes: dict[str, int] = {}
+        self.buffers = [tflite.Buffer()]
+
+    def buffer(self, data: Array) -> int:
+        """Gives the number of a new buffer with the bytes of an array."""
+        raw = np.ascontiguousarray(data, data.dtype.newbyteorder("<")).reshape(-1).view(np.uint8)
+        self.buffers.append(tflite.Buffer(data=raw))
+        return len(self.buffers) - 1
+
+    def packed(self, subgraphs: list[tflite.SubGraph]) -> bytes:
+        """Gives the bytes of the file."""
+        model = tflite.Model(
+            version=tflite.VERSION,
+            operator_codes=[code_of(name) for name in self.codes],
+            subgraphs=subgraphs,
+            description="pillion",
+            buffers=self.buffers,
+        )
+        return pack(model, tflite.IDENTIFIER)
 
 
 class _Writer:
-    """Collects tensors, buffers and operator codes while the operators are added."""
+    """Collects the tensors and operators of one subgraph."""
 
-    def __init__(self, graph: Graph) -> None:
-        self.graph = graph
-        self.kept = set(graph.inputs) | {result for op in graph for result in op.results}
+    def __init__(self, file: _File, graph: Graph, name: str) -> None:
+        self.file = file
+        self.kept = set(graph.sources) | {result for op in graph for result in op.results}
         self.names = Names([v.name for v in self.kept])
         self.tensors: dict[Value, int] = {}
-        self.codes: dict[str, int] = {}
-        self.subgraph = tflite.SubGraph(name=graph.name)
-        self.buffers = [tflite.Buffer()]
-        self.subgraph.inputs = [self.tensor(v) for v in graph.inputs]
+        self.subgraph = tflite.SubGraph(name=name)
 
     def add(self, node: Node) -> None:
+        """Adds an operator over values."""
+        inputs, outputs = ([self.tensor(v) for v in values] for values in (node.inputs, node.outputs))
+        self.operator(node.code, inputs, outputs, node.options)
+
+    def operator(self, code: str, inputs: list[int], outputs: list[int], options: Table | None) -> None:
+        """Adds an operator over tensors."""
         operator = tflite.Operator(
-            opcode_index=self.codes.setdefault(node.code, len(self.codes)),
-            inputs=[self.tensor(v) for v in node.inputs],
-            outputs=[self.tensor(v) for v in node.outputs],
+            opcode_index=self.file.codes.setdefault(code, len(self.file.codes)),
+            inputs=inputs,
+            outputs=outputs,
         )
-        if node.options is not None:
-            operator.options_type = tflite.OPTION_NUMBERS[type(node.options)]
-            operator.options = node.options
+        if options is not None:
+            operator.options_type = tflite.OPTION_NUMBERS[type(options)]
+            operator.options = options
         self.subgraph.operators.append(operator)
+
+    def handle(self, state: State) -> int:
+        """Gives the tensor that stands for a variable."""
+        name = self.names.fresh(f"{state.name}_handle")
+        self.subgraph.tensors.append(tflite.Tensor(type=ElementType.RESOURCE, name=name, has_rank=True))
+        number = len(self.subgraph.tensors) - 1
+        self.operator("VAR_HANDLE", [], [number], tflite.VarHandleOptions(shared_name=state.name))
+        return number
+
+    def assign(self, handle: int, value: Value) -> None:
+        """Lets a variable be a value from now on."""
+        self.operator("ASSIGN_VARIABLE", [handle, self.tensor(value)], [], tflite.AssignVariableOptions())
 
     def tensor(self, value: Value) -> int:
         """Gives the number of a value's tensor, made when the value is first seen."""
         if value not in self.tensors:
-            self.tensors[value] = len(self.tensors)
+            self.tensors[value] = len(self.subgraph.tensors)
             self.subgraph.tensors.append(self.make_tensor(value))
         return self.tensors[value]
 
@@ -72,27 +130,11 @@ class _Writer:
         return tflite.Tensor(
             shape=list(value.shape),
             type=TYPES[value.dtype],
-            buffer=self.buffer(value.constant) if value.is_constant else 0,
+            buffer=self.file.buffer(value.constant) if value.is_constant else 0,
             name=value.name if value in self.kept else self.names.fresh(value.name),
             quantization=quantization_of(value.type.quant),
             has_rank=True,
         )
-
-    def buffer(self, data: Array) -> int:
-        raw = np.ascontiguousarray(data, data.dtype.newbyteorder("<")).reshape(-1).view(np.uint8)
-        self.buffers.append(tflite.Buffer(data=raw))
-        return len(self.buffers) - 1
-
-    def finish(self) -> bytes:
-        self.subgraph.outputs = [self.tensor(v) for v in self.graph.outputs]
-        model = tflite.Model(
-            version=tflite.VERSION,
-            operator_codes=[code_of(name) for name in self.codes],
-            subgraphs=[self.subgraph],
-            description="pillion",
-            buffers=self.buffers,
-        )
-        return pack(model, tflite.IDENTIFIER)
 
 
 def code_of(name: str) -> tflite.OperatorCode:

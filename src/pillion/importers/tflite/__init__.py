@@ -9,9 +9,11 @@ from pathlib import Path
 from pillion.errors import PillionError
 from pillion.importers.tflite.model import Reader
 from pillion.importers.tflite.table import ops_of
-from pillion.ir.graph import Graph, model_name
+from pillion.importers.tflite.variables import Key, assigned, initializers
+from pillion.ir.graph import Graph, clean_name, model_name
 from pillion.ir.numerics import Arithmetic
 from pillion.ir.op import Op
+from pillion.ir.types import Array
 from pillion.ir.verify import verify
 from pillion.outside.files import read_whole
 from pillion.schemas import tflite
@@ -39,20 +41,36 @@ def read(source: str | os.PathLike[str] | bytes) -> Graph:
 def _graph(model: tflite.Model, name: str) -> Graph:
     if model.version != tflite.VERSION:
         raise MalformedError(f"the schema version is {tflite.VERSION}, found {model.version}")
-    if len(model.subgraphs) != 1:
+    if not model.subgraphs:
+        raise MalformedError("there is no subgraph")
+    main = model.subgraphs[0]
+    first = initializers(model, main)
+    others = [s for number, s in enumerate(model.subgraphs) if number and number not in first]
+    if others:
         raise PillionError(
             f"`{name}` has {len(model.subgraphs)} subgraphs",
-            rule="a model is one subgraph, without control flow",
-            here=", ".join(s.name or "(no name)" for s in model.subgraphs[:8]) or "none",
+            rule="a model is one subgraph, without control flow, and what CALL_ONCE runs to say what variables are at first",
+            here=", ".join(clean_name(s.name) if s.name else "(no name)" for s in others[:8]),
             help="convert the model without while, if and call",
         )
-    reader = Reader(model, model.subgraphs[0])
+    reader = Reader(model, main)
     inputs = tuple(reader.value(number) for number in reader.subgraph.inputs)
-    ops: list[Op] = [op for call in reader.calls() for op in ops_of(call)]
+    ops = _ops(reader)
     outputs = tuple(reader.value(number) for number in reader.subgraph.outputs)
     if any(value.is_constant for value in inputs):
         raise MalformedError("an input of the model has data")
-    return verify(Graph(name, inputs, tuple(ops), outputs, Arithmetic.TFLITE).without_dead_ops())
+    initial: dict[Key, Array] = {}
+    for number in reader.variables.called:
+        once = Reader(model, model.subgraphs[number])
+        if once.subgraph.inputs or once.subgraph.outputs:
+            raise MalformedError("the subgraph of CALL_ONCE has inputs or outputs")
+        initial |= assigned(once.variables, _ops(once))
+    states = reader.variables.states(initial)
+    return verify(Graph(name, inputs, tuple(ops), outputs, Arithmetic.TFLITE, states).without_dead_ops())
+
+
+def _ops(reader: Reader) -> list[Op]:
+    return [op for call in reader.calls() for op in ops_of(call)]
 
 
 __all__ = ["read"]

@@ -11,6 +11,7 @@ from typing import TypeVar
 import numpy as np
 
 from pillion.errors import PillionError
+from pillion.importers.tflite.variables import CODES, Variables
 from pillion.ir.graph import Names, clean_name
 from pillion.ir.op import Op
 from pillion.ir.types import Array, DType, PerChannel, PerTensor, Quant, Shape, TensorType, Value
@@ -107,11 +108,15 @@ class Reader:
         self.names = Names()
         self.values: dict[int, Value] = {}
         self.numbers: dict[Value, int] = {}
+        self.variables = Variables(self, len(model.subgraphs))
 
     def calls(self) -> Iterator[ReadOperator]:
         """Gives the operators in running order; each is made when those before it are through."""
         for number, operator in enumerate(self.subgraph.operators):
             code = self.code(operator.opcode_index)
+            if code in CODES:
+                self.variables.take(number, code, operator)
+                continue
             yield ReadOperator(
                 code=code,
                 inputs=tuple(None if n == -1 else self.value(n) for n in operator.inputs),
@@ -133,6 +138,10 @@ class Reader:
         """Lets a tensor be another value from now on."""
         number = self.numbers.pop(old)
         self.values[number], self.numbers[new] = new, number
+
+    def rename(self, number: int, value: Value) -> None:
+        """Lets a tensor be a value that there is already under another name."""
+        self.values[number] = value
 
     def code(self, index: int) -> str:
         """Gives the name of an operator by its number; a custom one has its own name behind `CUSTOM`."""

@@ -1,0 +1,170 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Resource variables, and the subgraph that says what they are at first, become states.
+
+A variable is known by its name. What READ_VARIABLE finds before anything was assigned in a run is what the state was before; what was
+assigned last is what it becomes."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import Protocol
+
+from pillion.errors import PillionError
+from pillion.ir.graph import Names, clean_name
+from pillion.ir.numerics import Arithmetic
+from pillion.ir.op import Op
+from pillion.ir.state import State
+from pillion.ir.types import Array, Value
+from pillion.schemas import tflite
+from pillion.schemas.flatbuffer import MalformedError
+
+CODES = ("VAR_HANDLE", "READ_VARIABLE", "ASSIGN_VARIABLE", "CALL_ONCE")
+Key = tuple[str, str]
+"""Container and name of a variable."""
+
+
+class Tensors(Protocol):
+    """The values of the tensors of a subgraph."""
+
+    def value(self, number: int) -> Value:
+        """Gives the value of a tensor."""
+
+    def rename(self, number: int, value: Value) -> None:
+        """Lets a tensor be a value that there is already."""
+
+
+@dataclass
+class _Variable:
+    """What there is of a variable while operators are read: the value that the next run begins with, and the one that is held now."""
+
+    name: str
+    before: Value | None = None
+    now: Value | None = None
+
+
+class Variables:
+    """The variables of one subgraph."""
+
+    def __init__(self, tensors: Tensors, subgraphs: int) -> None:
+        self.tensors, self.subgraphs = tensors, subgraphs
+        self.keys: dict[int, Key] = {}
+        """The variable behind each tensor that is a handle."""
+        self.held: dict[Key, _Variable] = {}
+        self.called: list[int] = []
+        """The subgraphs that say what variables are at first."""
+        self.names = Names()
+        self.kept: list[State] = []
+        """States of operators, which have them without a variable."""
+
+    def take(self, number: int, code: str, operator: tflite.Operator) -> None:
+        """Reads one of the operators that have to do with variables."""
+        source = f"operator {number}, {code}"
+        counts = {
+            "VAR_HANDLE": (0, 1),
+            "READ_VARIABLE": (1, 1),
+            "ASSIGN_VARIABLE": (2, 0),
+            "CALL_ONCE": (0, 0),
+        }
+        if (len(operator.inputs), len(operator.outputs)) != counts[code]:
+            raise MalformedError(
+                f"{source} has {len(operator.inputs)} operands and {len(operator.outputs)} results"
+            )
+        match code:
+            case "VAR_HANDLE":
+                self._handle(operator)
+            case "READ_VARIABLE":
+                self._read(self._variable(operator.inputs[0], source), operator.outputs[0], source)
+            case "ASSIGN_VARIABLE":
+                self._variable(operator.inputs[0], source).now = self.tensors.value(operator.inputs[1])
+            case _:
+                self._call_once(operator, source)
+
+    def keep(self, name: str, before: Value, after: Value, initial: Array) -> None:
+        """Notes a state that an operator has without a variable."""
+        self.kept.append(State(self.names.fresh(clean_name(name)), before, after, initial))
+
+    def states(self, initial: Mapping[Key, Array]) -> tuple[State, ...]:
+        """Gives the states of all variables that a run reads before it assigns them, when all operators are read."""
+        read = ((key, one) for key, one in self.held.items() if one.before is not None)
+        return (*(_state(one, initial.get(key)) for key, one in read), *self.kept)
+
+    def _handle(self, operator: tflite.Operator) -> None:
+        options = operator.options
+        if not isinstance(options, tflite.VarHandleOptions):
+            raise MalformedError("a variable has no name")
+        key = options.container, options.shared_name
+        self.keys[operator.outputs[0]] = key
+        if key not in self.held:
+            self.held[key] = _Variable(self.names.fresh(clean_name(options.shared_name)))
+
+    def _variable(self, tensor: int, source: str) -> _Variable:
+        if tensor not in self.keys:
+            raise MalformedError(f"{source} takes a variable, found tensor {tensor}")
+        return self.held[self.keys[tensor]]
+
+    def _read(self, variable: _Variable, tensor: int, source: str) -> None:
+        if variable.now is None:
+            variable.before = variable.now = self.tensors.value(tensor)
+            return
+        value = self.tensors.value(tensor)
+        if value.type != variable.now.type:
+            raise _another_type(variable.name, f"{value!r} is read, {variable.now!r} is held  ({source})")
+        self.tensors.rename(tensor, variable.now)
+
+    def _call_once(self, operator: tflite.Operator, source: str) -> None:
+        options = operator.options
+        number = options.init_subgraph_index if isinstance(options, tflite.CallOnceOptions) else -1
+        if not 0 < number < self.subgraphs:
+            raise MalformedError(f"{source} calls subgraph {number} of {self.subgraphs}")
+        self.called.append(number)
+
+
+def _state(variable: _Variable, initial: Array | None) -> State:
+    before, after = variable.before, variable.now
+    assert before is not None
+    assert after is not None
+    if initial is None:
+        raise PillionError(
+            f"variable `{variable.name}` is read before anything was written to it",
+            rule="a subgraph that CALL_ONCE runs says what each variable is at first",
+            here=repr(before),
+            help="give the variable an initial value in the model, and convert it with its initializer",
+        )
+    held = f"{initial.dtype}{list(initial.shape)} at first"
+    if before.type != after.type or (initial.shape, initial.dtype) != (before.shape, before.dtype.numpy):
+        raise _another_type(variable.name, f"{before!r} is read, {after!r} is assigned, {held}")
+    return State(variable.name, before, after, initial)
+
+
+def initializers(model: tflite.Model, subgraph: tflite.SubGraph) -> set[int]:
+    """Gives the numbers of the subgraphs that the operators of one call once."""
+    options = (operator.options for operator in subgraph.operators)
+    return {one.init_subgraph_index for one in options if isinstance(one, tflite.CallOnceOptions)}
+
+
+def assigned(variables: Variables, ops: Iterable[Op]) -> dict[Key, Array]:
+    """Computes what the ops of a subgraph without inputs assign to its variables."""
+    if variables.called:
+        raise MalformedError("the subgraph of CALL_ONCE calls another one")
+    known: dict[Value, Array] = {}
+    for op in ops:
+        if any(not v.is_constant and v not in known for v in op.operands):
+            raise MalformedError(f"the subgraph of CALL_ONCE reads what nothing makes: {op.kind}")
+        made = op.reference(
+            Arithmetic.TFLITE, *(v.constant if v.is_constant else known[v] for v in op.operands)
+        )
+        known.update(zip(op.results, made if isinstance(made, tuple) else (made,), strict=True))
+    held = {key: one.now for key, one in variables.held.items() if one.now is not None}
+    if any(not v.is_constant and v not in known for v in held.values()):
+        raise MalformedError("the subgraph of CALL_ONCE assigns what nothing makes")
+    return {key: v.constant if v.is_constant else known[v] for key, v in held.items()}
+
+
+def _another_type(name: str, here: str) -> PillionError:
+    return PillionError(
+        f"variable `{name}` has several types",
+        rule="shape, element type and quantization of a variable stay the same",
+        here=here,
+        help="convert the model again: its quantizer gives one scale to a variable",
+    )
