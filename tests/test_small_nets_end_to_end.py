@@ -115,14 +115,6 @@ def test_training_of_sequences() -> None:
     assert np.array_equal(program.run(*x)[0], program.run(*x, on="host")[0])
 
 
-@pytest.mark.parametrize("layer", [nn.LSTM(5, 7), nn.GRU(5, 7)], ids=["LSTM", "GRU"])
-def test_loops_over_time_are_refused_with_the_way_out(layer: nn.Module) -> None:
-    with pytest.raises(PillionError, match=f"nn.{type(layer).__name__}Cell"):
-        pillion.compile(
-            Call(lambda m, x: m.l(x)[0], l=layer).eval(), (torch.randn(4, 1, 5),), target="cortex-m33"
-        )
-
-
 class Cast(nn.Module):
     def forward(self, x: Tensor) -> Tensor:
         with torch.autocast("cpu", enabled=x.is_floating_point()):

@@ -258,6 +258,6 @@ def prepare_qat(model: torch.nn.Module, example_inputs: Inputs, target: str) -> 
     any loop of PyTorch, then `compile` it.
 
     The first axis of the example inputs is the batch, of any size unless the model's `forward` depends on it."""
-    from pillion.importers.torch.train import qat
+    from pillion.importers.torch import quantize
 
-    return qat.prepare_qat(model, example_inputs, find_target(target).quantization)
+    return quantize.prepare_qat(model, example_inputs, find_target(target).quantization)

@@ -10,6 +10,7 @@ import numpy as np
 from example_graphs import boundary_like
 from fuzz.choices import from_seed
 from fuzz.memory_walk import check_plan
+from fuzz.repeating import repeated
 from judge.inputs import samples as samples_for_kernels
 from pillion import passes
 from pillion.boards.board import Optimize
@@ -26,7 +27,19 @@ from pillion.ir.op import Op
 from pillion.ir.text import to_text
 from pillion.ir.types import Array, Value
 from pillion.ir.verify import verify
-from pillion.ops import Dequantize, Div, Function, Gather, Lut, Quantize, ReduceSum, Softmax, as_region, parse
+from pillion.ops import (
+    Dequantize,
+    Div,
+    Function,
+    Gather,
+    Lut,
+    Quantize,
+    ReduceSum,
+    Softmax,
+    as_region,
+    parse,
+    unrolled,
+)
 from pillion.ops.samples import random_like
 from pillion.passes.int8_io import int8_io
 from pillion.passes.split_groups import split_groups
@@ -182,6 +195,24 @@ def rows_keep_the_bytes(graph: Graph) -> None:
     for inputs in samples(graph, 1):
         want_same(graph, graph.reference(*inputs), parts.reference(*inputs), "regions")
     host_is_the_reference(parts)
+
+
+def repetitions_keep_the_bytes(graph: Graph) -> None:
+    """A program that runs many times means the same as its copies one after another, in text too, and its C does the same."""
+    loop = repeated(graph, from_seed(len(graph.ops) * 31 + len(graph.inputs)))
+    if loop is None:
+        return
+    text_round_trip(loop)
+    copies = verify(unrolled(loop))
+    for inputs in samples(loop, 1):
+        want_same(loop, loop.reference(*inputs), copies.reference(*inputs), "unrolled")
+    host_is_the_reference(loop)
+
+
+def repetitions_on_board_keep_the_bytes(graph: Graph, target: str) -> None:
+    loop = repeated(graph, from_seed(len(graph.ops) * 31 + len(graph.inputs)))
+    if loop is not None:
+        board_is_the_reference(loop, target)
 
 
 def rows_on_board_keep_the_bytes(graph: Graph, target: str) -> None:

@@ -53,10 +53,22 @@ def to_text(graph: Graph, *, constants: bool = True) -> str:
         f"state {s.name} {READS} {_typed(s.before)} = {_initial_text(s, constants)}" for s in graph.states
     ]
     lines += [f"const {_typed(v)} = {_data_text(v, constants)}" for v in graph.constants]
-    lines += [op_text(op, constants=constants) for op in graph.ops]
+    for op in graph.ops:
+        lines += [op_text(op, constants=constants), *([] if constants else _inside(op))]
     lines += [f"output {v.name}" for v in graph.outputs]
     lines += [f"state {s.name} {BECOMES} {s.after.name}" for s in graph.states]
     return "\n".join(lines) + "\n"
+
+
+def _inside(op: Op) -> list[str]:
+    """The ops of the graphs inside of an op, for readers."""
+    bodies = [held for held in op.attributes.values() if isinstance(held, Graph)]
+    return [
+        f"    {line}"
+        for body in bodies
+        for one in body.ops
+        for line in (op_text(one, constants=False), *_inside(one))
+    ]
 
 
 def op_text(op: Op, *, constants: bool = True) -> str:
@@ -65,7 +77,9 @@ def op_text(op: Op, *, constants: bool = True) -> str:
     operands = ", ".join(
         f"{name}={_names(getattr(op, name))}" for name in operand_fields(op) if getattr(op, name) is not None
     )
-    attributes = "".join(f" {name}={_attribute_text(value)}" for name, value in op.attributes.items())
+    attributes = "".join(
+        f" {name}={_attribute_text(value, constants)}" for name, value in op.attributes.items()
+    )
     attributes += _given_text(op.given, constants) if isinstance(op, Scaled) and op.given else ""
     source = f" # {op.source}" if op.source else ""
     return f"{results} = {op.kind}({operands}){attributes}{source}"
@@ -112,9 +126,11 @@ def _names(held: Value | tuple[Value, ...]) -> str:
     return held.name if isinstance(held, Value) else "[" + ", ".join(v.name for v in held) + "]"
 
 
-def _attribute_text(value: Any) -> str:
+def _attribute_text(value: Any, whole: bool) -> str:
     if isinstance(value, Enum):
         return str(value.value)
+    if isinstance(value, Graph) and not whole:
+        return f"[{', '.join(map(_typed, value.inputs))} -> {', '.join(map(_typed, value.outputs))}]"
     if isinstance(value, Graph):
         return "base64:" + base64.b64encode(zlib.compress(to_text(value).encode(), 9)).decode()
     return repr(value)

@@ -5,8 +5,9 @@ from __future__ import annotations
 
 from pillion.memory.homes import Area, Spot
 from pillion.memory.joints import Joint, joints_of
-from pillion.memory.needs import Needs, OpMemory, RegionMemory, words_of_state
+from pillion.memory.needs import Needs, OpMemory, RegionMemory, RepeatMemory, words_of_state
 from pillion.memory.plan import MemoryPlan, Resident, plan_memory, unsettled
+from pillion.memory.repeat import moved, roots
 from pillion.memory.schedule import ALIGNMENT, Event, Feed, Firing, Move, Schedule, is_alias, schedule
 
 __all__ = [
@@ -21,12 +22,15 @@ __all__ = [
     "Needs",
     "OpMemory",
     "RegionMemory",
+    "RepeatMemory",
     "Resident",
     "Schedule",
     "Spot",
     "is_alias",
     "joints_of",
+    "moved",
     "plan_memory",
+    "roots",
     "schedule",
     "unsettled",
     "words_of_state",

@@ -3,13 +3,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
 from pillion.ir.op import Op
 from pillion.ir.rows import ROWS
 from pillion.ir.types import Value
 from pillion.memory.schedule import Schedule
+from pillion.ops import Repeat
 
 
 @dataclass(frozen=True)
@@ -19,6 +20,16 @@ class OpMemory:
     scratch_bytes: int = 0
     overread_bytes: int = 0
     in_place: tuple[Value, ...] = ()
+
+    @property
+    def ticks(self) -> int:
+        """How long it takes."""
+        return 1
+
+    @property
+    def steps(self) -> int:
+        """How many ops of the program it is."""
+        return 1
 
 
 @dataclass(frozen=True)
@@ -45,6 +56,16 @@ class RegionMemory:
         """None: a region's result is begun while its operands are still read."""
         return ()
 
+    @property
+    def ticks(self) -> int:
+        """How long it takes: a tick for each event."""
+        return len(self.schedule.events)
+
+    @property
+    def steps(self) -> int:
+        """How many ops of the program it is."""
+        return len(self.ops)
+
 
 def words_of_state(rows: int) -> int:
     """Gives how many words say how far a region is that is fed so many rows: a function to call (two words on computers), where it goes
@@ -52,5 +73,60 @@ def words_of_state(rows: int) -> int:
     return 5 + rows.bit_length()
 
 
-Needs = Mapping[Op, OpMemory | RegionMemory]
+@dataclass(frozen=True)
+class RepeatMemory:
+    """The memory that a repetition needs beside its operands and results: that of its ops."""
+
+    op: Repeat
+    ops: tuple[OpMemory | RepeatMemory, ...]
+    """For each op of the inner graph."""
+
+    @property
+    def overread_bytes(self) -> int:
+        """How far behind the end of an operand some kernel may read."""
+        return max((need.overread_bytes for need in self.ops), default=0)
+
+    @property
+    def in_place(self) -> tuple[Value, ...]:
+        """None: results are begun while operands are still read."""
+        return ()
+
+    @property
+    def ticks(self) -> int:
+        """How long it takes to go through once."""
+        return 2 + sum(need.ticks for need in self.ops)
+
+    @property
+    def steps(self) -> int:
+        """How many ops of the program it is: those inside, and itself."""
+        return 1 + sum(need.steps for need in self.ops)
+
+    def ticks_of_steps(self, begin: int) -> Iterator[range]:
+        """Gives the ticks of each op inside, then all of them, which are its own."""
+        for need, (first, end) in zip(self.ops, self.spans(begin), strict=True):
+            if isinstance(need, RepeatMemory):
+                yield from need.ticks_of_steps(first)
+            else:
+                yield range(first, end + 1)
+        yield range(begin, begin + self.ticks)
+
+    def steps_of_ticks(self, first: int) -> Iterator[tuple[int, int]]:
+        """Gives for each tick the first and the last op that may run then, counted from `first` on."""
+        last = first + self.steps - 1
+        yield first, last
+        for need in self.ops:
+            yield from need.steps_of_ticks(first) if isinstance(need, RepeatMemory) else ((first, first),)
+            first += need.steps
+        yield last, last
+
+    def spans(self, begin: int) -> list[tuple[int, int]]:
+        """The first and the last tick of each op of the inner graph."""
+        spans, at = [], begin + 1
+        for need in self.ops:
+            spans.append((at, at + need.ticks - 1))
+            at += need.ticks
+        return spans
+
+
+Needs = Mapping[Op, OpMemory | RegionMemory | RepeatMemory]
 """What each op of a graph needs."""

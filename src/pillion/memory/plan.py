@@ -17,7 +17,8 @@ from pillion.ir.types import Value
 from pillion.memory.blocks import Block, live_bytes, put_in_place
 from pillion.memory.homes import Spot, homes_of, settle
 from pillion.memory.joints import put_together
-from pillion.memory.needs import Needs, RegionMemory
+from pillion.memory.needs import Needs, OpMemory, RegionMemory, RepeatMemory
+from pillion.memory.repeat import Inside, put_inside
 from pillion.memory.schedule import Schedule, aligned
 from pillion.ops import Reshape
 
@@ -66,14 +67,14 @@ class MemoryPlan:
 def plan_memory(graph: Graph, needs: Needs) -> MemoryPlan:
     """Makes a plan for the graph with its kernels' needs."""
     clock = _Clock(graph, needs)
-    blocks, shifts = _activation_blocks(graph, needs, clock)
+    blocks, shifts, scratch = _activation_blocks(graph, needs, clock)
     kept, state_bytes = homes_of(blocks, shifts)
     blocks = {value: block for value, block in blocks.items() if not block.is_home}
     unique = list(dict.fromkeys(blocks.values()))
     live = live_bytes(unique, clock.ticks)
     floor = max(live, default=0)
     activation_bytes = put_in_place(unique, floor)
-    scratch = dict(_scratch_blocks(graph, needs, clock))
+    scratch |= _scratch_blocks(graph, needs, clock)
     everything = [*unique, *scratch.values()]
     with_scratch = max(live_bytes(everything, clock.ticks), default=0)
     arena_bytes = put_in_place(everything, max(with_scratch, floor)) if scratch else activation_bytes
@@ -116,11 +117,13 @@ class _Clock:
         for op in graph.ops:
             need = needs[op]
             first = self.numbers[-1][1] + 1 if self.numbers else 0
-            count = len(need.ops) if isinstance(need, RegionMemory) else 1
             self.begin.append(self.ticks)
-            self.ticks += len(need.schedule.events) if isinstance(need, RegionMemory) else 1
+            self.ticks += need.ticks
             self.end.append(self.ticks - 1)
-            self.numbers += [(first, first + count - 1)] * (self.ticks - self.begin[-1])
+            if isinstance(need, RepeatMemory):
+                self.numbers += need.steps_of_ticks(first)
+            else:
+                self.numbers += [(first, first + need.steps - 1)] * need.ticks
 
     def ops_of(self, block: Block) -> tuple[int, int]:
         """Gives the first and the last op, those inside regions counted, between which a block is needed."""
@@ -133,7 +136,9 @@ class _Clock:
         """Gives the ticks of every op, those inside regions among them."""
         for i, op in enumerate(graph.ops):
             need, ticks = needs[op], range(self.begin[i], self.end[i] + 1)
-            if not isinstance(need, RegionMemory):
+            if isinstance(need, RepeatMemory):
+                yield from need.ticks_of_steps(self.begin[i])
+            elif not isinstance(need, RegionMemory):
                 yield ticks
             else:
                 for number in range(len(need.ops)):
@@ -147,12 +152,15 @@ Shifts = dict[Value, int]
 
 def unsettled(graph: Graph, needs: Needs) -> tuple[State, ...]:
     """Gives the states of which what they become would not be made in their own place: it has to be copied there."""
-    blocks, _ = _activation_blocks(graph, needs, _Clock(graph, needs))
+    blocks, *_ = _activation_blocks(graph, needs, _Clock(graph, needs))
     return tuple(s for s in graph.states if blocks.get(s.after) is not blocks[s.before])
 
 
-def _activation_blocks(graph: Graph, needs: Needs, clock: _Clock) -> tuple[dict[Value, Block], Shifts]:
-    """A block for every value; values that are only other shapes of one another share theirs."""
+def _activation_blocks(
+    graph: Graph, needs: Needs, clock: _Clock
+) -> tuple[dict[Value, Block], Shifts, dict[Op, Block]]:
+    """A block for every value; values that are only other shapes of one another share theirs. Beside them those of the scratch
+    inside of repetitions."""
     fed = {need.schedule.fed for need in needs.values() if isinstance(need, RegionMemory)}
     blocks: dict[Value, Block] = {
         v: Block(aligned(v.type.size_bytes), 0, 0) for v in graph.inputs if v not in fed
@@ -160,6 +168,7 @@ def _activation_blocks(graph: Graph, needs: Needs, clock: _Clock) -> tuple[dict[
     homes = (state.before for state in graph.states)
     blocks |= {v: Block(aligned(v.type.size_bytes), 0, -1, is_home=True) for v in homes}
     shifts: Shifts = {}
+    inside = Inside(blocks, shifts)
     last = {v: i for i, op in enumerate(graph.ops) for v in op.activations}
     last |= {v: len(graph.ops) for v in graph.ends}
     for i, op in enumerate(graph.ops):
@@ -179,13 +188,15 @@ def _activation_blocks(graph: Graph, needs: Needs, clock: _Clock) -> tuple[dict[
             ending = (v for v in op.activations if v not in fed and last[v] == i and not blocks[v].is_home)
             used_up = {v for v in ending if _is_alone(v, blocks)}
             _lay_over(need.schedule, used_up, blocks, shifts)
+        if isinstance(need, RepeatMemory):
+            put_inside(need, begin, inside)
     put_together(graph, blocks, shifts)
     settle(graph, needs, blocks)
     for value in graph.ends:
         if not value.is_constant:
             blocks[value].last = clock.ticks
     _allow_in_place(graph, needs, blocks, clock, shifts)
-    return blocks, shifts
+    return blocks, shifts, inside.scratch
 
 
 def _is_alone(value: Value, blocks: Mapping[Value, Block]) -> bool:
@@ -236,9 +247,9 @@ def _lowest(bits: int) -> int:
 def _scratch_blocks(graph: Graph, needs: Needs, clock: _Clock) -> Iterator[tuple[Op, Block]]:
     for i, op in enumerate(graph.ops):
         need, begin = needs[op], clock.begin[i]
+        if isinstance(need, OpMemory) and need.scratch_bytes:
+            yield op, Block(aligned(need.scratch_bytes), begin, begin)
         if not isinstance(need, RegionMemory):
-            if need.scratch_bytes:
-                yield op, Block(aligned(need.scratch_bytes), begin, begin)
             continue
         if need.state_bytes:
             yield op, Block(aligned(need.state_bytes), 0, clock.end[i])

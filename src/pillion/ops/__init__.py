@@ -28,6 +28,7 @@ from pillion.ops.pool import AvgPool2d, MaxPool2d, Mean
 from pillion.ops.prelu import Prelu
 from pillion.ops.reduce import ReduceMax, ReduceMin, ReduceSum
 from pillion.ops.region import Region, as_region
+from pillion.ops.repeat import Repeat, has_repeats, in_copies, leaves, runs, unrolled
 from pillion.ops.resize import ResizeBilinear, ResizeNearest
 from pillion.ops.segment import Segment
 from pillion.ops.softmax import Softmax
@@ -76,8 +77,14 @@ ALL_OPS: tuple[type[Op], ...] = (
     Requantize,
 )
 
-KINDS: dict[str, type[Op]] = {Segment.kind: Segment, Region.kind: Region, **{op.kind: op for op in ALL_OPS}}
-"""The class of each op by its name in the text form. Segments and regions are no operators of models: compilation makes them."""
+KINDS: dict[str, type[Op]] = {
+    Segment.kind: Segment,
+    Region.kind: Region,
+    Repeat.kind: Repeat,
+    **{op.kind: op for op in ALL_OPS},
+}
+"""The class of each op by its name in the text form. Segments and regions are no operators of models: compilation makes them.
+Repetitions hold other ops: what is true of these is true of them."""
 
 
 def parse(source: str) -> Graph:
@@ -120,6 +127,7 @@ __all__ = [
     "ReduceSum",
     "Region",
     "Relation",
+    "Repeat",
     "Requantize",
     "Reshape",
     "ResizeBilinear",
@@ -134,5 +142,10 @@ __all__ = [
     "TransposeConv2d",
     "Where",
     "as_region",
+    "has_repeats",
+    "in_copies",
+    "leaves",
     "parse",
+    "runs",
+    "unrolled",
 ]

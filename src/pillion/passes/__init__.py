@@ -3,10 +3,12 @@
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Callable
 
 from pillion.ir.graph import Graph
 from pillion.ir.verify import verify
+from pillion.ops import Repeat, has_repeats
 from pillion.passes.flatten_linear import flatten_linear
 from pillion.passes.fold_constants import fold_constants
 from pillion.passes.fold_pad import fold_pad
@@ -55,11 +57,20 @@ AFTER_CUTTING: tuple[Pass, ...] = (merge_movement, merge_duplicates)
 """What finds less movement in a graph whose tensors have become smaller."""
 
 
+def _inside(one: Pass, graph: Graph) -> Graph:
+    """Does a pass to the inner graphs of repetitions."""
+    ops = [
+        dataclasses.replace(op, body=one(_inside(one, op.body))) if isinstance(op, Repeat) else op
+        for op in graph.ops
+    ]
+    return graph.replace(ops=tuple(ops)) if has_repeats(graph) else graph
+
+
 def run(graph: Graph, passes: tuple[Pass, ...] = PIPELINE, watch: Watch | None = None) -> Graph:
     """Runs passes in order and verifies the graph around each; `watch` sees every state, under the name of its pass."""
     verify(graph, "import")
     for one in passes:
-        graph = verify(one(graph), one.__name__)
+        graph = verify(one(_inside(one, graph)), one.__name__)
         if watch:
             watch(one.__name__, graph)
     return graph

@@ -11,7 +11,7 @@ from pillion.ir import numerics
 from pillion.ir.graph import Graph, Names
 from pillion.ir.op import Op, Quantization, operand_fields
 from pillion.ir.types import LEAST_SCALE, DType, PerChannel, PerTensor, TensorType, Value, constant
-from pillion.ops import Cast, Clamp, Dequantize, Function, Linear, Lut, Pad, Quantize, Requantize
+from pillion.ops import Cast, Clamp, Dequantize, Function, Linear, Lut, Pad, Quantize, Repeat, Requantize
 from pillion.ops.conv import Convolution
 from pillion.passes.reach import want_reach
 
@@ -199,7 +199,8 @@ def quantized_bias(op: Convolution | Linear, x: Value, names: Names) -> Value:
 
 def float_ops(graph: Graph) -> list[tuple[Op, str]]:
     """Lists the ops that still compute in float, each with the reason."""
-    return [(op, _reason(graph, op)) for op in graph.ops if _computes_in_float(op)]
+    inside = [found for op in graph.ops if isinstance(op, Repeat) for found in float_ops(op.body)]
+    return [*inside, *((op, _reason(graph, op)) for op in graph.ops if _computes_in_float(op))]
 
 
 def _computes_in_float(op: Op) -> bool:

@@ -21,7 +21,8 @@ from pillion.ir.graph import Graph
 from pillion.ir.op import Op
 from pillion.ir.types import Value
 from pillion.ir.verdict import Verdict, all_ok, failures
-from pillion.ops import Dequantize, Quantize, Segment
+from pillion.ops import Dequantize, Quantize, Segment, runs
+from pillion.ops.repeat import Runs
 from pillion.place.flip import smallest_change
 from pillion.place.ledger import Entry, Ledger, Unit
 
@@ -84,7 +85,8 @@ def all_on_cpu(graph: Graph, isa: Isa, flip: str) -> Ledger:
     why = Verdict("target.npu", False, "a chip with an NPU", "none")
     return Ledger(
         tuple(
-            Entry(op, Unit.CPU, None, why, (why,), flip, 0, 0, cortex_m.estimate(op, isa)) for op in graph.ops
+            Entry(one.op, Unit.CPU, None, why, (why,), flip, 0, 0, one.times * cortex_m.estimate(one.op, isa))
+            for one in runs(graph.ops)
         )
     )
 
@@ -173,7 +175,11 @@ def _ledger(
     for segment in segments:
         crossing.update(_crossing_bytes(graph, segment))
     entries = []
-    for op in graph.ops:
+    for one in runs(graph.ops):
+        op = one.op
+        if op not in judged:
+            entries.append(_inside(one, isa))
+            continue
         verdicts = judged[op]
         entries.append(
             Entry(
@@ -189,6 +195,15 @@ def _ledger(
             )
         )
     return Ledger(tuple(entries))
+
+
+def _inside(one: Runs, isa: Isa) -> Entry:
+    """The entry of an op inside of a repetition: the NPU's programs have no loops."""
+    why = Verdict(
+        "repeat.step", False, "an op that runs once", f"one that runs {one.times:,} times, in a loop"
+    )
+    cycles = one.times * cortex_m.estimate(one.op, isa)
+    return Entry(one.op, Unit.CPU, None, why, (why,), "", 0, 0, cycles)
 
 
 def _crossing_bytes(graph: Graph, segment: list[Op]) -> Counter[Op]:

@@ -8,6 +8,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from pillion.emitters.c.program import lower
 from pillion.ir.types import DType
 from pillion.memory import MemoryPlan, Resident
+from pillion.ops import leaves
 from pillion.passes.int8_io import int8_io
 from pillion.report.facts import ArenaFacts, OpFacts, PeakFacts, ResidentFacts
 from pillion.report.subject import Subject
@@ -20,14 +21,14 @@ NAMED = 3
 
 def arena(subject: Subject, ops: Sequence[OpFacts], *, plans: bool = True) -> ArenaFacts:
     """Gathers the memory plan as a picture needs it. With `plans`, other options are planned too, to advise them."""
-    plan, graph = subject.lowered.memory, subject.lowered.graph
+    plan, steps = subject.lowered.memory, leaves(subject.lowered.graph.ops)
     first_of: dict[int, int] = {}
     for op in ops:
         first_of.setdefault(op.step, op.number)
     residents = tuple(sorted(_residents(subject, first_of), key=lambda r: (r.first, r.offset)))
-    in_use = [_union(r for r in residents if r.first <= s <= r.last) for s in range(len(graph.ops))]
-    names = tuple(op.name for op in graph.ops)
-    places = tuple(first_of.get(s, -1) for s in range(len(graph.ops)))
+    in_use = [_union(r for r in residents if r.first <= s <= r.last) for s in range(len(steps))]
+    names = tuple(op.name for op in steps)
+    places = tuple(first_of.get(s, -1) for s in range(len(steps)))
     peak = _peak(max(range(len(in_use)), key=in_use.__getitem__), in_use, names, places, residents)
     following = _next_peak(peak, in_use, names, places, residents)
     return ArenaFacts(
@@ -49,8 +50,8 @@ def arena(subject: Subject, ops: Sequence[OpFacts], *, plans: bool = True) -> Ar
 
 
 def _residents(subject: Subject, first_of: dict[int, int]) -> Iterator[ResidentFacts]:
-    graph = subject.lowered.graph
-    step_of = {result: step for step, op in enumerate(graph.ops) for result in op.results}
+    ops = leaves(subject.lowered.graph.ops)
+    step_of = {result: step for step, op in enumerate(ops) for result in op.results}
     for one in subject.lowered.memory.residents:
         if not one.bytes:
             continue

@@ -13,6 +13,7 @@ from pillion.boards.elf import ElfSizes, read_elf
 from pillion.emitters.c.manifest import read_manifest
 from pillion.errors import PillionError
 from pillion.ir.types import Array
+from pillion.ops import leaves
 from pillion.report.facts import MeasuredFacts
 from pillion.report.subject import Subject
 from pillion.run.board import EmulatedBoard, run_on_board
@@ -59,7 +60,7 @@ def _measured(subject: Subject, name: str, sample: Sequence[Array]) -> Measureme
     assert profile is not None
     on_cpu = [
         count
-        for op, count in zip(subject.graph.ops, profile.op_instructions, strict=True)
+        for op, count in zip(leaves(subject.graph.ops), profile.op_instructions, strict=True)
         if op.kind != "segment"
     ]
     facts = MeasuredFacts(name, sum(on_cpu), profile.stack_bytes, profile.code_bytes, "")

@@ -8,10 +8,11 @@ from dataclasses import dataclass, replace
 
 from pillion.devices import cortex_m
 from pillion.emitters.c.choose import Choice
+from pillion.ir.graph import Graph
 from pillion.ir.op import Op
 from pillion.ir.types import PerChannel, PerTensor, Value
 from pillion.ir.verdict import Verdict
-from pillion.ops import Segment
+from pillion.ops import Repeat, Segment, leaves
 from pillion.place import Entry, Unit
 from pillion.report.facts import EdgeFacts, KernelFacts, OpFacts, RuleFacts, SegmentFacts, TensorFacts
 from pillion.report.subject import Subject
@@ -39,7 +40,7 @@ def unfolded(subject: Subject) -> list[Placed]:
 
 def _unfolded(subject: Subject) -> Iterator[Placed]:
     number = 0
-    for step, op in enumerate(subject.graph.ops):
+    for step, op in enumerate(leaves(subject.graph.ops)):
         if isinstance(op, Segment):
             yield from (Placed(inner, step, number, op.device) for inner in op.body.ops)
             number += 1
@@ -133,6 +134,8 @@ def _rule(verdict: Verdict) -> RuleFacts:
 
 
 def _in_words(value: object) -> str:
+    if isinstance(value, Graph):
+        return f"{len(value.ops)} ops"
     words = str(getattr(value, "value", value))
     return words if len(words) <= LONGEST_ATTRIBUTE else f"{words[:LONGEST_ATTRIBUTE]}…"
 
@@ -147,6 +150,8 @@ def edges(subject: Subject) -> tuple[EdgeFacts, ...]:
     for number, placed in enumerate(rows):
         for value in dict.fromkeys(placed.op.activations):
             seen = outer.get(value, value)
+            if seen.is_constant:  # what is carried through a loop may begin with one
+                continue
             made_by = maker.get(value, maker.get(seen, by_outer.get(seen, OUTSIDE)))
             found.append(_edge(rows, made_by, number, seen if made_by == OUTSIDE else value))
     for value in subject.graph.outputs:
@@ -158,7 +163,9 @@ def edges(subject: Subject) -> tuple[EdgeFacts, ...]:
 def _outer_names(subject: Subject) -> Mapping[Value, Value]:
     """The value outside of a segment that one inside of it is the same as."""
     segments = [op for op in subject.graph.ops if isinstance(op, Segment)]
+    loops = [op for op in leaves(subject.graph.ops) if isinstance(op, Repeat)]
     pairs = [(s.body.inputs, s.xs) for s in segments] + [(s.body.outputs, s.ys) for s in segments]
+    pairs += [(op.body.inputs, (*op.sequences, *op.initial, *op.invariants)) for op in loops]
     return {inner: outer for inners, outers in pairs for inner, outer in zip(inners, outers, strict=True)}
 
 

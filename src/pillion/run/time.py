@@ -22,10 +22,10 @@ from pillion.devices.cortex_m.time import counted_cycles, uncounted_cycles
 from pillion.devices.device import Device
 from pillion.emitters.c.manifest import Manifest, OpFacts, read_manifest
 from pillion.errors import PillionError
-from pillion.ir.op import Op
 from pillion.ir.types import Array
 from pillion.ir.verdict import Verdict
-from pillion.ops import Segment
+from pillion.ops import Segment, leaves, runs
+from pillion.ops.repeat import Runs
 from pillion.run.board import check_board
 from pillion.run.executor import TIMEOUT_SECONDS, Runnable, judged
 from pillion.run.project import temporary_project
@@ -228,7 +228,7 @@ def _with_npu(estimate: TimeEstimate, program: Runnable, conditions: Conditions)
     cpu = iter(estimate.ops)
     ops = tuple(
         _segment_time(op, program.target.npu, conditions) if isinstance(op, Segment) else next(cpu)
-        for op in program.graph.ops
+        for op in leaves(program.graph.ops)
     )
     return dataclasses.replace(estimate, ops=ops, left_out="", npu_clock=conditions.npu_clock)
 
@@ -242,14 +242,14 @@ def _segment_time(op: Segment, npu: Device | None, conditions: Conditions) -> Op
 
 def _uncounted(program: Runnable, conditions: Conditions, core: Core, why: str) -> TimeEstimate:
     """From what the ops multiply and move, with a band that is wider for it."""
-    cpu = [op for op in program.graph.ops if not isinstance(op, Segment)]
-    ops = tuple(_uncounted_op(op, core, conditions.clock) for op in cpu)
+    cpu = [one for one in runs(program.graph.ops) if not isinstance(one.op, Segment)]
+    ops = tuple(_uncounted_op(one, core, conditions.clock) for one in cpu)
     memories = conditions.memories or _usual_memories(program.target, core)
     basis = f"{MULTIPLICATIONS} and elements of each op, nothing was run: {why}"
     estimate = TimeEstimate(core.name, conditions.clock, memories, basis, ops)
     return _with_npu(estimate, program, conditions)
 
 
-def _uncounted_op(op: Op, core: Core, clock: Clock) -> OpTime:
-    cycles = uncounted_cycles(core, op)
+def _uncounted_op(one: Runs, core: Core, clock: Clock) -> OpTime:
+    op, cycles = one.op, uncounted_cycles(core, one.op) * one.times
     return OpTime(op.name, op.kind, "cpu", cycles, cycles * (1e3 / clock.hertz))

@@ -14,7 +14,7 @@ CYCLES_PER_ELEMENT = {Isa.MVE: 3, Isa.DSP: 8, Isa.PORTABLE: 25}
 
 def estimate(op: Op, isa: Isa) -> int:
     """Estimates the cycles of one op on a core with an instruction set."""
-    if op.kind == "reshape":
+    if op.kind in ("reshape", "repeat"):  # nothing to do, or only what the ops inside do
         return 0
     elements = sum(v.type.elements for v in op.results)
     return int(op.macs / MACS_PER_CYCLE[isa]) + elements * CYCLES_PER_ELEMENT[isa]
@@ -27,7 +27,7 @@ of these are 0.87 to 1.14 times the instructions that the emulator counts."""
 
 def instructions(op: Op, isa: Isa) -> float:
     """Estimates the instructions of one op on a core with an instruction set."""
-    if op.kind in ("reshape", "segment"):  # nothing to do, or nothing for this core
+    if op.kind in ("reshape", "repeat", "segment"):  # nothing to do, or nothing for this core
         return 0.0
     macs, each = INSTRUCTIONS[isa]
     return op.macs / macs + each * sum(v.type.elements for v in op.results)

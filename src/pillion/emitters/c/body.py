@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from textwrap import indent
 
 from pillion.emitters.c.kernel import Call
-from pillion.emitters.c.loops import Fire, Item, Loop, MoveRows, Part, TakeRows, What
+from pillion.emitters.c.loops import Fire, Item, Load, Loop, MoveRows, Part, TakeRows, What
 from pillion.emitters.c.program import CProgram, Step, Variant
 from pillion.emitters.c.spelling import commented
 from pillion.ir.types import Value
@@ -28,7 +28,9 @@ class Place:
     """The count of each loop, as C has it, and the bytes for each."""
 
     def __str__(self) -> str:
-        moves = "".join(f" + {stride} * {count}" for count, stride in self.moves if stride)
+        moves = "".join(
+            f" {'+' if stride > 0 else '-'} {abs(stride)} * {count}" for count, stride in self.moves if stride
+        )
         return f"(void *)({BASES[self.spot.area]} + {self.spot.offset}{moves})"
 
 
@@ -77,6 +79,8 @@ class Body:
                 return f"pillion_move_rows({to}, {source}, {size});\n"
             case TakeRows(rows, _):
                 return self._take(rows, places)
+            case Load(size, value):
+                return f"pillion_move_rows({places[0]}, {self.program.operands[value]}, {size});\n"
             case Loop():
                 return self._loop(what, places, depth)
 

@@ -15,7 +15,7 @@ from pillion.ir.graph import Graph
 from pillion.ir.numerics import Arithmetic
 from pillion.ir.op import Op
 from pillion.ir.verdict import Verdict, all_ok, failures
-from pillion.ops import Segment
+from pillion.ops import Repeat, Segment
 
 
 @dataclass(frozen=True)
@@ -48,6 +48,9 @@ class Choice:
 NPU = Kernel("npu", Segment, calls=lambda op, arithmetic: ())
 """A segment is a call of its own form: see npu.py."""
 
+LOOP = Kernel("loop", Repeat, calls=lambda op, arithmetic: ())
+"""A repetition is a loop around calls of kernels for its ops: see repeats.py."""
+
 
 def kernels(isa: Isa) -> tuple[Kernel, ...]:
     """Lists all kernels of an instruction set, the most special ones first."""
@@ -68,7 +71,7 @@ def kernels(isa: Isa) -> tuple[Kernel, ...]:
 
 def choose(graph: Graph, isa: Isa, optimize: Optimize = "speed") -> tuple[Choice, ...]:
     """Chooses a kernel for every op of the graph: the fastest that takes it, or for `size` one of few."""
-    listed = (*kernels(isa), NPU)
+    listed = (*kernels(isa), NPU, LOOP)
     choices = tuple(
         _choose_one(op, graph.arithmetic, [k for k in listed if k.op is type(op)]) for op in graph.ops
     )

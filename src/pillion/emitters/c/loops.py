@@ -6,6 +6,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
+from pillion.ir.types import Value
 from pillion.memory import Spot
 
 LONGEST_PERIOD = 400
@@ -36,6 +37,14 @@ class TakeRows:
 
 
 @dataclass(frozen=True)
+class Load:
+    """A copy of so many bytes of a constant; its place is whereto."""
+
+    bytes: int
+    value: Value
+
+
+@dataclass(frozen=True)
 class Loop:
     """A body that runs `count` times; its places are those of the first time, which move on by `strides`."""
 
@@ -53,7 +62,7 @@ def _waits(what: What) -> bool:
     return isinstance(what, TakeRows) or (isinstance(what, Loop) and what.waits)
 
 
-What = Fire | MoveRows | TakeRows | Loop
+What = Fire | MoveRows | TakeRows | Load | Loop
 
 
 @dataclass(frozen=True)

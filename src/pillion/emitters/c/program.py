@@ -18,6 +18,7 @@ from pillion.emitters.c.cuts import Cuts, Uses, memory_of
 from pillion.emitters.c.joints import moves_of, without_copies
 from pillion.emitters.c.kernel import Call, Routine
 from pillion.emitters.c.loops import Fire, Item, Loop, What, roll
+from pillion.emitters.c.repeats import loaded, repeat_items, repeat_memory
 from pillion.errors import PillionError
 from pillion.ir.graph import Graph, Names, identifier, shortened, want_computed_outputs
 from pillion.ir.numerics import Arithmetic
@@ -26,8 +27,18 @@ from pillion.ir.rows import ROWS, row_bytes
 from pillion.ir.sizes import LARGEST
 from pillion.ir.state import State
 from pillion.ir.types import Array, Value
-from pillion.memory import MemoryPlan, Needs, joints_of, plan_memory, unsettled, words_of_state
-from pillion.ops import Region
+from pillion.memory import (
+    MemoryPlan,
+    Needs,
+    OpMemory,
+    RegionMemory,
+    RepeatMemory,
+    joints_of,
+    plan_memory,
+    unsettled,
+    words_of_state,
+)
+from pillion.ops import Region, Repeat, leaves
 from pillion.ops.states import with_own_ends
 
 POINTER_BYTES = 4
@@ -185,13 +196,14 @@ def lower(graph: Graph, isa: Isa = Isa.PORTABLE, optimize: Optimize = "speed") -
     if left:
         graph = with_own_ends(graph, left)
         chosen |= _chosen(graph.replace(ops=graph.ops[-len(left) :]), {}, isa, optimize)
-    memory = plan_memory(graph, _needs(graph, regions, chosen))
+    needs = _needs(graph, regions, chosen)
+    memory = plan_memory(graph, needs)
     if memory.arena_bytes + memory.state_bytes > LARGEST:
         raise _too_large(graph, memory)
     constants = _Constants(graph.name)
     steps: list[Step] = []
     for op in graph.ops:
-        for uses in regions[op].of_ops if op in regions else [Uses(op)]:
+        for uses in regions[op].of_ops if op in regions else map(Uses, leaves([op])):
             steps.append(_step(len(steps), uses, chosen, graph.arithmetic, constants))
     operands = {
         value: constants.name(f"value_{value.name}", _stored(value.constant))
@@ -200,11 +212,14 @@ def lower(graph: Graph, isa: Isa = Isa.PORTABLE, optimize: Optimize = "speed") -
         for value in call.inputs
         if value.is_constant
     }
+    operands |= {
+        value: constants.name(f"value_{value.name}", value.constant)
+        for op in graph.ops
+        for value in loaded(op)
+    }
     begins = {s.name: constants.name(f"state_{s.name}", s.initial) for s in graph.states if not is_even(s)}
-    moves = dict(moves_of(joints, memory))
-    items = tuple(
-        tuple(_items_of(op, first, regions, moves, memory)) for op, first in _numbered(graph, regions)
-    )
+    done_by = _Doing(regions, needs, dict(moves_of(joints, memory)), memory)
+    items = tuple(tuple(done_by.items(op, first)) for op, first in _numbered(graph, needs))
     feed = _feed(graph, len(items[0]) if items else 0, memory)
     done = tuple(item for items_of_op in items for item in items_of_op)
     arrays = tuple(constants.by_content.values())
@@ -219,12 +234,12 @@ def is_even(state: State) -> bool:
 
 def _chosen(graph: Graph, regions: Mapping[Op, Cuts], isa: Isa, optimize: Optimize) -> dict[Op, Choice]:
     """The kernel of each op, and of each form of ops within regions."""
-    forms = [form for op in graph.ops for form in (regions[op].forms if op in regions else [op])]
+    forms = [form for op in graph.ops for form in (regions[op].forms if op in regions else leaves([op]))]
     return {c.op: c for c in choose(graph.replace(ops=tuple(forms)), isa, optimize)}
 
 
 def _needs(graph: Graph, regions: Mapping[Op, Cuts], chosen: Mapping[Op, Choice]) -> Needs:
-    return {op: regions[op].memory(chosen) if op in regions else memory_of(chosen[op]) for op in graph.ops}
+    return {op: _need(op, regions, chosen) for op in graph.ops}
 
 
 def _stored(data: Array) -> Array:
@@ -232,23 +247,41 @@ def _stored(data: Array) -> Array:
     return data.view(np.int8) if data.dtype == np.bool_ else data
 
 
-def _numbered(graph: Graph, regions: Mapping[Op, Cuts]) -> Iterator[tuple[Op, int]]:
+def _need(
+    op: Op, regions: Mapping[Op, Cuts], chosen: Mapping[Op, Choice]
+) -> OpMemory | RegionMemory | RepeatMemory:
+    if op in regions:
+        return regions[op].memory(chosen)
+    return repeat_memory(op, chosen) if isinstance(op, Repeat) else memory_of(chosen[op])
+
+
+def _numbered(graph: Graph, needs: Needs) -> Iterator[tuple[Op, int]]:
     """Each op with the number of its first step."""
     first = 0
     for op in graph.ops:
         yield op, first
-        first += len(regions[op].of_ops) if op in regions else 1
+        first += needs[op].steps
 
 
-def _items_of(
-    op: Op, first: int, regions: Mapping[Op, Cuts], moves: Mapping[Op, Item], memory: MemoryPlan
-) -> Iterator[Item]:
-    """What the program does for an op, in order."""
-    if op in regions:
-        yield from roll(regions[op].items(first, memory))
-    else:
-        yield from [moves[op]] if op in moves else []
-        yield Item(Fire(first), tuple(map(memory.spot, (*op.activations, *op.results))))
+@dataclass(frozen=True)
+class _Doing:
+    """What is known of how ops are done."""
+
+    regions: Mapping[Op, Cuts]
+    needs: Needs
+    moves: Mapping[Op, Item]
+    memory: MemoryPlan
+
+    def items(self, op: Op, first: int) -> Iterator[Item]:
+        """What the program does for an op, in order."""
+        need = self.needs[op]
+        if op in self.regions:
+            yield from roll(self.regions[op].items(first, self.memory))
+        elif isinstance(op, Repeat) and isinstance(need, RepeatMemory):
+            yield from repeat_items(op, need, first, self.memory)
+        else:
+            yield from [self.moves[op]] if op in self.moves else []
+            yield Item(Fire(first), tuple(map(self.memory.spot, (*op.activations, *op.results))))
 
 
 def _want_feed(graph: Graph) -> None:

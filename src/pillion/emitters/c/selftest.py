@@ -19,7 +19,7 @@ from pillion.emitters.c.program import CProgram
 from pillion.errors import PillionError
 from pillion.ir.graph import Graph
 from pillion.ir.types import Array, Value
-from pillion.ops import Region
+from pillion.ops import Region, leaves
 from pillion.outside.files import Content, Written
 
 MOST_BYTES = 8 << 20
@@ -117,8 +117,9 @@ def _made(graph: Graph) -> Iterator[tuple[int, int, Value]]:
                 yield from ((first + number, 0, v) for v in inner.results if v in op.ys)
             first += len(op.body.ops)
         else:
-            yield from ((first, place, value) for place, value in enumerate(op.results))
-            first += 1
+            last = first + len(leaves([op])) - 1  # what a repetition makes on its way is gone at its end
+            yield from ((last, place, value) for place, value in enumerate(op.results))
+            first = last + 1
 
 
 def _sample_bytes(graph: Graph, results: Sequence[Result]) -> int:

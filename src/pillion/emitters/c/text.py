@@ -13,7 +13,7 @@ import numpy as np
 from pillion.emitters.c import feed
 from pillion.emitters.c.body import Body, params_name
 from pillion.emitters.c.kernel import Call, Param
-from pillion.emitters.c.loops import Loop, MoveRows, What
+from pillion.emitters.c.loops import Load, Loop, MoveRows, What
 from pillion.emitters.c.numbers import lines, literal
 from pillion.emitters.c.program import Constant, CProgram, Step
 from pillion.emitters.c.spelling import commented, quoted
@@ -186,7 +186,7 @@ def headers(program: CProgram) -> list[str]:
 
 def _moves_rows(what: What) -> bool:
     """Whether rows are moved there."""
-    return isinstance(what, MoveRows) or (
+    return isinstance(what, (MoveRows, Load)) or (
         isinstance(what, Loop) and any(_moves_rows(part.what) for part in what.body)
     )
 

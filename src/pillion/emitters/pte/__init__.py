@@ -11,7 +11,7 @@ from pillion.choices import Runtime
 from pillion.devices.cortex_m import Core
 from pillion.ir.graph import Graph, want_no_states
 from pillion.ir.types import Array
-from pillion.ops import Segment, graph_json
+from pillion.ops import Segment, graph_json, in_copies
 from pillion.schemas import pte_record
 from pillion.schemas.ir_payload import is_ir
 
@@ -33,6 +33,7 @@ def emit(
     from pillion.emitters.pte.writer import Writer
 
     want_no_states(graph, ".pte")
+    graph = in_copies(graph, ".pte")
     segments = [op.body for op in graph.ops if isinstance(op, Segment)]
     by_body = dict(zip(segments, payloads, strict=True))
     writer = Writer(lower(graph, Settings(graph.arithmetic, core.isa, runtime, by_body, delegate)))

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 from pillion.ir.graph import Graph
+from pillion.ops import in_copies
 
 
 def emit(graph: Graph) -> bytes:
@@ -14,7 +15,7 @@ def emit(graph: Graph) -> bytes:
     exactly is refused."""
     from pillion.emitters.tflite.writer import write
 
-    return write(graph)
+    return write(in_copies(graph, ".tflite"))
 
 
 __all__ = ["emit"]

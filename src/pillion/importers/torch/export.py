@@ -17,6 +17,7 @@ import torch
 from torch import Tensor, nn
 from torch.export import ExportedProgram
 from torch.export.graph_signature import InputKind, TensorArgument
+from torch.nn.utils.rnn import PackedSequence
 
 from pillion.errors import PillionError
 from pillion.importers.torch.given import as_inputs, in_words
@@ -68,7 +69,25 @@ def quiet() -> Iterator[None]:
             logger.setLevel(level)
 
 
+def _packs(error: BaseException) -> bool:
+    """Whether it was raised where sequences of several lengths are packed, or where such are read."""
+    trace = error.__traceback__
+    while trace is not None:
+        if any(isinstance(held, PackedSequence) for held in trace.tb_frame.f_locals.values()):
+            return True
+        trace = trace.tb_next
+    return False
+
+
 def _export_failure(module: nn.Module, error: Exception) -> PillionError:
+    if _packs(error):
+        return PillionError(
+            f"{type(module).__name__} packs sequences of several lengths",
+            rule="all sequences have one length, which is known when the program is compiled",
+            here=f"torch.nn.utils.rnn  ({_source_of(module, error)})",
+            help="give the recurrent layer the padded tensor, return its outputs for all steps, and read those of the last step that "
+            "counts in your code: y[i, length - 1]",
+        )
     reason = next((line.strip() for line in str(error).splitlines() if line.strip()), type(error).__name__)
     return PillionError(
         f"torch cannot export {type(module).__name__}",

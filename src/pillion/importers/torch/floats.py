@@ -10,10 +10,11 @@ from typing import Any
 
 import torch
 from torch import Tensor
-from torch.fx import GraphModule, Interpreter, Node
+from torch.fx import GraphModule, Node
 
 from pillion.importers.torch.export import quiet
 from pillion.importers.torch.layout import Order
+from pillion.importers.torch.loops import LoopingInterpreter
 from pillion.importers.torch.nodes import value_of
 from pillion.ir.types import Array, Shape
 
@@ -63,7 +64,7 @@ class FloatNet:
         }
 
 
-class _Recorder(Interpreter):
+class _Recorder(LoopingInterpreter):
     """Runs a module, and keeps the tensors of some of its nodes."""
 
     def __init__(self, module: GraphModule, wanted: frozenset[str]) -> None:

@@ -8,9 +8,11 @@ from typing import Any
 from torch._ops import OpOverload
 
 from pillion.importers.torch.expression import expression
+from pillion.importers.torch.loops import LOOP_ARGUMENT
 from pillion.importers.torch.rewrite.canonical import SYNONYMS
 from pillion.importers.torch.rewrite.decompose import FORMS, KEPT
 from pillion.importers.torch.rewrite.functional import CASTS, DROPOUTS, SAME_VALUES
+from pillion.importers.torch.rewrite.recurrent import LAYERS
 from pillion.importers.torch.rows.quantization import REASONS, RULES, WITH_A_NUMBER
 from pillion.importers.torch.train.simulation import batch_norm
 
@@ -27,7 +29,9 @@ def pytorch_operators() -> list[dict[str, str]]:
     becomes |= {_name(target): NOTHING for target in (*DROPOUTS, *SAME_VALUES, *CASTS)}
     becomes |= {_name(target): MADE_OF_OTHERS for target in (*FORMS, *SYNONYMS)}
     becomes |= {_name(target): "lut, if one operand is one constant number" for target in WITH_A_NUMBER}
-    becomes |= {_name(target): rule.kind for target, rule in RULES.items() if target is not expression}
+    becomes |= dict.fromkeys(map(_name, LAYERS), "repeat, a loop over one step")
+    own = {*LOOP_ARGUMENT, expression}
+    becomes |= {_name(target): rule.kind for target, rule in RULES.items() if target not in own}
     becomes[_name(batch_norm)] = "the layer before it, or depthwise_conv2d"
     public = sorted(name for name in becomes if not name.startswith("_"))
     return [{"operator": name, "becomes": becomes[name]} for name in public]

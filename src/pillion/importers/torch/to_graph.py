@@ -16,7 +16,9 @@ from torch.fx import GraphModule, Node
 from pillion.errors import PillionError
 from pillion.importers.torch.floats import Origin
 from pillion.importers.torch.layout import NHWC, Builder, Placed, plain
+from pillion.importers.torch.loops import Loop, in_turn
 from pillion.importers.torch.nodes import operator_name
+from pillion.importers.torch.repeats import import_loop
 from pillion.importers.torch.rows import ROWS
 from pillion.ir.graph import Graph, Names, identifier, printable
 from pillion.ir.types import DType, PerChannel, PerTensor, Quant, TensorType, Value, constant
@@ -38,8 +40,11 @@ def import_with_origins(
 ) -> tuple[Graph, dict[str, Origin]]:
     """Makes the graph of a torch program, and says for its values by name which nodes of the float model they stand for."""
     importer = _Importer(module, nhwc)
-    for node in module.graph.nodes:
-        importer.visit(node)
+    for item in in_turn(module.graph):
+        if isinstance(item, Loop):
+            import_loop(importer, item)
+        else:
+            importer.visit(item)
     graph = Graph(
         identifier(name), tuple(importer.inputs), tuple(importer.builder.ops), tuple(importer.outputs)
     )

@@ -18,6 +18,7 @@ from torchao.quantization.pt2e.quantizer import (
 )
 from torchao.quantization.pt2e.quantizer.quantizer import Q_ANNOTATION_KEY
 
+from pillion.importers.torch.loops import CARRIED, LAST, loop_of
 from pillion.importers.torch.nodes import (
     aten,
     calls,
@@ -107,9 +108,19 @@ def plan_of(model: GraphModule, wishes: Wishes) -> Plan:
                 plan.rules[node] = RULES[node.target]
     _leave_moves_between_floats(plan)
     plan.fused = {node for node in plan.rules if _gives_range_away(node, plan)}
+    _fix_states(plan)
     for node in plan.rules:
         _share(node, plan, wishes)
     return plan
+
+
+def _fix_states(plan: Plan) -> None:
+    """What a loop carries has the parameters of what a step leaves, from its begin on."""
+    leaves = {(loop_of(node), node.args[3]): node.args[1] for node in plan.rules if node.target is LAST}
+    for node in plan.rules:
+        if node.target is CARRIED:
+            rule = plan.rules.get(leaves[loop_of(node), node.args[3]])  # type: ignore[arg-type]  # a node
+            plan.sharing.add(node, rule.fixed if rule is not None else None)
 
 
 def handles_reals(node: Node) -> bool:
@@ -219,7 +230,8 @@ def _read_each(node: Node, operands: list[Node], sharing: Sharing, *, symmetric:
 
 def _share_all(node: Node, operands: list[Node], sharing: Sharing) -> None:
     """Operands and result have one group; operands with other fixed parameters are requantized where they are read."""
-    fixed = {sharing.group(source).fixed for source in map(_source, operands) if source in sharing}
+    sources = [node] if node in sharing else map(_source, operands)
+    fixed = {sharing.group(source).fixed for source in sources if source in sharing}
     common = fixed.pop() if len(fixed) == 1 else None
     if common is not None and not _holds(common, node, operands):
         common = None

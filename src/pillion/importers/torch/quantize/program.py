@@ -12,6 +12,7 @@ from torch import Tensor
 from torch._subclasses import FakeTensor
 from torch.fx import Graph, GraphModule, Node
 
+from pillion.importers.torch.loops import run
 from pillion.importers.torch.nodes import constant_of, evaluate, fake_mode, value_of
 from pillion.importers.torch.quantize.annotate import FloatOp
 
@@ -45,7 +46,7 @@ class QuantizedProgram:
     def __call__(self, *inputs: Tensor) -> object:
         """The result of torch's own simulation of int8."""
         with torch.no_grad():
-            return self.graph_module(*inputs)
+            return run(self.graph_module, *inputs)
 
     @property
     def nodes(self) -> Iterator[Node]:

@@ -17,6 +17,7 @@ from pillion.errors import PillionError
 from pillion.importers.torch.export import check_examples, export, quiet
 from pillion.importers.torch.floats import copied
 from pillion.importers.torch.given import Batches, as_batches, as_inputs, as_samples
+from pillion.importers.torch.loops import run
 from pillion.importers.torch.nodes import operator_name, source_line
 from pillion.importers.torch.quantize.annotate import FloatOp, PillionQuantizer
 from pillion.importers.torch.quantize.bias import make_room_for_biases
@@ -109,7 +110,7 @@ def _count(samples: Iterable[Any]) -> int | None:
 def _observe_one(prepared: nn.Module, batch: tuple[Tensor, ...], number: int) -> None:
     want_finite(batch, number)
     try:
-        prepared(*batch)
+        run(prepared, *batch) if isinstance(prepared, GraphModule) else prepared(*batch)
     except (RuntimeError, IndexError, TypeError, ValueError) as error:
         shapes = ", ".join(str(list(getattr(x, "shape", ()))) for x in batch)
         raise PillionError(

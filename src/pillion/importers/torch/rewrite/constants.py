@@ -27,6 +27,7 @@ from pillion.importers.torch.nodes import (
     value_of,
 )
 from pillion.importers.torch.rewrite.canonical import BROADCASTING
+from pillion.importers.torch.rewrite.recurrent import LAYERS
 
 
 def fold_constants(module: GraphModule, *, training: bool = False) -> None:
@@ -42,6 +43,7 @@ def fold_constants(module: GraphModule, *, training: bool = False) -> None:
                 for user in list(node.users):
                     held: Tensor = result[user.args[1]]
                     replace(user, constant(module, user, held.clone(), f"{user.name}_folded"))
+                module.graph.erase_node(node)  # torch keeps what may be random
 
 
 def _is_foldable(node: Node, training: bool) -> bool:
@@ -53,12 +55,18 @@ def _is_foldable(node: Node, training: bool) -> bool:
 
 
 def _is_constant_call(node: Node, training: bool) -> bool:
-    if not isinstance(node.target, torch._ops.OpOverload) or RANDOM in node.target.tags:
+    if not isinstance(node.target, torch._ops.OpOverload) or _is_random(node):
         return False
     sources = node.all_input_nodes
     if any(constant_of(n) is None or (training and is_trainable(n)) for n in sources):
         return False
     return bool(sources) or isinstance(value_of(node), Tensor)
+
+
+def _is_random(node: Node) -> bool:
+    """Recurrent layers drop something out in training only."""
+    drops = node.target not in LAYERS or named_argument(node, "train")
+    return drops and RANDOM in node.target.tags  # type: ignore[union-attr]  # an OpOverload
 
 
 def make_scalars_constants(module: GraphModule, *, training: bool = False) -> None:
@@ -126,8 +134,8 @@ def use_linear(module: GraphModule, *, training: bool = False) -> None:
 
 def _product(module: GraphModule, node: Node, training: bool) -> Node:
     bias, x, right = (None, *node.args) if node.target is aten.mm.default else node.args[:3]
-    offset = constant_of(bias)
-    if is_constant(right) and (bias is None or (offset is not None and offset.dim() == 1)):
+    is_vector = isinstance(bias, Node) and is_constant(bias) and len(shape_of(bias)) == 1
+    if is_constant(right) and (bias is None or is_vector):
         return call(node, aten.linear.default, x, _transposed(module, node, right, training), bias)
     batches = [call(node, aten.reshape.default, n, [1, *shape_of(n)]) for n in (x, right)]  # type: ignore[arg-type]  # nodes
     product = call(node, aten.bmm.default, *batches)

@@ -31,6 +31,7 @@ from pillion.importers.torch.nodes import (
     value_of,
 )
 from pillion.importers.torch.rewrite.functional import DROPOUTS, NO_RESULT
+from pillion.importers.torch.rewrite.recurrent import CELLS, LAYERS, is_over_inputs
 
 Result = Tensor | Sequence[Tensor]
 
@@ -65,7 +66,7 @@ KEPT = frozenset(
         aten.type_as.default,
         aten.upsample_bilinear2d.vec,
         aten.upsample_nearest2d.vec,
-        *(getattr(aten, name).input for name in ("lstm", "gru", "rnn_tanh", "rnn_relu")),
+        *LAYERS,
     }
 )
 
@@ -393,6 +394,8 @@ UNBATCHED = (
 )
 OVER_AN_AXIS = (aten.prelu.default, aten.softmax.int)
 FORMS: dict[Any, Callable[..., Any]] = {
+    **LAYERS,
+    **CELLS,
     **{target: _with_batch(target) for target in UNBATCHED},
     **{target: _with_axis(target) for target in OVER_AN_AXIS},
     aten.addbmm.default: _sum_of(lambda a, b: torch.bmm(a, b).sum(0)),
@@ -433,6 +436,7 @@ FORMS: dict[Any, Callable[..., Any]] = {
     aten.unbind.int: lambda x, dim=0: [_select(x, dim, i) for i in range(x.shape[dim])],
 }
 CONDITIONS: dict[Any, Callable[[Node], bool]] = {
+    **dict.fromkeys(LAYERS, is_over_inputs),
     aten.index_put.default: _is_put_broadcast,
     aten.one_hot.default: lambda node: argument(node, 1, -1) > 0,
     **dict.fromkeys(UNBATCHED, _is_unbatched),

@@ -7,6 +7,7 @@ from torch import Tensor
 from torch.fx import GraphModule
 
 from pillion.errors import PillionError
+from pillion.importers.torch.loops import number_loops
 from pillion.importers.torch.nodes import calls, source_line, value_of
 from pillion.importers.torch.rewrite.batch_norm import fold_batch_norms
 from pillion.importers.torch.rewrite.canonical import canonicalize, drop_expansions
@@ -19,6 +20,7 @@ from pillion.importers.torch.rewrite.functional import make_functional, remove_i
 from pillion.importers.torch.rewrite.indexing import settle_indices
 from pillion.importers.torch.rewrite.layer_biases import settle_biases
 from pillion.importers.torch.rewrite.mask_rows import settle_masks
+from pillion.importers.torch.rewrite.recurrent import settle_operands
 from pillion.importers.torch.rewrite.written import settle_likenesses, settle_written_constants
 from pillion.importers.torch.to_graph import input_dtype
 from pillion.importers.torch.train.norms import make_trainable
@@ -36,7 +38,9 @@ def normalize(module: GraphModule, *, training: bool = False) -> GraphModule:
     settle_written_constants(module)
     make_functional(module)
     drop_expansions(module)
+    settle_operands(module)
     decompose(module)
+    number_loops(module.graph)
     make_functional(module)
     canonicalize(module)
     remove_identities(module, training=training)

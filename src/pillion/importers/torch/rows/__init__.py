@@ -13,6 +13,7 @@ from pillion.importers.torch.rows import (
     elementwise,
     functions,
     images,
+    loops,
     matmul,
     movement,
     reductions,
@@ -20,7 +21,7 @@ from pillion.importers.torch.rows import (
 from pillion.importers.torch.rows.functions import TABULATED
 from pillion.importers.torch.rows.table import ROWS
 
-PARTS = (convolutions, matmul, elementwise, functions, images, reductions, movement, choosing)
+PARTS = (convolutions, matmul, elementwise, functions, images, reductions, movement, choosing, loops)
 """The files of rows; this list is the only one."""
 
 __all__ = ["PARTS", "ROWS", "TABULATED"]

@@ -112,8 +112,6 @@ REASONS: Mapping[Any, str] = {
         WITH_A_NUMBER, "a table needs one of its operands to be one number, the same for all elements"
     ),
     aten.adaptive_avg_pool2d.default: "its windows differ in size: the output size does not divide the input size",
-    aten.gru.input: "a loop over time; compile one step of it, nn.GRUCell, with the state as input and output",
-    aten.lstm.input: "a loop over time; compile one step of it, nn.LSTMCell, with the state as input and output",
     aten.native_batch_norm.default: "it has no running statistics and normalizes by those of the batch",
     aten.scaled_dot_product_attention.default: "its mask is computed as booleans, or it drops out",
     aten.log_softmax.int: "no int8 form; return the logits, their order is the same",

@@ -20,6 +20,7 @@ from torchao.quantization.pt2e.quantize_pt2e import prepare_qat_pt2e
 from pillion.errors import PillionError, warn
 from pillion.importers.torch.export import quiet
 from pillion.importers.torch.given import Batches, as_inputs, as_model
+from pillion.importers.torch.loops import run
 from pillion.importers.torch.nodes import calls, constant_of, replace
 from pillion.importers.torch.quantize.annotate import FloatOp, PillionQuantizer
 from pillion.importers.torch.quantize.bias import make_room_for_biases
@@ -78,7 +79,7 @@ class QatModule(nn.Module):
             self.batches_seen += 1
         for observer in self.ranges():
             observer.begin_batch()
-        return self.model(*inputs)
+        return run(self.model, *inputs)
 
     def train(self, mode: bool = True) -> QatModule:
         """Puts batch norms, dropouts and ranges in train mode, or in eval mode."""
@@ -102,7 +103,7 @@ class QatModule(nn.Module):
         """Sets the ranges of weights to those of the weights as they are, after the last step of the optimizer."""
         self._follow_ranges(False)
         with torch.no_grad():
-            self.model(*inputs)
+            run(self.model, *inputs)
 
     def ranges(self) -> list[RangeOverBatches]:
         """Gives the observers of the ranges of all activations."""

@@ -1,0 +1,192 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Recurrent layers as loops over one step, and cells as one such step: both compute, and are quantized, in the same way.
+
+Gates that pass through the same function are one linear layer. What a step adds up before that is rounded to one range, so gates of
+other functions are layers of their own, with ranges of their own."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import torch
+from torch import Tensor
+from torch.fx import GraphModule, Node
+
+from pillion.importers.torch.loops import CARRIED, ELEMENT, LAST, STACKED, new_loop
+from pillion.importers.torch.nodes import aten, call, calls, is_constant, shape_of
+
+State = list[Tensor]
+Weights = Sequence[Tensor]
+"""From the input, from the hidden state, both biases where there are some, and the projection where there is one."""
+Step = Callable[[Tensor, State, Weights], State]
+"""What one step makes of an element and the state: the next state, whose first tensor is the result."""
+
+
+def _both(x: Tensor, h: Tensor, weights: Weights, first: int, count: int) -> Tensor:
+    """Rows of the layers on both operands, added; the biases go with the input's."""
+    from_x, from_h = (w.narrow(0, first, count) for w in weights[:2])
+    biases = [b.narrow(0, first, count) for b in weights[2:]]
+    bias = biases[0] + biases[1] if biases else None
+    return aten.linear.default(x, from_x, bias) + aten.linear.default(h, from_h)
+
+
+def _parts(x: Tensor, count: int) -> list[Tensor]:
+    """Equal parts of the last axis."""
+    size = x.shape[-1] // count
+    return [aten.slice.Tensor(x, -1, i * size, (i + 1) * size) for i in range(count)]
+
+
+def _lstm_step(x: Tensor, state: State, weights: Weights) -> State:
+    h, c = state
+    hidden = c.shape[-1]
+    projection = weights[-1] if len(weights) % 2 else None
+    weights = weights[: len(weights) // 2 * 2]
+    order = [0, 1, 3]  # of the four gates these go through a sigmoid, number 2 through a tanh
+    gates = [torch.cat([w.narrow(0, i * hidden, hidden) for i in order]) for w in weights]
+    read, kept, shown = _parts(torch.sigmoid(_both(x, h, gates, 0, 3 * hidden)), 3)
+    new = torch.tanh(_both(x, h, weights, 2 * hidden, hidden))
+    c = kept * c + read * new
+    h = shown * torch.tanh(c)
+    return [h if projection is None else aten.linear.default(h, projection), c]
+
+
+def _gru_step(x: Tensor, state: State, weights: Weights) -> State:
+    (h,) = state
+    hidden = h.shape[-1]
+    reset, keep = _parts(torch.sigmoid(_both(x, h, weights, 0, 2 * hidden)), 2)
+    rows = [w.narrow(0, 2 * hidden, hidden) for w in weights]
+    of_x = aten.linear.default(x, rows[0], *rows[2:3])
+    of_h = aten.linear.default(h, rows[1], *rows[3:4])
+    new = torch.tanh(of_x + reset * of_h)
+    return [new + keep * (h - new)]
+
+
+def _rnn_step(function: Callable[[Tensor], Tensor]) -> Step:
+    def step(x: Tensor, state: State, weights: Weights) -> State:
+        (h,) = state
+        return [function(_both(x, h, weights, 0, h.shape[-1]))]
+
+    return step
+
+
+def _layer(
+    step: Step, x: Tensor, count: int, initial: State, weights: Weights, reverse: bool
+) -> tuple[Tensor, State]:
+    """One layer in one direction over a sequence [steps, samples, …], or over one element in all steps; all results and the last
+    state."""
+    loop = new_loop()
+    x_t = ELEMENT(x, loop, reverse) if x.shape[0] == count else x.select(0, 0)
+    state = [CARRIED(one, x, loop, index) for index, one in enumerate(initial)]
+    following = step(x_t, state, weights)
+    y = STACKED(following[0], loop, count, reverse)
+    pairs = zip(state, following, strict=True)
+    return y, [LAST(held, new, loop, index, count) for index, (held, new) in enumerate(pairs)]
+
+
+def _layers(
+    step: Step,
+    x: Tensor,
+    initial: State,
+    params: Weights,
+    has_biases: bool,
+    num_layers: int,
+    dropout: float,
+    train: bool,
+    bidirectional: bool,
+    batch_first: bool,
+    steps: int = 0,
+) -> tuple[Tensor, ...]:
+    """All layers of a module, as the operators of torch take them. With `steps`, the input is one element for so many steps."""
+    directions = 2 if bidirectional else 1
+    each = len(params) // (num_layers * directions)
+    lasts: list[State] = []
+    x = x.transpose(0, 1) if batch_first else x
+    count = steps or x.shape[0]
+    for layer in range(num_layers):
+        ys = []
+        for direction in range(directions):
+            number = layer * directions + direction
+            state = [one.select(0, number) for one in initial]
+            weights = params[number * each : (number + 1) * each]
+            y, last = _layer(step, x, count, state, weights, direction == 1)
+            ys.append(y)
+            lasts.append(last)
+        x = torch.cat(ys, -1) if directions > 1 else ys[0]
+        if train and dropout and layer < num_layers - 1:
+            x = torch.dropout(x, dropout, True)
+    y = x.transpose(0, 1) if batch_first else x
+    return y, *(torch.stack(column) for column in zip(*lasts, strict=True))
+
+
+def _lstm(x: Tensor, hx: State, params: Weights, *rest: Any, **options: Any) -> tuple[Tensor, ...]:
+    return _layers(_lstm_step, x, hx, params, *rest, **options)
+
+
+def _of_one_state(step: Step) -> Callable[..., tuple[Tensor, ...]]:
+    return lambda x, hx, params, *rest, **options: _layers(step, x, [hx], params, *rest, **options)
+
+
+def _cell(step: Step) -> Callable[..., Tensor]:
+    """A cell of one state."""
+
+    def form(x: Tensor, hx: Tensor, *weights: Tensor | None) -> Tensor:
+        return step(x, [hx], [w for w in weights if w is not None])[0]
+
+    return form
+
+
+def _lstm_cell(x: Tensor, hx: State, *weights: Tensor | None) -> tuple[Tensor, ...]:
+    return tuple(_lstm_step(x, hx, [w for w in weights if w is not None]))
+
+
+LAYERS: dict[Any, Callable[..., Any]] = {
+    aten.lstm.input: _lstm,
+    aten.gru.input: _of_one_state(_gru_step),
+    aten.rnn_tanh.input: _of_one_state(_rnn_step(torch.tanh)),
+    aten.rnn_relu.input: _of_one_state(_rnn_step(torch.relu)),
+}
+CELLS: dict[Any, Callable[..., Any]] = {
+    aten.lstm_cell.default: _lstm_cell,
+    aten.gru_cell.default: _cell(_gru_step),
+    aten.rnn_tanh_cell.default: _cell(_rnn_step(torch.tanh)),
+    aten.rnn_relu_cell.default: _cell(_rnn_step(torch.relu)),
+}
+
+
+def is_over_inputs(node: Node) -> bool:
+    """Whether a layer reads a sequence that is computed from inputs; one of constants is a constant itself."""
+    return not is_constant(node.args[0])
+
+
+def settle_operands(module: GraphModule) -> None:
+    """States that begin with zeros are zeros for one sample: they are the same for all. A sequence of equal elements is one element."""
+    for node in calls(module.graph, LAYERS):
+        if is_over_inputs(node):
+            _read_one(node)
+            held: Any = node.args[1]
+            states = [_of_one_sample(one) for one in (held if isinstance(held, (list, tuple)) else [held])]
+            node.args = (
+                node.args[0],
+                states if isinstance(held, (list, tuple)) else states[0],
+                *node.args[2:],
+            )
+
+
+def _read_one(layer: Node) -> None:
+    """A sequence that was made by repeating an element is that element, as often as there are steps."""
+    x: Any = layer.args[0]
+    axis = 1 if layer.args[-1] else 0
+    if x.target not in (aten.expand.default, aten.repeat.default):
+        return
+    shape, element = shape_of(x), shape_of(x.args[0])
+    if shape[axis] > 1 and element == (*shape[:axis], 1, *shape[axis + 1 :]):
+        layer.args = (x.args[0], *layer.args[1:])
+        layer.kwargs = {"steps": shape[axis]}  # for the forms above, which alone compute it
+
+
+def _of_one_sample(state: Node) -> Node:
+    if state.target is not aten.zeros.default:
+        return state
+    layers, _, size = shape_of(state)
+    return call(state, aten.zeros.default, [layers, 1, size], **state.kwargs)
