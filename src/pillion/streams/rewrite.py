@@ -25,6 +25,7 @@ from pillion.ir.types import Array, TensorType, Value
 from pillion.ir.verify import verify
 from pillion.ops import Concat, Slice
 from pillion.streams import refusals
+from pillion.streams.pixels import linear_pixels
 from pillion.streams.tracks import Firing, Track, Tracks, Use, follow
 from pillion.streams.wish import StreamWish
 
@@ -227,4 +228,5 @@ def streamed(graph: Graph, wish: StreamWish) -> tuple[Graph, Streaming]:
         Fed(v.name, t.axis, t.size, t.step)
         for v, t in ((v, tracks.rows[v]) for v in graph.inputs if v in tracks.rows)
     )
-    return verify(hop, "streamed"), Streaming(fed, tuple(_answers(tracks, meaning)), meaning)
+    hop = linear_pixels(verify(hop, "streamed"))
+    return verify(hop, "linear_pixels"), Streaming(fed, tuple(_answers(tracks, meaning)), meaning)
