@@ -96,6 +96,8 @@ def compile(
     how far it is, unless `progress` is False, or a function that is called after each calibration sample instead. With `trust_pickle`,
     what a .pt2 holds beside tensors is executed."""
     wish, over_time = memory_wish(max_ram, extra, rows_in), stream_wish(stream, hop)
+    if over_time is not None and rows_in:
+        raise two_ways_in()
     one_of("io_dtype", io_dtype, get_args(IoDtype))
     one_of("io_layout", io_layout, get_args(IoLayout))
     one_of("state", state, get_args(StateForm))
@@ -143,13 +145,11 @@ def finish(
     """Runs the stages after reading: from an imported graph to a program, whatever the model was written in."""
     with stage(f"compiling for {chip.name}"):
         graph = to_integers(graph, io_dtype, watch)
-        streaming = None
         if over_time is not None:
-            graph, streaming = streamed(graph, over_time)
-            graph, floats = passes.run(graph, passes.AFTER_CUTTING, watch), None
+            graph, floats = passes.run(streamed(graph, over_time), passes.AFTER_CUTTING, watch), None
         graph = states_as_io(graph) if state == "io" else graph
         placed = put_on(chip, graph, placement or PlacementOptions(), watch)
-        program = Program(placed.graph, chip, placed.ledger, optimize, floats=floats, streaming=streaming)
+        program = Program(placed.graph, chip, placed.ledger, optimize, floats=floats)
         if wish != WHOLE:
             program = program.within(wish)
         program.lower()
@@ -193,6 +193,16 @@ def put_on(chip: Target, graph: Graph, options: PlacementOptions, watch: passes.
     if watch:
         watch("place", placed.graph)
     return placed
+
+
+def two_ways_in() -> PillionError:
+    """Makes the error of an input that is handed over both row by row and by frames."""
+    return PillionError(
+        "rows of an input that comes by frames",
+        rule="--rows-in hands over one window row by row, --stream the new frames of a window that moves",
+        here="--rows-in and --stream",
+        help="leave one of them out",
+    )
 
 
 def refuse_npu_options(chip: Target, asked: PlacementOptions) -> None:

@@ -66,9 +66,6 @@ class Program:
     floats: FloatModel | None = field(default=None, repr=False, compare=False)
     """The model that it was quantized from, where that is at hand: reports compare its tensors."""
 
-    streaming: Streaming | None = None
-    """How it is fed a few frames at a time, where it was compiled for that."""
-
     def __getstate__(self) -> dict[str, Any]:
         """What is not made from the rest: pickles hold no kernels, and no float model."""
         return {one.name: getattr(self, one.name) for one in fields(self)} | {"floats": None}
@@ -77,6 +74,11 @@ class Program:
         """Gives the program whose C takes less memory, as a wish wants it: parts of it run a few rows at a time. Its answers are the same."""
         found = find_stripes(self.graph, self.target.isa, self.optimize, wish, self.npu_constant_bytes)
         return replace(self, stripes=found.stripes)
+
+    @property
+    def streaming(self) -> Streaming | None:
+        """How it is fed a few frames at a time, where it was compiled for that."""
+        return self.graph.streaming
 
     def lower(self) -> CProgram:
         """Does the last stage of compilation, `lowered`, now, so that what no kernel does is refused now."""

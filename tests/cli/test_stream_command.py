@@ -16,7 +16,7 @@ NET = f"{Path(__file__).with_name('small_net.py')}:Net"
 def test_compile_and_explain_say_what_a_run_takes_and_answers(pillion: Call, tmp_path: Path) -> None:
     wish = ("-m", NET, "-t", "cortex-m55", "--stream", "x:2", "--hop", "2", "--json")
     made = pillion("compile", *wish, "-q", "-o", tmp_path / "fw").facts
-    assert made["each_run_takes"] == ["2 new of 9 frames of x (axis 2)"]
+    assert made["takes"] == ["2 new of 9 frames of x (axis 2) in each run"]
     assert "from run 5 after a reset on" in made["answers"][0]
     assert "last frames" in made["answers_equal"]
     assert made["state_bytes"] > 0
@@ -25,6 +25,10 @@ def test_compile_and_explain_say_what_a_run_takes_and_answers(pillion: Call, tmp
     assert explained["answers"] == made["answers"]
     manifest = json.loads((tmp_path / "fw" / "manifest.json").read_text())
     assert manifest["memory"]["state_bytes"] == made["state_bytes"]
+    assert manifest["stream"]["inputs"] == [{"name": "x", "axis": 2, "window": 9, "frames": 2}]
+    assert manifest["stream"]["meaning"] == "window"
+    header = (tmp_path / "fw" / "model" / "model.h").read_text()
+    assert "_hop(void *arena, void *state, const float *input_0);" in header
 
 
 @pytest.mark.torch

@@ -20,8 +20,9 @@ from streams.time_nets import HEADS, Layer, TimeNet, drawn, smallest_window
 
 
 def stream_of(net: TimeNet, graph: Graph, hop: int) -> tuple[Graph, Streaming]:
-    made, streaming = streamed(graph, StreamWish((("x", net.axis),), hop))
-    return verify(parse(to_text(made))), streaming
+    made = streamed(graph, StreamWish((("x", net.axis),), hop))
+    assert made.streaming is not None
+    return verify(parse(to_text(made))), made.streaming
 
 
 @pytest.mark.parametrize("seed", range(24))

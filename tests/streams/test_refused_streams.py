@@ -138,7 +138,7 @@ def test_what_does_the_same_to_all_rows_is_not() -> None:
         ),
         graph_of(conv((0, 1, 0, 1))),
     ):
-        hop, _ = streamed(graph, StreamWish((("x", 1),), 2))
+        hop = streamed(graph, StreamWish((("x", 1),), 2))
         assert hop.inputs[0].shape[1] == 2
 
 
@@ -146,7 +146,8 @@ def test_padding_in_front_of_rows_that_begin_later() -> None:
     """Refused where an answer sees it; if none does, the window is what counts."""
     first = conv((0, 0, 0, 0), name="first")
     second = conv((2, 0, 0, 0), x=first.y)
-    _, streaming = streamed(graph_of(first, second), StreamWish((("x", 1),), 1))
+    streaming = streamed(graph_of(first, second), StreamWish((("x", 1),), 1)).streaming
+    assert streaming is not None
     assert streaming.meaning is Meaning.WINDOW
     top = made(ReduceMax, "top", x=second.y, axes=(1,))
     with pytest.raises(PillionError, match="before the first frame of the signal"):
@@ -176,11 +177,26 @@ def test_wishes_that_the_graph_does_not_fit(wish: StreamWish, says: str) -> None
     assert refusal.value.help
 
 
+def test_inputs_of_different_pace() -> None:
+    """Twice as many frames of one as of the other; a call takes whole frames of both."""
+    other = value("z", 1, 24, 3, 4)
+    slow = made(AvgPool2d, "slow", x=other, kernel=(2, 1), stride=(2, 1))
+    graph = graph_of(slow, made(Add, a=X, b=slow.y), inputs=(X, other))
+    hop = streamed(graph, StreamWish((("x", 1), ("z", 1)), 1))
+    assert [v.shape[1] for v in hop.inputs] == [1, 2]
+    with pytest.raises(PillionError, match="no whole number of frames of `x`") as refusal:
+        streamed(graph, StreamWish((("z", 1), ("x", 1)), 1))
+    assert refusal.value.help == "--hop 2"
+    streamed(graph, StreamWish((("z", 1), ("x", 1)), 2))
+
+
 def test_the_hop_becomes_a_multiple_of_the_strides() -> None:
     net = TimeNet(tuple(Layer("conv", 3, s, channels=4) for s in (2, 3)), 1, 3, 1, False, "rows", 3)
     for hop, taken in ((1, 6), (2, 6), (4, 12), (6, 6)):
-        _, streaming = streamed(net.graph(60), StreamWish((("x", 1),), hop))
+        streaming = streamed(net.graph(60), StreamWish((("x", 1),), hop)).streaming
+        assert streaming is not None
         assert streaming.inputs[0].frames == taken
+        assert streaming.calls == taken // hop
     with pytest.raises(PillionError, match="a multiple of 5 and of all strides in time"):
         streamed(net.graph(30), StreamWish((("x", 1),), 5))
 

@@ -81,9 +81,9 @@ def _over_time(program: Program) -> Facts:
     if streaming is None:
         return facts
     return facts | {
-        "each_run_takes": [fed.text for fed in streaming.inputs],
+        "takes": list(streaming.takes),
         "answers": [answer.text for answer in streaming.answers],
-        "answers_equal": streaming.meaning.value,
+        "answers_equal": streaming.meaning.text,
     }
 
 

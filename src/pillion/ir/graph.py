@@ -16,6 +16,7 @@ from pillion.errors import PillionError
 from pillion.ir.numerics import Arithmetic
 from pillion.ir.op import Op
 from pillion.ir.state import State
+from pillion.ir.streaming import Streaming
 from pillion.ir.types import Array, Value
 
 Instead = Mapping[Op, Callable[..., object]]
@@ -32,6 +33,8 @@ class Graph:
     outputs: tuple[Value, ...]
     arithmetic: Arithmetic = Arithmetic.CMSIS_NN
     states: tuple[State, ...] = ()
+    streaming: Streaming | None = None
+    """How it is fed a few frames at a time, if it was made for that. It never changes what is computed."""
 
     def __iter__(self) -> Iterator[Op]:
         return iter(self.ops)

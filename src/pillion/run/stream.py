@@ -22,6 +22,7 @@ from pillion.run.executor import (
     Samples,
     want_runnable,
 )
+from pillion.run.frames import Frames
 from pillion.run.host import bytes_of, files_for_host, host_model
 from pillion.run.inputs import check_fit, fitted
 from pillion.run.places import find_executor
@@ -44,13 +45,18 @@ class _Session(Protocol):
 class Stream:
     """A program's runs over time, each from what the last one has left in its states. The first run begins with reset states.
 
+    A program that was compiled with `stream` takes the new frames of a hop in each step. Its answer is empty while a window is not full
+    yet, or while a run waits for more frames.
+
     On this computer and in the reference a step costs a step. Emulated boards and runtimes of others begin anew each time and go through
     all steps since the reset: there, hand many steps to `run` at once."""
 
     def __init__(self, program: Runnable, on: str = REFERENCE, options: RunOptions = USUAL) -> None:
         executor = find_executor(on)
         want_runnable(executor, program)
-        self._graph, self._on = program.graph, on
+        streaming = program.graph.streaming
+        self._frames = Frames(program.graph, streaming) if streaming and program.graph.states else None
+        self._graph, self._on = self._frames.of_a_call if self._frames else program.graph, on
         self._session = _session(program, executor, dataclasses.replace(options, stream=True))
 
     def step(self, *inputs: Any) -> Outputs:
@@ -62,6 +68,16 @@ class Stream:
         samples = [fitted(self._graph, inputs) for inputs in steps]
         for sample in samples:
             check_fit(self._graph, sample)
+        return self._run(samples) if self._frames is None else self._run_hops(self._frames, samples)
+
+    def _run_hops(self, frames: Frames, steps: Samples) -> list[Outputs]:
+        """Runs as often as there are frames enough, and gives an answer, or an empty one, for each step."""
+        taken = [frames.take(inputs) for inputs in steps]
+        answers = iter(self._run([inputs for inputs, _ in taken if inputs is not None]))
+        made = [(next(answers) if inputs is not None else (), means) for inputs, means in taken]
+        return [outputs if means else () for outputs, means in made]
+
+    def _run(self, samples: Samples) -> list[Outputs]:
         if not samples:
             return []
         with shown(), stage(f"running {len(samples)} steps on {self._on}"):
@@ -70,6 +86,8 @@ class Stream:
     def reset(self) -> None:
         """Makes the states what they were before the first run."""
         self._session.reset()
+        if self._frames is not None:
+            self._frames.reset()
 
     def close(self) -> None:
         """Ends what runs the program. It ends by itself when nobody holds the stream any more."""

@@ -3,6 +3,8 @@
 
 from __future__ import annotations
 
+import math
+
 from pillion.errors import PillionError
 from pillion.ir.graph import Graph
 from pillion.ir.op import Op
@@ -138,4 +140,17 @@ def want_shorter(graph: Graph, wish: StreamWish, hop: int, frames: int) -> None:
         rule=f"a call takes fewer frames than the window's {frames}, along axis {axis} of `{name}`",
         here=f"--hop {wish.hop}: {hop} frames{why} are new in each answer",
         help="a smaller --hop, another axis, or leave --stream out: nothing would be kept",
+    )
+
+
+def shares_no_frames(graph: Graph, wish: StreamWish, value: Value, axis: int) -> PillionError:
+    """The error of inputs of different pace, of which a call would take a part of a frame."""
+    frames = value.shape[axis]
+    first, its_axis = wish.axes[0]
+    window = next(v.shape[its_axis] for v in graph.inputs if v.name == first)
+    return PillionError(
+        f"{wish.hop} new frames of `{first}` are no whole number of frames of `{value.name}`",
+        rule="all streamed inputs are fed in step: as large a part of their windows at a time",
+        here=f"windows of {window} and {frames} frames, --hop {wish.hop}",
+        help=f"--hop {window // math.gcd(window, frames)}",
     )

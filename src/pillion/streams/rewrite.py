@@ -220,13 +220,14 @@ def _answers(tracks: Tracks, meaning: Meaning) -> Iterator[Answer]:
         yield Answer(value.name, first, track.step, track.axis) if track else Answer(value.name, first)
 
 
-def streamed(graph: Graph, wish: StreamWish) -> tuple[Graph, Streaming]:
-    """Gives the graph of one hop, and what it takes and answers."""
+def streamed(graph: Graph, wish: StreamWish) -> Graph:
+    """Gives the graph of one hop, which says of itself what it takes and answers."""
     tracks = follow(graph, wish)
     hop, meaning = _made(tracks)
     fed = tuple(
         Fed(v.name, t.axis, t.size, t.step)
         for v, t in ((v, tracks.rows[v]) for v in graph.inputs if v in tracks.rows)
     )
+    streaming = Streaming(fed, tuple(_answers(tracks, meaning)), meaning, tracks.hop // wish.hop)
     hop = linear_pixels(verify(hop, "streamed"))
-    return verify(hop, "linear_pixels"), Streaming(fed, tuple(_answers(tracks, meaning)), meaning)
+    return verify(hop.replace(streaming=streaming), "linear_pixels")

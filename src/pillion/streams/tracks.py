@@ -211,8 +211,8 @@ def follow(graph: Graph, wish: StreamWish) -> Tracks:
         try:
             for value, axis in inputs.items():
                 step = Fraction(hop * value.shape[axis], frames)
-                if step.denominator > 1:
-                    raise Finer(step.denominator)
+                if Fraction(wish.hop * value.shape[axis], frames).denominator > 1:
+                    raise refusals.shares_no_frames(graph, wish, value, axis)
                 tracks.rows[value] = Track(axis, value.shape[axis], int(step), Fraction(0))
                 tracks.ready[value] = 1
             tracks.follow()

@@ -15,6 +15,7 @@ from pillion.boards.board import Optimize
 from pillion.devices.cortex_m import Isa
 from pillion.errors import PillionError
 from pillion.ir.numerics import Arithmetic
+from pillion.ir.streaming import Streaming
 from pillion.ir.types import DType, PerTensor, Shape, TensorType
 from pillion.outside.declared import build, parse, plain
 from pillion.outside.files import Content, read_text
@@ -140,6 +141,8 @@ class Manifest:
     checksum: str = ""
     states: tuple[Buffer, ...] = ()
     """What lives between runs."""
+    stream: Streaming | None = None
+    """What it takes and answers, where it is fed a few frames at a time."""
 
     def __post_init__(self) -> None:
         _check_counts(self)

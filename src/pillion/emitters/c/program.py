@@ -6,7 +6,7 @@ from __future__ import annotations
 import hashlib
 from collections import Counter
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 from numpy.typing import NDArray
@@ -15,6 +15,7 @@ from pillion.boards.board import Optimize
 from pillion.devices.cortex_m import Isa
 from pillion.emitters.c.choose import Choice, choose
 from pillion.emitters.c.cuts import Cuts, Uses, memory_of
+from pillion.emitters.c.hop import HopFeed, hop_feed
 from pillion.emitters.c.joints import moves_of, without_copies
 from pillion.emitters.c.kernel import Call, Routine
 from pillion.emitters.c.loops import Fire, Item, Loop, What, roll
@@ -125,6 +126,8 @@ class CProgram:
     begins: Mapping[str, str] = field(default_factory=dict)
     """State → name of the array that it is a copy of after a reset; the others are filled with one byte."""
     feed: RowFeed | None = None
+    hop: HopFeed | None = None
+    """How it is handed new frames, if it is a stream."""
 
     @property
     def routines(self) -> list[Routine]:
@@ -221,9 +224,11 @@ def lower(graph: Graph, isa: Isa = Isa.PORTABLE, optimize: Optimize = "speed") -
     done_by = _Doing(regions, needs, dict(moves_of(joints, memory)), memory)
     items = tuple(tuple(done_by.items(op, first)) for op, first in _numbered(graph, needs))
     feed = _feed(graph, len(items[0]) if items else 0, memory)
+    hop = hop_feed(graph, memory)
+    memory = replace(memory, state_bytes=hop.end) if hop else memory
     done = tuple(item for items_of_op in items for item in items_of_op)
     arrays = tuple(constants.by_content.values())
-    return CProgram(graph, isa, tuple(steps), done, arrays, operands, memory, optimize, begins, feed)
+    return CProgram(graph, isa, tuple(steps), done, arrays, operands, memory, optimize, begins, feed, hop)
 
 
 def is_even(state: State) -> bool:

@@ -173,6 +173,7 @@ def manifest(program: CProgram, target: str) -> Manifest:
             state_bytes=memory.state_bytes,
         ),
         states=tuple(_buffer(program, state.before) for state in program.graph.states),
+        stream=program.graph.streaming,
         macs=program.graph.macs,
         ops=tuple(_op(program, i) for i in range(len(program.steps))),
         files={},

@@ -15,7 +15,9 @@ from pillion.boards.layout import (
     STAND_IN_FOLDER,
 )
 from pillion.emitters.c import text
+from pillion.emitters.c.hop import HopFeed
 from pillion.emitters.c.program import CProgram
+from pillion.emitters.c.spelling import C_TYPES, commented
 
 
 def readme(program: CProgram, target: str, boards: Sequence[str], paths: Collection[str]) -> str:
@@ -108,7 +110,7 @@ def _calling(program: CProgram) -> Iterator[str]:
     if graph.states:
         yield f"static _Alignas(16) uint8_t state[{macro}_STATE_BYTES]; /* call {name}_reset(state) before the first run */"
     yield ""
-    yield from _infer(program) if program.feed is None else _infer_by_rows(program)
+    yield from _inferring(program)
     yield "```"
     yield ""
     yield from _memory(program)
@@ -125,6 +127,29 @@ def _memory(program: CProgram) -> Iterator[str]:
         if program.feed is None
         else "bytes may be used for other things between runs, but not between `_begin` and `_end`. The rows lie outside of it."
     )
+
+
+def _inferring(program: CProgram) -> Iterator[str]:
+    if program.feed is not None:
+        return _infer_by_rows(program)
+    return _infer(program) if program.hop is None else _infer_by_hops(program, program.hop)
+
+
+def _infer_by_hops(program: CProgram, hop: HopFeed) -> Iterator[str]:
+    """New frames go in, and sometimes an answer comes out."""
+    name, graph = program.graph.name, program.graph
+    frames = [f"const {C_TYPES[v.dtype.value]} *input_{i}" for i, v in enumerate(graph.inputs)]
+    given = [f"void *output_{i}" for i in range(len(graph.outputs))]
+    for line in hop.streaming.lines:
+        yield f"/* {commented(line)} */"
+    yield f"int hear({', '.join(frames + given)}) {{"
+    handed = ", ".join(f"input_{i}" for i in range(len(frames)))
+    yield f"    if (!{name}_hop(arena, state, {handed})) {{"
+    yield "        return 0; /* no window is full yet, or more frames are waited for */"
+    yield "    }"
+    yield from _outputs_out(program)
+    yield "    return 1;"
+    yield "}"
 
 
 def _infer(program: CProgram) -> Iterator[str]:

@@ -5,6 +5,19 @@ from __future__ import annotations
 
 import re
 
+C_TYPES = {
+    "int8": "int8_t",
+    "uint8": "uint8_t",
+    "bool": "uint8_t",
+    "int16": "int16_t",
+    "uint16": "uint16_t",
+    "int32": "int32_t",
+    "uint32": "uint32_t",
+    "float32": "float",
+    "float64": "double",
+}
+"""Element type → its name in C."""
+
 
 def commented(text: str) -> str:
     """Gives the text as a comment can hold it: no end, no begin, no backslash, no trigraph, nothing beyond ASCII."""

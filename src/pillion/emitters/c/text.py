@@ -10,29 +10,17 @@ from textwrap import dedent, indent
 
 import numpy as np
 
-from pillion.emitters.c import feed
+from pillion.emitters.c import feed, hop
 from pillion.emitters.c.body import Body, params_name
 from pillion.emitters.c.kernel import Call, Param
 from pillion.emitters.c.loops import Load, Loop, MoveRows, What
 from pillion.emitters.c.numbers import lines, literal
 from pillion.emitters.c.program import Constant, CProgram, Step
-from pillion.emitters.c.spelling import commented, quoted
+from pillion.emitters.c.spelling import C_TYPES, commented, quoted
 from pillion.ir.state import State
 from pillion.ir.types import Unscaled, Value
 from pillion.ops import Segment
 from pillion.outside.files import Written
-
-C_TYPES = {
-    "int8": "int8_t",
-    "uint8": "uint8_t",
-    "bool": "uint8_t",
-    "int16": "int16_t",
-    "uint16": "uint16_t",
-    "int32": "int32_t",
-    "uint32": "uint32_t",
-    "float32": "float",
-    "float64": "double",
-}
 
 
 def model_h(program: CProgram) -> str:
@@ -68,7 +56,7 @@ def _functions_of(program: CProgram) -> str:
         /* One inference. The arena is aligned to 16 bytes; inputs are written to their places before, outputs are read from
          * theirs after. `after_op` may be NULL; it is called with the number of each op that has run. */
         {run_signature(program)};
-        """)
+        """) + (f"\n{hop.declaration(program.graph.name, program.hop)}" if program.hop is not None else "")
 
 
 def run_signature(program: CProgram) -> str:
@@ -172,7 +160,8 @@ def model_c(program: CProgram) -> str:
 def _functions(program: CProgram) -> str:
     if program.feed is not None:
         return feed.functions(program, program.feed) + feed.descriptor(program.graph.name, program.feed)
-    return run_function(program, run_signature(program))
+    run = run_function(program, run_signature(program))
+    return run + (hop.definition(program.graph.name, program.hop, program.memory) if program.hop else "")
 
 
 def headers(program: CProgram) -> list[str]:
@@ -225,7 +214,9 @@ def _reset_function(program: CProgram) -> str:
     """The function that makes the state what it is before the first run; none where there is no state."""
     if not program.graph.states:
         return ""
-    body = "".join(f"    {_begin(program, state)}\n" for state in program.graph.states)
+    lines = [_begin(program, state) for state in program.graph.states]
+    lines += [hop.reset_line(program.hop)] if program.hop is not None else []
+    body = "".join(f"    {line}\n" for line in lines)
     return f"\nvoid {program.graph.name}_reset(void *state) {{\n    uint8_t *const kept = state;\n{body}}}\n"
 
 
