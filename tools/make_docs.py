@@ -98,7 +98,7 @@ def kernels_section(isa: str, core: str) -> str:
     return f"### Kernels: {isa}\n\n{table(['op', 'kernels, the first choice first'], rows)}"
 
 
-EXAMPLE_CORES = {"Helium": "cortex-m55", "DSP": "cortex-m33", "portable": "cortex-m3"}
+EXAMPLE_CORES = {"Helium": "cortex-m55", "DSP": "cortex-m33", "scalar": "cortex-m3"}
 """One core of each instruction set."""
 
 

@@ -54,7 +54,7 @@ class Target:
 
 
 def _cpu(core: Core) -> Target:
-    kernels = {Isa.MVE: "Helium", Isa.DSP: "DSP", Isa.PORTABLE: "portable C"}[core.isa]
+    kernels = {Isa.MVE: "Helium", Isa.DSP: "DSP", Isa.SCALAR: "scalar"}[core.isa]
     return Target(f"{core.name}{NUMBER_FORMAT}", f"Arm {core.title}, {kernels} kernels", core)
 
 

@@ -33,7 +33,7 @@ def test_the_compiler_knows_the_same_extensions(core: Core) -> None:
     said = macros(core)
     if said:
         dsp = "#define __ARM_FEATURE_DSP 1" in said
-        assert dsp == (core.isa is not Isa.PORTABLE)
+        assert dsp == (core.isa is not Isa.SCALAR)
         assert core.isa is not Isa.MVE or core.left_out == ()
 
 
@@ -46,9 +46,9 @@ def test_a_core_is_a_target_with_or_without_the_number_format(name: str) -> None
 @pytest.mark.parametrize(
     ("name", "summary"),
     [
-        ("cortex-m0", "Arm Cortex-M0, portable C kernels"),
-        ("cortex-m0plus", "Arm Cortex-M0+, portable C kernels"),
-        ("cortex-m33+nodsp", "Arm Cortex-M33 without the DSP extension, portable C kernels"),
+        ("cortex-m0", "Arm Cortex-M0, scalar kernels"),
+        ("cortex-m0plus", "Arm Cortex-M0+, scalar kernels"),
+        ("cortex-m33+nodsp", "Arm Cortex-M33 without the DSP extension, scalar kernels"),
         ("cortex-m55+nomve", "Arm Cortex-M55 without Helium, DSP kernels"),
         ("cortex-m35p", "Arm Cortex-M35P, DSP kernels"),
     ],

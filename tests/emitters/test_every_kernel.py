@@ -21,7 +21,9 @@ from pillion.ops import ALL_OPS, Conv2d, DepthwiseConv2d
 from pillion.ops.samples import make, value
 
 KERNELS = [
-    pytest.param(isa, k, id=f"{isa.value}-{k.name}") for isa in (Isa.DSP, Isa.MVE) for k in kernels(isa)
+    pytest.param(isa, k, id=f"{isa.value}-{k.name}")
+    for isa in (Isa.SCALAR, Isa.DSP, Isa.MVE)
+    for k in kernels(isa)
 ]
 
 

@@ -16,7 +16,7 @@ import numpy as np
 
 from pillion.boards.board import BOARDS, Board, firmware_files
 from pillion.devices.cortex_m import CORES, Isa
-from pillion.emitters.c import dsp, mve, portable
+from pillion.emitters.c import dsp, mve, portable, scalar
 from pillion.emitters.c import host as host_kernels
 from pillion.emitters.c.kernel import Call, Kernel
 from pillion.emitters.c.structs import Field, params_structs
@@ -47,7 +47,12 @@ class Target:
     @property
     def kernels(self) -> tuple[Kernel, ...]:
         """The rows of the kernels that are made for this target."""
-        libraries = {"portable": portable.KERNELS, "dsp": dsp.KERNELS, "mve": mve.KERNELS}
+        libraries = {
+            "portable": portable.KERNELS,
+            "scalar": scalar.KERNELS,
+            "dsp": dsp.KERNELS,
+            "mve": mve.KERNELS,
+        }
         libraries["host"] = host_kernels.KERNELS
         return libraries[self.folders[-1]]
 
@@ -69,11 +74,12 @@ def with_vectors(*flags: str) -> Target:
 def board(name: str) -> Target:
     """An emulated board, with the kernels for its core."""
     found = BOARDS[name]
-    isa = next(isa for isa in (Isa.MVE, Isa.DSP, Isa.PORTABLE) if CORES[found.core].runs(isa))
+    isa = next(isa for isa in (Isa.MVE, Isa.DSP, Isa.SCALAR) if CORES[found.core].runs(isa))
     return Target(tuple(dict.fromkeys(("portable", isa.value))), ("-O2", *found.cflags), found)
 
 
 M4, M7, M33, M55 = (board(f"mps{name}") for name in ("2-an386", "2-an500", "2-an505", "3-an547"))
+M0, M3 = board("microbit"), board("mps2-an385")
 
 
 @dataclass(frozen=True)
@@ -255,14 +261,14 @@ def _names(folders: Sequence[str]) -> Iterator[str]:
     """The kernels of some folders."""
     for name in params_structs():
         kernel = name.removesuffix("_params")
-        isa = next((s for s in ("dsp", "mve", "host") if kernel.endswith(f"_{s}")), "portable")
+        isa = next((s for s in ("scalar", "dsp", "mve", "host") if kernel.endswith(f"_{s}")), "portable")
         if isa in folders and not _is_shared(name):
             yield kernel
 
 
 @cache
 def _declarations() -> str:
-    headers = ("kernels.h", "dsp.h", "mve.h", "host.h")
+    headers = ("kernels.h", "scalar.h", "dsp.h", "mve.h", "host.h")
     return "".join((KERNELS / "include" / "pillion" / h).read_text() for h in headers)
 
 
@@ -272,7 +278,7 @@ def _is_shared(struct: str) -> bool:
 
 
 def _table(names: Sequence[str]) -> str:
-    includes = "".join(f'#include "pillion/{h}.h"\n' for h in ("kernels", "dsp", "mve", "host"))
+    includes = "".join(f'#include "pillion/{h}.h"\n' for h in ("kernels", "scalar", "dsp", "mve", "host"))
     rows = "".join(f"    (rig_function){name},\n" for name in names)
     return f"{includes}typedef void (*rig_function)(void);\nstatic const rig_function rig_table[] = {{\n{rows}}};\n"
 

@@ -18,6 +18,7 @@ WARNINGS = ("-std=c99", "-Wall", "-Wextra", "-Wconversion", "-Werror", "-ffp-con
 CORES = {
     "dsp": (("cortex-m4", "soft"), ("cortex-m7", "hard"), ("cortex-m33", "soft")),
     "mve": (("cortex-m55", "hard"),),
+    "scalar": (("cortex-m0plus", "soft"), ("cortex-m3", "soft")),
     "portable": (("cortex-m0plus", "soft"),),
 }
 BUILDS = [(folder, *core) for folder, cores in CORES.items() for core in cores]

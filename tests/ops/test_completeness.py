@@ -20,7 +20,7 @@ from fuzz.attributes import ATTRIBUTES
 from fuzz.choices import from_seed
 from fuzz.recipes import SPECIAL, grown
 from pillion.devices.cortex_m import CORES
-from pillion.emitters.c import dsp, host, mve, portable
+from pillion.emitters.c import dsp, host, mve, portable, scalar
 from pillion.emitters.pte.node import KernelCall, Settings
 from pillion.emitters.pte.table import TABLE as PTE_ROWS
 from pillion.emitters.pte.table import steps
@@ -218,7 +218,9 @@ def test_what_is_taken_out_of_a_list_is_named(cls: type[Op], monkeypatch: pytest
         assert list(place(cls))
 
 
-@pytest.mark.parametrize("variants", [dsp.KERNELS, mve.KERNELS, host.KERNELS], ids=["dsp", "mve", "host"])
+@pytest.mark.parametrize(
+    "variants", [scalar.KERNELS, dsp.KERNELS, mve.KERNELS, host.KERNELS], ids=["scalar", "dsp", "mve", "host"]
+)
 def test_variants_are_of_ops_and_names_are_unique(variants: tuple[Any, ...]) -> None:
     names = [(kernel.op, kernel.name) for kernel in variants]
     assert all(kernel.op in ALL_OPS for kernel in variants)

@@ -20,7 +20,7 @@ from pillion.ops import Region, as_region
 from pillion.ops.region import why_not_in_rows
 from pillion.stripes.plan import Stripe
 
-INSTRUCTIONS_PER_MOVED_BYTE = {Isa.MVE: 0.2, Isa.DSP: 0.75, Isa.PORTABLE: 1.0}
+INSTRUCTIONS_PER_MOVED_BYTE = {Isa.MVE: 0.2, Isa.DSP: 0.75, Isa.SCALAR: 1.0, Isa.PORTABLE: 1.0}
 """Measured in the emulator, loops included."""
 ROWS_TRIED = (1, 2, 4, 8, 16)
 """Rows of the last result that a step may make."""

@@ -11,6 +11,8 @@ class Isa(Enum):
     """The instruction sets that kernels are written for."""
 
     PORTABLE = "portable"
+    SCALAR = "scalar"
+    """What every Cortex-M has: kernels for those that have no more."""
     DSP = "dsp"
     MVE = "mve"
     HOST = "host"
@@ -44,8 +46,8 @@ class Core:
         return tuple(self.name.split(LEFT_OUT)[1:])
 
     def runs(self, isa: Isa) -> bool:
-        """Whether it runs kernels that are written for an instruction set: portable ones always, others if it is its own."""
-        return isa in (Isa.PORTABLE, self.isa)
+        """Whether it runs kernels that are written for an instruction set: what every core has always, others if it is its own."""
+        return isa in (Isa.PORTABLE, Isa.SCALAR, self.isa)
 
 
 LEFT_OUT = "+"
@@ -61,17 +63,17 @@ def _core(short: str, isa: Isa, board: str | None = None) -> Core:
 CORES: dict[str, Core] = {
     core.name: core
     for core in (
-        _core("m0", Isa.PORTABLE, "microbit"),
-        _core("m0plus", Isa.PORTABLE),
-        _core("m1", Isa.PORTABLE),
-        _core("m3", Isa.PORTABLE, "mps2-an385"),
+        _core("m0", Isa.SCALAR, "microbit"),
+        _core("m0plus", Isa.SCALAR),
+        _core("m1", Isa.SCALAR),
+        _core("m3", Isa.SCALAR, "mps2-an385"),
         _core("m4", Isa.DSP, "mps2-an386"),
         _core("m7", Isa.DSP, "mps2-an500"),
-        _core("m23", Isa.PORTABLE),
+        _core("m23", Isa.SCALAR),
         _core("m33", Isa.DSP, "mps2-an505"),
-        _core("m33+nodsp", Isa.PORTABLE),
+        _core("m33+nodsp", Isa.SCALAR),
         _core("m35p", Isa.DSP),
-        _core("m35p+nodsp", Isa.PORTABLE),
+        _core("m35p+nodsp", Isa.SCALAR),
         _core("m52", Isa.MVE),
         _core("m52+nomve", Isa.DSP),
         _core("m55", Isa.MVE, "mps3-an547"),

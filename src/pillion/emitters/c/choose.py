@@ -62,6 +62,10 @@ def kernels(isa: Isa) -> tuple[Kernel, ...]:
         from pillion.emitters.c import host
 
         return (*host.KERNELS, *portable.KERNELS)
+    if isa is Isa.SCALAR:
+        from pillion.emitters.c import scalar
+
+        return (*scalar.KERNELS, *portable.KERNELS)
     if isa is Isa.DSP:
         from pillion.emitters.c import dsp
 

@@ -75,7 +75,9 @@ def native_files(graph: Graph, target: str) -> dict[str, Content]:
 def instruction_set(program: CProgram) -> Isa:
     """Gives the instruction set that the kernels in use need."""
     folders = {routine.source.split("/")[0] for routine in program.routines}
-    return next((isa for isa in (Isa.HOST, Isa.MVE, Isa.DSP) if isa.value in folders), Isa.PORTABLE)
+    return next(
+        (isa for isa in (Isa.HOST, Isa.MVE, Isa.DSP, Isa.SCALAR) if isa.value in folders), Isa.PORTABLE
+    )
 
 
 def boards_for(isa: Isa) -> list[Board]:

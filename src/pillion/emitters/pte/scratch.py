@@ -141,7 +141,7 @@ def depthwise_conv2d(window: Window, isa: Isa) -> int:
     height, width = window.kernel
     simple = window.in_channels == window.out_channels and window.batch == 1 and window.dilation == (1, 1)
     match isa:
-        case Isa.PORTABLE:
+        case Isa.PORTABLE | Isa.SCALAR:
             return 0
         case Isa.DSP:
             small = window.kernel == (3, 3) and max(window.padding) <= 1

@@ -12,6 +12,7 @@ from pillion.emitters.c.conditions import constants, int8
 from pillion.emitters.c.dsp import pack
 from pillion.emitters.c.kernel import Call, CallCost, Kernel, Params, Routine
 from pillion.emitters.c.library import DSP
+from pillion.emitters.c.rescaled import scale_channels
 from pillion.ir.numerics import Arithmetic
 from pillion.ir.types import Pair, Value
 from pillion.ir.verdict import Verdict, all_ok
@@ -161,7 +162,7 @@ def calls_thin(op: Conv2d, arithmetic: Arithmetic) -> tuple[Call, ...]:
 
 def scratch_1x1(op: Conv2d) -> int:
     """Gives the scratch of the 1x1 kernel: the blocks, and a jump for each round of the loop over them."""
-    pairing = pack.pair_channels(pack.scale_channels(channels_of(op)))
+    pairing = pack.pair_channels(scale_channels(channels_of(op)))
     return BLOCK_BYTES * pairing.steps + 4 * pairing.jumps
 
 
@@ -279,7 +280,7 @@ def calls_whole(op: Conv2d, arithmetic: Arithmetic) -> tuple[Call, ...]:
 
 def scratch_whole(op: Conv2d) -> int:
     """Gives the scratch of a convolution that runs as a fully connected layer."""
-    return pack.group_channels(pack.scale_channels(channels_of(op))).row_bytes
+    return pack.group_channels(scale_channels(channels_of(op))).row_bytes
 
 
 def linear_params(channels: Channels, rows: int) -> Params:
@@ -297,7 +298,7 @@ def calls_linear(op: Linear, arithmetic: Arithmetic) -> tuple[Call, ...]:
 
 def scratch_linear(op: Linear) -> int:
     """Gives the scratch of the fully connected kernel: one widened row of inputs."""
-    return pack.group_channels(pack.scale_channels(channels_of(op))).row_bytes
+    return pack.group_channels(scale_channels(channels_of(op))).row_bytes
 
 
 WIDENED = CallCost(300.0, channel=312.0, seen=4.1)

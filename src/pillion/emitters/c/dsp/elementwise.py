@@ -11,7 +11,6 @@ import numpy as np
 from pillion.emitters.c.axes import collapsed, contiguous_steps
 from pillion.emitters.c.conditions import int8, overwritable
 from pillion.emitters.c.dsp import pairs
-from pillion.emitters.c.dsp.pack import MOST_SHIFT, rounding
 from pillion.emitters.c.kernel import Call, Kernel, Params
 from pillion.emitters.c.library import DSP
 from pillion.emitters.c.portable.elementwise import (
@@ -29,6 +28,7 @@ from pillion.emitters.c.portable.elementwise import (
     same_operand,
 )
 from pillion.emitters.c.portable.pool import judge_pool, pool
+from pillion.emitters.c.rescaled import MOST_SHIFT, rounding
 from pillion.ir.numerics import Arithmetic
 from pillion.ir.op import Op
 from pillion.ir.types import Array, Shape, Value

@@ -4,10 +4,10 @@
 from __future__ import annotations
 
 from pillion.emitters.c.conditions import int8
-from pillion.emitters.c.dsp.pack import MOST_SHIFT, SUM_LIMIT, rounding
 from pillion.emitters.c.held_vectors import Side, held_and_moving, in_fours, operands, walk
 from pillion.emitters.c.kernel import Call, Kernel, Params
 from pillion.emitters.c.library import DSP
+from pillion.emitters.c.rescaled import MOST_SHIFT, SUM_LIMIT, rounding
 from pillion.ir.numerics import Arithmetic
 from pillion.ir.verdict import Verdict, all_ok
 from pillion.ops.matmul import BatchMatmul

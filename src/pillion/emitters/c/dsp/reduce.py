@@ -4,9 +4,9 @@
 from __future__ import annotations
 
 from pillion.emitters.c.blocks import Summed, judge, judge_right, multiplier, sizes
-from pillion.emitters.c.dsp.pack import MOST_SHIFT, SUM_LIMIT, rounding
 from pillion.emitters.c.kernel import Call, Kernel, Params
 from pillion.emitters.c.library import DSP
+from pillion.emitters.c.rescaled import MOST_SHIFT, SUM_LIMIT, rounding
 from pillion.ir.numerics import Arithmetic
 from pillion.ir.verdict import Verdict, all_ok
 from pillion.ops.pool import Mean

@@ -1,0 +1,57 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * From sums to int8, without branches: the rounding of pillion/requantize.h for right shifts from 1 on and sums below 2^30. */
+#ifndef PILLION_SCALAR_RESCALE_H
+#define PILLION_SCALAR_RESCALE_H
+
+#include "pillion/requantize.h"
+
+/* round = (2 * zero point + 1) << (right - 1): half of what is shifted away, and the zero point. */
+typedef struct {
+    int32_t round, multiplier, right;
+} pillion_scalar_scale;
+
+/* The upper half of value * multiplier + 2^31, for multipliers that are not negative. */
+PILLION_INLINE int32_t pillion_scalar_upper(int32_t value, int32_t multiplier) {
+#if defined(__ARM_ARCH) && __ARM_ARCH_ISA_THUMB < 2
+    /* No instruction has a product of 64 bits: from halves. */
+    const int32_t high = value >> 16, m_high = multiplier >> 16;
+    const uint32_t low = (uint32_t)value & 0xffffu, m_low = (uint32_t)multiplier & 0xffffu;
+    const int32_t first = high * (int32_t)m_low;
+    const uint32_t second = low * (uint32_t)m_high;
+    const uint32_t middle = (low * m_low >> 16) + ((uint32_t)first & 0xffffu) + (second & 0xffffu) + 0x8000u;
+    return high * m_high + (first >> 16) + (int32_t)(second >> 16) + (int32_t)(middle >> 16);
+#else
+    return (int32_t)(((int64_t)value * multiplier + INT64_C(0x80000000)) >> 32);
+#endif
+}
+
+/* A negative number is rounded half away from zero by being one less. */
+PILLION_INLINE int8_t pillion_scalar_rescale(int32_t sum, const pillion_scalar_scale *by) {
+    const int32_t twice = 2 * sum;
+#if defined(__ARM_ARCH) && __ARM_ARCH_ISA_THUMB >= 2
+    int32_t low, high;
+    __asm("mov %0, #0x80000000\n\t"
+          "add %1, %3, %2, asr #31\n\t"
+          "smlal %0, %1, %2, %4\n\t"
+          "asr %1, %1, %5\n\t"
+          "ssat %1, #8, %1"
+          : "=&r"(low), "=&r"(high)
+          : "r"(twice), "r"(by->round), "r"(by->multiplier), "r"(by->right));
+    return (int8_t)high;
+#else
+    const int32_t high = pillion_scalar_upper(twice, by->multiplier) + by->round + (twice >> 31);
+    return (int8_t)pillion_clamp(high >> by->right, -128, 127);
+#endif
+}
+
+/* For bounds other than those of int8. */
+static inline void pillion_scalar_clamp(int8_t *y, int32_t count, int32_t low, int32_t high) {
+    if (low == -128 && high == 127) {
+        return;
+    }
+    for (; count > 0; count--, y++) {
+        *y = (int8_t)pillion_clamp(*y, low, high);
+    }
+}
+
+#endif

@@ -1,0 +1,150 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The kernels for cores without SIMD against the reference, byte for byte, on emulated boards, with memory guarded on both sides."""
+
+from __future__ import annotations
+
+from itertools import product
+
+import pytest
+from dsp_ops import conv2d, depthwise, linear, with_pruned_channel
+
+from kernels.op_cases import check, kernel_of, refusals
+from kernels.rig import HAS_CC, M0, M3, SANITIZED, Target
+from pillion.emitters.c.scalar.conv import takes_1x1
+from pillion.ir.numerics import Arithmetic
+from pillion.ir.verdict import all_ok
+from pillion.ops import ALL_OPS
+from pillion.ops.conv import Conv2d, DepthwiseConv2d
+
+pytestmark = pytest.mark.qemu
+
+boards = pytest.mark.parametrize("board", [M0, M3], ids=lambda board: board.board.core)
+IN_CHANNELS = (1, 2, 3, 4, 5, 7, 8, 9, 13, 16, 33, 64)
+OUT_CHANNELS = (2, 3, 4, 5, 8, 9, 17, 32, 33)
+PIXELS = ((1, 1), (1, 2), (3, 1), (2, 2), (1, 5), (7, 3))
+BOUNDS = [(-128, 127), (-5, 127), (-5, 60), (-128, 60)]
+
+
+@boards
+def test_pointwise_of_every_size(board: Target) -> None:
+    sizes = list(product(IN_CHANNELS, OUT_CHANNELS))
+    check(board, [conv2d((1 + i % 3 // 2, *PIXELS[i % 6], c), n, seed=i) for i, (c, n) in enumerate(sizes)])
+
+
+@boards
+def test_linear(board: Target) -> None:
+    """Single rows, and rows that go by threes."""
+    check(
+        board,
+        [linear(r, c, n, seed=r * c) for r in (1, 2, 3, 4, 7) for c in (1, 6, 16, 33) for n in (2, 5, 10)],
+    )
+
+
+@boards
+@pytest.mark.parametrize(("low", "high"), BOUNDS)
+def test_bounds(board: Target, low: int, high: int) -> None:
+    fields = {"out_zp": -5, "low": low, "high": high}
+    check(board, [conv2d((1, 3, w, 8), 7, seed=w, **fields) for w in range(1, 5)])
+    check(
+        board, [depthwise((1, 5, w, 3), (3, 3), seed=w, padding=(1, 1, 1, 1), **fields) for w in range(1, 5)]
+    )
+
+
+def windows() -> list[Conv2d]:
+    """Every kernel, stride, dilation and padding of a few, over images down to one pixel."""
+    ops = []
+    for kernel in ((1, 1), (3, 3), (2, 3), (5, 1), (1, 4)):
+        for stride in (1, 2, 3):
+            for image in ((1, 1), (3, 2), (5, 7), (6, 4), (1, 9)):
+                seed = len(ops)
+                dilation = (1 + seed % 2, 1 + seed // 2 % 2)
+                reach = [d * (k - 1) for d, k in zip(dilation, kernel, strict=True)]
+                least = [max(0, r + 1 - size) for r, size in zip(reach, image, strict=True)]
+                top, left = (max(need, seed % (r + 2)) for need, r in zip(least, reach, strict=True))
+                padding = (top, left, seed // 3 % (reach[0] + 1), seed // 5 % (reach[1] + 1))
+                shape = (1 + seed % 2, *image, IN_CHANNELS[seed % len(IN_CHANNELS)])
+                fields = {"stride": (stride, 1 + seed % 3), "dilation": dilation, "padding": padding}
+                ops.append(conv2d(shape, OUT_CHANNELS[seed % len(OUT_CHANNELS)], kernel, seed=seed, **fields))
+    return ops
+
+
+@boards
+def test_windows(board: Target) -> None:
+    check(board, windows())
+
+
+def depthwise_ops(kernel: tuple[int, int], stride: int, dilation: int = 1) -> list[DepthwiseConv2d]:
+    """Every height with every width; paddings from none (where the window fits) to a window that sees nothing."""
+    made = []
+    reach = [(k - 1) * dilation + 1 for k in kernel]
+    for seed, (h, w) in enumerate(product((1, 2, 3, 4, 5, 7, 8, 13), repeat=2)):
+        least = [max(0, k - size) for k, size in zip(reach, (h, w), strict=True)]
+        top, left = (max(need, (seed + seed // 7) % (k + 1)) for need, k in zip(least, reach, strict=True))
+        padding = (top, left, seed // 3 % (reach[0] + 1), seed // 5 % (reach[1] + 1))
+        shape = (1 + seed % 5 // 4, h, w, (1, 2, 3, 5, 8)[seed % 5])
+        fields = {"stride": (stride, stride), "dilation": (dilation, dilation), "padding": padding}
+        made.append(depthwise(shape, kernel, seed=seed, **fields))
+    return made
+
+
+@boards
+@pytest.mark.parametrize(
+    ("kernel", "stride", "dilation"),
+    [
+        ((3, 3), 1, 1),
+        ((3, 3), 2, 1),
+        ((5, 5), 1, 1),
+        ((5, 5), 2, 1),
+        ((3, 3), 1, 2),
+        ((1, 1), 3, 1),
+        ((2, 4), 1, 3),
+        ((3, 1), 3, 1),
+    ],
+    ids=str,
+)
+def test_depthwise(board: Target, kernel: tuple[int, int], stride: int, dilation: int) -> None:
+    check(board, depthwise_ops(kernel, stride, dilation))
+
+
+@boards
+def test_pruned_channels_and_long_sums(board: Target) -> None:
+    """Biases may be beyond what the sums hold where the result is known; thousands of inputs."""
+    biases = (2**30 + 128, -(2**30), 2**31 - 1, -(2**31) + 1)
+    ops = [with_pruned_channel(conv2d((1, 2, 3, 8), 5, seed=i), 1, bias) for i, bias in enumerate(biases)]
+    assert all(all_ok(takes_1x1(op, Arithmetic.CMSIS_NN)) for op in ops)
+    check(
+        board,
+        [
+            *ops,
+            conv2d((1, 2, 2, 1300), 3, seed=1),
+            conv2d((1, 3, 3, 256), 3, (3, 3), seed=2, padding=(1,) * 4),
+        ],
+    )
+
+
+@boards
+def test_every_example(board: Target) -> None:
+    """Of all ops that these kernels take."""
+    kinds = {kernel.op for kernel in board.kernels}
+    ops = [op for cls in ALL_OPS if cls in kinds for op in cls.examples() if kernel_of(board, op)]
+    assert {type(op) for op in ops} == kinds
+    check(board, [op for op in ops if op.results[0].type.elements])
+
+
+SANITIZED_C = Target(("portable", "scalar"), SANITIZED)
+
+
+@pytest.mark.skipif(not HAS_CC, reason="needs a C compiler")
+def test_the_c_without_assembly_is_clean() -> None:
+    """On this computer, with sanitizers, among which is one for words at odd addresses."""
+    ops = [
+        conv2d((1, *PIXELS[i % 6], c), n, seed=i) for i, (c, n) in enumerate(product(IN_CHANNELS, (2, 3, 8)))
+    ]
+    check(SANITIZED_C, [*ops, *windows()])
+    for kernel, stride, dilation in (((3, 3), 1, 1), ((5, 5), 2, 1), ((2, 4), 3, 2)):
+        check(SANITIZED_C, depthwise_ops(kernel, stride, dilation))
+
+
+def test_what_is_not_taken_is_said() -> None:
+    one = conv2d((1, 2, 2, 4), 1, seed=1)
+    assert refusals(M3, one) == ["out_channels"]
