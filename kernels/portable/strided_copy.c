@@ -1,21 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "pillion/kernels.h"
+#include "pillion/rows.h"
 #include "pillion/walk.h"
-#include <string.h>
-
-/* Bytes that lie side by side: words first, which cores with unaligned access load and store in one piece. */
-static void copy_run(const uint8_t *x, uint8_t *y, int32_t count) {
-    for (; count >= 8; count -= 8, x += 8, y += 8) {
-        uint32_t first, second;
-        memcpy(&first, x, 4);
-        memcpy(&second, x + 4, 4);
-        memcpy(y, &first, 4);
-        memcpy(y + 4, &second, 4);
-    }
-    for (; count > 0; count--) {
-        *y++ = *x++;
-    }
-}
 
 /* A row of elements. All bytes of one are read before any is written, so that they become one load and one store. */
 static void copy_row(const pillion_strided_copy_params *p, const uint8_t *x, uint8_t *y) {
@@ -31,7 +17,7 @@ static void copy_row(const pillion_strided_copy_params *p, const uint8_t *x, uin
             y[0] = b0, y[1] = b1;
         }
     } else if (x_step == 1 && y_step == 1) {
-        copy_run(x, y, count);
+        pillion_move_rows(y, x, (uint32_t)count);
     } else {
         for (int32_t i = 0; i < count; i++, x += x_step, y += y_step) {
             *y = *x;

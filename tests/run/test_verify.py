@@ -106,8 +106,9 @@ def tamper_with_c(monkeypatch: pytest.MonkeyPatch, array: str) -> None:
 
     def files(*arguments: object) -> dict[str, Content]:
         made = true_files(*arguments)  # type: ignore[arg-type]  # passed on
-        weights = b"".join(parts_of(made["model/weights.c"])).decode()
-        made["model/weights.c"] = re.sub(rf"({array}\[\d+\] = {{\s*)-?\d+", r"\g<1>7777", weights)
+        place = next(path for path in ("host/weights.c", "model/weights.c") if path in made)
+        weights = b"".join(parts_of(made[place])).decode()
+        made[place] = re.sub(rf"({array}\[\d+\] = {{\s*)-?\d+", r"\g<1>7777", weights)
         return made
 
     monkeypatch.setattr(programs, "project_files", files)

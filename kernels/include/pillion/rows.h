@@ -6,8 +6,14 @@
 #include <stdint.h>
 #include <string.h>
 
-/* Copies bytes towards lower addresses. The places may overlap and need no alignment: all of what is stored was loaded before it is
- * overwritten, because `to` lies before `from`. */
+#if defined(__GNUC__)
+typedef uint32_t __attribute__((may_alias)) pillion_word;
+#else
+typedef uint32_t pillion_word;
+#endif
+
+/* Copies bytes towards lower addresses, or to where nothing of them lies. The places may overlap and need no alignment: all
+ * of what is stored was loaded before it is overwritten, because `to` lies before `from`. */
 static inline void pillion_move_rows(void *to, const void *from, uint32_t bytes) {
     uint8_t *put = to;
     const uint8_t *take = from;
@@ -21,6 +27,17 @@ static inline void pillion_move_rows(void *to, const void *from, uint32_t bytes)
                      : "r"(bytes)
                      : "lr", "q0", "cc", "memory");
 #else
+#if defined(__ARM_ARCH) && !defined(__ARM_FEATURE_UNALIGNED)
+    /* A word at an odd address is a fault. */
+    if ((((uintptr_t)put | (uintptr_t)take) & 3u) == 0) {
+        for (; bytes >= 8; bytes -= 8, put += 8, take += 8) {
+            const uint32_t first = *(const pillion_word *)(const void *)take;
+            const uint32_t second = *(const pillion_word *)(const void *)(take + 4);
+            *(pillion_word *)(void *)put = first;
+            *(pillion_word *)(void *)(put + 4) = second;
+        }
+    }
+#else
     while (bytes >= 8) {
         uint32_t first, second;
         memcpy(&first, take, 4);
@@ -31,6 +48,7 @@ static inline void pillion_move_rows(void *to, const void *from, uint32_t bytes)
         take += 8;
         bytes -= 8;
     }
+#endif
     while (bytes > 0) {
         *put++ = *take++;
         bytes--;
