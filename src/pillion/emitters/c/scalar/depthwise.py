@@ -53,7 +53,7 @@ def exchanged(params: Params) -> Params:
 
 def steps(op: DepthwiseConv2d, along_height: bool) -> Params:
     """Gives the bytes from element to element and from row to row, of image and result."""
-    found = {}
+    found: dict[str, int] = {}
     for name, value in (("x", op.x), ("y", op.y)):
         _, _, w, c = value.shape
         found |= {
