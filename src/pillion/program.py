@@ -40,6 +40,7 @@ from pillion.run.floats import FloatModel
 from pillion.run.inputs import check_fit, fitted
 from pillion.run.places import find_executor
 from pillion.run.selftest import SelfTestSamples, no_selftest, samples_of
+from pillion.run.steps import steps
 from pillion.run.stream import Stream
 from pillion.run.time import Conditions, TimeEstimate, estimate_program
 from pillion.run.verify import SAMPLES, Verification, verify
@@ -141,7 +142,8 @@ class Program:
     def bundled(self, samples: SelfTestSamples, runtime: Runtime = "1.4") -> bytes:
         """Gives an ExecuTorch program in a bundle with inputs and the outputs that a device shall answer: a `.bpte` file."""
         taken = samples_of(self.graph, samples)
-        return pte.in_bundle(self.pte(runtime), taken, [self.graph.reference(*sample) for sample in taken])
+        answers = list(steps(self.graph, taken, RunOptions(stream=True), self.graph.reference_step))
+        return pte.in_bundle(self.pte(runtime), taken, answers)
 
     def save(
         self,

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import dataclasses
+import importlib.util
 import re
 import shutil
 import subprocess
@@ -12,12 +13,18 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+import pillion
 from pillion.boards.toolchain import HOST_COMPILER
+from pillion.choices import Runtime
 from pillion.cli.verification import facts_of
+from pillion.emitters.pte.facts import facts_of as facts_of_pte
 from pillion.errors import PillionError
+from pillion.importers.pte import read as read_pte
 from pillion.ir.numerics import Arithmetic
+from pillion.ops.states import opened
 from pillion.program import Program
 from pillion.run.executor import USUAL, Runnable, RunOptions, RunResult, Samples
+from pillion.run.executorch import run_executorch
 from pillion.run.host import Host
 from pillion.run.places import run_folder
 from pillion.run.reference import Reference
@@ -26,6 +33,9 @@ from pillion.run.verify import STEPS, verify, verify_project
 from remembering import KINDS_OF_ENDS, QUEUE, graph_of, program_of, same, signal
 
 TEXTS = pytest.mark.parametrize("text", [QUEUE, KINDS_OF_ENDS], ids=["queue", "ends"])
+has_executorch = pytest.mark.skipif(
+    importlib.util.find_spec("executorch") is None, reason="pip install 'pillion[executorch]'"
+)
 BOARDS = {"cortex-m33": "mps2-an505", "cortex-m55": "mps3-an547"}
 
 
@@ -209,7 +219,55 @@ def test_two_streams_share_an_arena(tmp_path: Path) -> None:
     assert said == wanted
 
 
-def test_a_form_that_keeps_no_state_is_refused_with_the_way_out(tmp_path: Path) -> None:
-    with pytest.raises(PillionError, match="--state io"):
-        program_of(QUEUE).save(tmp_path / "out.pte")
-    assert not list(tmp_path.iterdir())
+@has_executorch
+@TEXTS
+@pytest.mark.parametrize("runtime", ["1.4", "main"])
+def test_executorch_keeps_the_state_in_a_memory_of_its_own(
+    tmp_path: Path, text: str, runtime: Runtime
+) -> None:
+    program = program_of(text)
+    loaded = pillion.load(program.save(tmp_path / "net.pte", runtime))
+    facts = facts_of_pte(loaded.file.raw) if loaded.file else None
+    assert facts is not None
+    assert facts.state_bytes == program.memory.state_bytes
+    steps = signal(program.graph, 6)
+    wanted = program.stream().run(steps)
+    assert [s.initial.tolist() for s in loaded.graph.states] == [
+        s.initial.tolist() for s in program.graph.states
+    ]
+    assert same(loaded.stream().run(steps), wanted)
+    if runtime == "1.4":
+        assert same(loaded.stream("executorch").run(steps), wanted)
+        assert same(
+            [loaded.run(*x, on="executorch") for x in steps], [program.graph.reference(*x) for x in steps]
+        )
+
+
+@has_executorch
+def test_executorch_does_not_go_on_with_another_programs_states() -> None:
+    one, other = (program_of(text).pte() for text in (QUEUE, KINDS_OF_ENDS))
+    first, second = (signal(graph_of(text), 1)[0] for text in (QUEUE, KINDS_OF_ENDS))
+    run_executorch(one, first)
+    with pytest.raises(PillionError, match="another program"):
+        run_executorch(other, second, goes_on=True)
+
+
+def test_a_bundle_has_the_answers_of_a_stream() -> None:
+    program = program_of(QUEUE)
+    steps = signal(program.graph, 4)
+    raw = program.bundled(steps)
+    wanted = program.stream().run(steps)
+    assert all(np.ascontiguousarray(y).tobytes() in raw for (y,) in wanted)
+
+
+def test_a_file_without_its_record_is_refused_and_not_misread() -> None:
+    raw = program_of(QUEUE).pte()
+    with pytest.raises(PillionError, match="keep state between runs"):
+        read_pte(raw.replace(b"pillion", b"million"))
+
+
+def test_programs_without_states_are_written_as_before() -> None:
+    graph = opened(graph_of(QUEUE))
+    program = program_of(QUEUE).of(graph)
+    assert facts_of_pte(program.pte()).state_bytes == 0
+    assert b"state" not in program.pte()

@@ -116,6 +116,7 @@ def _pte(file: bytes, runtime: str) -> Facts:
         "runtime": f"ExecuTorch {runtime}",
         "file_bytes": facts.file_bytes,
         "arena_bytes": facts.arena_bytes,
+        **({"state_bytes": facts.state_bytes} if facts.state_bytes else {}),
         "kernel_calls": facts.kernel_calls,
         "delegate_calls": facts.delegate_calls,
         "operators": list(facts.operators),

@@ -193,17 +193,6 @@ def check_inputs(graph: Graph, inputs: Sequence[Array]) -> None:
             )
 
 
-def want_no_states(graph: Graph, form: str) -> None:
-    """Raises where a form of programs cannot hold what a graph remembers between runs."""
-    if graph.states:
-        raise PillionError(
-            f"a {form} cannot keep the states of `{graph.name}`",
-            rule="what lives between runs is kept by C projects",
-            here=", ".join(f"{state.name}: {state.before!r}" for state in graph.states),
-            help=f"--state io (state='io' in Python): they become inputs and outputs of the {form}; or -o FOLDER for a C project",
-        )
-
-
 def want_computed_outputs(graph: Graph) -> None:
     """Raises where a result does not depend on the inputs, or where there is none."""
     if not graph.outputs:

@@ -29,6 +29,8 @@ NumberOf = Callable[[Array], "int | None"]
 """The number of a constant in the file that holds the data, if it is there."""
 BytesOf = Callable[[int, int], NDArray[np.uint8]]
 """Gives so many bytes of the constant with a number."""
+ALL = "all"
+"""What stands before the one element of data whose elements are all the same."""
 WEIGHTS, MULTIPLIERS = "weights", "multipliers"
 """The fields of ops whose accumulators are requantized channel by channel."""
 
@@ -77,7 +79,7 @@ class _Packer:
     def whole(self) -> Json:
         graph = self.graph
         states = [
-            [state.name, self.index[state.before], self.index[state.after], self.data(state.initial)]
+            [state.name, self.index[state.before], self.index[state.after], self.initial(state)]
             for state in graph.states
         ]
         return {
@@ -119,6 +121,11 @@ class _Packer:
         if None in numbers or channel_scales(mantissas, shifts, x.scale, y.scale) != quant.scales:
             return {}
         return {weights: {"axis": quant.axis, "multipliers": [*numbers, self.index[x], self.index[y]]}}
+
+    def initial(self, state: State) -> Json:
+        first = state.initial.ravel()[:1]
+        is_even = state.initial.size > 1 and state.initial.tobytes() == first.tobytes() * state.initial.size
+        return {ALL: _spelled(first)} if is_even else self.data(state.initial)
 
     def value(self, value: Value) -> Json:
         made = [value.name, value.dtype.value, list(value.shape), self.quant(value)]
@@ -227,7 +234,12 @@ class _Unpacker:
 
     def state(self, name: Json, before: Json, after: Json, data: Json) -> State:
         read = self.value(before)
-        return State(clean_name(_text(name)), read, self.value(after), self.data(data, read.type))
+        if isinstance(data, dict):
+            (one,) = _array(_bytes(data[ALL]), read.dtype.numpy)
+            initial: Array = np.full(read.shape, one, read.dtype.numpy)
+        else:
+            initial = self.data(data, read.type)
+        return State(clean_name(_text(name)), read, self.value(after), initial)
 
     def value(self, index: int) -> Value:
         if index not in self.values:

@@ -20,14 +20,3 @@ def steps(graph: Graph, samples: Samples, options: RunOptions, step: Step) -> It
         outputs, after = step(states, *sample)
         states = after if options.stream else graph.initial
         yield outputs
-
-
-def opened_step(graph: Graph, run: Callable[[Sequence[Array]], Outputs]) -> Step:
-    """Gives a step that is a run of the opened graph, whose last inputs and outputs are the states."""
-    count = len(graph.outputs)
-
-    def step(states: Sequence[Array], *inputs: Array) -> tuple[Outputs, Sequence[Array]]:
-        made = run((*inputs, *states))
-        return made[:count], made[count:]
-
-    return step

@@ -25,8 +25,8 @@ HEADER = struct.Struct("<4sIQQQ")
 """Magic, its own length, bytes of the program with this header, begin of the segments, bytes of all segments."""
 CHANNELS_LAST = (0, 2, 3, 1)
 """The dim order of a tensor whose sizes are [n, c, h, w] and whose memory is NHWC."""
-ARENA = 1
-"""The memory id of planned tensors."""
+ARENA, STATE = 1, 2
+"""The memory ids of planned tensors: of those that mean nothing between runs, and of those that live on."""
 ALIGNMENT = 16
 """The alignment of planned tensors, constants and delegates' data."""
 RECORD_KEY = "pillion"

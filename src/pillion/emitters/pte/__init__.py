@@ -9,7 +9,7 @@ import numpy as np
 
 from pillion.choices import Runtime
 from pillion.devices.cortex_m import Core
-from pillion.ir.graph import Graph, want_no_states
+from pillion.ir.graph import Graph
 from pillion.ir.types import Array
 from pillion.ops import Segment, graph_json, in_copies
 from pillion.schemas import pte_record
@@ -32,7 +32,6 @@ def emit(
     from pillion.emitters.pte.node import Settings
     from pillion.emitters.pte.writer import Writer
 
-    want_no_states(graph, ".pte")
     graph = in_copies(graph, ".pte")
     segments = [op.body for op in graph.ops if isinstance(op, Segment)]
     by_body = dict(zip(segments, payloads, strict=True))

@@ -15,7 +15,9 @@ class PteFacts:
 
     file_bytes: int
     arena_bytes: int
-    """Bytes of planned memory, which the runtime is given beside the file."""
+    """Bytes of planned memory that means nothing between runs, which the runtime is given beside the file."""
+    state_bytes: int
+    """Bytes of planned memory in which states live on."""
     kernel_calls: int
     delegate_calls: int
     operators: tuple[str, ...]
@@ -29,7 +31,8 @@ def facts_of(file: bytes) -> PteFacts:
     calls = [instruction.instr_args for chain in plan.chains for instruction in chain.instructions]
     return PteFacts(
         len(file),
-        sum(plan.non_const_buffer_sizes[pte.ARENA :]),
+        plan.non_const_buffer_sizes[pte.ARENA],
+        sum(plan.non_const_buffer_sizes[pte.STATE :]),
         sum(isinstance(call, pte.KernelCall) for call in calls),
         sum(isinstance(call, pte.DelegateCall) for call in calls),
         tuple(sorted(f"{o.name}.{o.overload}" if o.overload else str(o.name) for o in plan.operators)),

@@ -12,9 +12,10 @@ from pillion.emitters.pte.table import steps
 from pillion.ir.graph import Graph, rewrite, want_computed_outputs
 from pillion.ir.op import Op
 from pillion.ir.types import Value
-from pillion.memory import ALIGNMENT, MemoryPlan, OpMemory, plan_memory
+from pillion.memory import ALIGNMENT, MemoryPlan, Needs, OpMemory, Spot, plan_memory, unsettled
 from pillion.ops import Reshape, Slice
 from pillion.ops.movement import Movement
+from pillion.ops.states import with_own_ends
 
 
 @dataclass(frozen=True)
@@ -27,26 +28,33 @@ class Lowered:
     temps: Mapping[Temp, int]
     """Offsets in the arena."""
 
-    def offset(self, of: Value | Temp) -> int:
-        """Gives the place of a value or a temp in the arena."""
-        return self.temps[of] if isinstance(of, Temp) else self.memory.offsets[of]
+    def spot(self, of: Value | Temp) -> Spot:
+        """Gives the place of a value or a temp, in the arena or among the states."""
+        return Spot(self.temps[of]) if isinstance(of, Temp) else self.memory.spot(of)
 
 
 def lower(graph: Graph, settings: Settings) -> Lowered:
-    """Makes the calls and the memory plan of a graph."""
+    """Makes the calls and the memory plan of a graph. Copies of what states become are added where it cannot be made in their places."""
     graph = without_copies(graph)
     want_computed_outputs(graph)
-    per_op = {op: steps(op, settings) for op in graph.ops}
-    temps = {op: _temps(made) for op, made in per_op.items()}
-    needs = {op: OpMemory(sum(_aligned(t.nbytes) for t in found)) for op, found in temps.items()}
-    memory = plan_memory(graph, needs)
+    graph = with_own_ends(graph)
+    calls = {op: steps(op, settings) for op in graph.ops}
+    left = unsettled(graph, _needs(calls)) if graph.states else ()
+    if left:
+        graph = with_own_ends(graph, left)
+        calls |= {op: steps(op, settings) for op in graph.ops if op not in calls}
+    memory = plan_memory(graph, _needs(calls))
     offsets: dict[Temp, int] = {}
-    for op, found in temps.items():
+    for op, made in calls.items():
         at = memory.scratch_offsets.get(op, 0)
-        for one in found:
+        for one in _temps(made):
             offsets[one] = at if one.nbytes else 0
             at += _aligned(one.nbytes)
-    return Lowered(graph, tuple(step for made in per_op.values() for step in made), memory, offsets)
+    return Lowered(graph, tuple(step for op in graph.ops for step in calls[op]), memory, offsets)
+
+
+def _needs(calls: Mapping[Op, Sequence[KernelCall | Delegate]]) -> Needs:
+    return {op: OpMemory(sum(_aligned(t.nbytes) for t in _temps(made))) for op, made in calls.items()}
 
 
 def without_copies(graph: Graph) -> Graph:

@@ -9,7 +9,9 @@ import numpy as np
 
 from pillion.emitters.pte.lower import Lowered
 from pillion.emitters.pte.node import Arg, Delegate, KernelCall, Temp, View
+from pillion.ir.state import State
 from pillion.ir.types import Array, Value
+from pillion.memory import Spot
 from pillion.schemas import pte
 from pillion.schemas.flatbuffer import Bytes, Table, pack
 from pillion.schemas.pte import ALIGNMENT, ScalarType
@@ -35,6 +37,11 @@ class Constants:
         """Finds the number of these bytes, if they are stored."""
         return self.numbers.get(_little_endian(array))
 
+    @property
+    def segments(self) -> tuple[Constants, ...]:
+        """This segment, if anything is stored in it."""
+        return (self,) if len(self.offsets) > 1 else ()
+
     def number(self, array: Array) -> int:
         """Stores an array, if it is not stored yet, and gives its number."""
         raw = _little_endian(array)
@@ -56,6 +63,8 @@ class Writer:
     def __init__(self, lowered: Lowered) -> None:
         self.lowered = lowered
         self.constants = Constants()
+        self.initial = Constants()
+        """What states are after the program is loaded."""
         self.values: list[pte.EValue] = []
         self.numbers: dict[Hashable, int] = {}
         self.operators: dict[str, int] = {}
@@ -65,11 +74,28 @@ class Writer:
     def program(self, record: Callable[[], Record]) -> bytes:
         """Gives the whole file; `record` is asked for when all constants have their numbers, and becomes named data."""
         graph = self.lowered.graph
+        for state in graph.states:
+            self.begin(state)
         inputs = [self.whole(v) for v in graph.inputs]
         for step in self.lowered.steps:
             self.add(step)
         outputs = [self.whole(v) for v in graph.outputs]
-        return assemble(self.plan(inputs, outputs), self.delegates, self.constants, record())
+        return assemble(
+            self.plan(inputs, outputs), self.delegates, self.constants, record(), self.initial.segments
+        )
+
+    def begin(self, state: State) -> None:
+        """Adds a tensor that the runtime fills when the program is loaded. All others at its place are made without that."""
+        number = self.initial.number(state.initial)
+        made = pte.Tensor(
+            scalar_type=ScalarType[state.before.dtype.name],
+            sizes=list(state.before.shape),
+            dim_order=list(range(state.before.type.rank)),
+            data_buffer_idx=number,
+            allocation_info=_place(self.lowered.spot(state.before)),
+            extra_tensor_info=pte.ExtraTensorInfo(fully_qualified_name=state.name),
+        )
+        self.value(("state", state.name), made)
 
     def add(self, step: KernelCall | Delegate) -> None:
         """Adds one instruction: a kernel's call or a delegate's."""
@@ -125,13 +151,14 @@ class Writer:
         if isinstance(view.of, Value) and view.of.is_constant:
             made.data_buffer_idx = of = self.constants.number(view.of.constant)
         else:
-            offset = self.lowered.offset(view.of)
-            made.allocation_info = pte.AllocationDetails(pte.ARENA, offset & 0xFFFFFFFF, offset >> 32)
-            of = ("scratch", offset) if isinstance(view.of, Temp) else view.of
+            spot = self.lowered.spot(view.of)
+            made.allocation_info = _place(spot)
+            of = ("scratch", spot.offset) if isinstance(view.of, Temp) else view.of
         return self.value((of, view.dtype, view.sizes, view.order), made)
 
     def plan(self, inputs: list[int], outputs: list[int]) -> pte.ExecutionPlan:
         """Makes the execution plan from all that was collected."""
+        memory = self.lowered.memory
         return pte.ExecutionPlan(
             name="forward",
             container_meta_type=pte.ContainerMetadata(),
@@ -141,8 +168,17 @@ class Writer:
             chains=[pte.Chain(instructions=self.instructions)],
             operators=[_operator(name) for name in self.operators],
             delegates=[_delegate(i, one) for i, one in enumerate(self.delegates)],
-            non_const_buffer_sizes=[0, self.lowered.memory.arena_bytes],
+            non_const_buffer_sizes=[
+                0,
+                memory.arena_bytes,
+                *([memory.state_bytes] if self.initial.segments else []),
+            ],
         )
+
+
+def _place(spot: Spot) -> pte.AllocationDetails:
+    memory = {"arena": pte.ARENA, "state": pte.STATE}[spot.area]
+    return pte.AllocationDetails(memory, spot.offset & 0xFFFFFFFF, spot.offset >> 32)
 
 
 def _tag(classes: Mapping[int, type[Table]], held: Table) -> int:
@@ -165,25 +201,33 @@ def _bytes(raw: bytes) -> Bytes:
 
 
 def assemble(
-    plan: pte.ExecutionPlan, delegates: Sequence[Delegate], constants: Constants, record: Record
+    plan: pte.ExecutionPlan,
+    delegates: Sequence[Delegate],
+    constants: Constants,
+    record: Record,
+    initial: Sequence[Constants] = (),
 ) -> bytes:
-    """Puts the file together: header, flatbuffer, then the segments, which are constants and the record as named data."""
-    length = len(constants.segment)
-    start = -(-length // ALIGNMENT) * ALIGNMENT
+    """Puts the file together: header, flatbuffer, then the segments, which are constants, what states are at first, and the record as
+    named data."""
+    segments, data = [], b""
+    for one in (constants, *initial):
+        segments.append(pte.DataSegment(len(data), len(one.segment)))
+        data += bytes(one.segment)
+        data += bytes(-len(data) % ALIGNMENT)
     program = pte.Program(
         execution_plan=[plan],
         constant_buffer=None,
         backend_delegate_data=[pte.InlineData(_bytes(one.payload)) for one in delegates],
-        segments=[pte.DataSegment(0, length), pte.DataSegment(start, record.size)],
+        segments=[*segments, pte.DataSegment(len(data), record.size)],
         constant_segment=pte.SubsegmentOffsets(0, constants.offsets),
-        mutable_data_segments=None,
-        named_data=[pte.NamedData(pte.RECORD_KEY, 1)],
+        mutable_data_segments=[pte.SubsegmentOffsets(1, one.offsets) for one in initial] or None,
+        named_data=[pte.NamedData(pte.RECORD_KEY, len(segments))],
     )
     buffer = pack(program, pte.IDENTIFIER, share=True)
     size = len(buffer) + HEADER_ROOM
     base = -(-size // SEGMENT_ALIGNMENT) * SEGMENT_ALIGNMENT
     root = int.from_bytes(buffer[:4], "little") + HEADER_ROOM
-    header = pte.HEADER.pack(pte.HEADER_MAGIC, pte.HEADER.size, size, base, start + record.size)
+    header = pte.HEADER.pack(pte.HEADER_MAGIC, pte.HEADER.size, size, base, len(data) + record.size)
     first = root.to_bytes(4, "little") + buffer[4:8] + header.ljust(HEADER_ROOM, b"\0") + buffer[8:]
-    body = first + bytes(base - size) + bytes(constants.segment) + bytes(start - length)
+    body = first + bytes(base - size) + data
     return body + record.sealed(body)

@@ -16,11 +16,9 @@ from pillion.emitters.segments import marked_payloads
 from pillion.importers.pte import ReadProgram
 from pillion.ir.types import Array
 from pillion.ir.verdict import Verdict
-from pillion.ops.states import opened
 from pillion.run.executor import EXECUTORCH, USUAL, Outputs, Runnable, RunOptions, RunResult, Samples, judged
 from pillion.run.executorch.remote import run_executorch
 from pillion.run.executorch.wheel import find_wheel
-from pillion.run.steps import opened_step, steps
 
 __all__ = ["ExecuTorch", "run_executorch"]
 
@@ -35,21 +33,21 @@ class ExecuTorch:
         return judged("executorch.program", find_wheel, CXX.path, lambda: _bytes_of(program))
 
     def run(self, program: Runnable, samples: Samples, options: RunOptions = USUAL) -> list[RunResult]:
-        """Runs each sample in the runtime."""
-        run: Callable[[Sequence[Array]], Outputs] = partial(
-            run_executorch, _bytes_of(program), timeout=options.timeout
-        )
-        file = program.file
-        once = run if file is None else lambda sample: _as_in_memory(file, run, sample)
-        step = opened_step(program.graph, once)
-        return [RunResult(made) for made in steps(program.graph, samples, options, step)]
+        """Runs each sample in the runtime, which keeps what the program remembers until it is loaded anew."""
+        raw, file = _bytes_of(program), program.file
+        results = []
+        for number, sample in enumerate(samples):
+            goes_on = bool(number and options.stream and program.graph.states)
+            run = partial(run_executorch, raw, timeout=options.timeout, goes_on=goes_on)
+            results.append(RunResult(run(sample) if file is None else _as_in_memory(file, run, sample)))
+        return results
 
 
 def _bytes_of(program: Runnable) -> bytes:
     """NPU segments are always TFLite here: code for the NPU itself runs nowhere else."""
     if program.file is not None:
         return program.file.raw
-    graph, target = opened(program.graph), program.target
+    graph, target = program.graph, program.target
     return emit(graph, target.core, payloads=marked_payloads(graph), delegate=target.delegate)
 
 

@@ -47,6 +47,8 @@ class Message:
     arrays: tuple[Shaped, ...] = ()
     error: Mapping[str, str] | None = None
     seconds: float = 0.0
+    goes_on: bool = False
+    """Whether the states are those that the run before has left, of the same program."""
 
 
 def write(
@@ -54,10 +56,11 @@ def write(
     arrays: Sequence[Array] = (),
     error: Mapping[str, str] | None = None,
     seconds: float = 0.0,
+    goes_on: bool = False,
 ) -> bytes:
     """Gives all bytes of a message."""
     shaped = tuple(Shaped(DType(array.dtype.name), array.shape, _order(array)) for array in arrays)
-    words = json.dumps(plain(Message(len(program), shaped, error, seconds))).encode()
+    words = json.dumps(plain(Message(len(program), shaped, error, seconds, goes_on))).encode()
     data = (array.transpose(one.order).tobytes() for array, one in zip(arrays, shaped, strict=True))
     return b"".join([_LENGTH.pack(len(words)), words, program, *data])
 

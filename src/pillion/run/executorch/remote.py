@@ -31,9 +31,11 @@ class Remote:
         self.child = Child(command, env={**os.environ, "PYTHONPATH": path})
         self._exchange(b"", START_SECONDS)
 
-    def run(self, program: bytes, inputs: Sequence[Array], timeout: float) -> tuple[Array, ...]:
+    def run(
+        self, program: bytes, inputs: Sequence[Array], timeout: float, goes_on: bool = False
+    ) -> tuple[Array, ...]:
         """Runs one sample, and gives its outputs."""
-        return self._exchange(messages.write(program, inputs, seconds=timeout), timeout)
+        return self._exchange(messages.write(program, inputs, seconds=timeout, goes_on=goes_on), timeout)
 
     def _exchange(self, question: bytes, timeout: float) -> tuple[Array, ...]:
         """The arrays of the answer; whatever else comes is an error."""
@@ -83,11 +85,12 @@ _running: dict[Path, Remote] = {}
 
 
 def run_executorch(
-    program: bytes, inputs: Sequence[Array], *, timeout: float = TIMEOUT_SECONDS
+    program: bytes, inputs: Sequence[Array], *, timeout: float = TIMEOUT_SECONDS, goes_on: bool = False
 ) -> tuple[Array, ...]:
-    """Runs a `.pte` file's `forward` for one sample in the real ExecuTorch runtime, and gives its outputs."""
+    """Runs a `.pte` file's `forward` for one sample in the real ExecuTorch runtime, and gives its outputs. The program is loaded anew, by
+    which its states are reset, unless it goes on from the run before."""
     plugin = _plugin()
     remote = _running.get(plugin)
     if remote is None or not remote.child.close.alive:
         remote = _running[plugin] = Remote(plugin)
-    return remote.run(program, inputs, timeout)
+    return remote.run(program, inputs, timeout, goes_on)

@@ -39,6 +39,8 @@ class Host:
         self.library = load_plugin(plugin, wheel.libraries)
         # Python's own reference keeps the callback alive as long as the runtime may call it.
         self.runner = segment.RUNNER(segment.run)
+        self.loaded: tuple[bytes, Any] | None = None
+        """The program that ran last, and its method."""
         self.register()
 
     def register(self) -> None:
@@ -57,21 +59,30 @@ class Host:
         for name in segment.delegates(program):
             _want_room(self.library.pillion_register_delegate(name.encode()), "delegates")
 
-    def execute(self, program: bytes, inputs: Sequence[Array]) -> tuple[Array, ...]:
-        """Runs a program on one sample, and gives copies of its outputs."""
+    def execute(self, program: bytes, inputs: Sequence[Array], goes_on: bool = False) -> tuple[Array, ...]:
+        """Runs a program on one sample, and gives copies of its outputs. It is loaded anew, unless it goes on from the run before."""
         import torch
 
         self.play_delegates(program)
         tensors = [torch.from_numpy(np.array(x)) for x in inputs]
         self.library.pillion_set_helium(is_for_helium(program))
         try:
-            loaded = self.module._load_program_from_buffer(
-                program, program_verification=self.module.Verification.InternalConsistency
-            )
-            outputs = loaded.load_method("forward")(tensors)
+            outputs = self.method(program, goes_on)(tensors)
             return tuple(out.numpy().copy() for out in outputs)
         except (RuntimeError, ValueError) as error:
             raise self.refused(str(error)) from None
+
+    def method(self, program: bytes, goes_on: bool) -> Any:
+        """Gives the method of a program, loaded anew or as the run before has left it."""
+        if goes_on and self.loaded is not None and self.loaded[0] == program:
+            return self.loaded[1]
+        if goes_on:
+            raise ValueError("the run before was of another program: its states are not at hand")
+        self.loaded = None
+        verification = self.module.Verification.InternalConsistency
+        held = self.module._load_program_from_buffer(program, program_verification=verification)
+        self.loaded = program, held.load_method("forward")
+        return self.loaded[1]
 
     def refused(self, words: str) -> PillionError:
         """Makes the error for a program that the runtime does not run, in the runtime's own words."""

@@ -31,7 +31,7 @@ def _run(plugin: Path, receive: messages.Receive) -> bytes:
     # We are stopped by our parent; if that was killed, by this.
     signal.setitimer(signal.ITIMER_REAL, question.seconds + 1)
     try:
-        outputs = host(plugin).execute(program, inputs)
+        outputs = host(plugin).execute(program, inputs, question.goes_on)
     finally:
         signal.setitimer(signal.ITIMER_REAL, 0)
     return messages.write(arrays=outputs)
