@@ -73,8 +73,8 @@ class _ForcedTraining(Interpreter):
     """The same with a module that was prepared for training, in eval mode: fake quantization instead of quantize."""
 
     def __init__(self, trained: QatModule, ours: dict[str, Array]) -> None:
-        super().__init__(trained.model)
-        self.submodules = dict(trained.model.named_modules())  # an Interpreter has some of its own
+        super().__init__(trained.rounding)
+        self.submodules = dict(trained.rounding.named_modules())  # an Interpreter has some of its own
         self.ours = ours
         self.comparison = Comparison()
 

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 from pillion.errors import PillionError
 
 if TYPE_CHECKING:
-    from pillion.compiler import compile, load, prepare_qat
+    from pillion.compiler import compile, float_weights, load, prepare_qat
     from pillion.evaluation.evaluate import evaluate
     from pillion.evaluation.result import Evaluation
     from pillion.program import Program
@@ -28,6 +28,7 @@ __all__ = [
     "__version__",
     "compile",
     "evaluate",
+    "float_weights",
     "load",
     "prepare_qat",
     "verify",
@@ -38,6 +39,7 @@ _LAZY = {
     "load": "pillion.compiler",
     "Program": "pillion.program",
     "prepare_qat": "pillion.compiler",
+    "float_weights": "pillion.compiler",
     "verify": "pillion.run.verify",
     "evaluate": "pillion.evaluation.evaluate",
     "Evaluation": "pillion.evaluation.result",

@@ -49,7 +49,7 @@ if TYPE_CHECKING:
 
     from pillion.importers.torch.quantize.ptq import Progress
     from pillion.importers.torch.read import ReadModel
-    from pillion.importers.torch.train.qat import QatModule
+    from pillion.importers.torch.train.module import QatModule
 
 
 Input = Union["torch.Tensor", Array]
@@ -268,6 +268,15 @@ def prepare_qat(model: torch.nn.Module, example_inputs: Inputs, target: str) -> 
     any loop of PyTorch, then `compile` it.
 
     The first axis of the example inputs is the batch, of any size unless the model's `forward` depends on it."""
-    from pillion.importers.torch import quantize
+    from pillion.importers.torch.quantize import prepare_qat as prepare
 
-    return quantize.prepare_qat(model, example_inputs, find_target(target).quantization)
+    return prepare(model, example_inputs, find_target(target).quantization)
+
+
+def float_weights(trained: QatModule) -> dict[str, torch.Tensor]:
+    """Gives what a prepared module has learned as a state dict of the float model: copies of its weights and statistics, not rounded.
+
+    The other way, `trained.load_state_dict(model.state_dict())` puts weights of the float model into a prepared one."""
+    from pillion.importers.torch.train.module import float_weights as weights
+
+    return weights(trained)

@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 import difflib
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from pillion.devices import neutron
 from pillion.devices.cortex_m import CORES, Core, Isa, why_not
@@ -35,7 +35,7 @@ class Target:
     @property
     def quantization(self) -> Wishes:
         """The wishes that the chip's processors have for the quantizer."""
-        return self.npu.wishes if self.npu else Wishes()
+        return replace(self.npu.wishes if self.npu else Wishes(), target=self.name)
 
     @property
     def delegate(self) -> str:

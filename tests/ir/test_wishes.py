@@ -9,7 +9,7 @@ import pytest
 
 from pillion.ir.wishes import Wishes
 
-FIELDS = [field.name for field in dataclasses.fields(Wishes)]
+FIELDS = [field.name for field in dataclasses.fields(Wishes) if field.compare]
 
 
 @pytest.mark.parametrize("field", FIELDS)
@@ -17,3 +17,8 @@ def test_wishes_together_are_all_that_either_has(field: str) -> None:
     one, other = Wishes(**{field: frozenset({"a", "b"})}), Wishes(**{field: frozenset({"b", "c"})})
     assert one | other == Wishes(**{field: frozenset({"a", "b", "c"})})
     assert one | Wishes() == Wishes() | one == one
+
+
+def test_targets_together_are_both_named() -> None:
+    one, other = Wishes(target="a"), Wishes(target="b")
+    assert ((one | other).target, (one | one).target, (one | Wishes()).target) == ("a and b", "a", "a")

@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 
 @dataclass(frozen=True)
@@ -16,10 +16,13 @@ class Wishes:
     """Kinds whose result has the parameters of the operand, although the op could do with its own."""
     per_tensor_weights: frozenset[str] = frozenset()
     """Kinds whose weights have one scale instead of one for each channel."""
+    target: str = field(default="", compare=False)
+    """The chip whose wishes these are, to be named in messages."""
 
     def __or__(self, other: Wishes) -> Wishes:
         return Wishes(
             self.symmetric_operands | other.symmetric_operands,
             self.shared | other.shared,
             self.per_tensor_weights | other.per_tensor_weights,
+            " and ".join(dict.fromkeys(filter(None, (self.target, other.target)))),
         )

@@ -111,7 +111,7 @@ def test_a_norm_alone_is_exact_to_one_step(shape: tuple[int, ...], flow: str) ->
         trained = pillion.prepare_qat(model, (x,), "imxrt700")
         train(trained, batches((x,), 4))
         program = pillion.compile(trained, (x,), target="imxrt700")
-        state = trained.model.state_dict()
+        state = trained.rounding.state_dict()
         model.load_state_dict({key: state[key] for key in model.state_dict()})
     steps = _steps_from_float(program, model, x)
     assert steps.max() < 0.51

@@ -44,7 +44,7 @@ INTEGER = sorted(set(LAYERS) - IN_FLOAT)
 
 def simulated(module: QatModule) -> int:
     """How many layers have their norm simulated."""
-    return sum(node.target is unscale for node in module.model.graph.nodes)
+    return sum(node.target is unscale for node in module.rounding.graph.nodes)
 
 
 def assert_same(got: Any, want: Any, tolerance: float) -> None:
@@ -83,8 +83,10 @@ def assert_compiled_agrees(program: QuantizedProgram, trained: QatModule | None,
 
 def computed(trained: QatModule) -> list[str]:
     """The roundings of all results but those that only move data."""
-    parts = dict(trained.model.named_modules())
-    roundings = [n for n in trained.model.graph.nodes if isinstance(parts.get(str(n.target)), FakeQuantize)]
+    parts = dict(trained.rounding.named_modules())
+    roundings = [
+        n for n in trained.rounding.graph.nodes if isinstance(parts.get(str(n.target)), FakeQuantize)
+    ]
     moving = {aten.reshape.default, aten.permute.default, scale_weight}
     return [n.name for n in roundings if n.args[0].op == "call_function" and n.args[0].target not in moving]
 
@@ -156,7 +158,7 @@ def test_simulation_without_rounding_is_training_without_quantization(name: str,
     module = without_rounding(prepare_qat(model, data[0]))
     assert simulated(module) == 1
     assert train(module, data) == pytest.approx(train(model, data), abs=1e-6)
-    state = module.model.state_dict()
+    state = module.rounding.state_dict()
     for key, value in model.state_dict().items():
         torch.testing.assert_close(state[key], value, atol=1e-6, rtol=1e-6)  # measured: 1.2e-7
     with torch.no_grad():
@@ -235,7 +237,7 @@ def test_a_factor_of_zero_can_still_learn(name: str) -> None:
     check_graph(program)
     losses = train(trained, batches(inputs, 20))
     assert losses[-1] < losses[0]
-    assert bool(trained.model.state_dict()["norm.weight"].abs().min() > 1e-4)
+    assert bool(trained.rounding.state_dict()["norm.weight"].abs().min() > 1e-4)
     assert_compiled_agrees(finish_training(trained.eval(), inputs), trained, *inputs)
 
 
@@ -248,7 +250,7 @@ def _without_a_step(trained: QatModule, inputs: tuple[Tensor, ...]) -> QatModule
 def test_passes_say_what_they_did_and_do_it_once() -> None:
     model = Pair("linear")
     inputs = random_inputs(model.shape)
-    graph = prepare_qat(model, inputs).eval().model
+    graph = prepare_qat(model, inputs).eval().rounding
     code = graph.code
     assert not simulate_folding(graph)
     graph.recompile()
@@ -262,7 +264,7 @@ def test_passes_say_what_they_did_and_do_it_once() -> None:
 
 
 def test_nothing_is_recompiled_without_norms(monkeypatch: pytest.MonkeyPatch) -> None:
-    graph = prepare_qat(nn.Linear(3, 4), random_inputs((2, 3))).model
+    graph = prepare_qat(nn.Linear(3, 4), random_inputs((2, 3))).rounding
     monkeypatch.setattr(type(graph), "recompile", lambda self: pytest.fail("recompiled"))
     assert not simulate_folding(graph)
     assert not put_norms_away(graph)

@@ -214,7 +214,7 @@ def test_device_moves() -> None:
     """All tensors go along (no machine of the tests has a GPU; `meta` takes its place)."""
     module = prepare_qat(Net(), EXAMPLE).to("meta")
     assert {t.device.type for t in (*module.parameters(), *module.buffers())} == {"meta"}
-    assert not [n for n in module.model.graph.nodes if "device" in n.kwargs]
+    assert not [n for n in module.rounding.graph.nodes if "device" in n.kwargs]
 
 
 def test_frozen_parameters_stay() -> None:
@@ -222,7 +222,7 @@ def test_frozen_parameters_stay() -> None:
     model.conv.weight.requires_grad_(False)
     module = prepare_qat(model, EXAMPLE)
     train(module, batches(EXAMPLE, 3, size=8))
-    state = module.model.state_dict()
+    state = module.rounding.state_dict()
     assert torch.equal(state["conv.weight"], model.conv.weight)
     assert not torch.equal(state["last.weight"], model.last.weight)
 
@@ -255,8 +255,8 @@ def test_parameters_that_are_no_weights_are_trained(function: Callable[..., Tens
     train(module, batches(inputs, 3))
     used = [p for p in module.parameters() if p.grad is not None]
     assert len(used) == len(
-        {n.target for n in module.model.graph.nodes if n.op == "get_attr"}
-        & dict(module.model.named_parameters()).keys()
+        {n.target for n in module.rounding.graph.nodes if n.op == "get_attr"}
+        & dict(module.rounding.named_parameters()).keys()
     )
     assert all(bool(p.grad.abs().sum() > 0) for p in used if p.grad is not None)
     program, graph = compiled(module.eval(), inputs)

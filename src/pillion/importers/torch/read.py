@@ -58,7 +58,9 @@ def read(
         name = name or source.name
     else:
         found, inputs = as_model(model), as_inputs(example_inputs, "example_inputs")
-        name = name or (found.name if isinstance(found, QatModule) else type(found).__name__.lower())
+        name = name or (
+            found.preparation.name if isinstance(found, QatModule) else type(found).__name__.lower()
+        )
     return _quantized(found, inputs, name, calibrate, progress, wishes, nhwc)
 
 

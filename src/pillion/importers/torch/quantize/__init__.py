@@ -44,7 +44,8 @@ from pillion.importers.torch.quantize.ptq import ptq
 from pillion.importers.torch.rewrite.batch_norm import fold_batch_norms
 from pillion.importers.torch.rewrite.normalize import normalize
 from pillion.importers.torch.rows.quantization import RULES, Rule, function_of
-from pillion.importers.torch.train.qat import QatModule, finish_training, prepare_qat
+from pillion.importers.torch.train.module import QatModule
+from pillion.importers.torch.train.qat import finish_training, prepare_qat
 
 __all__ = [
     "DEQUANTIZE",

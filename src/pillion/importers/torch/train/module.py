@@ -1,0 +1,322 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A model that is being trained with its rounding in place. To a training loop it is the model that it was made from.
+
+Its parameters, buffers and parts have the names and the classes that they have in the model: optimizers find the parameters of `backbone`, and
+a loop that puts each `BatchNorm2d` in eval mode freezes the statistics. What is computed is the graph in `rounding`, whose observers read and round
+every tensor. That graph reads the same tensors: its parts are those of the model."""
+
+from __future__ import annotations
+
+import copy
+import inspect
+from collections.abc import Callable, Container, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+from torch.fx import GraphModule, Node
+
+from pillion.errors import PillionError
+from pillion.importers.torch.loops import run
+from pillion.importers.torch.nodes import calls, module_of
+from pillion.importers.torch.quantize.annotate import FloatOp
+from pillion.importers.torch.rewrite.functional import DROPOUTS
+from pillion.importers.torch.train.ranges import RangeOverBatches
+from pillion.importers.torch.train.simulation import batch_norm
+from pillion.ir.wishes import Wishes
+
+ROUNDING = "rounding"
+"""The child that computes. Its own parts, the observers, are the only ones that the model does not have."""
+MOMENTUM = 6
+TRAINING_ARGUMENT: dict[Any, int] = {batch_norm: 5, **dict.fromkeys(DROPOUTS, 2)}
+"""Calls that do something else in training, and the position of the argument that says so."""
+NOT_COMPILED = "torch.compile leaves modules of pillion.prepare_qat as they are: their ranges follow the data from call to call"
+
+
+@dataclass(frozen=True)
+class Preparation:
+    """What a module was prepared from, and for."""
+
+    name: str
+    wishes: Wishes
+    inputs: tuple[Tensor, ...]
+    """The example inputs: another process prepares the model anew with them."""
+    restore: Callable[..., QatModule]
+    """What makes the module again: of the model, this, a state dict, and modes."""
+    float_ops: tuple[FloatOp, ...] = ()
+    any_batch: bool = True
+
+
+class QatModule(nn.Module):
+    """A model with its rounding in place. Parameters, buffers, parts and modes are those of the model.
+
+    In training, ranges of activations follow the data. In eval mode nothing moves, so that evaluation gives what the compiled
+    program gives; only before the first batch of training does eval mode collect ranges, as calibration does."""
+
+    batches_seen: Tensor
+    rounding: GraphModule
+
+    def __init__(self, rounding: GraphModule, origin: nn.Module, preparation: Preparation) -> None:
+        super().__init__()
+        self.preparation = preparation
+        self.__dict__["_origin"] = (origin,)  # not a part beside those that are shown
+        _hold_tensors(origin, rounding)
+        for name in self._shown():
+            _copy_entry(origin, self, name)
+        self.rounding = rounding
+        self.register_buffer("batches_seen", torch.zeros((), dtype=torch.long))
+        self.register_load_state_dict_post_hook(_after_loading)  # type: ignore[no-untyped-call]  # of torch
+        self._link()
+        self.train()
+
+    @property
+    def origin(self) -> nn.Module:
+        """The float model, whose tensors these are."""
+        found: nn.Module = self.__dict__["_origin"][0]
+        return found
+
+    @property
+    def is_trained(self) -> bool:
+        """Whether a batch has gone through in train mode."""
+        return bool(self.batches_seen > 0)
+
+    @torch.compiler.disable(reason=NOT_COMPILED)  # type: ignore[no-untyped-call, untyped-decorator]  # of torch
+    def forward(self, *inputs: Any, **named: Any) -> Any:
+        """Computes the outputs with rounding in place; in train mode, ranges follow the batch. Arguments may be named as in the model."""
+        given = (
+            inputs
+            if not named and all(isinstance(x, Tensor) for x in inputs)
+            else self._in_order(inputs, named)
+        )
+        self._follow_parts()
+        if self.training:
+            self.batches_seen += 1
+        for observer in self.ranges():
+            observer.begin_batch()
+        return run(self.rounding, *given)
+
+    def train(self, mode: bool = True) -> QatModule:
+        """Puts batch norms, dropouts and ranges in train mode, or in eval mode."""
+        super().train(mode)
+        self.follow_modes()
+        return self
+
+    def follow_modes(self) -> None:
+        """Brings graph and ranges up to the modes of the module and of its parts."""
+        self._follow_parts()
+        self._follow_ranges(self.training or not self.is_trained)
+
+    def settle(self, inputs: Sequence[Tensor]) -> None:
+        """Sets the ranges of weights to those of the weights as they are, after the last step of the optimizer."""
+        self._follow_ranges(False)
+        with torch.no_grad():
+            run(self.rounding, *inputs)
+
+    def ranges(self) -> list[RangeOverBatches]:
+        """Gives the observers of the ranges of all activations."""
+        return [part for part in self.rounding.modules() if isinstance(part, RangeOverBatches)]
+
+    def state_dict(self, *args: Any, **options: Any) -> Any:
+        """Gives weights and statistics under the names of the model, ranges under `rounding`; each once."""
+        held = super().state_dict(*args, **options)
+        prefix = options.get("prefix", args[1] if len(args) > 1 else "")
+        for key in [k for k in held if self._is_repeated(k.removeprefix(prefix)) and k.startswith(prefix)]:
+            del held[key]
+        return held
+
+    def _load_from_state_dict(self, state_dict: Any, prefix: str, *rest: Any) -> None:
+        """Reads a state dict of this module, or of the float model: the ranges then stay as they are."""
+        names = {*self.origin._parameters, *self.origin._buffers, *self.origin._modules}
+        held = [k for k in state_dict if k.startswith(prefix) and k[len(prefix) :].partition(".")[0] in names]
+        for key in held:
+            state_dict[f"{prefix}{ROUNDING}.{key.removeprefix(prefix)}"] = state_dict[key]
+            if not self._is_shown(key.removeprefix(prefix)):
+                del state_dict[key]
+        ranges = {f"{prefix}{k}": v for k, v in self.state_dict().items() if not self._is_of(k, names)}
+        if held and not ranges.keys() & state_dict.keys():
+            state_dict.update(ranges)
+        super()._load_from_state_dict(state_dict, prefix, *rest)
+
+    def _apply(self, fn: Callable[..., Any], recurse: bool = True) -> QatModule:
+        super()._apply(fn, recurse)  # type: ignore[no-untyped-call]  # of torch
+        self._link()
+        return self
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> QatModule:
+        """A module of its own, whose graph reads the copied tensors."""
+        made = type(self).__new__(type(self))
+        memo[id(self)] = made
+        kept = {name: value for name, value in self.__dict__.items() if name != "_switched"}
+        made.__dict__.update(copy.deepcopy(kept, memo))
+        made._link()
+        return made
+
+    def __reduce__(self) -> Any:
+        """Graphs cannot be stored: the model is, with all tensors, and is prepared anew where it is loaded."""
+        modes = [part.training for part in self.origin.modules()]
+        return self.preparation.restore, (
+            self.origin,
+            self.preparation,
+            self.state_dict(),
+            modes,
+            self.training,
+        )
+
+    def __getattr__(self, name: str) -> Any:
+        """Gives what the model has beside its parts, such as `num_classes`. Its methods would compute without rounding, so they are not here."""
+        try:
+            return super().__getattr__(name)
+        except AttributeError:
+            kept = self.__dict__.get("_origin", (None,))[0]
+            if name in getattr(kept, "__dict__", ()) and not name.startswith("_"):
+                return kept.__dict__[name]
+            raise
+
+    def _in_order(self, inputs: tuple[Any, ...], named: dict[str, Any]) -> list[Tensor]:
+        """Tensors in the order of the model's arguments; other arguments have the values that they were recorded with."""
+        signature = inspect.signature(self.origin.forward)
+        given: list[Tensor] = []
+        for name, value in signature.bind(*inputs, **named).arguments.items():
+            parts = value if isinstance(value, tuple) else (value,)
+            if all(isinstance(part, Tensor) for part in parts):
+                given += parts
+            elif (
+                value is not signature.parameters[name].default
+                and value != signature.parameters[name].default
+            ):
+                raise _recorded(name, value, self.preparation.name)
+        return given
+
+    def _shown(self) -> list[str]:
+        """The model's parts and tensors, as far as this module has no other thing of the name."""
+        tables = (self.origin._parameters, self.origin._buffers, self.origin._modules)
+        return [
+            n
+            for table in tables
+            for n in table
+            if not hasattr(QatModule, n) and n not in (ROUNDING, "preparation", "batches_seen")
+        ]
+
+    def _is_shown(self, key: str) -> bool:
+        return key.partition(".")[0] in self._shown()
+
+    @staticmethod
+    def _is_of(key: str, names: Container[str]) -> bool:
+        """Whether a key is that of a tensor of the model, wherever this module has it."""
+        first, _, rest = key.partition(".")
+        return (rest.partition(".")[0] if first == ROUNDING else first) in names
+
+    def _is_repeated(self, key: str) -> bool:
+        first, _, rest = key.partition(".")
+        return first == ROUNDING and self._is_shown(rest)
+
+    def _link(self) -> None:
+        """Lets the graph and the model read what this module shows."""
+        for name in self._shown():
+            _copy_entry(self, self.origin, name)
+            _copy_entry(self, self.rounding, name)
+        self.__dict__["_switched"] = list(self._switches())
+
+    def _switches(self) -> Iterator[tuple[Node, nn.Module]]:
+        """The calls that depend on a mode, and the part of the model whose mode it is."""
+        for node in calls(self.rounding.graph, TRAINING_ARGUMENT):
+            if len(node.args) > TRAINING_ARGUMENT[node.target]:
+                yield node, self._part_of(node)
+
+    def _part_of(self, node: Node) -> nn.Module:
+        mean: Any = node.args[3] if node.target is batch_norm else None
+        path = str(mean.target).rpartition(".")[0] if mean is not None else module_of(node)
+        try:
+            part: nn.Module = self.origin.get_submodule(path)
+        except AttributeError:
+            return self
+        return self if part is self.origin else part
+
+    def _follow_parts(self) -> None:
+        """A loop may have set the modes of parts one by one."""
+        changed = [node for node, part in self._switched if _switch(node, part)]
+        if changed:
+            self.rounding.recompile()
+
+    def _follow_ranges(self, follow: bool) -> None:
+        for part in self.rounding.children():
+            if isinstance(getattr(part, "activation_post_process", None), RangeOverBatches):
+                part.enable_observer(follow)  # type: ignore[operator]  # a FakeQuantize
+
+
+def float_weights(trained: Any) -> dict[str, Tensor]:
+    """Gives copies of what a prepared module has learned, under the names of the float model."""
+    module = getattr(trained, "_orig_mod", trained)
+    if not isinstance(module, QatModule):
+        raise PillionError(
+            "this module was not prepared for training",
+            rule="float_weights takes what prepare_qat gave",
+            here=f"a {type(module).__name__}",
+            help="a model that was not prepared has its weights in model.state_dict()",
+        )
+    return {key: value.detach().clone() for key, value in module.origin.state_dict().items()}
+
+
+def _switch(node: Node, part: nn.Module) -> bool:
+    """Sets a call's mode, and a norm's momentum, to those of the part; says whether they were others."""
+    before = list(node.args)
+    after = list(before)
+    after[TRAINING_ARGUMENT[node.target]] = part.training
+    if node.target is batch_norm and isinstance(part, nn.modules.batchnorm._BatchNorm):
+        after[MOMENTUM] = part.momentum
+    if after != before:
+        node.args = tuple(after)
+    return after != before
+
+
+def _hold_tensors(origin: nn.Module, rounding: GraphModule) -> None:
+    """Gives the model the tensors that the graph reads, those too that were plain attributes: they move with the module."""
+    for node in rounding.graph.find_nodes(op="get_attr"):
+        path, _, field = str(node.target).rpartition(".")
+        held: Any = rounding.get_submodule(path)
+        try:
+            owner = origin.get_submodule(path)
+        except AttributeError:
+            continue
+        tensor = getattr(held, field)
+        table = owner._parameters if isinstance(tensor, nn.Parameter) else owner._buffers
+        if not hasattr(owner, field) or table.get(field) is tensor:
+            continue
+        if field not in table:
+            owner.__dict__.pop(field, None)
+            owner.register_buffer(field, tensor, persistent=False)
+        table[field] = tensor
+
+
+def _copy_entry(source: nn.Module, goal: nn.Module, name: str) -> None:
+    """Puts a parameter, buffer or part of one module into another one, where that may have it under another kind."""
+    for table in ("_parameters", "_buffers", "_modules"):
+        if name in getattr(source, table):
+            for other in ("_parameters", "_buffers", "_modules"):
+                if other != table:
+                    getattr(goal, other).pop(name, None)
+            getattr(goal, table)[name] = getattr(source, table)[name]
+    if name in source._non_persistent_buffers_set:
+        goal._non_persistent_buffers_set.add(name)
+
+
+def _after_loading(module: nn.Module, found: Any) -> None:
+    """The graph's copies of keys are not missed twice, and the tensors may be others now. Modes are no part of a state dict."""
+    assert isinstance(module, QatModule)
+    repeated = [
+        key for key in found.missing_keys if module._is_repeated(ROUNDING + key.rpartition(ROUNDING)[2])
+    ]
+    for key in repeated:
+        found.missing_keys.remove(key)
+    module._link()
+    module.follow_modes()
+
+
+def _recorded(name: str, value: object, model: str) -> PillionError:
+    return PillionError(
+        f"the prepared `{model}` has one way through forward",
+        rule="arguments that are no tensors have the values that they had in prepare_qat",
+        here=f"{name}={value!r}",
+        help="prepare a module whose forward does that, with tensors as its arguments",
+    )
