@@ -87,7 +87,7 @@ def compile(
     path of a folder or file with samples.
 
     Example inputs go with modules and exported programs; files say themselves what their inputs look like. `input_size` and
-    `weights` go with models of the zoo, `weights` also with `net.py:Net`. `placement` keeps ops on the CPU or demands the NPU for all;
+    `weights` go with models of the zoo, `weights` also with `net.py:Net`. `placement` keeps ops on the CPU, or prefers or demands the NPU;
     `state="io"` makes inputs and outputs of what the model would remember from run to run. `optimize` chooses between fast and small code;
     `watch` sees the graph after each pass. `max_ram` (`"256K"`) bounds the RAM of the C, `extra` (`"5%"`) the instructions that less RAM
     may cost: parts of the model then run a few rows at a time. With `rows_in`, the C is handed its input row by row, and has no room
@@ -207,11 +207,12 @@ def two_ways_in() -> PillionError:
 
 def refuse_npu_options(chip: Target, asked: PlacementOptions) -> None:
     """Raises where a chip without an NPU is asked for more or less of it."""
-    options = ["--only-npu"] * asked.only_npu + [f"--keep-on-cpu {pattern}" for pattern in asked.keep_on_cpu]
+    demands = ["--only-npu"] * asked.only_npu + ["--prefer-npu"] * asked.prefer_npu
+    options = demands + [f"--keep-on-cpu {pattern}" for pattern in asked.keep_on_cpu]
     if options:
         raise PillionError(
             f"`{chip.name}` has no NPU",
-            rule="--only-npu and --keep-on-cpu go with chips that have one",
+            rule="--only-npu, --prefer-npu and --keep-on-cpu go with chips that have one",
             here=f"--target {chip.name} {' '.join(options)}",
             help=f"{example_with_npu()}, or leave {options[0].split()[0]} out",
         )

@@ -21,6 +21,7 @@ from pillion.ir.verify import verify
 from pillion.ops import (
     ALL_OPS,
     Add,
+    AvgPool2d,
     Clamp,
     Concat,
     Dequantize,
@@ -308,6 +309,28 @@ def test_only_npu_lists_what_cannot() -> None:
 def test_only_npu_allows_the_borders() -> None:
     made = placed(with_borders(on_npu, on_npu), only_npu=True)
     assert [op.kind for op in made.graph] == ["quantize", "segment", "dequantize"]
+
+
+def test_what_is_only_slower_goes_to_the_npu_where_that_is_preferred() -> None:
+    """Each alone is slower there: two crossings for one addition."""
+    graph = with_borders(on_cpu, on_npu, on_cpu)
+    usual = place(graph, N3_64, Isa.MVE)
+    assert "n" not in units(usual)
+    assert "segment.cost" in {entry.deciding.rule for entry in usual.ledger}
+    preferred = place(graph, N3_64, Isa.MVE, PlacementOptions(prefer_npu=True))
+    assert units(preferred) == "ccncc"
+    (entry,) = preferred.ledger.on_npu
+    assert entry.because.endswith("rules hold, and segment 0, the NPU is preferred")
+    small = place(with_borders(on_npu), N3_64, Isa.MVE, PlacementOptions(only_npu=True))
+    assert units(small) == "cnc"
+    with pytest.raises(PillionError, match="2 of 5 ops cannot run on the NPU"):
+        place(graph, N3_64, Isa.MVE, PlacementOptions(only_npu=True))
+
+
+def test_a_segment_without_work_is_not_sent_even_if_all_shall_be() -> None:
+    x, y = value("x"), value("y")
+    still = graph_of([x], [AvgPool2d(x=x, y=y)])
+    assert units(place(still, N3_64, Isa.MVE, PlacementOptions(prefer_npu=True))) == "c"
 
 
 # The ledger

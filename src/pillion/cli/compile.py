@@ -28,6 +28,7 @@ from pillion.cli.options import (
     OnlyNpuOption,
     OptimizeOption,
     OutputOption,
+    PreferNpuOption,
     QuantizeOption,
     RowsInOption,
     SelfTestOption,
@@ -69,6 +70,7 @@ def compile(
     state: StateOption = "kept",
     keep_on_cpu: KeepOption = None,
     only_npu: OnlyNpuOption = False,
+    prefer_npu: PreferNpuOption = False,
     optimize: OptimizeOption = "speed",
     max_ram: MaxRamOption = None,
     extra: ExtraOption = None,
@@ -131,6 +133,7 @@ def compile(
         memory_wish(max_ram, extra, rows_in),
         state,
         stream_wish(stream, hop),
+        prefer_npu,
     )
     form_of(output)
     check(request)

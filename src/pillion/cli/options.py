@@ -85,7 +85,15 @@ OnlyNpuOption = Annotated[
     bool,
     typer.Option(
         "--only-npu",
-        help="Fail, with the reasons, if any op cannot run on the NPU.",
+        help="Put all on the NPU; fail, with the reasons, if the rules do not allow it for any op.",
+        rich_help_panel=PLACEMENT,
+    ),
+]
+PreferNpuOption = Annotated[
+    bool,
+    typer.Option(
+        "--prefer-npu",
+        help="Put whatever the rules allow on the NPU, also where the core is estimated to be faster.",
         rich_help_panel=PLACEMENT,
     ),
 ]

@@ -20,6 +20,7 @@ from pillion.cli.options import (
     OnlyNpuOption,
     OptimizeOption,
     OutputOption,
+    PreferNpuOption,
     SizeOption,
     TargetOption,
     WeightsOption,
@@ -62,6 +63,7 @@ def train(
     io_layout: IoLayoutOption = "nchw",
     keep_on_cpu: KeepOption = None,
     only_npu: OnlyNpuOption = False,
+    prefer_npu: PreferNpuOption = False,
     optimize: OptimizeOption = "speed",
     force: ForceOption = False,
     as_json: JsonOption = False,
@@ -79,6 +81,7 @@ def train(
         io_layout=io_layout,
         keep_on_cpu=tuple(keep_on_cpu or ()),
         only_npu=only_npu,
+        prefer_npu=prefer_npu,
         optimize=optimize,
     )
     form_of(output)

@@ -9,6 +9,7 @@ from collections.abc import Callable
 from pillion.ir.graph import Graph
 from pillion.ir.verify import verify
 from pillion.ops import Repeat, has_repeats
+from pillion.passes.drop_idle import drop_idle
 from pillion.passes.flatten_linear import flatten_linear
 from pillion.passes.fold_constants import fold_constants
 from pillion.passes.fold_pad import fold_pad
@@ -18,6 +19,7 @@ from pillion.passes.integer import integer
 from pillion.passes.merge_duplicates import merge_duplicates
 from pillion.passes.merge_movement import merge_movement
 from pillion.passes.quantize_early import quantize_early
+from pillion.passes.rescale_sums import rescale_sums
 from pillion.passes.split_groups import split_groups
 from pillion.passes.sum_hard_sigmoids import sum_hard_sigmoids
 from pillion.passes.transpose_early import transpose_early
@@ -29,6 +31,7 @@ __all__ = [
     "Pass",
     "Watch",
     "int8_io",
+    "rescale_sums",
     "run",
     "split_groups",
     "sum_hard_sigmoids",
@@ -43,6 +46,7 @@ PIPELINE: tuple[Pass, ...] = (
     quantize_early,
     integer,
     int8_states,
+    drop_idle,
     fold_constants,
     transpose_early,
     merge_movement,

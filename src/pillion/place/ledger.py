@@ -11,6 +11,9 @@ from typing import Any
 from pillion.ir.op import Op
 from pillion.ir.verdict import Verdict
 
+PREFERRED = "user.prefer_npu"
+"""The rule by which a segment goes to the NPU because the user wants it there."""
+
 
 class Unit(Enum):
     """The processor that runs an op."""
@@ -41,7 +44,9 @@ class Entry:
     def because(self) -> str:
         """Gives the decision in a few words."""
         if self.unit is Unit.NPU:
-            return f"{len(self.verdicts) - 1} rules hold, and segment {self.segment} is faster there"
+            why = "the NPU is preferred" if self.deciding.rule == PREFERRED else "is faster there"
+            link = "," if self.deciding.rule == PREFERRED else ""
+            return f"{len(self.verdicts) - 1} rules hold, and segment {self.segment}{link} {why}"
         return f"{self.deciding.rule}: wanted {self.deciding.wanted}, got {self.deciding.got}"
 
     def as_row(self) -> dict[str, Any]:

@@ -24,7 +24,7 @@ from pillion.ir.verdict import Verdict, all_ok, failures
 from pillion.ops import Dequantize, Quantize, Segment, runs
 from pillion.ops.repeat import Runs
 from pillion.place.flip import smallest_change
-from pillion.place.ledger import Entry, Ledger, Unit
+from pillion.place.ledger import PREFERRED, Entry, Ledger, Unit
 
 CPU_BYTES_PER_CYCLE = 4
 """What the CPU copies or flushes at a border (an estimate)."""
@@ -32,11 +32,14 @@ CPU_BYTES_PER_CYCLE = 4
 
 @dataclass(frozen=True)
 class PlacementOptions:
-    """What the user asks of placement: which ops stay on the CPU, and whether the NPU must run all others."""
+    """What the user asks of placement: which ops stay on the CPU, and whether the NPU may, should or must run all others."""
 
     keep_on_cpu: tuple[str, ...] = ()
     """Globs on names or kinds of ops."""
     only_npu: bool = False
+    """Refuse a program that has other ops on the CPU."""
+    prefer_npu: bool = False
+    """Whatever the rules allow goes to the NPU, also where the CPU is estimated to be faster."""
 
     def keeps(self, op: Op) -> str | None:
         """Gives the pattern that keeps an op on the CPU, if there is one."""
@@ -61,7 +64,7 @@ def place(
     refused = {op for op, verdicts in judged.items() if not all_ok(verdicts)}
     while True:
         segments = _segments(graph, refused)
-        verdicts = [_worth(graph, segment, npu, isa) for segment in segments]
+        verdicts = [_worth(graph, segment, npu, isa, options) for segment in segments]
         losing = [s for s, v in zip(segments, verdicts, strict=True) if not v.ok]
         if not losing:
             break
@@ -135,12 +138,15 @@ def _root(stands_for: dict[Op, Op], op: Op) -> Op:
     return op
 
 
-def _worth(graph: Graph, segment: list[Op], npu: Device, isa: Isa) -> Verdict:
-    """Whether a segment works at all and is estimated to be faster on the NPU."""
+def _worth(graph: Graph, segment: list[Op], npu: Device, isa: Isa, options: PlacementOptions) -> Verdict:
+    """Whether a segment works at all and is estimated to be faster on the NPU, where that matters."""
     if all(npu.drops(op) for op in segment):
         return Verdict(
             "segment.work", False, "an op that computes", ", ".join(sorted({op.kind for op in segment}))
         )
+    if options.only_npu or options.prefer_npu:
+        asked = "--only-npu" if options.only_npu else "--prefer-npu"
+        return Verdict(PREFERRED, True, "what the rules allow, whatever it costs", asked)
     border = sum(v.type.size_bytes for v in (*_inputs(graph, segment), *_outputs(graph, segment)))
     on_npu = npu.dispatch_cycles + sum(npu.estimate(op) for op in segment) + border // CPU_BYTES_PER_CYCLE
     on_cpu = sum(cortex_m.estimate(op, isa) for op in segment)

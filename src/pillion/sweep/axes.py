@@ -199,6 +199,7 @@ FOR_ALL: Mapping[str, Convert] = {
     "io_layout": _one_of(get_args(IoLayout)),
     "keep_on_cpu": _patterns,
     "only_npu": _yes_or_no,
+    "prefer_npu": _yes_or_no,
 }
 """Options of `pillion compile` that may stand in [options], or in a [[model]] for it alone."""
 OF_MODELS: Mapping[str, Convert] = {"weights": _path, "input_size": _size}

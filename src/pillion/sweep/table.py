@@ -51,7 +51,16 @@ def column(key: str) -> str:
 _TAKEN = frozenset(
     {
         *("variant", "best", "model", "seconds", "left_out", "warnings", "failure", "folder"),
-        *("target", "optimize", "calibrate", "io_dtype", "io_layout", "keep_on_cpu", "only_npu"),
+        *(
+            "target",
+            "optimize",
+            "calibrate",
+            "io_dtype",
+            "io_layout",
+            "keep_on_cpu",
+            "only_npu",
+            "prefer_npu",
+        ),
         *("weights", "input_size", *Figures.names()),
     }
 )

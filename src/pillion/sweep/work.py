@@ -172,7 +172,8 @@ def compile_job(job: Job) -> Program:
     """Compiles the program of a job. What a factory draws at random is the same at each time."""
     model, inputs, name = _model(job)
     given = {k: job.option(k) for k in PASSED_ON if job.option(k) is not None}
-    placement = PlacementOptions(job.option("keep_on_cpu") or (), bool(job.option("only_npu")))
+    demands = [bool(job.option(name)) for name in ("only_npu", "prefer_npu")]
+    placement = PlacementOptions(job.option("keep_on_cpu") or (), *demands)
     if not is_int8_file(model):
         given["calibrate"] = _calibration(job)
     if isinstance(model, str):

@@ -18,6 +18,7 @@ from pillion.devices.neutron.estimate import DISPATCH_CYCLES, estimate
 from pillion.devices.neutron.limits import Geometry
 from pillion.devices.neutron.rules import LACKING, SUPPORTED, rules
 from pillion.ir.wishes import Wishes
+from pillion.passes.rescale_sums import rescale_sums
 from pillion.passes.split_groups import split_groups
 from pillion.passes.sum_hard_sigmoids import sum_hard_sigmoids
 
@@ -26,8 +27,8 @@ WISHES = Wishes(
     shared=frozenset({"mean", "reduce_max", "reduce_min"}),
     per_tensor_weights=frozenset({"linear"}),
 )
-"""What the rules above need of the quantizer. Not for sums: in the steps of a sum nothing is left of what it sums up, so
-a sum stays on the CPU."""
+"""What the rules above need of the quantizer. Not for sums: in the steps of a sum nothing is left of what it sums up. They become means
+and products."""
 
 
 def neutron(name: str, geometry: Geometry) -> Device:
@@ -41,7 +42,7 @@ def neutron(name: str, geometry: Geometry) -> Device:
         estimate=lambda op: estimate(op, geometry),
         dispatch_cycles=DISPATCH_CYCLES,
         wishes=WISHES,
-        rewrites=(split_groups, sum_hard_sigmoids),
+        rewrites=(split_groups, sum_hard_sigmoids, rescale_sums),
         changes=changes_for,
         drops=drops,
         delegate="NeutronBackend",

@@ -6,7 +6,9 @@ from __future__ import annotations
 from pillion.ir.op import Op
 from pillion.ops import (
     Add,
+    AvgPool2d,
     Concat,
+    MaxPool2d,
     Mean,
     Mul,
     Pad,
@@ -14,6 +16,8 @@ from pillion.ops import (
     ReduceMin,
     ReduceSum,
     Reshape,
+    ResizeBilinear,
+    ResizeNearest,
     Slice,
     Sub,
     Transpose,
@@ -21,7 +25,10 @@ from pillion.ops import (
 
 ADDRESSES = (Reshape, Transpose, Slice)
 """They become the way in which their neighbours read and write."""
-REMOVED_WHERE_IDLE = (Concat, Pad, Mean, ReduceSum, ReduceMax, ReduceMin, Add, Sub, Mul)
+REMOVED_WHERE_IDLE = (
+    *(Concat, Pad, Mean, ReduceSum, ReduceMax, ReduceMin, Add, Sub, Mul),
+    *(AvgPool2d, MaxPool2d, ResizeNearest, ResizeBilinear),
+)
 
 
 def drops(op: Op) -> bool:
