@@ -3,20 +3,28 @@
 
 enum { BOOL, UINT8, INT32 };
 
+static int32_t number(const pillion_cast_params *p, const void *x, int32_t i) {
+    return p->from == INT32 ? ((const int32_t *)x)[i] : ((const uint8_t *)x)[i];
+}
+
+/* A loop for each type: a compiler puts conversions to float under a condition otherwise, which not every assembler takes. */
 void pillion_cast(const pillion_cast_params *p, const void *x, void *y, void *scratch) {
     (void)scratch;
-    const uint8_t *small = x;
-    const int32_t *wide = x;
-    for (int32_t i = 0; i < p->count; i++) {
-        const int32_t number = p->from == INT32 ? wide[i] : small[i];
-        if (p->to == BOOL) {
-            ((uint8_t *)y)[i] = number != 0;
-        } else if (p->to == UINT8) {
-            ((uint8_t *)y)[i] = (uint8_t)number;
-        } else if (p->to == INT32) {
-            ((int32_t *)y)[i] = number;
-        } else {
-            ((float *)y)[i] = (float)number;
+    if (p->to == INT32) {
+        for (int32_t i = 0; i < p->count; i++) {
+            ((int32_t *)y)[i] = number(p, x, i);
+        }
+    } else if (p->to == UINT8) {
+        for (int32_t i = 0; i < p->count; i++) {
+            ((uint8_t *)y)[i] = (uint8_t)number(p, x, i);
+        }
+    } else if (p->to == BOOL) {
+        for (int32_t i = 0; i < p->count; i++) {
+            ((uint8_t *)y)[i] = number(p, x, i) != 0;
+        }
+    } else {
+        for (int32_t i = 0; i < p->count; i++) {
+            ((float *)y)[i] = (float)number(p, x, i);
         }
     }
 }

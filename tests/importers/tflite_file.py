@@ -81,16 +81,17 @@ def per_channel(count: int, axis: int) -> tflite.Quantization:
     return tflite.Quantization(scale=scales, zero_point=[0] * count, quantized_dimension=axis)
 
 
-def same_as_litert(raw: bytes) -> Graph:
-    """The graph, after it has answered like LiteRT's reference kernels."""
+def same_as_litert(raw: bytes, below: int = 0) -> Graph:
+    """The graph, after it has answered like LiteRT's reference kernels. Whole numbers are from 0 and below a bound, if there is one."""
     litert = pytest.importorskip("ai_edge_litert.interpreter")
     graph = read(raw)
     resolver = litert.OpResolverType.BUILTIN_REF
     interpreter = litert.Interpreter(model_content=raw, experimental_op_resolver_type=resolver, num_threads=1)
     interpreter.allocate_tensors()
     inputs = [random_like(v) for v in graph.inputs]
+    inputs = [x % np.int32(below) if below and x.dtype == np.int32 else x for x in inputs]
     for detail, array in zip(interpreter.get_input_details(), inputs, strict=True):
-        interpreter.set_tensor(detail["index"], array)
+        interpreter.set_tensor(detail["index"], array.astype(detail["dtype"]))
     interpreter.invoke()
     for detail, wanted in zip(interpreter.get_output_details(), graph.reference(*inputs), strict=True):
         found = interpreter.get_tensor(detail["index"])

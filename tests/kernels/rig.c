@@ -99,6 +99,7 @@ static void *load_params(int32_t file, const call_header *c) {
 
 typedef void one_input(const void *params, const void *x, void *y, void *scratch);
 typedef void two_inputs(const void *params, const void *a, const void *b, void *y, void *scratch);
+typedef void three_inputs(const void *params, const void *a, const void *b, const void *c, void *y, void *scratch);
 typedef void no_input(const void *params, void *y, void *scratch);
 
 /* Ticks that the call took. */
@@ -113,8 +114,10 @@ static uint32_t run_call(int32_t file, uint8_t *const *x, uint8_t *y, void *scra
         ((no_input *)kernel)(params, y, scratch);
     } else if (c.arguments == 1) {
         ((one_input *)kernel)(params, first, y, scratch);
-    } else {
+    } else if (c.arguments == 2) {
         ((two_inputs *)kernel)(params, first, second, y, scratch);
+    } else {
+        ((three_inputs *)kernel)(params, first, second, x[c.argument[2]], y, scratch);
     }
     return (uint32_t)(pillion_clock_now() - start);
 }

@@ -10,7 +10,8 @@ import numpy as np
 from pillion.emitters.c.manifest import Buffer
 from pillion.ir.graph import Graph
 from pillion.ir.types import Array, DType, Value
-from pillion.ops import Quantize
+from pillion.ops import Cast, Gather, Quantize
+from pillion.ops.movement import Movement
 
 BEYOND = 1.1
 """Float inputs are drawn from the range that int8 covers, times this: a twentieth of them saturates on either side."""
@@ -34,6 +35,8 @@ def samples_of_manifest(buffers: Sequence[Buffer], count: int, seed: int) -> lis
 
 def _random(graph: Graph, value: Value, rng: np.random.Generator) -> Array:
     covered = _covered(graph, value)
+    if value.dtype is DType.INT32 and (count := _slices(graph, value)):
+        return rng.integers(0, count, value.shape).astype(np.int32)
     if covered is None:
         return _of_type(value.shape, value.dtype, rng)
     low, high, step = covered
@@ -41,6 +44,17 @@ def _random(graph: Graph, value: Value, rng: np.random.Generator) -> Array:
     drawn = rng.uniform(middle - half, middle + half, value.shape)
     is_near = np.abs(np.mod(drawn / step, 1) - 0.5) < NEAR_TIE
     return (drawn + is_near * step / 8).astype(np.float32)
+
+
+def _slices(graph: Graph, value: Value) -> int:
+    """How many slices there are that whole numbers are the numbers of, here or where they are moved to; 0 if they are none."""
+    counts = []
+    for op in graph.users.get(value, []):
+        if isinstance(op, Gather) and value is op.indices:
+            counts.append(op.x.shape[op.axis])
+        elif isinstance(op, (Movement, Cast)) or (isinstance(op, Gather) and op.y.dtype is DType.INT32):
+            counts.append(_slices(graph, op.results[0]))
+    return min(filter(None, counts), default=0)
 
 
 def _covered(graph: Graph, value: Value) -> tuple[float, float, float] | None:

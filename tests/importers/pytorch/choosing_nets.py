@@ -212,3 +212,58 @@ def _every_other(x: Tensor) -> Tensor:
     y = torch.zeros_like(x)
     y[:, ::2] = x[:, ::2]
     return y
+
+
+class Attention(nn.Module):
+    """One head over words, of which those that are 0 are none."""
+
+    def __init__(self, mask: Callable[[Tensor, Tensor], Tensor]) -> None:
+        super().__init__()
+        self.mask = mask
+        self.embed = nn.Embedding(20, 16)
+        self.q, self.k, self.v = (nn.Linear(16, 16) for _ in range(3))
+
+    def forward(self, t: Tensor) -> Tensor:
+        x = self.embed(t)
+        q, k, v = self.q(x), self.k(x), self.v(x)
+        return self.mask(q @ k.transpose(1, 2) / 2, t).softmax(-1) @ v
+
+
+MASKS: dict[str, Callable[[Tensor, Tensor], Tensor]] = {
+    "filled": lambda s, t: s.masked_fill((t == 0)[:, None, :], -1e9),
+    "filled with infinity": lambda s, t: s.masked_fill((t == 0).unsqueeze(1), float("-inf")),
+    "chosen": lambda s, t: torch.where((t != 0)[:, None, :], s, torch.finfo(torch.float32).min),
+    "added": lambda s, t: s + (1.0 - (t > 0).float())[:, None, :] * -10000.0,
+    "added infinity": lambda s, t: s + torch.where(t[:, None, :] > 0, 0.0, -torch.inf),
+}
+for _name, _mask in MASKS.items():
+    CASES[f"attention, {_name}"] = Case(
+        lambda a, t: a(t),
+        lambda: (torch.tensor([[3, 7, 0, 0, 0], [1, 0, 9, 19, 4]]),),
+        lambda m=_mask: (Attention(m),),
+    )
+
+
+class Heads(nn.Module):
+    """PyTorch's own attention, with words that are none."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.embed = nn.Embedding(20, 16)
+        self.attend = nn.MultiheadAttention(16, 2, batch_first=True)
+
+    def forward(self, t: Tensor) -> Tensor:
+        x = self.embed(t)
+        return self.attend(x, x, x, key_padding_mask=t == 0, need_weights=False)[0]
+
+
+def _scaled_dot_product(a: Attention, t: Tensor) -> Tensor:
+    x = a.embed(t)
+    return F.scaled_dot_product_attention(a.q(x), a.k(x), a.v(x), attn_mask=(t != 0)[:, None, :])
+
+
+SENTENCES = lambda: (torch.tensor([[3, 7, 0, 0, 0], [1, 0, 9, 19, 4]]),)  # noqa: E731 - one of many
+CASES["attention, heads"] = Case(lambda h, t: h(t), SENTENCES, lambda: (Heads(),))
+CASES["attention, scaled dot product"] = Case(
+    _scaled_dot_product, SENTENCES, lambda: (Attention(MASKS["filled"]),)
+)

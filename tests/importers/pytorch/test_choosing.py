@@ -34,3 +34,92 @@ def test_nets_as_people_write_them(name: str) -> None:
         else:
             assert got.dtype == (np.bool_ if real.dtype == torch.bool else np.int32)
             assert float((real.numpy() == got).mean()) >= case.agreement
+
+
+class Words(torch.nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.embed = torch.nn.Embedding(20, 8)
+
+    def forward(self, tokens: torch.Tensor) -> torch.Tensor:
+        return self.embed(tokens).sum(-2)
+
+
+@pytest.mark.parametrize(
+    "given", [[1, 2, 19], ([1, 2, 19],), torch.tensor([1, 2, 19])], ids=["list", "tuple", "tensor"]
+)
+def test_lists_are_example_inputs(given: Any) -> None:
+    program = pillion.compile(
+        Words(), given, target="cortex-m33", calibrate=[([0, 3, 4],), torch.tensor([5, 6, 7])]
+    )
+    assert [repr(v) for v in program.graph.inputs] == ["tokens: int32[3]"]
+
+
+def test_numbers_are_example_inputs() -> None:
+    class Scaled(torch.nn.Module):
+        def forward(self, x: torch.Tensor, factor: torch.Tensor) -> torch.Tensor:
+            return x * factor
+
+    program = pillion.compile(Scaled(), ([1.0, -2.0], 0.5), target="cortex-m33")
+    (got,) = program.run(np.float32([1.0, -2.0]), np.float32(0.5))
+    assert np.abs(got - [0.5, -1.0]).max() < 0.02
+
+
+def test_numbers_from_outside_are_clamped() -> None:
+    """As the documentation says: nothing outside the table is read, in the reference and in C."""
+    program = pillion.compile(Words(), (torch.tensor([0, 7, 19]),), target="cortex-m33")
+    for on in ("reference", "host"):
+        wild, tame = (program.run(np.int32(x), on=on)[0] for x in ([-5, 2**31 - 1, 7], [0, 19, 7]))
+        assert wild.tolist() == tame.tolist()
+
+
+def test_whole_numbers_of_64_bits_are_taken_as_far_as_they_fit() -> None:
+    program = pillion.compile(Words(), (torch.tensor([0, 7, 19]),), target="cortex-m33")
+    with pytest.raises(pillion.PillionError, match="does not fit"):
+        program.run(np.array([0, 1, 2**40]))
+
+
+def test_verification_draws_numbers_that_tables_have() -> None:
+    from pillion.run.samples import random_samples
+
+    program = pillion.compile(Words(), (torch.tensor([[0, 7, 19]]),), target="cortex-m33")
+    drawn = np.concatenate([sample[0].ravel() for sample in random_samples(program.graph, 40, 0)])
+    assert (drawn.min(), drawn.max()) == (0, 19)
+
+
+def test_types_that_no_input_has() -> None:
+    class Reals(torch.nn.Module):
+        def forward(self, x: torch.Tensor) -> torch.Tensor:
+            return x.float()
+
+    with pytest.raises(pillion.PillionError, match="inputs are of type float32, int64, int32, uint8, bool"):
+        pillion.compile(Reals(), (torch.tensor([1, 2], dtype=torch.int16),), target="cortex-m33")
+
+
+def test_an_image_of_bytes_is_exact() -> None:
+    """Dividing by 255 keeps every level: the same int8 numbers, one for each byte."""
+
+    class Image(torch.nn.Module):
+        def forward(self, x: torch.Tensor) -> torch.Tensor:
+            return x.float() / 255
+
+    every = torch.arange(256, dtype=torch.uint8).reshape(1, 1, 16, 16)
+    program = pillion.compile(Image(), (every,), target="cortex-m33")
+    (got,) = program.run(every)
+    assert np.abs(got - every.numpy() / 255).max() < 1e-6
+    assert "float32" not in {
+        v.dtype.value for op in program.graph.ops[:-1] for v in (*op.operands, *op.results)
+    }
+
+
+def test_reports_compare_whole_numbers_too() -> None:
+    """The float model is run on what the program is given: int32 in the place of int64."""
+    module, inputs = net(CASES["gather of the best"])
+    program = pillion.compile(module, inputs, target="cortex-m33")
+    assert program.floats is not None
+    seen = program.floats([x.numpy() for x in inputs])
+    assert any(array.dtype == np.int64 for array in seen.values())
+    module, inputs = net(CASES["one hot"])
+    program = pillion.compile(module, inputs, target="cortex-m33")
+    assert program.floats is not None
+    assert program.floats([x.numpy().astype(np.int32) for x in inputs])

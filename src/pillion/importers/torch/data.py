@@ -14,7 +14,7 @@ from torch import Tensor
 from pillion.data.given import open_data
 from pillion.data.options import AS_IT_IS, Reading
 from pillion.data.sample import Source, Wanted, grouped
-from pillion.ir.types import DType
+from pillion.importers.torch.inputs import dtype_of_input
 
 
 @dataclass(frozen=True)
@@ -40,7 +40,7 @@ def load_calibration(
 def wanted_of(examples: Sequence[Tensor]) -> tuple[Wanted, ...]:
     """Gives what a model takes, by its example inputs."""
     return tuple(
-        Wanted(f"{number}", tuple(x.shape), DType(str(x.dtype).removeprefix("torch.")))
+        Wanted(f"{number}", tuple(x.shape), dtype_of_input(f"{number}", x.dtype))
         for number, x in enumerate(examples)
     )
 

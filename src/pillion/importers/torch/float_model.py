@@ -18,6 +18,7 @@ from pillion.errors import PillionError
 from pillion.importers.torch import capture
 from pillion.importers.torch.export import export, quiet
 from pillion.importers.torch.given import as_inputs, as_model
+from pillion.importers.torch.inputs import as_in_model
 from pillion.importers.torch.quantize import QatModule
 from pillion.ir.types import Array
 
@@ -56,7 +57,8 @@ class TorchModel:
         if not self._runs:
             self._runs.append(self.module())
         with torch.no_grad():
-            made = self._runs[0].forward(*inputs)  # not as a call, which would want the batch of the example
+            own = as_in_model(self._runs[0].graph, inputs)
+            made = self._runs[0].forward(*own)  # not as a call, which would want the batch of the example
         some = (
             made.values() if isinstance(made, dict) else made if isinstance(made, (tuple, list)) else (made,)
         )

@@ -13,6 +13,7 @@ from torch import Tensor
 from torch.fx import GraphModule, Node
 
 from pillion.importers.torch.export import quiet
+from pillion.importers.torch.inputs import as_in_model
 from pillion.importers.torch.layout import Order
 from pillion.importers.torch.loops import LoopingInterpreter
 from pillion.importers.torch.nodes import value_of
@@ -56,7 +57,7 @@ class FloatNet:
         """Computes the model in float: the tensors by the names that they were imported by, as they lie in a graph's memory."""
         recorder = _Recorder(self.module, frozenset(origin.node for origin in self.origins.values()))
         with torch.no_grad():
-            recorder.run(*(torch.from_numpy(x) for x in inputs))
+            recorder.run(*as_in_model(self.module.graph, map(torch.from_numpy, inputs)))
         return {
             name: recorder.seen[origin.node].transpose(origin.order)
             for name, origin in self.origins.items()

@@ -15,6 +15,7 @@ from torch.export import ExportedProgram
 from pillion.data.given import open_data
 from pillion.errors import PillionError
 from pillion.importers.torch.data import CalibrationData, load_calibration
+from pillion.importers.torch.inputs import like_examples
 
 ARRAYS = (Tensor, np.ndarray)
 Batches = Iterable[Any] | str | os.PathLike[str]
@@ -57,12 +58,13 @@ def _way_to_a_model(model: Any, caller: str) -> str:
 
 
 def as_inputs(inputs: Any, place: str) -> tuple[Tensor, ...]:
-    """Gives example inputs as tensors; one alone needs no tuple. `place` says who gave them."""
-    given = (inputs,) if isinstance(inputs, ARRAYS) else inputs
+    """Gives example inputs as tensors; one alone needs no tuple. Numbers and lists of numbers are tensors, too. `place` says who gave
+    them."""
+    given = (inputs,) if isinstance(inputs, ARRAYS) or _is_list_of_numbers(inputs) else inputs
     if not isinstance(given, (tuple, list)) or not given or not all(map(_holds_numbers, given)):
         raise PillionError(
             "example inputs are not tensors",
-            rule="a tensor, or a tuple of tensors, one for each argument of forward; or arrays of numpy",
+            rule="a tensor, or a tuple of tensors, one for each argument of forward; or arrays of numpy, numbers and lists of numbers",
             here=f"{in_words(inputs)} from {place}",
             help="tuple(inputs.values()), in the order of forward's arguments"
             if isinstance(inputs, Mapping)
@@ -172,19 +174,33 @@ def _other_count(parts: Sequence[Any], number: int, wanted: int) -> PillionError
 def _like(part: Any, example: Tensor) -> Tensor:
     """A part of a sample as a tensor, with the axis of the batch where that is missing and 1."""
     tensor = _as_tensor(part)
+    (tensor,) = like_examples([tensor], [example])
     if not isinstance(part, Tensor):
         tensor = tensor.to(example.dtype)
     alone = example.shape[:1] == (1,) and tensor.shape == example.shape[1:]
     return tensor.unsqueeze(0) if alone else tensor
 
 
+def _is_list_of_numbers(part: Any) -> bool:
+    """Whether a list holds numbers, or lists of them, of one length: a tuple holds the arguments of forward."""
+    if not isinstance(part, list) or not part:
+        return False
+    if all(isinstance(x, list) for x in part):
+        return len({len(x) for x in part}) == 1 and all(map(_is_list_of_numbers, part))
+    return all(isinstance(x, (bool, int, float)) for x in part)
+
+
 def _holds_numbers(part: Any) -> bool:
+    if isinstance(part, (bool, int, float)) or _is_list_of_numbers(part):
+        return True
     return isinstance(part, Tensor) or (isinstance(part, np.ndarray) and part.dtype.kind in NUMBERS)
 
 
 def _as_tensor(part: Any) -> Tensor:
     if isinstance(part, Tensor):
         return part
+    if isinstance(part, (bool, int, float, list)):
+        return torch.tensor(part)
     return torch.from_numpy(np.array(part, part.dtype.newbyteorder("="), order="C"))
 
 

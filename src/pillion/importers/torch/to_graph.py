@@ -15,6 +15,7 @@ from torch.fx import GraphModule, Node
 
 from pillion.errors import PillionError
 from pillion.importers.torch.floats import Origin
+from pillion.importers.torch.inputs import input_dtype
 from pillion.importers.torch.layout import NHWC, Builder, Placed, plain
 from pillion.importers.torch.loops import Loop, in_turn
 from pillion.importers.torch.nodes import operator_name
@@ -195,27 +196,6 @@ def _array(held: Any) -> np.ndarray[Any, Any]:
 
 BYTES = PerTensor(1.0)
 """What uint8 inputs mean: themselves."""
-INPUT_TYPES = {
-    "float32": DType.FLOAT32,
-    "int64": DType.INT32,
-    "int32": DType.INT32,
-    "uint8": DType.UINT8,
-    "bool": DType.BOOL,
-}
-"""What becomes of the types of inputs. Whole numbers have 32 bits at most."""
-
-
-def input_dtype(node: Node) -> DType:
-    """Gives the element type of an input of the model."""
-    name = str(node.meta["val"].dtype).removeprefix("torch.")
-    if name not in INPUT_TYPES:
-        raise PillionError(
-            f"input `{node.name}` has type {name}",
-            rule=f"the model's inputs are of type {', '.join(INPUT_TYPES)}",
-            here=f"{node.name}: {name}",
-            help="cast the input outside the model",
-        )
-    return INPUT_TYPES[name]
 
 
 def _conversion(node: Node) -> str:

@@ -25,7 +25,7 @@ from pillion.ir.numerics import Arithmetic
 from pillion.ir.types import DType, Value
 from pillion.ir.verdict import Verdict
 from pillion.ops.choosing import ArgMax, ArgMin, Compare, Place, Top, TopPlaces, TopValues, Where
-from pillion.ops.indexing import Cast, Gather
+from pillion.ops.indexing import CASTS, Cast, Gather
 
 BYTES = (DType.INT8, DType.BOOL, DType.UINT8)
 """Element types of one byte."""
@@ -167,8 +167,9 @@ def cast(op: Cast, arithmetic: Arithmetic) -> tuple[Call, ...]:
 
 
 def judge_cast(op: Cast, arithmetic: Arithmetic) -> tuple[Verdict, ...]:
-    """Judges a cast, all of which have a kernel that the op takes."""
-    return ()
+    """Judges whether a cast is from whole numbers."""
+    is_whole = op.x.dtype in CASTS
+    return (Verdict("x", is_whole, "bool, uint8 or int32", op.x.dtype.value),)
 
 
 KERNELS: tuple[Kernel, ...] = (

@@ -158,15 +158,25 @@ def _where(module: GraphModule, node: Node) -> Node:
     flags = as_type(module, node, condition, torch.bool)
     dtype = dtype_of(node)
     dtype = torch.float32 if dtype.is_floating_point else dtype
+    a, b = (_as_one_number(v) if shape_of(node) == shape_of(flags) else v for v in (a, b))
     return call(node, aten.where.self, flags, *(as_type(module, node, v, dtype) for v in (a, b)))
 
 
+def _as_one_number(given: Any) -> Any:
+    """The number that a constant holds everywhere, instead of it."""
+    held = constant_of(given)
+    if held is None or held.numel() < 2 or bool((held != held.reshape(-1)[0]).any()):
+        return given
+    return held.reshape(-1)[0].item()
+
+
 def _masked_fill(module: GraphModule, node: Node) -> Node | None:
-    x, mask, number = node.args
+    x, mask, number = (argument(node, i) for i in range(3))
     if constant_of(mask) is not None and dtype_of(node).is_floating_point:
         return None
     dtype = dtype_of(x)
-    return call(node, aten.where.self, mask, as_type(module, node, number, dtype), x)
+    x = _as_one_number(x) if shape_of(mask) == shape_of(node) else x
+    return call(node, aten.where.self, mask, *(as_type(module, node, v, dtype) for v in (number, x)))
 
 
 def _cast(module: GraphModule, node: Node) -> Node | None:

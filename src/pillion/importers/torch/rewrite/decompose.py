@@ -20,17 +20,16 @@ from torch.utils import _pytree as pytree
 
 from pillion.importers.torch.nodes import (
     KEPT_META,
-    argument,
     aten,
     calls,
     evaluate,
     fake_mode,
     is_constant,
-    is_tensor,
     named_argument,
     value_of,
 )
 from pillion.importers.torch.rewrite.functional import DROPOUTS, NO_RESULT
+from pillion.importers.torch.rewrite.index_forms import CONDITIONS_OF_INDICES, FORMS_OF_INDICES
 from pillion.importers.torch.rewrite.recurrent import CELLS, LAYERS, is_over_inputs
 
 Result = Tensor | Sequence[Tensor]
@@ -286,63 +285,8 @@ def _for_each_head(x: Tensor, times: int) -> Tensor:
 
 
 def _is_known_attention(node: Node) -> bool:
-    """No mask, one that is added, or one that is constant."""
-    mask = named_argument(node, "attn_mask")
-    is_known = mask is None or is_tensor(mask) or is_constant(mask)
-    return is_known and not named_argument(node, "dropout_p")
-
-
-def _copied(x: Tensor, source: Tensor, non_blocking: bool = False) -> Tensor:
-    source = source if source.dtype == x.dtype else source.to(x.dtype)
-    return source if source.shape == x.shape else source.expand(x.shape)
-
-
-def _put_by_index(
-    x: Tensor, indices: Sequence[Tensor | None], values: Tensor, accumulate: bool = False
-) -> Tensor:
-    values = values.expand(aten.index.Tensor(x, indices).shape)
-    result: Tensor = aten.index_put.default(x, indices, values, accumulate)
-    return result
-
-
-def _is_put_broadcast(node: Node) -> bool:
-    """By numbers, not by masks: how much these take is known from what they hold."""
-    x, indices, values = (argument(node, i) for i in range(3))
-    numbers = [None if index is None else value_of(index) for index in indices]
-    if any(n is not None and n.dtype in (torch.bool, torch.uint8) for n in numbers):
-        return False
-    return bool(evaluate(node.graph, aten.index.Tensor, (x, indices), {}).shape != value_of(values).shape)
-
-
-def _one_hot(numbers: Tensor, count: int = -1) -> Tensor:
-    return (numbers.unsqueeze(-1) == torch.arange(count)).to(torch.int64)
-
-
-def _windows(
-    x: Tensor,
-    kernel: Sequence[int],
-    dilation: Sequence[int],
-    padding: Sequence[int],
-    stride: Sequence[int],
-) -> Tensor:
-    """The pixels of each window of an image side by side: a slice with steps for each place in the window."""
-    lead = x.shape[:-2]
-    x = torch.nn.functional.pad(x, (padding[1], padding[1], padding[0], padding[0]))
-    counts = [
-        (size - d * (k - 1) - 1) // s + 1
-        for size, k, d, s in zip(x.shape[-2:], kernel, dilation, stride, strict=True)
-    ]
-    places = [(i * dilation[0], j * dilation[1]) for i in range(kernel[0]) for j in range(kernel[1])]
-    cut = [
-        x[
-            ...,
-            i : i + (counts[0] - 1) * stride[0] + 1 : stride[0],
-            j : j + (counts[1] - 1) * stride[1] + 1 : stride[1],
-        ]
-        for i, j in places
-    ]
-    flat = [part.reshape(*lead, 1, counts[0] * counts[1]) for part in cut]
-    return torch.cat(flat, -2).reshape(*lead[:-1], -1, counts[0] * counts[1])
+    """Without a dropout."""
+    return not named_argument(node, "dropout_p")
 
 
 def _masked_fill(x: Tensor, mask: Tensor, value: float) -> Tensor:
@@ -396,6 +340,7 @@ OVER_AN_AXIS = (aten.prelu.default, aten.softmax.int)
 FORMS: dict[Any, Callable[..., Any]] = {
     **LAYERS,
     **CELLS,
+    **FORMS_OF_INDICES,
     **{target: _with_batch(target) for target in UNBATCHED},
     **{target: _with_axis(target) for target in OVER_AN_AXIS},
     aten.addbmm.default: _sum_of(lambda a, b: torch.bmm(a, b).sum(0)),
@@ -406,13 +351,6 @@ FORMS: dict[Any, Callable[..., Any]] = {
     aten.addr.default: _sum_of(torch.outer),
     aten.baddbmm.default: _sum_of(torch.bmm),
     aten.channel_shuffle.default: _channel_shuffle,
-    aten.copy.default: _copied,
-    aten.fill.Scalar: lambda x, value: torch.full(x.shape, value, dtype=x.dtype),
-    aten.fill.Tensor: _copied,
-    aten.im2col.default: _windows,
-    aten.index_put.default: _put_by_index,
-    aten.one_hot.default: _one_hot,
-    aten.zero.default: lambda x: torch.zeros(x.shape, dtype=x.dtype),
     aten.clamp.Tensor: _clamp_to_tensors,
     aten.clamp_max.Tensor: torch.minimum,
     aten.clamp_min.Tensor: torch.maximum,
@@ -437,8 +375,7 @@ FORMS: dict[Any, Callable[..., Any]] = {
 }
 CONDITIONS: dict[Any, Callable[[Node], bool]] = {
     **dict.fromkeys(LAYERS, is_over_inputs),
-    aten.index_put.default: _is_put_broadcast,
-    aten.one_hot.default: lambda node: argument(node, 1, -1) > 0,
+    **CONDITIONS_OF_INDICES,
     **dict.fromkeys(UNBATCHED, _is_unbatched),
     **dict.fromkeys(OVER_AN_AXIS, _is_single_number),
     aten.addmm.default: lambda node: (named_argument(node, "beta"), named_argument(node, "alpha")) != (1, 1),

@@ -7,6 +7,7 @@ from torch import Tensor
 from torch.fx import GraphModule
 
 from pillion.errors import PillionError
+from pillion.importers.torch.inputs import input_dtype
 from pillion.importers.torch.loops import number_loops
 from pillion.importers.torch.nodes import calls, source_line, value_of
 from pillion.importers.torch.rewrite.batch_norm import fold_batch_norms
@@ -20,9 +21,9 @@ from pillion.importers.torch.rewrite.functional import make_functional, remove_i
 from pillion.importers.torch.rewrite.indexing import settle_indices
 from pillion.importers.torch.rewrite.layer_biases import settle_biases
 from pillion.importers.torch.rewrite.mask_rows import settle_masks
+from pillion.importers.torch.rewrite.masked_scores import settle_masked_scores
 from pillion.importers.torch.rewrite.recurrent import settle_operands
 from pillion.importers.torch.rewrite.written import settle_likenesses, settle_written_constants
-from pillion.importers.torch.to_graph import input_dtype
 from pillion.importers.torch.train.norms import make_trainable
 from pillion.outside.threads import one_thread
 
@@ -47,6 +48,7 @@ def normalize(module: GraphModule, *, training: bool = False) -> GraphModule:
     fold_constants(module, training=training)
     join_expressions(module, training=training)
     settle_choices(module)
+    settle_masked_scores(module)
     settle_indices(module)
     make_scalars_constants(module, training=training)
     settle_masks(module, training=training)

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 from typing import Any
 
+import numpy as np
 import torch
 from torch.fx import Node
 
@@ -12,11 +13,12 @@ from pillion.importers.torch.layout import Builder, Order, Placed
 from pillion.importers.torch.nodes import aten, shape_of, value_of
 from pillion.importers.torch.rewrite.choosing import real_bytes, top_places, top_values
 from pillion.importers.torch.rewrite.indexing import gather_last
+from pillion.importers.torch.rewrite.masked_scores import masked_scores
 from pillion.importers.torch.rows.elementwise import binary, in_one_order
 from pillion.importers.torch.rows.quantization import row
-from pillion.importers.torch.rows.table import Lowering, lowers
+from pillion.importers.torch.rows.table import Lowering, lowers, refuse
 from pillion.ir.op import Op
-from pillion.ir.types import DType, PerTensor
+from pillion.ir.types import DType, PerTensor, constant
 from pillion.ops import (
     ArgMax,
     ArgMin,
@@ -62,6 +64,23 @@ def where(b: Builder, condition: Placed, first: Placed, second: Placed) -> Place
     held: dict[str, Any] = {"condition": flags, "a": left, "b": right}
     integers = b.emit(Where, dtype=DType.INT8, quant=quant, name=f"{b.hint}_i8", **held)
     return Placed(b.emit(Dequantize, x=integers), order)
+
+
+@lowers(masked_scores, quantized=row(Where, numbers=True))
+def masked(b: Builder, scores: Placed, mask: Placed, dim: int, where: bool) -> Placed:
+    """Gives the lowest level where a mask takes scores out of a softmax."""
+    known = next((op for op in reversed(b.ops) if isinstance(op, Dequantize) and op.y is scores.value), None)
+    if known is None:
+        raise refuse(
+            "scores that are masked stay in float",
+            "they are quantized",
+            b.node.name,
+            "compile the float model: pillion quantizes it",
+        )
+    (flags, kept), order = in_one_order(b, mask, scores)
+    lowest = b.constant(constant(f"{b.hint}_lowest", np.int8(-128), known.x.type.quant))
+    choice = {"a": lowest, "b": kept} if where else {"a": kept, "b": lowest}
+    return Placed(b.emit(Where, condition=flags, a=choice["a"], b=choice["b"]), order)
 
 
 def _placing(cls: type[Op]) -> Lowering:

@@ -1,0 +1,84 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What is put by index, and what is seen through windows, as functions of simpler calls (see `decompose.py`)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import torch
+from torch import Tensor
+from torch.fx import Node
+
+from pillion.importers.torch.nodes import argument, aten, evaluate, value_of
+
+
+def copied(x: Tensor, source: Tensor, non_blocking: bool = False) -> Tensor:
+    """Gives what a tensor holds after another one was copied into it."""
+    source = source if source.dtype == x.dtype else source.to(x.dtype)
+    return source if source.shape == x.shape else source.expand(x.shape)
+
+
+def put_by_index(
+    x: Tensor, indices: Sequence[Tensor | None], values: Tensor, accumulate: bool = False
+) -> Tensor:
+    """Gives a tensor in which some elements are others, of as many values as there are elements."""
+    values = values.expand(aten.index.Tensor(x, indices).shape)
+    result: Tensor = aten.index_put.default(x, indices, values, accumulate)
+    return result
+
+
+def is_put_broadcast(node: Node) -> bool:
+    """Whether fewer values than elements are put: by numbers, as what masks take is known from what they hold."""
+    x, indices, values = (argument(node, i) for i in range(3))
+    numbers = [None if index is None else value_of(index) for index in indices]
+    if any(n is not None and n.dtype in (torch.bool, torch.uint8) for n in numbers):
+        return False
+    return bool(evaluate(node.graph, aten.index.Tensor, (x, indices), {}).shape != value_of(values).shape)
+
+
+def one_hot(numbers: Tensor, count: int = -1) -> Tensor:
+    """Gives 1 in the place of each number, and 0 elsewhere."""
+    return (numbers.unsqueeze(-1) == torch.arange(count)).to(torch.int64)
+
+
+def windows(
+    x: Tensor,
+    kernel: Sequence[int],
+    dilation: Sequence[int],
+    padding: Sequence[int],
+    stride: Sequence[int],
+) -> Tensor:
+    """Gives the pixels of each window of an image side by side: a slice with steps for each place in the window."""
+    lead = x.shape[:-2]
+    x = torch.nn.functional.pad(x, (padding[1], padding[1], padding[0], padding[0]))
+    counts = [
+        (size - d * (k - 1) - 1) // s + 1
+        for size, k, d, s in zip(x.shape[-2:], kernel, dilation, stride, strict=True)
+    ]
+    places = [(i * dilation[0], j * dilation[1]) for i in range(kernel[0]) for j in range(kernel[1])]
+    cut = [
+        x[
+            ...,
+            i : i + (counts[0] - 1) * stride[0] + 1 : stride[0],
+            j : j + (counts[1] - 1) * stride[1] + 1 : stride[1],
+        ]
+        for i, j in places
+    ]
+    flat = [part.reshape(*lead, 1, counts[0] * counts[1]) for part in cut]
+    return torch.cat(flat, -2).reshape(*lead[:-1], -1, counts[0] * counts[1])
+
+
+FORMS_OF_INDICES: dict[Any, Callable[..., Any]] = {
+    aten.copy.default: copied,
+    aten.fill.Scalar: lambda x, value: torch.full(x.shape, value, dtype=x.dtype),
+    aten.fill.Tensor: copied,
+    aten.im2col.default: windows,
+    aten.index_put.default: put_by_index,
+    aten.one_hot.default: one_hot,
+    aten.zero.default: lambda x: torch.zeros(x.shape, dtype=x.dtype),
+}
+CONDITIONS_OF_INDICES: dict[Any, Callable[[Node], bool]] = {
+    aten.index_put.default: is_put_broadcast,
+    aten.one_hot.default: lambda node: argument(node, 1, -1) > 0,
+}
