@@ -13,7 +13,7 @@ from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from fuzz import properties
+from fuzz import properties, streaming
 from fuzz.choices import Choices, from_seed
 from fuzz.recipes import NETS, OFTEN, grown
 from fuzz.together import smallest, together
@@ -37,6 +37,8 @@ class Hunt:
     arithmetics: tuple[Arithmetic, ...] = BOTH
     accepts: Callable[[Op], bool] = lambda op: True
     batch: int = 1
+    grow: Callable[[Choices, Arithmetic], Graph] | None = None
+    """What makes other programs than the usual ones."""
 
 
 def on_board(target: str, optimize: Optimize = "speed") -> Hunt:
@@ -56,6 +58,9 @@ HUNTS = {
     "repeat-tflite": Hunt(properties.repetitions_keep_the_bytes, (Arithmetic.TFLITE,)),
     "repeat-m33": Hunt(lambda graph: properties.repetitions_on_board_keep_the_bytes(graph, "cortex-m33")),
     "repeat-m55": Hunt(lambda graph: properties.repetitions_on_board_keep_the_bytes(graph, "cortex-m55")),
+    "streams": Hunt(streaming.streams_keep_the_bytes),
+    "streams-over-time": Hunt(streaming.streams_keep_the_bytes, grow=streaming.over_time),
+    "streams-as-c": Hunt(streaming.streams_as_c_keep_the_bytes, grow=streaming.over_time),
     "host-alone": Hunt(properties.host_is_the_reference),
     "native": Hunt(properties.native_is_the_reference, batch=6),
     "placed": Hunt(properties.placed_is_the_reference, (Arithmetic.CMSIS_NN,), batch=4),
@@ -92,6 +97,9 @@ def programs(hunt: Hunt, seed: int) -> list[Graph]:
     grown_ones = []
     for number in range(hunt.batch):
         choices = from_seed(1000 * seed + number)
+        if hunt.grow is not None:
+            grown_ones.append(hunt.grow(choices, arithmetic))
+            continue
         largest = 20_000 if choices.one_in(12) else 3000
         ops = choices.integer(2, 10)
         made = grown(choices, ops, arithmetic, largest=largest, kinds=kinds(choices), accepts=hunt.accepts)

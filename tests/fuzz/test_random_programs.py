@@ -50,7 +50,8 @@ def ask(name: str, examples: int) -> None:
 
 
 @pytest.mark.parametrize(
-    ("name", "examples"), [("text", 40), ("passes", 40), ("int8-io", 30), ("memory", 25), ("repeat", 8)]
+    ("name", "examples"),
+    [("text", 40), ("passes", 40), ("int8-io", 30), ("memory", 25), ("repeat", 8), ("streams", 15)],
 )
 def test_what_the_compiler_does_keeps_the_meaning(name: str, examples: int) -> None:
     ask(name, examples)

@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pillion.ir import numerics
+from pillion.ir.along import Along, Course
 from pillion.ir.numerics import Arithmetic
 from pillion.ir.op import Op, Quantization, op, operand, result, want_dtype, want_same_quant
 from pillion.ir.rows import ROWS, Span, same_rows, why_no_rows
@@ -169,6 +170,9 @@ class Where(Op):
     def rows_of(self, operand: Value, span: Span) -> Span | None:
         return same_rows(operand, self.y, span)
 
+    def along(self, operand: Value, axis: int) -> Course:
+        return Along(axis + self.y.type.rank - operand.type.rank)
+
     def infer(self) -> TensorType:
         shapes = [v.shape for v in (self.condition, self.a, self.b)]
         try:
@@ -231,6 +235,11 @@ class Place(Op):
 
     def rows_of(self, operand: Value, span: Span) -> Span | None:
         return span
+
+    def along(self, operand: Value, axis: int) -> Course:
+        if axis == self.axis:
+            return "it looks through them all"
+        return Along(axis - 1 if axis > self.axis and not self.keepdims else axis)
 
     def infer(self) -> TensorType:
         return TensorType(reduced_shape(self.x.shape, (self.axis,), self.keepdims), DType.INT32)
@@ -300,6 +309,9 @@ class Top(Op):
 
     def rows_of(self, operand: Value, span: Span) -> Span | None:
         return span
+
+    def along(self, operand: Value, axis: int) -> Course:
+        return Along(axis) if axis < self.x.type.rank - 1 else "it puts them in order"
 
     @property
     def result_dtype(self) -> DType:

@@ -8,6 +8,7 @@ from collections.abc import Iterator
 
 import numpy as np
 
+from pillion.ir.along import Along, Course
 from pillion.ir.numerics import Arithmetic
 from pillion.ir.op import Op, Quantization, op, operand, result, want_dtype, want_same_quant
 from pillion.ir.rows import ROWS, Span, why_no_rows
@@ -39,6 +40,19 @@ class Gather(Op):
 
     def rows_of(self, operand: Value, span: Span) -> Span | None:
         return span if operand is self.x else None
+
+    def along(self, operand: Value, axis: int) -> Course:
+        if axis < self.batch:
+            is_fixed = self.x.is_constant or self.indices.is_constant
+            return "each takes from rows of its own, which are constants" if is_fixed else Along(axis)
+        if operand is self.x:
+            behind = axis + self.indices.type.rank - self.batch - 1
+            return (
+                "they are taken by their numbers"
+                if axis == self.axis
+                else Along(axis if axis < self.axis else behind)
+            )
+        return Along(self.axis + axis - self.batch)
 
     @property
     def sizes(self) -> tuple[int, int, int, int, int]:

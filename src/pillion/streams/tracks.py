@@ -16,7 +16,8 @@ from pillion.ir.graph import Graph
 from pillion.ir.op import Op
 from pillion.ir.rows import Span
 from pillion.ir.types import Value
-from pillion.ops import Concat, Linear, Mean, Reshape
+from pillion.ops import Concat, Linear, Mean, Reshape, Where
+from pillion.ops.choosing import Place
 from pillion.ops.elementwise import Binary
 from pillion.ops.pool import Pool
 from pillion.ops.prelu import Prelu
@@ -24,9 +25,9 @@ from pillion.ops.reduce import Reduction
 from pillion.streams import refusals
 from pillion.streams.wish import StreamWish
 
-ENDS_OF_TIME = (Mean, Reduction, Pool, Linear, Reshape)
+ENDS_OF_TIME = (Mean, Reduction, Place, Pool, Linear, Reshape)
 """Ops that may make something of the whole window: what comes behind them is computed in every call."""
-ELEMENT_BY_ELEMENT = (Binary, Prelu, Concat)
+ELEMENT_BY_ELEMENT = (Binary, Where, Prelu, Concat)
 """Ops whose constants meet rows one by one."""
 
 
