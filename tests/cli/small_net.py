@@ -23,3 +23,19 @@ def example_inputs() -> tuple[Tensor, ...]:
 def wide() -> tuple[nn.Module, tuple[Tensor, ...]]:
     """More weights than a small chip has memory."""
     return nn.Linear(1024, 600), (torch.randn(1, 1024),)
+
+
+class Strided(nn.Module):
+    """Every second row."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        torch.manual_seed(0)
+        self.conv = nn.Conv2d(3, 4, 3, (2, 1))
+
+    def forward(self, x: Tensor) -> Tensor:
+        return self.conv(x)
+
+
+def strided() -> tuple[nn.Module, tuple[Tensor, ...]]:
+    return Strided(), example_inputs()

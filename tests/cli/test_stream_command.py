@@ -46,3 +46,29 @@ def test_refusals_come_before_anything_is_written(pillion: Call, tmp_path: Path)
         assert says in answer.err
         assert "help  " in answer.err
     assert not list(tmp_path.iterdir())
+
+
+@pytest.mark.torch
+@pytest.mark.qemu
+def test_run_says_what_a_call_takes(pillion: Call, tmp_path: Path) -> None:
+    net = f"{Path(__file__).with_name('small_net.py')}:strided"
+    wish = (
+        "-m",
+        net,
+        "-t",
+        "cortex-m55",
+        "-q",
+        "--stream",
+        "x:2",
+        "--hop",
+        "1",
+        "-o",
+        tmp_path / "fw",
+        "--json",
+    )
+    assert pillion("compile", *wish).facts["takes"] == [
+        "1 new of 9 frames of x (axis 2) in each call, 2 calls are a run"
+    ]
+    ran = pillion("run", tmp_path / "fw", "--on", "mps3-an547", "--profile", "--json").facts
+    assert ran["instructions_of_the_longest_call"] == ran["instructions"]
+    assert ran["instructions_per_call"] == ran["instructions_per_frame"] == round(ran["instructions"] / 2)

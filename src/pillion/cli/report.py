@@ -15,6 +15,7 @@ from pillion.outside.files import form_of
 from pillion.outside.progress import Advance, say, shown, stage
 
 if TYPE_CHECKING:
+    from pillion.ir.streaming import Streaming
     from pillion.place import Entry
     from pillion.program import Program
     from pillion.run.executor import RunResult
@@ -238,8 +239,8 @@ def _segment_row(number: int, entries: Sequence[Entry]) -> Facts:
     }
 
 
-def ran(model: str, on: str, result: RunResult) -> Facts:
-    """Gathers what there is to say about a run."""
+def ran(model: str, on: str, result: RunResult, streaming: Streaming | None = None) -> Facts:
+    """Gathers what there is to say about a run, of a stream for instance."""
     facts: Facts = {"model": model, "on": on, "outputs": [_summary(o) for o in result.outputs]}
     if result.profile is None:
         return facts
@@ -255,10 +256,21 @@ def ran(model: str, on: str, result: RunResult) -> Facts:
     return {
         **facts,
         "instructions": profile.instructions,
+        **(_each_call(profile.instructions, streaming) if streaming else {}),
         "code_bytes": profile.code_bytes,
         "stack_bytes": profile.stack_bytes,
         "regions": regions,
         "ops": ops,
+    }
+
+
+def _each_call(instructions: int, streaming: Streaming) -> Facts:
+    """What the calls of a stream take: those that have frames enough run the model, the others copy frames."""
+    fed = streaming.inputs[0]
+    return {
+        "instructions_of_the_longest_call": instructions,
+        "instructions_per_call": round(instructions / streaming.calls),
+        "instructions_per_frame": round(instructions / fed.frames),
     }
 
 

@@ -19,11 +19,12 @@ from pillion.errors import PillionError, one_of
 from pillion.outside.files import suffix_of
 
 if TYPE_CHECKING:
+    from pillion.ir.streaming import Streaming
     from pillion.run.executor import RunOptions, RunResult
     from pillion.run.time import Conditions, TimeEstimate
 
-    Ran = tuple[str, RunResult, TimeEstimate | None]
-    """The name of what ran, what came out, and how long it would take."""
+    Ran = tuple[str, RunResult, TimeEstimate | None, Streaming | None]
+    """The name of what ran, what came out, how long it would take, and how it is fed if it is a stream."""
 
 
 @app.command(
@@ -131,11 +132,11 @@ def run(
     run_one = _run_file if suffix_of(program) == ".pte" else _run_project
     options = RunOptions(timeout, profile, native)
     with report.progress(quiet=as_json):
-        model, result, time = run_one(program, on, input or [], options, conditions)
+        model, result, time, streaming = run_one(program, on, input or [], options, conditions)
     write_outputs(output or [], result.outputs)
     report.show(
         {
-            **times.ran(report.ran(model, on, result), time),
+            **times.ran(report.ran(model, on, result, streaming), time),
             **times.facts(time, as_json, in_short=not profile),
         },
         as_json,
@@ -152,7 +153,8 @@ def _run_project(
     manifest = read_manifest(program)
     arrays = read_inputs(inputs, manifest.inputs)
     result = run_folder(program, [arrays], on, options)[0]
-    return manifest.model, result, times.of_folder(program, conditions, arrays, on, options)
+    time = times.of_folder(program, conditions, arrays, on, options)
+    return manifest.model, result, time, manifest.stream
 
 
 def _run_file(
@@ -167,4 +169,4 @@ def _run_file(
     arrays = read_inputs(inputs, loaded.graph.inputs)
     result = loaded.measure(*arrays, on=on, **vars(options))
     time = times.of_program(loaded, conditions, on=on, sample=arrays, timeout=options.timeout, quiet=True)
-    return loaded.graph.name, result, time
+    return loaded.graph.name, result, time, None
