@@ -7,11 +7,14 @@
  * pair, r9 r10 of the second. Of the results: r1-r4 rounds and multipliers, r5 shifts. On the stack: start of the inputs, list
  * of jumps, two part sums.
  *
+ * LiteRT's layers, which are scaled in another way, take the sums alone; the constants for the other way are skipped.
+ *
  * The stream holds, for the channels A, B, C, D of each group:
  *   c_A + 256 * c_B, c_A, c_C + 256 * c_D, c_C, {the words of A and B, the words of C and D} x steps,
  *   round and multiplier of B and of A, their right shifts as bytes B A D C, negative if it ends a run, round and multiplier of D and of C
  * and then, of each channel that is left: c, multiplier, weights. */
 #include "pillion/assembly.h"
+#include "pillion/once.h"
 #include "dot.h"
 #include "smmlar.h"
 
@@ -54,6 +57,7 @@ PILLION_AT(group_loop, jumps, 4);
     "asr " s ", " s ", r5\n"                    \
     "ssat " s ", #8, " s "\n"
 #define TWICE_B(t, s) "sub " t ", " t ", " s "\n" "asr " t ", " t ", #7\n"
+#define ONLY_B(t, s) "sub " t ", " t ", " s "\n" "asr " t ", " t ", #8\n"
 #define PAIR(t, s, next)                        \
     REQUANTIZE(t, "r1", "r2") next              \
     "add " s ", " s ", " s "\n"                 \
@@ -68,11 +72,11 @@ PILLION_AT(group_loop, jumps, 4);
 #define PLACE(name) ".global pillion_dsp_linear_" name "\n" "pillion_dsp_linear_" name ":\n"
 #define GO_ON "ldr pc, [lr], #4\n"
 extern const uint8_t pillion_dsp_linear_steps[], pillion_dsp_linear_requantize[], pillion_dsp_linear_first_part[],
-    pillion_dsp_linear_next_part[], pillion_dsp_linear_join[];
+    pillion_dsp_linear_next_part[], pillion_dsp_linear_join[], pillion_dsp_linear_sums[], pillion_dsp_linear_join_sums[];
 
 /* As in dot_dsp.c, lr walks through the addresses at which the loop goes on. */
 PILLION_NAKED static const int32_t *groups_of_channels(PILLION_UNUSED const group_loop *loop, PILLION_UNUSED const int32_t *stream,
-                                                      PILLION_UNUSED int8_t *y) {
+                                                      PILLION_UNUSED void *y) {
     __asm volatile("push {r4-r11, lr}\n"
                    "mov r12, r1\n"
                    "mov r11, r2\n"
@@ -102,12 +106,34 @@ PILLION_NAKED static const int32_t *groups_of_channels(PILLION_UNUSED const grou
                    "ldmia r12!, {r1-r4}\n"
                    "lsr r5, r5, #8\n" PAIR("r9", "r10", "ubfx r5, r5, #8, #7\n")
                    "bpl.w 1b\n"
+                   "4:\n"
                    "mov r0, r12\n"
                    "add sp, sp, #16\n"
-                   "pop {r4-r11, pc}\n");
+                   "pop {r4-r11, pc}\n"
+                   PLACE("join_sums")
+                   "ldrd r1, r2, [sp, #8]\n" ONLY_B("r7", "r8") ONLY_B("r9", "r10")
+                   "add r7, r7, r1\n"
+                   "add r9, r9, r2\n"
+                   "b 3f\n"
+                   PLACE("sums") ONLY_B("r7", "r8") ONLY_B("r9", "r10")
+                   "3:\n"
+                   "strd r8, r7, [r11], #8\n"
+                   "strd r10, r9, [r11], #8\n"
+                   "ldr r5, [r12, #16]\n" /* of the constants that are not wanted here, the sign ends the run */
+                   "add r12, r12, #36\n"
+                   "cmp r5, #0\n"
+                   "bpl.w 1b\n"
+                   "b 4b\n");
 }
 
-static void list_jumps(const pillion_linear_s8_dsp_params *p, uint32_t *jump) {
+/* What both kernels have in their params. */
+typedef struct {
+    PILLION_LINEAR_FIELDS
+} layer;
+PILLION_BEGINS_WITH(pillion_linear_s8_dsp_params, layer, out_zp);
+PILLION_BEGINS_WITH(pillion_linear_tflite_s8_dsp_params, layer, once);
+
+static void list_jumps(const layer *p, uint32_t *jump, const uint8_t *whole, const uint8_t *join) {
     int32_t steps = (p->steps - 1) % UNROLLED + 1; /* all rounds after the first are whole ones */
     if (p->part_rounds > 0) {
         *jump++ = pillion_thumb(pillion_dsp_linear_first_part);
@@ -118,7 +144,7 @@ static void list_jumps(const pillion_linear_s8_dsp_params *p, uint32_t *jump) {
         }
         *jump++ = pillion_thumb(pillion_dsp_linear_steps + (UNROLLED - steps) * STEP_BYTES);
     }
-    *jump = pillion_thumb(p->part_rounds > 0 ? pillion_dsp_linear_join : pillion_dsp_linear_requantize);
+    *jump = pillion_thumb(p->part_rounds > 0 ? join : whole);
 }
 
 static inline void widen_four(int32_t *to, uint32_t four) {
@@ -126,7 +152,7 @@ static inline void widen_four(int32_t *to, uint32_t four) {
     __asm("sxtb16 %0, %1, ror #8" : "=r"(to[1]) : "r"(four));
 }
 
-static void widen(const pillion_linear_s8_dsp_params *p, const int8_t *x, int32_t *to) {
+static void widen(const layer *p, const int8_t *x, int32_t *to) {
     int32_t left = p->in_features;
     uint32_t four = 0;
     int32_t *next = to;
@@ -179,10 +205,11 @@ void pillion_linear_s8_dsp(const pillion_linear_s8_dsp_params *p, const int8_t *
     const uint16_t *const runs_end = p->runs + p->run_count;
     int32_t *const row = scratch;
     uint32_t *const jumps = (uint32_t *)(row + 2 * p->steps);
-    list_jumps(p, jumps);
+    const layer *const l = (const layer *)(const void *)p;
+    list_jumps(l, jumps, pillion_dsp_linear_requantize, pillion_dsp_linear_join);
     const group_loop loop = {row, jumps};
     for (int32_t n = 0; n < p->rows; n++, x += p->in_features, y += p->out_features) {
-        widen(p, x, row);
+        widen(l, x, row);
         const int32_t *stream = p->stream;
         for (const uint16_t *run = p->runs; run < runs_end; run++) {
             stream = groups_of_channels(&loop, stream, y + *run);
@@ -193,5 +220,25 @@ void pillion_linear_s8_dsp(const pillion_linear_s8_dsp_params *p, const int8_t *
     }
     const int32_t count = p->rows * p->out_features;
     pillion_dsp_clamp(y - count, count, p->low, p->high);
+}
+
+void pillion_linear_tflite_s8_dsp(const pillion_linear_tflite_s8_dsp_params *p, const int8_t *x, int8_t *y, void *scratch) {
+    const int32_t fours = (p->in_features + 3) >> 2, out_features = p->out_features;
+    int32_t *const sums = scratch, *const row = sums + out_features;
+    uint32_t *const jumps = (uint32_t *)(row + 2 * p->steps);
+    const layer *const l = (const layer *)(const void *)p;
+    list_jumps(l, jumps, pillion_dsp_linear_sums, pillion_dsp_linear_join_sums);
+    const group_loop loop = {row, jumps};
+    for (int32_t n = 0; n < p->rows; n++, x += p->in_features, y += out_features) {
+        widen(l, x, row);
+        const int32_t *stream = p->stream;
+        for (int32_t i = 0; i < p->run_count; i++) {
+            stream = groups_of_channels(&loop, stream, sums + p->runs[i]);
+        }
+        for (int32_t channel = out_features - p->rest; channel < out_features; channel++, stream += 2 + fours) {
+            sums[channel] = add_products(stream[0], row, stream + 2, fours);
+        }
+        pillion_round_once(sums, p->once, out_features, p->low, p->high, y);
+    }
 }
 #endif

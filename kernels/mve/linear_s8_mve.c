@@ -12,6 +12,7 @@
 #if defined(__ARM_FEATURE_MVE)
 #include "bytes.h"
 #include "pillion/assembly.h"
+#include "pillion/once.h"
 
 #define UNROLL 8
 #define PIECE_BYTES 68 /* of code */
@@ -38,62 +39,87 @@ PILLION_AT(state, out_zp, 12);
 PILLION_AT(state, one, 16);
 PILLION_AT(state, end, 20);
 
-static __attribute__((noinline)) void groups(state *s, int8_t *y, const int32_t *constants) {
-    register state *r0 __asm__("r0") = s;
-    register int8_t *r3 __asm__("r3") = y;
-    register const int32_t *r5 __asm__("r5") = constants;
-    __asm__ volatile(
-        "push {r7, r11}\n"
-        "mov r11, r0\n"
-        "ldr r2, [r11, #8]\n" /* bytes of code to skip */
-        "adr.w r0, 2f\n"
-        "add r0, r2\n"
-        "adds r0, #1\n"
-        "str r0, [r11, #8]\n"
-        "1:\n"
-        "ldm r5!, {r0, r2, r4, r6, r8, r10, r12, lr}\n"
-        "ldm r11, {r1, r7, r9}\n"
-        "bx r9\n"
-        ".p2align 2\n"
-        "2:\n"
-        PILLION_REPEAT("2b", UNROLL, PIECE_BYTES, PIECE)
-        "subs r7, #1\n"
-        "bne 2b\n"
-        "vmov q0[2], q0[0], r0, r4\n"
-        "vmov q0[3], q0[1], r2, r6\n"
-        "vmov q1[2], q1[0], r8, r12\n"
-        "vmov q1[3], q1[1], r10, lr\n"
-        "ldrd r0, r2, [r11, #12]\n"
-        "ldr r4, [r11, #20]\n"
-        "vldrw.u32 q2, [r5], #16\n" /* multipliers, even */
-        "vqrdmulh.s32 q0, q0, q2\n"
-        "vldrw.u32 q3, [r5], #16\n" /* odd */
-        "vqrdmulh.s32 q1, q1, q3\n"
-        "vqdmlah.s32 q0, q0, r2\n"
-        "vqdmlah.s32 q1, q1, r2\n"
-        "vldrb.s32 q2, [r5]\n" /* shifts, even */
-        "vrshl.s32 q0, q0, q2\n"
-        "vldrb.s32 q3, [r5, #4]\n"
-        "vrshl.s32 q1, q1, q3\n"
-        "vqmovnb.s32 q0, q0\n"
-        "vqmovnt.s32 q0, q1\n"
-        "vqadd.s16 q0, q0, r0\n"
-        "vqmovnb.s16 q0, q0\n"
-        "vstrb.16 q0, [r3], #8\n"
-        "adds r5, #8\n"
-        "cmp r5, r4\n"
-        "bne 1b\n"
-        "pop {r7, r11}\n"
-        : "+r"(r0), "+r"(r3), "+r"(r5)
-        :
-        : "r1", "r2", "r4", "r6", "r8", "r9", "r10", "r12", "lr", "q0", "q1", "q2", "q3", "cc", "memory");
+/* `finish` makes answers of the sums of a group, and has r5 behind its constants; it ends with "cmp r5, r4". */
+#define GROUPS(finish)                                                                                                 \
+    register state *r0 __asm__("r0") = s;                                                                              \
+    register void *r3 __asm__("r3") = y;                                                                               \
+    register const int32_t *r5 __asm__("r5") = constants;                                                              \
+    __asm__ volatile(                                                                                                  \
+        "push {r7, r11}\n"                                                                                             \
+        "mov r11, r0\n"                                                                                                \
+        "ldr r2, [r11, #8]\n" /* bytes of code to skip */                                                              \
+        "adr.w r0, 2f\n"                                                                                               \
+        "add r0, r2\n"                                                                                                 \
+        "adds r0, #1\n"                                                                                                \
+        "str r0, [r11, #8]\n"                                                                                          \
+        "1:\n"                                                                                                         \
+        "ldm r5!, {r0, r2, r4, r6, r8, r10, r12, lr}\n"                                                                \
+        "ldm r11, {r1, r7, r9}\n"                                                                                      \
+        "bx r9\n"                                                                                                      \
+        ".p2align 2\n"                                                                                                 \
+        "2:\n"                                                                                                         \
+        PILLION_REPEAT("2b", UNROLL, PIECE_BYTES, PIECE)                                                               \
+        "subs r7, #1\n"                                                                                                \
+        "bne 2b\n"                                                                                                     \
+        finish                                                                                                         \
+        "bne 1b\n"                                                                                                     \
+        "pop {r7, r11}\n"                                                                                              \
+        : "+r"(r0), "+r"(r3), "+r"(r5)                                                                                 \
+        :                                                                                                              \
+        : "r1", "r2", "r4", "r6", "r8", "r9", "r10", "r12", "lr", "q0", "q1", "q2", "q3", "cc", "memory")
+
+#define REQUANTIZE                                    \
+    "vmov q0[2], q0[0], r0, r4\n"                     \
+    "vmov q0[3], q0[1], r2, r6\n"                     \
+    "vmov q1[2], q1[0], r8, r12\n"                    \
+    "vmov q1[3], q1[1], r10, lr\n"                    \
+    "ldrd r0, r2, [r11, #12]\n"                       \
+    "ldr r4, [r11, #20]\n"                            \
+    "vldrw.u32 q2, [r5], #16\n" /* multipliers, even */ \
+    "vqrdmulh.s32 q0, q0, q2\n"                       \
+    "vldrw.u32 q3, [r5], #16\n" /* odd */             \
+    "vqrdmulh.s32 q1, q1, q3\n"                       \
+    "vqdmlah.s32 q0, q0, r2\n"                        \
+    "vqdmlah.s32 q1, q1, r2\n"                        \
+    "vldrb.s32 q2, [r5]\n" /* shifts, even */         \
+    "vrshl.s32 q0, q0, q2\n"                          \
+    "vldrb.s32 q3, [r5, #4]\n"                        \
+    "vrshl.s32 q1, q1, q3\n"                          \
+    "vqmovnb.s32 q0, q0\n"                            \
+    "vqmovnt.s32 q0, q1\n"                            \
+    "vqadd.s16 q0, q0, r0\n"                          \
+    "vqmovnb.s16 q0, q0\n"                            \
+    "vstrb.16 q0, [r3], #8\n"                         \
+    "adds r5, #8\n"                                   \
+    "cmp r5, r4\n"
+
+/* The sums as they are; multipliers and shifts are skipped. */
+#define STORE_SUMS                 \
+    "strd r0, r8, [r3], #8\n"      \
+    "strd r2, r10, [r3], #8\n"     \
+    "strd r4, r12, [r3], #8\n"     \
+    "strd r6, lr, [r3], #8\n"      \
+    "ldr r4, [r11, #20]\n"         \
+    "adds r5, #40\n"               \
+    "cmp r5, r4\n"
+
+static __attribute__((noinline)) void groups(state *s, void *y, const int32_t *constants) {
+    GROUPS(REQUANTIZE);
+}
+
+static __attribute__((noinline)) void sums_of_groups(state *s, void *y, const int32_t *constants) {
+    GROUPS(STORE_SUMS);
+}
+
+static state begin(const int8_t *x, int32_t chunks, int32_t out_zp, const int32_t *constants, int32_t count) {
+    const int32_t loops = (chunks + UNROLL - 1) / UNROLL;
+    const state s = {x, loops, (loops * UNROLL - chunks) * PIECE_BYTES, out_zp, 1, constants + count * (18 + 32 * chunks)};
+    return s;
 }
 
 static void some_groups(const pillion_linear_s8_mve_params *p, const int8_t *x, int8_t *y, const int32_t *constants,
                         int32_t count) {
-    const int32_t loops = (p->chunks + UNROLL - 1) / UNROLL;
-    state s = {x, loops, (loops * UNROLL - p->chunks) * PIECE_BYTES, p->out_zp, 1,
-               constants + count * (18 + 32 * p->chunks)};
+    state s = begin(x, p->chunks, p->out_zp, constants, count);
     groups(&s, y, constants);
 }
 
@@ -115,6 +141,15 @@ void pillion_linear_s8_mve(const pillion_linear_s8_mve_params *p, const int8_t *
         }
     }
     pillion_mve_clamp(y, (int32_t)(out - y), p->low, p->high);
+}
+
+void pillion_linear_tflite_s8_mve(const pillion_linear_tflite_s8_mve_params *p, const int8_t *x, int8_t *y, void *scratch) {
+    const int32_t out_features = p->out_features, count = (out_features + 7) >> 3;
+    for (int32_t row = 0; row < p->rows; row++, x += p->in_features, y += out_features) {
+        state s = begin(x, p->chunks, 0, p->constants, count);
+        sums_of_groups(&s, scratch, p->constants);
+        pillion_round_once(scratch, p->once, out_features, p->low, p->high, y);
+    }
 }
 
 #endif

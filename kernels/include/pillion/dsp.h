@@ -92,18 +92,28 @@ void pillion_depthwise_any_s8_dsp(const pillion_depthwise_any_s8_dsp_params *p, 
                                   void *scratch);
 
 /* Fully connected; the stream is described in kernels/dsp/linear_s8_dsp.c. */
+#define PILLION_LINEAR_FIELDS                                                                                        \
+    const int32_t *stream;                                                                                           \
+    const uint16_t *runs;    /* first channels of runs: groups of four channels, one after the other */              \
+    const uint16_t *repeats; /* {from, to}: halfwords of the widened row, for inputs wanted twice */                 \
+    int32_t run_count, repeat_count;                                                                                 \
+    int32_t rest;        /* channels that are left, the last ones, at most three */                                  \
+    int32_t steps;       /* inputs of a sum, in fours */                                                             \
+    int32_t part_rounds; /* not 0: sums are set aside after so many rounds of eight steps */                         \
+    int32_t rows, in_features, out_features, low, high;
 typedef struct {
-    const int32_t *stream;
-    const uint16_t *runs;    /* first channels of runs: groups of four channels, one after the other */
-    const uint16_t *repeats; /* {from, to}: halfwords of the widened row, for inputs wanted twice */
-    int32_t run_count, repeat_count;
-    int32_t rest;  /* channels that are left, the last ones, at most three */
-    int32_t rest_rights; /* their right shifts, a byte each, the first one in the low bits */
-    int32_t steps; /* inputs of a sum, in fours */
-    int32_t part_rounds; /* not 0: sums are set aside after so many rounds of eight steps */
-    int32_t rows, in_features, out_features, out_zp, low, high;
+    PILLION_LINEAR_FIELDS
+    int32_t out_zp;
+    int32_t rest_rights; /* right shifts of the channels that are left, a byte each, the first one in the low bits */
 } pillion_linear_s8_dsp_params;
 void pillion_linear_s8_dsp(const pillion_linear_s8_dsp_params *p, const int8_t *x, int8_t *y, void *scratch);
+
+/* The same for sums that are rounded once, as LiteRT's are. */
+typedef struct {
+    PILLION_LINEAR_FIELDS
+    const int32_t *once; /* [out_features] of multiplier, offset in two words, right shift (pillion/once.h) */
+} pillion_linear_tflite_s8_dsp_params;
+void pillion_linear_tflite_s8_dsp(const pillion_linear_tflite_s8_dsp_params *p, const int8_t *x, int8_t *y, void *scratch);
 
 /* Addition, subtraction: clamp((a * x1 + b * x2 + c) >> shift). x1 and y are rows of `count` bytes, x2 is one row. */
 typedef struct {

@@ -155,6 +155,14 @@ typedef struct {
 } pillion_linear_s8_mve_params;
 void pillion_linear_s8_mve(const pillion_linear_s8_mve_params *p, const int8_t *x, int8_t *y, void *scratch);
 
+/* The same for sums that are rounded once, as LiteRT's are. */
+typedef struct {
+    int32_t rows, in_features, out_features, chunks, low, high;
+    const int32_t *constants; /* as above */
+    const int32_t *once;      /* [out_features] of multiplier, offset in two words, right shift (pillion/once.h) */
+} pillion_linear_tflite_s8_mve_params;
+void pillion_linear_tflite_s8_mve(const pillion_linear_tflite_s8_mve_params *p, const int8_t *x, int8_t *y, void *scratch);
+
 /* float32 to int8: nearest of x * reciprocal, ties to even; y may be x. */
 typedef struct {
     int32_t count, out_zp;

@@ -50,6 +50,15 @@ def scale_channels(channels: Channels) -> Scaled:
     return Scaled(folded.weights, folded.folded_bias, rounds, folded.multipliers, rights, *folded.bounds())
 
 
+def plain_sums(channels: Channels) -> Scaled:
+    """Gives channels whose sums alone are wanted: their scales are nothing."""
+    count = len(channels.bias)
+    ones = np.ones(count, np.int64)
+    return Scaled(
+        channels.weights, channels.folded_bias, ones, np.zeros(count, np.int32), ones, *channels.bounds()
+    )
+
+
 def right_shifts(scaled: Scaled) -> Verdict:
     """Judges whether all channels are rescaled by right shifts that the kernels have."""
     least, most = int(scaled.rights.min()), int(scaled.rights.max())

@@ -7,12 +7,13 @@ from dataclasses import replace
 
 import numpy as np
 
+from pillion.emitters.c import once
 from pillion.emitters.c.accumulators import Channels, channels_of
 from pillion.emitters.c.conditions import constants, int8
 from pillion.emitters.c.dsp import pack
 from pillion.emitters.c.kernel import Call, CallCost, Kernel, Params, Routine
 from pillion.emitters.c.library import DSP
-from pillion.emitters.c.rescaled import scale_channels
+from pillion.emitters.c.rescaled import Scaled, plain_sums, scale_channels
 from pillion.ir.numerics import Arithmetic
 from pillion.ir.types import Pair, Value
 from pillion.ir.verdict import Verdict, all_ok
@@ -41,8 +42,9 @@ CONV = DSP.routine("conv2d_s8", "dot", "clamp")
 CONV_RING = DSP.routine("conv2d_ring_s8", "dot", "clamp")
 CONV_THIN = DSP.routine("conv2d_thin_s8", "dot", "clamp")
 LINEAR = DSP.routine("linear_s8", "clamp")
+LINEAR_TFLITE = replace(LINEAR, name="pillion_linear_tflite_s8_dsp")
 DEPTHWISE = {name: DSP.routine(f"{name}_s8", "depthwise", "clamp") for name in DEPTHWISE_WINDOWS}
-ROUTINES = (CONV_1X1, CONV, CONV_RING, CONV_THIN, LINEAR, *DEPTHWISE.values())
+ROUTINES = (CONV_1X1, CONV, CONV_RING, CONV_THIN, LINEAR, LINEAR_TFLITE, *DEPTHWISE.values())
 
 
 def judge_operands(op: Convolution | Linear) -> tuple[Verdict, ...]:
@@ -285,10 +287,16 @@ def scratch_whole(op: Conv2d) -> int:
 
 def linear_params(channels: Channels, rows: int) -> Params:
     """Gives the parameters of the fully connected kernel."""
+    scaled = scale_channels(channels)
+    rights = pack.rest_rights(scaled, pack.group_channels(scaled).rest)
+    return {**layer_params(scaled, channels, rows), "out_zp": channels.out_zp, "rest_rights": rights}
+
+
+def layer_params(scaled: Scaled, channels: Channels, rows: int) -> Params:
+    """Gives the parameters that both fully connected kernels have."""
     out_features, in_features = channels.weights.shape
     sizes = {"rows": rows, "in_features": in_features, "out_features": out_features}
-    levels = {"out_zp": channels.out_zp, "low": channels.low, "high": channels.high}
-    return {**pack.pack_linear(channels), **sizes, **levels}
+    return {**pack.pack_linear(scaled), **sizes, "low": channels.low, "high": channels.high}
 
 
 def calls_linear(op: Linear, arithmetic: Arithmetic) -> tuple[Call, ...]:
@@ -299,6 +307,18 @@ def calls_linear(op: Linear, arithmetic: Arithmetic) -> tuple[Call, ...]:
 def scratch_linear(op: Linear) -> int:
     """Gives the scratch of the fully connected kernel: one widened row of inputs."""
     return pack.group_channels(scale_channels(channels_of(op))).row_bytes
+
+
+def calls_linear_tflite(op: Linear, arithmetic: Arithmetic) -> tuple[Call, ...]:
+    """Gives the call of the fully connected kernel whose sums are rounded once."""
+    channels = channels_of(op)
+    params = {**layer_params(plain_sums(channels), channels, op.rows), "once": once.packed(op)}
+    return (Call(LINEAR_TFLITE, params, (op.x,), op.y),)
+
+
+def scratch_linear_tflite(op: Linear) -> int:
+    """Gives the scratch of that kernel: sums, and one widened row of inputs."""
+    return 4 * op.out_features + pack.group_channels(plain_sums(channels_of(op))).row_bytes
 
 
 WIDENED = CallCost(300.0, channel=312.0, seen=4.1)
@@ -320,5 +340,8 @@ KERNELS: tuple[Kernel, ...] = (
         each_call=CallCost(1000.0),
     ),
     DSP.row(Linear, calls_linear, takes_linear, name="linear", scratch_bytes=scratch_linear),
+    DSP.row(
+        Linear, calls_linear_tflite, once.judge, name="linear_tflite", scratch_bytes=scratch_linear_tflite
+    ),
     *(depthwise(name, window) for name, window in DEPTHWISE_WINDOWS.items()),
 )

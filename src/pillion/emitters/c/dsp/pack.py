@@ -275,9 +275,8 @@ def group_channels(scaled: Scaled) -> Grouping:
     return Grouping(a, rest, repeats, weights.shape[1], parts.rounds)
 
 
-def pack_linear(channels: Channels) -> Params:
-    """Packs the constants of the fully connected kernel (kernels/dsp/linear_s8_dsp.c)."""
-    scaled = scale_channels(channels)
+def pack_linear(scaled: Scaled) -> Params:
+    """Packs the constants that both fully connected kernels have (PILLION_LINEAR_FIELDS)."""
     group = group_channels(scaled)
     begins = begins_run(group.a, 4)
     return {
@@ -287,7 +286,6 @@ def pack_linear(channels: Channels) -> Params:
         "run_count": int(begins.sum()),
         "repeat_count": len(group.repeats),
         "rest": group.rest,
-        "rest_rights": _rest_rights(scaled, group.rest),
         "steps": group.steps,
         "part_rounds": group.part_rounds,
     }
@@ -314,6 +312,6 @@ def _pack_rest(scaled: Scaled, count: int) -> Int32Array:
     return stream_of(numbers, in_whole_fours(scaled.weights[rest]).view(np.int32))
 
 
-def _rest_rights(scaled: Scaled, count: int) -> int:
-    """Their right shifts, a byte each."""
+def rest_rights(scaled: Scaled, count: int) -> int:
+    """Gives the right shifts of the last channels, a byte each."""
     return sum(int(right) << 8 * i for i, right in enumerate(scaled.rights[len(scaled.rights) - count :]))

@@ -6,6 +6,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 
+from pillion.emitters.c import once
 from pillion.emitters.c.accumulators import Channels, channels_of
 from pillion.emitters.c.conditions import constants, int8
 from pillion.emitters.c.kernel import Call, CallCost, Kernel, Params, Routine
@@ -175,6 +176,7 @@ WIDE_3X3 = replace(
 )
 
 LINEAR = MVE.routine("linear_s8")
+LINEAR_TFLITE = replace(LINEAR, name="pillion_linear_tflite_s8_mve")
 
 
 def takes_linear(op: Linear, arithmetic: Arithmetic) -> tuple[Verdict, ...]:
@@ -196,6 +198,22 @@ def calls_linear(op: Linear, arithmetic: Arithmetic) -> tuple[Call, ...]:
     return (Call(LINEAR, pack.linear_params(op.rows, channels_of(op)), (op.x,), op.y),)
 
 
+def calls_linear_tflite(op: Linear, arithmetic: Arithmetic) -> tuple[Call, ...]:
+    """Gives the call of the fully connected kernel whose sums are rounded once."""
+    channels = channels_of(op)
+    params: Params = {
+        **{"rows": op.rows, "in_features": op.in_features, "out_features": op.out_features},
+        **{"chunks": pack.chunks(op.in_features), "low": op.low, "high": op.high},
+        **{"constants": pack.stream_of(pack.plain_sums(channels)), "once": once.packed(op)},
+    }
+    return (Call(LINEAR_TFLITE, params, (op.x,), op.y),)
+
+
+def scratch_linear_tflite(op: Linear) -> int:
+    """Gives the scratch of that kernel: the sums, in groups of eight."""
+    return 32 * -(-op.out_features // 8)
+
+
 KERNELS: tuple[Kernel, ...] = (
     POINTWISE_16.row("conv2d_1x1_k16", Conv2d),
     *(variant.row(name, Conv2d) for name, variant in POINTWISE_FEW.items()),
@@ -210,4 +228,12 @@ KERNELS: tuple[Kernel, ...] = (
     WIDE_3X3.row("depthwise_3x3_wide", DepthwiseConv2d),
     WIDE.row("depthwise_any", DepthwiseConv2d),
     MVE.row(Linear, calls_linear, takes_linear, overread_bytes=OVERREAD_BYTES),
+    MVE.row(
+        Linear,
+        calls_linear_tflite,
+        once.judge,
+        name="linear_tflite",
+        scratch_bytes=scratch_linear_tflite,
+        overread_bytes=OVERREAD_BYTES,
+    ),
 )

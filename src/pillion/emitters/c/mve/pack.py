@@ -91,7 +91,16 @@ def pack_dot16(channels: Channels) -> Int32Array:
 
 def pack_linear(channels: Channels) -> Int32Array:
     """Packs weights, biases and multipliers into the stream that pillion_linear_s8_mve reads."""
-    ready = fold_input_offset(channels)
+    return stream_of(fold_input_offset(channels))
+
+
+def plain_sums(channels: Channels) -> Channels:
+    """Gives channels whose sums alone are wanted, of the input as it lies in memory."""
+    return replace(channels, bias=channels.folded_bias, in_zp=0)
+
+
+def stream_of(ready: Channels) -> Int32Array:
+    """Packs channels that sum the input as it lies in memory."""
     missing = -len(ready.wrapped_bias) % 8
     weights = np.pad(ready.weights, ((0, missing), (0, -ready.weights.shape[1] % 16)))
     bias, multipliers = np.pad(ready.wrapped_bias, (0, missing)), np.pad(ready.multipliers, (0, missing))
