@@ -17,7 +17,18 @@ from pillion.ir.numerics import Arithmetic
 from pillion.ir.op import Op, Quantization
 from pillion.ir.types import Array, DType, PerTensor, Quant, Shape, TensorType, Value, constant
 from pillion.ir.verify import verify
-from pillion.ops import Dequantize, Function, Lut, Quantize, Requantize, Reshape, Softmax, Transpose
+from pillion.ops import (
+    Dequantize,
+    Function,
+    LogSoftmax,
+    Lut,
+    Quantize,
+    Requantize,
+    Reshape,
+    Softmax,
+    Transpose,
+)
+from pillion.ops.log_softmax import OUTPUT as LOG_OUTPUT
 from pillion.ops.samples import random_like
 from pillion.ops.softmax import OUTPUT
 
@@ -29,6 +40,10 @@ FINEST, COARSEST = 2.0**-16, 2.0**10
 """Scales: quantizers make none beyond these from the ranges that nets have."""
 FINER = 4
 """How often a scale is divided for a result that shows no differences: some never do, as x - x."""
+
+
+FIXED = {Softmax: OUTPUT, LogSoftmax: LOG_OUTPUT}
+"""What ops fix of their result."""
 
 
 Accepts = Callable[[Op], bool]
@@ -202,8 +217,8 @@ class Grower:
 
     def result_quant(self, cls: type[Op], x: Value, *others: Value) -> PerTensor:
         """By what the op declares of its quantization."""
-        if cls is Softmax:
-            return OUTPUT
+        if cls in FIXED:
+            return FIXED[cls]
         return x.quant if cls.quantization is Quantization.SHARED else self.own_quant(x, *others)
 
     def lookup(self, x: Value, fields: dict[str, Any]) -> Value:

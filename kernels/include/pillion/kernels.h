@@ -244,6 +244,17 @@ typedef struct {
 } pillion_mean_s8_params;
 void pillion_mean_s8(const pillion_mean_s8_params *p, const int8_t *x, int8_t *y, void *scratch);
 
+/* The logarithm of softmax along rows of `count` elements, in steps of 1/16 from 127 down. */
+typedef struct {
+    int32_t rows, count;
+    int32_t multiplier, shift;           /* from steps of x to Q5.26 */
+    int32_t back_multiplier, back_shift; /* from Q5.26 to steps of x */
+    int32_t farthest;                    /* the difference of x from which on exponentials are 0, negative */
+    int32_t exponentials_count;
+    const int32_t *exponentials; /* [exponentials_count]: exp(-i * in_scale) in Q0.31; 0 beyond */
+} pillion_log_softmax_s8_params;
+void pillion_log_softmax_s8(const pillion_log_softmax_s8_params *p, const int8_t *x, int8_t *y, void *scratch);
+
 /* Softmax along rows of `count` elements, in fixed point; the result is in steps of 1/256 from -128. */
 typedef struct {
     int32_t rows, count, exponentials_count;

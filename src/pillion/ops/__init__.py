@@ -19,6 +19,7 @@ from pillion.ops.functions import (
 )
 from pillion.ops.indexing import Cast, Gather
 from pillion.ops.linear import Linear
+from pillion.ops.log_softmax import LogSoftmax
 from pillion.ops.lut import (
     Lut,
 )
@@ -58,6 +59,7 @@ ALL_OPS: tuple[type[Op], ...] = (
     ResizeNearest,
     ResizeBilinear,
     Softmax,
+    LogSoftmax,
     Concat,
     Slice,
     Pad,
@@ -112,6 +114,7 @@ __all__ = [
     "Function",
     "Gather",
     "Linear",
+    "LogSoftmax",
     "Lut",
     "MaxPool2d",
     "Maximum",

@@ -267,3 +267,6 @@ CASES["attention, heads"] = Case(lambda h, t: h(t), SENTENCES, lambda: (Heads(),
 CASES["attention, scaled dot product"] = Case(
     _scaled_dot_product, SENTENCES, lambda: (Attention(MASKS["filled"]),)
 )
+
+CASES["log softmax"] = Case(lambda f, x: F.log_softmax(f(x), 1), rows(), linear())
+CASES["log softmax of channels"] = Case(lambda c, x: c(x).log_softmax(1), images(), conv)

@@ -285,7 +285,6 @@ FLOATS: dict[str, tuple[Callable[..., object], list[str], str]] = {
         ["adaptive_avg_pool2d"],
         "does not divide",
     ),
-    "log_softmax": (lambda m, x: F.log_softmax(m.conv(x), 1), ["log_softmax"], "logits"),
     "computed_weights": (
         lambda m, x: F.conv2d(x, F.conv2d(x, m.conv.weight)[0, :, None, :3, :3], groups=8),
         ["conv2d"],

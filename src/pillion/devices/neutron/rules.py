@@ -38,6 +38,7 @@ from pillion.ops import (
 )
 from pillion.ops.choosing import ArgMax, ArgMin, Compare, TopPlaces, TopValues, Where
 from pillion.ops.indexing import Cast, Gather
+from pillion.ops.log_softmax import LogSoftmax
 from pillion.ops.matmul import BatchMatmul
 from pillion.ops.prelu import Prelu
 from pillion.ops.reduce import ReduceMax, ReduceMin, ReduceSum
@@ -59,7 +60,7 @@ SUPPORTED: tuple[type[Op], ...] = (
 )
 
 CHOOSING = (Gather, Compare, Where, ArgMax, ArgMin, TopValues, TopPlaces, Cast)
-LACKING: tuple[type[Op], ...] = (Div, Flip, *CHOOSING, Quantize, Dequantize, Requantize)
+LACKING: tuple[type[Op], ...] = (Div, Flip, LogSoftmax, *CHOOSING, Quantize, Dequantize, Requantize)
 """What stays on the core on purpose: the converter has no integer division, and segments begin and end in int8 of one scale."""
 
 WINDOW = f"height and width at most {limits.MAX_WINDOW}"

@@ -29,6 +29,7 @@ from pillion.ops import (
     Flip,
     Gather,
     Linear,
+    LogSoftmax,
     Lut,
     Maximum,
     MaxPool2d,
@@ -99,6 +100,8 @@ TABLE: Mapping[type[Op], CallsOf | None] = {
     Pad: movement.pad,
     Transpose: movement.transpose,
     Flip: movement.flip,
+    # The logarithm of softmax has finer steps than the table of a softmax could give it.
+    LogSoftmax: None,
     # What is chosen and looked up by numbers: no kernel of the runtime.
     **dict.fromkeys((Gather, Compare, Where, ArgMax, ArgMin, TopValues, TopPlaces, Cast)),
     Segment: segment,

@@ -39,6 +39,7 @@ from pillion.ops.functions import (
 )
 from pillion.ops.indexing import Cast, Gather
 from pillion.ops.linear import Linear
+from pillion.ops.log_softmax import LogSoftmax
 from pillion.ops.lut import (
     Lut,
 )
@@ -283,6 +284,11 @@ def _softmax(op: Softmax) -> list[Node]:
     return [Node("SOFTMAX", (op.x,), (op.y,), tflite.SoftmaxOptions(beta=1.0))]
 
 
+def _log_softmax(op: LogSoftmax) -> list[Node]:
+    int8_only(op)
+    return [Node("LOG_SOFTMAX", (op.x,), (op.y,))]
+
+
 def _concat(op: Concat) -> list[Node]:
     return [Node("CONCATENATION", op.xs, (op.y,), tflite.ConcatenationOptions(axis=op.axis))]
 
@@ -366,6 +372,7 @@ ROWS: dict[type[Op], Writing | None] = {
     MaxPool2d: _max_pool,
     Mean: _mean,
     Softmax: _softmax,
+    LogSoftmax: _log_softmax,
     Concat: _concat,
     Slice: _slice,
     Pad: _pad,

@@ -29,6 +29,7 @@ from pillion.ops.functions import (
     Function,
 )
 from pillion.ops.linear import Linear
+from pillion.ops.log_softmax import LogSoftmax
 from pillion.ops.lut import (
     Lut,
 )
@@ -174,6 +175,11 @@ def _softmax(call: ReadOperator) -> list[Op]:
     return [Softmax(x=call.operand(0), y=call.result, source=call.source)]
 
 
+def _log_softmax(call: ReadOperator) -> list[Op]:
+    int8_only(call)
+    return [LogSoftmax(x=call.operand(0), y=call.result, source=call.source)]
+
+
 def _quantize(call: ReadOperator) -> list[Op]:
     x, y = call.operand(0), call.result
     if y.dtype is not DType.INT8 or not isinstance(y.type.quant, PerTensor):
@@ -234,6 +240,7 @@ ROWS: dict[str, Reading] = {
     "MAX_POOL_2D": _pool(MaxPool2d),
     "MEAN": _mean,
     "SOFTMAX": _softmax,
+    "LOG_SOFTMAX": _log_softmax,
     "CONCATENATION": shapes.concat,
     "SPLIT": shapes.split,
     "SPLIT_V": shapes.split_v,

@@ -17,6 +17,7 @@ from pillion.ir import numerics
 from pillion.ir.numerics import Arithmetic
 from pillion.ir.types import Value
 from pillion.ir.verdict import Verdict
+from pillion.ops.log_softmax import LogSoftmax
 from pillion.ops.pool import AvgPool2d, MaxPool2d, Mean
 from pillion.ops.softmax import Softmax, exp_of_negative
 
@@ -97,14 +98,14 @@ def judge_mean(op: Mean, arithmetic: Arithmetic) -> tuple[Verdict, ...]:
 # --- softmax ----------------------------------------------------------------------------------------------------------
 
 
-def exponentials(op: Softmax) -> NDArray[np.int32]:
+def exponentials(op: Softmax | LogSoftmax) -> NDArray[np.int32]:
     """Gives exp of 0, -1, -2, … steps of the input, as far as they count."""
     differences = -np.arange(min(ENTRIES, 1 - op.smallest_difference))
     m = op.multiplier
     return exp_of_negative(numerics.multiply_high(differences << m.shift, m.mantissa)).astype(np.int32)
 
 
-def softmax_rows(op: Softmax) -> Params:
+def softmax_rows(op: Softmax | LogSoftmax) -> Params:
     """Gives the number of softmaxes and their length as parameters."""
     return {"rows": math.prod(op.x.shape[:-1]), "count": op.x.shape[-1]}
 
@@ -114,6 +115,24 @@ def softmax(op: Softmax, arithmetic: Arithmetic) -> tuple[Call, ...]:
     table = exponentials(op)
     params = {**softmax_rows(op), "exponentials_count": len(table), "exponentials": table}
     return (Call(PORTABLE.routine("softmax_s8"), params, (op.x,), op.y),)
+
+
+def log_softmax(op: LogSoftmax, arithmetic: Arithmetic) -> tuple[Call, ...]:
+    """Gives the call of the logarithm of a softmax."""
+    table = exponentials(op)
+    params: Params = {
+        **softmax_rows(op),
+        **scaling(op.multiplier),
+        **{"back_multiplier": op.back.mantissa, "back_shift": op.back.shift},
+        "farthest": max(op.smallest_difference, -ENTRIES),
+        **{"exponentials_count": len(table), "exponentials": table},
+    }
+    return (Call(PORTABLE.routine("log_softmax_s8"), params, (op.x,), op.y),)
+
+
+def judge_log_softmax(op: LogSoftmax, arithmetic: Arithmetic) -> tuple[Verdict, ...]:
+    """Judges the element types of the logarithm of a softmax."""
+    return int8(x=op.x, y=op.y)
 
 
 def softmax_of_few(op: Softmax, arithmetic: Arithmetic) -> tuple[Call, ...]:
@@ -158,4 +177,5 @@ KERNELS: tuple[Kernel, ...] = (
         in_place=softmax_in_place,
     ),
     PORTABLE.row(Softmax, softmax, judge_softmax, in_place=softmax_in_place),
+    PORTABLE.row(LogSoftmax, log_softmax, judge_log_softmax),
 )

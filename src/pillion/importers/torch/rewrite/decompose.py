@@ -336,7 +336,7 @@ UNBATCHED = (
     aten.conv_transpose1d.default,
     aten.conv_transpose2d.input,
 )
-OVER_AN_AXIS = (aten.prelu.default, aten.softmax.int)
+OVER_AN_AXIS = (aten.prelu.default, aten.softmax.int, aten.log_softmax.int)
 FORMS: dict[Any, Callable[..., Any]] = {
     **LAYERS,
     **CELLS,

@@ -114,6 +114,5 @@ REASONS: Mapping[Any, str] = {
     aten.adaptive_avg_pool2d.default: "its windows differ in size: the output size does not divide the input size",
     aten.native_batch_norm.default: "it has no running statistics and normalizes by those of the batch",
     aten.scaled_dot_product_attention.default: "its mask is computed as booleans, or it drops out",
-    aten.log_softmax.int: "no int8 form; return the logits, their order is the same",
 }
 """Why ops that could have had a row stay in float."""

@@ -14,7 +14,8 @@ from pillion.importers.torch.nodes import named_argument
 from pillion.importers.torch.rows.quantization import row
 from pillion.importers.torch.rows.table import aten, lowers
 from pillion.ir.op import Op
-from pillion.ops import Mean, ReduceMax, ReduceMin, ReduceSum, Softmax
+from pillion.ops import LogSoftmax, Mean, ReduceMax, ReduceMin, ReduceSum, Softmax
+from pillion.ops.log_softmax import OUTPUT as LOG_SOFTMAX_OUTPUT
 from pillion.ops.softmax import OUTPUT as SOFTMAX_OUTPUT
 
 
@@ -68,6 +69,19 @@ def reduced(b: Builder, cls: type[Op], x: Placed, dim: Sequence[int] | None, kee
 )
 def softmax(b: Builder, x: Placed, dim: int, *_: Any) -> Placed:
     """Gives a softmax over the last axis in memory, to which the wanted axis is brought."""
+    return _over_last_axis(b, Softmax, x, dim)
+
+
+@lowers(
+    aten.log_softmax.int,
+    quantized=row(LogSoftmax, fixed=(LOG_SOFTMAX_OUTPUT.scale, LOG_SOFTMAX_OUTPUT.zero_point), refusal=_cast),
+)
+def log_softmax(b: Builder, x: Placed, dim: int, *_: Any) -> Placed:
+    """Gives the logarithm of a softmax over the last axis in memory, to which the wanted axis is brought."""
+    return _over_last_axis(b, LogSoftmax, x, dim)
+
+
+def _over_last_axis(b: Builder, cls: type[Op], x: Placed, dim: int) -> Placed:
     wanted = dim % x.rank
     order = (*(axis for axis in x.order if axis != wanted), wanted)
-    return Placed(b.emit(Softmax, x=b.arrange(x, order)), order)
+    return Placed(b.emit(cls, x=b.arrange(x, order)), order)

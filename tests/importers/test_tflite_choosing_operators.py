@@ -120,6 +120,13 @@ def test_cast(source: dict[str, Any], to: dict[str, Any]) -> None:
     same_as_litert(File("CAST", options).input(2, 9, **source).output(2, 9, **to).bytes(), below=3)
 
 
+@pytest.mark.parametrize("scale", [0.003, 0.1, 0.7, 3.0])
+@pytest.mark.parametrize("count", [2, 10, 331, 4000])
+def test_log_softmax(count: int, scale: float) -> None:
+    file = File("LOG_SOFTMAX").input(5, count, scale=scale).output(5, count, scale=1 / 16, zero=127)
+    same_as_litert(file.bytes())
+
+
 def test_tile() -> None:
     same_as_litert(File("TILE").input(2, 3, 5).constant([2, 1, 3]).output(4, 3, 15).bytes())
     same_as_litert(File("TILE").input(2, 3).constant([1, 1]).output(2, 3).bytes())
