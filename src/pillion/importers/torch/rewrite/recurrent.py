@@ -2,7 +2,11 @@
 """Recurrent layers as loops over one step, and cells as one such step: both compute, and are quantized, in the same way.
 
 Gates that pass through the same function are one linear layer. What a step adds up before that is rounded to one range, so gates of
-other functions are layers of their own, with ranges of their own."""
+other functions are layers of their own, with ranges of their own.
+
+A state that is kept by a gate is written as the state and what changes of it: of all that is rounded then, only the changes are, and a
+gate that keeps everything keeps it exactly. In int8 a sigmoid ends at 255/256, with which a state that is multiplied decays; its
+complement, the sigmoid of the negated sum, is 0 there."""
 
 from __future__ import annotations
 
@@ -31,6 +35,11 @@ def _both(x: Tensor, h: Tensor, weights: Weights, first: int, count: int) -> Ten
     return aten.linear.default(x, from_x, bias) + aten.linear.default(h, from_h)
 
 
+def _rows(weights: Tensor, gate: int, hidden: int) -> Tensor:
+    """The rows of one gate."""
+    return weights.narrow(0, gate * hidden, hidden)
+
+
 def _parts(x: Tensor, count: int) -> list[Tensor]:
     """Equal parts of the last axis."""
     size = x.shape[-1] // count
@@ -42,11 +51,10 @@ def _lstm_step(x: Tensor, state: State, weights: Weights) -> State:
     hidden = c.shape[-1]
     projection = weights[-1] if len(weights) % 2 else None
     weights = weights[: len(weights) // 2 * 2]
-    order = [0, 1, 3]  # of the four gates these go through a sigmoid, number 2 through a tanh
-    gates = [torch.cat([w.narrow(0, i * hidden, hidden) for i in order]) for w in weights]
-    read, kept, shown = _parts(torch.sigmoid(_both(x, h, gates, 0, 3 * hidden)), 3)
+    gates = [torch.cat([_rows(w, 0, hidden), -_rows(w, 1, hidden), _rows(w, 3, hidden)]) for w in weights]
+    read, lost, shown = _parts(torch.sigmoid(_both(x, h, gates, 0, 3 * hidden)), 3)
     new = torch.tanh(_both(x, h, weights, 2 * hidden, hidden))
-    c = kept * c + read * new
+    c = c + (read * new - lost * c)
     h = shown * torch.tanh(c)
     return [h if projection is None else aten.linear.default(h, projection), c]
 
@@ -54,12 +62,13 @@ def _lstm_step(x: Tensor, state: State, weights: Weights) -> State:
 def _gru_step(x: Tensor, state: State, weights: Weights) -> State:
     (h,) = state
     hidden = h.shape[-1]
-    reset, keep = _parts(torch.sigmoid(_both(x, h, weights, 0, 2 * hidden)), 2)
-    rows = [w.narrow(0, 2 * hidden, hidden) for w in weights]
+    gates = [torch.cat([_rows(w, 0, hidden), -_rows(w, 1, hidden)]) for w in weights]
+    reset, change = _parts(torch.sigmoid(_both(x, h, gates, 0, 2 * hidden)), 2)
+    rows = [_rows(w, 2, hidden) for w in weights]
     of_x = aten.linear.default(x, rows[0], *rows[2:3])
     of_h = aten.linear.default(h, rows[1], *rows[3:4])
     new = torch.tanh(of_x + reset * of_h)
-    return [new + keep * (h - new)]
+    return [h + change * (new - h)]
 
 
 def _rnn_step(function: Callable[[Tensor], Tensor]) -> Step:
