@@ -14,7 +14,9 @@ from torch import Tensor, nn
 from torch.nn.utils.rnn import pack_padded_sequence, pad_packed_sequence
 
 import pillion
+from fuzz.properties import litert_is_the_reference
 from pillion.errors import PillionError
+from pillion.ir.numerics import Arithmetic
 from pillion.ops import Repeat, leaves, unrolled
 from pillion.program import Program
 from pillion.run.selftest import run_selftest
@@ -190,6 +192,56 @@ def test_what_is_said_of_a_loop(tmp_path: Path) -> None:
     assert program.report(tmp_path / "r.html", measure=False).exists()
     time = program.time("100MHz")
     assert len(time.ops) == len(program.lowered.steps)
+
+
+class Marks(nn.Module):
+    """Marks each step of a signal that never ends."""
+
+    def __init__(self, **options: Any) -> None:
+        super().__init__()
+        self.layer = nn.LSTM(4, 8, batch_first=True, **options)
+        self.out = nn.Linear(16 if self.layer.bidirectional else 8, 3)
+
+    def forward(self, x: Tensor) -> Tensor:
+        y: Tensor = self.out(self.layer(x)[0])
+        return y
+
+
+def test_layers_go_on_where_the_run_before_ended() -> None:
+    torch.manual_seed(0)
+    module, signals = Marks().eval(), samples(((1, 12, 4),), 5)
+    windows = [(x[:, at : at + 4],) for (x,) in signals for at in (0, 4, 8)]
+    with torch.no_grad():
+        wanted = module(*signals[0]).numpy()
+    program = pillion.compile(
+        module, windows[0], target="cortex-m33", calibrate=windows, stateful=True, progress=False
+    )
+    assert [state.name for state in program.graph.states] == ["last", "last_1"]
+    got = {}
+    for on in ("reference", "host"):
+        outputs = program.stream(on).run([[one.numpy() for one in window] for window in windows[:3]])
+        got[on] = np.concatenate([step[0] for step in outputs], 1)
+    assert got["host"].tobytes() == got["reference"].tobytes()
+    noise = ((got["host"] - wanted) ** 2).sum()
+    assert 10 * np.log10((wanted**2).sum() / noise) > 25
+    assert "void marks_reset(void *state)" in str(program.files["model/model.h"])
+    alone = program.run(*windows[1])[0]
+    assert alone.tobytes() != got["host"][:, 4:8].tobytes(), "a run by itself begins anew"
+
+
+@pytest.mark.parametrize(
+    ("options", "words"), [({"bidirectional": True}, "from the end"), (None, "nothing to remember")]
+)
+def test_what_cannot_go_on_is_refused(options: dict[str, Any] | None, words: str) -> None:
+    module: nn.Module = nn.Linear(4, 3) if options is None else Marks(**options)
+    with pytest.raises(PillionError, match=words) as caught:
+        pillion.compile(module.eval(), (torch.randn(1, 3, 4),), target="cortex-m33", stateful=True)
+    assert "--stateful" in caught.value.help
+
+
+def test_litert_runs_the_copies() -> None:
+    program = compiled(Layer(nn.GRU, 3, 4, bidirectional=True), samples(((4, 1, 3),), 3))
+    litert_is_the_reference(program.graph.replace(arithmetic=Arithmetic.TFLITE))
 
 
 class Packed(nn.Module):

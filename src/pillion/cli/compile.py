@@ -33,6 +33,7 @@ from pillion.cli.options import (
     RowsInOption,
     SelfTestOption,
     SizeOption,
+    StatefulOption,
     StateOption,
     StreamOption,
     TargetOption,
@@ -53,6 +54,7 @@ pillion compile -m net.py:Net -t cortex-m33 -q --calibrate samples/ -o net_fw/
 pillion compile -m mobilenet_v2 --input-size 96 -t cortex-m33 -q -o mv2.pte
 pillion compile -m resnet8 -t cortex-m33 -q --io-layout nhwc --rows-in -o cam/       lines of a camera, no frame buffer
 pillion compile -m net.py:Net -t cortex-m55 -q --stream x:2 --hop 2 -o kws_fw/      two new frames in each run
+pillion compile -m gru.py:Net -t cortex-m55 -q --stateful -o gru_fw/         it goes on where the run before ended
 pillion compile -m kws.tflite -t CHIP -o kws.pte                 int8 already: no -q; CHIP is of `pillion targets`
 """,
 )
@@ -68,6 +70,7 @@ def compile(
     io_dtype: IoDtypeOption = "float32",
     io_layout: IoLayoutOption = "nchw",
     state: StateOption = "kept",
+    stateful: StatefulOption = False,
     keep_on_cpu: KeepOption = None,
     only_npu: OnlyNpuOption = False,
     prefer_npu: PreferNpuOption = False,
@@ -134,6 +137,7 @@ def compile(
         state,
         stream_wish(stream, hop),
         prefer_npu,
+        stateful,
     )
     form_of(output)
     check(request)

@@ -202,6 +202,14 @@ StateOption = Annotated[
         rich_help_panel=RESULT,
     ),
 ]
+StatefulOption = Annotated[
+    bool,
+    typer.Option(
+        "--stateful",
+        help="Recurrent layers begin each run with what the run before left.",
+        rich_help_panel=RESULT,
+    ),
+]
 IoLayoutOption = Annotated[
     str,
     typer.Option(

@@ -60,6 +60,7 @@ class Request:
     state: str = "kept"
     stream: StreamWish | None = None
     prefer_npu: bool = False
+    stateful: bool = False
 
     def __post_init__(self) -> None:
         one_of("--io-dtype", self.io_dtype, get_args(IoDtype))
@@ -217,6 +218,7 @@ def compile_for(
             io_dtype=request.io_dtype,  # type: ignore[arg-type]  # checked by Request
             io_layout=request.io_layout,  # type: ignore[arg-type]  # checked by Request
             state=request.state,  # type: ignore[arg-type]  # checked by Request
+            stateful=request.stateful,
             placement=PlacementOptions(request.keep_on_cpu, request.only_npu, request.prefer_npu),
             optimize="size" if request.optimize == "size" else "speed",
             max_ram=request.memory.max_ram,
