@@ -10,6 +10,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from pillion.errors import PillionError
+from pillion.ir.along import Course
 from pillion.ir.graph import Graph, Names
 from pillion.ir.numerics import Arithmetic
 from pillion.ir.op import Op, Quantization, op, operand, result
@@ -135,6 +136,9 @@ class Repeat(Op):
         in_place = rows[::-1] if self.reverse else rows
         stacked = [np.stack(column) for column in zip(*in_place, strict=True)]
         return (*stacked, *state)
+
+    def along(self, operand: Value, axis: int) -> Course:
+        return "each step goes on from the one before; --stateful does so from run to run, with windows as short as you like"
 
     @property
     def order(self) -> range:
