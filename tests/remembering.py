@@ -66,6 +66,24 @@ state real becomes again
 """All that a state may become: another state, an input, what is read later, an output, itself, another shape, a constant, floats."""
 
 
+SHOWN = """graph shown arithmetic=cmsis-nn
+input x: int8[3, 4] @(0.1, -3)
+state h reads h: int8[3, 4] @(0.1, -3) = all 7
+state s reads s: int8[] @(0.1, -3) = [5]
+flat: int8[12] @(0.1, -3) = reshape(x=h)
+y: int8[12] @(0.2, 3) = lut(x=flat) function=abs alpha=0.0 low=-inf high=inf
+again: int8[3, 4] @(0.1, -3) = clamp(x=x) low=-90 high=80
+next: int8[] @(0.1, -3) = clamp(x=s) low=-90 high=80
+output h
+output flat
+output y
+output s
+state h becomes again
+state s becomes next
+"""
+"""Outputs that are what states were, one of them without axes."""
+
+
 def graph_of(text: str) -> Graph:
     """The graph of a text, verified."""
     return verify(parse(text))

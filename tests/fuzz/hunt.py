@@ -16,6 +16,7 @@ from dataclasses import dataclass
 from fuzz import properties, streaming
 from fuzz.choices import Choices, from_seed
 from fuzz.recipes import NETS, OFTEN, grown
+from fuzz.remembering_programs import states_keep_the_meaning, states_on
 from fuzz.together import smallest, together
 from pillion.boards.board import Optimize
 from pillion.errors import PillionError
@@ -61,6 +62,21 @@ HUNTS = {
     "streams": Hunt(streaming.streams_keep_the_bytes),
     "streams-over-time": Hunt(streaming.streams_keep_the_bytes, grow=streaming.over_time),
     "streams-as-c": Hunt(streaming.streams_as_c_keep_the_bytes, grow=streaming.over_time),
+    "states": Hunt(states_keep_the_meaning, batch=4),
+    "states-m33": Hunt(lambda graph: states_on("mps2-an505", graph, "cortex-m33"), batch=8),
+    "states-m55": Hunt(lambda graph: states_on("mps3-an547", graph, "cortex-m55"), batch=8),
+    "states-litert": Hunt(
+        lambda graph: states_on("litert", graph, "cortex-m33"),
+        (Arithmetic.TFLITE,),
+        properties.in_litert,
+        batch=4,
+    ),
+    "states-executorch": Hunt(
+        lambda graph: states_on("executorch", graph, "cortex-m33"),
+        (Arithmetic.CMSIS_NN,),
+        properties.in_executorch,
+        batch=4,
+    ),
     "host-alone": Hunt(properties.host_is_the_reference),
     "native": Hunt(properties.native_is_the_reference, batch=6),
     "placed": Hunt(properties.placed_is_the_reference, (Arithmetic.CMSIS_NN,), batch=4),

@@ -17,9 +17,9 @@ from pillion.ir.text import to_text
 from pillion.ir.verify import verify
 from pillion.ops import KINDS, graph_json, parse
 from pillion.ops.states import states_as_io
-from remembering import KINDS_OF_ENDS, QUEUE, graph_of, same, signal
+from remembering import KINDS_OF_ENDS, QUEUE, SHOWN, graph_of, same, signal
 
-TEXTS = pytest.mark.parametrize("text", [QUEUE, KINDS_OF_ENDS], ids=["queue", "ends"])
+TEXTS = pytest.mark.parametrize("text", [QUEUE, KINDS_OF_ENDS, SHOWN], ids=["queue", "ends", "shown"])
 
 
 def run(graph: Graph, steps: int = 5) -> list[tuple[np.ndarray, ...]]:

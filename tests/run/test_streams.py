@@ -30,9 +30,9 @@ from pillion.run.places import run_folder
 from pillion.run.reference import Reference
 from pillion.run.selftest import run_selftest
 from pillion.run.verify import STEPS, verify, verify_project
-from remembering import KINDS_OF_ENDS, QUEUE, graph_of, program_of, same, signal
+from remembering import KINDS_OF_ENDS, QUEUE, SHOWN, graph_of, program_of, same, signal
 
-TEXTS = pytest.mark.parametrize("text", [QUEUE, KINDS_OF_ENDS], ids=["queue", "ends"])
+TEXTS = pytest.mark.parametrize("text", [QUEUE, KINDS_OF_ENDS, SHOWN], ids=["queue", "ends", "shown"])
 has_executorch = pytest.mark.skipif(
     importlib.util.find_spec("executorch") is None, reason="pip install 'pillion[executorch]'"
 )

@@ -15,7 +15,8 @@ from pillion.ops.movement import Reshape, Slice
 
 def with_own_ends(graph: Graph, copied: Iterable[State] | None = None) -> Graph:
     """Gives the graph in which some states become copies, made at the end: those that are named or, where none is, all that become what
-    has a place already, such as an input, an output or what another state was."""
+    has a place already, such as an input, an output or what another state was. Then outputs that show what a state was are copies, too."""
+    graph = _with_own_outputs(graph) if copied is None and graph.states else graph
     names = Names(graph.values)
     taken = {_origin(graph, v) for v in graph.outputs}
     ops: list[Op] = []
@@ -31,6 +32,22 @@ def with_own_ends(graph: Graph, copied: Iterable[State] | None = None) -> Graph:
         taken.add(origin)
         states.append(state)
     return graph.replace(ops=(*graph.ops, *ops), states=tuple(states)) if ops else graph
+
+
+def _with_own_outputs(graph: Graph) -> Graph:
+    """Copies what outputs show of states before a run: it is gone when they are read."""
+    names = Names(graph.values)
+    before = {state.before for state in graph.states}
+    shown = dict.fromkeys(v for v in graph.outputs if _origin(graph, v) in before)
+    for value in shown:
+        if value in graph.producers:  # the output keeps its name
+            seen = Value(names.fresh(f"{value.name}_seen"), value.type)
+            graph, y = graph.substitute({value: seen}), value
+        else:
+            seen, y = value, Value(names.fresh(f"{value.name}_shown"), value.type)
+        outputs = tuple(y if v is seen else v for v in graph.outputs)
+        graph = graph.replace(ops=(*graph.ops, _copy(seen, y)), outputs=outputs)
+    return graph
 
 
 def _copy(x: Value, y: Value) -> Op:
