@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A second opinion on memory plans: who owns every byte of the arena, op after op."""
+"""A second opinion on memory plans: who owns every byte of the arena and of the states, op after op."""
 
 from __future__ import annotations
 
@@ -15,18 +15,24 @@ NOBODY, SCRATCH = -1, -2
 
 
 class Arena:
-    """Each byte belongs to the value that was written there last. A reshape is another name of its operand."""
+    """Each byte belongs to the value that was written there last. A reshape is another name of its operand. States lie behind the arena
+    here."""
 
     def __init__(self, program: CProgram) -> None:
         self.plan = program.memory
-        self.owner: NDArray[np.int64] = np.full(self.plan.arena_bytes, NOBODY, np.int64)
+        self.owner: NDArray[np.int64] = np.full(
+            self.plan.arena_bytes + self.plan.state_bytes, NOBODY, np.int64
+        )
         self.number: dict[Value, int] = {}
 
     def place(self, value: Value) -> slice:
-        start = self.plan.offsets[value]
-        assert start % 16 == 0, value
-        assert start + value.type.size_bytes <= self.plan.arena_bytes, value
-        return slice(start, start + value.type.size_bytes)
+        spot, size = self.plan.spot(value), value.type.size_bytes
+        assert spot.offset % 16 == 0, value
+        assert spot.offset + size <= (
+            self.plan.arena_bytes if spot.area == "arena" else self.plan.state_bytes
+        ), value
+        start = spot.offset if spot.area == "arena" else self.plan.arena_bytes + spot.offset
+        return slice(start, start + size)
 
     def write(self, value: Value) -> None:
         self.number.setdefault(value, len(self.number))
@@ -43,13 +49,19 @@ class Arena:
 def check_plan(program: CProgram) -> None:
     """Every operand and every output is whole when it is read; scratch and results lie apart from what is still read."""
     arena = Arena(program)
-    for value in program.graph.inputs:
+    for value in program.graph.sources:
         arena.write(value)
     for step in program.steps:
         op, kernel = step.choice.op, step.choice.kernel
         _run(arena, op, kernel.in_place(op), kernel.scratch_bytes(op))
     for value in program.graph.outputs:
         assert arena.holds(value), f"output {value} was overwritten"
+        assert program.memory.spot(value).area == "arena", f"output {value} lies among the states"
+    for state in program.graph.states:
+        assert arena.holds(state.after), f"state {state.name} was overwritten"
+        assert arena.place(state.after) == arena.place(state.before), (
+            f"state {state.name} is not made in its place"
+        )
 
 
 def _run(arena: Arena, op: Op, in_place: tuple[Value, ...], scratch_bytes: int) -> None:

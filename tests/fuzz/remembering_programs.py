@@ -7,7 +7,10 @@ import dataclasses
 from collections.abc import Sequence
 
 from fuzz.choices import Choices, from_seed
+from fuzz.memory_walk import check_plan
 from pillion import passes
+from pillion.devices.cortex_m import Isa
+from pillion.emitters.c.program import lower
 from pillion.ir.graph import Graph, Names
 from pillion.ir.numerics import Arithmetic
 from pillion.ir.op import Op
@@ -147,6 +150,8 @@ def states_keep_the_meaning(graph: Graph) -> None:
         made = opened.reference(*inputs, *held)
         held = made[len(graph.outputs) :]
         want_equal([outputs], [made[: len(graph.outputs)]], "as inputs and outputs")
+    for isa in Isa:
+        check_plan(lower(graph, isa))
     program = Program(graph, find_target("cortex-m3"))
     on(program, Host(), steps)
     apart = Host().run(program, steps, USUAL)

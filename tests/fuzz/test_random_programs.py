@@ -51,7 +51,15 @@ def ask(name: str, examples: int) -> None:
 
 @pytest.mark.parametrize(
     ("name", "examples"),
-    [("text", 40), ("passes", 40), ("int8-io", 30), ("memory", 25), ("repeat", 8), ("streams", 15)],
+    [
+        ("text", 40),
+        ("passes", 40),
+        ("int8-io", 30),
+        ("memory", 25),
+        ("repeat", 8),
+        ("streams", 15),
+        ("states", 6),
+    ],
 )
 def test_what_the_compiler_does_keeps_the_meaning(name: str, examples: int) -> None:
     ask(name, examples)
@@ -59,12 +67,14 @@ def test_what_the_compiler_does_keeps_the_meaning(name: str, examples: int) -> N
 
 def test_litert_is_the_reference() -> None:
     ask("litert", 40)
+    ask("states-litert", 12)
 
 
 @pytest.mark.slow
 @pytest.mark.skipif(NO_EXECUTORCH, reason="pip install 'pillion[executorch]'")
 def test_executorch_is_the_reference() -> None:
     ask("executorch", 30)
+    ask("states-executorch", 15)
 
 
 def batch(hunt: Hunt, arithmetic: Arithmetic, seed: int) -> Graph:
@@ -90,6 +100,8 @@ def test_generated_c_is_the_reference(name: str, arithmetic: Arithmetic, seed: i
 @pytest.mark.slow
 @pytest.mark.parametrize("seed", range(2))
 @pytest.mark.parametrize("arithmetic", Arithmetic, ids=lambda held: held.value)
-@pytest.mark.parametrize("core", ["cortex-m33", "cortex-m55", "rows-m33", "rows-m55"])
+@pytest.mark.parametrize(
+    "core", ["cortex-m33", "cortex-m55", "rows-m33", "rows-m55", "states-m33", "states-m55"]
+)
 def test_boards_are_the_reference(core: str, arithmetic: Arithmetic, seed: int) -> None:
     HUNTS[core].holds(batch(HUNTS[core], arithmetic, 100 + seed))

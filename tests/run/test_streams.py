@@ -271,3 +271,14 @@ def test_programs_without_states_are_written_as_before() -> None:
     program = program_of(QUEUE).of(graph)
     assert facts_of_pte(program.pte()).state_bytes == 0
     assert b"state" not in program.pte()
+
+
+@TEXTS
+def test_reports_show_what_is_remembered(tmp_path: Path, text: str) -> None:
+    pytest.importorskip("jinja2")
+    program = program_of(text)
+    page = program.report(tmp_path / "report.html", measure=False).read_text("utf-8")
+    assert "from run to run it remembers" in page
+    assert all(state.name in page for state in program.graph.states)
+    assert "next state" in page or all(program.graph.is_output(s.after) for s in program.graph.states)
+    assert "state" in program._repr_html_()

@@ -11,6 +11,7 @@ from pillion.memory import MemoryPlan, Resident
 from pillion.ops import leaves
 from pillion.passes.int8_io import int8_io
 from pillion.report.facts import ArenaFacts, OpFacts, PeakFacts, ResidentFacts
+from pillion.report.ops import OUTSIDE
 from pillion.report.subject import Subject
 
 MOST_OPS = 400
@@ -28,7 +29,7 @@ def arena(subject: Subject, ops: Sequence[OpFacts], *, plans: bool = True) -> Ar
     residents = tuple(sorted(_residents(subject, first_of), key=lambda r: (r.first, r.offset)))
     in_use = [_union(r for r in residents if r.first <= s <= r.last) for s in range(len(steps))]
     names = tuple(op.name for op in steps)
-    places = tuple(first_of.get(s, -1) for s in range(len(steps)))
+    places = tuple(first_of.get(s, OUTSIDE) for s in range(len(steps)))
     peak = _peak(max(range(len(in_use)), key=in_use.__getitem__), in_use, names, places, residents)
     following = _next_peak(peak, in_use, names, places, residents)
     return ArenaFacts(

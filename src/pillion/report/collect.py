@@ -10,7 +10,7 @@ from pillion.ops import Segment
 from pillion.report import flash, measured, quality
 from pillion.report.arena import arena
 from pillion.report.data import samples
-from pillion.report.facts import Facts, QualityFacts
+from pillion.report.facts import Facts, QualityFacts, StateFacts
 from pillion.report.ops import edges, op_facts, segments, tensor, with_crossings
 from pillion.report.origin import origin
 from pillion.report.subject import Asked, Subject
@@ -51,6 +51,8 @@ def _facts(subject: Subject, asked: Asked, found: QualityFacts, measurement: mea
         arithmetic=graph.arithmetic.value,
         inputs=tuple(map(tensor, graph.inputs)),
         outputs=tuple(map(tensor, graph.outputs)),
+        states=tuple(StateFacts(s.name, tensor(s.before), tensor(s.after)) for s in graph.states),
+        state_bytes=lowered.memory.state_bytes,
         macs=graph.macs,
         sram_bytes=subject.sram_bytes,
         sram_bytes_of_chip=target.sram_bytes,

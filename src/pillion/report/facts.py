@@ -236,6 +236,15 @@ class OriginFacts:
 
 
 @dataclass(frozen=True)
+class StateFacts:
+    """A tensor that lives between runs: what a run reads, and the tensor that it becomes."""
+
+    name: str
+    before: TensorFacts
+    after: TensorFacts
+
+
+@dataclass(frozen=True)
 class Facts:
     """Everything that a report says of a program."""
 
@@ -252,6 +261,9 @@ class Facts:
     arithmetic: str
     inputs: tuple[TensorFacts, ...]
     outputs: tuple[TensorFacts, ...]
+    states: tuple[StateFacts, ...]
+    """What lives between runs."""
+    state_bytes: int
     macs: int
     sram_bytes: int
     sram_bytes_of_chip: int | None

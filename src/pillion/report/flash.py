@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from pillion.boards.elf import ElfSizes
 from pillion.ops import Segment
 from pillion.report.facts import OpFacts, PartFacts
+from pillion.report.ops import OUTSIDE
 from pillion.report.subject import Subject
 
 PARAMS = "parameters of kernels"
@@ -33,8 +34,11 @@ def constants(subject: Subject, ops: Sequence[OpFacts]) -> tuple[PartFacts, ...]
         ]
         for field, name in named:
             if name in bytes_of:  # the first that has it
-                number = number_of[step.index]
+                number = number_of.get(step.index, OUTSIDE)  # copies of states are ops of the C alone
                 found.append(PartFacts(field.replace("_", " "), op.name, bytes_of.pop(name), number))
+    for state, name in lowered.begins.items():
+        if name in bytes_of:
+            found.append(PartFacts("state at first", state, bytes_of.pop(name)))
     if lowered.params_bytes:
         found.append(PartFacts(PARAMS, f"{len(lowered.steps)} ops", lowered.params_bytes))
     return tuple(sorted((*found, *_npu_weights(subject, ops)), key=lambda part: -part.bytes))

@@ -43,6 +43,8 @@ def in_a_notebook(subject: Subject) -> str:
 
 def _ram(subject: Subject, arena_bytes: int) -> str:
     words = f"arena {size_in_words(arena_bytes)}"
+    if subject.graph.states:
+        words += f", state {size_in_words(subject.lowered.memory.state_bytes)}"
     if subject.npu_constant_bytes:
         words += f", the NPU's weights {size_in_words(subject.npu_constant_bytes)}"
     there = subject.target.sram_bytes

@@ -154,7 +154,8 @@ def edges(subject: Subject) -> tuple[EdgeFacts, ...]:
                 continue
             made_by = maker.get(value, maker.get(seen, by_outer.get(seen, OUTSIDE)))
             found.append(_edge(rows, made_by, number, seen if made_by == OUTSIDE else value))
-    for value in subject.graph.outputs:
+    graph = subject.graph
+    for value in (*graph.outputs, *(state.after for state in graph.states)):
         if not value.is_constant:
             found.append(_edge(rows, maker.get(value, by_outer.get(value, OUTSIDE)), OUTSIDE, value))
     return tuple(found)

@@ -178,6 +178,7 @@ class _Constants:
 
     def name(self, wish: str, data: NDArray[np.generic]) -> str:
         data = np.ascontiguousarray(data)
+        data = data.view(np.uint8) if data.dtype == np.bool_ else data  # C99 has no words for these
         # The hash is of the array's own bytes: no copy is made.
         key = (data.dtype.name, hashlib.sha256(data.reshape(-1).view(np.uint8).data).digest())
         if key not in self.by_content:

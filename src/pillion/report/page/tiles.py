@@ -60,8 +60,9 @@ def _tiles(facts: Facts) -> Iterator[Tile]:
 
 def _ram(facts: Facts) -> Tile:
     there = facts.sram_bytes_of_chip
+    what = f"arena and {size_in_words(facts.state_bytes)} of state" if facts.states else "arena"
     if there is None:
-        return Tile("#arena", "RAM", size_in_words(facts.sram_bytes), "arena; the stack comes on top")
+        return Tile("#arena", "RAM", size_in_words(facts.sram_bytes), f"{what}; the stack comes on top")
     parts = (("used", min(facts.sram_bytes, there)), ("free", max(there - facts.sram_bytes, 0)))
     fits = "of" if facts.sram_bytes <= there else "does not fit:"
     return Tile("#arena", "RAM", size_in_words(facts.sram_bytes), f"{fits} {size_in_words(there)}", parts)

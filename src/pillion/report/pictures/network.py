@@ -18,8 +18,11 @@ LEAST_SHARE = 0.005
 
 def network(facts: Facts) -> str:
     """Draws the graph of a program."""
-    ends = [*((t, "input") for t in facts.inputs), *((t, "output") for t in facts.outputs)]
-    node_of = {(what, t.name): len(facts.ops) + i for i, (t, what) in enumerate(ends)}
+    sources = [*((t, "input") for t in facts.inputs), *((s.before, "state") for s in facts.states)]
+    shown = {t.name for t in facts.outputs}
+    kept = {s.after.name: s.after for s in facts.states if s.after.name not in shown}
+    ends = [*sources, *((t, "output") for t in facts.outputs), *((t, "next state") for t in kept.values())]
+    node_of = {(n < len(sources), t.name): len(facts.ops) + n for n, (t, _) in enumerate(ends)}
     pairs = [(edge, *_ends_of(edge, node_of)) for edge in facts.edges]
     placed = layout(len(facts.ops) + len(ends), [(a, b) for _, a, b in pairs])
     label = f"{len(facts.ops)} ops, {facts.on_npu} on the NPU"
@@ -33,14 +36,15 @@ def network(facts: Facts) -> str:
         box = _op(boxes, op, placed, op.estimated_cycles / heaviest)
         if len(facts.segments) > 1 and op.segment is not None:
             _number(box, op.segment, placed.nodes[op.number])
-    for tensor, what in ends:
-        _end(boxes, tensor, what, placed.nodes[node_of[what, tensor.name]])
+    for number, (tensor, what) in enumerate(ends):
+        _end(boxes, tensor, what, placed.nodes[len(facts.ops) + number])
     return markup(picture)
 
 
-def _ends_of(edge: EdgeFacts, node_of: dict[tuple[str, str], int]) -> tuple[int, int]:
-    a = edge.maker if edge.maker >= 0 else node_of["input", edge.tensor]
-    return a, edge.reader if edge.reader >= 0 else node_of["output", edge.tensor]
+def _ends_of(edge: EdgeFacts, node_of: dict[tuple[bool, str], int]) -> tuple[int, int]:
+    """The nodes of an edge: what is there before the first op and what is read after the last one have nodes of their own."""
+    a = edge.maker if edge.maker >= 0 else node_of[True, edge.tensor]
+    return a, edge.reader if edge.reader >= 0 else node_of[False, edge.tensor]
 
 
 def _edge(parent: Element, edge: EdgeFacts, pieces: Sequence[Sequence[Point]]) -> None:
