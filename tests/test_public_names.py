@@ -19,8 +19,8 @@ API = {
     "pillion.zoo": "MODELS build find load_weights save_weights",
 }
 MODELS = (
-    "ds_cnn resnet8 mobilenet_v1_025 deep_autoencoder mobilenet_v2 mv2 mobilenet_v3_small mv3 mobilenet_v3 "
-    "conv_bn_relu linear_bn separable_residual"
+    "ds_cnn resnet8 mobilenet_v1_025 deep_autoencoder mobilenet_v2 mv2 mobilenet_v3_small mv3 mobilenet_v3 unet yolo_two_heads "
+    "yolo conv_bn_relu linear_bn separable_residual"
 )
 TARGETS = (
     "cortex-m0plus+int8 cortex-m3+int8 cortex-m4+int8 cortex-m7+int8 cortex-m23+int8 cortex-m33+int8 cortex-m35p+int8 "

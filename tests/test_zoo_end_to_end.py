@@ -19,7 +19,7 @@ from torch_oracle import compare
 
 pytestmark = [pytest.mark.slow, pytest.mark.torch]
 
-SMALL = {"mobilenet_v2": 96, "mobilenet_v3_small": 96}
+SMALL = {"mobilenet_v2": 96, "mobilenet_v3_small": 96, "unet": 24, "yolo_two_heads": 48}
 TARGETS = {"cortex-m33+int8": "mps2-an505", "cortex-m55+int8": "mps3-an547", "imxrt700": "mps2-an505"}
 MODELS = sorted(zoo.MODELS)
 

@@ -30,7 +30,7 @@ from pillion.targets import find_target
 pytest.importorskip("executorch", reason="pip install 'pillion[executorch]'")
 pytestmark = [pytest.mark.slow, pytest.mark.torch]
 
-SMALL = {"mobilenet_v2": 64, "mobilenet_v3_small": 64}
+SMALL = {"mobilenet_v2": 64, "mobilenet_v3_small": 64, "unet": 24, "yolo_two_heads": 48}
 TARGETS = ("cortex-m33+int8", "cortex-m55+int8", "imxrt700")
 MODELS = sorted(zoo.MODELS)
 LARGEST_FILE, LARGEST_ARENA = 3_750_000, 1_600_000

@@ -17,7 +17,12 @@ from pillion.errors import PillionError
 
 pytestmark = [pytest.mark.torch, pytest.mark.slow]
 
-SMALL = {"mobilenet_v2": 40, "mobilenet_v3_small": 40}  # enough for what does not depend on the resolution
+SMALL = {
+    "mobilenet_v2": 40,
+    "mobilenet_v3_small": 40,
+    "unet": 40,
+    "yolo_two_heads": 64,
+}  # enough for what does not depend on the resolution
 MACS = {
     "ds_cnn": 2_656_768,
     "resnet8": 12_501_632,
@@ -25,6 +30,8 @@ MACS = {
     "deep_autoencoder": 264_192,
     "mobilenet_v2": 300_774_272,
     "mobilenet_v3_small": 56_510_400,
+    "unet": 289_603_584,
+    "yolo_two_heads": 53_939_200,
     "conv_bn_relu": 16 * 16 * 16 * 27,
     "linear_bn": 32 * 16 + 16 * 8,
     "separable_residual": 16 * 16 * 16 * (27 + 9 + 16) + 160,
@@ -36,6 +43,8 @@ SHAPES = {
     "deep_autoencoder": ((1, 640), (1, 640)),
     "mobilenet_v2": ((1, 3, 224, 224), (1, 1000)),
     "mobilenet_v3_small": ((1, 3, 224, 224), (1, 1000)),
+    "unet": ((1, 3, 96, 96), (1, 2, 96, 96)),
+    "yolo_two_heads": ((1, 3, 160, 160), (1, 24, 10, 10), (1, 24, 20, 20)),
     "conv_bn_relu": ((1, 3, 16, 16), (1, 16, 16, 16)),
     "linear_bn": ((1, 32), (1, 8)),
     "separable_residual": ((1, 3, 32, 32), (1, 10)),
@@ -59,6 +68,12 @@ def count_macs(model: nn.Module, x: torch.Tensor) -> int:
     return total
 
 
+def outputs_of(model: nn.Module, x: torch.Tensor) -> tuple[torch.Tensor, ...]:
+    """All results of a model, of which most have one."""
+    y = model(x)
+    return y if isinstance(y, tuple) else (y,)
+
+
 @cache
 def small(name: str) -> tuple[nn.Module, tuple[torch.Tensor, ...]]:
     """A model that no test changes."""
@@ -79,7 +94,7 @@ def test_listing_the_models_does_not_import_torch() -> None:
 def test_shapes_and_multiply_accumulates(name: str) -> None:
     model, (x,) = zoo.build(name)
     with torch.no_grad():
-        assert (tuple(x.shape), tuple(model(x).shape)) == SHAPES[name]
+        assert (tuple(x.shape), *(tuple(y.shape) for y in outputs_of(model, x))) == SHAPES[name]
     assert zoo.MODELS[name].input_shape == tuple(x.shape)
     assert count_macs(model, x) == MACS[name]
     assert not any(layer.training for layer in model.modules())
@@ -90,7 +105,13 @@ def test_shapes_and_multiply_accumulates(name: str) -> None:
 def test_outputs_depend_on_the_input(name: str) -> None:
     model, _ = small(name)
     with torch.no_grad():
-        outputs = torch.cat([model(*x) for x in zoo.random_inputs(name, 16, SMALL.get(name))]).flatten(1)
+        answers = [outputs_of(model, *x) for x in zoo.random_inputs(name, 16, SMALL.get(name))]
+    for several in zip(*answers, strict=True):
+        want_dependent(torch.cat(several).flatten(1))
+
+
+def want_dependent(outputs: torch.Tensor) -> None:
+    """Of all inputs and classes."""
     assert outputs.isfinite().all()
     assert len(set(outputs.argmax(1).tolist())) > 1
     assert outputs.std(0).mean() > 0.02  # over the inputs
@@ -166,7 +187,7 @@ def test_pictures_of_any_size(name: str, size: int | tuple[int, int]) -> None:
     height, width = (size, size) if isinstance(size, int) else size
     assert tuple(x.shape) == (1, 3, height, width)
     with torch.no_grad():
-        assert model(x).isfinite().all()
+        assert all(y.isfinite().all() for y in outputs_of(model, x))
 
 
 def test_names_and_aliases() -> None:

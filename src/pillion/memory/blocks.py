@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import random
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from operator import attrgetter
 
 SHUFFLES = 300
@@ -30,6 +30,19 @@ class Block:
     """The blocks that are live at some time when this one is."""
     is_home: bool = False
     """Whether it belongs to a state, and lies outside the arena."""
+    lags: dict[Block, int] = field(default_factory=dict)
+    """Other blocks that this one may follow while both are needed, and by how many bytes at least it begins before them then."""
+    followers: list[Block] = field(default_factory=list)
+    """The blocks that may follow this one."""
+    room: int = 0
+    """Bytes that are left before it for what follows it, where nothing else is."""
+
+    def may_follow(self, other: Block, lag: int) -> None:
+        """Allows this block to lie over another, so many bytes before it."""
+        if lag < self.size:  # or else it lies apart
+            self.lags[other] = lag
+            other.room = min([lag] + [other.room] * bool(other.followers))
+            other.followers.append(self)
 
     def meets(self, other: Block) -> bool:
         """Says whether both are needed at some tick."""
@@ -44,13 +57,40 @@ class Block:
 
 
 def live_bytes(blocks: Iterable[Block], ticks: int) -> list[int]:
-    """Gives the bytes that are needed at each tick."""
+    """Gives the bytes that are needed at each tick. What follows something saves as much as it can."""
     live = [0] * max(ticks, 1)
     for block in blocks:
         for i in block.ticks:
             if i < len(live):
                 live[i] += block.size
+        follower = max(block.followers, key=lambda y: _shared(block, y), default=None)
+        if follower is not None:
+            _save(live, block, follower, _shared(block, follower))
     return live
+
+
+def least_bytes(blocks: Sequence[Block], ticks: int) -> int:
+    """Gives the size below which no plan of them is looked for: what is live at once, where something follows something less what lies over
+    other blocks, too."""
+    live = live_bytes(blocks, ticks)
+    for block in blocks if any(block.followers or block.live for block in blocks) else ():
+        if block.over is not None:
+            _save(live, block, block.over, min(block.size, block.over.size))
+    return max(live, default=0)
+
+
+def _save(live: list[int], one: Block, other: Block, saved: int) -> None:
+    """Takes off what two blocks save while both are needed."""
+    both = one.live & other.live
+    for i in range(max(one.first, other.first), min(one.last, other.last, len(live) - 1) + 1):
+        if not (one.live and other.live) or both >> i & 1:
+            live[i] -= saved
+
+
+def _shared(block: Block, follower: Block) -> int:
+    """The bytes that a block and one that follows it save together."""
+    lag = follower.lags[block]
+    return max(block.size + follower.size - max(lag + block.size, follower.size), 0)
 
 
 def put_in_place(blocks: Sequence[Block], floor: int) -> int:
@@ -112,7 +152,7 @@ def _first_fit(order: Sequence[Block], best: int | None) -> int | None:
     for block in order:
         rivals = sorted((b for b in block.rivals if b.offset >= 0), key=_offset)
         at = _overlaid(block, rivals)
-        block.offset = at if at >= 0 else _lowest_gap(block.size, rivals)
+        block.offset = at if at >= 0 else _lowest_gap(block, rivals)
         size = max(size, block.offset + block.size)
         if best is not None and size >= best:
             return None
@@ -133,10 +173,26 @@ def _overlaid(block: Block, rivals: Sequence[Block]) -> int:
 _offset = attrgetter("offset")
 
 
-def _lowest_gap(size: int, rivals: Sequence[Block]) -> int:
-    at = 0
-    for rival in rivals:
-        if at + size <= rival.offset:
+def _lowest_gap(block: Block, rivals: Sequence[Block]) -> int:
+    at = block.room
+    for begin, end in _taken(block, rivals):
+        if at + block.size <= begin:
             return at
-        at = max(at, rival.offset + rival.size)
+        at = max(at, end)
     return at
+
+
+def _taken(block: Block, rivals: Sequence[Block]) -> Iterable[tuple[int, int]]:
+    """Where a block may not be. What follows another may begin in time before it; what is followed, that far behind."""
+    if not block.lags and not block.followers:
+        return ((b.offset, b.offset + b.size) for b in rivals)
+    return sorted(_between(block, rival) for rival in rivals)
+
+
+def _between(block: Block, rival: Block) -> tuple[int, int]:
+    begin, end = rival.offset, rival.offset + rival.size
+    if rival in block.lags:
+        return max(begin, begin - block.lags[rival] + block.size), end
+    if block in rival.lags:
+        return begin, min(end, begin + rival.lags[block])
+    return begin, end

@@ -7,19 +7,20 @@ of hundreds of values that are live at once get fewer tries."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Set
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 
 from pillion.ir.graph import Graph
 from pillion.ir.op import Op
 from pillion.ir.state import State
 from pillion.ir.types import Value
-from pillion.memory.blocks import Block, live_bytes, put_in_place
+from pillion.memory.blocks import Block, least_bytes, live_bytes, put_in_place
 from pillion.memory.homes import Spot, homes_of, settle
 from pillion.memory.joints import put_together
 from pillion.memory.needs import Needs, OpMemory, RegionMemory, RepeatMemory
 from pillion.memory.repeat import Inside, put_inside
-from pillion.memory.schedule import Schedule, aligned
+from pillion.memory.schedule import aligned
 from pillion.ops import Reshape
 
 
@@ -73,11 +74,11 @@ def plan_memory(graph: Graph, needs: Needs) -> MemoryPlan:
     unique = list(dict.fromkeys(blocks.values()))
     live = live_bytes(unique, clock.ticks)
     floor = max(live, default=0)
-    activation_bytes = put_in_place(unique, floor)
+    activation_bytes = put_in_place(unique, least_bytes(unique, clock.ticks))
     scratch |= _scratch_blocks(graph, needs, clock)
     everything = [*unique, *scratch.values()]
-    with_scratch = max(live_bytes(everything, clock.ticks), default=0)
-    arena_bytes = put_in_place(everything, max(with_scratch, floor)) if scratch else activation_bytes
+    least = least_bytes(everything, clock.ticks)
+    arena_bytes = put_in_place(everything, least) if scratch else activation_bytes
     arena_bytes = max([arena_bytes, *(b.offset + b.size + b.tail for b in unique)])
     return MemoryPlan(
         offsets={value: block.offset + shifts.get(value, 0) for value, block in blocks.items()},
@@ -169,8 +170,6 @@ def _activation_blocks(
     blocks |= {v: Block(aligned(v.type.size_bytes), 0, -1, is_home=True) for v in homes}
     shifts: Shifts = {}
     inside = Inside(blocks, shifts)
-    last = {v: i for i, op in enumerate(graph.ops) for v in op.activations}
-    last |= {v: len(graph.ops) for v in graph.ends}
     for i, op in enumerate(graph.ops):
         begin, end = clock.begin[i], clock.end[i]
         for value in op.activations:
@@ -185,9 +184,6 @@ def _activation_blocks(
         need = needs[op]
         if isinstance(need, RegionMemory):
             blocks |= _inner_blocks(need, begin)
-            ending = (v for v in op.activations if v not in fed and last[v] == i and not blocks[v].is_home)
-            used_up = {v for v in ending if _is_alone(v, blocks)}
-            _lay_over(need.schedule, used_up, blocks, shifts)
         if isinstance(need, RepeatMemory):
             put_inside(need, begin, inside)
     put_together(graph, blocks, shifts)
@@ -195,26 +191,24 @@ def _activation_blocks(
     for value in graph.ends:
         if not value.is_constant:
             blocks[value].last = clock.ticks
+    _lay_over(graph, needs, blocks, clock, shifts)
     _allow_in_place(graph, needs, blocks, clock, shifts)
     return blocks, shifts, inside.scratch
 
 
-def _is_alone(value: Value, blocks: Mapping[Value, Block]) -> bool:
-    """Whether no other value lies in the same block."""
-    return sum(block is blocks[value] for block in blocks.values()) == 1
-
-
-def _lay_over(schedule: Schedule, used_up: Set[Value], blocks: dict[Value, Block], shifts: Shifts) -> None:
-    """A region's result may follow the operand that is used up, in one block with it: the pair that saves most."""
-    pairs = [lag for lag in schedule.lags if lag.operand in used_up]
-    best = max(pairs, key=lambda p: blocks[p.operand].size + blocks[p.result].size - p.size, default=None)
-    if best is None:
-        return
-    operand, result, lag = blocks[best.operand], blocks[best.result], aligned(best.bytes)
-    size = max(lag + operand.size, result.size)
-    if size < operand.size + result.size:
-        operand.size, operand.last = size, result.last
-        blocks[best.result], shifts[best.operand] = operand, lag
+def _lay_over(
+    graph: Graph, needs: Needs, blocks: Mapping[Value, Block], clock: _Clock, shifts: Shifts
+) -> None:
+    """The results of regions may follow the operands that they use up."""
+    values = Counter(blocks.values())
+    for i, op in enumerate(graph.ops):
+        need = needs[op]
+        for pair in need.schedule.lags if isinstance(need, RegionMemory) else ():
+            x, y = blocks[pair.operand], blocks[pair.result]
+            is_used_up = values[x] == 1 and x.last == clock.end[i] and not x.is_home
+            is_its_own = y.size == aligned(pair.result.type.size_bytes) and not y.is_home
+            if is_used_up and is_its_own and y.first == clock.begin[i] and not shifts.get(pair.result):
+                y.may_follow(x, aligned(max(pair.bytes, 0)))
 
 
 def _inner_blocks(need: RegionMemory, begin: int) -> dict[Value, Block]:

@@ -141,7 +141,8 @@ class _Buffer:
         self.size = value.shape[ROWS] if has_rows else 1
         self.row_bytes = row_bytes(value) if has_rows else value.type.size_bytes
         self.image_bytes = self.size * self.row_bytes if has_rows and value.shape[0] > 1 else 0
-        self.users: list[tuple[Op, Value]] = []
+        self.users: list[tuple[Op, Value, _Buffer]] = []
+        """Who reads it, as which value, and what is made of it."""
         self.base = self.made = self.most = 0
         self.times: list[tuple[int, int]] = []
         self.opened: int | None = None
@@ -166,10 +167,36 @@ class _Buffer:
         return reduce(or_, ((1 << last + 1) - (1 << first) for first, last in self.times), 0)
 
 
+class Needed:
+    """The rows that ops need of their operands, which are asked for again and again while regions of the same ops are tried."""
+
+    def __init__(self) -> None:
+        self._spans: dict[tuple[Op, int, int], dict[Value, Span | None]] = {}
+        self._first: dict[tuple[Op, Value, int], int] = {}
+
+    def spans(self, op: Op, span: Span) -> dict[Value, Span | None]:
+        """Gives the rows of each operand that some rows of the result are made of; None for all."""
+        key = (op, span.first, span.count)
+        found = self._spans.get(key)
+        if found is None:
+            found = self._spans[key] = {x: op.rows_of(x, span) for x in op.activations}
+        return found
+
+    def first(self, op: Op, operand: Value, made: int) -> int:
+        """Gives the first row of an operand that an op reads when it goes on after so many rows."""
+        key = (op, operand, made)
+        found = self._first.get(key)
+        if found is None:
+            rows = op.rows_of(operand, Span(made, op.row_unit))
+            found = self._first[key] = 0 if rows is None else rows.first
+        return found
+
+
 class _Run:
     """A region while it runs."""
 
-    def __init__(self, region: Region) -> None:
+    def __init__(self, region: Region, needed: Needed | None = None) -> None:
+        self.needed = needed or Needed()
         self.body = region.body
         self.storage = _storage(region.body)
         self.events: list[Event] = []
@@ -182,7 +209,7 @@ class _Run:
         self.used_up: dict[int, set[Value]] = {i: set(op.activations) for i, op in ops}
         for _, op in ops:
             for x in op.activations:
-                self.of(x).users.append((op, x))
+                self.of(x).users.append((op, x, self.of(op.results[0])))
 
     def _shrinks_what_is_fed(self, op: Op) -> bool:
         """Whether an op makes of each row that is handed over a smaller one: then there need be but one of the large ones."""
@@ -217,7 +244,7 @@ class _Run:
         buffer.most = max(buffer.most, buffer.made - buffer.base)
 
     def _fire(self, number: int, op: Op, span: Span, image: int) -> None:
-        needs = {x: op.rows_of(x, span) for x in op.activations}
+        needs = self.needed.spans(op, span)
         for x, rows in needs.items():
             self.ensure(x, self.of(x).size if rows is None else rows.end, image)
         y = self.of(op.results[0])
@@ -262,11 +289,9 @@ class _Run:
     def _needed(self, buffer: _Buffer) -> int:
         """The first row that somebody still reads; behind the last one that was made if nobody does."""
         least = buffer.made
-        for op, x in buffer.users:
-            made = self.of(op.results[0]).made
-            if made < op.results[0].shape[ROWS]:
-                rows = op.rows_of(x, Span(made, op.row_unit))
-                least = min(least, 0 if rows is None else rows.first)
+        for op, x, y in buffer.users:
+            if y.made < y.size:
+                least = min(least, self.needed.first(op, x, y.made))
         return least
 
     def _make_room(self, buffer: _Buffer) -> None:
@@ -317,19 +342,21 @@ class Preview:
     """About how many bytes are saved where the operand, if it is the only one, is used up and a result lies over it."""
 
 
-def preview(region: Region, extra_bytes: Callable[[int, int], int], steps: int = 4) -> Preview:
+def preview(
+    region: Region, extra_bytes: Callable[[int, int], int], needed: Needed, steps: int = 3
+) -> Preview:
     """Runs the first steps of a region. `extra_bytes` says what an op needs, by its number and the rows that it makes, while it runs."""
-    run = _Run(region)
+    run = _Run(region, needed)
     run.image(0, region.step, steps)
     ops = len(region.body.ops)
     counts, most = [0] * ops, [0] * ops
-    moved = 0
+    moved: dict[Value, int] = {}
     live: dict[int, int] = {}
     for i, event in enumerate(run.events):
         if isinstance(event, Move):
-            moved += event.bytes
+            moved[event.value] = moved.get(event.value, 0) + event.bytes
         elif isinstance(event, Feed):
-            moved += event.rows * run.of(event.value).row_bytes
+            moved[event.value] = moved.get(event.value, 0) + event.rows * run.of(event.value).row_bytes
         else:
             counts[event.op] += 1
             most[event.op] = max(most[event.op], event.span.count)
@@ -337,10 +364,8 @@ def preview(region: Region, extra_bytes: Callable[[int, int], int], steps: int =
     peak = max(held + live.get(i, 0) for i, held in enumerate(run.held()))
     made = [run.buffers[op.results[0]] if not is_alias(op) else None for op in region.body.ops]
     firings = tuple(n * b.size / max(b.made, 1) if b else 0.0 for n, b in zip(counts, made, strict=True))
-    driver = run.of(region.body.ops[-1].results[0])
-    return Preview(
-        peak, firings, tuple(most), moved * driver.size / max(driver.made, 1), _saved(region, run.events)
-    )
+    moves = sum(n * run.of(v).size / max(run.of(v).made, 1) for v, n in moved.items())
+    return Preview(peak, firings, tuple(most), moves, _saved(region, run.events))
 
 
 def _saved(region: Region, events: Sequence[Event]) -> int:

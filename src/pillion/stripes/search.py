@@ -27,6 +27,8 @@ from pillion.stripes.wish import MemoryWish
 
 BOUNDS_TRIED = 10
 """Bounds for which plans are made before a wish is refused."""
+NEAR_BOUNDS = (1.0, 1.03, 1.06, 1.1)
+"""How many times as large as the least bound are those for which plans are made: what is live at once is not yet a plan."""
 
 
 @dataclass(frozen=True)
@@ -120,8 +122,9 @@ class Search:
         if not budget:
             return simplest
         bound = self._least_bound(lambda stripes: self.ways.cost(stripes) <= budget)
-        best = self.plan(self.ways.cheapest(bound) or ())
-        return min(simplest, best, key=lambda plan: plan.bytes)
+        near = dict.fromkeys(self.ways.cheapest(int(bound * more)) or () for more in NEAR_BOUNDS)
+        plans = [self.plan(stripes) for stripes in near if self.ways.cost(stripes) <= budget]
+        return min([simplest, *plans], key=lambda plan: plan.bytes)
 
     def _least_bound(self, is_good: Callable[[tuple[Stripe, ...]], bool]) -> int:
         """The least bound, to half a percent, whose cheapest way is good enough; that of the simplest plan is."""

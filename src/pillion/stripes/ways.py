@@ -8,14 +8,15 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 
 from pillion.devices.cortex_m import Isa
+from pillion.devices.cortex_m.estimate import instructions
 from pillion.emitters.c.choose import Choice
 from pillion.emitters.c.cuts import memory_of
 from pillion.errors import PillionError
 from pillion.ir.cut import cut
 from pillion.ir.graph import Graph
-from pillion.ir.rows import ROWS, Span
+from pillion.ir.rows import ROWS, Span, row_bytes
 from pillion.ir.types import Value
-from pillion.memory.schedule import ALIGNMENT, Preview, aligned, preview
+from pillion.memory.schedule import ALIGNMENT, Needed, Preview, aligned, preview
 from pillion.ops import Region, as_region
 from pillion.ops.region import why_not_in_rows
 from pillion.stripes.plan import Stripe
@@ -24,6 +25,10 @@ INSTRUCTIONS_PER_MOVED_BYTE = {Isa.MVE: 0.2, Isa.DSP: 0.75, Isa.SCALAR: 1.0, Isa
 """Measured in the emulator, loops included."""
 ROWS_TRIED = (1, 2, 4, 8, 16)
 """Rows of the last result that a step may make."""
+CHEAP = 0.0005
+"""The share of all instructions below which cheaper ways are not looked for."""
+GRAINS_TRIED = (1, 2, 4)
+"""The most rows that any op may make at once, where as many as a step needs are too many."""
 LONGEST_REGION = 40
 """Ops in one region."""
 
@@ -35,8 +40,6 @@ class Way:
     bytes: int
     cost: float
     stripe: Stripe | None = None
-    saved: int = 0
-    """Bytes that it takes less because a result lies over an operand. An operand that lies over something itself saves nothing more."""
 
 
 NO_WAY = Way(1 << 60, 0.0)
@@ -55,7 +58,7 @@ class Ways:
     isa: Isa
     fed: Value | None = None
     """The input that is handed over row by row."""
-    _found: dict[tuple[int, int, int], Way | None] = field(default_factory=dict)
+    _found: dict[tuple[int, int, int, int], Way | None] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         ops = self.graph.ops
@@ -71,6 +74,12 @@ class Ways:
             for i in range(len(ops))
         ]
         self.whole = [self._whole(i) for i in range(len(ops))]
+        self.instructions = sum(instructions(op, self.isa) for op in ops)
+        self._needed = Needed()
+        self._kept: dict[Value, int] = {}
+        self._fresh = [0] * len(ops)
+        for i in range(len(ops)):
+            self._look_at_window(i)
         self._scratch: dict[tuple[int, int], int] = {}
         self._beside: dict[tuple[int, int], int] = {}
 
@@ -79,7 +88,7 @@ class Ways:
         """The bytes that are live at once where all ops run whole, but what has to run otherwise."""
         whole = max((way.bytes for way in self.whole if way is not NO_WAY), default=0)
         forced = self.cheapest(NO_WAY.bytes - 1) if self.fed is not None else ()
-        ways = [self.region(s.first, s.end, s.rows) for s in forced or ()]
+        ways = [self.region(s.first, s.end, s.rows, s.grain) for s in forced or ()]
         return max([whole, *(way.bytes for way in ways if way)])
 
     def _bytes(self, value: Value) -> int:
@@ -115,15 +124,15 @@ class Ways:
         y = self.graph.ops[i].results[0]
         return y.shape[ROWS] > 1 and self.graph.ops[i].kind != "reshape"
 
-    def region(self, first: int, end: int, rows: int) -> Way | None:
+    def region(self, first: int, end: int, rows: int, grain: int = 0) -> Way | None:
         """Gives the way of a part as a region with so many rows in a step; None if there is none."""
-        key = (first, end, rows)
+        key = (first, end, rows, grain)
         if key not in self._found:
-            self._found[key] = self._region(first, end, rows)
+            self._found[key] = self._region(first, end, rows, grain)
         return self._found[key]
 
-    def _region(self, first: int, end: int, rows: int) -> Way | None:
-        region = as_region(self.graph, first, end, rows, fed=self.is_fed(first))
+    def _region(self, first: int, end: int, rows: int, grain: int) -> Way | None:
+        region = as_region(self.graph, first, end, rows, grain, self.is_fed(first))
         if rows >= region.body.ops[-1].results[0].shape[ROWS]:
             return None
         try:
@@ -131,13 +140,14 @@ class Ways:
         except PillionError:
             return None
         beside = self.beside(first, end)
-        seen = preview(region, lambda op, made: self._scratch_bytes(first + op, made))
+        seen = preview(
+            region, lambda op, made: self._scratch_bytes(first + op, made), self._needed, 3 if rows < 8 else 2
+        )
         saved = seen.saved_bytes if self.last[region.xs[0]] < end else 0
         return Way(
-            beside + seen.held_bytes,
+            beside + seen.held_bytes - saved // ALIGNMENT * ALIGNMENT,
             self._cost(region, first, seen),
-            Stripe(first, end, rows, fed=self.is_fed(first)),
-            saved // ALIGNMENT * ALIGNMENT,
+            Stripe(first, end, rows, grain, self.is_fed(first)),
         )
 
     def is_fed(self, first: int) -> bool:
@@ -154,10 +164,30 @@ class Ways:
             )
         return self._beside[first, end]
 
+    def _look_at_window(self, i: int) -> None:
+        """Notes the bytes of an op's operands that it reads for one row in the middle of the image, and those kept for the next one."""
+        op, y = self.graph.ops[i], self.graph.ops[i].results[0]
+        unit = op.row_unit
+        middle = y.shape[ROWS] // 2 // unit * unit if not self.why[i] else 0
+        for x in dict.fromkeys(op.activations) if not self.why[i] else ():
+            now, then = op.rows_of(x, Span(middle, unit)), op.rows_of(x, Span(middle + unit, unit))
+            if now is not None and then is not None:
+                kept = min(max(now.end - then.first, 0), now.count) * row_bytes(x)
+                self._kept[x] = max(self._kept.get(x, 0), kept)
+                self._fresh[i] = max(self._fresh[i], now.count * row_bytes(x) - kept)
+
     def least(self, first: int, end: int) -> int:
-        """Gives the bytes below which no region of these ops can be, if a result lies over an operand as far as it can."""
-        largest = max(self._bytes(v) for i in range(first, end) for v in self.graph.ops[i].results)
-        return self.beside(first, end) - largest
+        """Gives about the bytes below which no region of these ops can be: what lies beside it, unless a result lies over an operand as far
+        as it can, what is kept of each tensor inside for later rows, and what one op reads beside that."""
+        used_up = sum(
+            self._bytes(v) for v, i in self.last.items() if first <= i < end and self.born[v] < first
+        )
+        made = [v for i in range(first, end) for v in self.graph.ops[i].results]
+        left = sum(self._bytes(v) for v in made if self.last.get(v, -1) >= end)
+        kept = sum(self._kept.get(v, 0) for v in made if self.last.get(v, -1) < end)
+        return (
+            self.beside(first, end) - min(used_up, left) + kept + max(self._fresh[first + 1 : end], default=0)
+        )
 
     def _scratch_bytes(self, i: int, rows: int) -> int:
         if (i, rows) not in self._scratch:
@@ -171,61 +201,59 @@ class Ways:
         """The instructions that a region adds: all calls but one of each op, and moves."""
         images = region.ys[0].shape[0]
         calls = sum(
-            max(fired - 1, 0.0) * self.choices[first + i].kernel.each_call.of(self.graph.ops[first + i], rows)
+            max(fired - 1, 0.0) * self._each_call(first + i, rows)
             for i, (fired, rows) in enumerate(zip(seen.firings, seen.firing_rows, strict=True))
         )
         return images * (calls + seen.moved_bytes * INSTRUCTIONS_PER_MOVED_BYTE[self.isa])
 
+    def _each_call(self, i: int, rows: int) -> float:
+        """The instructions that each further call of an op adds."""
+        op, cost = self.graph.ops[i], self.choices[i].kernel.each_call
+        a_row = instructions(op, self.isa) / op.results[0].shape[ROWS] if cost.together > 1 else 0.0
+        return cost.of(op, rows) + cost.rows_for_nothing(rows) * a_row
+
     def cheapest(self, bound: int) -> tuple[Stripe, ...] | None:
         """Gives the stripes of the cheapest way to run everything in so many bytes; None if there is no way.
 
-        It is the shortest path from the first op to the end over ways that fit. Of each place on it two paths are known: the best one, and
-        the best after which the result lies over an operand, where the next stripe cannot lay its own over that."""
+        It is the shortest path from the first op to the end over ways that fit."""
         by_end: dict[int, list[tuple[int, Way]]] = {}
         for first, end in self.spans(bound):
-            for way in self._cheapest_fits(first, end, bound):
+            way = self._cheapest_fit(first, end, bound)
+            if way is not None:
                 by_end.setdefault(end, []).append((first, way))
-        free: list[Path | None] = [(0.0, ())]
-        laid: list[Path | None] = [None]
-        for end in range(1, len(self.whole) + 1):
-            steps = [*by_end.get(end, ()), (end - 1, self.whole[end - 1])]
-            saving = [
-                _longer(free[a], way) for a, way in steps if way.saved and way.bytes - way.saved <= bound
-            ]
-            plain = [_longer(free[a], way) for a, way in steps if not way.saved and way.bytes <= bound]
-            plain += [_longer(laid[a], way) for a, way in steps if way.bytes <= bound]
-            free.append(_best(plain))
-            laid.append(_best(saving))
-        found = _best([free[-1], laid[-1]])
-        return found[1] if found else None
+        best: list[Path | None] = [(0.0, ())]
+        for end, whole in enumerate(self.whole, 1):
+            steps = by_end.get(end, []) + [(end - 1, whole)] * (whole.bytes <= bound)
+            paths = [_longer(path, way) for at, way in steps if (path := best[at]) is not None]
+            best.append(min(paths, key=lambda path: path[0], default=None))
+        return best[-1][1] if best[-1] else None
 
-    def _cheapest_fits(self, first: int, end: int, bound: int) -> list[Way]:
-        """The cheapest ways of a part that fit, with what lying over the operand saves and without."""
-        fits: list[Way] = []
+    def _cheapest_fit(self, first: int, end: int, bound: int) -> Way | None:
+        """The cheapest way of a part that fits."""
         if self.least(first, end) > bound:
-            return fits
-        for rows in ROWS_TRIED:
-            way = self.region(first, end, rows)
-            if way is None or way.bytes - way.saved > bound:
-                break
-            fits.append(way)
-        alone = [way for way in fits if way.bytes <= bound]
-        return list(
-            {id(w): w for ws in (fits, alone) if ws for w in [min(ws, key=lambda w: w.cost)]}.values()
-        )
+            return None
+        steps = [(rows, 0) for rows in ROWS_TRIED]
+        fits = list(self._fitting(first, end, steps, bound))
+        if not fits:
+            fits = list(self._fitting(first, end, [(1, grain) for grain in GRAINS_TRIED], bound))
+        return min(fits, key=lambda way: way.cost, default=None)
+
+    def _fitting(self, first: int, end: int, steps: Sequence[tuple[int, int]], bound: int) -> Iterator[Way]:
+        """The ways of a part with rows and grains, until one is too large."""
+        for rows, grain in steps:
+            way = self.region(first, end, rows, grain)
+            if way is None or way.bytes > bound:
+                return
+            yield way
+            if way.cost < CHEAP * self.instructions:
+                return
 
     def cost(self, stripes: Sequence[Stripe]) -> float:
         """Estimates the instructions that stripes add."""
-        ways = (self.region(s.first, s.end, s.rows) for s in stripes)
+        ways = (self.region(s.first, s.end, s.rows, s.grain) for s in stripes)
         return sum(way.cost for way in ways if way)
 
 
-def _longer(path: Path | None, way: Way) -> Path | None:
+def _longer(path: Path, way: Way) -> Path:
     """A path with a way behind it."""
-    if path is None:
-        return None
     return path[0] + way.cost, (*path[1], way.stripe) if way.stripe else path[1]
-
-
-def _best(paths: Sequence[Path | None]) -> Path | None:
-    return min((path for path in paths if path is not None), key=lambda path: path[0], default=None)

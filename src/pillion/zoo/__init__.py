@@ -106,6 +106,21 @@ _ALL = (
         resizable=True,
     ),
     ZooModel(
+        "unet",
+        "segmentation: U-Net of widths 16, 32, 64, 96 with skips, 2 classes, 290 M MACs at 96x96",
+        (1, 3, 96, 96),
+        "pillion.zoo.unet:UNet",
+        resizable=True,
+    ),
+    ZooModel(
+        "yolo_two_heads",
+        "detection: strided convolutions, gathered blocks, two heads, 54 M MACs at 160x160",
+        (1, 3, 160, 160),
+        "pillion.zoo.yolo:TwoHeads",
+        aliases=("yolo",),
+        resizable=True,
+    ),
+    ZooModel(
         "conv_bn_relu",
         "toy: one 3x3 convolution with batch norm and relu",
         (1, 3, 16, 16),

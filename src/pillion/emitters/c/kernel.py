@@ -75,6 +75,12 @@ class CallCost:
     few_rows: int = 0
     """Calls that make no more rows than this cost `few` instead."""
     few: CallCost | None = None
+    together: int = 1
+    """The rows that are made at once: fewer cost as much."""
+
+    def rows_for_nothing(self, rows: int) -> int:
+        """Gives how many rows a call makes, or takes as long as if it made them, beyond those that it is asked for."""
+        return -rows % self.together
 
     def of(self, op: Op, rows: int) -> float:
         """Gives the instructions of one call that makes so many rows."""

@@ -41,7 +41,7 @@ def geometry(op: Convolution) -> Geometry:
     )
 
 
-POINTWISE_COST = CallCost(200.0)
+POINTWISE_COST, IM2COL_COST = CallCost(250.0), CallCost(350.0)
 
 
 @dataclass(frozen=True)
@@ -101,19 +101,21 @@ PLANES = Variant(
     pack.conv2d_3x3_verdicts,
     pack.conv2d_3x3_params,
     pack.conv2d_3x3_scratch,
-    each_call=CallCost(650.0),
+    each_call=CallCost(650.0, seen=0.125),
 )
 IM2COL_16 = Variant(
     MVE.routine("conv2d_im2col_k16_s8", "im2col", "dot_16"),
     pack.conv2d_im2col_k16_verdicts,
     pack.conv2d_im2col_k16_params,
     pack.conv2d_im2col_scratch,
+    each_call=IM2COL_COST,
 )
 IM2COL = Variant(
     MVE.routine("conv2d_im2col_s8", "im2col", "dot", "dot_any"),
     pack.conv2d_im2col_verdicts,
     pack.conv2d_im2col_params,
     pack.conv2d_im2col_scratch,
+    each_call=IM2COL_COST,
 )
 
 
@@ -133,7 +135,9 @@ def with_few_inputs(variant: Variant, name: str, *also: str) -> dict[str, Varian
 
 POINTWISE_FEW = with_few_inputs(POINTWISE, "conv2d_1x1", "pointwise")
 IM2COL_FEW = with_few_inputs(IM2COL, "conv2d_im2col", "im2col")
-STRIPS_COST = CallCost(100.0, channel=62.0, seen=1.4, few_rows=2, few=CallCost(100.0, channel=65.0, seen=0.4))
+STRIPS_COST = CallCost(
+    100.0, channel=62.0, seen=1.4, few_rows=2, few=CallCost(100.0, channel=65.0, seen=0.4), together=2
+)
 STRIPS_2_COST = CallCost(
     100.0, channel=82.0, seen=2.25, few_rows=1, few=CallCost(100.0, channel=45.0, seen=0.7)
 )
@@ -160,6 +164,7 @@ PLANE_5X5 = Variant(
     depthwise_5x5.depthwise_5x5_params,
     depthwise_5x5.depthwise_5x5_scratch,
     in_place=lambda g: True,
+    each_call=CallCost(100.0, channel=16.0, seen=3.33),
 )
 WIDE = Variant(
     MVE.routine("depthwise_any_s8", "wide"),

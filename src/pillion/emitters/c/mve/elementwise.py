@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from pillion.emitters.c.conditions import int8
-from pillion.emitters.c.kernel import Call, Kernel, Params, scaling
+from pillion.emitters.c.kernel import Call, CallCost, Kernel, Params, scaling
 from pillion.emitters.c.library import MVE
 from pillion.emitters.c.mve.pairs import LEVELS, Factors, find_factors
 from pillion.emitters.c.portable import elementwise as portable_elementwise
@@ -300,7 +300,7 @@ KERNELS: tuple[Kernel, ...] = (
     ),
     MVE.row(Quantize, quantized, takes_quantize, in_place=portable_elementwise.same_operand),
     MVE.row(Dequantize, dequantized, portable_elementwise.judge_dequantized),
-    MVE.row(MaxPool2d, pool, takes_max, overread_bytes=OVERREAD_BYTES),
+    MVE.row(MaxPool2d, pool, takes_max, overread_bytes=OVERREAD_BYTES, each_call=CallCost(280.0)),
     MVE.row(AvgPool2d, pool, takes_mean, overread_bytes=OVERREAD_BYTES),
     MVE.row(
         Softmax,
@@ -310,7 +310,7 @@ KERNELS: tuple[Kernel, ...] = (
         in_place=portable_pool.softmax_in_place,
         overread_bytes=OVERREAD_BYTES,
     ),
-    MVE.row(Concat, moved, portable_movement.judge_movement),
+    MVE.row(Concat, moved, portable_movement.judge_movement, each_call=CallCost(220.0)),
     MVE.row(Slice, moved, portable_movement.judge_movement),
     MVE.row(Pad, moved, portable_movement.judge_movement),
     MVE.row(Transpose, moved, portable_movement.judge_movement),
