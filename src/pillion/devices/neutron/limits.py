@@ -7,9 +7,9 @@ import math
 from dataclasses import dataclass
 
 from pillion.devices.device import Look
-from pillion.errors import PillionError
+from pillion.devices.looks import level_of
 from pillion.ir.op import Op
-from pillion.ir.types import DType, PerChannel, PerTensor, Value
+from pillion.ir.types import PerTensor
 from pillion.ops import (
     Add,
     AvgPool2d,
@@ -17,14 +17,12 @@ from pillion.ops import (
     Conv2d,
     DepthwiseConv2d,
     Function,
-    Linear,
     Lut,
     Pad,
     Reshape,
     Slice,
     Transpose,
 )
-from pillion.ops.lut_tflite import ACTIVATIONS, activation_levels, tflite_entries
 from pillion.ops.matmul import BatchMatmul
 from pillion.ops.resize import Resize, ResizeNearest
 from pillion.ops.transpose_conv import TransposeConv2d
@@ -66,60 +64,6 @@ class Geometry:
     macs: int
 
 
-def at_most(limit: int, attribute: str) -> Look:
-    """Makes a look at every number of an attribute of the op."""
-
-    def look(op: Op) -> tuple[object, bool]:
-        numbers = getattr(op, attribute)
-        return "x".join(map(str, numbers)), max(numbers) <= limit
-
-    return look
-
-
-def equal(wanted: int, attribute: str) -> Look:
-    """Makes a look at an attribute that must have exactly one value."""
-    return lambda op: (getattr(op, attribute), getattr(op, attribute) == wanted)
-
-
-def activations_int8(op: Op) -> tuple[object, bool]:
-    """Looks whether every tensor but an int32 bias is int8."""
-    values = (*(v for v in op.operands if v.dtype is not DType.INT32), *op.results)
-    found = sorted({v.dtype.value for v in values})
-    return ", ".join(found), found == ["int8"]
-
-
-def same_parameters(op: Op) -> tuple[object, bool]:
-    """Looks whether operands and results all have the same scale and zero point."""
-    quants = list(dict.fromkeys(v.type.quant for v in (*op.operands, *op.results)))
-    return "the same" if len(quants) == 1 else f"{len(quants)} different", len(quants) == 1
-
-
-def broadcast(op: Op) -> tuple[object, bool]:
-    """Looks whether one operand has as many elements as the result, so that only the other is repeated."""
-    result = op.results[0].type.elements
-    found = [v.type.elements for v in op.operands]
-    return " and ".join(map(str, found)) + f" for {result}", result in found
-
-
-def constants(op: Op) -> tuple[object, bool]:
-    """Looks whether weights and bias are known at compile time."""
-    computed = [v.name for v in weights_and_bias(op) if not v.is_constant]
-    return f"computed: {', '.join(computed)}" if computed else "constant", not computed
-
-
-def weights_and_bias(op: Op) -> tuple[Value, Value]:
-    """Gives the weights and the bias of an op that has them."""
-    assert isinstance(op, (Conv2d, DepthwiseConv2d, TransposeConv2d, Linear))
-    return op.weights, op.bias
-
-
-def per_tensor_weights(op: Op) -> tuple[object, bool]:
-    """Looks whether one scale holds for all weights."""
-    quant = weights_and_bias(op)[0].type.quant
-    per_channel = isinstance(quant, PerChannel) and len(set(quant.scales)) > 1
-    return "per channel" if per_channel else "per tensor", not per_channel
-
-
 def dot_product(geometry: Geometry) -> Look:
     """Makes a look at the length of the dot products, with channels filled up to whole blocks of this NPU."""
 
@@ -144,12 +88,6 @@ def known_function(op: Op) -> tuple[object, bool]:
     return op.function.value, op.function in FUNCTIONS
 
 
-def unit_steps(op: Op) -> tuple[object, bool]:
-    """Looks whether a slice takes neighbouring elements."""
-    assert isinstance(op, Slice)
-    return op.step, set(op.step) <= {1}
-
-
 def clamp_survives(op: Op) -> tuple[object, bool]:
     """Looks whether something is left of a clamp: the converter removes bounds that no value of the operand can cross, and fails
     where nothing is left. Bounds are compared before they are saturated: two that lie beyond the same end leave a constant."""
@@ -160,51 +98,11 @@ def clamp_survives(op: Op) -> tuple[object, bool]:
     return " and ".join(map(str, levels)) or "no bound", any(-128 < level < 127 for level in levels)
 
 
-def level_of(value: Value, real: float) -> int:
-    """Gives the integer, not yet clipped, that stands for a real number in a tensor."""
-    return round(real / value.scale) + value.zero_point
-
-
-def clamp_form(op: Op) -> tuple[object, bool]:
-    """Looks at the bounds of a clamp: the relu family may change the scale; any other pair of bounds becomes minimum and maximum."""
-    assert isinstance(op, Clamp)
-    if op.x.type.quant == op.y.type.quant:
-        return "the same scale", True
-    family = (name for name in RELU_FAMILY if activation_levels(name, op.y.quant) == (op.low, op.high))
-    found = next(family, None)
-    return (found.lower(), True) if found else ("other bounds and another scale", False)
-
-
-RELU_FAMILY = tuple(name for name in ACTIVATIONS if name != "NONE")
-
-
-def fixed_output(op: Op) -> tuple[object, bool]:
-    """Looks whether the result has the scale and zero point that the NPU's function always gives."""
-    assert isinstance(op, Lut)
-    found = (op.y.scale, op.y.zero_point)
-    return f"scale {found[0]:g}, zero point {found[1]}", op.function.fixed_output in (None, found)
-
-
-def table_defined(op: Op) -> tuple[object, bool]:
-    """Looks whether the function has a value for every int8 input."""
-    assert isinstance(op, Lut)
-    try:
-        tflite_entries(op)
-    except PillionError as error:
-        return error.here, False
-    return "defined", True
-
-
 def sum_scale(op: Op) -> tuple[object, bool]:
     """Looks whether the scale of a sum is large enough for its rescaling not to shift to the left."""
     assert isinstance(op, Add)
     largest = max(op.a.scale, op.b.scale)
     return f"{op.y.scale:g} of {largest:g}", op.rescale[2].shift <= 0
-
-
-def rank_at_most(limit: int) -> Look:
-    """Makes a look at the number of axes of the result."""
-    return lambda op: (op.results[0].type.rank, op.results[0].type.rank <= limit)
 
 
 def tensor_shapes(op: Op) -> tuple[object, bool]:
@@ -214,13 +112,6 @@ def tensor_shapes(op: Op) -> tuple[object, bool]:
     if isinstance(op, (Pad, Reshape, Slice, Transpose)) and not op.y.shape:
         wrong.append(())  # what it says of each axis would be a tensor of nothing
     return list(wrong[0]) if wrong else "such shapes", not wrong
-
-
-def symmetric_weights(op: Op) -> tuple[object, bool]:
-    """Looks whether the weights' zero point is 0."""
-    weights, _ = weights_and_bias(op)
-    zero_point = 0 if isinstance(weights.type.quant, PerChannel) else weights.zero_point
-    return zero_point, zero_point == 0
 
 
 def both_symmetric(op: Op) -> tuple[object, bool]:

@@ -6,6 +6,7 @@ Sources: "converter" is the behaviour of NXP's converter (flow of SDK 3.1.2 and 
 
 from __future__ import annotations
 
+from pillion.devices import looks
 from pillion.devices.device import Rule, rules_for
 from pillion.devices.neutron import limits as limits
 from pillion.devices.neutron.limits import Geometry
@@ -86,11 +87,11 @@ def _tensors() -> list[Rule]:
     same = "the same scale and zero point for operands and result"
     whole = "one operand with as many elements as the result"
     return [
-        *rules_for(SUPPORTED, "dtype", "int8", limits.activations_int8, CONVERTER),
+        *rules_for(SUPPORTED, "dtype", "int8", looks.activations_int8, CONVERTER),
         *rules_for(SUPPORTED, "shape", ranks, limits.tensor_shapes, IR),
-        *rules_for(SHARED, "parameters", same, limits.same_parameters, CONVERTER),
-        *rules_for(PAIRS, "broadcast", whole, limits.broadcast, CONVERTER),
-        *rules_for(WEIGHTED, "constants", "constant weights and bias", limits.constants, CONVERTER),
+        *rules_for(SHARED, "parameters", same, looks.same_parameters, CONVERTER),
+        *rules_for(PAIRS, "broadcast", whole, looks.broadcast, CONVERTER),
+        *rules_for(WEIGHTED, "constants", "constant weights and bias", looks.constants, CONVERTER),
     ]
 
 
@@ -102,17 +103,15 @@ def _dot_product(geometry: Geometry) -> str:
 def _convolutions(geometry: Geometry) -> list[Rule]:
     size = _dot_product(geometry)
     return [
-        *rules_for(CONVOLUTIONS, "kernel", WINDOW, limits.at_most(limits.MAX_WINDOW, "kernel"), CONVERTER),
-        *rules_for(CONVOLUTIONS, "stride", WINDOW, limits.at_most(limits.MAX_WINDOW, "stride"), CONVERTER),
-        *rules_for(
-            CONVOLUTIONS, "dilation", WINDOW, limits.at_most(limits.MAX_WINDOW, "dilation"), CONVERTER
-        ),
+        *rules_for(CONVOLUTIONS, "kernel", WINDOW, looks.at_most(limits.MAX_WINDOW, "kernel"), CONVERTER),
+        *rules_for(CONVOLUTIONS, "stride", WINDOW, looks.at_most(limits.MAX_WINDOW, "stride"), CONVERTER),
+        *rules_for(CONVOLUTIONS, "dilation", WINDOW, looks.at_most(limits.MAX_WINDOW, "dilation"), CONVERTER),
         *rules_for(CONVOLUTIONS, "dot_product", size, limits.dot_product(geometry), CONVERTER),
         *rules_for(
-            CONVOLUTIONS, "zero_point", "weights with zero point 0", limits.symmetric_weights, QUANTIZER
+            CONVOLUTIONS, "zero_point", "weights with zero point 0", looks.symmetric_weights, QUANTIZER
         ),
-        Rule(Conv2d, "groups", "1 (others are split beforehand)", limits.equal(1, "groups"), CONVERTER),
-        Rule(DepthwiseConv2d, "multiplier", "1", limits.equal(1, "depth_multiplier"), CONVERTER),
+        Rule(Conv2d, "groups", "1 (others are split beforehand)", looks.equal(1, "groups"), CONVERTER),
+        Rule(DepthwiseConv2d, "multiplier", "1", looks.equal(1, "depth_multiplier"), CONVERTER),
     ]
 
 
@@ -120,20 +119,20 @@ def _transposed_convolutions(geometry: Geometry) -> list[Rule]:
     op, size = TransposeConv2d, _dot_product(geometry)
     stride = f"height and width at most {limits.MAX_TRANSPOSE_CONV_STRIDE} and those of the kernel"
     return [
-        Rule(op, "kernel", WINDOW, limits.at_most(limits.MAX_WINDOW, "kernel"), CONVERTER),
+        Rule(op, "kernel", WINDOW, looks.at_most(limits.MAX_WINDOW, "kernel"), CONVERTER),
         Rule(op, "stride", stride, limits.short_stride, CONVERTER),
-        Rule(op, "dilation", "1", limits.at_most(1, "dilation"), CONVERTER),
+        Rule(op, "dilation", "1", looks.at_most(1, "dilation"), CONVERTER),
         Rule(op, "padding", "smaller than the kernel", limits.little_padding, CONVERTER),
         Rule(op, "dot_product", size, limits.dot_product(geometry), CONVERTER),
-        Rule(op, "zero_point", "weights with zero point 0", limits.symmetric_weights, QUANTIZER),
+        Rule(op, "zero_point", "weights with zero point 0", looks.symmetric_weights, QUANTIZER),
     ]
 
 
 def _products() -> list[Rule]:
     return [
         Rule(BatchMatmul, "zero_points", "zero point 0 for both operands", limits.both_symmetric, CONVERTER),
-        Rule(Linear, "zero_point", "weights with zero point 0", limits.symmetric_weights, QUANTIZER),
-        Rule(Linear, "weights", "one scale for all weights", limits.per_tensor_weights, QUANTIZER),
+        Rule(Linear, "zero_point", "weights with zero point 0", looks.symmetric_weights, QUANTIZER),
+        Rule(Linear, "weights", "one scale for all weights", looks.per_tensor_weights, QUANTIZER),
     ]
 
 
@@ -142,8 +141,8 @@ def _pools() -> list[Rule]:
     factor = f"height and width times one of {FACTORS} (less one pixel, if corners are aligned)"
     nearest, bilinear = "neither align_corners nor half_pixel", "align_corners or half_pixel"
     return [
-        Rule(AvgPool2d, "kernel", WINDOW, limits.at_most(limits.MAX_WINDOW, "kernel"), CONVERTER),
-        *rules_for(POOLS, "stride", WINDOW, limits.at_most(limits.MAX_WINDOW, "stride"), CONVERTER),
+        Rule(AvgPool2d, "kernel", WINDOW, looks.at_most(limits.MAX_WINDOW, "kernel"), CONVERTER),
+        *rules_for(POOLS, "stride", WINDOW, looks.at_most(limits.MAX_WINDOW, "stride"), CONVERTER),
         Rule(AvgPool2d, "padding", outside, limits.no_padding, CONVERTER),
         *rules_for(RESIZES, "factor", factor, limits.resize_factor, CONVERTER),
         Rule(ResizeNearest, "mode", nearest, limits.resize_mode, IR),
@@ -158,13 +157,13 @@ def _elementwise() -> list[Rule]:
     form = "a relu, relu6, relu_n1_to_1 or relu_0_to_1, or bounds that keep the scale"
     return [
         Rule(Lut, "function", functions, limits.known_function, IR),
-        Rule(Lut, "output", fixed, limits.fixed_output, IR),
-        Rule(Lut, "table", "values that 32 bits hold", limits.table_defined, IR),
+        Rule(Lut, "output", fixed, looks.fixed_output, IR),
+        Rule(Lut, "table", "values that 32 bits hold", looks.table_defined, IR),
         Rule(
             Add, "scale", "a result in steps of more than 2^-19 of the larger operand's", limits.sum_scale, IR
         ),
         Rule(Clamp, "bounds", inside, limits.clamp_survives, CONVERTER),
-        Rule(Clamp, "form", form, limits.clamp_form, CONVERTER),
+        Rule(Clamp, "form", form, looks.clamp_form, CONVERTER),
     ]
 
 
@@ -188,6 +187,6 @@ def _movement() -> list[Rule]:
         Pad: limits.MAX_PAD_RANK,
     }
     return [
-        Rule(Slice, "step", "1 along every axis", limits.unit_steps, IR),
-        *(Rule(op, "rank", f"at most {rank}", limits.rank_at_most(rank), IR) for op, rank in ranks.items()),
+        Rule(Slice, "step", "1 along every axis", looks.unit_steps, IR),
+        *(Rule(op, "rank", f"at most {rank}", looks.rank_at_most(rank), IR) for op, rank in ranks.items()),
     ]

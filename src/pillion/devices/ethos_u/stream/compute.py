@@ -26,7 +26,7 @@ from pillion.devices.ethos_u.stream.operations import (
 )
 from pillion.devices.ethos_u.stream.tables import Tables
 from pillion.devices.ethos_u.stream.weights import scales_of, weights_of
-from pillion.ir.numerics import Int64Array, divide_half_away, wrap32
+from pillion.ir.numerics import Int64Array, divide_half_away, shift_right, wrap32
 from pillion.ir.types import DType
 
 _NOWHERE = -(1 << 40)
@@ -227,7 +227,7 @@ def _high_product(op: Elementwise, exact: Int64Array) -> Int64Array:
         raise not_modelled(
             "the rounding of a product of 32-bit numbers", f"{op.rounding.name} at word {op.at}"
         )
-    return saturate32(scaled((exact + (1 << 30)) >> 31, 1, op.scale.shift - 31, Rounding.DOUBLE))
+    return saturate32(shift_right((exact + (1 << 30)) >> 31, op.scale.shift - 31))
 
 
 def _sum(op: Elementwise, x: Int64Array, other: Int64Array) -> Int64Array:

@@ -4,6 +4,8 @@ one of them is odd was damaged, or was made by rules that are not known."""
 
 from __future__ import annotations
 
+import math
+
 from pillion.devices.ethos_u.stream.errors import not_modelled, wrong
 from pillion.devices.ethos_u.stream.operations import FeatureMap, Layout
 
@@ -24,9 +26,8 @@ def want_usual(tensor: FeatureMap, at: int) -> None:
     elif tensor.layout is Layout.BRICKS:
         usual = by_column == BRICK * size and by_brick % by_column == 0 and by_row % by_brick == 0
     else:
-        usual = (
-            by_brick == size and by_column % size == 0 and (by_row % by_column == 0 or tensor.shape[0] > 1)
-        )
+        whole = math.gcd(by_row, by_column)  # a pixel of the tensor that this may be a part of
+        usual = by_brick == size and whole % size == 0 and whole >= tensor.shape[2] * size
     if not usual:
         raise not_modelled(
             "the strides of a tensor", f"{tensor.strides} of {tensor.layout.name} at word {at}"

@@ -1,0 +1,196 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The limits of Ethos-U, each written once, and how an op is held against them. All were tried on Vela 5.2."""
+
+from __future__ import annotations
+
+import math
+
+from pillion.devices.device import Look
+from pillion.devices.looks import weights_and_bias
+from pillion.ir.numerics import row_magnitudes
+from pillion.ir.op import Op
+from pillion.ir.types import Shape
+from pillion.ops import (
+    AvgPool2d,
+    Conv2d,
+    DepthwiseConv2d,
+    Function,
+    Lut,
+    Mean,
+    Slice,
+)
+from pillion.ops.reduce import Reduction
+from pillion.ops.resize import Resize, ResizeBilinear
+from pillion.ops.transpose_conv import TransposeConv2d
+
+MAX_RANK = 6
+"""The most axes that Vela's answer has room for."""
+MAX_EXTENT = 65536
+"""Height, width and channels of a tensor."""
+MAX_STRIDE = 3
+MAX_WEIGHT_SUM = 127 * 65536
+"""The magnitudes of the weights of one result channel, added up."""
+MAX_POOL_HEIGHT = 256
+MAX_POOL_SIZE = 256 * 256
+MAX_PADDED_AVERAGE = 8
+"""The side of an average pool that reaches into the border."""
+MAX_MEAN = 1 << 24
+"""The elements of which one mean is taken."""
+FACTORS = (2, 4, 8)
+"""By which an image grows in both directions."""
+HALF_PIXEL_FACTORS = (2,)
+FUNCTIONS = (
+    Function.ABS,
+    Function.EXP,
+    Function.GELU,
+    Function.GELU_TANH,
+    Function.HARDSWISH,
+    Function.LEAKY_RELU,
+    Function.LOG,
+    Function.NEG,
+    Function.RSQRT,
+    Function.SIGMOID,
+    Function.SQUARE,
+    Function.TANH,
+    Function.CLAMP,
+)
+
+
+def image_of(shape: Shape) -> Shape:
+    """Gives a shape as images, rows, columns and channels, as the NPU sees it: what is missing in front is 1, what is more are images."""
+    filled = (1,) * (4 - len(shape)) + shape
+    return (math.prod(filled[:-3]), *filled[-3:])
+
+
+def shapes(op: Op) -> tuple[object, bool]:
+    """Looks whether every tensor has axes, few enough, none of them empty or too long."""
+    found = [v.shape for v in (*op.operands, *op.results)]
+    wrong = [s for s in found if not 1 <= len(s) <= MAX_RANK or not all(1 <= d <= MAX_EXTENT for d in s)]
+    return list(wrong[0]) if wrong else "such shapes", not wrong
+
+
+def broadcast(op: Op) -> tuple[object, bool]:
+    """Looks whether operands of more than four axes are as large as the result: Vela 5.2 would repeat the wrong parts of others."""
+    result = op.results[0].shape
+    found = [v.shape for v in op.operands]
+    shown = " and ".join(str(list(shape)) for shape in found)
+    return shown, len(result) <= 4 or all(shape == result for shape in found)
+
+
+def strides(op: Op) -> tuple[object, bool]:
+    """Looks at the stride of a convolution: a longer one is taken apart where there is neither a border nor dilation."""
+    assert isinstance(op, (Conv2d, DepthwiseConv2d))
+    short = max(op.stride) <= MAX_STRIDE
+    plain = isinstance(op, Conv2d) and op.groups == 1 and op.dilation == (1, 1) and not any(op.padding)
+    return "x".join(map(str, op.stride)), short or plain
+
+
+def weight_sums(op: Op) -> tuple[object, bool]:
+    """Looks at the magnitudes of the weights of each result channel, added up: the NPU's sums must not overflow."""
+    held, _ = weights_and_bias(op)
+    if not held.is_constant:
+        return "computed", False
+    last = isinstance(op, DepthwiseConv2d)
+    rows = held.constant.reshape(-1, held.shape[-1]).T if last else held.constant.reshape(held.shape[0], -1)
+    found = int(row_magnitudes(rows).max(initial=0))
+    return found, found <= MAX_WEIGHT_SUM
+
+
+def transposed_stride(op: Op) -> tuple[object, bool]:
+    """Looks whether a transposed convolution has the stride 1 or 2 in both directions, and a kernel that leaves no gaps."""
+    assert isinstance(op, TransposeConv2d)
+    fits = op.stride in ((1, 1), (2, 2)) and min(op.kernel) >= op.stride[0]
+    return f"{op.stride} for a kernel of {op.kernel}", fits
+
+
+def no_output_padding(op: Op) -> tuple[object, bool]:
+    """Looks whether a transposed convolution makes no rows and columns that no kernel reaches."""
+    assert isinstance(op, TransposeConv2d)
+    return op.output_padding, not any(op.output_padding)
+
+
+def pool_window(op: Op) -> tuple[object, bool]:
+    """Looks at the height and the size of a pool's window."""
+    height, width = op.attributes["kernel"]
+    return f"{height}x{width}", height <= MAX_POOL_HEIGHT and height * width <= MAX_POOL_SIZE
+
+
+def padded_average(op: Op) -> tuple[object, bool]:
+    """Looks whether an average pool that reaches into the border is small."""
+    assert isinstance(op, AvgPool2d)
+    small = max(op.kernel) <= MAX_PADDED_AVERAGE and max(op.stride) <= MAX_STRIDE
+    return f"{op.kernel} with the border {op.padding}", not any(op.padding) or small
+
+
+def mean_axes(op: Op) -> tuple[object, bool]:
+    """Looks whether a mean is taken of one image, and over channels only where rows, columns or channels are one."""
+    assert isinstance(op, Mean)
+    images, *image = image_of(op.x.shape)
+    fill = len(op.x.shape) - 4
+    reduced = {axis - fill for axis in op.axes}
+    over_channels = 3 in reduced and 1 not in image
+    return f"axes {op.axes} of {list(op.x.shape)}", images == 1 and not over_channels and op.count <= MAX_MEAN
+
+
+def one_extreme(op: Op) -> tuple[object, bool]:
+    """Looks whether nothing lies in front of the axes of a reduction, or between them, in at most four axes: of others Vela 5.2 would
+    repeat some results."""
+    assert isinstance(op, Reduction)
+    outside = math.prod(op.x.shape[: min(op.axes)]) if op.axes else 1
+    gaps = [
+        a
+        for a in range(min(op.axes, default=0), max(op.axes, default=0))
+        if a not in op.axes and op.x.shape[a] > 1
+    ]
+    return f"axes {op.axes} of {list(op.x.shape)}", outside == 1 and not gaps and op.x.type.rank <= 4
+
+
+def one_sum(op: Op) -> tuple[object, bool]:
+    """Looks whether a sum goes over one axis, of which one is left if it is the last: Vela 5.2 leaves other axes out, and takes what
+    is in front of the last for channels."""
+    assert isinstance(op, Reduction)
+    last = op.axes == (op.x.type.rank - 1,)
+    return f"axes {op.axes} of {list(op.x.shape)}", len(op.axes) == 1 and (op.keepdims or not last)
+
+
+def growth(op: Op) -> tuple[object, bool]:
+    """Looks whether an image grows by one of the factors, the same in both directions, or is one pixel."""
+    assert isinstance(op, Resize)
+    before, after = op.x.shape[1:3], op.size
+    shown = " and ".join(f"{b}/{a}" for a, b in zip(before, after, strict=True))
+    if before == (1, 1):
+        return shown, True
+    less = int(op.align_corners)
+    half = isinstance(op, ResizeBilinear) and op.half_pixel
+    allowed = HALF_PIXEL_FACTORS if half else FACTORS
+    if tuple(before) == tuple(after) and not half:
+        return shown, True
+    found = {
+        (b - less) / (a - less) if a > less else 0.0
+        for a, b in zip(before, after, strict=True)
+        if (a, b) != (1, 1)
+    }
+    return shown, len(found) == 1 and found.pop() in allowed
+
+
+def one_image(op: Op) -> tuple[object, bool]:
+    """Looks whether there is one image."""
+    return op.results[0].shape[0], op.results[0].shape[0] == 1
+
+
+def slice_steps(op: Op) -> tuple[object, bool]:
+    """Looks whether a slice steps along rows and columns only."""
+    assert isinstance(op, Slice)
+    fill = 4 - len(op.step)
+    other = [step for axis, step in enumerate(op.step) if axis + fill not in (1, 2)]
+    return op.step, set(other) <= {1} and min(op.step) >= 1
+
+
+def known_function(functions: tuple[Function, ...]) -> Look:
+    """Makes a look at the function of a table."""
+
+    def look(op: Op) -> tuple[object, bool]:
+        assert isinstance(op, Lut)
+        return op.function.value, op.function in functions
+
+    return look
