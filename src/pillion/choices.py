@@ -13,6 +13,6 @@ StateForm = Literal["kept", "io"]
 """Whether what a model remembers lives between its runs, or goes in and comes out of each."""
 Runtime = Literal["1.4", "main"]
 """The ExecuTorch whose operators a .pte calls."""
-REFERENCE, HOST, EXECUTORCH, LITERT = "reference", "host", "executorch", "litert"
+REFERENCE, HOST, EXECUTORCH, LITERT, NPU = "reference", "host", "executorch", "litert", "npu"
 """The executors that are no boards."""
-EXECUTORS = (REFERENCE, HOST, EXECUTORCH, LITERT)
+EXECUTORS = (REFERENCE, HOST, EXECUTORCH, LITERT, NPU)

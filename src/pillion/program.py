@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any, get_args
 
 from pillion.boards.board import Optimize, find_board
+from pillion.boards.layout import NPU_FOLDER
 from pillion.choices import Runtime
 from pillion.devices.clock import Clock, parse_clock
 from pillion.devices.cortex_m.memories import find_memories
@@ -97,14 +98,17 @@ class Program:
 
     @property
     def npu_constant_bytes(self) -> int:
-        """The bytes of the weights of the NPU's segments. The NPU reads no flash: they are copied to SRAM before it runs."""
+        """The bytes of the weights of the NPU's segments that are copied to SRAM before it runs; 0 where it reads them from flash."""
+        npu = self.target.npu
+        if npu is None or not npu.copies_weights:
+            return 0
         bodies = [op.body for op in self.graph.ops if isinstance(op, Segment)]
         return sum(v.type.size_bytes for body in bodies for v in body.constants)
 
     @property
     def sram_bytes(self) -> int:
-        """The bytes that the program holds in RAM while it runs: the arena, its states, and the NPU's weights. The stack comes on top."""
-        return self.memory.arena_bytes + self.memory.state_bytes + self.npu_constant_bytes
+        """The bytes that the program holds in RAM while it runs: the arena, the NPU's weights and what it works in. The stack comes on top."""
+        return self.memory.arena_bytes + self.npu_constant_bytes + self.payloads.scratch_bytes
 
     @cached_property
     def payloads(self) -> Payloads:
@@ -125,6 +129,9 @@ class Program:
             if self.payloads.converter:
                 more[f"npu_segment_{number}.bin"] = segment.payload
         more |= {f"{name}.txt": text for name, text in self.payloads.firmware_files.items()}
+        if self.payloads.sources:
+            sources = self.payloads.sources(self.lowered.graph.name)
+            more |= {f"{NPU_FOLDER}/{name}": text for name, text in sources.items()}
         return project_files(self.lowered, self.target.name, more, test)
 
     def tflite(self) -> bytes:

@@ -6,7 +6,7 @@ from __future__ import annotations
 import difflib
 from dataclasses import dataclass, replace
 
-from pillion.devices import neutron
+from pillion.devices import ethos_u, neutron
 from pillion.devices.cortex_m import CORES, Core, Isa, why_not
 from pillion.devices.device import Device
 from pillion.errors import PillionError
@@ -58,6 +58,48 @@ def _cpu(core: Core) -> Target:
     return Target(f"{core.name}{NUMBER_FORMAT}", f"Arm {core.title}, {kernels} kernels", core)
 
 
+def _ethos(name: str, summary: str, core: str, npu: str, sram_bytes: int | None) -> Target:
+    return Target(name, summary, CORES[core], ethos_u.ETHOS_U[npu], sram_bytes=sram_bytes)
+
+
+_ETHOS_CHIPS = (
+    (
+        "alif-e7",
+        "Alif Ensemble E7: Ethos-U55-256 beside a Cortex-M55 (sizes from memory)",
+        "cortex-m55",
+        "ethos-u55-256",
+        None,
+    ),
+    (
+        "alif-e8",
+        "Alif Ensemble E8: Ethos-U85-256 beside a Cortex-M55",
+        "cortex-m55",
+        "ethos-u85-256",
+        4_718_592,
+    ),
+    (
+        "himax-we2",
+        "Himax WE2: Ethos-U55-64 beside a Cortex-M55 (sizes from memory)",
+        "cortex-m55",
+        "ethos-u55-64",
+        2_457_600,
+    ),
+    (
+        "psoc-edge-e84",
+        "Infineon PSOC Edge E84: Ethos-U55-128 beside a Cortex-M55 (NPU from memory)",
+        "cortex-m55",
+        "ethos-u55-128",
+        5_242_880,
+    ),
+    (
+        "ra8p1",
+        "Renesas RA8P1: Ethos-U55-256 beside a Cortex-M85 (sizes from memory)",
+        "cortex-m85",
+        "ethos-u55-256",
+        2_097_152,
+    ),
+)
+"""What stands in no public source that was read is said to be from memory."""
 _CHIPS = (
     Target(
         "imxrt700",
@@ -78,8 +120,11 @@ _CHIPS = (
         aliases=("mcxn94x",),
         converter_name="mcxn94x",
     ),
+    *(_ethos(*row) for row in _ETHOS_CHIPS),
 )
 
+NPUS = {npu.name: npu for npu in (neutron.N3_64, neutron.N1_16, *ethos_u.ETHOS_U.values())}
+"""The NPUs by name: a target may name a core and one of these."""
 TARGETS: dict[str, Target] = {target.name: target for target in (*map(_cpu, CORES.values()), *_CHIPS)}
 WITH_NPU = tuple(target for target in TARGETS.values() if target.npu is not None)
 """The targets that have an NPU. The first one is the example in messages."""
@@ -93,6 +138,8 @@ def find_target(name: str) -> Target:
         candidate = _ALIASES.get(candidate, candidate)
         if candidate in TARGETS:
             return TARGETS[candidate]
+    if (made := _composed(wanted.replace(NUMBER_FORMAT, ""))) is not None:
+        return made
     core, *extensions = wanted.replace(NUMBER_FORMAT, "").split("+")
     if core in CORES and extensions:
         raise _no_such_core(name, core, extensions[-1])
@@ -103,6 +150,15 @@ def find_target(name: str) -> Target:
         here=f"--target {name}",
         help=f"did you mean `{close[0]}`?" if close else "`pillion targets` describes each",
     )
+
+
+def _composed(wanted: str) -> Target | None:
+    """The target of a core and an NPU beside it, `core+npu`, whatever chip has both."""
+    for npu in NPUS.values():
+        core = CORES.get(wanted.removesuffix(f"+{npu.name}"))
+        if core is not None and core.name != wanted:
+            return Target(f"{core.name}+{npu.name}", f"Arm {core.title} beside {npu.summary}", core, npu)
+    return None
 
 
 def _no_such_core(name: str, core: str, extension: str) -> PillionError:

@@ -82,6 +82,8 @@ class Device:
     """What the cycles of a segment may come to, for each one that was estimated."""
     arithmetic: Arithmetic = Arithmetic.TFLITE
     """Whose bits it computes."""
+    copies_weights: bool = True
+    """Whether weights are copied to SRAM before it runs; else it reads them from flash itself."""
     wishes: Wishes = field(default_factory=Wishes)
     """What it asks of the quantizer."""
     rewrites: tuple[Callable[[Graph], Graph], ...] = ()

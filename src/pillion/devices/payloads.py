@@ -6,7 +6,7 @@ chip; everywhere else the files themselves go into the program, under Pillion's 
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from pillion.schemas.ir_payload import ir_payload
@@ -30,6 +30,8 @@ class SegmentPayload:
     tflite: bytes
     payload: bytes
     """What the delegate is given."""
+    run: Callable[..., tuple[bytes, ...]] | None = None
+    """What executes the NPU's own code on this computer, where that can be done: arrays in, the bytes of results out."""
 
 
 @dataclass(frozen=True)
@@ -41,6 +43,12 @@ class Payloads:
     """Who made them, with its version; empty where they are TFLite under Pillion's mark, which a chip refuses."""
     missing: str = ""
     """The converter that is not installed."""
+    sources: Callable[[str], Mapping[str, str]] | None = None
+    """C files that run the segments of a model of some name on the chip: name → text."""
+    scratch_bytes: int = 0
+    """The memory beside the program's arena that the largest segment works in."""
+    cycles: tuple[int, ...] = ()
+    """What the converter estimates for each segment."""
     firmware_files: Mapping[str, str] = field(default_factory=dict)
     """What the NPU's firmware needs to know beside the payloads: name → text."""
 

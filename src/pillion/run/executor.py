@@ -10,7 +10,9 @@ from typing import Protocol
 from pillion.choices import EXECUTORCH as EXECUTORCH
 from pillion.choices import HOST as HOST
 from pillion.choices import LITERT as LITERT
+from pillion.choices import NPU as NPU
 from pillion.choices import REFERENCE as REFERENCE
+from pillion.devices.payloads import Payloads
 from pillion.emitters.c.manifest import OpFacts
 from pillion.errors import PillionError
 from pillion.importers.pte import ReadProgram
@@ -107,6 +109,10 @@ class Runnable(Protocol):
     @property
     def files(self) -> Mapping[str, Content]:
         """Gives path → content of the C project."""
+
+    @property
+    def payloads(self) -> Payloads:
+        """What the NPU is handed for each segment."""
 
     def of(self, graph: Graph) -> Runnable:
         """Gives the program of another graph: a part of this one, when a difference is looked for."""

@@ -16,7 +16,7 @@ from pillion.ir.numerics import Arithmetic
 from pillion.ir.op import Op
 from pillion.ir.types import Array
 from pillion.ir.verdict import Verdict
-from pillion.ops import Segment
+from pillion.ops import Linear, ReduceSum, Segment
 from pillion.run.executor import LITERT, USUAL, Outputs, Runnable, RunOptions, RunResult, Samples
 from pillion.run.steps import steps
 from pillion.targets import example_with_npu
@@ -38,6 +38,15 @@ class LiteRt:
                 "no package `ai_edge_litert` in this environment",
                 "LiteRT is not installed",
                 "pip install 'pillion[litert]'",
+            )
+        if other := _beyond(program.graph):
+            return Verdict(
+                "litert.arithmetic",
+                False,
+                "the NPU computes as LiteRT does",
+                f"{other.kind} `{other.name}`: the NPU scales it in integers, LiteRT in double precision",
+                "LiteRT would round otherwise",
+                "--on npu executes the NPU's own code, where its compiler is installed",
             )
         knows = bool(_segments(program.graph)) or program.graph.arithmetic is Arithmetic.TFLITE
         return Verdict(
@@ -69,6 +78,12 @@ def _whole(graph: Graph, samples: Samples, options: RunOptions) -> Iterator[RunR
         if number and graph.states and not options.stream:
             interpreter = _interpreter(graph)
         yield RunResult(_in_litert(interpreter, graph, *sample))
+
+
+def _beyond(graph: Graph) -> Op | None:
+    """An op of a segment that LiteRT rounds in another way than the NPU."""
+    inner = (op for s in _segments(graph) if s.body.arithmetic is not Arithmetic.TFLITE for op in s.body)
+    return next((op for op in inner if isinstance(op, (Linear, ReduceSum))), None)
 
 
 def _segments(graph: Graph) -> list[Segment]:

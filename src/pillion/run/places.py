@@ -27,6 +27,7 @@ from pillion.run.executorch import ExecuTorch
 from pillion.run.host import Host, run_on_host
 from pillion.run.inputs import check_arrays
 from pillion.run.litert import LiteRt
+from pillion.run.npu import NpuCode
 from pillion.run.reference import Reference
 
 PLACES = (*EXECUTORS, *BOARDS)
@@ -36,13 +37,13 @@ PLACES = (*EXECUTORS, *BOARDS)
 def find_executor(on: str) -> Executor:
     """Gives the executor of this name; raises where there is none."""
     one_of("on", on, PLACES)
-    named: dict[str, Executor] = {e.name: e for e in (Reference(), Host(), ExecuTorch(), LiteRt())}
+    named: dict[str, Executor] = {e.name: e for e in (Reference(), Host(), ExecuTorch(), LiteRt(), NpuCode())}
     return named.get(on) or EmulatedBoard(on)
 
 
 def executors_of(program: Runnable) -> list[Executor]:
     """Gives all executors that may run a program, the reference first."""
-    return [Reference(), Host(), EmulatedBoard(program.target.board), ExecuTorch(), LiteRt()]
+    return [Reference(), Host(), EmulatedBoard(program.target.board), ExecuTorch(), LiteRt(), NpuCode()]
 
 
 def want_tools(on: str) -> None:

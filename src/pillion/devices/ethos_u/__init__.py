@@ -1,2 +1,50 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Arm's Ethos-U."""
+"""Arm's Ethos-U: all that Pillion knows of it. The docs table, `explain`, errors and tests read the same rules.
+
+accelerators    the sizes that there are
+limits, rules   what Arm's compiler Vela takes, and computes rightly
+estimate        what ops cost
+vela/           from a segment's TFLite file to a command stream
+stream/         what a command stream computes, bit for bit
+payload         what ExecuTorch's delegate is handed
+firmware        the C that calls Arm's driver
+"""
+
+from __future__ import annotations
+
+from pillion.devices.device import Device
+from pillion.devices.ethos_u.accelerators import ACCELERATORS, Accelerator, Family
+from pillion.devices.ethos_u.converter import payloads_for
+from pillion.devices.ethos_u.estimate import DISPATCH_CYCLES, estimate
+from pillion.devices.ethos_u.rules import SUPPORTED, rules
+from pillion.ir.numerics import Arithmetic
+from pillion.ops import ALL_OPS, Pad, Reshape, Slice, Transpose
+
+MOVEMENT = (Reshape, Transpose, Slice, Pad)
+"""Of these alone no segment is made: the core moves bytes as well."""
+
+
+def ethos_u(accelerator: Accelerator) -> Device:
+    """Makes the description of an Ethos-U of some size."""
+    proven = (
+        ""
+        if accelerator.family is not Family.U85 and accelerator.cores == 1
+        else "; its streams are not proven"
+    )
+    return Device(
+        name=accelerator.name,
+        summary=f"Arm Ethos-{accelerator.family.name}, {accelerator.macs} MAC per cycle{proven}",
+        ops=frozenset(SUPPORTED),
+        lacks=frozenset(ALL_OPS) - frozenset(SUPPORTED),
+        rules=rules(),
+        estimate=lambda op: estimate(op, accelerator),
+        dispatch_cycles=DISPATCH_CYCLES,
+        arithmetic=Arithmetic.TFLITE_INTEGER,
+        copies_weights=False,
+        drops=lambda op: isinstance(op, MOVEMENT),
+        delegate="EthosUBackend",
+        payloads=payloads_for(accelerator),
+    )
+
+
+ETHOS_U = {name: ethos_u(accelerator) for name, accelerator in ACCELERATORS.items()}

@@ -68,7 +68,13 @@ def _tensors() -> list[Rule]:
         *rules_for(SUPPORTED, "dtype", "int8", looks.activations_int8, VELA),
         *rules_for(SUPPORTED, "shape", shapes, limits.shapes, VELA),
         *rules_for(SAME, "parameters", same, looks.same_parameters, VELA),
-        *rules_for(PAIRS, "broadcast", "up to four axes, or operands as large as the result", limits.broadcast, STREAM),
+        *rules_for(
+            PAIRS,
+            "broadcast",
+            "up to four axes, or operands as large as the result",
+            limits.broadcast,
+            STREAM,
+        ),
         *rules_for(WEIGHTED, "constants", "constant weights and bias", looks.constants, VELA),
         *rules_for(WEIGHTED, "zero_point", "weights with zero point 0", looks.symmetric_weights, VELA),
     ]
@@ -106,7 +112,11 @@ def _reductions() -> list[Rule]:
     return [
         Rule(Mean, "axes", mean, limits.mean_axes, VELA),
         *rules_for(
-            EXTREMES, "axes", "nothing in front of the axes, nor between them; at most four", limits.one_extreme, STREAM
+            EXTREMES,
+            "axes",
+            "nothing in front of the axes, nor between them; at most four",
+            limits.one_extreme,
+            STREAM,
         ),
         Rule(ReduceSum, "axes", "one axis, and 1 left of it if it is the last", limits.one_sum, STREAM),
     ]

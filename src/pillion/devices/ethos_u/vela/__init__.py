@@ -8,4 +8,5 @@ compiled   what it answers"""
 from pillion.devices.ethos_u.vela.compiled import Compiled as Compiled
 from pillion.devices.ethos_u.vela.compiler import available as available
 from pillion.devices.ethos_u.vela.compiler import compile_segment as compile_segment
+from pillion.devices.ethos_u.vela.settings import MemoryMode as MemoryMode
 from pillion.devices.ethos_u.vela.settings import Settings as Settings

@@ -14,6 +14,7 @@ from pathlib import Path
 import numpy as np
 
 from pillion.devices.ethos_u.stream import Interpreter
+from pillion.devices.ethos_u.stream.errors import StreamError
 from pillion.devices.ethos_u.stream.operations import Range
 from pillion.errors import PillionError
 from pillion.ir.types import Array
@@ -60,6 +61,14 @@ class Compiled:
     def cycles(self) -> int:
         """Vela's estimate, for the system that it was told of."""
         return int(float(self.estimates.get("cycles_total", "0")))
+
+    @cached_property
+    def is_executable(self) -> bool:
+        """Whether the interpreter knows the NPU that this is for."""
+        try:
+            return bool(self.interpreter.stream)
+        except StreamError:
+            return False
 
     @cached_property
     def interpreter(self) -> Interpreter:

@@ -37,11 +37,16 @@ class Settings:
     system: str = ""
 
     @property
+    def system_name(self) -> str:
+        """What Vela calls the system."""
+        return self.system or SYSTEMS[self.accelerator.family]
+
+    @property
     def arguments(self) -> list[str]:
         """The options as Vela's command line has them."""
         return [
             *("--accelerator-config", self.accelerator.name),
             *("--config", "Arm/vela.ini"),
-            *("--system-config", self.system or SYSTEMS[self.accelerator.family]),
+            *("--system-config", self.system_name),
             *("--memory-mode", self.memory.value),
         ]

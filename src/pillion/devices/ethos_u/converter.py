@@ -1,0 +1,44 @@
+# SPDX-License-Identifier: Apache-2.0
+"""From the TFLite files of a program's segments to what Ethos-U is given, where Vela is installed."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from functools import partial
+
+from pillion.devices.ethos_u.accelerators import Accelerator
+from pillion.devices.ethos_u.firmware import sources
+from pillion.devices.ethos_u.payload import compose
+from pillion.devices.ethos_u.vela import MemoryMode, Settings, available, compile_segment
+from pillion.devices.ethos_u.vela.compiler import version
+from pillion.devices.payloads import Payloads, SegmentFile, SegmentPayload, marked
+
+VELA = "Vela"
+
+
+def settings_of(accelerator: Accelerator, chip: str) -> Settings:
+    """Gives what Vela is told: a chip names its system and memory mode as `system/mode`, or nothing for the usual ones."""
+    system, _, mode = chip.partition("/")
+    return Settings(accelerator, MemoryMode(mode) if mode else MemoryMode.SHARED, system)
+
+
+def payloads_for(accelerator: Accelerator) -> Callable[[Sequence[SegmentFile], str], Payloads]:
+    """Makes the function that turns segments into payloads for one size of NPU."""
+    return partial(_payloads, accelerator)
+
+
+def _payloads(accelerator: Accelerator, files: Sequence[SegmentFile], chip: str) -> Payloads:
+    if not files or not available():
+        return marked(files, missing=f"{VELA} (pip install 'pillion[ethos-u]')")
+    settings = settings_of(accelerator, chip)
+    made = [compile_segment(file.tflite, settings) for file in files]
+    return Payloads(
+        tuple(
+            SegmentPayload(file.name, file.tflite, compose(one), run=one.run if one.is_executable else None)
+            for file, one in zip(files, made, strict=True)
+        ),
+        converter=f"{VELA} {version()} for {accelerator.name}, {settings.memory.value}, {settings.system_name}",
+        sources=lambda model: sources(model, made),
+        scratch_bytes=max(one.scratch_bytes for one in made),
+        cycles=tuple(one.cycles for one in made),
+    )

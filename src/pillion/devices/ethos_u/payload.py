@@ -1,0 +1,89 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What ExecuTorch's delegate for Ethos-U is handed: named blocks, one after another, each filled up to 16 bytes."""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Iterator
+
+from pillion.devices.ethos_u.vela.compiled import RANK, Compiled, Port
+from pillion.errors import PillionError
+
+FIRST, LAST = "vela_bin_stream", "vela_end_stream"
+_HEADER = struct.Struct("<16sIB11x")
+_UNIT = 16
+_PORT = struct.Struct(f"<{RANK + 3}i")
+_ORDER = (FIRST, "cmd_data", "weight_data", "scratch_size", "inputs", "outputs", LAST)
+
+
+def compose(made: Compiled) -> bytes:
+    """Gives the blocks of a segment. Of an NPU with a buffer of its own the firmware owns that buffer: no block speaks of it."""
+    blocks = (
+        b"",
+        made.commands,
+        made.constants,
+        struct.pack("<I", made.scratch_bytes),
+        _ports(made.inputs),
+        _ports(made.outputs),
+        b"",
+    )
+    return b"".join(_block(name, data) for name, data in zip(_ORDER, blocks, strict=True))
+
+
+def parse(payload: bytes) -> Compiled:
+    """Reads the blocks of a segment again, and refuses any that the delegate would not know."""
+    found = dict(_blocks(payload))
+    if tuple(found) != _ORDER:
+        raise _damaged("the blocks " + ", ".join(_ORDER), ", ".join(found))
+    if len(found["scratch_size"]) != 4:
+        raise _damaged("a scratch size of 4 bytes", f"{len(found['scratch_size'])}")
+    return Compiled(
+        version="",
+        commands=found["cmd_data"],
+        constants=found["weight_data"],
+        scratch_bytes=struct.unpack("<I", found["scratch_size"])[0],
+        fast_bytes=0,
+        inputs=_read_ports(found["inputs"]),
+        outputs=_read_ports(found["outputs"]),
+        estimates={},
+    )
+
+
+def _block(name: str, data: bytes) -> bytes:
+    return _HEADER.pack(name.encode(), len(data), 0) + data + bytes(-len(data) % _UNIT)
+
+
+def _ports(ports: tuple[Port, ...]) -> bytes:
+    rows = (_PORT.pack(*port.shape, port.element_bytes, port.offset, port.region) for port in ports)
+    return struct.pack("<i", len(ports)) + b"".join(rows)
+
+
+def _blocks(payload: bytes) -> Iterator[tuple[str, bytes]]:
+    at = 0
+    while at < len(payload):
+        if at + _HEADER.size > len(payload):
+            raise _damaged("a header of 32 bytes before each block", f"{len(payload) - at} bytes")
+        name, size, external = _HEADER.unpack_from(payload, at)
+        at += _HEADER.size
+        if external or any(payload[at - 11 : at]):
+            raise _damaged("blocks that hold their data", f"{name!r} lies elsewhere")
+        if at + size > len(payload):
+            raise _damaged(f"{size} bytes of {name!r}", f"{len(payload) - at}")
+        yield name.rstrip(b"\0").decode("ascii", "replace"), payload[at : at + size]
+        at += size + -size % _UNIT
+
+
+def _read_ports(data: bytes) -> tuple[Port, ...]:
+    count = struct.unpack_from("<i", data)[0] if len(data) >= 4 else -1
+    if count < 0 or len(data) != 4 + count * _PORT.size:
+        raise _damaged("36 bytes for each tensor", f"{len(data)} bytes for {count}")
+    rows = (_PORT.unpack_from(data, 4 + number * _PORT.size) for number in range(count))
+    return tuple(
+        Port(tuple(row[:RANK]), row[RANK], region=row[RANK + 2], offset=row[RANK + 1]) for row in rows
+    )
+
+
+def _damaged(rule: str, here: str) -> PillionError:
+    return PillionError(
+        "a payload for Ethos-U is damaged", rule=rule, here=here, help="compile the program again"
+    )
