@@ -107,8 +107,10 @@ class Program:
 
     @property
     def sram_bytes(self) -> int:
-        """The bytes that the program holds in RAM while it runs: the arena, the NPU's weights and what it works in. The stack comes on top."""
-        return self.memory.arena_bytes + self.npu_constant_bytes + self.payloads.scratch_bytes
+        """The bytes that the program holds in RAM while it runs: the arena, its states, the NPU's weights and what it works in. The
+        stack comes on top."""
+        own = self.memory.arena_bytes + self.memory.state_bytes
+        return own + self.npu_constant_bytes + self.payloads.scratch_bytes
 
     @cached_property
     def payloads(self) -> Payloads:

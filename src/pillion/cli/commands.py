@@ -12,6 +12,7 @@ from pillion.cli import compare
 from pillion.cli import explain
 from pillion.cli import page, sweep
 from pillion.cli import lists
+from pillion.cli import show
 from pillion.cli import doctor
 from pillion.cli.application import app, run_command_line
 

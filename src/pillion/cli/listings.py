@@ -11,11 +11,10 @@ from pillion.devices.cortex_m import CORES, Core
 from pillion.devices.device import Device
 from pillion.errors import PillionError
 from pillion.ops import ALL_OPS
-from pillion.targets import TARGETS, WITH_NPU
+from pillion.targets import NPUS, TARGETS
 
 TableRow = Mapping[str, Any]
 
-NPUS: dict[str, Device] = {t.npu.name: t.npu for t in WITH_NPU if t.npu is not None}
 NICKNAMES = {nick: name for name in reversed(NPUS) for nick in ("npu", name.split("-")[0])}
 """The first NPU is the one that is meant where none is named, and the first of a family where only that is."""
 

@@ -94,6 +94,8 @@ class Device:
     """Whether its converter removes an op. Of these alone no segment is made."""
     delegate: str = ""
     """What ExecuTorch's runtime on the chip calls it, in `.pte` files; its name, if that is empty."""
+    show: Callable[[bytes, bool], Iterator[str] | None] | None = None
+    """What shows a payload as text, first whom it is for: the steps, or every command. None for what is no payload of its."""
     payloads: Callable[[Sequence[SegmentFile], str], Payloads] = without_converter
     """What it is given for the segments of a program. The second argument is what its converter calls the chip."""
 

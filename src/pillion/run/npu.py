@@ -44,7 +44,9 @@ class NpuCode:
     def run(self, program: Runnable, samples: Samples, options: RunOptions = USUAL) -> list[RunResult]:
         """Runs each sample."""
         pairs = zip(_segments(program), _runs(program.payloads), strict=True)
-        instead: dict[Op, Callable[..., object]] = {op: functools.partial(_as_arrays, op, run) for op, run in pairs}
+        instead: dict[Op, Callable[..., object]] = {
+            op: functools.partial(_as_arrays, op, run) for op, run in pairs
+        }
         step = functools.partial(program.graph.reference_step, instead=instead)
         return [RunResult(made) for made in steps(program.graph, samples, options, step)]
 

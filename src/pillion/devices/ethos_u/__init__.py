@@ -16,12 +16,17 @@ from pillion.devices.device import Device
 from pillion.devices.ethos_u.accelerators import ACCELERATORS, Accelerator, Family
 from pillion.devices.ethos_u.converter import payloads_for
 from pillion.devices.ethos_u.estimate import DISPATCH_CYCLES, estimate
+from pillion.devices.ethos_u.payload import shown
 from pillion.devices.ethos_u.rules import SUPPORTED, rules
 from pillion.ir.numerics import Arithmetic
 from pillion.ops import ALL_OPS, Pad, Reshape, Slice, Transpose
 
 MOVEMENT = (Reshape, Transpose, Slice, Pad)
 """Of these alone no segment is made: the core moves bytes as well."""
+
+
+RULES = rules()
+"""The same for all sizes."""
 
 
 def ethos_u(accelerator: Accelerator) -> Device:
@@ -36,13 +41,14 @@ def ethos_u(accelerator: Accelerator) -> Device:
         summary=f"Arm Ethos-{accelerator.family.name}, {accelerator.macs} MAC per cycle{proven}",
         ops=frozenset(SUPPORTED),
         lacks=frozenset(ALL_OPS) - frozenset(SUPPORTED),
-        rules=rules(),
+        rules=RULES,
         estimate=lambda op: estimate(op, accelerator),
         dispatch_cycles=DISPATCH_CYCLES,
         arithmetic=Arithmetic.TFLITE_INTEGER,
         copies_weights=False,
         drops=lambda op: isinstance(op, MOVEMENT),
         delegate="EthosUBackend",
+        show=shown,
         payloads=payloads_for(accelerator),
     )
 

@@ -5,7 +5,9 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Iterator
+from itertools import chain
 
+from pillion.devices.ethos_u.stream import show
 from pillion.devices.ethos_u.vela.compiled import RANK, Compiled, Port
 from pillion.errors import PillionError
 
@@ -47,6 +49,15 @@ def parse(payload: bytes) -> Compiled:
         outputs=_read_ports(found["outputs"]),
         estimates={},
     )
+
+
+def shown(payload: bytes, commands: bool) -> Iterator[str] | None:
+    """Gives a payload as text: the NPU that it is for, then its steps, or every command. None where it is no such payload."""
+    if not payload.startswith(FIRST.encode()):
+        return None
+    interpreter = parse(payload).interpreter
+    lines = show.commands(interpreter.stream) if commands else show.summary(interpreter.operations)
+    return chain((interpreter.accelerator.name,), lines)
 
 
 def _block(name: str, data: bytes) -> bytes:

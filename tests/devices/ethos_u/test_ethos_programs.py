@@ -1,0 +1,254 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Programs for chips with Ethos-U: the stream is executed beside the other executors, C calls Arm's driver, payloads are the delegate's."""
+
+from __future__ import annotations
+
+import shutil
+import subprocess
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+from torch import nn
+
+import pillion
+from ethos_streams import compiled, needs_vela, tflite_of
+from pillion.devices.ethos_u import converter, payload
+from pillion.devices.ethos_u.accelerators import ACCELERATORS
+from pillion.devices.ethos_u.vela import MemoryMode, Settings, compile_segment
+from pillion.devices.ethos_u.vela.compiler import VelaError
+from pillion.errors import PillionError
+from pillion.importers.pte.container import Container
+from pillion.ops import Conv2d, Segment
+from pillion.program import Program
+from pillion.targets import find_target
+
+DRIVER = """
+#include <stddef.h>
+#include <stdint.h>
+struct ethosu_driver;
+struct ethosu_driver *ethosu_reserve_driver(void);
+void ethosu_release_driver(struct ethosu_driver *drv);
+int ethosu_invoke_v3(struct ethosu_driver *drv, const void *custom_data_ptr, const int custom_data_size,
+                     uint64_t *const base_addr, const size_t *base_addr_size, const int num_base_addr, void *user_arg);
+"""
+"""The driver's signatures, as its own header has them."""
+
+
+class Net(nn.Module):
+    """Convolutions and a fully connected layer for the NPU, a square root between them for the core."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        torch.manual_seed(0)
+        self.first, self.second, self.last = nn.Conv2d(3, 8, 3), nn.Conv2d(8, 16, 3, 2), nn.Linear(16, 5)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        x = torch.sqrt(torch.relu(self.first(x)))
+        return self.last(torch.relu(self.second(x)).mean((2, 3)))
+
+
+X = torch.linspace(-1, 1, 3 * 41 * 37).reshape(1, 3, 41, 37)
+
+
+@pytest.fixture(scope="module")
+def program() -> Program:
+    return pillion.compile(Net().eval(), (X,), target="cortex-m55+ethos-u55-128")
+
+
+@needs_vela
+def test_the_stream_is_one_of_the_executors(program: Program) -> None:
+    assert len([op for op in program.graph.ops if isinstance(op, Segment)]) == 2
+    done = program.verify(2)
+    assert done.ok
+    ran = {run.executor for run in done.runs if run.outputs}
+    assert {"reference", "npu"} <= ran
+    np.testing.assert_array_equal(program.run(X)[0], program.run(X, on="npu")[0])
+    assert program.payloads.converter.startswith("Vela 5.")
+
+
+@needs_vela
+def test_litert_is_not_asked_where_the_npu_rounds_otherwise(program: Program) -> None:
+    litert = next(run for run in program.verify(1).runs if run.executor == "litert")
+    assert litert.skipped is not None
+    assert "double precision" in litert.skipped.got
+
+
+@needs_vela
+def test_u85_is_compiled_and_not_proven() -> None:
+    program = pillion.compile(Net().eval(), (X,), target="alif-e8")
+    assert program.payloads.cycles[0] > 0
+    with pytest.raises(PillionError, match="not proven"):
+        program.run(X, on="npu")
+
+
+@needs_vela
+def test_payloads_of_pte_files_are_the_delegates(program: Program) -> None:
+    plan = Container(program.pte(), "net").plan
+    assert [one.id for one in plan.delegates] == ["EthosUBackend"] * 2
+    for segment in program.payloads.segments:
+        read = payload.parse(segment.payload)
+        assert payload.compose(read) == segment.payload
+        assert len(segment.payload) % 16 == 0
+        assert read.commands[:4] == b"COP1"
+
+
+@needs_vela
+@pytest.mark.parametrize("at", [0, 16, 20, 21, 40, 100])
+def test_damaged_payloads_are_refused_or_read_as_they_are(program: Program, at: int) -> None:
+    whole = program.payloads.segments[0].payload
+    damaged = whole[:at] + bytes([whole[at] ^ 0xFF]) + whole[at + 1 :]
+    try:
+        read = payload.parse(damaged)
+    except PillionError:
+        return
+    assert payload.compose(read) == damaged
+
+
+@needs_vela
+def test_payloads_that_are_cut_off_are_refused(program: Program) -> None:
+    whole = program.payloads.segments[0].payload
+    with pytest.raises(PillionError, match="damaged"):
+        payload.parse(whole[:-16])
+
+
+@needs_vela
+def test_c_calls_the_driver(program: Program, tmp_path: Path) -> None:
+    """A driver that checks what it is given, and leaves the reference's results where Vela says that they lie."""
+    program.firmware(tmp_path / "c")
+    made = [payload.parse(segment.payload) for segment in program.payloads.segments]
+    values = program.graph.reference_values(*(np.asarray(a) for a in _quantized(program)))
+    body = ""
+    for number, (one, op) in enumerate(zip(made, _segments(program), strict=True)):
+        wanted, expected = values[op.xs[0]], values[op.ys[0]]
+        body += _numbers(f"wanted_{number}", wanted.tobytes()) + _numbers(
+            f"made_{number}", expected.tobytes()
+        )
+        body += f"enum {{ in_{number} = {one.inputs[0].offset}, out_{number} = {one.outputs[0].offset} }};\n"
+    (tmp_path / "ethosu_driver.h").write_text(DRIVER)
+    (tmp_path / "main.c").write_text(_main(program, body, len(made)))
+    compiler = shutil.which("gcc") or shutil.which("cc")
+    if compiler is None:
+        pytest.skip("no C compiler for this computer")
+    sources = sorted((tmp_path / "c" / "npu").glob("*.c"))
+    include = [f"-I{tmp_path}", f"-I{tmp_path / 'c' / 'model'}", f"-I{tmp_path / 'c' / 'npu'}"]
+    command = [
+        compiler,
+        "-std=c11",
+        "-Wall",
+        "-Wextra",
+        "-Werror",
+        *include,
+        *map(str, sources),
+        str(tmp_path / "main.c"),
+    ]
+    subprocess.run([*command, "-o", str(tmp_path / "run")], check=True, timeout=60)
+    assert subprocess.run([tmp_path / "run"], timeout=60).returncode == 0
+
+
+def _quantized(program: Program) -> list[np.ndarray]:  # type: ignore[type-arg]  # of any type
+    return [X.numpy()] if program.graph.inputs[0].shape == tuple(X.shape) else [X.permute(0, 2, 3, 1).numpy()]
+
+
+def _segments(program: Program) -> list[Segment]:
+    return [op for op in program.graph.ops if isinstance(op, Segment)]
+
+
+def _numbers(name: str, data: bytes) -> str:
+    return f"static const unsigned char {name}[] = {{{', '.join(map(str, data))}}};\n"
+
+
+def _main(program: Program, body: str, count: int) -> str:
+    name = program.graph.name
+    calls = "".join(
+        f"    {{ const void *in[] = {{wanted_{n}}}; unsigned char y[sizeof made_{n}]; void *out[] = {{y}}; running = {n};\n"
+        f"      {name}_npu_segment_{n}(in, out); if (npu_error || memcmp(y, made_{n}, sizeof y)) return {n + 2}; }}\n"
+        for n in range(count)
+    )
+    cases = "".join(
+        f"    case {n}: if (memcmp(scratch + in_{n}, wanted_{n}, sizeof wanted_{n})) return 5;\n"
+        f"        memcpy(scratch + out_{n}, made_{n}, sizeof made_{n}); return 0;\n"
+        for n in range(count)
+    )
+    return (
+        '#include <ethosu_driver.h>\n#include <string.h>\n#include "npu.h"\n#include "npu_ethosu.h"\n'
+        f"{body}static int running;\n"
+        "struct ethosu_driver { int held; } npu;\n"
+        "struct ethosu_driver *ethosu_reserve_driver(void) { npu.held++; return &npu; }\n"
+        "void ethosu_release_driver(struct ethosu_driver *drv) { drv->held--; }\n"
+        "int ethosu_invoke_v3(struct ethosu_driver *drv, const void *data, const int size, uint64_t *const base,\n"
+        "                     const size_t *sizes, const int bases, void *user) {\n"
+        "    unsigned char *scratch = (unsigned char *)(uintptr_t)base[1];\n"
+        '    if (drv->held != 1 || bases != 3 || user || memcmp(data, "COP1", 4) || size % 4) return 1;\n'
+        "    if ((uintptr_t)data % 16 || base[0] % 16 || base[1] % 32 || sizes[1] != NPU_SCRATCH_BYTES) return 2;\n"
+        f"    switch (running) {{\n{cases}    }}\n    return 6;\n}}\n"
+        f"int main(void) {{\n{calls}    return npu.held;\n}}\n"
+    )
+
+
+def test_without_vela_segments_stay_tflite(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(converter, "available", lambda: False)
+    program = pillion.compile(Net().eval(), (X,), target="himax-we2")
+    assert program.payloads.converter == ""
+    assert "pip install 'pillion[ethos-u]'" in program.payloads.summary
+    assert program.verify(1, seed=1).ok
+    with pytest.raises(PillionError, match="executes the code of NPUs whose compiler is installed"):
+        program.run(X, on="npu")
+
+
+@needs_vela
+def test_vela_that_fails_or_takes_too_long_is_an_error_and_the_next_run_works() -> None:
+    settings = Settings(ACCELERATORS["ethos-u55-128"])
+    file = tflite_of(next(iter(Conv2d.examples())))
+    assert file is not None
+    for broken, seconds in ((b"nothing", 60.0), (file[: len(file) // 2], 60.0), (file, 0.0)):
+        with pytest.raises(VelaError, match="Vela did not compile"):
+            compile_segment(broken, settings, seconds)
+    again = compile_segment(file, settings)
+    assert again.commands == compiled(file).commands, "the same file, the same stream"
+
+
+@needs_vela
+def test_memory_modes_and_systems_are_told_to_vela() -> None:
+    settings = converter.settings_of(ACCELERATORS["ethos-u65-256"], "Ethos_U65_High_End/Dedicated_Sram")
+    assert settings.memory is MemoryMode.DEDICATED
+    file = tflite_of(next(iter(Conv2d.examples())))
+    assert file is not None
+    assert compile_segment(file, settings).estimates["memory_mode"] == "Dedicated_Sram"
+
+
+def test_a_target_is_a_core_and_an_npu() -> None:
+    target = find_target("cortex-m85+ethos-u65-256")
+    assert (target.core.name, target.delegate) == ("cortex-m85", "EthosUBackend")
+    assert find_target("cortex-m33+nodsp+ethos-u55-32").core.name == "cortex-m33+nodsp"
+    for wrong in ("cortex-m55+ethos-u55-129", "ethos-u55-128", "cortex-m99+ethos-u55-128"):
+        with pytest.raises(PillionError, match="there is no target"):
+            find_target(wrong)
+
+
+def test_weights_stay_in_flash_and_scratch_counts() -> None:
+    program = pillion.compile(Net().eval(), (X,), target="cortex-m55+ethos-u55-128")
+    assert program.npu_constant_bytes == 0
+    scratch = program.payloads.scratch_bytes
+    assert program.sram_bytes == program.memory.arena_bytes + scratch
+
+
+@needs_vela
+def test_a_segment_is_shown(program: Program, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    from pillion.cli import main
+
+    file = tmp_path / "npu_segment_0.bin"
+    file.write_bytes(program.payloads.segments[0].payload)
+    for option, last in ((), "to int8"), (("--commands",), "STOP"):
+        with pytest.raises(SystemExit) as ended:
+            main(["show", str(file), *option])
+        out = capsys.readouterr().out.splitlines()
+        assert ended.value.code in (0, None)
+        assert out[0] == "ethos-u55-128"
+        assert last in out[-1]
+    file.write_bytes(b"nothing")
+    with pytest.raises(SystemExit) as ended:
+        main(["show", str(file)])
+    assert ended.value.code == 2
+    assert "is no code that can be shown" in capsys.readouterr().err
