@@ -13,6 +13,8 @@ from pillion.cli import report
 from pillion.cli.application import app
 from pillion.cli.help import LOOK
 from pillion.cli.options import JsonOption
+from pillion.errors import PillionError
+from pillion.outside.files import regular_file
 
 
 @app.command(
@@ -34,8 +36,6 @@ def show(
     """Show what an NPU is told to do.
 
     The code of a segment is taken apart, and each bit of it is understood or refused: it is no rough picture."""
-    from pillion.errors import PillionError
-    from pillion.outside.files import regular_file
     from pillion.targets import NPUS
 
     payload = regular_file(file, ".bin").read_bytes()
