@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Which kernel does which op: the first of the core's list whose conditions all hold."""
+"""Which kernel does which op: the first of the core's list whose conditions all hold, or one behind it that is known to be cheaper."""
 
 from __future__ import annotations
 
@@ -110,12 +110,28 @@ def _another(op: Op, than: Kernel, used: Sequence[Kernel], arithmetic: Arithmeti
     return next(fitting, None)
 
 
+def _cheaper(first: Choice, arithmetic: Arithmetic, candidates: Sequence[Kernel]) -> Choice:
+    """The first kernel that takes an op, or a later one that takes it and says that it takes fewer instructions."""
+    op, kernel = first.op, first.kernel
+    if kernel.work is None:
+        return first
+    later = [
+        k for k in candidates[candidates.index(kernel) + 1 :] if k.work and all_ok(k.takes(op, arithmetic))
+    ]
+    works = {k: k.work(op) for k in (kernel, *later) if k.work}
+    best = min(works, key=works.__getitem__)
+    if best is kernel:
+        return first
+    verdict = Verdict("instructions", False, f"about {works[best]:,.0f}", f"about {works[kernel]:,.0f}")
+    return Choice(op, best, (*first.passed_over, (kernel.name, verdict)))
+
+
 def _choose_one(op: Op, arithmetic: Arithmetic, candidates: Sequence[Kernel]) -> Choice:
     passed_over: list[tuple[str, Verdict]] = []
     for kernel in candidates:
         verdicts = kernel.takes(op, arithmetic)
         if all_ok(verdicts):
-            return Choice(op, kernel, tuple(passed_over))
+            return _cheaper(Choice(op, kernel, tuple(passed_over)), arithmetic, candidates)
         passed_over += [(kernel.name, verdict) for verdict in failures(verdicts)]
     raise PillionError(
         f"{op.kind} `{op.name}` has no C kernel",

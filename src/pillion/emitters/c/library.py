@@ -49,6 +49,7 @@ class Library:
         in_place: Callable[[OpClass], tuple[Value, ...]] = lambda op: (),
         overread_bytes: int = 0,
         each_call: CallCost = A_CALL,
+        work: Callable[[OpClass], float] | None = None,
     ) -> Kernel:
         """Makes a row of the table of kernels. Its functions take the op's own class, because they are called with no other; a
         result without elements takes no call."""
@@ -61,6 +62,7 @@ class Library:
             "takes": takes,
             "scratch_bytes": scratch_bytes,
             "in_place": in_place,
+            "work": work,
         }
         full_name = f"{name or op.kind}{self.suffix}"
         return Kernel(full_name, op, **functions, overread_bytes=overread_bytes, each_call=each_call)

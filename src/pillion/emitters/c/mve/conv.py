@@ -55,6 +55,7 @@ class Variant:
     overread_bytes: int = 0
     in_place: Callable[[Geometry], bool] = lambda g: False
     each_call: CallCost = POINTWISE_COST
+    work: Callable[[Geometry], float] | None = None
 
     def row(self, name: str, op: type[Convolution]) -> Kernel:
         """Makes the row of this kernel in the table, under a name."""
@@ -67,6 +68,7 @@ class Variant:
             in_place=self._in_place,
             overread_bytes=self.overread_bytes,
             each_call=self.each_call,
+            work=self._work if self.work else None,
         )
 
     def _takes(self, op: Convolution, arithmetic: Arithmetic) -> tuple[Verdict, ...]:
@@ -75,6 +77,10 @@ class Variant:
 
     def _calls(self, op: Convolution, arithmetic: Arithmetic) -> tuple[Call, ...]:
         return (Call(self.routine, self.params(geometry(op), channels_of(op)), (op.x,), op.y),)
+
+    def _work(self, op: Convolution) -> float:
+        assert self.work is not None
+        return self.work(geometry(op))
 
     def _scratch(self, op: Convolution) -> int:
         return self.scratch(geometry(op))
@@ -149,6 +155,7 @@ STRIPS = Variant(
     depthwise.depthwise_3x3_scratch,
     in_place=lambda g: True,
     each_call=STRIPS_COST,
+    work=depthwise.strips_work,
 )
 STRIPS_STRIDE_2 = Variant(
     MVE.routine("depthwise_3x3_stride2_s8", "strips"),
@@ -157,6 +164,7 @@ STRIPS_STRIDE_2 = Variant(
     depthwise.depthwise_3x3_scratch,
     in_place=lambda g: True,
     each_call=STRIPS_2_COST,
+    work=depthwise.strips_work,
 )
 PLANE_5X5 = Variant(
     MVE.routine("depthwise_5x5_s8"),
@@ -178,6 +186,7 @@ WIDE_3X3 = replace(
     WIDE,
     routine=MVE.routine("depthwise_3x3_wide_s8", "wide"),
     verdicts=depthwise.depthwise_3x3_wide_verdicts,
+    work=depthwise.wide_work,
 )
 
 LINEAR = MVE.routine("linear_s8")

@@ -146,6 +146,37 @@ def depthwise_3x3_scratch(g: Geometry) -> int:
     return strips_of(g).bytes
 
 
+STRIPS_WORK = {1: (65.0, 35.7, 7.5, 28.7, 8.8), 2: (87.0, 25.9, 7.0, 38.5, 5.7)}
+"""Instructions by stride, fitted to counts in the emulator: of a channel, of a block of columns, of each further strip in it; of a
+block of outputs, of each run of those."""
+SINGLE_BLOCK = 13.0
+"""Instructions of a block of columns of a single strip without predicates."""
+WIDE_WORK = (154.0, 127.4, 12.6, 16.3, 4.6)
+"""Of sixteen channels, of their outputs, of rows of these; of rows of the plane, of what is copied into these."""
+
+
+def strips_work(g: Geometry) -> float:
+    """Estimates the instructions of the 3x3 kernels by strips."""
+    s = strips_of(g)
+    channel, first, further, block, run = STRIPS_WORK[s.stride]
+    outputs, rest = divmod(s.along.out_size, s.block)
+    of_columns = SINGLE_BLOCK if _single(s) else first + further * (s.count - 1)
+    runs = s.count * (1 + (rest > 0))
+    return (
+        g.images
+        * g.in_c
+        * (channel + -(-s.filled // 8) * of_columns + block * s.count * (outputs + (rest > 0)) + run * runs)
+    )
+
+
+def wide_work(g: Geometry) -> float:
+    """Estimates the instructions of the 3x3 kernel of sixteen channels at a time."""
+    plane, (out_h, out_w) = plane_of(g), g.out_size
+    rows = -(-out_h // plane.block_rows) * (plane.bytes // plane.row_bytes)
+    counts = (1, out_h * out_w, out_h, rows, rows * columns_of(g))
+    return g.images * -(-g.in_c // 16) * float(np.dot(WIDE_WORK, counts))
+
+
 def _kernels(channels: Channels, transposed: bool) -> NDArray[np.int8]:
     """A zero, then of each channel three columns of three weights and a zero."""
     taps = fold_input_offset(channels).weights.reshape(-1, 3, 3)

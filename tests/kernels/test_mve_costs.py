@@ -1,0 +1,77 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What the Helium kernels of depthwise layers say of their instructions, held against counts in the emulator."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from dsp_ops import depthwise
+
+from kernels import rig
+from kernels.op_cases import CMSIS_NN, case_of, random_operands
+from pillion.devices.cortex_m import Isa
+from pillion.emitters.c.choose import choose
+from pillion.emitters.c.kernel import Kernel
+from pillion.ir.graph import Graph
+from pillion.ir.verdict import all_ok
+from pillion.ops.conv import DepthwiseConv2d
+
+pytestmark = pytest.mark.qemu
+
+SIZES = (
+    (8, 8),
+    (9, 9),
+    (12, 12),
+    (16, 16),
+    (24, 24),
+    (48, 48),
+    (25, 5),
+    (5, 25),
+    (17, 33),
+    (4, 48),
+    (3, 24),
+    (20, 8),
+)
+CLOSE = 0.08
+"""Estimates may be so far off. Where two kernels are closer than that, either may be chosen."""
+
+
+def layers() -> list[DepthwiseConv2d]:
+    return [
+        depthwise((1, h, w, channels), (3, 3), seed=1, stride=(stride, stride), padding=(1, 1, 1, 1))
+        for stride in (1, 2)
+        for h, w in SIZES
+        for channels in (16, 48)
+    ]
+
+
+def costed(op: DepthwiseConv2d) -> list[Kernel]:
+    kernels = [k for k in rig.M55.kernels if k.op is DepthwiseConv2d and k.work]
+    return [k for k in kernels if all_ok(k.takes(op, CMSIS_NN))]
+
+
+def chosen(op: DepthwiseConv2d) -> Kernel:
+    return choose(Graph("g", op.activations, (op,), op.results), Isa.MVE)[0].kernel
+
+
+def test_estimates_are_close_and_the_choice_is_the_cheapest() -> None:
+    rng = np.random.default_rng(0)
+    pairs = [(op, kernel) for op in layers() for kernel in costed(op)]
+    results = rig.run(rig.M55, [case_of(op, kernel, random_operands(op, rng)) for op, kernel in pairs])
+    counted: dict[DepthwiseConv2d, dict[Kernel, int]] = {}
+    for (op, kernel), result in zip(pairs, results, strict=True):
+        counted.setdefault(op, {})[kernel] = result.instructions
+        assert kernel.work is not None
+        assert abs(kernel.work(op) / result.instructions - 1) < CLOSE, (kernel.name, op.x.shape, op.stride)
+    for op, counts in counted.items():
+        assert counts[chosen(op)] <= (1 + CLOSE) * min(counts.values()), op
+    assert len({chosen(op).name for op in counted}) == 3
+
+
+def test_a_cheaper_kernel_says_what_it_was_chosen_over() -> None:
+    op = depthwise((1, 20, 8, 64), (3, 3), seed=1, stride=(2, 2), padding=(1, 1, 1, 1))
+    choice = choose(Graph("g", op.activations, (op,), op.results), Isa.MVE)[0]
+    assert choice.kernel.name == "depthwise_3x3_wide_mve"
+    name, verdict = choice.passed_over[-1]
+    assert (name, verdict.rule) == ("depthwise_3x3_stride2_mve", "instructions")
+    assert choice.short_reason.startswith("not depthwise_3x3_stride2_mve (instructions)")
