@@ -270,3 +270,28 @@ CASES["attention, scaled dot product"] = Case(
 
 CASES["log softmax"] = Case(lambda f, x: F.log_softmax(f(x), 1), rows(), linear())
 CASES["log softmax of channels"] = Case(lambda c, x: c(x).log_softmax(1), images(), conv)
+CASES["negative ones are zero"] = Case(lambda f, x: _clamped(f(x)), rows(), linear())
+CASES["rows by a mask"] = Case(lambda f, x: _without_rows(f(x), x[:, 0] > 0), rows(5), linear())
+CASES["a triangle"] = Case(lambda f, x: (f(x) @ f(x).T).tril(1), rows(), linear())
+CASES["take along"] = Case(
+    lambda f, x: torch.take_along_dim(x, f(x).argmax(1, keepdim=True), 1), rows(), linear()
+)
+CASES["median"] = Case(lambda f, x: f(x).median(1)[0], rows(), linear(7))
+CASES["third smallest"] = Case(lambda c, x: c(x).kthvalue(3, 1)[0], images(), conv)
+CASES["mean of what is there"] = Case(
+    lambda e, t: (e(t) * (t != 0).unsqueeze(-1)).sum(1) / (t != 0).sum(1, keepdim=True).clamp(min=1),
+    tokens(),
+    lambda: (nn.Embedding(20, 8),),
+)
+
+
+def _clamped(x: Tensor) -> Tensor:
+    y = x.clone()
+    y[y < 0] = 0
+    return y
+
+
+def _without_rows(x: Tensor, mask: Tensor) -> Tensor:
+    x = x * 1.5
+    x[mask] = -0.25
+    return x

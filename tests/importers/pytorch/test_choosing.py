@@ -123,3 +123,32 @@ def test_reports_compare_whole_numbers_too() -> None:
     program = pillion.compile(module, inputs, target="cortex-m33")
     assert program.floats is not None
     assert program.floats([x.numpy().astype(np.int32) for x in inputs])
+
+
+UNKNOWN: dict[str, Any] = {
+    "by a mask": lambda x: x[x > 0],
+    "not zero": lambda x: torch.nonzero(x > 0),
+    "unique": lambda x: torch.unique(x),
+}
+
+
+@pytest.mark.parametrize("name", UNKNOWN)
+def test_sizes_that_depend_on_data_are_refused(name: str) -> None:
+    class Some(torch.nn.Module):
+        def forward(self, x: torch.Tensor) -> Any:
+            return UNKNOWN[name](x)
+
+    with pytest.raises(pillion.PillionError, match="depends on what its operand holds") as refused:
+        pillion.compile(Some(), (torch.randn(3, 5),), target="cortex-m33")
+    assert "test_choosing.py:" in refused.value.here
+
+
+class Recommended(torch.nn.Module):
+    """What the refusals of sizes recommend."""
+
+    def forward(self, x: torch.Tensor) -> Any:
+        return torch.where(x > 0, x, 0.0), x.topk(2)
+
+
+def test_what_refusals_recommend_compiles() -> None:
+    pillion.compile(Recommended(), (torch.randn(3, 5),), target="cortex-m33")

@@ -21,6 +21,7 @@ from torch.nn.utils.rnn import PackedSequence
 
 from pillion.errors import PillionError
 from pillion.importers.torch.given import as_inputs, in_words
+from pillion.importers.torch.nodes import source_line
 from pillion.importers.torch.sizes import check_tensors
 from pillion.outside.progress import stage
 
@@ -48,6 +49,7 @@ def export(module: nn.Module, example_inputs: Sequence[Tensor], *, training: boo
             part.training = mode
     sys.stderr.write(said.getvalue())
     check_static(exported)
+    check_sizes_are_known(exported)
     check_outputs(exported)
     check_tensors(exported)
     return exported
@@ -123,6 +125,19 @@ def check_static(exported: ExportedProgram) -> None:
                 rule="all shapes are fixed: memory is planned before the program runs",
                 here=f"shape {list(value.shape)}",
                 help="export without dynamic_shapes, with inputs of the size that the device will see",
+            )
+
+
+def check_sizes_are_known(exported: ExportedProgram) -> None:
+    """Refuses a program in which the size of a tensor depends on what another one holds: `x[x > 0]`, `nonzero`."""
+    for node in exported.graph.nodes:
+        value = node.meta.get("val")
+        if isinstance(value, Tensor) and not all(isinstance(size, int) for size in value.shape):
+            raise PillionError(
+                f"how much {node.target} gives depends on what its operand holds",
+                rule="all shapes are fixed: memory is planned before the program runs",
+                here=source_line(node) or node.name,
+                help="torch.where(mask, x, 0.0) keeps the size; topk takes so many of the largest",
             )
 
 

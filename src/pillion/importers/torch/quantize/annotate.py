@@ -43,7 +43,7 @@ from pillion.ir.op import Quantization
 from pillion.ir.wishes import Wishes
 
 CLAMPS = frozenset({aten.relu.default, aten.clamp.default})
-NO_NUMBERS = "it computes whole numbers or booleans, which are only compared, chosen, moved and looked up by"
+NO_NUMBERS = "it computes whole numbers or booleans, which are only compared, chosen, moved and looked up by; .float() makes them real"
 
 
 @dataclass(frozen=True)
@@ -148,11 +148,9 @@ def _reason(node: Node) -> str:
         return REASONS.get(node.target, "no int8 form" if handles_reals(node) else NO_NUMBERS)
     if not is_tensor(node) and not rule.numbers:
         value = value_of(node)
-        return (
-            f"its result is {value.dtype}"
-            if isinstance(value, torch.Tensor)
-            else "its result is not a tensor"
-        )
+        if not isinstance(value, torch.Tensor):
+            return "its result is not a tensor"
+        return f"its result is {value.dtype}" if value.is_floating_point() else NO_NUMBERS
     for operand in operands_of(node, rule):
         held = constant_of(operand)
         if not is_tensor(operand) and not rule.numbers:

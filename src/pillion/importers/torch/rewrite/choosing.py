@@ -21,6 +21,7 @@ from pillion.importers.torch.nodes import (
     calls,
     constant,
     constant_of,
+    evaluate,
     named_argument,
     replace,
     shape_of,
@@ -53,11 +54,24 @@ Settle = Callable[[GraphModule, Node], Node | None]
 
 def settle_choices(module: GraphModule) -> None:
     """Writes every comparison, choice and cast in its one spelling."""
+    real: set[Node] = set()
     for node in calls(module.graph):
+        if not real.isdisjoint(node.all_input_nodes):
+            _evaluate_again(node, real)
         settle = FORMS.get(node.target)
         new = settle(module, node) if settle is not None and not _is_constant(node) else None
         if new is not None and new is not node:
+            if dtype_of(new) != dtype_of(node):
+                real.add(new)
             replace(node, new)
+
+
+def _evaluate_again(node: Node, real: set[Node]) -> None:
+    """Finds the type of what is computed from numbers that are real now."""
+    before = value_of(node)
+    node.meta["val"] = evaluate(node.graph, node.target, node.args, node.kwargs)  # type: ignore[arg-type]  # a call
+    if isinstance(before, Tensor) and value_of(node).dtype != before.dtype:
+        real.add(node)
 
 
 def _is_constant(node: Node) -> bool:
@@ -181,6 +195,8 @@ def _masked_fill(module: GraphModule, node: Node) -> Node | None:
 
 def _cast(module: GraphModule, node: Node) -> Node | None:
     source, dtype = node.args[0], dtype_of(node)
+    if isinstance(source, Node) and dtype_of(source) == dtype:
+        return source
     if not isinstance(source, Node) or (dtype_of(source).is_floating_point and dtype.is_floating_point):
         return None
     if dtype.is_floating_point:
@@ -256,6 +272,35 @@ def _sort(module: GraphModule, node: Node) -> None:
     _top(node, x, shape_of(x)[dim], dim, bool(descending))
 
 
+def _kth(module: GraphModule, node: Node) -> None:
+    """The last of the smallest; the median is the lower one of two."""
+    x, rest = node.args[0], list(node.args[1:])
+    is_median = node.target is aten.median.dim
+    size = shape_of(x)[int(rest[0])] if is_median else 0  # type: ignore[arg-type]  # a node, a number
+    k = (size + 1) // 2 if is_median else int(rest.pop(0))  # type: ignore[arg-type]  # a number
+    dim = int(rest[0]) if rest else -1  # type: ignore[arg-type]  # a number
+    keepdim = len(rest) > 1 and bool(rest[1])
+
+    def last(function: Any) -> Node:
+        found = _along(node, function, x, k, dim, False)
+        cut = call(node, aten.slice.Tensor, found, dim, k - 1, k)
+        if keepdim:
+            return cut
+        shape = list(shape_of(cut))
+        del shape[dim]
+        return call(node, aten.reshape.default, cut, shape)
+
+    _both(node, lambda: last(top_values), lambda: last(top_places))
+
+
+def _counted(module: GraphModule, node: Node) -> Node | None:
+    """The number of true ones, as a real number: for those who compute with it."""
+    x = node.args[0]
+    if dtype_of(x) != torch.bool or any(user.op == "output" for user in node.users):
+        return None
+    return call(node, node.target, as_type(module, node, x, torch.float32), *node.args[1:])  # type: ignore[arg-type]  # an operator
+
+
 def _argsort(module: GraphModule, node: Node) -> Node:
     x, dim, descending = (named_argument(node, name) for name in ("self", "dim", "descending"))
     return _along(node, top_places, x, shape_of(x)[dim], dim, bool(descending))
@@ -284,6 +329,8 @@ FORMS: dict[Any, Settle] = {
     aten.max.dim: _extreme(aten.amax.default, aten.argmax.default),
     aten.min.dim: _extreme(aten.amin.default, aten.argmin.default),
     aten.topk.default: _topk,
+    **dict.fromkeys((aten.kthvalue.default, aten.median.dim), _kth),
+    aten.sum.dim_IntList: _counted,
     **dict.fromkeys((aten.sort.default, aten.sort.stable), _sort),
     **dict.fromkeys((aten.argsort.default, aten.argsort.stable), _argsort),
 }

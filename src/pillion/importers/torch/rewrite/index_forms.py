@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 from torch.fx import Node
 
-from pillion.importers.torch.nodes import argument, aten, evaluate, value_of
+from pillion.importers.torch.nodes import argument, aten, evaluate, is_constant, value_of
 
 
 def copied(x: Tensor, source: Tensor, non_blocking: bool = False) -> Tensor:
@@ -69,6 +69,24 @@ def windows(
     return torch.cat(flat, -2).reshape(*lead[:-1], -1, counts[0] * counts[1])
 
 
+def along_axis(x: Tensor, places: Tensor, dim: int | None = None) -> Tensor:
+    """Gives the elements at some places along an axis; both are broadcast along the others."""
+    if dim is None:
+        return x.reshape(-1).gather(0, places.reshape(-1))
+    dim %= x.dim()
+    shape = torch.broadcast_shapes(  # type: ignore[no-untyped-call]  # of torch
+        [1 if i == dim else d for i, d in enumerate(x.shape)],
+        [1 if i == dim else d for i, d in enumerate(places.shape)],
+    )
+    wide = [t.expand([*shape[:dim], t.shape[dim], *shape[dim + 1 :]]) for t in (x, places)]
+    return wide[0].gather(dim, wide[1])
+
+
+def triangle(cut: Callable[..., Tensor]) -> Callable[..., Tensor]:
+    """Makes the form of a triangle of a matrix: its product with ones and zeros."""
+    return lambda x, diagonal=0: x * cut(torch.ones(x.shape[-2:]), diagonal)
+
+
 FORMS_OF_INDICES: dict[Any, Callable[..., Any]] = {
     aten.copy.default: copied,
     aten.fill.Scalar: lambda x, value: torch.full(x.shape, value, dtype=x.dtype),
@@ -76,9 +94,16 @@ FORMS_OF_INDICES: dict[Any, Callable[..., Any]] = {
     aten.im2col.default: windows,
     aten.index_put.default: put_by_index,
     aten.one_hot.default: one_hot,
+    aten.take_along_dim.default: along_axis,
+    aten.tril.default: triangle(torch.tril),
+    aten.triu.default: triangle(torch.triu),
     aten.zero.default: lambda x: torch.zeros(x.shape, dtype=x.dtype),
 }
 CONDITIONS_OF_INDICES: dict[Any, Callable[[Node], bool]] = {
     aten.index_put.default: is_put_broadcast,
     aten.one_hot.default: lambda node: argument(node, 1, -1) > 0,
+    **dict.fromkeys(
+        (aten.tril.default, aten.triu.default),
+        lambda node: value_of(node).is_floating_point() and not is_constant(node.args[0]),
+    ),
 }

@@ -218,9 +218,24 @@ def _put(module: GraphModule, node: Node, x: Node, source: Node, dim: int, place
     return _take(module, node, both, dim, order)
 
 
+def _put_by_mask(node: Node, x: Node, given: Sequence[Node | None], values: Node) -> Node | None:
+    """One number where a mask says so (`x[x < 0] = 0`): a choice."""
+    mask = given[0] if len(given) == 1 else None
+    one = value_of(values).numel() == 1 and not argument(node, 3)
+    if mask is None or not one or value_of(mask).dtype != torch.bool:
+        return None
+    shape = [*shape_of(mask), *(1 for _ in shape_of(x)[len(shape_of(mask)) :])]
+    wide = call(node, aten.reshape.default, mask, shape) if list(shape_of(mask)) != shape else mask
+    number = call(node, aten.reshape.default, values, []) if shape_of(values) else values
+    return call(node, aten.where.self, wide, number, x)
+
+
 def _index_put(module: GraphModule, node: Node) -> Node:
     """By constants: the indexed axes are one, in which the elements lie behind those that they replace."""
     x, given, values = (argument(node, i) for i in range(3))
+    chosen = _put_by_mask(node, x, given, values)
+    if chosen is not None:
+        return chosen
     held = [constant_of(index) for index in given if index is not None]
     if any(h is None for h in held) or argument(node, 3):
         raise _refuse(
