@@ -190,11 +190,9 @@ def test_any_tensor_is_an_input(name: str) -> None:
 
 
 REFUSED: dict[str, tuple[Any, str]] = {
-    "volumes": (function(lambda m, x: m.c(x), (1, 3, 4, 4, 4), c=nn.Conv3d(3, 4, 3)), "aten.conv3d"),
-    "pools of volumes": (function(lambda m, x: F.avg_pool3d(x, 2), (1, 3, 4, 4, 4)), "aten.avg_pool3d"),
-    "resized signal": (
-        function(lambda m, x: F.interpolate(x, scale_factor=2), (1, 3, 6)),
-        "aten.upsample_nearest1d",
+    "sampled where the input says": (
+        function(lambda m, x, y: F.grid_sample(x, y, align_corners=False), (1, 3, 4, 4), (1, 4, 4, 2)),
+        "aten.grid_sampler",
     ),
     "nothing": (function(lambda m, x: x[:, 0:0], (2, 3)), "no elements"),
     "no features": (function(lambda m, x: m.l(x), (2, 3), l=nn.Linear(3, 0)), "no elements"),

@@ -7,7 +7,8 @@ import difflib
 import os
 import sys
 import warnings
-from collections.abc import Sequence
+from collections import Counter
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 
@@ -56,6 +57,11 @@ def _action(text: str, category: type[Warning]) -> str:
         if matches and issubclass(category, wanted) and line == 0:
             return action
     return "default"
+
+
+def collapsed(lines: Iterable[str]) -> list[str]:
+    """Gives each line once, in order, with the number of times that it was there."""
+    return [f"{line}  ({count} times)" if count > 1 else line for line, count in Counter(lines).items()]
 
 
 def _rebuild(what: str, rule: str, here: str, help: str) -> PillionError:

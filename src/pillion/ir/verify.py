@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from pillion.errors import PillionError
+from pillion.errors import PillionError, collapsed
 from pillion.ir.graph import Graph
 from pillion.ir.numerics import Arithmetic
 from pillion.ir.op import Op, Scaled, beyond_scales
@@ -140,7 +140,7 @@ def refuse_float(name: str, left: Sequence[tuple[str, str, str]]) -> None:
     """Raises where ops (what, source line, reason) compute in float between the model's borders."""
     if left:
         listed = "\n".join(
-            f"{what}{f' ({source})' if source else ''}: {reason}" for what, source, reason in left
+            collapsed(f"{what}{f' ({source})' if source else ''}: {reason}" for what, source, reason in left)
         )
         raise PillionError(
             f"{len(left)} {'op' if len(left) == 1 else 'ops'} of `{name}` would stay in float",

@@ -142,6 +142,10 @@ CASES: dict[str, tuple[Callable[..., object], tuple[tuple[int, ...], ...]]] = {
     "shared_conv": (lambda m, x: m.conv(F.relu(m.conv(x))), (IMAGE,)),
     "only_moves": (lambda m, x: x.permute(0, 2, 3, 1).flatten(1), (IMAGE,)),
     "several_outputs": (lambda m, x: {"a": m.conv(x), "b": [x.mean(1), x]}, (IMAGE,)),
+    "reflect": (lambda m, x: F.pad(m.conv(x), (1, 1, 1, 1), mode="reflect"), (IMAGE,)),
+    "adaptive_irregular": (lambda m, x: F.adaptive_avg_pool2d(m.conv(x), 3), (IMAGE,)),
+    "transposed_groups": (lambda m, x: m.grouped(x), (IMAGE,)),
+    "layer_norms": (lambda m, x: F.layer_norm(F.layer_norm(m.conv(x), [7]).flatten(2), [35]), (IMAGE,)),
     "two_inputs": (lambda m, x, y: m.conv(x) - y, (IMAGE, (1, 8, 1, 1))),
 }
 FUNCTIONS: dict[str, Callable[[Tensor], Tensor]] = {
@@ -278,19 +282,11 @@ def test_wish_for_one_scale() -> None:
 
 
 FLOATS: dict[str, tuple[Callable[..., object], list[str], str]] = {
-    "layer_norm": (lambda m, x: F.layer_norm(m.conv(x), [7]), ["layer_norm"], "no int8 form"),
-    "reflect": (lambda m, x: F.pad(m.conv(x), (1, 1, 1, 1), mode="reflect"), ["pad"], "reflect"),
-    "adaptive": (
-        lambda m, x: F.adaptive_avg_pool2d(m.conv(x), 3),
-        ["adaptive_avg_pool2d"],
-        "does not divide",
-    ),
     "computed_weights": (
         lambda m, x: F.conv2d(x, F.conv2d(x, m.conv.weight)[0, :, None, :3, :3], groups=8),
         ["conv2d"],
         "computed",
     ),
-    "transposed_groups": (lambda m, x: m.grouped(x), ["conv_transpose2d"], "2 groups"),
     "infinite": (lambda m, x: m.conv(x) + torch.tensor(-math.inf), ["add"], "not finite"),
     "instance_statistics": (
         lambda m, x: F.batch_norm(m.conv(x), None, None, training=True),
@@ -298,8 +294,8 @@ FLOATS: dict[str, tuple[Callable[..., object], list[str], str]] = {
         "statistics",
     ),
     "between": (
-        lambda m, x: F.layer_norm(F.layer_norm(m.conv(x), [7]).flatten(2), [35]),
-        ["layer_norm", "reshape", "layer_norm"],
+        lambda m, x: torch.cumprod(torch.cumprod(m.conv(x), 1).flatten(2), 1),
+        ["cumprod", "reshape", "cumprod"],
         "float",
     ),
     "argmax": (lambda m, x: m.conv(x).long().argmax(1), ["to", "argmax"], "no int8 form"),

@@ -13,7 +13,8 @@ from pillion.importers.torch.rewrite.canonical import SYNONYMS
 from pillion.importers.torch.rewrite.decompose import FORMS, KEPT
 from pillion.importers.torch.rewrite.functional import CASTS, DROPOUTS, SAME_VALUES
 from pillion.importers.torch.rewrite.recurrent import LAYERS
-from pillion.importers.torch.rows.quantization import REASONS, RULES, WITH_A_NUMBER
+from pillion.importers.torch.rows.quantization import RULES
+from pillion.importers.torch.rows.reasons import REASONS, WITH_A_NUMBER
 from pillion.importers.torch.train.simulation import batch_norm
 
 COLUMNS = ("operator", "becomes")

@@ -18,6 +18,8 @@ from pillion.importers.torch.floats import FloatNet
 from pillion.importers.torch.given import Batches, as_inputs, as_model
 from pillion.importers.torch.quantize import FloatOp, QatModule, finish_training, ptq
 from pillion.importers.torch.quantize.ptq import Progress
+from pillion.importers.torch.rewrite.functional import refused_writes
+from pillion.importers.torch.rows.reasons import MOVES, WRITES
 from pillion.importers.torch.to_graph import import_with_origins
 from pillion.ir.graph import Graph
 from pillion.ir.verify import refuse_float
@@ -84,6 +86,9 @@ def _quantized(
     nhwc: bool,
 ) -> ReadModel:
     def refuse(ops: Sequence[FloatOp]) -> None:
+        writes = [op for op in ops if op.reason == WRITES]
+        if writes and all(op.reason in (WRITES, MOVES) for op in ops):
+            raise refused_writes([op.source for op in writes], writes[0].op)
         refuse_float(name, [(op.op, op.source, op.reason) for op in ops])
 
     if isinstance(model, QatModule):

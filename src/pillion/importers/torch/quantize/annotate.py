@@ -35,8 +35,9 @@ from pillion.importers.torch.nodes import (
 from pillion.importers.torch.quantize.sharing import Sharing, Site
 from pillion.importers.torch.quantize.specs import Specs
 from pillion.importers.torch.rewrite.batch_norm import shared_norms
-from pillion.importers.torch.rewrite.functional import DROPOUTS
-from pillion.importers.torch.rows.quantization import REASONS, RULES, Rule
+from pillion.importers.torch.rewrite.functional import DROPOUTS, is_write
+from pillion.importers.torch.rows.quantization import RULES, Rule
+from pillion.importers.torch.rows.reasons import MOVES, REASONS, WRITES
 from pillion.importers.torch.train.norms import simulated_layer
 from pillion.importers.torch.train.simulation import batch_norm
 from pillion.ir.op import Quantization
@@ -100,7 +101,9 @@ def plan_of(model: GraphModule, wishes: Wishes) -> Plan:
     """Decides for every node by which rule it is quantized, or why it is not."""
     plan = Plan(constant_nodes(model.graph), shared_norms(model.graph))
     for node in calls(model.graph):
-        if node not in plan.constants and node.target not in DROPOUTS:
+        if is_write(node):
+            plan.reasons[node] = WRITES
+        elif node not in plan.constants and node.target not in DROPOUTS:
             reason = _reason(node)
             if reason:
                 plan.reasons[node] = reason
@@ -145,7 +148,7 @@ def _reason(node: Node) -> str:
     """Why a call stays in float; empty if it does not."""
     rule = RULES.get(node.target)
     if rule is None:
-        return REASONS.get(node.target, "no int8 form" if handles_reals(node) else NO_NUMBERS)
+        return str(REASONS.get(node.target, "no int8 form" if handles_reals(node) else NO_NUMBERS))
     if not is_tensor(node) and not rule.numbers:
         value = value_of(node)
         if not isinstance(value, torch.Tensor):
@@ -187,7 +190,7 @@ def _leave_moves_between_floats(plan: Plan) -> None:
         if neighbours & plan.reasons.keys() and not neighbours & plan.rules.keys():
             for node in island:
                 del plan.rules[node]
-                plan.reasons[node] = "it moves values between float ops"
+                plan.reasons[node] = MOVES
 
 
 def _gives_range_away(node: Node, plan: Plan) -> bool:

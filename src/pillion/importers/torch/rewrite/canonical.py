@@ -3,7 +3,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable
 from operator import getitem
 from typing import Any
@@ -21,6 +20,7 @@ from pillion.importers.torch.nodes import (
     shape_of,
     value_of,
 )
+from pillion.importers.torch.rewrite.forms.resizes import follows
 
 Rewrite = Callable[[Node], Node | None]
 """The node that stands for another one, or None where that one stays."""
@@ -60,6 +60,22 @@ def _broadcasts(user: Node, expanded: Node, source: Node) -> bool:
     operands = [source if a is expanded else a for a in user.args[:2]]
     shapes = [shape_of(a) if isinstance(a, Node) else () for a in operands]
     return np.broadcast_shapes(*shapes) == shape_of(user)
+
+
+def join_moves(module: GraphModule) -> None:
+    """Makes one of two permutations or two reshapes in a row; those that undo each other go."""
+    for node in calls(module.graph, [aten.permute.default, aten.reshape.default]):
+        first: Any = node.args[0]
+        if first.target is node.target:
+            how: Any = argument(node, 1)
+            if node.target is aten.permute.default:
+                inner, rank = argument(first, 1), len(shape_of(node))
+                how = [inner[axis % rank] % rank for axis in how]
+            node.args = (first.args[0], how)
+        if node.target is aten.permute.default and list(argument(node, 1)) == list(
+            range(len(shape_of(node)))
+        ):
+            replace(node, node.args[0])  # type: ignore[arg-type]  # the schema says tensor
 
 
 def _reshape(node: Node) -> Node:
@@ -114,6 +130,27 @@ def _parts(node: Node) -> None:
 
 def _batch_norm(node: Node) -> Node | None:
     x, weight, bias, mean, variance, momentum, eps = (argument(node, i) for i in range(7))
+    return _first(node, aten.batch_norm.default, x, weight, bias, mean, variance, False, momentum, eps, False)
+
+
+def _norm_of_volumes(node: Node) -> Node | None:
+    """A batch norm of volumes is one of all their images."""
+    source, *rest = node.args
+    shape = shape_of(node)
+    if len(shape) != 5:
+        return None
+    n, c, depth, h, w = shape
+    images = call(node, aten.permute.default, source, [0, 2, 1, 3, 4])
+    flat = call(node, aten.reshape.default, images, [n * depth, c, h, w])
+    norm = call(node, aten.batch_norm.default, flat, *rest, **node.kwargs)
+    back = call(node, aten.reshape.default, norm, [n, depth, c, h, w])
+    return call(node, aten.permute.default, back, [0, 2, 1, 3, 4])
+
+
+def _batch_norm_by_running_statistics(node: Node) -> Node | None:
+    x, weight, bias, mean, variance, training, momentum, eps = (argument(node, i) for i in range(8))
+    if training or mean is None:
+        return None
     return _first(node, aten.batch_norm.default, x, weight, bias, mean, variance, False, momentum, eps, False)
 
 
@@ -193,21 +230,22 @@ def _over_all_axes(node: Node) -> Node:
     return call(node, target, source, list(range(len(shape_of(source)))))
 
 
+RESIZES = {
+    aten._upsample_nearest_exact2d.default: aten._upsample_nearest_exact2d.vec,
+    aten.upsample_bilinear2d.default: aten.upsample_bilinear2d.vec,
+    aten.upsample_nearest2d.default: aten.upsample_nearest2d.vec,
+}
+"""The form with an output size and factors, of which one is None."""
+
+
 def _resize(node: Node) -> Node | None:
     """The form with an output size; factors only where the size does not follow from them exactly."""
     size = list(shape_of(node)[-2:])
-    is_vec = node.target in (aten.upsample_nearest2d.vec, aten.upsample_bilinear2d.vec)
-    factors = named_argument(node, "scale_factors") if is_vec else None
-    before = shape_of(node.args[0])[-2:]  # type: ignore[arg-type]  # the schema says tensor
-    exact = factors is None or all(
-        math.isclose(b * f, s) for b, f, s in zip(before, factors, size, strict=True)
-    )
-    if not exact or (factors is None and is_vec):
+    if not follows(node) or (node.target not in RESIZES and named_argument(node, "scale_factors") is None):
         return None
-    if node.target in (aten.upsample_nearest2d.default, aten.upsample_nearest2d.vec):
-        return call(node, aten.upsample_nearest2d.vec, node.args[0], size, None)
-    corners = named_argument(node, "align_corners")
-    return call(node, aten.upsample_bilinear2d.vec, node.args[0], size, corners, None)
+    target: Any = RESIZES.get(node.target, node.target)  # type: ignore[call-overload]  # targets are hashable
+    corners = [named_argument(node, "align_corners")] if target is aten.upsample_bilinear2d.vec else []
+    return call(node, target, node.args[0], size, *corners, None)
 
 
 SYNONYMS: dict[Any, Rewrite] = {
@@ -217,7 +255,9 @@ SYNONYMS: dict[Any, Rewrite] = {
     aten._log_softmax.default: lambda node: call(node, aten.log_softmax.int, *node.args[:2]),
     aten._softmax.default: lambda node: call(node, aten.softmax.int, *node.args[:2]),
     aten._unsafe_view.default: _reshape,
+    aten.native_batch_norm.default: _batch_norm_by_running_statistics,
     aten.adaptive_avg_pool2d.default: _adaptive_pool,
+    aten.batch_norm.default: _norm_of_volumes,
     aten.cat.default: _cat,
     aten.constant_pad_nd.default: lambda node: call(
         node, aten.pad.default, *node.args[:2], "constant", float(argument(node, 2, 0.0))
@@ -243,9 +283,6 @@ SYNONYMS: dict[Any, Rewrite] = {
     aten.unflatten.int: _reshape,
     aten.unsafe_split.Tensor: _parts,
     aten.unsqueeze.default: _reshape,
-    aten.upsample_bilinear2d.default: _resize,
-    aten.upsample_bilinear2d.vec: _resize,
-    aten.upsample_nearest2d.default: _resize,
-    aten.upsample_nearest2d.vec: _resize,
+    **dict.fromkeys((*RESIZES, *RESIZES.values()), _resize),
     aten.view.default: _reshape,
 }

@@ -28,6 +28,7 @@ from pillion.importers.torch.nodes import (
     named_argument,
     value_of,
 )
+from pillion.importers.torch.rewrite import forms
 from pillion.importers.torch.rewrite.functional import DROPOUTS, NO_RESULT
 from pillion.importers.torch.rewrite.index_forms import CONDITIONS_OF_INDICES, FORMS_OF_INDICES
 from pillion.importers.torch.rewrite.recurrent import CELLS, LAYERS, is_over_inputs
@@ -63,15 +64,26 @@ KEPT = frozenset(
         aten.square.default,
         aten.to.dtype,
         aten.type_as.default,
+        aten._upsample_nearest_exact2d.vec,
         aten.upsample_bilinear2d.vec,
         aten.upsample_nearest2d.vec,
         *LAYERS,
+        aten.stft.default,
+        aten.stft.center,
     }
 )
 
 
 AUTOCAST = torch.ops.higher_order.wrap_with_autocast
 SCOPES = (torch.ops.higher_order.wrap_with_set_grad_enabled, AUTOCAST)
+
+
+def decompose_late(module: GraphModule) -> bool:
+    """Replaces layers that kernels lack, once batch norms had their chance to go into them; whether there were any."""
+    late = [n for n in calls(module.graph, forms.LATE) if forms.LATE_CONDITIONS[n.target](n)]
+    for node in late:
+        _inline(node, forms.LATE[node.target])
+    return bool(late)
 
 
 def decompose(module: GraphModule) -> None:
@@ -145,7 +157,12 @@ def _inline(node: Node, function: Callable[..., Any]) -> list[Node]:
             node.graph.erase_node(same)
         return []
     _hand_over(node, results)
-    return made
+    unread = set()
+    for new in reversed(made):
+        if not new.users and not new.is_impure():  # such as the indices of a max pool
+            unread.add(new)
+            new.graph.erase_node(new)
+    return [new for new in made if new not in unread]
 
 
 def _graft(traced: GraphModule, node: Node, inputs: list[Node]) -> tuple[list[Node], Any]:
@@ -341,6 +358,7 @@ FORMS: dict[Any, Callable[..., Any]] = {
     **LAYERS,
     **CELLS,
     **FORMS_OF_INDICES,
+    **forms.FORMS,
     **{target: _with_batch(target) for target in UNBATCHED},
     **{target: _with_axis(target) for target in OVER_AN_AXIS},
     aten.addbmm.default: _sum_of(lambda a, b: torch.bmm(a, b).sum(0)),
@@ -376,6 +394,7 @@ FORMS: dict[Any, Callable[..., Any]] = {
 CONDITIONS: dict[Any, Callable[[Node], bool]] = {
     **dict.fromkeys(LAYERS, is_over_inputs),
     **CONDITIONS_OF_INDICES,
+    **forms.CONDITIONS,
     **dict.fromkeys(UNBATCHED, _is_unbatched),
     **dict.fromkeys(OVER_AN_AXIS, _is_single_number),
     aten.addmm.default: lambda node: (named_argument(node, "beta"), named_argument(node, "alpha")) != (1, 1),

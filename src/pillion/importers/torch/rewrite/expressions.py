@@ -25,7 +25,8 @@ from pillion.importers.torch.nodes import (
     shape_of,
 )
 from pillion.importers.torch.rows.functions import FUNCTIONS, TABULATED
-from pillion.importers.torch.rows.quantization import RULES, WITH_A_NUMBER, function_of
+from pillion.importers.torch.rows.quantization import RULES, function_of
+from pillion.importers.torch.rows.reasons import WITH_A_NUMBER
 from pillion.ops import Function
 
 CLAMPS = frozenset(

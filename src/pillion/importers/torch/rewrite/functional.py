@@ -3,18 +3,20 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from operator import getitem
 from typing import Any
 
 import torch
 from torch.fx import GraphModule, Node
 
-from pillion.errors import PillionError
+from pillion.errors import PillionError, collapsed
 from pillion.importers.torch.nodes import (
     aten,
     call,
     calls,
     named_argument,
+    operator_name,
     replace,
     shape_of,
     source_line,
@@ -40,15 +42,30 @@ DROPOUTS = (
 NO_RESULT = (aten._assert_tensor_metadata.default, aten._assert_async.msg, aten._assert_scalar.default)
 
 
-def make_functional(module: GraphModule) -> None:
+def make_functional(module: GraphModule, *, training: bool = False) -> None:
     """Turns calls that change their operand into calls that do not: `relu_(x)` becomes `relu(x)`, and what read x afterwards reads
-    that."""
+    that. Calls of which that cannot be said stay, and are refused together with all else; before training at once."""
     for node in calls(module.graph, [aten.rrelu_with_noise.default]):
         replace(node, _without_noise(node))
     for node in calls(module.graph):
-        schema = getattr(node.target, "_schema", None)
-        if schema is not None and schema.is_mutable and node.target not in SAME_VALUES:
-            _rename(node)
+        if is_write(node) and not _renamed(node) and training:
+            raise refused_writes([source_line(node)], operator_name(node))
+
+
+def is_write(node: Node) -> bool:
+    """Whether a call changes its operand."""
+    schema = getattr(node.target, "_schema", None)
+    return schema is not None and bool(schema.is_mutable) and node.target not in SAME_VALUES
+
+
+def refused_writes(places: Sequence[str], operator: str) -> PillionError:
+    """Makes the error for calls that change what others see."""
+    return PillionError(
+        f"{operator} writes into a tensor that others see",
+        rule="tensors are made once: what is written to is a tensor, or a slice of one, that is made in forward",
+        here="\n".join(collapsed(places)),
+        help="write the result to a new tensor, for example with torch.cat",
+    )
 
 
 def _without_noise(node: Node) -> Node:
@@ -64,19 +81,16 @@ def _without_noise(node: Node) -> Node:
     return call(node, aten.leaky_relu.default, node.args[0], (float(low) + float(high)) / 2)
 
 
-def _rename(node: Node) -> None:
+def _renamed(node: Node) -> bool:
+    """Whether a call has become one that makes a new tensor."""
     changed = node.args[0]
     target = _functional_form(node)
     if target is None or not isinstance(changed, Node) or _seen_elsewhere(changed, node):
-        raise PillionError(
-            f"{node.target} writes into a tensor that others see",
-            rule="tensors are made once: what is written to is a tensor, or a slice of one, that is made in forward",
-            here=source_line(node),
-            help="write the result to a new tensor, for example with torch.cat",
-        )
+        return False
     node.target = target
     changed.replace_all_uses_with(node, delete_user_cb=lambda user: _is_after(user, node))
     _write_through(changed, node)
+    return True
 
 
 WRITTEN_THROUGH = {

@@ -11,11 +11,11 @@ from pillion.importers.torch.inputs import input_dtype
 from pillion.importers.torch.loops import number_loops
 from pillion.importers.torch.nodes import calls, source_line, value_of
 from pillion.importers.torch.rewrite.batch_norm import fold_batch_norms
-from pillion.importers.torch.rewrite.canonical import canonicalize, drop_expansions
+from pillion.importers.torch.rewrite.canonical import canonicalize, drop_expansions, join_moves
 from pillion.importers.torch.rewrite.choosing import settle_choices
 from pillion.importers.torch.rewrite.clamps import normalize_clamps
 from pillion.importers.torch.rewrite.constants import fold_constants, make_scalars_constants, use_linear
-from pillion.importers.torch.rewrite.decompose import decompose, inline_scopes
+from pillion.importers.torch.rewrite.decompose import decompose, decompose_late, inline_scopes
 from pillion.importers.torch.rewrite.expressions import join_expressions
 from pillion.importers.torch.rewrite.functional import make_functional, remove_identities
 from pillion.importers.torch.rewrite.indexing import settle_indices
@@ -37,15 +37,13 @@ def normalize(module: GraphModule, *, training: bool = False) -> GraphModule:
     inline_scopes(module)
     settle_likenesses(module)
     settle_written_constants(module)
-    make_functional(module)
+    make_functional(module, training=training)
     drop_expansions(module)
     settle_operands(module)
     decompose(module)
     number_loops(module.graph)
-    make_functional(module)
-    canonicalize(module)
-    remove_identities(module, training=training)
-    fold_constants(module, training=training)
+    make_functional(module, training=training)
+    _tidy(module, training)
     join_expressions(module, training=training)
     settle_choices(module)
     settle_masked_scores(module)
@@ -58,12 +56,22 @@ def normalize(module: GraphModule, *, training: bool = False) -> GraphModule:
         make_trainable(module)
     else:
         fold_batch_norms(module)
+    if decompose_late(module):
+        _tidy(module, training)
     normalize_clamps(module, training=training)
     module.graph.eliminate_dead_code()
     _drop_unused_inputs(module)
     _refuse_empty(module)
     module.recompile()
     return module
+
+
+def _tidy(module: GraphModule, training: bool) -> None:
+    """Each thing in one spelling, and nothing that does nothing."""
+    canonicalize(module)
+    join_moves(module)
+    remove_identities(module, training=training)
+    fold_constants(module, training=training)
 
 
 def _drop_unused_inputs(module: GraphModule) -> None:

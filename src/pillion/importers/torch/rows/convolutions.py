@@ -9,9 +9,9 @@ import numpy as np
 from torch.fx import Node
 
 from pillion.importers.torch.layout import NHWC, NLC, Builder, Placed, plain
-from pillion.importers.torch.nodes import is_constant, named_argument
+from pillion.importers.torch.nodes import is_constant
 from pillion.importers.torch.rows.quantization import row
-from pillion.importers.torch.rows.table import aten, lowers, pair, refuse, sides, want_constant
+from pillion.importers.torch.rows.table import aten, lowers, pair, sides, want_constant
 from pillion.ir.types import Value, constant
 from pillion.ops import Conv2d, DepthwiseConv2d, TransposeConv2d
 
@@ -21,13 +21,8 @@ def computed_weights(node: Node) -> str:
     return "" if is_constant(node.args[1]) else "its weights are computed from the input"
 
 
-def _transposed(node: Node) -> str:
-    groups = named_argument(node, "groups")
-    return f"a transposed convolution in {groups} groups" if groups != 1 else computed_weights(node)
-
-
 CONVOLUTION = row(Conv2d, weight=1, axis=0, refusal=computed_weights, also=(DepthwiseConv2d,))
-TRANSPOSED = row(TransposeConv2d, weight=1, axis=1, refusal=_transposed)
+TRANSPOSED = row(TransposeConv2d, weight=1, axis=1, refusal=computed_weights)
 
 
 @lowers(aten.conv2d.default, quantized=CONVOLUTION)
@@ -87,13 +82,7 @@ def conv_transpose2d(
     dilation: Any = 1,
 ) -> Placed:
     """Gives a transposed convolution, whose weights are [in, out, height, width]."""
-    if groups != 1:
-        raise refuse(
-            "a grouped conv_transpose2d is not supported",
-            "conv_transpose2d: groups is 1",
-            groups,
-            "split the channels, and concatenate the results",
-        )
+    assert groups == 1, "groups are convolutions of their own (`rewrite.forms.layers`)"
     want_constant("conv_transpose2d", "weight", weight)
     y = b.emit(
         TransposeConv2d,

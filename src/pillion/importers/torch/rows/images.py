@@ -26,13 +26,7 @@ def max_pool2d(
     ceil_mode: bool = False,
 ) -> Placed:
     """Gives a max pool without dilation."""
-    if pair(dilation) != (1, 1):
-        raise refuse(
-            "a dilated max_pool2d is not supported",
-            "max_pool2d: dilation is 1",
-            pair(dilation),
-            "pool without dilation, or take torch.maximum of shifted slices",
-        )
+    assert pair(dilation) == (1, 1), "gaps are maxima of shifted images (`rewrite.forms.pools`)"
     return _pool(b, MaxPool2d, x, kernel_size, stride, sides(padding), ceil_mode)
 
 
@@ -48,13 +42,7 @@ def avg_pool2d(
     divisor_override: int | None = None,
 ) -> Placed:
     """Gives an average pool that counts only pixels of the image."""
-    if divisor_override is not None:
-        raise refuse(
-            "avg_pool2d with divisor_override is not supported",
-            "avg_pool2d: divisor_override is None",
-            divisor_override,
-            "multiply the result by a constant instead",
-        )
+    assert divisor_override is None, "other divisors are convolutions (`rewrite.forms.pools`)"
     border = sides(padding)
     if count_include_pad and any(border):
         top, left, bottom, right = border
@@ -131,6 +119,14 @@ def nearest(
 ) -> Placed:
     """Gives a resize that takes the nearest pixel."""
     return _resized(b, ResizeNearest, x, output_size, scale_factors)
+
+
+@lowers(aten._upsample_nearest_exact2d.vec, quantized=row(ResizeNearest))
+def nearest_exact(
+    b: Builder, x: Placed, output_size: Sequence[int] | None, scale_factors: Sequence[float] | None = None
+) -> Placed:
+    """Gives a resize that takes the pixel nearest to the middle of each pixel."""
+    return _resized(b, ResizeNearest, x, output_size, scale_factors, half_pixel=True)
 
 
 @lowers(aten.upsample_bilinear2d.vec, quantized=row(ResizeBilinear))

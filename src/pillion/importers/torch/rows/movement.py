@@ -6,10 +6,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 
-from torch.fx import Node
-
 from pillion.importers.torch.layout import Builder, Placed
-from pillion.importers.torch.nodes import named_argument
 from pillion.importers.torch.rows.quantization import row
 from pillion.importers.torch.rows.table import aten, lowers, refuse
 from pillion.importers.torch.views import view
@@ -63,23 +60,12 @@ def constant_pad_nd(b: Builder, x: Placed, pad: Sequence[int], value: float = 0)
     return x.with_value(b.emit(Pad, x=x.value, before=tuple(before), after=tuple(after), value=float(value)))
 
 
-def _pad_mode(node: Node) -> str:
-    mode = named_argument(node, "mode")
-    return "" if mode == "constant" else f"only constants are padded with, not mode {mode!r}"
-
-
-@lowers(aten.pad.default, quantized=row(Pad, refusal=_pad_mode))
+@lowers(aten.pad.default, quantized=row(Pad))
 def pad(
     b: Builder, x: Placed, pad: Sequence[int], mode: str = "constant", value: float | None = None
 ) -> Placed:
-    """Gives a pad with a constant; other modes are refused."""
-    if mode != "constant":
-        raise refuse(
-            f"pad with mode {mode!r} is not supported",
-            "pad: the mode is constant",
-            mode,
-            "pad with a constant, or concatenate slices with torch.cat",
-        )
+    """Gives a pad with a constant."""
+    assert mode == "constant", "other modes are pieces of the image (`rewrite.forms.padding`)"
     return constant_pad_nd(b, x, pad, value or 0)
 
 

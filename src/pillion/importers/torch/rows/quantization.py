@@ -12,7 +12,7 @@ from typing import Any
 
 from torch.fx import Node
 
-from pillion.importers.torch.nodes import aten, named_argument
+from pillion.importers.torch.nodes import named_argument
 from pillion.importers.torch.train.simulation import batch_norm
 from pillion.ir.op import Op, Quantization
 from pillion.ops import Clamp, Conv2d, Dequantize, Function, Lut, Quantize
@@ -84,35 +84,3 @@ def function_of(node: Node) -> Function | None:
     if function is Function.SOFTPLUS:
         return function if named_argument(node, "beta") == 1 else Function.TABLE
     return function
-
-
-WITH_A_NUMBER = (
-    aten.atan2.default,
-    aten.copysign.Tensor,
-    aten.div.Tensor_mode,
-    aten.floor_divide.default,
-    aten.fmod.Tensor,
-    aten.heaviside.default,
-    aten.hypot.default,
-    aten.ldexp.Tensor,
-    aten.logaddexp.default,
-    aten.logaddexp2.default,
-    aten.polygamma.default,
-    aten.pow.Scalar,
-    aten.pow.Tensor_Tensor,
-    aten.remainder.Scalar_Tensor,
-    aten.remainder.Tensor,
-    aten.special_xlog1py.default,
-    aten.xlogy.Tensor,
-)
-"""Functions of two numbers. With one of them constant, and the same for all elements, they are functions of one number."""
-
-REASONS: Mapping[Any, str] = {
-    **dict.fromkeys(
-        WITH_A_NUMBER, "a table needs one of its operands to be one number, the same for all elements"
-    ),
-    aten.adaptive_avg_pool2d.default: "its windows differ in size: the output size does not divide the input size",
-    aten.native_batch_norm.default: "it has no running statistics and normalizes by those of the batch",
-    aten.scaled_dot_product_attention.default: "its mask is computed as booleans, or it drops out",
-}
-"""Why ops that could have had a row stay in float."""

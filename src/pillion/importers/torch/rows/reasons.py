@@ -1,0 +1,103 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Why operators have no int8 form, and what to write instead: code that compiles, as a test finds out."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from pillion.importers.torch.nodes import aten
+
+
+@dataclass(frozen=True)
+class Reason:
+    """Why an operator is refused. `instead` is an expression of `x`, of `y` where there are two tensors, and of constants that speak
+    for themselves."""
+
+    why: str
+    instead: str = ""
+
+    def __str__(self) -> str:
+        return f"{self.why}; instead: {self.instead}" if self.instead else self.why
+
+
+WITH_A_NUMBER = (
+    aten.atan2.default,
+    aten.copysign.Tensor,
+    aten.div.Tensor_mode,
+    aten.floor_divide.default,
+    aten.fmod.Tensor,
+    aten.heaviside.default,
+    aten.hypot.default,
+    aten.ldexp.Tensor,
+    aten.logaddexp.default,
+    aten.logaddexp2.default,
+    aten.polygamma.default,
+    aten.pow.Scalar,
+    aten.pow.Tensor_Tensor,
+    aten.remainder.Scalar_Tensor,
+    aten.remainder.Tensor,
+    aten.special_xlog1py.default,
+    aten.xlogy.Tensor,
+)
+"""Functions of two numbers. With one of them constant, and the same for all elements, they are functions of one number."""
+
+ONE_NUMBER = "a table needs one of its operands to be one number, the same for all elements"
+COMPLEX = "its numbers are complex"
+LOSS = "a loss is for training: leave it outside the model"
+SPECTRUM = Reason(COMPLEX, "F.conv1d(x, cosine_windows, stride=8), F.conv1d(x, sine_windows, stride=8)")
+DIVISION = Reason(ONE_NUMBER, "torch.floor(x / y)")
+
+REASONS: Mapping[Any, Reason] = {
+    **dict.fromkeys(WITH_A_NUMBER, Reason(ONE_NUMBER)),
+    aten.atan2.default: Reason(ONE_NUMBER, "torch.atan(x / y)"),
+    aten.div.Tensor_mode: DIVISION,
+    aten.floor_divide.default: DIVISION,
+    aten.ldexp.Tensor: Reason(ONE_NUMBER, "x * 2 ** y"),
+    aten.pow.Tensor_Tensor: Reason(ONE_NUMBER, "torch.exp(y * torch.log(x))"),
+    aten.remainder.Tensor: Reason(ONE_NUMBER, "x - y * torch.floor(x / y)"),
+    aten.xlogy.Tensor: Reason(ONE_NUMBER, "x * torch.log(y)"),
+    aten._cdist_forward.default: Reason(
+        "it compares all pairs in one call", "((x[:, :, None] - y[:, None]) ** 2).sum(-1).sqrt()"
+    ),
+    aten._euclidean_dist.default: Reason(
+        "it compares all pairs in one call", "((x[:, :, None] - y[:, None]) ** 2).sum(-1).sqrt()"
+    ),
+    aten._fft_c2c.default: Reason(COMPLEX, "x @ cosines, x @ sines"),
+    aten._fft_c2r.default: Reason(COMPLEX, "x @ cosines - y @ sines"),
+    aten._fft_r2c.default: Reason(COMPLEX, "x @ cosines, x @ sines"),
+    aten.cumprod.default: Reason(
+        "its products have no common scale", "torch.exp(torch.cumsum(torch.log(x), 1))"
+    ),
+    aten.fractional_max_pool2d.default: Reason(
+        "its windows are drawn at random", "F.adaptive_max_pool2d(x, (3, 3))"
+    ),
+    aten.grid_sampler.default: Reason(
+        "it reads pixels at places that are computed", "F.interpolate(x, size=(9, 7), mode='bilinear')"
+    ),
+    aten.grid_sampler_2d.default: Reason(
+        "it reads pixels at places that are computed", "F.interpolate(x, size=(9, 7), mode='bilinear')"
+    ),
+    aten.linalg_vector_norm.default: Reason("norm 0 counts elements", "(x != 0).float().sum(1)"),
+    aten.max_unpool2d.default: Reason(
+        "it writes pixels to places that are computed", "F.interpolate(x, scale_factor=2)"
+    ),
+    aten.mse_loss.default: Reason(LOSS),
+    aten.native_batch_norm.default: Reason(
+        "it has no running statistics and normalizes by those of the batch", "F.instance_norm(x)"
+    ),
+    aten.prod.dim_int: Reason("its products have no common scale", "torch.exp(torch.log(x).sum(1))"),
+    aten.scaled_dot_product_attention.default: Reason(
+        "its mask is computed as booleans, or it drops out",
+        "torch.softmax(x @ x.transpose(-2, -1) + torch.where(y > 0, 0.0, -30.0), -1) @ x",
+    ),
+    **dict.fromkeys((aten.stft.center, aten.stft.default), SPECTRUM),
+}
+"""Why ops that could have had a row stay in float."""
+
+WRITES = "it writes into a tensor that others see; write the result to a new one, for example with torch.cat"
+"""Why a call stays that changes its operand."""
+
+MOVES = "it moves values between float ops"
+"""Why a call stays in float that could do without."""
