@@ -229,6 +229,45 @@ def test_layers_go_on_where_the_run_before_ended() -> None:
     assert alone.tobytes() != got["host"][:, 4:8].tobytes(), "a run by itself begins anew"
 
 
+class OneStep(nn.Module):
+    """A cell that is handed its state, and hands it back."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.cell, self.out = nn.GRUCell(4, 6), nn.Linear(6, 2)
+
+    def forward(self, x: Tensor, h: Tensor) -> tuple[Tensor, Tensor]:
+        h = self.cell(x, h)
+        return self.out(h), h
+
+
+def test_inputs_are_outputs_of_the_run_before() -> None:
+    torch.manual_seed(0)
+    module, h = OneStep().eval(), torch.zeros(1, 6)
+    signal = [torch.rand(1, 4) * 2 - 1 for _ in range(12)]
+    wanted, data = [], []
+    with torch.no_grad():
+        for x in signal:
+            data.append((x, h))
+            y, h = module(x, h)
+            wanted.append(y.numpy())
+    options: dict[str, Any] = {"target": "cortex-m33", "calibrate": data, "progress": False}
+    program = pillion.compile(module, data[0], state_pairs={"h": 1}, **options)
+    assert [v.name for v in program.graph.inputs] == ["x"]
+    assert len(program.graph.outputs) == 1
+    found = {
+        on: np.concatenate([y for (y,) in program.stream(on).run([[x.numpy()] for x in signal])])
+        for on in ("reference", "host")
+    }
+    assert found["host"].tobytes() == found["reference"].tobytes()
+    noise = ((found["host"] - np.concatenate(wanted)) ** 2).sum()
+    assert 10 * np.log10((np.concatenate(wanted) ** 2).sum() / noise) > 25
+    for pairs in ({"g": 1}, {"h": 2}, {"h": 0}, {"x": 1, "h": 1}):
+        with pytest.raises(PillionError, match="makes no state") as caught:
+            pillion.compile(module, data[0], state_pairs=pairs, **options)
+        assert "x [1, 4]" in caught.value.help
+
+
 @pytest.mark.parametrize(
     ("options", "words"), [({"bidirectional": True}, "from the end"), (None, "nothing to remember")]
 )

@@ -32,6 +32,7 @@ from pillion.ir.types import Array
 from pillion.ir.verify import refuse_float
 from pillion.named import is_int8_file, refuse_useless
 from pillion.ops.lasting import with_lasting_states
+from pillion.ops.pairs import Pairs, with_state_pairs
 from pillion.ops.states import states_as_io
 from pillion.outside.files import suffix_of
 from pillion.outside.progress import showing_progress, stage
@@ -72,6 +73,7 @@ def compile(
     io_layout: IoLayout = "nchw",
     state: StateForm = "kept",
     stateful: bool = False,
+    state_pairs: Pairs | None = None,
     input_size: int | tuple[int, int] | None = None,
     weights: str | Path | None = None,
     trust_pickle: bool = False,
@@ -90,7 +92,8 @@ def compile(
 
     Example inputs go with modules and exported programs; files say themselves what their inputs look like. `input_size` and
     `weights` go with models of the zoo, `weights` also with `net.py:Net`. `placement` keeps ops on the CPU, or prefers or demands the NPU;
-    With `stateful`, recurrent layers begin each run with what the run before left; `state="io"` makes inputs and outputs of what the model would remember from run to run. `optimize` chooses between fast and small code;
+    With `stateful`, recurrent layers begin each run with what the run before left; `state_pairs={"h": 1}` does so with an input `h` and
+    output 1; `state="io"` makes inputs and outputs of what the model would remember from run to run. `optimize` chooses between fast and small code;
     `watch` sees the graph after each pass. `max_ram` (`"256K"`) bounds the RAM of the C, `extra` (`"5%"`) the instructions that less RAM
     may cost: parts of the model then run a few rows at a time. With `rows_in`, the C is handed its input row by row, and has no room
     for all of it. `stream` (`"x:2"`, an input and its time axis) and `hop` make a program that takes so many new frames in each run, and
@@ -129,7 +132,20 @@ def compile(
             trust_pickle=trust_pickle,
         )
         graph, floats = read.graph, read.floats
-    return finish(graph, chip, io_dtype, placement, watch, optimize, wish, floats, state, over_time, stateful)
+    return finish(
+        graph,
+        chip,
+        io_dtype,
+        placement,
+        watch,
+        optimize,
+        wish,
+        floats,
+        state,
+        over_time,
+        stateful,
+        state_pairs,
+    )
 
 
 def finish(
@@ -144,6 +160,7 @@ def finish(
     state: StateForm = "kept",
     over_time: StreamWish | None = None,
     stateful: bool = False,
+    state_pairs: Pairs | None = None,
 ) -> Program:
     """Runs the stages after reading: from an imported graph to a program, whatever the model was written in."""
     with stage(f"compiling for {chip.name}"):
@@ -151,6 +168,7 @@ def finish(
         if over_time is not None:
             graph, floats = passes.run(streamed(graph, over_time), passes.AFTER_CUTTING, watch), None
         graph = with_lasting_states(graph) if stateful else graph
+        graph = with_state_pairs(graph, state_pairs) if state_pairs else graph
         graph = states_as_io(graph) if state == "io" else graph
         placed = put_on(chip, graph, placement or PlacementOptions(), watch)
         program = Program(placed.graph, chip, placed.ledger, optimize, floats=floats)

@@ -197,9 +197,16 @@ def rows_keep_the_bytes(graph: Graph) -> None:
     host_is_the_reference(parts)
 
 
+def in_loops(graph: Graph) -> Graph | None:
+    """A program that runs many times; now and then it runs many times in each of many times."""
+    choices = from_seed(len(graph.ops) * 31 + len(graph.inputs))
+    loop = repeated(graph, choices)
+    return repeated(loop, choices) if loop is not None and choices.one_in(3) else loop
+
+
 def repetitions_keep_the_bytes(graph: Graph) -> None:
     """A program that runs many times means the same as its copies one after another, in text too, and its C does the same."""
-    loop = repeated(graph, from_seed(len(graph.ops) * 31 + len(graph.inputs)))
+    loop = in_loops(graph)
     if loop is None:
         return
     text_round_trip(loop)
@@ -210,7 +217,7 @@ def repetitions_keep_the_bytes(graph: Graph) -> None:
 
 
 def repetitions_on_board_keep_the_bytes(graph: Graph, target: str) -> None:
-    loop = repeated(graph, from_seed(len(graph.ops) * 31 + len(graph.inputs)))
+    loop = in_loops(graph)
     if loop is not None:
         board_is_the_reference(loop, target)
 

@@ -35,6 +35,7 @@ from pillion.cli.options import (
     SizeOption,
     StatefulOption,
     StateOption,
+    StatePairOption,
     StreamOption,
     TargetOption,
     TrustOption,
@@ -55,6 +56,7 @@ pillion compile -m mobilenet_v2 --input-size 96 -t cortex-m33 -q -o mv2.pte
 pillion compile -m resnet8 -t cortex-m33 -q --io-layout nhwc --rows-in -o cam/       lines of a camera, no frame buffer
 pillion compile -m net.py:Net -t cortex-m55 -q --stream x:2 --hop 2 -o kws_fw/      two new frames in each run
 pillion compile -m gru.py:Net -t cortex-m55 -q --stateful -o gru_fw/         it goes on where the run before ended
+pillion compile -m cell.py:Net -t cortex-m55 -q --state-pair h:1 -o cell_fw/   the input h is output 1 of the run before
 pillion compile -m kws.tflite -t CHIP -o kws.pte                 int8 already: no -q; CHIP is of `pillion targets`
 """,
 )
@@ -71,6 +73,7 @@ def compile(
     io_layout: IoLayoutOption = "nchw",
     state: StateOption = "kept",
     stateful: StatefulOption = False,
+    state_pair: StatePairOption = None,
     keep_on_cpu: KeepOption = None,
     only_npu: OnlyNpuOption = False,
     prefer_npu: PreferNpuOption = False,
@@ -138,6 +141,7 @@ def compile(
         stream_wish(stream, hop),
         prefer_npu,
         stateful,
+        tuple(state_pair or ()),
     )
     form_of(output)
     check(request)

@@ -210,6 +210,15 @@ StatefulOption = Annotated[
         rich_help_panel=RESULT,
     ),
 ]
+StatePairOption = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--state-pair",
+        metavar="INPUT:OUTPUT",
+        help="An input (its name) begins each run with what an output (its number) was in the run before. May be repeated.",
+        rich_help_panel=RESULT,
+    ),
+]
 IoLayoutOption = Annotated[
     str,
     typer.Option(

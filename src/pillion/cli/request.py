@@ -61,6 +61,7 @@ class Request:
     stream: StreamWish | None = None
     prefer_npu: bool = False
     stateful: bool = False
+    state_pairs: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
         one_of("--io-dtype", self.io_dtype, get_args(IoDtype))
@@ -89,6 +90,19 @@ def check_there(path: Path) -> None:
             here=f"{'nothing of this name' if is_missing else getattr(error, 'strerror', None) or error}, in {Path.cwd()}",
             help="look at the path, and whether you may read what is there",
         ) from None
+
+
+def parse_pair(spelled: str) -> tuple[str, int]:
+    """Gives the input and the number of the output that `h:1` names."""
+    name, _, number = spelled.rpartition(":")
+    if not name or not (number.isascii() and number.isdigit()):
+        raise PillionError(
+            f"--state-pair {spelled} names no pair",
+            rule="INPUT:OUTPUT: the name of an input, and the number of an output, from 0 on",
+            here=spelled,
+            help="--state-pair h:1",
+        )
+    return name, int(number)
 
 
 def parse_size(text: str | None) -> tuple[int, int] | None:
@@ -219,6 +233,7 @@ def compile_for(
             io_layout=request.io_layout,  # type: ignore[arg-type]  # checked by Request
             state=request.state,  # type: ignore[arg-type]  # checked by Request
             stateful=request.stateful,
+            state_pairs=dict(map(parse_pair, request.state_pairs)),
             placement=PlacementOptions(request.keep_on_cpu, request.only_npu, request.prefer_npu),
             optimize="size" if request.optimize == "size" else "speed",
             max_ram=request.memory.max_ram,
