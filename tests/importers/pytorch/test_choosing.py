@@ -152,3 +152,30 @@ class Recommended(torch.nn.Module):
 
 def test_what_refusals_recommend_compiles() -> None:
     pillion.compile(Recommended(), (torch.randn(3, 5),), target="cortex-m33")
+
+
+TABLES: dict[str, Any] = {
+    "a leaky relu": lambda x: torch.where(x > 0, x, 0.1 * x),
+    "a step": lambda x: (x > 0.25).float(),
+    "a dead zone": lambda x: x * (x.abs() > 0.5),
+    "a band": lambda x: torch.where((x > -0.5) & ~(x >= 0.5), 1.0, -1.0),
+    "a fill": lambda x: x.masked_fill(x < 0, 0.125),
+}
+
+
+@pytest.mark.parametrize("name", TABLES)
+def test_choices_by_one_number_are_a_table(name: str) -> None:
+    """So they run on what has tables, and round once."""
+
+    class Chosen(torch.nn.Module):
+        def forward(self, x: torch.Tensor) -> Any:
+            return TABLES[name](x)
+
+    x = torch.linspace(-2, 2, 999).reshape(3, 333)
+    program = pillion.compile(Chosen(), (x,), target="cortex-m33")
+    assert [op.kind for op in program.graph.ops] == ["quantize", "lut", "dequantize"]
+    assert program.pte()
+    (got,) = program.run(x)
+    levels = torch.round(x / (4 / 255)) * (4 / 255)
+    near = np.abs(got - TABLES[name](levels).numpy()) < 0.02
+    assert near.mean() > 0.99  # but for where the choice is made

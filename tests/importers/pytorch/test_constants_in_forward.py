@@ -104,10 +104,11 @@ class WrittenFromInput(nn.Module):
 
 
 def test_what_is_written_from_an_input_is_no_constant() -> None:
-    """Refused, not answered with the numbers of the example."""
-    with pytest.raises(PillionError) as refused:
-        pillion.compile(WrittenFromInput(), (numbers(2, 5),), target="cortex-m33")
-    assert "writes into a tensor" in refused.value.what
+    """It is not answered with the numbers of the example."""
+    program = pillion.compile(WrittenFromInput(), (numbers(2, 5),), target="cortex-m33")
+    other = torch.flip(numbers(2, 5), [0, 1])
+    wanted, found = WrittenFromInput()(other), program.run(other)[0]
+    assert float((wanted - torch.from_numpy(found)).abs().max()) < 0.05
 
 
 class WrittenBuffer(nn.Module):

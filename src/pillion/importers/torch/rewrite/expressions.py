@@ -11,6 +11,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
+import torch
 from torch.fx import GraphModule, Node
 
 from pillion.importers.torch.expression import Step, expression, name_of, number, result
@@ -58,7 +59,11 @@ NAMED = frozenset(
         aten.softplus.default,
     }
 )
-POINTWISE = frozenset({*SIMPLE, *NAMED, *TABULATED, *WITH_A_NUMBER}) - {expression}
+CHOICES = frozenset(
+    {aten.where.self, *(getattr(aten, name).Tensor for name in ("lt", "le", "eq", "ne", "ge", "gt"))}
+)
+"""What compares with numbers and chooses by that: a table does both."""
+POINTWISE = frozenset({*SIMPLE, *NAMED, *TABULATED, *WITH_A_NUMBER, *CHOICES}) - {expression}
 
 MOST = 64
 """Calls of one expression: longer ones are several tables."""
@@ -69,7 +74,7 @@ def join_expressions(module: GraphModule, *, training: bool = False) -> None:
     order = {node: place for place, node in enumerate(module.graph.nodes)}
     joined: set[Node] = set()
     for node in reversed(calls(module.graph, POINTWISE)):
-        found = None if node in joined else _expression_of(node, order, training)
+        found = None if node in joined or not is_tensor(node) else _expression_of(node, order, training)
         if found is not None:
             joined.update(found.calls)
             replace(node, call(node, expression, found.operand, found.steps))
@@ -112,7 +117,7 @@ class _Expression:
 
 
 def _is_table(node: Node) -> bool:
-    if node.target in WITH_A_NUMBER or function_of(node) is Function.TABLE:
+    if node.target in WITH_A_NUMBER or node.target is aten.where.self or function_of(node) is Function.TABLE:
         return True
     return node.target is aten.div.Tensor and isinstance(node.args[1], Node) and not _is_number(node.args[1])
 
@@ -140,7 +145,7 @@ def _joins(node: Node, last: Node, inside: list[Node], training: bool) -> bool:
     return (
         node.op == "call_function"
         and node.target in POINTWISE
-        and is_tensor(node)
+        and (is_tensor(node) or is_tensor(node, torch.bool))
         and shape_of(node) == shape_of(last)
         and (node is last or set(node.users) <= set(inside))
     )
