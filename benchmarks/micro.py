@@ -84,7 +84,7 @@ MICROS = (
     linear(128, 128),
     Micro("add 48x48x24", Sum, (IMAGE, IMAGE), "add"),
     Micro("mul 48x48x24", Product, (IMAGE, IMAGE), "mul"),
-    Micro("avg_pool 7x7x1280", lambda: nn.AvgPool2d(7), ((1, 1280, 7, 7),), "avg_pool2d"),
+    Micro("avg_pool 7x7x1280", lambda: nn.AvgPool2d(7), ((1, 1280, 7, 7),), "mean"),
     Micro("max_pool 2x2 48x48x32", lambda: nn.MaxPool2d(2), ((1, 32, 48, 48),), "max_pool2d"),
     Micro("softmax 1000", lambda: nn.Softmax(-1), ((1, 1000),), "softmax"),
     matmul(4, 98, 16, 98),

@@ -30,6 +30,7 @@ BOARDS = {
     "mps2-an386": "cortex-m4",
     "mps2-an500": "cortex-m7",
     "mps2-an385": "cortex-m3",
+    "microbit": "cortex-m0",
 }
 
 

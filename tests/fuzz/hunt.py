@@ -90,6 +90,8 @@ HUNTS = {
         properties.in_executorch,
         batch=4,
     ),
+    "cortex-m0": on_board("cortex-m0"),
+    "cortex-m3": on_board("cortex-m3"),
     "cortex-m33": on_board("cortex-m33"),
     "cortex-m55": on_board("cortex-m55"),
     "cortex-m33-size": on_board("cortex-m33", "size"),

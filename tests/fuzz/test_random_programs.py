@@ -101,7 +101,17 @@ def test_generated_c_is_the_reference(name: str, arithmetic: Arithmetic, seed: i
 @pytest.mark.parametrize("seed", range(2))
 @pytest.mark.parametrize("arithmetic", Arithmetic, ids=lambda held: held.value)
 @pytest.mark.parametrize(
-    "core", ["cortex-m33", "cortex-m55", "rows-m33", "rows-m55", "states-m33", "states-m55"]
+    "core",
+    [
+        "cortex-m0",
+        "cortex-m3",
+        "cortex-m33",
+        "cortex-m55",
+        "rows-m33",
+        "rows-m55",
+        "states-m33",
+        "states-m55",
+    ],
 )
 def test_boards_are_the_reference(core: str, arithmetic: Arithmetic, seed: int) -> None:
     HUNTS[core].holds(batch(HUNTS[core], arithmetic, 100 + seed))

@@ -116,10 +116,12 @@ def ring_bytes(op: Conv2d) -> int:
 
 
 def takes_ring(op: Conv2d, arithmetic: Arithmetic) -> tuple[Verdict, ...]:
-    """Judges whether a convolution is worth a ring: the ring must be small beside the image."""
+    """Judges whether a convolution is worth a ring: windows must share inputs, and the ring must be small beside the image."""
+    overlaps = any(k > s for k, s in zip(op.kernel, op.stride, strict=True))
     most, size = max(SMALL_RING, (op.x.type.size_bytes + op.y.type.size_bytes) // 8), ring_bytes(op)
     return (
         Verdict("dilation", op.dilation == (1, 1), "1", str(op.dilation)),
+        Verdict("windows", overlaps, "larger than the stride", f"{op.kernel}, stride {op.stride}"),
         Verdict("ring", size <= most, f"at most {most} bytes", str(size)),
         *takes_conv(op, arithmetic),
     )
