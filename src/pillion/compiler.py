@@ -32,6 +32,7 @@ from pillion.ir.types import Array
 from pillion.ir.verify import refuse_float
 from pillion.named import is_int8_file, refuse_useless
 from pillion.ops.lasting import with_lasting_states
+from pillion.ops.movement import Movement
 from pillion.ops.pairs import Pairs, with_state_pairs
 from pillion.ops.states import states_as_io
 from pillion.outside.files import suffix_of
@@ -165,12 +166,16 @@ def finish(
     """Runs the stages after reading: from an imported graph to a program, whatever the model was written in."""
     with stage(f"compiling for {chip.name}"):
         graph = to_integers(graph, io_dtype, watch)
+        whole, options = graph, placement or PlacementOptions()
         if over_time is not None:
             graph, floats = passes.run(streamed(graph, over_time), passes.AFTER_CUTTING, watch), None
-        graph = with_lasting_states(graph) if stateful else graph
+        elif stateful:  # streams keep what recurrent layers carry
+            graph = with_lasting_states(graph)
         graph = with_state_pairs(graph, state_pairs) if state_pairs else graph
         graph = states_as_io(graph) if state == "io" else graph
-        placed = put_on(chip, graph, placement or PlacementOptions(), watch)
+        placed = put_on(chip, graph, options, watch)
+        if over_time is not None and chip.npu is not None:
+            want_same_units(graph.name, put_on(chip, whole, options, None), placed)
         program = Program(placed.graph, chip, placed.ledger, optimize, floats=floats)
         if wish != WHOLE:
             program = program.within(wish)
@@ -225,6 +230,24 @@ def two_ways_in() -> PillionError:
         here="--rows-in and --stream",
         help="leave one of them out",
     )
+
+
+def want_same_units(name: str, whole: Placement, hop: Placement) -> None:
+    """Raises where an op of a stream would run elsewhere than for the whole window: NPU and core round differently."""
+    units = {entry.op.name: entry.unit for entry in whole.ledger}
+    moved = [
+        entry
+        for entry in hop.ledger
+        if not isinstance(entry.op, Movement) and units.get(entry.op.name, entry.unit) is not entry.unit
+    ]
+    if moved:
+        listed = (f"{e.op.kind} `{e.op.name}`: {units[e.op.name].value}, then {e.unit.value}" for e in moved)
+        raise PillionError(
+            f"`{name}` would round otherwise as a stream",
+            rule="each op runs on the unit that runs it for the whole window",
+            here="\n".join(listed),
+            help=" ".join(f"--keep-on-cpu {quote(entry.op.name)}" for entry in moved),
+        )
 
 
 def refuse_npu_options(chip: Target, asked: PlacementOptions) -> None:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Convolutions that make one pixel become linear layers with the same bytes."""
+"""What a convolution sees that makes one pixel is put together; on Helium it then runs as a product with one vector."""
 
 from __future__ import annotations
 
@@ -7,10 +7,14 @@ import numpy as np
 import pytest
 
 from example_graphs import samples_of
+from pillion.devices.cortex_m import Isa
+from pillion.emitters.c.program import lower
 from pillion.ir.graph import Graph
 from pillion.ir.numerics import Arithmetic
 from pillion.ir.verify import verify
-from pillion.streams.pixels import linear_pixels
+from pillion.program import Program
+from pillion.streams.pixels import gathered_pixels
+from pillion.targets import find_target
 from streams.time_nets import Layer, TimeNet
 
 
@@ -19,21 +23,38 @@ def net(layer: Layer, frames: int, axis: int = 1, width: int = 1) -> Graph:
 
 
 def kinds(graph: Graph) -> list[str]:
-    return [op.kind for op in verify(linear_pixels(graph)).ops]
+    return [op.kind for op in verify(gathered_pixels(graph)).ops]
 
 
+@pytest.mark.parametrize("arithmetic", Arithmetic)
 @pytest.mark.parametrize("axis", [1, 2])
 @pytest.mark.parametrize("dilation", [1, 3])
 @pytest.mark.parametrize("more", [0, 2])
-def test_one_pixel_of_a_convolution_is_a_linear_layer(axis: int, dilation: int, more: int) -> None:
+def test_one_pixel_of_a_convolution(axis: int, dilation: int, more: int, arithmetic: Arithmetic) -> None:
     """Also where a stride leaves rows behind that no window sees."""
     graph = net(Layer("conv", 3, 4, dilation, 7, seed=5), 2 * dilation + 1 + more, axis)
-    made = linear_pixels(graph)
-    gathered = ["slice"] if dilation > 1 or more else []
-    assert kinds(graph) == [*gathered, "reshape", "linear", "reshape"]
+    graph = graph.replace(arithmetic=arithmetic)
+    made = gathered_pixels(graph)
+    assert kinds(graph) == [*(["slice"] if dilation > 1 or more else []), "conv2d"]
     for sample in samples_of(graph):
         for ours, theirs in zip(graph.reference(*sample), made.reference(*sample), strict=True):
             assert np.array_equal(ours, theirs)
+    assert lower(made, Isa.MVE).steps[-1].choice.kernel.name == "conv2d_pixel_mve"
+
+
+@pytest.mark.qemu
+@pytest.mark.parametrize("channels", [1, 7, 16, 33])
+def test_the_kernel_for_one_pixel(channels: int) -> None:
+    """In both arithmetics, at the ends of the range."""
+    for arithmetic in Arithmetic:
+        graph = verify(
+            TimeNet((Layer("conv", 5, channels=9, seed=4),), 1, channels, 1, False, "rows", 127).graph(5)
+        )
+        graph = graph.replace(arithmetic=arithmetic)
+        program = Program(graph, find_target("cortex-m55"))
+        assert [step.choice.kernel.name for step in program.lowered.steps] == ["conv2d_pixel_mve"]
+        for sample in samples_of(graph):
+            assert np.array_equal(program.run(*sample, on="mps3-an547")[0], graph.reference(*sample)[0])
 
 
 def test_others_stay() -> None:
@@ -43,6 +64,6 @@ def test_others_stay() -> None:
         net(three, 3, width=2),
         net(Layer("conv", 1, channels=4), 1),
         net(Layer("depthwise", 3), 3),
-        net(three, 3).replace(arithmetic=Arithmetic.TFLITE),
     ):
         assert kinds(graph) == [op.kind for op in graph.ops]
+        assert lower(graph, Isa.MVE).steps[-1].choice.kernel.name != "conv2d_pixel_mve"

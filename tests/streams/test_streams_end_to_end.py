@@ -125,6 +125,42 @@ def test_float_inputs_in_pytorchs_layout_are_taken_by_frames() -> None:
     assert np.array_equal(rows, retimed(whole.graph, 40, 70).reference(held[0])[0])
 
 
+class Recurrent(nn.Module):
+    """Frames [1, time, channels] through an LSTM or a GRU; an answer for each frame."""
+
+    def __init__(self, kind: type[nn.RNNBase], bidirectional: bool = False) -> None:
+        super().__init__()
+        self.layer = kind(4, 6, batch_first=True, bidirectional=bidirectional)  # type: ignore[call-arg]
+        self.head = nn.Linear(12 if bidirectional else 6, 3)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return self.head(self.layer(x)[0])
+
+
+@pytest.mark.parametrize(("kind", "hop"), [(nn.LSTM, 1), (nn.GRU, 3)])
+def test_recurrent_layers_go_on_where_they_stopped(kind: type[nn.RNNBase], hop: int) -> None:
+    torch.manual_seed(3)
+    model = Recurrent(kind)
+    whole = compiled(model, (1, 18, 4), io_dtype="int8")
+    program = compiled(model, (1, 18, 4), stream="x:1", hop=hop, io_dtype="int8")
+    streaming = program.streaming
+    assert streaming is not None
+    assert (streaming.meaning, streaming.answers[0].first) == (Meaning.SIGNAL, 1)
+    held = signals(whole.graph, streaming, 18 // hop)
+    given = list(steps(whole.graph, streaming, held, 18 // hop))
+    with program.stream("host") as stream:
+        for _ in range(2):
+            rows = np.concatenate([rows for (rows,) in stream.run(given)], axis=1)
+            assert np.array_equal(rows, whole.run(held[0])[0])
+            stream.reset()
+
+
+def test_layers_that_begin_at_the_end_are_refused() -> None:
+    with pytest.raises(PillionError, match="begins with the last of them") as refusal:
+        compiled(Recurrent(nn.GRU, True), (1, 18, 4), stream="x:1")
+    assert "look back only" in refusal.value.help
+
+
 def test_tflite_files_answer_what_litert_does(tmp_path: Path) -> None:
     torch.manual_seed(1)
     compiled(Spotter(), (1, 1, 31, 10), io_dtype="int8").save(tmp_path / "whole.tflite")

@@ -22,7 +22,7 @@ class Meaning(Enum):
 
 _MEANINGS = {
     Meaning.WINDOW: "those of the whole model to the last frames, one window of them",
-    Meaning.SIGNAL: "those of one run over the whole signal since the reset: there is padding in front of it, and none later",
+    Meaning.SIGNAL: "those of one run over the whole signal since the reset: padding and what layers begin with come before it, and never later",
     Meaning.BOTH: "those of one run over the whole signal since the reset and, once a window is full, those of the whole model to the last window",
 }
 

@@ -119,6 +119,15 @@ class Repeat(Op):
         if len(set(self.next)) != len(self.next):
             raise self.refuse("each carried value is made on its own", f"{list(self.next)}")
 
+    def along(self, operand: Value, axis: int) -> Course:
+        if axis or operand not in self.sequences:
+            return "each of its steps reads them all"
+        return (
+            "it begins with the last of them"
+            if self.reverse
+            else "each of its steps goes on from the one before"
+        )
+
     @property
     def macs(self) -> int:
         return self.count * self.body.macs
@@ -136,9 +145,6 @@ class Repeat(Op):
         in_place = rows[::-1] if self.reverse else rows
         stacked = [np.stack(column) for column in zip(*in_place, strict=True)]
         return (*stacked, *state)
-
-    def along(self, operand: Value, axis: int) -> Course:
-        return "each step goes on from the one before; --stateful does so from run to run, with windows as short as you like"
 
     @property
     def order(self) -> range:

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A convolution that makes one pixel is a linear layer over the pixels that it sees: kernels for one vector do in half the time what those
-for images do."""
+"""A convolution that makes one pixel, of pixels that lie apart: these are put together first. What is left is a product of the weights and
+one vector, for which kernels for one vector do in half the time what those for images do."""
 
 from __future__ import annotations
 
@@ -8,50 +8,28 @@ import dataclasses
 from collections.abc import Iterator
 
 from pillion.ir.graph import Graph, Names
-from pillion.ir.numerics import Arithmetic
 from pillion.ir.op import Op
-from pillion.ir.types import DType, PerChannel, TensorType, Value, constant
-from pillion.ops import Conv2d, Linear, Reshape, Slice
+from pillion.ir.types import DType, TensorType, Value
+from pillion.ops import Conv2d, Slice
 
 
-def linear_pixels(graph: Graph) -> Graph:
-    """Turns convolutions that make one pixel into linear layers. In LiteRT's arithmetic the two round differently: there they stay."""
-    if graph.arithmetic is not Arithmetic.CMSIS_NN:
-        return graph
+def gathered_pixels(graph: Graph) -> Graph:
+    """Puts together what convolutions see that make one pixel. It means the same."""
     names = Names(graph.values)
     return graph.replace(ops=tuple(made for op in graph.ops for made in _remade(op, names)))
 
 
 def _remade(op: Op, names: Names) -> Iterator[Op]:
-    if not isinstance(op, Conv2d) or not _is_linear(op):
+    if not isinstance(op, Conv2d) or not _makes_one_pixel(op) or op.x.shape[1:3] == op.kernel:
         yield op
         return
-    seen = (1, *op.kernel, op.in_channels)
-    x, flat, y = op.x, _shaped(names, op.x, (1, op.weights.type.elements // op.out_channels)), op.y
-    if x.shape != seen:
-        taken = _shaped(names, x, seen)
-        yield Slice(x=x, y=taken, begin=(0,) * 4, step=(1, *op.dilation, 1), source=op.source)
-        x = taken
-    yield Reshape(x=x, y=flat, source=op.source)
-    weights = constant(
-        names.fresh(f"{op.weights.name}_rows"),
-        op.weights.constant.reshape(op.out_channels, -1),
-        op.weights.type.quant,
-    )
-    pixel = _shaped(names, y, (1, op.out_channels))
-    rest = {"low": op.low, "high": op.high, "given": op.given, "source": op.source}
-    yield Linear(x=flat, weights=weights, bias=op.bias, y=pixel, **rest)  # type: ignore[arg-type]  # by name
-    yield Reshape(x=pixel, y=y, source=op.source)
+    seen = TensorType((1, *op.kernel, op.in_channels), op.x.dtype, op.x.type.quant)
+    taken = Value(names.fresh(f"{op.x.name}_pixels"), seen)
+    yield Slice(x=op.x, y=taken, begin=(0,) * 4, step=(1, *op.dilation, 1), source=op.source)
+    yield dataclasses.replace(op, x=taken, stride=(1, 1), dilation=(1, 1))
 
 
-def _is_linear(op: Conv2d) -> bool:
-    """Whether a convolution makes one pixel, of pixels that are all there; those of one pixel have kernels of their own."""
-    quant = op.weights.type.quant
-    is_dense = op.groups == 1 and op.weights.is_constant and op.x.dtype is DType.INT8
-    is_one = op.y.shape[:3] == (1, 1, 1) and not any(op.padding) and op.kernel != (1, 1)
-    return is_dense and is_one and not (isinstance(quant, PerChannel) and quant.axis)
-
-
-def _shaped(names: Names, value: Value, shape: tuple[int, ...]) -> Value:
-    kept = dataclasses.replace(value.type, shape=shape)
-    return Value(names.fresh(f"{value.name}_pixels"), TensorType(shape, kept.dtype, kept.quant))
+def _makes_one_pixel(op: Conv2d) -> bool:
+    """Whether a convolution makes one pixel, of pixels that are all there."""
+    is_dense = op.groups == 1 and op.x.dtype is DType.INT8 and op.kernel != (1, 1)
+    return is_dense and op.y.shape[:3] == (1, 1, 1) and not any(op.padding)

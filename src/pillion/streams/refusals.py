@@ -28,7 +28,7 @@ def crosses(op: Op, reason: str) -> PillionError:
         op,
         "an op makes its rows from a few rows, once and for all, or makes one answer of the whole window (mean, max, flatten, linear)",
         f"its rows over time: {reason}",
-        "take a mean or maximum over time before it, make it look along another axis, or leave --stream out",
+        "take a mean or maximum over time before it, make it look back only or along another axis, or leave --stream out",
     )
 
 
@@ -96,6 +96,16 @@ def mixed_padding(op: Op, x: Value) -> PillionError:
         "padding in front lies before the first frame of the signal",
         f"`{x.name}` begins later: ops before it have no padding in time, or strides that do not divide the window",
         "padding in front for all ops or for none of them, and a window that is a multiple of all strides in time",
+    )
+
+
+def begins_later(op: Op, x: Value) -> PillionError:
+    """The error of a layer that goes from row to row, of which the first rows mean nothing."""
+    return _refuse(
+        op,
+        "a layer that goes from row to row begins with the first frame of the signal",
+        f"`{x.name}` begins later: ops before it have no padding in time, or strides that do not divide the window",
+        "padding in front for the ops before it, and a window that is a multiple of all strides in time",
     )
 
 

@@ -23,9 +23,9 @@ from pillion.ir.state import State
 from pillion.ir.streaming import Answer, Fed, Meaning, Streaming
 from pillion.ir.types import Array, TensorType, Value
 from pillion.ir.verify import verify
-from pillion.ops import Concat, Slice
+from pillion.ops import Concat, Repeat, Slice
 from pillion.streams import refusals
-from pillion.streams.pixels import linear_pixels
+from pillion.streams.pixels import gathered_pixels
 from pillion.streams.tracks import Firing, Track, Tracks, Use, follow
 from pillion.streams.wish import StreamWish
 
@@ -67,6 +67,9 @@ class Hop:
 
     def _fire(self, firing: Firing) -> None:
         op = firing.op
+        if isinstance(op, Repeat) and firing.uses:
+            self._repeat(op, firing)
+            return
         if self.since_reset:
             self._remember(firing)
         parts = {x: self._part(op, x, use) for x, use in firing.uses.items()}
@@ -80,6 +83,18 @@ class Hop:
         else:
             self.ops.append(made)
             self.now |= results
+
+    def _repeat(self, op: Repeat, firing: Firing) -> None:
+        """What goes from row to row goes on where the last call has stopped."""
+        parts = {x: self._part(op, x, use) for x, use in firing.uses.items()}
+        before = {v: Value(self.names.fresh(f"{v.name}_carried"), v.type) for v in op.initial}
+        results = {y: self._new_rows(y) for y in op.stacked}
+        changes: dict[str, Any] = {"count": firing.rows}
+        self.ops.append(dataclasses.replace(op.substitute(parts | before | results), **changes))
+        self.now |= results
+        for first, last in zip(op.initial, op.last, strict=True):
+            self.states.append(State(before[first].name, before[first], last, first.constant))
+        self.past.update((y, _no_rows(y, self.tracks.rows[y])) for y in op.stacked)
 
     def _new_rows(self, value: Value) -> Value:
         """What there is of a value in each call: its new rows, or all of it."""
@@ -229,5 +244,5 @@ def streamed(graph: Graph, wish: StreamWish) -> Graph:
         for v, t in ((v, tracks.rows[v]) for v in graph.inputs if v in tracks.rows)
     )
     streaming = Streaming(fed, tuple(_answers(tracks, meaning)), meaning, tracks.hop // wish.hop)
-    hop = linear_pixels(verify(hop, "streamed"))
-    return verify(hop.replace(streaming=streaming), "linear_pixels")
+    hop = gathered_pixels(verify(hop, "streamed"))
+    return verify(hop.replace(streaming=streaming), "gathered_pixels")

@@ -16,7 +16,7 @@ from pillion.ir.graph import Graph
 from pillion.ir.op import Op
 from pillion.ir.rows import Span
 from pillion.ir.types import Value
-from pillion.ops import Concat, Linear, Mean, Reshape, Where
+from pillion.ops import Concat, Linear, Mean, Repeat, Reshape, Where
 from pillion.ops.choosing import Place
 from pillion.ops.elementwise import Binary
 from pillion.ops.pool import Pool
@@ -101,6 +101,9 @@ class Tracks:
 
     def _follow(self, op: Op) -> None:
         moving = [x for x in op.activations if x in self.rows]
+        if isinstance(op, Repeat) and moving and _goes_on(op, [self.rows[x] for x in moving]):
+            self._repeat(op, moving)
+            return
         if not moving:
             if any(x in self.whole for x in op.activations):
                 self._make_whole(op, {}, False)
@@ -116,6 +119,25 @@ class Tracks:
         if len({c.axis for c in known.values()}) > 1:
             raise refusals.rows_meet(op, "time lies along different axes of its operands")
         self._go_on(op, known)
+
+    def _repeat(self, op: Repeat, moving: list[Value]) -> None:
+        """A layer that goes from row to row: what it carries is kept from call to call. It begins with the signal, not with a window."""
+        other = next((v for v in op.activations if v not in moving), None)
+        if other is not None:
+            raise refusals.changes(op, other, other in self.whole)
+        steps = {self.rows[x].step for x in moving}
+        if len(steps) > 1:
+            raise refusals.rows_meet(op, f"in each call {' and '.join(map(str, sorted(steps)))} rows are new")
+        late = next((x for x in moving if self.rows[x].lag), None)
+        if late is not None:
+            raise refusals.begins_later(op, late)
+        step, ready = steps.pop(), max(self.ready[x] for x in moving)
+        for y in op.stacked:
+            self.rows[y], self.ready[y] = Track(0, op.count, step, Fraction(0), op.count), ready
+        for y in op.last:
+            self.whole[y], self.ready[y] = True, ready
+        uses = {x: Use(self.rows[x].new) for x in moving}
+        self.firings.append(Firing(op, uses, 0, step))
 
     def _end(self, op: Op, moving: list[Value], reason: str) -> None:
         """An op that needs all rows of the window at once."""
@@ -190,6 +212,11 @@ class Tracks:
             raise refusals.padded_behind(op, behind, max(course.front, 0))
         if course.front > 0 and course.outside is None:
             raise refusals.counts_padding(op)
+
+
+def _goes_on(op: Repeat, moving: list[Track]) -> bool:
+    """Whether a layer goes from row to row in the order of time."""
+    return not op.reverse and all(track.axis == 0 for track in moving)
 
 
 def _reaches(op: Op, other: Value, axis: int) -> bool:

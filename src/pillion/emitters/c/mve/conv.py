@@ -212,6 +212,23 @@ def calls_linear(op: Linear, arithmetic: Arithmetic) -> tuple[Call, ...]:
     return (Call(LINEAR, pack.linear_params(op.rows, channels_of(op)), (op.x,), op.y),)
 
 
+def takes_pixel(op: Conv2d, arithmetic: Arithmetic) -> tuple[Verdict, ...]:
+    """Judges whether a convolution makes one pixel of all that there is: a product of its weights and one vector."""
+    known = (
+        *int8(x=op.x, y=op.y, weights=op.weights),
+        *constants(weights=op.weights, bias=op.bias),
+        Verdict("pixels", op.y.shape[:3] == (1, 1, 1), "one", str(op.y.shape[:3])),
+        Verdict("window", op.kernel == op.x.shape[1:3], "the whole image", str(op.kernel)),
+        Verdict("groups", op.groups == 1, "1", str(op.groups)),
+    )
+    return (*known, *pack.linear_verdicts(channels_of(op))) if all_ok(known) else known
+
+
+def calls_pixel(op: Conv2d, arithmetic: Arithmetic) -> tuple[Call, ...]:
+    """Gives the call of the fully connected kernel, which rounds as convolutions do."""
+    return (Call(LINEAR, pack.linear_params(1, channels_of(op)), (op.x,), op.y),)
+
+
 def calls_linear_tflite(op: Linear, arithmetic: Arithmetic) -> tuple[Call, ...]:
     """Gives the call of the fully connected kernel whose sums are rounded once."""
     channels = channels_of(op)
@@ -232,6 +249,7 @@ KERNELS: tuple[Kernel, ...] = (
     POINTWISE_16.row("conv2d_1x1_k16", Conv2d),
     *(variant.row(name, Conv2d) for name, variant in POINTWISE_FEW.items()),
     POINTWISE.row("conv2d_1x1", Conv2d),
+    MVE.row(Conv2d, calls_pixel, takes_pixel, name="conv2d_pixel", overread_bytes=OVERREAD_BYTES),
     PLANES.row("conv2d_3x3", Conv2d),
     IM2COL_16.row("conv2d_im2col_k16", Conv2d),
     *(variant.row(name, Conv2d) for name, variant in IM2COL_FEW.items()),

@@ -1,0 +1,61 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Streams on chips with an NPU: the window's bytes, or a refusal where an op would move to a unit that rounds otherwise."""
+
+from __future__ import annotations
+
+import pytest
+
+from pillion.compiler import put_on, want_same_units
+from pillion.errors import PillionError
+from pillion.ir.verify import verify
+from pillion.place import PlacementOptions
+from pillion.program import Program
+from pillion.report.collect import collect
+from pillion.report.page import write_page
+from pillion.report.subject import Asked
+from pillion.streams.rewrite import streamed
+from pillion.streams.wish import StreamWish
+from pillion.targets import find_target
+from streams.stream_checks import signals, steps, want_windows
+from streams.time_nets import Layer, TimeNet
+
+CHIP = find_target("imxrt700")
+NET = TimeNet(tuple(Layer("conv", 3, channels=16, seed=s) for s in (1, 2)), 5, 8, 1, False, "mean", 3)
+WISH = StreamWish((("x", 1),), 2)
+
+
+def test_segments_of_a_hop_answer_what_those_of_the_window_do() -> None:
+    graph = verify(NET.graph(24))
+    hop = streamed(graph, WISH)
+    assert hop.streaming is not None
+    whole, placed = (put_on(CHIP, g, PlacementOptions(), None) for g in (graph, hop))
+    want_same_units("net", whole, placed)
+    assert any(entry.segment is not None for entry in placed.ledger)
+    held = signals(graph, hop.streaming, 20)
+    with Program(placed.graph, CHIP, placed.ledger).stream("host") as stream:
+        answers = stream.run(list(steps(graph, hop.streaming, held, 20)))
+    assert want_windows(whole.graph, hop.streaming, answers, held) == 18
+
+
+def test_ops_that_would_move_are_named() -> None:
+    graph = verify(NET.graph(24))
+    whole = put_on(CHIP, graph, PlacementOptions(("v1",)), None)
+    hop = put_on(CHIP, streamed(graph, WISH), PlacementOptions(), None)
+    with pytest.raises(PillionError, match="would round otherwise") as refusal:
+        want_same_units("net", whole, hop)
+    assert "conv2d `v1`" in refusal.value.here
+    options = PlacementOptions(tuple(refusal.value.help.replace("--keep-on-cpu ", "").split()))
+    want_same_units("net", put_on(CHIP, graph, options, None), put_on(CHIP, hop_of(), options, None))
+
+
+def hop_of():  # type: ignore[no-untyped-def]
+    return streamed(verify(NET.graph(24)), WISH)
+
+
+def test_a_report_shows_what_is_kept(tmp_path) -> None:  # type: ignore[no-untyped-def]
+    program = Program(streamed(verify(NET.graph(24)), WISH), find_target("cortex-m33"))
+    facts = collect(program, Asked(measure=False))
+    write_page(facts, tmp_path / "net.html")
+    text = (tmp_path / "net.html").read_text("utf-8")
+    assert len(facts.states) == 3
+    assert all(f"state {state.name}" in text for state in facts.states)
