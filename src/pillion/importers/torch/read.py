@@ -5,7 +5,7 @@ dequantize ops."""
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -18,6 +18,7 @@ from pillion.importers.torch.floats import FloatNet
 from pillion.importers.torch.given import Batches, as_inputs, as_model
 from pillion.importers.torch.quantize import FloatOp, QatModule, finish_training, ptq
 from pillion.importers.torch.quantize.ptq import Progress
+from pillion.importers.torch.remembered import remembering
 from pillion.importers.torch.rewrite.functional import refused_writes
 from pillion.importers.torch.rows.reasons import MOVES, WRITES
 from pillion.importers.torch.to_graph import import_with_origins
@@ -57,12 +58,20 @@ def read(
         )
         is_trained = isinstance(source.module, QatModule)
         found, inputs = (source.module if is_trained else source.exported), source.example_inputs
+        remembered = None if is_trained else remembering(source.module, inputs)
         name = name or source.name
     else:
         found, inputs = as_model(model), as_inputs(example_inputs, "example_inputs")
         name = name or (
             found.preparation.name if isinstance(found, QatModule) else type(found).__name__.lower()
         )
+        remembered = None if isinstance(found, QatModule) else remembering(found, inputs)
+    if remembered is not None:
+        with_states = ptq(
+            remembered, inputs, calibrate, progress, wishes, _refusing(name), remembered.observed
+        )
+        graph, _ = import_with_origins(with_states.graph_module, name, nhwc=nhwc)
+        return ReadModel(remembered.closed(graph, nhwc), None)
     return _quantized(found, inputs, name, calibrate, progress, wishes, nhwc)
 
 
@@ -76,6 +85,18 @@ def _want_no_inputs(spec: str, example_inputs: Any) -> None:
         )
 
 
+def _refusing(name: str) -> Callable[[Sequence[FloatOp]], None]:
+    """What raises where ops of a model would stay in float."""
+
+    def refuse(ops: Sequence[FloatOp]) -> None:
+        writes = [op for op in ops if op.reason == WRITES]
+        if writes and all(op.reason in (WRITES, MOVES) for op in ops):
+            raise refused_writes([op.source for op in writes], writes[0].op)
+        refuse_float(name, [(op.op, op.source, op.reason) for op in ops])
+
+    return refuse
+
+
 def _quantized(
     model: Any,
     inputs: tuple[Tensor, ...],
@@ -85,12 +106,7 @@ def _quantized(
     wishes: Wishes,
     nhwc: bool,
 ) -> ReadModel:
-    def refuse(ops: Sequence[FloatOp]) -> None:
-        writes = [op for op in ops if op.reason == WRITES]
-        if writes and all(op.reason in (WRITES, MOVES) for op in ops):
-            raise refused_writes([op.source for op in writes], writes[0].op)
-        refuse_float(name, [(op.op, op.source, op.reason) for op in ops])
-
+    refuse = _refusing(name)
     if isinstance(model, QatModule):
         quantized = finish_training(model, inputs, calibrate, progress, wishes)
         refuse(quantized.float_ops)

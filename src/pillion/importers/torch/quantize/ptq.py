@@ -31,6 +31,8 @@ from pillion.ir.wishes import Wishes
 from pillion.outside.progress import stage
 
 Inputs = Sequence[Tensor]
+Follow = Callable[[tuple[Tensor, ...]], tuple[Tensor, ...]]
+"""Gives a sample with what is remembered from those before it."""
 Progress = Callable[[int, int | None], None]
 """Called after each batch with the number of batches so far, and of all where known."""
 
@@ -44,14 +46,17 @@ def ptq(
     progress: Progress | None = None,
     wishes: Wishes | None = None,
     refuse: Callable[[Sequence[FloatOp]], None] | None = None,
+    follow: Follow | None = None,
 ) -> QuantizedProgram:
-    """Quantizes a trained model to int8. Without calibration data the example inputs stand in, with a warning.
+    """Quantizes a trained model to int8. Without calibration data the example inputs stand in, with a warning. Where samples have to
+    follow one another, `follow` gives each what those before it have left, of which example inputs and data know nothing.
 
     `refuse` hears what would stay in float before any calibration, which may take long."""
     inputs = as_inputs(example_inputs, "example_inputs")
     if isinstance(model, ExportedProgram):
         check_examples(model, inputs)
-    exported = model if isinstance(model, ExportedProgram) else export(model, inputs)
+    whole = follow(inputs) if follow else inputs
+    exported = model if isinstance(model, ExportedProgram) else export(model, whole)
     quantizer = PillionQuantizer(wishes=wishes or Wishes())
     with stage("preparing"):
         module = normalize(exported.module(check_guards=False))
@@ -60,7 +65,7 @@ def ptq(
         prepared = prepare(module, quantizer)
     if refuse is not None:
         refuse(quantizer.float_ops)
-    observe(prepared, [inputs] if calibrate is None else calibrate, progress, inputs)
+    observe(prepared, [inputs] if calibrate is None else calibrate, progress, inputs, follow)
     limit_masks(prepared)
     check_ranges(prepared, "calibration")
     warn_of_ranges(prepared)
@@ -77,7 +82,11 @@ def prepare(module: GraphModule, quantizer: PillionQuantizer) -> GraphModule:
 
 
 def observe(
-    prepared: nn.Module, batches: Batches, progress: Progress | None, examples: Sequence[Tensor]
+    prepared: nn.Module,
+    batches: Batches,
+    progress: Progress | None,
+    examples: Sequence[Tensor],
+    follow: Follow | None = None,
 ) -> None:
     """Runs the batches through the observers, each of which is like the examples."""
     samples = as_batches(batches, examples)
@@ -86,7 +95,7 @@ def observe(
     with stage("calibrating", total) as advance, torch.no_grad():
         for done, item in enumerate(items_of(samples, "calibrate"), start=1):
             for sample in as_samples(item, done, examples):
-                _observe_one(prepared, sample, done)
+                _observe_one(prepared, follow(sample) if follow else sample, done)
             advance(done, total)
             if progress is not None:
                 progress(done, total)
