@@ -5,6 +5,7 @@
     python benchmarks/bench.py --update     measure, print, record in benchmarks/results.json
     python benchmarks/bench.py ds_cnn       only some models
     python benchmarks/bench.py --host       only times on this computer (with --update, they are recorded)
+    python benchmarks/bench.py --stripes    only what runs a few rows at a time; models may be named
 
 Instructions are counted in the emulator: they are the same on every computer, and they are not cycles. peers.json has
 the figures of others; docs/performance.md is made from both files (make docs)."""
@@ -25,6 +26,7 @@ import micro
 from compare import GUARDED, worse
 
 import pillion
+import stripes
 from pillion import zoo
 from pillion.boards.board import Optimize
 from pillion.boards.toolchain import QEMU, arm_compiler
@@ -146,6 +148,17 @@ def measure_models(labels: list[str], peers: Figures) -> Figures:
     return models
 
 
+def measure_stripes(labels: list[str]) -> Figures:
+    """Models that run a few rows at a time."""
+    found: Figures = {}
+    for label in labels:
+        for core, board in BOARDS.items():
+            figures = stripes.measured(label, core, board)
+            found.setdefault(label, {})[core] = figures
+            print(stripes.lines(label, core, figures), flush=True)
+    return found
+
+
 def measure_the_rest(peers: Figures) -> Figures:
     """What is not asked for by a model's name."""
     sizes: Figures = {}
@@ -159,7 +172,8 @@ def measure_the_rest(peers: Figures) -> Figures:
     print("\n".join(micro_rows(micros, peers)))
     speeds, seconds = measure_on_host(), host.commands()
     print(seconds)
-    return {"size": sizes, "micro": micros, "host": speeds, "seconds": seconds}
+    rows = measure_stripes(list(stripes.MODELS))
+    return {"size": sizes, "micro": micros, "stripes": rows, "host": speeds, "seconds": seconds}
 
 
 def measure_on_host() -> Figures:
@@ -177,18 +191,23 @@ def main() -> None:
     )
     parser.add_argument("--update", action="store_true", help="record the figures")
     parser.add_argument("--host", action="store_true", help="only times on this computer")
+    parser.add_argument("--stripes", action="store_true", help="only what runs a few rows at a time")
     parser.add_argument("models", nargs="*", metavar="MODEL", help=f"some of {', '.join(MODELS)}")
     arguments = parser.parse_args()
     peers = json.loads(PEERS.read_text("utf-8"))
     before = json.loads(RESULTS.read_text("utf-8")) if RESULTS.exists() else {}
     if arguments.host:
         results: Figures = {"host": measure_on_host(), "models": {}}
+    elif arguments.stripes:
+        results = {"stripes": measure_stripes(arguments.models or list(stripes.MODELS)), "models": {}}
     else:
         results = {"tools": tools(), "models": measure_models(arguments.models or list(MODELS), peers)}
         results |= {} if arguments.models else measure_the_rest(peers)
     grown = worse(before, results)
     if arguments.update:
-        merged = {**before, **results, "models": {**before.get("models", {}), **results["models"]}}
+        merged = {**before, **results}
+        for part in ("models", "stripes"):
+            merged[part] = {**before.get(part, {}), **results.get(part, {})}
         RESULTS.write_text(json.dumps(merged, indent=1) + "\n", "utf-8")
     elif grown:
         sys.exit("worse than recorded (--update records the new figures):\n" + "\n".join(grown))

@@ -45,6 +45,10 @@ of the weights. The arena holds all activations, inputs and outputs and the kern
 bytes that are live at once if no result takes the place of its operand. The peer's code and arena are those of its smallest build, which has a loader and run-time tables beside.
 """
 
+STRIPES = """The C of these networks runs parts of them [a few rows at a time](guide/memory.md): int8 NHWC input and output, the arena in bytes, and how
+many instructions are more than those of whole tensors. With `--rows-in` the input is not in the arena at all; taking its rows is counted.
+"""
+
 MICRO = """One op each, with random data and int8 bounds, beside a call of CMSIS-NN for the same shape. Counts include all that happens
 inside the call: padding, copies, borders.
 """
@@ -151,6 +155,25 @@ def memory_table(results: Figures, peers: Figures, table: Table) -> str:
     return table(head, rows)
 
 
+def stripes_table(results: Figures, table: Table) -> str:
+    """Arena and instructions of what runs a few rows at a time."""
+    rows = []
+    for label, cores in results.get("stripes", {}).items():
+        for core, figures in cores.items():
+            whole = figures["whole"]
+            for wish, one in figures.items():
+                more = 100 * (one["instructions"] / whole["instructions"] - 1)
+                price = "–" if one is whole else f"{more:+.1f} %"
+                asked = wish if one is whole else f"`{wish}`"
+                rows.append(
+                    [
+                        *(label, CORES[core], asked, number(one["arena_bytes"]), price),
+                        number(one["code_bytes"]),
+                    ]
+                )
+    return table(["model", "core", "asked for", "arena", "instructions", "code"], rows)
+
+
 def size_table(results: Figures, table: Table) -> str:
     rows = []
     for label, cores in results["size"].items():
@@ -230,6 +253,7 @@ def performance_page(table: Table) -> str:
         *by_kernel,
         "## Single ops\n\n" + MICRO + "\n" + micro_table(results, peers, table),
         "## Memory, in bytes\n\n" + MEMORY + "\n" + memory_table(results, peers, table),
+        "## Less memory: a few rows at a time\n\n" + STRIPES + "\n" + stripes_table(results, table),
         "## `--optimize size`\n\n" + size_table(results, table),
         f"## On a computer\n\n{HOST.format(computer=results['host']['computer'])}\n"
         + host_table(results, table),

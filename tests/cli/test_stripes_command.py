@@ -19,10 +19,24 @@ def test_compile_says_what_runs_in_rows(pillion: Call, tmp_path: Path) -> None:
     assert answer.code == 0, answer.err
     facts = json.loads(answer.out)
     assert facts["arena_bytes"] < facts["arena_bytes_without_stripes"]
+    assert facts["more_instructions"].startswith("about ")
+    assert 0 < float(facts["more_instructions"].split()[1]) <= 100
     (first, *_) = facts["stripes"]
     assert first["ops"] > 1
     assert first["steps"] * first["rows_in_a_step"] >= 8
     assert "pillion_move_rows" in (tmp_path / "fw" / "model" / "model.c").read_text()
+
+
+@pytest.mark.torch
+def test_rows_in_is_said_and_verified(pillion: Call, tmp_path: Path) -> None:
+    rows = ("-m", NET, "-t", "cortex-m33", "--io-layout", "nhwc", "--rows-in", "-q")
+    answer = pillion("compile", *rows, "-o", tmp_path / "fw", "--json")
+    assert answer.code == 0, answer.err
+    facts = json.loads(answer.out)
+    assert facts["input"] == "row by row"
+    assert facts["stripes"]
+    again = pillion("verify", tmp_path / "fw", "--json")
+    assert again.code == 0, again.err
 
 
 @pytest.mark.torch

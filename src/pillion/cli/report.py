@@ -141,6 +141,7 @@ def _c_project(program: Program) -> Facts:
 def _stripes(program: Program) -> Facts:
     """What runs a few rows at a time, and what that saves."""
     from pillion.ir.rows import ROWS
+    from pillion.stripes.search import price
 
     if not program.stripes:
         return {}
@@ -158,9 +159,12 @@ def _stripes(program: Program) -> Facts:
             }
         )
     fed = {"input": "row by row"} if program.stripes[0].fed else {}
+    whole = replace(program, stripes=())
+    more = 100 * price(program.graph, whole.lowered, program.stripes)
     return {
         **fed,
-        "arena_bytes_without_stripes": replace(program, stripes=()).memory.arena_bytes,
+        "arena_bytes_without_stripes": whole.memory.arena_bytes,
+        "more_instructions": f"about {more:.1f} %",
         "stripes": rows,
     }
 

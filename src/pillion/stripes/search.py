@@ -6,12 +6,11 @@ once; the plan that is chosen in the end was made in full."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from pillion.boards.board import Optimize
 from pillion.devices.cortex_m import Isa
-from pillion.devices.cortex_m.estimate import instructions
 from pillion.emitters.c.choose import Choice
 from pillion.emitters.c.program import CProgram, lower
 from pillion.errors import PillionError
@@ -27,6 +26,8 @@ from pillion.stripes.wish import MemoryWish
 
 BOUNDS_TRIED = 10
 """Bounds for which plans are made before a wish is refused."""
+EXTRA_FOR_ROWS = 0.01
+"""The share of instructions that may be added where rows are handed over and nothing is said of a price."""
 NEAR_BOUNDS = (1.0, 1.03, 1.06, 1.1)
 """How many times as large as the least bound are those for which plans are made: what is live at once is not yet a plan."""
 
@@ -47,12 +48,23 @@ class Plan:
 def find_stripes(graph: Graph, isa: Isa, optimize: Optimize, wish: MemoryWish, beside: int = 0) -> Plan:
     """Gives the stripes that a wish asks for. `beside` are bytes of RAM that are not the arena's."""
     whole = lower(graph, isa, optimize)
-    fed = want_rows_in(graph) if wish.rows_in else None
-    ways = Ways(graph, [Choice(s.choice.op, s.choice.kernel, ()) for s in whole.steps], isa, fed)
+    ways = _ways(graph, whole, want_rows_in(graph) if wish.rows_in else None)
     search = Search(ways, whole)
     if wish.max_ram is not None:
         return search.within(wish.max_ram, beside)
-    return search.for_extra((wish.extra or 0.0) * sum(instructions(op, isa) for op in graph.ops))
+    usual = EXTRA_FOR_ROWS if wish.rows_in else 0.0
+    return search.for_extra((usual if wish.extra is None else wish.extra) * ways.instructions)
+
+
+def _ways(graph: Graph, whole: CProgram, fed: Value | None) -> Ways:
+    return Ways(graph, [Choice(s.choice.op, s.choice.kernel, ()) for s in whole.steps], whole.isa, fed)
+
+
+def price(graph: Graph, whole: CProgram, stripes: Sequence[Stripe]) -> float:
+    """Estimates the share of instructions that stripes add to those of a graph's whole program."""
+    fed = graph.inputs[0] if stripes and stripes[0].fed else None
+    ways = _ways(graph, whole, fed)
+    return ways.cost(stripes) / max(ways.instructions, 1)
 
 
 def want_rows_in(graph: Graph) -> Value:
