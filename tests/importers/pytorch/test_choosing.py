@@ -179,3 +179,38 @@ def test_choices_by_one_number_are_a_table(name: str) -> None:
     levels = torch.round(x / (4 / 255)) * (4 / 255)
     near = np.abs(got - TABLES[name](levels).numpy()) < 0.02
     assert near.mean() > 0.99  # but for where the choice is made
+
+
+ON_HOST = (
+    "embedding without padding",
+    "numbers and reals",
+    "gather of the best",
+    "several conditions",
+    "topk",
+    "attention, heads",
+    "log softmax of channels",
+)
+
+
+@pytest.mark.parametrize("name", ON_HOST)
+def test_c_answers_what_the_reference_answers(name: str) -> None:
+    module, inputs = net(CASES[name])
+    program = pillion.compile(module, inputs, target="cortex-m33", name="net")
+    pairs = zip(program.run(*inputs), program.run(*inputs, on="host"), strict=True)
+    assert all(ours.tobytes() == theirs.tobytes() for ours, theirs in pairs)
+
+
+def test_training_with_an_embedding() -> None:
+    """What was trained is what is compiled, to a step for each op."""
+    torch.manual_seed(0)
+    module, inputs = net(CASES["embedding without padding"])
+    trained = pillion.prepare_qat(module, inputs, target="cortex-m33")
+    steps = torch.optim.SGD(trained.parameters(), 0.05)
+    for _ in range(3):
+        steps.zero_grad()
+        trained(*inputs).square().sum().backward()
+        steps.step()
+    trained.eval()
+    wanted = trained(*inputs).detach().numpy()
+    (found,) = pillion.compile(trained, inputs, target="cortex-m33").run(*inputs)
+    assert np.abs(wanted - found).max() < 0.05
