@@ -335,7 +335,7 @@ class Preview:
     firings: tuple[float, ...]
     """About how often each op runs for one image."""
     firing_rows: tuple[int, ...]
-    """The most rows that each op makes at once."""
+    """The rows that each op makes at once after the first steps."""
     moved_bytes: float
     """About how many bytes are moved for one image."""
     saved_bytes: int
@@ -349,7 +349,7 @@ def preview(
     run = _Run(region, needed)
     run.image(0, region.step, steps)
     ops = len(region.body.ops)
-    counts, most = [0] * ops, [0] * ops
+    counts, rows = [0] * ops, [0] * ops
     moved: dict[Value, int] = {}
     live: dict[int, int] = {}
     for i, event in enumerate(run.events):
@@ -359,13 +359,13 @@ def preview(
             moved[event.value] = moved.get(event.value, 0) + event.rows * run.of(event.value).row_bytes
         else:
             counts[event.op] += 1
-            most[event.op] = max(most[event.op], event.span.count)
+            rows[event.op] = event.span.count
             live[i] = extra_bytes(event.op, event.span.count)
     peak = max(held + live.get(i, 0) for i, held in enumerate(run.held()))
     made = [run.buffers[op.results[0]] if not is_alias(op) else None for op in region.body.ops]
     firings = tuple(n * b.size / max(b.made, 1) if b else 0.0 for n, b in zip(counts, made, strict=True))
     moves = sum(n * run.of(v).size / max(run.of(v).made, 1) for v, n in moved.items())
-    return Preview(peak, firings, tuple(most), moves, _saved(region, run.events))
+    return Preview(peak, firings, tuple(rows), moves, _saved(region, run.events))
 
 
 def _saved(region: Region, events: Sequence[Event]) -> int:
