@@ -346,8 +346,12 @@ def test_diverged_training_is_reported(where: str) -> None:
 
 
 def test_what_compile_will_refuse_is_said_before_training() -> None:
-    with pytest.warns(UserWarning, match="layer_norm"):
-        prepare_qat(nn.Sequential(nn.Linear(3, 4), nn.LayerNorm(4)), random_inputs((2, 3)))
+    class Products(nn.Module):
+        def forward(self, x: Tensor) -> Tensor:
+            return torch.cumprod(x, 1)
+
+    with pytest.warns(UserWarning, match="cumprod"):
+        prepare_qat(nn.Sequential(nn.Linear(3, 4), Products()), random_inputs((2, 3)))
 
 
 def test_a_forward_that_fixes_the_batch_is_reported() -> None:
