@@ -16,6 +16,7 @@ from arena_picture import PICTURES, arena_picture
 from checkout import ENVIRONMENT, ROOT
 from mutants_page import mutants_page
 from performance_page import comparison_table, performance_page
+from quality_page import quality_page
 from time_page import time_page
 from tutorials import PAGES as TUTORIALS
 from tutorials import with_files
@@ -165,6 +166,7 @@ PAGES: dict[str, Callable[[], str]] = {
     "reference/time.md": lambda: time_page(table),
     "performance.md": lambda: performance_page(table),
     "mutants.md": lambda: mutants_page(table),
+    "quality.md": lambda: quality_page(table),
 }
 
 

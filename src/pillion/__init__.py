@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from pillion.compiler import compile, float_weights, load, prepare_qat
     from pillion.evaluation.evaluate import evaluate
     from pillion.evaluation.result import Evaluation
+    from pillion.ir.tuning import Tuning
     from pillion.program import Program
     from pillion.run.verify import verify
 
@@ -25,6 +26,7 @@ __all__ = [
     "Evaluation",
     "PillionError",
     "Program",
+    "Tuning",
     "__version__",
     "compile",
     "evaluate",
@@ -38,6 +40,7 @@ _LAZY = {
     "compile": "pillion.compiler",
     "load": "pillion.compiler",
     "Program": "pillion.program",
+    "Tuning": "pillion.ir.tuning",
     "prepare_qat": "pillion.compiler",
     "float_weights": "pillion.compiler",
     "verify": "pillion.run.verify",

@@ -28,6 +28,7 @@ from pillion.choices import IoDtype, IoLayout, StateForm
 from pillion.errors import PillionError, one_of
 from pillion.importers import pte, tflite
 from pillion.ir.graph import Graph, model_name, want_computed_outputs
+from pillion.ir.tuning import Tuning
 from pillion.ir.types import Array
 from pillion.ir.verify import refuse_float
 from pillion.named import is_int8_file, refuse_useless
@@ -79,6 +80,7 @@ def compile(
     weights: str | Path | None = None,
     trust_pickle: bool = False,
     progress: Progress | bool | None = None,
+    tuning: Tuning | None = None,
     placement: PlacementOptions | None = None,
     optimize: Optimize = "speed",
     max_ram: int | str | None = None,
@@ -92,9 +94,10 @@ def compile(
     path of a folder or file with samples.
 
     Example inputs go with modules and exported programs; files say themselves what their inputs look like. `input_size` and
-    `weights` go with models of the zoo, `weights` also with `net.py:Net`. `placement` keeps ops on the CPU, or prefers or demands the NPU;
-    With `stateful`, recurrent layers begin each run with what the run before left; `state_pairs={"h": 1}` does so with an input `h` and
-    output 1; `state="io"` makes inputs and outputs of what the model would remember from run to run. `optimize` chooses between fast and small code;
+    `weights` go with models of the zoo, `weights` also with `net.py:Net`. `tuning` (`pillion.Tuning`) helps where
+    quantization costs much. `placement` keeps ops on the CPU, or prefers or demands the NPU. With `stateful`, recurrent layers begin
+    each run with what the run before left; `state_pairs={"h": 1}` does so with an input `h` and output 1; `state="io"` makes inputs
+    and outputs of what the model would remember from run to run. `optimize` chooses between fast and small code;
     `watch` sees the graph after each pass. `max_ram` (`"256K"`) bounds the RAM of the C, `extra` (`"5%"`) the instructions that less RAM
     may cost: parts of the model then run a few rows at a time. With `rows_in`, the C is handed its input row by row, and has no room
     for all of it. `stream` (`"x:2"`, an input and its time axis) and `hop` make a program that takes so many new frames in each run, and
@@ -116,6 +119,7 @@ def compile(
             "weights": weights,
             "input_size": input_size,
             "trust_pickle": trust_pickle or None,
+            "tuning": tuning,
         }
         refuse_useless(str(model), {**given, "io_layout": "nhwc" if io_layout == "nhwc" else None})
         graph, floats = read_int8(model, name), None
@@ -131,6 +135,7 @@ def compile(
             input_size=input_size,
             weights=weights,
             trust_pickle=trust_pickle,
+            tuning=tuning or Tuning(),
         )
         graph, floats = read.graph, read.floats
     return finish(

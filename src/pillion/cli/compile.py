@@ -14,6 +14,8 @@ from pillion.cli.help import MAKE, RESULT
 from pillion.cli.options import (
     CalibrateOption,
     ClockOption,
+    CorrectOption,
+    EqualizeOption,
     ExtraOption,
     ForceOption,
     HopOption,
@@ -30,6 +32,7 @@ from pillion.cli.options import (
     OutputOption,
     PreferNpuOption,
     QuantizeOption,
+    RangesOption,
     RowsInOption,
     SelfTestOption,
     SizeOption,
@@ -41,7 +44,7 @@ from pillion.cli.options import (
     TrustOption,
     WeightsOption,
 )
-from pillion.cli.request import Request, build, check, parse_size, write
+from pillion.cli.request import Request, build, check, parse_size, tuning_of, write
 from pillion.outside.files import form_of
 from pillion.streams.wish import stream_wish
 from pillion.stripes.wish import memory_wish
@@ -66,6 +69,9 @@ def compile(
     target: TargetOption,
     quantize: QuantizeOption = False,
     calibrate: CalibrateOption = None,
+    ranges: RangesOption = "minmax",
+    equalize: EqualizeOption = False,
+    correct_biases: CorrectOption = False,
     weights: WeightsOption = None,
     trust_pickle: TrustOption = False,
     input_size: SizeOption = None,
@@ -142,6 +148,7 @@ def compile(
         prefer_npu,
         stateful,
         tuple(state_pair or ()),
+        tuning_of(ranges, equalize=equalize, correct_biases=correct_biases),
     )
     form_of(output)
     check(request)

@@ -72,6 +72,31 @@ CalibrateOption = Annotated[
         rich_help_panel=QUANTIZATION,
     ),
 ]
+RangesOption = Annotated[
+    str,
+    typer.Option(
+        metavar="minmax|percentile|mse",
+        help="The range of a tensor: all that calibration saw, all but the rarest values, or what gives the least squared error.",
+        autocompletion=completion.one_of_these("minmax", "percentile", "mse"),
+        rich_help_panel=QUANTIZATION,
+    ),
+]
+EqualizeOption = Annotated[
+    bool,
+    typer.Option(
+        "--equalize",
+        help="Bring channels of very different ranges to one, between layers that can share the factors.",
+        rich_help_panel=QUANTIZATION,
+    ),
+]
+CorrectOption = Annotated[
+    bool,
+    typer.Option(
+        "--correct-biases",
+        help="Let biases take back by how much rounding shifts the means of channels.",
+        rich_help_panel=QUANTIZATION,
+    ),
+]
 KeepOption = Annotated[
     Optional[list[str]],
     typer.Option(

@@ -19,9 +19,10 @@ from shlex import quote
 from typing import TYPE_CHECKING, Any, Literal, get_args
 
 from pillion.boards.board import Optimize
-from pillion.choices import IoDtype, IoLayout, Runtime, StateForm
+from pillion.choices import IoDtype, IoLayout, Ranges, Runtime, StateForm
 from pillion.cli.report import warn
 from pillion.errors import PillionError, PillionWarning, one_of
+from pillion.ir.tuning import Tuning
 from pillion.named import FILES as MODEL_FILES
 from pillion.named import check_named, is_int8_file, refuse_useless
 from pillion.outside.files import NO_FOLDERS, regular_file, suffix_of, write_whole
@@ -36,6 +37,9 @@ if TYPE_CHECKING:
     from pillion.ir.types import Array
     from pillion.program import Program
     from pillion.run.inputs import Tensor
+
+
+AS_USUAL = Tuning()
 
 
 @dataclass(frozen=True)
@@ -62,6 +66,7 @@ class Request:
     prefer_npu: bool = False
     stateful: bool = False
     state_pairs: tuple[str, ...] = ()
+    tuning: Tuning = AS_USUAL
 
     def __post_init__(self) -> None:
         one_of("--io-dtype", self.io_dtype, get_args(IoDtype))
@@ -76,6 +81,19 @@ class Request:
                 here=f"--calibrate {self.calibrate}",
                 help="add --quantize",
             )
+        if self.tuning != AS_USUAL and not self.quantize:
+            raise PillionError(
+                "there is nothing to tune",
+                rule="--ranges, --equalize and --correct-biases go with --quantize",
+                here=f"-m {self.model}, no --quantize",
+                help="add --quantize, or leave them out: .tflite and .pte files are quantized already",
+            )
+
+
+def tuning_of(ranges: str, *, equalize: bool, correct_biases: bool) -> Tuning:
+    """Gives what was said of tuning in one object."""
+    one_of("--ranges", ranges, get_args(Ranges))
+    return Tuning(ranges, equalize, correct_biases)  # type: ignore[arg-type]  # checked above
 
 
 def check_there(path: Path) -> None:
@@ -160,6 +178,7 @@ def build(request: Request, progress: Progress | None = None) -> Program:
         input_size=request.input_size,
         weights=request.weights,
         trust_pickle=request.trust_pickle,
+        tuning=request.tuning if request.tuning != AS_USUAL else None,
         progress=progress,
         watch=kept.watch if kept else None,
     )

@@ -17,12 +17,13 @@ from pillion.importers.torch import capture
 from pillion.importers.torch.floats import FloatNet
 from pillion.importers.torch.given import Batches, as_inputs, as_model
 from pillion.importers.torch.quantize import FloatOp, QatModule, finish_training, ptq
-from pillion.importers.torch.quantize.ptq import Progress
+from pillion.importers.torch.quantize.ptq import AS_USUAL, Progress
 from pillion.importers.torch.remembered import remembering
 from pillion.importers.torch.rewrite.functional import refused_writes
 from pillion.importers.torch.rows.reasons import MOVES, WRITES
 from pillion.importers.torch.to_graph import import_with_origins
 from pillion.ir.graph import Graph
+from pillion.ir.tuning import Tuning
 from pillion.ir.verify import refuse_float
 from pillion.ir.wishes import Wishes
 
@@ -47,6 +48,7 @@ def read(
     input_size: capture.InputSize = None,
     weights: str | Path | None = None,
     trust_pickle: bool = False,
+    tuning: Tuning = AS_USUAL,
 ) -> ReadModel:
     """Gives the graph of a module, of an exported program, or of what `-m` names: a model of the zoo, `file.py:factory`, a .pt2.
 
@@ -68,11 +70,11 @@ def read(
         remembered = None if isinstance(found, QatModule) else remembering(found, inputs)
     if remembered is not None:
         with_states = ptq(
-            remembered, inputs, calibrate, progress, wishes, _refusing(name), remembered.observed
+            remembered, inputs, calibrate, progress, wishes, _refusing(name), remembered.observed, tuning
         )
         graph, _ = import_with_origins(with_states.graph_module, name, nhwc=nhwc)
         return ReadModel(remembered.closed(graph, nhwc), None)
-    return _quantized(found, inputs, name, calibrate, progress, wishes, nhwc)
+    return _quantized(found, inputs, name, calibrate, progress, wishes, nhwc, tuning)
 
 
 def _want_no_inputs(spec: str, example_inputs: Any) -> None:
@@ -105,13 +107,25 @@ def _quantized(
     progress: Progress | None,
     wishes: Wishes,
     nhwc: bool,
+    tuning: Tuning,
 ) -> ReadModel:
     refuse = _refusing(name)
     if isinstance(model, QatModule):
+        _want_no_tuning(model, tuning)
         quantized = finish_training(model, inputs, calibrate, progress, wishes)
         refuse(quantized.float_ops)
     else:
-        quantized = ptq(model, inputs, calibrate, progress, wishes, refuse)
+        quantized = ptq(model, inputs, calibrate, progress, wishes, refuse, tuning=tuning)
     graph, origins = import_with_origins(quantized.graph_module, name, nhwc=nhwc)
     module = quantized.float_module
     return ReadModel(graph, FloatNet(module, origins) if module is not None else None)
+
+
+def _want_no_tuning(model: QatModule, tuning: Tuning) -> None:
+    if tuning != AS_USUAL:
+        raise PillionError(
+            f"`{model.preparation.name}` is prepared for training",
+            rule="tuning (--ranges, --equalize, --correct-biases) is for models that are quantized after training",
+            here=f"{tuning}",
+            help="leave tuning out: training has learned with the ranges that it has",
+        )

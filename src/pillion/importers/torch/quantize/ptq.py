@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence, Sized
+from itertools import chain, islice
 from typing import Any
 
 import torch
@@ -13,20 +14,25 @@ from torch.fx import GraphModule, Node
 from torchao.quantization.pt2e.quantize_pt2e import prepare_pt2e
 
 from pillion.data.given import items_of
-from pillion.errors import PillionError
+from pillion.errors import PillionError, warn
 from pillion.importers.torch.export import check_examples, export, quiet
 from pillion.importers.torch.floats import copied
 from pillion.importers.torch.given import Batches, as_batches, as_inputs, as_samples
-from pillion.importers.torch.loops import run
+from pillion.importers.torch.loops import BEGINS, run
 from pillion.importers.torch.nodes import operator_name, source_line
 from pillion.importers.torch.quantize.annotate import FloatOp, PillionQuantizer
 from pillion.importers.torch.quantize.bias import make_room_for_biases
 from pillion.importers.torch.quantize.convert import convert
+from pillion.importers.torch.quantize.correct import correct_biases
+from pillion.importers.torch.quantize.equalize import equalize
+from pillion.importers.torch.quantize.histogram import settle_ranges
 from pillion.importers.torch.quantize.program import QuantizedProgram
+from pillion.importers.torch.quantize.specs import Specs
 from pillion.importers.torch.quantize.useful_ranges import want_finite, warn_of_ranges
 from pillion.importers.torch.rewrite.masks import limit_masks
 from pillion.importers.torch.rewrite.normalize import normalize
 from pillion.importers.torch.rewrite.pools import scale_pools
+from pillion.ir.tuning import Tuning
 from pillion.ir.wishes import Wishes
 from pillion.outside.progress import stage
 
@@ -36,6 +42,9 @@ Follow = Callable[[tuple[Tensor, ...]], tuple[Tensor, ...]]
 Progress = Callable[[int, int | None], None]
 """Called after each batch with the number of batches so far, and of all where known."""
 
+AS_USUAL = Tuning()
+FEW = 64
+"""Samples by which channels are equalized and biases corrected."""
 ONE_EXAMPLE = "calibrated with the example input only: give calibration data for useful ranges"
 
 
@@ -47,6 +56,7 @@ def ptq(
     wishes: Wishes | None = None,
     refuse: Callable[[Sequence[FloatOp]], None] | None = None,
     follow: Follow | None = None,
+    tuning: Tuning = AS_USUAL,
 ) -> QuantizedProgram:
     """Quantizes a trained model to int8. Without calibration data the example inputs stand in, with a warning. Where samples have to
     follow one another, `follow` gives each what those before it have left, of which example inputs and data know nothing.
@@ -57,22 +67,61 @@ def ptq(
         check_examples(model, inputs)
     whole = follow(inputs) if follow else inputs
     exported = model if isinstance(model, ExportedProgram) else export(model, whole)
-    quantizer = PillionQuantizer(wishes=wishes or Wishes())
+    tuning = _without_states(tuning) if follow else tuning
+    specs = Specs(counted=tuning.ranges != "minmax")
+    quantizer = PillionQuantizer(specs, wishes=wishes or Wishes())
+    batches: Batches = [inputs] if calibrate is None else calibrate
+    few: list[tuple[Tensor, ...]] = []
     with stage("preparing"):
         module = normalize(exported.module(check_guards=False))
         scale_pools(module, quantizer.wishes)
+        if tuning.equalize or tuning.correct_biases:
+            few, batches = first_samples(batches, inputs)
+        if tuning.equalize and not _has_loops(module, "--equalize"):
+            equalize(module, few)
         in_float = copied(module)
         prepared = prepare(module, quantizer)
     if refuse is not None:
         refuse(quantizer.float_ops)
-    observe(prepared, [inputs] if calibrate is None else calibrate, progress, inputs, follow)
+    observe(prepared, batches, progress, inputs, follow)
+    settle_ranges(prepared, tuning.ranges)
     limit_masks(prepared)
     check_ranges(prepared, "calibration")
     warn_of_ranges(prepared)
     make_room_for_biases(prepared)
     notes = (ONE_EXAMPLE,) if calibrate is None else ()
     with stage("quantizing"):
-        return QuantizedProgram(convert(prepared), tuple(quantizer.float_ops), notes, in_float)
+        converted = convert(prepared)
+        if tuning.correct_biases and in_float is not None and not _has_loops(converted, "--correct-biases"):
+            correct_biases(converted, in_float, few)
+        return QuantizedProgram(converted, tuple(quantizer.float_ops), notes, in_float)
+
+
+def first_samples(
+    batches: Batches, examples: Sequence[Tensor]
+) -> tuple[list[tuple[Tensor, ...]], Iterable[Any]]:
+    """Gives some samples, and all of them to go through again: a generator gives each only once."""
+    items = enumerate(items_of(as_batches(batches, examples), "calibrate"), start=1)
+    samples = (sample for number, item in items for sample in as_samples(item, number, examples))
+    few = list(islice(samples, FEW))
+    for number, sample in enumerate(few, start=1):
+        want_finite(sample, number)
+    return few, chain(few, samples)
+
+
+def _without_states(tuning: Tuning) -> Tuning:
+    """What can be tuned where samples follow one another: ranges."""
+    if tuning.equalize or tuning.correct_biases:
+        warn("--equalize and --correct-biases are left out: the model remembers from run to run")
+    return Tuning(tuning.ranges)
+
+
+def _has_loops(module: GraphModule, option: str) -> bool:
+    """Whether a model has loops over time, whose layers see other numbers in each step; it is said that they are left as they are."""
+    found = any(node.target in BEGINS for node in module.graph.nodes)
+    if found:
+        warn(f"{option} is left out: the model has a loop over time")
+    return found
 
 
 def prepare(module: GraphModule, quantizer: PillionQuantizer) -> GraphModule:

@@ -10,6 +10,7 @@ from typing import Any
 import torch
 from torchao.quantization.pt2e.quantizer import FixedQParamsQuantizationSpec, QuantizationSpec
 
+from pillion.importers.torch.quantize.histogram import CountedRange
 from pillion.importers.torch.train.ranges import (
     SMALLEST_SCALE,
     Range,
@@ -29,6 +30,8 @@ class Specs:
     """The int8 formats, with observers for calibration or fake quantization for training."""
 
     training: bool = False
+    counted: bool = False
+    """Whether observers count how often values occur, for ranges that leave out some."""
 
     @cached_property
     def activation(self) -> QuantizationSpec:
@@ -63,7 +66,7 @@ class Specs:
     @cached_property
     def _tensor_observer(self) -> Any:
         if not self.training:
-            return Range.with_args(eps=SMALLEST_SCALE)
+            return (CountedRange if self.counted else Range).with_args(eps=SMALLEST_SCALE)
         return _fake(RangeOverBatches)
 
     @cached_property

@@ -1,0 +1,222 @@
+# SPDX-License-Identifier: Apache-2.0
+"""How near int8 programs are to their float models, beside two others on the same data: `python benchmarks/quality.py [NAMES…] [--update]`.
+
+The others are torchao's flow with the XNNPACK quantizer that comes with ExecuTorch, and a plain simulation in which each layer has int8 weights with a scale
+for each output, and reads and makes int8 tensors with one scale. The gate: ours is at most 1 dB below the better of the two. `--update`
+records the figures in benchmarks/quality.json, from which docs/quality.md is made."""
+
+from __future__ import annotations
+
+import argparse
+import importlib.util
+import json
+import sys
+import warnings
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+from torch.fx import GraphModule, Interpreter, Node
+from torchao.quantization.pt2e.quantize_pt2e import convert_pt2e, prepare_pt2e
+
+import pillion
+from pillion import zoo
+from pillion.importers.torch.export import export, quiet
+from pillion.importers.torch.nodes import aten, constant_of, single_user
+from pillion.importers.torch.rewrite.normalize import normalize
+
+ROOT = Path(__file__).resolve().parents[1]
+RECORD = ROOT / "benchmarks" / "quality.json"
+EXAMPLES: dict[str, str] = {
+    "images": "examples/images/net.py:Net",
+    "keyword-spotting": "examples/keyword-spotting/net.py:Net",
+    "transformer": "examples/transformer/net.py:Net",
+    "vibration": "examples/vibration/net.py:Net",
+    "doorbell": "examples/doorbell/net.py:Net",
+    "digits, small": "examples/digits/nets.py:Small",
+    "digits, stack": "examples/digits/nets.py:Stack",
+}
+SIZES = {"mobilenet_v2": 96}
+"""Of inputs, where the model's own takes long."""
+CALIBRATED, JUDGED = 8, 6
+MARGIN = 1.0
+"""Decibels by which the better of the two others may be ahead."""
+LAYERS = {aten.linear.default: 0, aten.conv1d.default: 0, aten.conv2d.default: 0}
+
+
+@dataclass(frozen=True)
+class Quality:
+    """Signal to noise of one network's outputs against float, in decibels."""
+
+    name: str
+    ours: float
+    xnnpack: float
+    plain: float
+
+    @property
+    def passes(self) -> bool:
+        """Whether ours is at most `MARGIN` below the better of the others."""
+        return self.ours >= max(self.xnnpack, self.plain) - MARGIN
+
+
+def names() -> list[str]:
+    """Gives the networks of the zoo and of the examples."""
+    return [*(model.name for model in zoo.MODELS.values()), *EXAMPLES]
+
+
+def network(name: str) -> tuple[nn.Module, tuple[int, ...]]:
+    """Gives a network with weights drawn at random, statistics of its norms set up on data, and the shape of its input."""
+    if name in EXAMPLES:
+        file, _, cls = EXAMPLES[name].partition(":")
+        spec = importlib.util.spec_from_file_location(f"quality_{Path(file).parent.name}", ROOT / file)
+        assert spec is not None
+        assert spec.loader is not None
+        module = importlib.util.module_from_spec(spec)
+        spec.loader.exec_module(module)
+        torch.manual_seed(0)
+        net: nn.Module = getattr(module, cls)()
+        shape = tuple(module.example_inputs()[0].shape)
+        with torch.no_grad():
+            net.train()(torch.cat(list(samples(shape, 32, seed=7))))
+        return net.eval(), shape
+    net, (x,) = zoo.build(name, SIZES.get(name))
+    return net.eval(), tuple(x.shape)
+
+
+def samples(shape: Sequence[int], count: int, seed: int) -> Iterator[Tensor]:
+    """Gives inputs that are alike: noise that neighbours share, as in pictures and sounds."""
+    made = torch.Generator().manual_seed(seed)
+    for _ in range(count):
+        x = torch.randn(*shape, generator=made)
+        yield (x + x.roll(1, -1) + (x.roll(1, -2) if len(shape) > 2 else 0)) / 1.7
+
+
+def measure(name: str) -> Quality:
+    """Quantizes a network in three ways, and compares each with float."""
+    net, shape = network(name)
+    data, judged = list(samples(shape, CALIBRATED, 0)), list(samples(shape, JUDGED, 1))
+    with torch.no_grad():
+        real = [net(x) for x in judged]
+    program = pillion.compile(net, data[0], target="cortex-m55", calibrate=data, progress=False)
+    ways: list[Callable[[Tensor], Tensor]] = [
+        lambda x: torch.from_numpy(program.measure(x, on="host", profile=False, native=True).outputs[0]),
+        xnnpack(net, data),
+        plain(net, data),
+    ]
+    with torch.no_grad():
+        found = [decibels(real, [way(x) for x in judged]) for way in ways]
+    return Quality(name, *found)
+
+
+def decibels(real: Sequence[Tensor], found: Sequence[Tensor]) -> float:
+    """Gives the ratio of signal to noise."""
+    signal = sum(float(y.double().square().sum()) for y in real)
+    noise = sum(float((y.double() - z.double()).square().sum()) for y, z in zip(real, found, strict=True))
+    return round(float(10 * torch.log10(torch.tensor(signal / noise))), 1)
+
+
+def xnnpack(net: nn.Module, data: Sequence[Tensor]) -> Any:
+    """Gives what torchao makes of a network with the quantizer for XNNPACK."""
+    from executorch.backends.xnnpack.quantizer.xnnpack_quantizer import (
+        XNNPACKQuantizer,
+        get_symmetric_quantization_config,
+    )
+
+    quantizer = XNNPACKQuantizer().set_global(get_symmetric_quantization_config(is_per_channel=True))
+    with quiet(), torch.no_grad():
+        prepared = prepare_pt2e(export(net, (data[0],)).module(check_guards=False), quantizer)
+        for x in data:
+            prepared(x)
+        return convert_pt2e(prepared)
+
+
+class _Ranges(Interpreter):
+    """What each layer reads and makes, from the least to the largest value."""
+
+    def __init__(self, module: GraphModule) -> None:
+        super().__init__(module)
+        self.wanted = borders(module)
+        self.ranges: dict[Node, tuple[float, float]] = {}
+
+    def run_node(self, n: Node) -> Any:
+        value = super().run_node(n)
+        if n in self.wanted:
+            low, high = self.ranges.get(n, (0.0, 0.0))
+            self.ranges[n] = (min(low, float(value.min())), max(high, float(value.max())))
+        return value
+
+
+class _Rounded(Interpreter):
+    """The same with these tensors, and the weights of layers, rounded to int8."""
+
+    def __init__(self, module: GraphModule, ranges: dict[Node, tuple[float, float]]) -> None:
+        super().__init__(module)
+        self.ranges = ranges
+        self.weights = {node.args[1] for node in module.graph.nodes if node.target in LAYERS}
+
+    def run_node(self, n: Node) -> Any:
+        value = super().run_node(n)
+        if n in self.weights:
+            scale = (
+                value.abs().flatten(1).amax(1).clamp(min=1e-30).reshape(-1, *[1] * (value.dim() - 1)) / 127
+            )
+            return (value / scale).round().clamp(-127, 127) * scale
+        if n in self.ranges:
+            low, high = self.ranges[n]
+            scale = max(high - low, 1e-30) / 255
+            zero = round(-128 - low / scale)
+            return ((value / scale).round() + zero).clamp(-128, 127).sub(zero) * scale
+        return value
+
+
+def borders(module: GraphModule) -> set[Node]:
+    """Gives what layers read, and what they make behind their activation."""
+    found: set[Node] = set()
+    for node in module.graph.nodes:
+        if node.target in LAYERS and constant_of(node.args[1]) is not None:
+            user = single_user(node)
+            clamped = user is not None and user.target in (aten.relu.default, aten.clamp.default)
+            found |= {node.args[0], user if clamped else node}
+    return found
+
+
+def plain(net: nn.Module, data: Sequence[Tensor]) -> Any:
+    """Gives a simulation in which layers compute in int8 and everything else in float."""
+    module = normalize(export(net, (data[0],)).module(check_guards=False))
+    seen = _Ranges(module)
+    with torch.no_grad():
+        for x in data:
+            seen.run(x)
+    rounded = _Rounded(module, seen.ranges)
+    return lambda x: rounded.run(x)
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Measures, prints a line for each network, and fails where one does not pass."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("names", nargs="*", help="networks; without any, all")
+    parser.add_argument("--update", action="store_true", help="record the figures")
+    asked = parser.parse_args(arguments)
+    warnings.simplefilter("ignore")
+    record = json.loads(RECORD.read_text()) if RECORD.exists() else {}
+    failed = []
+    for name in asked.names or names():
+        found = measure(name)
+        print(
+            f"{name:24} ours {found.ours:5.1f}  xnnpack {found.xnnpack:5.1f}  plain {found.plain:5.1f} dB",
+            flush=True,
+        )
+        record[name] = {k: v for k, v in asdict(found).items() if k != "name"}
+        failed += [name] * (not found.passes)
+    if asked.update:
+        RECORD.write_text(json.dumps(record, indent=2) + "\n")
+    if failed:
+        print(f"more than {MARGIN} dB below the better of the others: {', '.join(failed)}", file=sys.stderr)
+    return 1 if failed else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,185 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Channels of very different ranges, brought to one range where that changes nothing in float.
+
+A tensor has one scale. Where a layer's channels reach differently far, the small ones keep few of the 256 steps. Between two layers with nothing but
+functions for which f(s x) = s f(x), a channel can be divided by s at its maker and multiplied by s at its reader. How far channels reach is seen on
+samples; what the reader's weights bear is seen in their columns."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch import Tensor
+from torch.fx import GraphModule, Interpreter, Node
+
+from pillion.importers.torch.nodes import argument, aten, calls, constant, constant_of, shape_of, single_user
+from pillion.outside.threads import one_thread
+
+LAYERS: dict[Any, int] = {aten.linear.default: -1, aten.conv1d.default: 1, aten.conv2d.default: 1}
+"""Layers whose weights have their outputs along the first axis, and the axis of the channels of what they make."""
+ACTIVATIONS = (aten.relu.default, aten.leaky_relu.default)
+WINDOWS = (aten.max_pool2d.default, aten.avg_pool2d.default)
+FARTHEST = 2.0**20
+"""The largest factor: beyond it a channel is as good as silent."""
+
+
+@dataclass(frozen=True)
+class Pair:
+    """Two layers, of which the second reads what the first makes, channel by channel."""
+
+    maker: Node
+    seen: Node
+    """What is quantized between them: the result of the maker, behind its activation."""
+    reader: Node
+    repeats: int = 1
+    """How many inputs of the reader each channel is: the pixels of an image that was flattened."""
+
+
+@one_thread()
+def equalize(module: GraphModule, samples: Sequence[tuple[Tensor, ...]]) -> int:
+    """Equalizes the channels between all layers that allow it, and says how many pairs of layers there are."""
+    pairs = [pair for pair in map(_pair, calls(module.graph, LAYERS)) if pair is not None]
+    reach = _Reach(module, {pair.seen: LAYERS[pair.maker.target] for pair in pairs})
+    for sample in samples if pairs else ():
+        reach.run(*sample)
+    for pair in pairs:
+        _scale(module, pair, _factors(pair, reach.found[pair.seen]))
+    module.recompile()
+    return len(pairs)
+
+
+def _pair(maker: Node) -> Pair | None:
+    """A layer with the one that reads it, if nothing else does."""
+    if not _has_own_constants(maker) or (LAYERS[maker.target] == 1 and len(shape_of(maker)) < 3):
+        return None
+    node, seen, repeats = maker, maker, 1
+    while (user := single_user(node)) is not None and user.args[0] is node:
+        if user.target in LAYERS:
+            return Pair(maker, seen, user, repeats) if _reads_channels(user, maker, repeats) else None
+        if user.target in ACTIVATIONS and node is seen:
+            seen = user
+        elif user.target is aten.reshape.default:
+            repeats = _pixels(user, maker)
+        elif user.target not in (*ACTIVATIONS, *WINDOWS) and not _is_mean_of_pixels(user, maker):
+            return None
+        if repeats == 0:
+            return None
+        node = user
+    return None
+
+
+def _pixels(reshape: Node, maker: Node) -> int:
+    """How many numbers of each channel lie side by side in a flattened image; 0 where something else is reshaped."""
+    before, after = shape_of(reshape.args[0]), shape_of(reshape)  # type: ignore[arg-type]  # the schema says tensor
+    is_image = LAYERS[maker.target] == 1 and len(before) > 2 and before[:2] == (after[0], shape_of(maker)[1])
+    flat = len(after) == 2 and after[1] % before[1] == 0 if is_image else False
+    return after[1] // before[1] if flat else 0
+
+
+def _is_mean_of_pixels(node: Node, maker: Node) -> bool:
+    if node.target is not aten.mean.dim or LAYERS[maker.target] != 1:
+        return False
+    rank = len(shape_of(node.args[0]))  # type: ignore[arg-type]  # the schema says tensor
+    axes: Any = node.args[1]
+    return rank > 2 and not {axis % rank for axis in axes} & {0, 1}
+
+
+def _has_own_constants(layer: Node) -> bool:
+    """Whether weights and bias are constants that nobody else reads."""
+    held = [layer.args[1], argument(layer, 2)]
+    return all(
+        isinstance(n, Node) and constant_of(n) is not None and single_user(n) is layer
+        for n in held
+        if n is not None
+    )
+
+
+def _reads_channels(reader: Node, maker: Node, repeats: int) -> bool:
+    """Whether the reader's inputs are the maker's channels: a linear layer reads the last axis."""
+    if not _has_own_constants(reader):
+        return False
+    weight: Any = reader.args[1]
+    groups = 1 if reader.target is aten.linear.default else int(argument(reader, 6))
+    inputs = shape_of(weight)[1] * groups
+    of_images = LAYERS[maker.target] == 1
+    fits = (reader.target is not aten.linear.default) == (len(shape_of(reader)) > 2 and of_images)
+    if reader.target is aten.linear.default and of_images:
+        fits = len(shape_of(reader.args[0])) == 2  # type: ignore[arg-type]  # the schema says tensor
+    return fits and inputs == _outputs(maker) * repeats
+
+
+def _outputs(layer: Node) -> int:
+    weight: Any = layer.args[1]
+    return shape_of(weight)[0]
+
+
+class _Reach(Interpreter):
+    """How far each channel of some tensors reaches, over all samples."""
+
+    def __init__(self, module: GraphModule, axes: dict[Node, int]) -> None:
+        super().__init__(module)
+        self.axes = axes
+        self.found: dict[Node, Tensor] = {}
+
+    def run_node(self, n: Node) -> Any:
+        with torch.no_grad():
+            value = super().run_node(n)
+        if n in self.axes:
+            channels = value.abs().movedim(self.axes[n], 0).flatten(1).amax(1)
+            self.found[n] = torch.maximum(self.found.get(n, channels), channels)
+        return value
+
+
+def _factors(pair: Pair, reach: Tensor) -> Tensor:
+    """By what to divide each channel. Where every output reads one channel, its scale takes the factor back: all channels reach as far then. Else the
+    reader's columns take it, and the factor lies half way between what both want."""
+    weight, groups = _weight_of(pair.reader)
+    inputs = weight.shape[1]
+    if inputs == 1:
+        wanted = reach
+    else:
+        rows = weight.reshape(groups, weight.shape[0] // groups, inputs, -1).abs().amax(3)
+        relative = rows / rows.amax(2, keepdim=True).clamp(min=1e-30)
+        columns = relative.amax(1).reshape(-1, pair.repeats).amax(1)
+        wanted = torch.sqrt(reach / columns.clamp(min=1e-30)) * (columns > 0)
+    useful = (wanted > 0) & torch.isfinite(wanted)
+    if not bool(useful.any()):
+        return torch.ones_like(reach)
+    middle = torch.exp(torch.log(wanted[useful].double()).mean()).float()
+    factors = (wanted / middle).clamp(1 / FARTHEST, FARTHEST)
+    return torch.where(useful, factors, torch.ones_like(factors))
+
+
+def _weight_of(layer: Node) -> tuple[Tensor, int]:
+    weight = constant_of(layer.args[1])
+    assert weight is not None
+    return weight.detach(), 1 if layer.target is aten.linear.default else int(argument(layer, 6))
+
+
+def _scale(module: GraphModule, pair: Pair, factors: Tensor) -> None:
+    """Divides the maker's outputs, multiplies the reader's inputs."""
+    weight, _ = _weight_of(pair.maker)
+    _give(module, pair.maker, 1, weight / _along_first(factors, weight))
+    bias = argument(pair.maker, 2)
+    if bias is not None:
+        held = constant_of(bias)
+        assert held is not None
+        _give(module, pair.maker, 2, held.detach() / factors)
+    weight, groups = _weight_of(pair.reader)
+    columns = factors.repeat_interleave(pair.repeats).reshape(groups, 1, weight.shape[1])
+    spread = columns.expand(-1, weight.shape[0] // groups, -1).reshape(weight.shape[:2])
+    _give(module, pair.reader, 1, weight * spread.reshape(*spread.shape, *[1] * (weight.dim() - 2)))
+
+
+def _along_first(factors: Tensor, weight: Tensor) -> Tensor:
+    return factors.reshape(-1, *[1] * (weight.dim() - 1))
+
+
+def _give(module: GraphModule, layer: Node, position: int, tensor: Tensor) -> None:
+    """Constants of its own: those of the model stay as they are."""
+    held: Any = argument(layer, position)
+    new = constant(module, layer, tensor.contiguous(), f"{held.name}_equalized")
+    layer.args = (*layer.args[:position], new, *layer.args[position + 1 :])

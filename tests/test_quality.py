@@ -1,0 +1,48 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The gate on the quality of quantization: its record, and small networks measured again."""
+
+from __future__ import annotations
+
+import importlib.util
+import json
+import sys
+from pathlib import Path
+from types import ModuleType
+
+import pytest
+
+from pillion import zoo
+
+ROOT = Path(__file__).parents[1]
+LARGE = {"mobilenet_v2", "unet", "yolo_two_heads"}
+"""They may be missing in the record."""
+RECORD = json.loads((ROOT / "benchmarks" / "quality.json").read_text())
+
+
+def loaded(path: str) -> ModuleType:
+    spec = importlib.util.spec_from_file_location(f"gate_{Path(path).stem}", ROOT / path)
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    sys.modules[spec.name] = module
+    spec.loader.exec_module(module)
+    return module
+
+
+def test_each_network_is_recorded_and_within_the_gate_or_has_a_reason() -> None:
+    page, gate = loaded("tools/quality_page.py"), loaded("benchmarks/quality.py")
+    assert {*zoo.MODELS, *gate.EXAMPLES} - set(RECORD) <= LARGE
+    assert set(RECORD) <= {*zoo.MODELS, *gate.EXAMPLES}
+    below = {name for name, figures in RECORD.items() if not page.passes(figures)}
+    assert below <= page.REASONS.keys()
+    assert page.MARGIN == gate.MARGIN
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", ["linear_bn", "digits, small"])
+def test_small_networks_are_as_good_as_recorded(name: str) -> None:
+    pytest.importorskip("executorch.backends.xnnpack")
+    found = loaded("benchmarks/quality.py").measure(name)
+    assert found.passes
+    for way in ("ours", "xnnpack", "plain"):
+        assert getattr(found, way) == pytest.approx(RECORD[name][way], abs=0.5)

@@ -1,0 +1,62 @@
+# SPDX-License-Identifier: Apache-2.0
+"""docs/quality.md, from the recorded figures: benchmarks/quality.json."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+RECORD = Path(__file__).resolve().parents[1] / "benchmarks" / "quality.json"
+Table = Callable[[list[str], list[list[str]]], str]
+MARGIN = 1.0
+"""Decibels by which the better of the others may be ahead."""
+
+INTRO = """# Quality of quantization
+
+How near the outputs of int8 programs are to those of their float models: signal to noise in decibels, 6 dB are one bit. For each network of the zoo
+and of the examples, with weights drawn at random and norms set up on data, calibrated with 8 inputs and judged by 6 others, beside
+two others on the same data:
+
+- **ours**: what `pillion.compile(net, x, target="cortex-m55", calibrate=data)` answers, all of it in integers;
+- **XNNPACK**: torchao's flow with the quantizer for XNNPACK that comes with ExecuTorch, a scale for each channel of weights, simulated by PyTorch.
+  What it does not annotate (softmax, GELU, batch norms that stand alone, products of matrices) computes in float;
+- **plain**: layers with int8 weights (a scale for each output) that read and make int8 tensors (one scale); all else computes in float.
+
+The gate is ours ≥ the better of the two - 1 dB. `python benchmarks/quality.py` measures all again and fails where a network does not pass;
+`--update` records. MobileNetV2, the U-Net and the YOLO of the zoo are not in the record yet: they take long. Networks with random weights say how carefully is rounded, not how accurate a trained model will be:
+`pillion eval` and `pillion compare` say that of yours.
+"""
+
+BELOW = """## Below the gate
+
+Ours rounds every tensor, since the device computes in integers from end to end; the others leave parts in float.
+"""
+
+REASONS = {
+    "mobilenet_v1_025": "random weights in 13 depthwise layers: at 4 to 7 dB all three are mostly noise; the ranges of XNNPACK's quantizer have a least error",
+    "mobilenet_v3_small": "random weights in 52 layers; hard-swish, hard-sigmoid and the products of squeeze-and-excite are int8 here, and float in the others",
+}
+"""Why networks that are recorded below the gate are so."""
+
+
+def passes(figures: dict[str, float]) -> bool:
+    """Whether a network's figures are within the gate."""
+    return figures["ours"] >= max(figures["xnnpack"], figures["plain"]) - MARGIN
+
+
+def quality_page(table: Table) -> str:
+    """The whole page."""
+    record: dict[str, Any] = json.loads(RECORD.read_text("utf-8"))
+    rows = [
+        [
+            name,
+            *(f"{figures[way]:.1f}" for way in ("ours", "xnnpack", "plain")),
+            "yes" if passes(figures) else "no",
+        ]
+        for name, figures in record.items()
+    ]
+    below = [[name, REASONS[name]] for name, figures in record.items() if not passes(figures)]
+    page = f"{INTRO}\n{table(['network', 'ours', 'XNNPACK', 'plain', 'within the gate'], rows)}"
+    return f"{page}\n{BELOW}\n{table(['network', 'why'], below)}" if below else page
