@@ -2,7 +2,7 @@
 """Command streams of the Ethos-U55 and U65: taken apart, shown, and executed bit for bit in numpy.
 
 words, commands     from the driver's payload to commands
-registers           from commands to typed operations
+registers, decode   from commands to typed operations
 weights, memory     what they read
 arithmetic, compute what they compute
 hazards             whether they wait for each other

@@ -161,6 +161,11 @@ class Wait(Operation):
 
 
 @dataclass(frozen=True)
+class Stop(Operation):
+    """The end of a stream."""
+
+
+@dataclass(frozen=True)
 class Compute(Operation):
     """An operation on tensors: what it reads, what it writes, and how results become integers of the wanted width."""
 

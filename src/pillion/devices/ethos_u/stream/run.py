@@ -9,11 +9,11 @@ from functools import cached_property
 
 from pillion.devices.ethos_u.accelerators import Accelerator
 from pillion.devices.ethos_u.stream.compute import compute
-from pillion.devices.ethos_u.stream.errors import not_modelled
+from pillion.devices.ethos_u.stream.decode import Decoder
+from pillion.devices.ethos_u.stream.errors import not_modelled, wrong
 from pillion.devices.ethos_u.stream.hazards import want_waits
 from pillion.devices.ethos_u.stream.memory import Memory
-from pillion.devices.ethos_u.stream.operations import INTERNAL, Compute, Copy, Operation, Range, Wait
-from pillion.devices.ethos_u.stream.registers import operations
+from pillion.devices.ethos_u.stream.operations import INTERNAL, Compute, Copy, Operation, Range, Stop, Wait
 from pillion.devices.ethos_u.stream.tables import Tables
 from pillion.devices.ethos_u.stream.words import Stream, read_stream
 
@@ -63,3 +63,21 @@ class Interpreter:
                     raise not_modelled("an operation", op)
         end = self.operations[-1].at if self.operations else 0
         return tuple(memory.read(where, end) for where in outputs)
+
+
+def operations(stream: Stream) -> tuple[Operation, ...]:
+    """Gives what a stream does, step by step. It ends with its only STOP."""
+    decoder = Decoder(stream.accelerator)
+    made: list[Operation] = []
+    for instruction in stream.instructions:
+        if made and isinstance(made[-1], Stop):
+            raise wrong("commands stand behind STOP", "STOP is the last command", f"word {instruction.at}")
+        if instruction.command.is_operation:
+            made.append(decoder.operation(instruction))
+        else:
+            decoder.registers.set(instruction)
+    if not made or not isinstance(made[-1], Stop):
+        raise wrong(
+            "the stream does not end", "its last command is STOP", f"{len(stream.instructions)} commands"
+        )
+    return tuple(made[:-1])
