@@ -3,6 +3,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from dataclasses import replace
+
 from pillion.cli import report
 from pillion.cli.application import app
 from pillion.cli.help import LOOK
@@ -20,11 +23,12 @@ from pillion.cli.options import (
     RowsInOption,
     SizeOption,
     StreamOption,
-    TargetOption,
+    TargetsOption,
     TrustOption,
     WeightsOption,
 )
 from pillion.cli.request import Request, build, check, parse_size
+from pillion.errors import PillionError
 from pillion.streams.wish import stream_wish
 from pillion.stripes.wish import memory_wish
 
@@ -34,12 +38,13 @@ from pillion.stripes.wish import memory_wish
     epilog="""
 pillion explain -m ds_cnn -t CHIP                      on a CHIP with an NPU: what would flip an op
 pillion explain -m net.py:Net -t cortex-m55            which kernel, and why not a faster one
+pillion explain -m ds_cnn -t cortex-m55 -t CHIP        two chips, side by side
 pillion explain -m ds_cnn -t cortex-m55 --json         all columns
 """,
 )
 def explain(
     model: ModelOption,
-    target: TargetOption,
+    target: TargetsOption,
     calibrate: CalibrateOption = None,
     weights: WeightsOption = None,
     trust_pickle: TrustOption = False,
@@ -58,10 +63,10 @@ def explain(
     """Say for every op who runs it, and why.
 
     On a chip with an NPU: on which unit, which rule decided, and what would change that. On a core alone: by which kernel, and why that
-    one. Nothing is written."""
+    one. With several targets: who runs each op on each of them, and what the whole takes there. Nothing is written."""
     request = Request(
         model,
-        target,
+        target[0],
         True,
         calibrate,
         weights,
@@ -71,7 +76,12 @@ def explain(
         memory=memory_wish(max_ram, extra, rows_in),
         stream=stream_wish(stream, hop),
     )
-    check(request)
+    requests = [replace(request, target=one) for one in dict.fromkeys(target)]
+    for one in requests:
+        check(one)
+    if len(requests) > 1:
+        _side_by_side(requests, clock or npu_clock or memories, as_json)
+        return
     from pillion.cli import times
 
     conditions = times.conditions(clock, npu_clock, memories)
@@ -80,3 +90,18 @@ def explain(
     time = times.of_program(program, conditions, quiet=as_json)
     facts = times.explained(report.explained(program), program, time, as_json)
     report.show(facts, as_json, times.columns(report.explain_columns(program), time))
+
+
+def _side_by_side(requests: Sequence[Request], timed: str | None, as_json: bool) -> None:
+    if timed is not None:
+        raise PillionError(
+            "times are for one chip",
+            rule="--clock, --npu-clock and --memories go with one --target",
+            here=f"{len(requests)} targets, {timed}",
+            help="leave them out, or ask for each target by itself",
+        )
+    from pillion.cli.beside import beside, columns
+
+    with report.progress(quiet=as_json):
+        programs = {one.target: build(one) for one in requests}
+    report.show(beside(programs), as_json, columns(programs))

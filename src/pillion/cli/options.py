@@ -22,6 +22,16 @@ ModelOption = Annotated[
         rich_help_panel=INPUT,
     ),
 ]
+TargetsOption = Annotated[
+    list[str],
+    typer.Option(
+        *("-t", "--target"),
+        metavar="TARGET",
+        help="The chip or core to compile for (`pillion targets`); several are laid side by side.",
+        autocompletion=completion.targets,
+        rich_help_panel=INPUT,
+    ),
+]
 TargetOption = Annotated[
     str,
     typer.Option(

@@ -204,7 +204,7 @@ def explained(program: Program) -> Facts:
     """Gathers where each op runs, and why."""
     from pillion.ops.region import why_not_in_rows
 
-    ledger = program.ledger
+    ledger, npu = program.ledger, program.target.npu
     live = dict(
         zip((s.choice.op.name for s in program.lowered.steps), program.memory.live_bytes, strict=True)
     )
@@ -212,6 +212,9 @@ def explained(program: Program) -> Facts:
     rows = [
         {
             **entry.as_row(),
+            "arithmetic": npu.arithmetic.value
+            if npu and entry.segment is not None
+            else program.graph.arithmetic.value,
             "kernel": "npu" if entry.segment is not None else kernels[entry.op.name].kernel.name,
             "arena_bytes": live.get(entry.op.name),
             "ends_a_stripe": why_not_in_rows(entry.op),

@@ -1,0 +1,75 @@
+# SPDX-License-Identifier: Apache-2.0
+"""One model for several chips, side by side: who runs each op there, and what the whole takes."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from pillion.ir.numerics import Arithmetic
+from pillion.ops import Segment
+from pillion.place.ledger import Entry, Unit
+from pillion.program import Program
+
+NOT_THERE = "-"
+"""An op that the program for another chip does not have: it was rewritten, or merged with its neighbour."""
+
+
+def beside(programs: Mapping[str, Program]) -> dict[str, Any]:
+    """Gives what differs between programs of one model, by target."""
+    entries = {target: {e.op.name: e for e in program.ledger} for target, program in programs.items()}
+    names = list(dict.fromkeys(name for held in entries.values() for name in held))
+    return {
+        "targets": [_whole(target, program) for target, program in programs.items()],
+        "ops": [_row(name, entries) for name in names],
+    }
+
+
+def columns(programs: Mapping[str, Program]) -> dict[str, Sequence[str]]:
+    """Gives the columns of both tables."""
+    whole = (
+        "target",
+        "ops_on_npu",
+        "ops_on_cpu",
+        "npu_cycles_estimate",
+        "cpu_cycles_estimate",
+        "sram_bytes",
+        "npu",
+    )
+    return {"targets": whole, "ops": ("op", "kind", *programs)}
+
+
+def _whole(target: str, program: Program) -> dict[str, Any]:
+    entries = program.ledger.entries
+    on_npu = [e for e in entries if e.unit is Unit.NPU]
+    return {
+        "target": target,
+        "ops_on_npu": len(on_npu),
+        "ops_on_cpu": len(entries) - len(on_npu),
+        "npu_cycles_estimate": sum(program.payloads.cycles) or sum(e.npu_cycles for e in on_npu),
+        "cpu_cycles_estimate": sum(e.cpu_cycles for e in entries if e.unit is Unit.CPU),
+        "sram_bytes": program.sram_bytes,
+        "npu": program.payloads.summary if on_npu else "no segment",
+        "arithmetic_on_npu": _arithmetic(program),
+    }
+
+
+def _arithmetic(program: Program) -> str | None:
+    """Whose bits the NPU's segments are."""
+    bodies: list[Arithmetic] = [op.body.arithmetic for op in program.graph.ops if isinstance(op, Segment)]
+    return bodies[0].value if bodies else None
+
+
+def _row(name: str, entries: Mapping[str, Mapping[str, Entry]]) -> dict[str, Any]:
+    found = {target: held[name] for target, held in entries.items() if name in held}
+    first = next(iter(found.values()))
+    units = {target: _said(found[target]) if target in found else NOT_THERE for target in entries}
+    return {"op": name, "kind": first.op.kind, **units}
+
+
+def _said(entry: Entry) -> str:
+    """The unit, and on a core why no NPU."""
+    if entry.unit is Unit.NPU:
+        return "npu"
+    rule = entry.deciding.rule
+    return "cpu" if rule == "target.npu" else f"cpu: {rule}, {entry.deciding.got}"
