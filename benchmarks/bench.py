@@ -6,6 +6,7 @@
     python benchmarks/bench.py ds_cnn       only some models
     python benchmarks/bench.py --host       only times on this computer (with --update, they are recorded)
     python benchmarks/bench.py --stripes    only what runs a few rows at a time; models may be named
+    python benchmarks/bench.py --counted    all but these times
 
 Instructions are counted in the emulator: they are the same on every computer, and they are not cycles. peers.json has
 the figures of others; docs/performance.md is made from both files (make docs)."""
@@ -47,6 +48,9 @@ MODELS: dict[str, tuple[str, int | None]] = {
     "mobilenet_v3_small": ("mobilenet_v3_small", 224),
     "mobilenet_v2@96": ("mobilenet_v2", 96),
 }
+WITHOUT_SIMD = {"cortex-m3": "mps2-an385", "cortex-m0": "microbit"}
+SMALL = ("ds_cnn", "resnet8", "mobilenet_v1_025", "deep_autoencoder")
+"""Models that are measured on these, too."""
 FOR_SIZE = ("ds_cnn", "mobilenet_v2@96")
 """Models that are measured with --optimize size too."""
 ON_HOST = (
@@ -79,7 +83,7 @@ def measured(label: str, core: str, optimize: Optimize = "speed") -> Figures:
     program, seconds = compiled(label, core, optimize)
     name, size = MODELS[label]
     inputs = [x.numpy() for x in zoo.random_inputs(name, 1, size, seed=3)[0]]
-    profile = program.measure(*inputs, on=BOARDS[core], timeout=300).profile
+    profile = program.measure(*inputs, on={**BOARDS, **WITHOUT_SIMD}[core], timeout=300).profile
     assert profile is not None
     ops = [
         {
@@ -168,12 +172,26 @@ def measure_the_rest(peers: Figures) -> Figures:
             figures = measured(label, core, "size")
             print(row(label, core, figures, peers), flush=True)
             sizes.setdefault(label, {})[core] = {key: figures[key] for key in GUARDED}
+    scalar: Figures = {}
+    print("cores without SIMD:")
+    for label in SMALL:
+        for core in WITHOUT_SIMD:
+            figures = measured(label, core)
+            print(row(label, core, figures, peers), flush=True)
+            scalar.setdefault(label, {})[core] = {
+                key: figures[key] for key in (*GUARDED, "macs_per_instruction")
+            }
     micros = {core: micro.measured(core, board) for core, board in BOARDS.items()}
     print("\n".join(micro_rows(micros, peers)))
+    rows = measure_stripes(list(stripes.MODELS))
+    return {"size": sizes, "scalar": scalar, "micro": micros, "stripes": rows}
+
+
+def measure_times() -> Figures:
+    """What depends on this computer, and on what else it does."""
     speeds, seconds = measure_on_host(), host.commands()
     print(seconds)
-    rows = measure_stripes(list(stripes.MODELS))
-    return {"size": sizes, "micro": micros, "stripes": rows, "host": speeds, "seconds": seconds}
+    return {"host": speeds, "seconds": seconds}
 
 
 def measure_on_host() -> Figures:
@@ -192,6 +210,7 @@ def main() -> None:
     parser.add_argument("--update", action="store_true", help="record the figures")
     parser.add_argument("--host", action="store_true", help="only times on this computer")
     parser.add_argument("--stripes", action="store_true", help="only what runs a few rows at a time")
+    parser.add_argument("--counted", action="store_true", help="all but times on this computer")
     parser.add_argument("models", nargs="*", metavar="MODEL", help=f"some of {', '.join(MODELS)}")
     arguments = parser.parse_args()
     peers = json.loads(PEERS.read_text("utf-8"))
@@ -203,6 +222,7 @@ def main() -> None:
     else:
         results = {"tools": tools(), "models": measure_models(arguments.models or list(MODELS), peers)}
         results |= {} if arguments.models else measure_the_rest(peers)
+        results |= {} if arguments.models or arguments.counted else measure_times()
     grown = worse(before, results)
     if arguments.update:
         merged = {**before, **results}

@@ -16,7 +16,7 @@ Figures = dict[str, Any]
 def worse(before: Figures, now: Figures) -> list[str]:
     """Recorded figures that grew by more than one percent."""
     found = []
-    for part in ("models", "size", "micro", "stripes"):
+    for part in ("models", "size", "scalar", "micro", "stripes"):
         old_figures = dict(_leaves(before.get(part, {})))
         for place, value in _leaves(now.get(part, {})):
             old = old_figures.get(place)
