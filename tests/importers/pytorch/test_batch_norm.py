@@ -59,7 +59,10 @@ def test_folds_into_the_layer(name: str, bias: bool) -> None:
     model = Pair(name, bias).eval()
     (x,) = random_inputs(model.shape)
     graph = normalize(capture.export(model, (x,)).module(check_guards=False))
-    assert len(names(graph)) == 1, names(graph)
+    layers = [kind for kind in names(graph) if kind not in ("pad", "reshape", "permute", "slice")]
+    assert len(layers) == 1, names(
+        graph
+    )  # in groups, transposed convolutions are others whose pixels are laid out
     with torch.no_grad():
         assert_same(graph(x), model(x))
 
