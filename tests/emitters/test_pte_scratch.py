@@ -28,12 +28,11 @@ def library() -> Any:
 
 
 OF_CORES = [isa for isa in Isa if isa is not Isa.HOST]
+"""ExecuTorch has one form of kernels for all cores without the DSP extension, whichever Pillion has for them."""
 
 
 def backend(library: Any, isa: Isa) -> Any:
-    return {Isa.MVE: library.Backend.MVE, Isa.DSP: library.Backend.DSP, Isa.PORTABLE: library.Backend.SCALAR}[
-        isa
-    ]
+    return {Isa.MVE: library.Backend.MVE, Isa.DSP: library.Backend.DSP}.get(isa, library.Backend.SCALAR)
 
 
 def windows(seed: int) -> Iterator[Window]:

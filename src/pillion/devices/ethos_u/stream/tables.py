@@ -6,7 +6,7 @@ from __future__ import annotations
 import numpy as np
 
 from pillion.devices.ethos_u.accelerators import Accelerator
-from pillion.devices.ethos_u.stream.errors import wrong
+from pillion.devices.ethos_u.stream.errors import not_modelled, wrong
 from pillion.ir.numerics import Int64Array
 from pillion.ir.types import DType
 
@@ -48,6 +48,8 @@ class Tables:
 
     def look_up(self, number: int, index: Int64Array, dtype: DType, at: int) -> Int64Array:
         """Gives the entries of a table; indices are numbers of 8 bits."""
+        if dtype is DType.INT16:
+            raise not_modelled("a table of numbers of 16 bits", f"table {number}, word {at}")
         start, end = self.place(number, dtype, at)
         if not self._defined[start:end].all():
             raise wrong(
