@@ -167,6 +167,8 @@ def _run_file(
     find_executor(on)
     loaded = load(program, board=BOARDS.get(on))
     arrays = read_inputs(inputs, loaded.graph.inputs)
-    result = loaded.measure(*arrays, on=on, **vars(options))
+    result = loaded.measure(
+        *arrays, on=on, profile=options.profile, timeout=options.timeout, native=options.native
+    )
     time = times.of_program(loaded, conditions, on=on, sample=arrays, timeout=options.timeout, quiet=True)
     return loaded.graph.name, result, time, None
