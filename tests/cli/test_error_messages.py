@@ -26,9 +26,9 @@ class Net(nn.Module):
 def example_inputs():
     return (torch.randn(1, 3, 8, 8),)
 
-class Sorts(Net):
+class Accumulates(Net):
     def forward(self, x):
-        return torch.sort(self.conv(x))[0]
+        return torch.logcumsumexp(self.conv(x), 1)
 
 class Depends(Net):
     def forward(self, x):
@@ -82,7 +82,7 @@ WRONG = {
     "factory_gives_no_module": (("compile", "-m", "net.py:number", *BOTH), "number gives int"),
     "factory_fails": (("compile", "-m", "net.py:fails", *BOTH), "no weights here"),
     "no_example_inputs": (("compile", "-m", "no_inputs.py:Net", *BOTH), "example_inputs"),
-    "operator_without_integer_form": (("compile", "-m", "net.py:Sorts", *BOTH), "sort"),
+    "operator_without_integer_form": (("compile", "-m", "net.py:Accumulates", *BOTH), "logcumsumexp"),
     "control_flow_on_values": (("compile", "-m", "net.py:Depends", *BOTH), "net.py:21"),
     "result_that_is_no_tensor": (("compile", "-m", "net.py:Nothing", *BOTH), "result 1"),
     "unknown_target": (("compile", "-m", "ds_cnn", "-t", "cortex-m56", "-q", "-o", "out"), "cortex-m55"),

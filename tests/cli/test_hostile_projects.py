@@ -235,26 +235,34 @@ def test_commands_refuse_what_is_no_project(
     assert answer.err.startswith("error: ")
 
 
+PLACES_AND_FOLDERS = [
+    pytest.param("host", "host", id="host"),
+    pytest.param("mps2-an385", "model", id="board", marks=pytest.mark.qemu),
+]
+"""Where a project for a core with kernels of its own runs, and the folder of it that is compiled there."""
+
+
+@pytest.mark.parametrize(("on", "compiled"), PLACES_AND_FOLDERS)
 @pytest.mark.parametrize(
     ("file", "content"),
     [
-        ("model/model.h", b"\xff\xff"),
-        ("model/model.h", b""),
-        ("model/model.c", None),
-        ("model/model.h", None),
-        ("model/weights.c", b"\xff"),
+        ("model.h", b"\xff\xff"),
+        ("model.h", b""),
+        ("model.c", None),
+        ("model.h", None),
+        ("weights.c", b"\xff"),
     ],
 )
 def test_other_files_are_read_with_care(
-    file: str, content: bytes | None, tmp_path: Path, pillion: Callable[..., Any]
+    file: str, content: bytes | None, on: str, compiled: str, tmp_path: Path, pillion: Callable[..., Any]
 ) -> None:
-    folder = program(net()).firmware(tmp_path / "fw")
+    path = program(net()).firmware(tmp_path / "fw") / compiled / file
     if content is None:
-        (folder / file).unlink()
-        os.mkfifo(folder / file)
+        path.unlink()
+        os.mkfifo(path)
     else:
-        (folder / file).write_bytes(content)
-    answer = pillion("run", folder)
+        path.write_bytes(content)
+    answer = pillion("run", tmp_path / "fw", "--on", on)
     assert answer.code == 2
     assert [line.split()[0] for line in answer.err.splitlines() if not line.startswith("   ")] == [
         "error:",

@@ -195,11 +195,12 @@ def test_who_does_not_take_part_says_why_and_what_would_help(monkeypatch: pytest
     monkeypatch.setenv("PATH", "")
     found = program(net(), "cortex-m0plus").verify(1)
     rows = {row["executor"]: row for row in facts_of(found)["executors"]}
-    assert set(rows) == {"reference", "host", "board", "executorch", "litert"}
+    assert set(rows) == {"reference", "host", "board", "executorch", "litert", "npu"}
     assert "apt-get install" in rows["host"]["note"]
     assert "cortex-m0plus" in rows["board"]["note"]
     assert "pip install 'pillion[executorch]'" in rows["executorch"]["note"]
     assert "pip install 'pillion[litert]'" in rows["litert"]["note"]
+    assert "no op runs on an NPU" in rows["npu"]["note"]
     assert not found.ok
     assert "nothing to compare" in facts_of(found)["verdict"]
 

@@ -113,12 +113,12 @@ def test_what_stays_in_float_is_refused_before_calibration() -> None:
         assert [op.op for op in ops] == ["aten.logcumsumexp.default"]
         raise KeyError
 
-    class Sorts(nn.Module):
+    class Accumulates(nn.Module):
         def forward(self, x: Tensor) -> Tensor:
             return torch.logcumsumexp(x.relu(), 1)
 
     with pytest.raises(KeyError):
-        ptq(Sorts(), EXAMPLE, EXAMPLE, lambda done, total: seen.append(done), refuse=refuse)
+        ptq(Accumulates(), EXAMPLE, EXAMPLE, lambda done, total: seen.append(done), refuse=refuse)
     assert seen == []
 
 
