@@ -20,6 +20,7 @@ from pillion.devices.ethos_u.payload import shown
 from pillion.devices.ethos_u.rules import SUPPORTED, rules
 from pillion.ir.numerics import Arithmetic
 from pillion.ops import ALL_OPS, Pad, Reshape, Slice, Transpose
+from pillion.passes.sum_hard_sigmoids import sum_hard_sigmoids
 
 MOVEMENT = (Reshape, Transpose, Slice, Pad)
 """Of these alone no segment is made: the core moves bytes as well."""
@@ -48,6 +49,7 @@ def ethos_u(accelerator: Accelerator) -> Device:
         copies_weights=False,
         drops=lambda op: isinstance(op, MOVEMENT),
         delegate="EthosUBackend",
+        rewrites=(sum_hard_sigmoids,),
         show=shown,
         payloads=payloads_for(accelerator),
     )
