@@ -207,7 +207,7 @@ class Program:
 
     def run(self, *inputs: Any, on: str = REFERENCE) -> Outputs:
         """Runs one sample, from reset states, and gives its outputs as numpy arrays. `on` names an executor: `reference`, `host`, a
-        board, `executorch` or `litert`. `stream` runs one after another."""
+        board, `executorch`, `litert` or `npu`. `stream` runs one after another."""
         return self.measure(*inputs, on=on, profile=False).outputs
 
     def measure(
