@@ -4,8 +4,9 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
+from itertools import accumulate
 from operator import attrgetter
 
 SHUFFLES = 300
@@ -51,20 +52,25 @@ class Block:
         return not (self.live and other.live) or bool(self.live & other.live)
 
     @property
-    def ticks(self) -> Iterator[int]:
-        """All ticks at which the bytes are needed."""
-        return (t for t in range(self.first, self.last + 1) if not self.live or self.live >> t & 1)
+    def times(self) -> list[tuple[int, int]]:
+        """The ticks at which the bytes are needed, each row of them as its first one and the one after it."""
+        if not self.live:
+            return [(self.first, self.last + 1)]
+        return [(t, t + 1) for t in range(self.first, self.last + 1) if self.live >> t & 1]
 
 
-def live_bytes(blocks: Iterable[Block], ticks: int) -> list[int]:
+def live_bytes(blocks: Sequence[Block], ticks: int) -> list[int]:
     """Gives the bytes that are needed at each tick. What follows something saves as much as it can."""
-    live = [0] * max(ticks, 1)
+    # what comes at a tick, less what goes: what lives long is no more work than what lives shortly
+    changes = [0] * (max(ticks, 1) + 1)
     for block in blocks:
-        for i in block.ticks:
-            if i < len(live):
-                live[i] += block.size
-        follower = max(block.followers, key=lambda y: _shared(block, y), default=None)
-        if follower is not None:
+        for begin, end in block.times:
+            changes[min(begin, len(changes) - 1)] += block.size
+            changes[min(end, len(changes) - 1)] -= block.size
+    live = list(accumulate(changes[:-1]))
+    for block in blocks:
+        if block.followers:
+            follower = max(block.followers, key=lambda y: _shared(block, y))
             _save(live, block, follower, _shared(block, follower))
     return live
 
