@@ -148,6 +148,7 @@ RIGHT: dict[str, Any] = {
     "results in a dict": function(lambda m, x: {"a": x * 2, "b": [x + 1, (x.relu(),)]}, (2, 3)),
     "results that are views": function(lambda m, x: (x.view(6), x.t()), (2, 3)),
     "in place": function(lambda m, x: (x.add_(1), F.relu_(x)), (2, 3)),
+    "written into a slice": function(lambda m, x: (lambda y: (y.__setitem__(0, 0.0), y)[1])(x * 1), (2, 3)),
     # Modules.
     "one layer twice": function(lambda m, x: m.a(m.b(x)), (2, 3), a=linear, b=linear),
     "tied weights": function(lambda m, x: F.linear(m.l(x), m.l.weight.t()), (2, 3), l=nn.Linear(3, 4)),
@@ -209,13 +210,13 @@ REFUSED: dict[str, tuple[Any, str]] = {
     "doubles inside": (function(lambda m, x: (x.double() * 2).float(), (2, 3)), "float64"),
     "integers inside": (function(lambda m, x: (x.int() * 2).float(), (2, 3)), "aten.to.dtype"),
     "half a model": (function(lambda m, x: m.l(x), (2, 3), l=nn.Linear(3, 4).half()), "same dtype"),
-    "written into a slice": (
-        function(lambda m, x: (lambda y: (y.__setitem__(0, 0.0), y)[1])(x * 1), (2, 3)),
-        "writes into a tensor",
+    "a number compared": (
+        function(lambda m, x: torch.where(x > x.sum().item(), x, 2.0), (2, 3)),
+        "aten._local_scalar_dense",
     ),
-    "written into a buffer": (
-        function(lambda m, x: (m.b.add_(1), x * m.b)[1], (2, 3), b=torch.zeros(3)),
-        "writes into a tensor",
+    "a place compared": (
+        function(lambda m, x: torch.where(x > x.argmax().item(), x, 2.0), (2, 3)),
+        "aten._local_scalar_dense",
     ),
     "not finite": (function(lambda m, x: x.relu().log(), (2, 3)), "not finite"),
     "infinite constant": (function(lambda m, x: x * math.inf, (2, 3)), "not finite"),
@@ -232,9 +233,25 @@ def test_it_is_refused(name: str) -> None:
     check_refusal(Call(body, **layers), tuple(numbers(*shape) for shape in shapes), words)
 
 
-@pytest.mark.parametrize("dtype", [torch.bool, torch.int64, torch.float16, torch.float64, torch.complex64])
-def test_inputs_of_other_types_are_refused(dtype: torch.dtype) -> None:
-    check_refusal(Call(lambda m, x: x * 2), (torch.ones(2, 3).to(dtype),), "float32")
+OTHER_TYPES = {
+    torch.bool: "whole numbers or booleans",
+    torch.int64: "whole numbers or booleans",
+    torch.float16: "float32",
+    torch.float64: "float32",
+    torch.complex64: "float32",
+}
+
+
+@pytest.mark.parametrize("dtype", OTHER_TYPES, ids=str)
+def test_no_reals_are_computed_from_inputs_of_other_types(dtype: torch.dtype) -> None:
+    """Whole numbers and booleans are inputs, but are not multiplied as they are."""
+    check_refusal(Call(lambda m, x: x * 2), (torch.ones(2, 3).to(dtype),), OTHER_TYPES[dtype])
+
+
+@pytest.mark.parametrize("dtype", [torch.bool, torch.int64], ids=str)
+def test_inputs_of_other_types_are_made_real(dtype: torch.dtype) -> None:
+    """That is the way out that the refusal names."""
+    check_answers(Call(lambda m, x: x.float() * 2), (torch.tensor([[0, 1, 1], [1, 0, 0]]).to(dtype),))
 
 
 BOUNDS = st.sampled_from([None, -math.inf, math.inf, math.nan, -0.5, 0.0, 0.25, 1e30])

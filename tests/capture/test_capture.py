@@ -93,7 +93,7 @@ def test_missing_things_are_named(tmp_path: Path) -> None:
         (("raise RuntimeError('oops')\n",), "oops"),
         (("def Net():\n    raise ValueError('bad')\n", INPUTS), "model.py:4"),
         (("def Net():\n    return 3\n", INPUTS), "gives no module"),
-        ((NET, "def example_inputs():\n    return [1]\n"), "not tensors"),
+        ((NET, "def example_inputs():\n    return ['x']\n"), "not tensors"),
         (("def Net(\n",), "SyntaxError"),
     ],
     ids=["import", "factory", "no_module", "inputs", "syntax"],

@@ -141,7 +141,7 @@ def test_calibration_data_are_taken_from_a_path(tmp_path: Path) -> None:
 def test_what_torch_compile_gave_is_its_module() -> None:
     given = torch.compile(Net())
     assert compiled(given).text() == compiled().text()
-    assert pillion.prepare_qat(given, X, target="cortex-m33").name == "net"  # type: ignore[arg-type]  # it is a Module
+    assert pillion.prepare_qat(given, X, target="cortex-m33").preparation.name == "net"  # type: ignore[arg-type]  # it is a Module
 
 
 def a_function(x: Tensor) -> Tensor:

@@ -59,7 +59,7 @@ def settle_choices(module: GraphModule) -> None:
         if not real.isdisjoint(node.all_input_nodes):
             _evaluate_again(node, real)
         settle = FORMS.get(node.target)
-        new = settle(module, node) if settle is not None and not _is_constant(node) else None
+        new = settle(module, node) if settle is not None and _is_of_tensors(node) else None
         if new is not None and new is not node:
             if dtype_of(new) != dtype_of(node):
                 real.add(new)
@@ -74,8 +74,15 @@ def _evaluate_again(node: Node, real: set[Node]) -> None:
         real.add(node)
 
 
-def _is_constant(node: Node) -> bool:
-    return bool(node.all_input_nodes) and all(constant_of(n) is not None for n in node.all_input_nodes)
+def _is_of_tensors(node: Node) -> bool:
+    """Whether a call computes with tensors that are not all constant, and with no number that is computed from tensors: that is refused
+    later, together with all else."""
+    operands = node.all_input_nodes
+    if any(
+        isinstance(value_of(operand), (torch.SymInt, torch.SymFloat, torch.SymBool)) for operand in operands
+    ):
+        return False
+    return not operands or any(constant_of(operand) is None for operand in operands)
 
 
 def dtype_of(node: Any) -> torch.dtype:
