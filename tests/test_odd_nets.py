@@ -210,6 +210,10 @@ REFUSED: dict[str, tuple[Any, str]] = {
     "doubles inside": (function(lambda m, x: (x.double() * 2).float(), (2, 3)), "float64"),
     "integers inside": (function(lambda m, x: (x.int() * 2).float(), (2, 3)), "aten.to.dtype"),
     "half a model": (function(lambda m, x: m.l(x), (2, 3), l=nn.Linear(3, 4).half()), "same dtype"),
+    "written into an attribute": (
+        function(lambda m, x: (m.b.add_(1), x * m.b)[1], (2, 3), b=torch.zeros(3)),
+        "writes into a tensor",
+    ),
     "a number compared": (
         function(lambda m, x: torch.where(x > x.sum().item(), x, 2.0), (2, 3)),
         "aten._local_scalar_dense",

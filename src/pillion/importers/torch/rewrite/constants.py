@@ -27,6 +27,7 @@ from pillion.importers.torch.nodes import (
     value_of,
 )
 from pillion.importers.torch.rewrite.canonical import BROADCASTING
+from pillion.importers.torch.rewrite.functional import is_write
 from pillion.importers.torch.rewrite.recurrent import LAYERS
 
 
@@ -55,7 +56,8 @@ def _is_foldable(node: Node, training: bool) -> bool:
 
 
 def _is_constant_call(node: Node, training: bool) -> bool:
-    if not isinstance(node.target, torch._ops.OpOverload) or _is_random(node):
+    """Whether a call gives the same each time. One that writes does not: it would change the model's own tensor each time it is run."""
+    if not isinstance(node.target, torch._ops.OpOverload) or _is_random(node) or is_write(node):
         return False
     sources = node.all_input_nodes
     if any(constant_of(n) is None or (training and is_trainable(n)) for n in sources):
