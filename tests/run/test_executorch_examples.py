@@ -83,8 +83,20 @@ def test_newer_runtimes_get_the_argument_that_they_want(kind: str) -> None:
     assert not any(differing_bytes(graph, "cortex-m33", "main"))
 
 
-HAVE_NONE = {"div", "resize_nearest", "resize_bilinear", "softmax"}
-"""Kinds with examples that no kernels of ExecuTorch 1.4 compute exactly: quotients, factors that repeat unevenly, mixed pixels, and
+OF_NUMBERS = {
+    "gather",
+    "compare",
+    "where",
+    "arg_max",
+    "arg_min",
+    "top_values",
+    "top_places",
+    "cast",
+    "log_softmax",
+}
+"""Kinds that no kernel of the runtime's library computes."""
+HAVE_NONE = {"div", "resize_nearest", "resize_bilinear", "softmax", *OF_NUMBERS}
+"""Those, and kinds with examples that no kernels of ExecuTorch 1.4 compute exactly: quotients, factors that repeat unevenly, mixed pixels, and
 rows of more than 511 elements."""
 
 
