@@ -95,6 +95,7 @@ IMAGE, ROW, VOLUME = (2, 3, 11, 7), (2, 3, 13), (1, 2, 7, 8, 9)
 EQUAL_SCALE = 14.0
 """Average pools have the scale of their operand, whatever their results are."""
 
+torch.manual_seed(0)  # of the layers that are made here
 NETS: dict[str, Net] = {
     # Pools.
     "adaptive maximum": call(lambda x: F.adaptive_max_pool2d(x, (3, 4)), IMAGE),

@@ -38,7 +38,7 @@ def follow(text: str, folders: tuple[Path, Path]) -> int:
 @pytest.mark.skipif(not all(map(shutil.which, TOOLS)), reason=f"needs {', '.join(TOOLS)}")
 @pytest.mark.parametrize("page", FOLLOWED, ids=lambda page: page.stem)
 def test_a_tutorial_prints_what_it_shows(page: Path, folders: tuple[Path, Path]) -> None:
-    assert tutorials.check(page, *folders) >= 3
+    assert tutorials.check(page, *folders) >= 2
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.stem)
