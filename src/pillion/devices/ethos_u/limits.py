@@ -42,7 +42,6 @@ HALF_PIXEL_FACTORS = (2,)
 FUNCTIONS = (
     Function.ABS,
     Function.EXP,
-    Function.GELU_TANH,
     Function.HARDSWISH,
     Function.LEAKY_RELU,
     Function.LOG,
