@@ -6,7 +6,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import ArrayLike
+from numpy.typing import ArrayLike, NDArray
 
 from pillion.devices.cortex_m import Isa
 from pillion.emitters.pte import limits, scratch
@@ -23,11 +23,12 @@ from pillion.emitters.pte.node import (
     refusal,
     temp,
 )
+from pillion.emitters.pte.once import Int64Array, Once, once, rounded_as_doubles
 from pillion.emitters.pte.scratch import Window
 from pillion.ir import numerics
 from pillion.ir.numerics import Arithmetic
 from pillion.ir.op import Op
-from pillion.ir.types import Pair
+from pillion.ir.types import Array, Pair
 from pillion.ops import Conv2d, DepthwiseConv2d, Linear, TransposeConv2d
 from pillion.ops.conv import Convolution
 
@@ -84,40 +85,95 @@ def linear(op: Linear, settings: Settings) -> list[KernelCall]:
     window."""
     _want_constants(op)
     if settings.arithmetic is Arithmetic.TFLITE:
-        raise refusal(
-            op,
-            "accumulators are requantized with a fixed-point multiplier",
-            "`tflite` arithmetic, which rounds a product in double precision once",
-            "compile for `cmsis-nn` arithmetic, or write C: -o folder/",
-        )
-    rows = (op.rows, op.in_features, op.out_features)
-    mantissas, shifts = op.multipliers
-    if len(set(zip(mantissas.tolist(), shifts.tolist(), strict=True))) > 1:
-        return [_pointwise(op, settings, rows)]
-    bias, kernel_sum = _linear_bias(op, settings.isa)
-    x, y = plain(op.x).reshaped(op.rows, op.in_features), plain(op.y).reshaped(op.rows, op.out_features)
-    offsets = (-op.x.zero_point, 0, op.y.zero_point)
-    scale = ((int(mantissas[0]),), (int(shifts[0]),))
+        return _rounded_once(op, settings)
+    mantissas, shifts = (of.astype(np.int64) for of in op.multipliers)
+    return [_features(op, settings, slice(None), _Scaling(mantissas, shifts, np.int64(0), 0), plain(op.y))]
+
+
+@dataclass(frozen=True)
+class _Scaling:
+    """What happens to the sums of a fully connected layer: a multiplier for each feature, or one for all; what is added to biases before,
+    and taken from results after."""
+
+    mantissas: Int64Array
+    shifts: Int64Array
+    added: Int64Array | np.int64
+    lift: int
+
+
+def _rounded_once(op: Linear, settings: Settings) -> list[KernelCall]:
+    """LiteRT rounds once. Where no numbers serve all features, some serve a part of them."""
+    low, high = numerics.row_bounds(op.weights.constant)
+    zeros = op.x.zero_point * numerics.row_sums(op.weights.constant)
+    bias = op.bias.constant.astype(np.int64)
+    ends = np.stack([low - zeros + bias, high - zeros + bias], axis=1)
+    parts: list[tuple[slice, _Scaling]] = []
+    waiting = [(0, op.out_features)]
+    while waiting:
+        first, end = waiting.pop()
+        part = slice(first, end)
+        found = _once(op.ratios[part], ends[part], op.y.zero_point)
+        if found is not None:
+            parts.append((part, _Scaling(found.mantissas, found.shifts, found.added, found.lift)))
+        elif end - first > 1:
+            middle = (first + end) // 2
+            waiting += [(middle, end), (first, middle)]
+        else:
+            raise refusal(
+                op,
+                "accumulators are requantized with a fixed-point multiplier",
+                f"`tflite` arithmetic rounds once, which no multiplier for feature {first} does",
+                "--arithmetic cmsis-nn, or write C: -o folder/",
+            )
+    if len(parts) == 1:
+        return [_features(op, settings, *parts[0], plain(op.y))]
+    ys = [temp((op.rows, part.stop - part.start)) for part, _ in parts]
+    calls = [_features(op, settings, *of, y) for of, y in zip(parts, ys, strict=True)]
+    joined = plain(op.y).reshaped(op.rows, op.out_features)
+    return [*calls, KernelCall("aten::cat.out", (tuple(ys), 1), joined)]
+
+
+def _once(ratios: NDArray[np.float64], ends: Int64Array, zero_point: int) -> Once | None:
+    """The numbers with which sums are rounded as LiteRT does it; features of one scale share them."""
+    if len(set(ratios.tolist())) == 1:
+        ratios, ends = ratios[:1], np.array([[ends.min(), ends.max()]])
+    return once(ratios, ends, zero_point, lambda sums: rounded_as_doubles(sums, ratios[:, None]))
+
+
+def _features(op: Linear, settings: Settings, part: slice, scaling: _Scaling, y: View) -> KernelCall:
+    """Some features, or all of them."""
+    weights = op.weights.constant[part]
+    bias = (op.bias.constant[part].astype(np.int64) + scaling.added).astype(np.int32)
+    whole = len(weights) == op.out_features
+    weights_view = plain(op.weights) if whole else data(weights)
+    y = y.reshaped(op.rows, len(weights))
+    pairs = set(zip(scaling.mantissas.tolist(), scaling.shifts.tolist(), strict=True))
+    zero_point = op.y.zero_point - scaling.lift
+    bias_view = plain(op.bias) if whole and not scaling.lift else data(bias)
+    if len(pairs) > 1:
+        sums = Sums(bias_view, op.x.zero_point, zero_point, scaling.mantissas, scaling.shifts, *bounds(op))
+        return _pointwise(op, settings, weights_view, sums, y)
+    ((mantissa, shift),) = pairs
     low, high = bounds(op)
-    args = (x, plain(op.weights), bias, kernel_sum, *offsets, *scale, high, low)
-    return [KernelCall("cortex_m::quantized_linear.out", args, y)]
+    x = plain(op.x).reshaped(op.rows, op.in_features)
+    helium = settings.isa is Isa.MVE
+    of_bias = (None, _with_zeros(op, weights, bias)) if helium else (bias_view, None)
+    offsets = (-op.x.zero_point, 0, zero_point)
+    args = (x, weights_view, *of_bias, *offsets, (mantissa,), (shift,), high, low)
+    return KernelCall("cortex_m::quantized_linear.out", args, y)
 
 
-def _linear_bias(op: Linear, isa: Isa) -> tuple[View | None, View | None]:
+def _with_zeros(op: Linear, weights: Array, bias: Array) -> View:
     """Helium's kernel wants the bias with the zero point's share added, the others the bias itself."""
-    if isa is not Isa.MVE:
-        return plain(op.bias), None
-    sums = numerics.row_sums(op.weights.constant)
-    whole = op.bias.constant.astype(np.int64) - op.x.zero_point * sums
-    return None, data(whole.astype(np.int32).reshape(1, -1))
+    whole = bias.astype(np.int64) - op.x.zero_point * numerics.row_sums(weights)
+    return data(whole.astype(np.int32).reshape(1, -1))
 
 
-def _pointwise(op: Linear, settings: Settings, rows: tuple[int, int, int]) -> KernelCall:
-    count, inner, outer = rows
+def _pointwise(op: Linear, settings: Settings, weights: View, sums: Sums, y: View) -> KernelCall:
+    count, inner, outer = op.rows, op.in_features, y.sizes[1]
     window = Window(1, (count, 1), inner, (count, 1), outer, (1, 1))
-    sums = _sums(op)
-    x, y = plain(op.x).image(1, count, 1, inner), plain(op.y).image(1, count, 1, outer)
-    return regular(op, settings, window, x, plain(op.weights).reshaped(outer, 1, 1, inner), sums, y)
+    x, y = plain(op.x).image(1, count, 1, inner), y.image(1, count, 1, outer)
+    return regular(op, settings, window, x, weights.reshaped(outer, 1, 1, inner), sums, y)
 
 
 def transpose_conv2d(op: TransposeConv2d, settings: Settings) -> list[KernelCall]:

@@ -13,8 +13,9 @@ from pillion.emitters.pte.convolve import Sums, regular
 from pillion.emitters.pte.elementwise import LEVELS, lookup
 from pillion.emitters.pte.movement import transposed
 from pillion.emitters.pte.node import KernelCall, Settings, View, data, ints, plain, refusal, temp
+from pillion.emitters.pte.once import once, rounded_as_doubles
 from pillion.emitters.pte.scratch import Window
-from pillion.ir.numerics import Multiplier
+from pillion.ir.numerics import INT8_STEPS, Arithmetic, Multiplier, multiply_once
 from pillion.ops import Mean, ReduceMax, ReduceMin, ReduceSum
 
 Reduction = Mean | ReduceSum | ReduceMax | ReduceMin
@@ -38,19 +39,39 @@ def mean(op: Mean, settings: Settings) -> list[KernelCall]:
 
 def reduce_sum(op: ReduceSum, settings: Settings) -> list[KernelCall]:
     """Gives the calls of a sum over some axes."""
-    if settings.arithmetic.is_tflite:
+    m = op.multiplier
+    if not settings.arithmetic.is_tflite:
+        return _sum(op, m, settings)
+    is_double = settings.arithmetic is Arithmetic.TFLITE
+    least = op.count * (-128 - op.x.zero_point)
+    found = once(
+        np.array([op.ratio]),
+        np.array([[least, least + op.count * INT8_STEPS]]),
+        op.y.zero_point,
+        lambda sums: rounded_as_doubles(sums, np.array(op.ratio)) if is_double else multiply_once(sums, m),
+    )
+    if found is None:
         raise refusal(
             op,
             "sums are requantized with a fixed-point multiplier",
-            f"`{settings.arithmetic.value}` arithmetic",
-            "write C: -o folder/",
+            f"`{settings.arithmetic.value}` arithmetic rounds once, which no multiplier does for {op.attributes}",
+            "--arithmetic cmsis-nn, or write C: -o folder/",
         )
-    return _sum(op, op.multiplier, settings)
+    multiplier = Multiplier(int(found.mantissas[0]), int(found.shifts[0]))
+    return _sum(op, multiplier, settings, int(found.added[0]), found.lift)
 
 
-def _sum(op: Mean | ReduceSum, m: Multiplier, settings: Settings) -> list[KernelCall]:
+def _sum(
+    op: Mean | ReduceSum, m: Multiplier, settings: Settings, added: int = 0, lift: int = 0
+) -> list[KernelCall]:
+    """What is `added` to a sum is taken from the result as the `lift`."""
     if m.shift < -31:
-        raise refusal(op, "the scale of a sum is at least 2^-32", op.attributes)
+        raise refusal(
+            op,
+            "the scale of a sum is at least 2^-32",
+            op.attributes,
+            "reduce fewer elements at once, or write C: -o folder/",
+        )
     axes = _side_by_side(op, settings.isa)
     if axes.inner == 1:
         window = Window(1, (axes.outer, 1), axes.count, (axes.outer, 1), 1, (1, 1))
@@ -59,7 +80,8 @@ def _sum(op: Mean | ReduceSum, m: Multiplier, settings: Settings) -> list[Kernel
     x = axes.x.image(window.batch, *window.image, window.in_channels)
     y = plain(op.y).image(window.batch, *window.result, 1)
     ones = data(np.ones((1, *window.kernel, window.in_channels), np.int8))
-    sums = Sums(ints([0]), op.x.zero_point, op.y.zero_point, [m.mantissa], [m.shift], -128, 127)
+    zero_points = op.x.zero_point, op.y.zero_point - lift
+    sums = Sums(ints([added]), *zero_points, [m.mantissa], [m.shift], -128, 127)
     return [*axes.calls, regular(op, settings, window, x, ones, sums, y)]
 
 
