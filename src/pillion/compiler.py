@@ -32,6 +32,7 @@ from pillion.ir.tuning import Tuning
 from pillion.ir.types import Array
 from pillion.ir.verify import refuse_float
 from pillion.named import is_int8_file, refuse_useless
+from pillion.ops import Segment
 from pillion.ops.lasting import with_lasting_states
 from pillion.ops.movement import Movement
 from pillion.ops.pairs import Pairs, with_state_pairs
@@ -46,7 +47,7 @@ from pillion.run.floats import FloatModel
 from pillion.streams.rewrite import streamed
 from pillion.streams.wish import Streamed, StreamWish, stream_wish
 from pillion.stripes.wish import WHOLE, MemoryWish, memory_wish
-from pillion.targets import Target, example_with_npu, find_target
+from pillion.targets import NPUS, Target, example_with_npu, find_target
 
 if TYPE_CHECKING:
     import torch
@@ -292,7 +293,13 @@ def load(path: str | os.PathLike[str], target: str | None = None, board: Board |
     if board is not None and file.core is not None and board.core != file.core:
         raise _for_another_core(str(path), file.core, board)
     core = target or file.core or (board.core if board else ANY_CORE)
-    return Program(file.graph, find_target(core), file=file)
+    return Program(file.graph, find_target(core if target else core + _npu_of(file.graph)), file=file)
+
+
+def _npu_of(graph: Graph) -> str:
+    """The end of the name of a target with the NPU whose own code a program holds, if it does."""
+    closed = (op.device for op in graph.ops if isinstance(op, Segment) and op.is_closed)
+    return next((f"+{device}" for device in closed if device in NPUS), "")
 
 
 ANY_CORE = "cortex-m3"

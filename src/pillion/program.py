@@ -14,7 +14,7 @@ from pillion.boards.layout import NPU_FOLDER
 from pillion.choices import Runtime
 from pillion.devices.clock import Clock, parse_clock
 from pillion.devices.cortex_m.memories import find_memories
-from pillion.devices.payloads import Payloads, marked
+from pillion.devices.payloads import Payloads, in_file, marked
 from pillion.emitters import pte, tflite
 from pillion.emitters.c.program import CProgram, lower
 from pillion.emitters.c.project import project_files, write_project
@@ -48,7 +48,7 @@ from pillion.run.verify import SAMPLES, Verification, verify
 from pillion.stripes.plan import Stripe, striped
 from pillion.stripes.search import find_stripes
 from pillion.stripes.wish import MemoryWish
-from pillion.targets import Target
+from pillion.targets import Target, executable
 
 
 @dataclass(frozen=True)
@@ -116,6 +116,8 @@ class Program:
     def payloads(self) -> Payloads:
         """The bytes that the NPU is handed for each segment. For a chip without one, segments stay in a form that runs on
         computers."""
+        if self.file is not None and any(isinstance(op, Segment) and op.is_closed for op in self.graph.ops):
+            return in_file(self.file.payloads, executable)
         files, npu = segment_files(self.graph), self.target.npu
         return npu.payloads(files, self.target.converter_name) if npu else marked(files)
 

@@ -9,6 +9,7 @@ from dataclasses import dataclass, replace
 from pillion.devices import ethos_u, neutron
 from pillion.devices.cortex_m import CORES, Core, Isa, why_not
 from pillion.devices.device import Device
+from pillion.devices.payloads import Executable
 from pillion.errors import PillionError
 from pillion.ir.wishes import Wishes
 
@@ -166,6 +167,19 @@ def _no_such_core(name: str, core: str, extension: str) -> PillionError:
     rule, instead = why_not(core, extension)
     return PillionError(
         f"there is no target `{name}`", rule=rule, here=f"--target {name}", help=f"--target {instead}"
+    )
+
+
+def executable(payload: bytes) -> Executable:
+    """Gives what executes an NPU's own code on this computer, whichever NPU it is for; raises where nothing is known of it."""
+    for npu in NPUS.values():
+        if npu.execute is not None and (found := npu.execute(payload)) is not None:
+            return found
+    raise PillionError(
+        "an NPU's code cannot be executed here",
+        rule=f"code of {', '.join(npu.name for npu in NPUS.values() if npu.execute)}",
+        here=f"{len(payload)} bytes that begin with {payload[:16]!r}",
+        help="compile the model where that NPU's converter is not installed: segments are TFLite then",
     )
 
 

@@ -116,8 +116,11 @@ def test_a_delegate_with_code_of_its_own_is_refused_by_name() -> None:
 
 def test_code_for_the_npu_is_no_graph() -> None:
     raw = emit(segment_graph(), CORES["cortex-m33"], payloads=[bytes(64)])
+    segment = next(op for op in read(raw).graph.ops if isinstance(op, Segment))
+    assert segment.is_closed
+    assert read(raw).payloads == (bytes(64),)
     with pytest.raises(PillionError, match="code for the NPU") as refusal:
-        read(raw)
+        read(raw).graph.reference(*samples_of(segment_graph(), 1)[0])
     assert refusal.value.help
 
 

@@ -11,9 +11,10 @@ import re
 import statistics
 import struct
 import tempfile
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
+from types import MappingProxyType
 from typing import TypeVar
 
 from pillion.boards.build import Compiler, compile_objects, link
@@ -57,7 +58,8 @@ class Description:
 
 class HostModel:
     """A compiled model, ready to run in a process of its own until nobody holds it. `native` lets the compiler use all that
-    this processor has; `timeout` is how many seconds a run may take; where the `files` of the firmware are known, others may lie there."""
+    this processor has; `timeout` is how many seconds a run may take; where the `files` of the firmware are known, others may lie there.
+    `channels` are file descriptors for its C, by the environment variables that say their numbers."""
 
     def __init__(
         self,
@@ -66,6 +68,7 @@ class HostModel:
         native: bool = False,
         timeout: float = TIMEOUT_SECONDS,
         files: Collection[str] | None = None,
+        channels: Mapping[str, int] = MappingProxyType({}),
     ) -> None:
         image = build(firmware, native=native, files=files)
         self._timeout, self._firmware = timeout, firmware
@@ -75,7 +78,9 @@ class HostModel:
             self._progress = os.fdopen(fcntl.fcntl(file, fcntl.F_DUPFD_CLOEXEC, 3), "r+b", buffering=0)
             self._progress.write(_WORD.pack(_NOT_RUNNING))
             shared = self._progress.fileno()
-            self._child = Child([str(image), str(shared), str(os.getpid())], pass_fds=(shared,))
+            env = {**os.environ, **{name: str(number) for name, number in channels.items()}}
+            passed = (shared, *channels.values())
+            self._child = Child([str(image), str(shared), str(os.getpid())], pass_fds=passed, env=env)
         self._described = self._watched(lambda: self._describe(image.stat().st_size))
         self.name, self.arena_bytes = self._described.name, self._described.arena_bytes
         self.state_bytes = self._described.state_bytes

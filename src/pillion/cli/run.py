@@ -49,8 +49,8 @@ def run(
         str,
         typer.Option(
             metavar="PLACE",
-            help=f"host (this computer), or an emulated board: {', '.join(BOARDS)}; for a .pte also reference, litert, executorch "
-            "(its own runtime on this computer, with Pillion's kernels).",
+            help=f"host (this computer), npu (the same, and the NPU's own code is executed, where that is known), or an emulated board: "
+            f"{', '.join(BOARDS)}; for a .pte also reference, litert, executorch (its own runtime on this computer, with Pillion's kernels).",
             autocompletion=completion.places,
             rich_help_panel=RUNNING,
         ),

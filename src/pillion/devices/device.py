@@ -11,7 +11,8 @@ from functools import cached_property
 from typing import Any
 
 from pillion.devices.band import Band
-from pillion.devices.payloads import Payloads, SegmentFile, marked
+from pillion.devices.computer import Driver
+from pillion.devices.payloads import Executable, Payloads, SegmentFile, marked
 from pillion.devices.retyped import Change
 from pillion.ir.graph import Graph
 from pillion.ir.numerics import Arithmetic
@@ -96,6 +97,10 @@ class Device:
     """What ExecuTorch's runtime on the chip calls it, in `.pte` files; its name, if that is empty."""
     show: Callable[[bytes, bool], Iterator[str] | None] | None = None
     """What shows a payload as text, first whom it is for: the steps, or every command. None for what is no payload of its."""
+    execute: Callable[[bytes], Executable | None] | None = None
+    """What executes a payload on this computer, bit for bit; None for what is no payload of its, an error for what is not known of one."""
+    driver: Callable[[], Driver] | None = None
+    """What stands in for its driver on this computer, where the C of projects calls one."""
     payloads: Callable[[Sequence[SegmentFile], str], Payloads] = without_converter
     """What it is given for the segments of a program. The second argument is what its converter calls the chip."""
 

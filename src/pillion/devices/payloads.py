@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 
+from pillion.errors import PillionError
 from pillion.schemas.ir_payload import ir_payload
 
 
@@ -32,6 +33,21 @@ class SegmentPayload:
     """What the delegate is given."""
     run: Callable[..., tuple[bytes, ...]] | None = None
     """What executes the NPU's own code on this computer, where that can be done: arrays in, the bytes of results out."""
+    why_not: str = ""
+    """Why nothing executes it."""
+
+
+@dataclass(frozen=True)
+class Executable:
+    """An NPU's own code that this computer can execute."""
+
+    npu: str
+    """The NPU that it is for."""
+    inputs: tuple[int, ...]
+    """The bytes of each input."""
+    outputs: tuple[int, ...]
+    run: Callable[..., tuple[bytes, ...]]
+    """Arrays in, the bytes of results out."""
 
 
 @dataclass(frozen=True)
@@ -64,6 +80,18 @@ class Payloads:
             else "there is no converter"
         )
         return f"{count}, as TFLite: {why}"
+
+
+def in_file(payloads: Sequence[bytes], find: Callable[[bytes], Executable]) -> Payloads:
+    """Gives the payloads that a program was read with; `find` gives what executes one, or raises."""
+    return Payloads(tuple(_in_file(payload, find) for payload in payloads), converter="the file's own code")
+
+
+def _in_file(payload: bytes, find: Callable[[bytes], Executable]) -> SegmentPayload:
+    try:
+        return SegmentPayload("", b"", payload, find(payload).run)
+    except PillionError as error:
+        return SegmentPayload("", b"", payload, why_not=f"{error.what} ({error.here})")
 
 
 def marked(files: Sequence[SegmentFile], missing: str = "") -> Payloads:

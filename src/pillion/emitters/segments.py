@@ -11,7 +11,7 @@ from pillion.ops import Segment
 
 def segment_files(graph: Graph) -> list[SegmentFile]:
     """Gives the TFLite file of each segment, in running order."""
-    return [_file(op.body) for op in graph.ops if isinstance(op, Segment)]
+    return [_file(op) for op in graph.ops if isinstance(op, Segment)]
 
 
 def marked_payloads(graph: Graph) -> list[bytes]:
@@ -19,6 +19,8 @@ def marked_payloads(graph: Graph) -> list[bytes]:
     return [segment.payload for segment in marked(segment_files(graph)).segments]
 
 
-def _file(body: Graph) -> SegmentFile:
+def _file(op: Segment) -> SegmentFile:
+    op.want_open()
+    body = op.body
     inputs, outputs = (tuple(value.name for value in values) for values in (body.inputs, body.outputs))
     return SegmentFile(body.name, tflite.emit(body), inputs, outputs)

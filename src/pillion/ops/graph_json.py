@@ -291,7 +291,7 @@ class _Unpacker:
         fields: dict[str, Any] = {n: self.refer(v) for n, v in (*operands.items(), *results.items())}
         fields |= {name: _attribute(spelled, hints[name]) for name, spelled in attributes.items()}
         fields |= {"given": self.multipliers(*given[0])} if given else {}
-        fields |= {name: self.body() for name, hint in hints.items() if hint is Graph}
+        fields |= {name: self.body(fields) for name, hint in hints.items() if hint is Graph}
         return cls(**fields, source=printable(_text(source)))
 
     def multipliers(self, count: Json, *numbers: Json) -> Multipliers:
@@ -299,17 +299,11 @@ class _Unpacker:
         mantissas, shifts = (self.array(held, np.dtype(np.int32), _natural(count)) for held in numbers)
         return tuple(Multiplier(m, s) for m, s in zip(mantissas.tolist(), shifts.tolist(), strict=True))
 
-    def body(self) -> Graph:
-        """Gives the graph of the next segment."""
+    def body(self, fields: Mapping[str, Any]) -> Graph:
+        """Gives the graph of the next segment; of one that is not kept, its inputs and outputs without ops."""
         made = self.bodies.pop(0)
-        if made is None:
-            raise PillionError(
-                "a segment holds code for the NPU itself",
-                rule="the graph of a segment is kept where it is TFLite under Pillion's mark",
-                here="a segment that the NPU's own converter has made",
-                help="compile the model where that converter is not installed",
-            )
-        return made
+        name, arithmetic = model_name(_text(self.held["name"])), Arithmetic(self.held["arithmetic"])
+        return made or Graph(f"{name}_closed", fields["xs"], (), fields["ys"], arithmetic)
 
     def refer(self, held: Json) -> Value | tuple[Value, ...] | None:
         if isinstance(held, list):

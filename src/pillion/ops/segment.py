@@ -5,6 +5,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from pillion.errors import PillionError
 from pillion.ir.graph import Graph
 from pillion.ir.numerics import Arithmetic
 from pillion.ir.op import Op, Quantization, op, operand, result
@@ -13,7 +14,8 @@ from pillion.ir.types import Array, TensorType, Value
 
 @op("segment", quantization=Quantization.NONE)
 class Segment(Op):
-    """A graph that another processor runs, in the arithmetic of that graph."""
+    """A graph that another processor runs, in the arithmetic of that graph. Of one that was read from a file with that processor's own
+    code, the graph inside has inputs and outputs and no ops."""
 
     is_idle = False
     crosses_rows = "another processor runs it"
@@ -22,6 +24,21 @@ class Segment(Op):
     ys: tuple[Value, ...] = result()
     body: Graph
     device: str = ""
+
+    @property
+    def is_closed(self) -> bool:
+        """Whether only the other processor's code says what it computes."""
+        return not self.body.ops
+
+    def want_open(self) -> None:
+        """Raises where only the other processor's code says what it computes."""
+        if self.is_closed:
+            raise PillionError(
+                "a segment holds code for the NPU itself",
+                rule="the ops of a segment are kept where it is TFLite under Pillion's mark",
+                here=f"a segment for {self.device}, which the NPU's own converter has made",
+                help="`pillion run` with --on npu executes it; anything else starts from the model that it was compiled from",
+            )
 
     def infer(self) -> TensorType:
         first = self.body.outputs[0]
@@ -39,6 +56,7 @@ class Segment(Op):
         return self.body.macs
 
     def reference(self, arithmetic: Arithmetic, *operands: Array) -> tuple[Array, ...]:  # type: ignore[override]  # several results
+        self.want_open()
         return self.body.reference(*operands)
 
     @classmethod

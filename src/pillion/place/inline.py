@@ -18,5 +18,6 @@ def inline_segments(graph: Graph) -> Graph:
 
 def _inside(op: Segment) -> tuple[Op, ...]:
     """The ops of a segment, over the values outside where it begins and ends."""
+    op.want_open()
     borders = zip((*op.body.inputs, *op.body.outputs), (*op.xs, *op.ys), strict=True)
     return op.body.substitute({inner: outer for inner, outer in borders if inner is not outer}).ops

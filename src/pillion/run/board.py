@@ -19,7 +19,17 @@ from pillion.devices.cortex_m import Isa
 from pillion.emitters.c.manifest import Manifest, read_manifest
 from pillion.emitters.c.project import boards_for
 from pillion.ir.verdict import Verdict
-from pillion.run.executor import USUAL, Profile, Region, Runnable, RunOptions, RunResult, Samples, judged
+from pillion.run.executor import (
+    USUAL,
+    Profile,
+    Region,
+    Runnable,
+    RunOptions,
+    RunResult,
+    Samples,
+    judged,
+    want_open,
+)
 from pillion.run.project import not_its_manifest, outputs_of, temporary_project
 
 
@@ -45,7 +55,7 @@ class EmulatedBoard:
                 f"no emulated board has a {program.target.core.name}",
                 "a target whose row in `pillion targets` names a board",
             )
-        return judged("board.tools", ARM_COMPILER.path, QEMU.path)
+        return judged("board.tools", ARM_COMPILER.path, QEMU.path, lambda: want_open(program))
 
     def run(self, program: Runnable, samples: Samples, options: RunOptions = USUAL) -> list[RunResult]:
         """Runs each sample, in a project in a folder that goes away again."""

@@ -19,6 +19,7 @@ from pillion.importers.pte import ReadProgram
 from pillion.ir.graph import Graph
 from pillion.ir.types import Array
 from pillion.ir.verdict import Verdict
+from pillion.ops import Segment
 from pillion.outside.child import MOST_SECONDS
 from pillion.outside.files import Content
 from pillion.targets import Target
@@ -130,6 +131,13 @@ class Executor(Protocol):
 
     def run(self, program: Runnable, samples: Samples, options: RunOptions = ...) -> list[RunResult]:
         """Runs each sample, and gives the results in the same order. States are reset before each, or before the first one of a stream."""
+
+
+def want_open(program: Runnable) -> None:
+    """Raises where a segment of a program is known as the NPU's own code alone, which only `NPU` executes."""
+    for op in program.graph.ops:
+        if isinstance(op, Segment):
+            op.want_open()
 
 
 def judged(rule: str, *checks: Callable[[], object]) -> Verdict:

@@ -16,7 +16,7 @@ from pillion.emitters.c.project import native_files
 from pillion.ir.types import Array
 from pillion.ir.verdict import Verdict
 from pillion.outside.files import Content
-from pillion.run.executor import HOST, USUAL, Runnable, RunOptions, RunResult, Samples, judged
+from pillion.run.executor import HOST, USUAL, Runnable, RunOptions, RunResult, Samples, judged, want_open
 from pillion.run.project import not_its_manifest, outputs_of, temporary_project
 
 
@@ -27,7 +27,7 @@ class Host:
 
     def judge(self, program: Runnable) -> Verdict:
         """Says whether a C compiler is there."""
-        return judged("host.compiler", host_compiler)
+        return judged("host.compiler", host_compiler, lambda: want_open(program))
 
     def run(self, program: Runnable, samples: Samples, options: RunOptions = USUAL) -> list[RunResult]:
         """Runs each sample, in a project in a folder that goes away again."""
@@ -46,12 +46,19 @@ def files_for_host(program: Runnable, options: RunOptions = USUAL) -> Mapping[st
 def run_on_host(folder: Path, manifest: Manifest, samples: Samples, options: RunOptions) -> list[RunResult]:
     """Runs a C project that lies in a folder. One process runs all samples."""
     with host_model(folder, manifest, options) as model:
-        results = []
-        for sample in samples:
-            results.append(RunResult(outputs_of(manifest, model.run(bytes_of(sample)))))
-            if manifest.states and not options.stream:
-                model.reset()
-        return results
+        return run_on_model(manifest, model, samples, options)
+
+
+def run_on_model(
+    manifest: Manifest, model: HostModel, samples: Samples, options: RunOptions
+) -> list[RunResult]:
+    """Runs samples in a process that has started."""
+    results = []
+    for sample in samples:
+        results.append(RunResult(outputs_of(manifest, model.run(bytes_of(sample)))))
+        if manifest.states and not options.stream:
+            model.reset()
+    return results
 
 
 def host_model(folder: Path, manifest: Manifest, options: RunOptions) -> HostModel:

@@ -17,7 +17,17 @@ from pillion.ir.op import Op
 from pillion.ir.types import Array
 from pillion.ir.verdict import Verdict
 from pillion.ops import Linear, ReduceSum, Segment
-from pillion.run.executor import LITERT, USUAL, Outputs, Runnable, RunOptions, RunResult, Samples
+from pillion.run.executor import (
+    LITERT,
+    USUAL,
+    Outputs,
+    Runnable,
+    RunOptions,
+    RunResult,
+    Samples,
+    judged,
+    want_open,
+)
 from pillion.run.steps import steps
 from pillion.targets import example_with_npu
 
@@ -39,6 +49,8 @@ class LiteRt:
                 "LiteRT is not installed",
                 "pip install 'pillion[litert]'",
             )
+        if not (opened := judged("litert.segments", lambda: want_open(program))).ok:
+            return opened
         if other := _beyond(program.graph):
             return Verdict(
                 "litert.arithmetic",

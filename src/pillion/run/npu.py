@@ -27,19 +27,15 @@ class NpuCode:
     def judge(self, program: Runnable) -> Verdict:
         """Says whether there is such code, and something that executes it."""
         rule = "it executes the code of NPUs whose compiler is installed and whose commands are known"
-        where, help = f"--target {program.target.name}", "`pillion targets`, `pillion doctor`"
+        where = f"--target {program.target.name}"
+        help = "a target that `pillion targets` does not call `not proven`; `pillion doctor` says whether its compiler is there"
         if not _segments(program):
             return Verdict("npu.segments", False, rule, where, "no op runs on an NPU", help)
         payloads = program.payloads
         known = all(segment.run for segment in payloads.segments)
-        why = (
-            ""
-            if known
-            else payloads.summary
-            if not payloads.converter
-            else f"{payloads.converter}: not proven"
-        )
-        return Verdict("npu.code", known, rule, where, why, help)
+        reasons = [segment.why_not for segment in payloads.segments if segment.why_not]
+        why = "; ".join(dict.fromkeys(reasons)) if payloads.converter else payloads.summary
+        return Verdict("npu.code", known, rule, where, "" if known else why, help)
 
     def run(self, program: Runnable, samples: Samples, options: RunOptions = USUAL) -> list[RunResult]:
         """Runs each sample."""

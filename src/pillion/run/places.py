@@ -8,7 +8,7 @@ from pathlib import Path
 
 from pillion.boards.board import BOARDS, find_board
 from pillion.boards.toolchain import ARM_COMPILER, QEMU, host_compiler
-from pillion.choices import EXECUTORS, HOST
+from pillion.choices import EXECUTORS, HOST, NPU
 from pillion.emitters.c.manifest import read_manifest
 from pillion.errors import one_of
 from pillion.ir.types import Array
@@ -28,6 +28,7 @@ from pillion.run.host import Host, run_on_host
 from pillion.run.inputs import check_arrays
 from pillion.run.litert import LiteRt
 from pillion.run.npu import NpuCode
+from pillion.run.npu_project import run_on_npu
 from pillion.run.reference import Reference
 
 PLACES = (*EXECUTORS, *BOARDS)
@@ -48,7 +49,7 @@ def executors_of(program: Runnable) -> list[Executor]:
 
 def want_tools(on: str) -> None:
     """Raises where a program is missing that builds or runs C for a place."""
-    if on == HOST:
+    if on in (HOST, NPU):
         host_compiler()
     else:
         ARM_COMPILER.path()
@@ -61,13 +62,15 @@ def run_folder(
     on: str = HOST,
     options: RunOptions = USUAL,
 ) -> list[RunResult]:
-    """Runs a C project that lies in a folder, on this computer or on a board."""
+    """Runs a C project that lies in a folder, on this computer, on a board, or with the NPU's own code executed."""
     manifest = read_manifest(folder)
     for sample in samples:
         check_arrays(manifest.inputs, sample)
     with shown(), stage(f"{'measuring' if options.profile else 'running'} on {on}"):
         if on == HOST:
             return run_on_host(folder, manifest, samples, options)
+        if on == NPU:
+            return run_on_npu(folder, manifest, samples, options)
         return run_on_board(folder, manifest, find_board(on), samples, options)
 
 

@@ -4,7 +4,16 @@
 from __future__ import annotations
 
 from pillion.ir.verdict import Verdict
-from pillion.run.executor import REFERENCE, USUAL, Runnable, RunOptions, RunResult, Samples
+from pillion.run.executor import (
+    REFERENCE,
+    USUAL,
+    Runnable,
+    RunOptions,
+    RunResult,
+    Samples,
+    judged,
+    want_open,
+)
 from pillion.run.steps import steps
 
 
@@ -14,8 +23,8 @@ class Reference:
     name = REFERENCE
 
     def judge(self, program: Runnable) -> Verdict:
-        """Says yes: it needs nothing and runs everything."""
-        return Verdict("reference.any", True, "any program", program.graph.name)
+        """Says yes: it needs nothing and runs everything whose ops are known."""
+        return judged("reference.ops", lambda: want_open(program))
 
     def run(self, program: Runnable, samples: Samples, options: RunOptions = USUAL) -> list[RunResult]:
         """Computes the outputs for each sample."""

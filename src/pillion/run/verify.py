@@ -17,8 +17,19 @@ from pillion.ir.types import Array
 from pillion.ir.verdict import Verdict
 from pillion.outside.progress import shown, stage
 from pillion.run.difference import Difference, bytes_different, first_difference
-from pillion.run.executor import HOST, REFERENCE, Executor, Outputs, Runnable, RunOptions, Samples, judged
+from pillion.run.executor import (
+    HOST,
+    NPU,
+    REFERENCE,
+    Executor,
+    Outputs,
+    Runnable,
+    RunOptions,
+    Samples,
+    judged,
+)
 from pillion.run.inputs import check_fit
+from pillion.run.npu_project import want_code
 from pillion.run.places import executors_of, run_folder, want_tools
 from pillion.run.samples import random_samples, samples_of_manifest
 from pillion.targets import find_target
@@ -129,8 +140,14 @@ def verify_project(
     data = [list(inputs)] if inputs else samples_of_manifest(manifest.inputs, samples * steps, seed)
     streams = _streams(data, steps)
     with shown():
-        runs = tuple(_run_folder(folder, name, streams) for name in (HOST, _board_of(manifest)))
+        runs = tuple(_run_folder(folder, name, streams) for name in _places(folder, manifest))
     return Verification(manifest.model, manifest.target, len(data) // steps, runs, _pairs(runs), (), steps)
+
+
+def _places(folder: Path, manifest: Manifest) -> tuple[str, ...]:
+    """This computer, a board and, where a project holds its code, the NPU."""
+    with_code = judged("npu.code", lambda: want_code(folder, manifest)).ok
+    return (HOST, _board_of(manifest), *([NPU] if with_code else []))
 
 
 def _check_count(samples: int) -> None:

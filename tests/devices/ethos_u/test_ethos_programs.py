@@ -15,6 +15,7 @@ from torch import nn
 
 import pillion
 from ethos_streams import compiled, needs_vela, tflite_of
+from pillion.choices import Runtime
 from pillion.devices.ethos_u import converter, payload
 from pillion.devices.ethos_u.accelerators import ACCELERATORS
 from pillion.devices.ethos_u.vela import MemoryMode, Settings, compile_segment
@@ -23,7 +24,8 @@ from pillion.errors import PillionError
 from pillion.importers.pte.container import Container
 from pillion.ops import Conv2d, Segment
 from pillion.program import Program
-from pillion.targets import find_target
+from pillion.run.executorch import ExecuTorch
+from pillion.targets import executable, find_target
 
 DRIVER = """
 #include <stddef.h>
@@ -252,3 +254,57 @@ def test_a_segment_is_shown(program: Program, tmp_path: Path) -> None:
 def _pillion(*words: str) -> subprocess.CompletedProcess[str]:
     command = [sys.executable, "-m", "pillion", *words]
     return subprocess.run(command, capture_output=True, text=True, timeout=120, check=False)
+
+
+@needs_vela
+@pytest.mark.parametrize("runtime", ["1.4", "main"])
+def test_a_pte_with_the_npus_code_runs_again(program: Program, runtime: Runtime, tmp_path: Path) -> None:
+    file = program.save(tmp_path / "net.pte", runtime)
+    loaded = pillion.load(file)
+    assert loaded.target.name == "cortex-m55+ethos-u55-128"
+    np.testing.assert_array_equal(loaded.run(X, on="npu")[0], program.run(X)[0])
+    for other in ("reference", "host", "litert"):
+        with pytest.raises(PillionError, match="a segment holds code for the NPU itself"):
+            loaded.run(X, on=other)
+    with pytest.raises(PillionError, match="a segment holds code for the NPU itself"):
+        pillion.compile(file, target="cortex-m55")
+    with pytest.raises(PillionError, match="a segment holds code for the NPU itself"):
+        loaded.firmware(tmp_path / "fw")
+    assert not (tmp_path / "fw").exists()
+
+
+@needs_vela
+def test_the_executorch_runtime_hands_the_delegate_what_it_executes(program: Program, tmp_path: Path) -> None:
+    """The runtime plans memory and calls the delegate, which executes the stream of the file."""
+    loaded = pillion.load(program.save(tmp_path / "net.pte"))
+    if not ExecuTorch().judge(loaded).ok:
+        pytest.skip("pip install 'pillion[executorch]'")
+    done = loaded.verify(2)
+    assert {run.executor for run in done.runs if run.outputs} == {"executorch", "npu"}
+    assert done.ok
+
+
+@needs_vela
+def test_a_pte_with_code_that_is_not_proven_is_refused_by_name(tmp_path: Path) -> None:
+    loaded = pillion.load(pillion.compile(Net().eval(), (X,), target="alif-e8").save(tmp_path / "net.pte"))
+    for on in ("npu", "executorch"):
+        with pytest.raises(PillionError, match="the commands of ethos-u85-256"):
+            loaded.run(X, on=on)
+    assert loaded.verify(1).nothing_compared
+
+
+@needs_vela
+def test_damaged_code_in_a_pte_is_refused(program: Program, tmp_path: Path) -> None:
+    """What is changed in the file is no longer what its record was written for; a delegate's data alone says no scales."""
+    file = program.save(tmp_path / "net.pte")
+    raw = bytearray(file.read_bytes())
+    raw[raw.index(b"COP1") + 40] ^= 4
+    file.write_bytes(raw)
+    with pytest.raises(PillionError, match="cannot be read"):
+        pillion.load(file)
+
+
+def test_code_of_nobody_is_not_executed() -> None:
+    for nothing in (b"", b"nothing", b"vela_bin_stream"):
+        with pytest.raises(PillionError, match=r"cannot be executed here|is damaged"):
+            executable(nothing)

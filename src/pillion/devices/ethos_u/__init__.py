@@ -7,6 +7,7 @@ estimate        what ops cost
 vela/           from a segment's TFLite file to a command stream
 stream/         what a command stream computes, bit for bit
 payload         what ExecuTorch's delegate is handed
+computer/       C in the place of Arm's driver, on this computer
 firmware        the C that calls Arm's driver
 """
 
@@ -14,9 +15,10 @@ from __future__ import annotations
 
 from pillion.devices.device import Device
 from pillion.devices.ethos_u.accelerators import ACCELERATORS, Accelerator, Family
+from pillion.devices.ethos_u.computer import driver
 from pillion.devices.ethos_u.converter import payloads_for
 from pillion.devices.ethos_u.estimate import DISPATCH_CYCLES, estimate
-from pillion.devices.ethos_u.payload import shown
+from pillion.devices.ethos_u.payload import executed, shown
 from pillion.devices.ethos_u.rules import SUPPORTED, rules
 from pillion.ir.numerics import Arithmetic
 from pillion.ops import ALL_OPS, Pad, Reshape, Slice, Transpose
@@ -51,6 +53,8 @@ def ethos_u(accelerator: Accelerator) -> Device:
         delegate="EthosUBackend",
         rewrites=(sum_hard_sigmoids,),
         show=shown,
+        execute=executed,
+        driver=driver,
         payloads=payloads_for(accelerator),
     )
 

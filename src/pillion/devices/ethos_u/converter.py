@@ -9,7 +9,7 @@ from functools import partial
 from pillion.devices.ethos_u.accelerators import Accelerator
 from pillion.devices.ethos_u.firmware import sources
 from pillion.devices.ethos_u.payload import compose
-from pillion.devices.ethos_u.vela import MemoryMode, Settings, available, compile_segment
+from pillion.devices.ethos_u.vela import Compiled, MemoryMode, Settings, available, compile_segment
 from pillion.devices.ethos_u.vela.compiler import version
 from pillion.devices.payloads import Payloads, SegmentFile, SegmentPayload, marked
 
@@ -33,12 +33,15 @@ def _payloads(accelerator: Accelerator, files: Sequence[SegmentFile], chip: str)
     settings = settings_of(accelerator, chip)
     made = [compile_segment(file.tflite, settings) for file in files]
     return Payloads(
-        tuple(
-            SegmentPayload(file.name, file.tflite, compose(one), run=one.run if one.is_executable else None)
-            for file, one in zip(files, made, strict=True)
-        ),
+        tuple(_segment(file, one) for file, one in zip(files, made, strict=True)),
         converter=f"{VELA} {version()} for {accelerator.name}, {settings.memory.value}, {settings.system_name}",
         sources=lambda model: sources(model, made),
         scratch_bytes=max(one.scratch_bytes for one in made),
         cycles=tuple(one.cycles for one in made),
     )
+
+
+def _segment(file: SegmentFile, made: Compiled) -> SegmentPayload:
+    """A segment with what executes it, or the reason why nothing does."""
+    reason = made.why_not_executed
+    return SegmentPayload(file.name, file.tflite, compose(made), None if reason else made.run, reason)

@@ -9,6 +9,7 @@ from itertools import chain
 
 from pillion.devices.ethos_u.stream import show
 from pillion.devices.ethos_u.vela.compiled import RANK, Compiled, Port
+from pillion.devices.payloads import Executable
 from pillion.errors import PillionError
 
 FIRST, LAST = "vela_bin_stream", "vela_end_stream"
@@ -58,6 +59,15 @@ def shown(payload: bytes, commands: bool) -> Iterator[str] | None:
     interpreter = parse(payload).interpreter
     lines = show.commands(interpreter.stream) if commands else show.summary(interpreter.operations)
     return chain((interpreter.accelerator.name,), lines)
+
+
+def executed(payload: bytes) -> Executable | None:
+    """Gives what executes a payload, None where it is none of these; what is not known of its commands is an error."""
+    if not payload.startswith(FIRST.encode()):
+        return None
+    made = parse(payload)
+    inputs, outputs = (tuple(port.place.length for port in ports) for ports in (made.inputs, made.outputs))
+    return Executable(made.interpreter.accelerator.name, inputs, outputs, made.run)
 
 
 def _block(name: str, data: bytes) -> bytes:

@@ -24,6 +24,7 @@ def inner_program(program: CProgram, number: int, step: Step) -> CProgram:
     """Lowers a segment to a C program, its reference: a portable one, or one for this computer in a program that is."""
     op = step.choice.op
     assert isinstance(op, Segment)
+    op.want_open()
     isa = program.isa if program.isa is Isa.HOST else Isa.PORTABLE
     return lower(named(op.body, f"{program.graph.name}_npu_{number}"), isa)
 

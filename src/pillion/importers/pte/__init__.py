@@ -5,12 +5,13 @@ are not trusted: what is not as the format says ends in one error."""
 from __future__ import annotations
 
 import os
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 from pillion.errors import PillionError
 from pillion.importers.pte.container import Container
-from pillion.importers.pte.recorded import recorded_graph
+from pillion.importers.pte.recorded import delegate_payloads, recorded_graph
 from pillion.ir.graph import Graph
 from pillion.ir.types import Value
 from pillion.outside.files import read_whole
@@ -31,6 +32,8 @@ class ReadProgram:
     input_orders: tuple[tuple[int, ...], ...]
     """The logical axis of the program's tensor, for each input and each of its axes in memory, which are the graph's."""
     output_orders: tuple[tuple[int, ...], ...]
+    payloads: tuple[bytes, ...] = ()
+    """What the delegates are handed, in the order of their calls."""
 
 
 def read(source: str | os.PathLike[str] | bytes) -> ReadProgram:
@@ -60,14 +63,22 @@ def _program(container: Container) -> ReadProgram:
         from pillion.importers.pte.program import graph_of
 
         graph = graph_of(container)
-    orders = tuple(
-        tuple(_order(container, number, value) for number, value in zip(numbers, values, strict=True))
-        for numbers, values in (
-            (container.plan.inputs, graph.inputs),
-            (container.plan.outputs, graph.outputs),
-        )
+    plan = container.plan
+    return ReadProgram(
+        graph,
+        container.raw,
+        record.core if record else None,
+        is_recorded,
+        _orders(container, plan.inputs, graph.inputs),
+        _orders(container, plan.outputs, graph.outputs),
+        tuple(delegate_payloads(container)),
     )
-    return ReadProgram(graph, container.raw, record.core if record else None, is_recorded, *orders)
+
+
+def _orders(
+    container: Container, numbers: Sequence[int], values: Sequence[Value]
+) -> tuple[tuple[int, ...], ...]:
+    return tuple(_order(container, number, value) for number, value in zip(numbers, values, strict=True))
 
 
 def _order(container: Container, number: int, value: Value) -> tuple[int, ...]:

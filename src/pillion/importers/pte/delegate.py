@@ -17,7 +17,7 @@ def read_payload(payload: bytes) -> Graph:
             "a segment holds code for the NPU itself",
             rule="on this computer a segment is TFLite under Pillion's mark",
             here=f"a payload of {len(payload)} bytes without the mark",
-            help="compile where the NPU's own converter is not installed to run the program here",
+            help="a file that Pillion wrote and nobody changed runs with --on npu; else compile the model again",
         )
     parsed = parse_ir(payload)
     graph = read_tflite(parsed.tflite)

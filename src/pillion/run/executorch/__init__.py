@@ -19,6 +19,8 @@ from pillion.ir.verdict import Verdict
 from pillion.run.executor import EXECUTORCH, USUAL, Outputs, Runnable, RunOptions, RunResult, Samples, judged
 from pillion.run.executorch.remote import run_executorch
 from pillion.run.executorch.wheel import find_wheel
+from pillion.schemas.ir_payload import is_ir
+from pillion.targets import executable
 
 __all__ = ["ExecuTorch", "run_executorch"]
 
@@ -30,7 +32,13 @@ class ExecuTorch:
 
     def judge(self, program: Runnable) -> Verdict:
         """Says whether the wheel, a C++ compiler, and kernels for every op are there."""
-        return judged("executorch.program", find_wheel, CXX.path, lambda: _bytes_of(program))
+        return judged(
+            "executorch.program",
+            find_wheel,
+            CXX.path,
+            lambda: _want_code(program),
+            lambda: _bytes_of(program),
+        )
 
     def run(self, program: Runnable, samples: Samples, options: RunOptions = USUAL) -> list[RunResult]:
         """Runs each sample in the runtime, which keeps what the program remembers until it is loaded anew."""
@@ -43,8 +51,15 @@ class ExecuTorch:
         return results
 
 
+def _want_code(program: Runnable) -> None:
+    """Raises where a file holds an NPU's own code that nothing executes."""
+    for payload in program.file.payloads if program.file is not None else ():
+        if not is_ir(payload):
+            executable(payload)
+
+
 def _bytes_of(program: Runnable) -> bytes:
-    """NPU segments are always TFLite here: code for the NPU itself runs nowhere else."""
+    """NPU segments are TFLite here, but those of a file that was read: whatever is in it is run."""
     if program.file is not None:
         return program.file.raw
     graph, target = program.graph, program.target

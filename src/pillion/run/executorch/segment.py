@@ -1,20 +1,23 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The NPU's part in the ExecuTorch runtime: a segment's payload, interpreted by the reference."""
+"""The NPU's part in the ExecuTorch runtime: a segment's payload, computed by the reference, or executed where it is an NPU's code."""
 
 from __future__ import annotations
 
 import ctypes
 from collections.abc import Sequence
-from functools import lru_cache
+from functools import lru_cache, partial
 
 import numpy as np
 
+from pillion.devices.payloads import Executable
 from pillion.errors import PillionError
 from pillion.importers.pte.container import Container
 from pillion.importers.pte.delegate import read_payload
 from pillion.ir.graph import Graph
 from pillion.ir.types import Array
 from pillion.schemas.flatbuffer import MalformedError
+from pillion.schemas.ir_payload import is_ir
+from pillion.targets import executable
 
 
 class Buffer(ctypes.Structure):
@@ -46,9 +49,9 @@ def last_error() -> str:
 def run(payload: int, size: int, buffers: Sequence[Buffer], count: int) -> int:
     """Runs a segment for the runtime: reads inputs from memory, writes outputs there. Zero is success."""
     try:
-        graph = read(ctypes.string_at(payload, size))
+        code = read(ctypes.string_at(payload, size))
         places = buffers[:count]
-        wanted = [v.type.size_bytes for v in (*graph.inputs, *graph.outputs)]
+        wanted = [*code.inputs, *code.outputs]
         if [place.bytes for place in places] != wanted:
             raise PillionError(
                 "the program hands other tensors to the segment than it takes",
@@ -56,22 +59,29 @@ def run(payload: int, size: int, buffers: Sequence[Buffer], count: int) -> int:
                 here=f"bytes {[place.bytes for place in places]}",
                 help="the file has been changed: compile the model again",
             )
-        outputs = graph.reference(*_inputs(graph, places))
-        for place, array in zip(places[len(graph.inputs) :], outputs, strict=True):
-            ctypes.memmove(place.data, np.ascontiguousarray(array).tobytes(), place.bytes)
+        given = [ctypes.string_at(place.data, place.bytes) for place in places[: len(code.inputs)]]
+        outputs = code.run(*(np.frombuffer(data, np.uint8) for data in given))
+        for place, data in zip(places[len(code.inputs) :], outputs, strict=True):
+            ctypes.memmove(place.data, data, place.bytes)
     except Exception as error:  # an exception cannot cross the runtime; it is raised again on the other side
         _errors[:] = [str(error)]
         return 1
     return 0
 
 
-def _inputs(graph: Graph, places: Sequence[Buffer]) -> list[Array]:
-    arrays: list[Array] = []
-    for value, place in zip(graph.inputs, places, strict=False):
-        raw = ctypes.string_at(place.data, place.bytes)
-        arrays.append(np.frombuffer(raw, value.dtype.numpy).reshape(value.shape))
-    return arrays
+def _read(payload: bytes) -> Executable:
+    """What a segment computes: its graph's reference, or the NPU's own code where that can be executed."""
+    if not is_ir(payload):
+        return executable(payload)
+    graph = read_payload(payload)
+    inputs, outputs = (tuple(v.type.size_bytes for v in values) for values in (graph.inputs, graph.outputs))
+    return Executable("", inputs, outputs, partial(_reference, graph))
 
 
-read = lru_cache(maxsize=64)(read_payload)
-"""The graph behind a payload: the runtime hands over the same few again and again."""
+def _reference(graph: Graph, *given: Array) -> tuple[bytes, ...]:
+    arrays = (data.view(v.dtype.numpy).reshape(v.shape) for v, data in zip(graph.inputs, given, strict=True))
+    return tuple(np.ascontiguousarray(made).tobytes() for made in graph.reference(*arrays))
+
+
+read = lru_cache(maxsize=64)(_read)
+"""What is behind a payload: the runtime hands over the same few again and again."""

@@ -17,7 +17,7 @@ _CONFIG_TAG = _CONFIG | 1 << 20
 """The driver's word in front of configuration and version: index 0, patch 1."""
 _ARCHITECTURE = {Family.U55: 0x10066001, Family.U65: 0x10066001}
 """The version of the architecture, 1.0.6, as the compiler writes it."""
-_PRODUCTS = {0: Family.U55, 1: Family.U65}
+_PRODUCTS = {0: Family.U55, 1: Family.U65, 2: Family.U85}
 
 
 @dataclass(frozen=True)
@@ -88,6 +88,8 @@ def _driver_words(words: tuple[int, ...]) -> tuple[Accelerator, int]:
 def _accelerator(config: int, version: int) -> Accelerator:
     family = _PRODUCTS.get(config >> 28)
     macs, shram_kib = 1 << (config & 0xF), config >> 8 & 0xFF
+    if family is Family.U85 and f"{family.value}-{macs}" in ACCELERATORS:
+        raise not_modelled(f"the commands of {family.value}-{macs}", "they are compiled, and not proven")
     for one in ACCELERATORS.values():
         if (one.family, one.macs, one.cores * one.shram_kib) == (
             family,

@@ -63,12 +63,12 @@ class Compiled:
         return int(float(self.estimates.get("cycles_total", "0")))
 
     @cached_property
-    def is_executable(self) -> bool:
-        """Whether the interpreter knows the NPU that this is for."""
+    def why_not_executed(self) -> str:
+        """Says why the interpreter does not know the NPU that this is for; empty where it does."""
         try:
-            return bool(self.interpreter.stream)
-        except StreamError:
-            return False
+            return "" if self.interpreter.stream else "there are no commands"
+        except StreamError as error:
+            return f"{error.what} ({error.here})"
 
     @cached_property
     def interpreter(self) -> Interpreter:

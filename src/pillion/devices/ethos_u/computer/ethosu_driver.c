@@ -1,0 +1,93 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * Stands where Arm's driver stands on a chip: what it is handed goes to the process that has started this one, which executes the
+ * commands, and what that leaves in the scratch memory comes back.
+ *
+ * The channel is a file descriptor, whose number the environment names. A question is its length, then the numbers of bytes of
+ * commands, constants, scratch memory and fast memory, then commands, constants and scratch memory. An answer is its length, then the
+ * scratch memory, or nothing where the commands were refused. All numbers have 64 bits. What Arm's driver would refuse by itself becomes an
+ * empty question. */
+#include "ethosu_driver.h"
+
+#include <stdlib.h>
+#include <unistd.h>
+
+enum { CONSTANTS, SCRATCH, FAST, REGIONS };
+/* Arm's driver refuses addresses that are not multiples of this. */
+#define ALIGNMENT 16u
+
+struct ethosu_driver {
+    int reserved;
+};
+static struct ethosu_driver npu;
+
+static int channel(void) {
+    const char *number = getenv("PILLION_NPU");
+    return number == NULL ? -1 : atoi(number);
+}
+
+static int put(const void *from, size_t bytes) {
+    const uint8_t *at = from;
+    while (bytes > 0) {
+        const ssize_t done = write(channel(), at, bytes);
+        if (done <= 0) {
+            return 0;
+        }
+        at += done;
+        bytes -= (size_t)done;
+    }
+    return 1;
+}
+
+static int take(void *to, size_t bytes) {
+    uint8_t *at = to;
+    while (bytes > 0) {
+        const ssize_t done = read(channel(), at, bytes);
+        if (done <= 0) {
+            return 0;
+        }
+        at += done;
+        bytes -= (size_t)done;
+    }
+    return 1;
+}
+
+static int refused(void) {
+    uint64_t nothing = 0;
+    (void)(put(&nothing, sizeof nothing) && take(&nothing, sizeof nothing));
+    return -1;
+}
+
+struct ethosu_driver *ethosu_reserve_driver(void) {
+    if (npu.reserved) {
+        refused(); /* Arm's would wait for ever */
+        return NULL;
+    }
+    npu.reserved = 1;
+    return &npu;
+}
+
+void ethosu_release_driver(struct ethosu_driver *drv) {
+    drv->reserved = 0;
+}
+
+int ethosu_invoke_v3(struct ethosu_driver *drv, const void *custom_data_ptr, const int custom_data_size,
+                     uint64_t *const base_addr, const size_t *base_addr_size, const int num_base_addr, void *user_arg) {
+    (void)user_arg;
+    if (!drv->reserved || num_base_addr != REGIONS || custom_data_size <= 0) {
+        return refused();
+    }
+    if ((uintptr_t)custom_data_ptr % ALIGNMENT || base_addr[CONSTANTS] % ALIGNMENT || base_addr[SCRATCH] % ALIGNMENT) {
+        return refused();
+    }
+    const uint64_t sizes[4] = {(uint64_t)custom_data_size, base_addr_size[CONSTANTS], base_addr_size[SCRATCH],
+                               base_addr_size[FAST]};
+    const uint64_t length = sizeof sizes + sizes[0] + sizes[1] + sizes[2];
+    void *const scratch = (void *)(uintptr_t)base_addr[SCRATCH];
+    uint64_t answered;
+    if (!put(&length, sizeof length) || !put(sizes, sizeof sizes) || !put(custom_data_ptr, (size_t)sizes[0]) ||
+        !put((const void *)(uintptr_t)base_addr[CONSTANTS], (size_t)sizes[1]) || !put(scratch, (size_t)sizes[2]) ||
+        !take(&answered, sizeof answered) || answered != sizes[2]) {
+        return -1;
+    }
+    return take(scratch, (size_t)answered) ? 0 : -1;
+}

@@ -1,0 +1,137 @@
+# SPDX-License-Identifier: Apache-2.0
+"""C projects with code for an NPU, on this computer: their C runs as on the chip, and calls a driver that has the NPU's own code executed.
+
+What runs is what is flashed: the C that calls the driver, the commands and weights in its arrays, and the copies between the arena and the
+NPU's memory. Only the core's kernels are those for any processor."""
+
+from __future__ import annotations
+
+import socket
+import struct
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from threading import Thread
+
+from pillion.boards.host import HostModel
+from pillion.boards.layout import HOST_FOLDER, KERNEL_HEADERS, MODEL_FOLDER, NPU_FOLDER
+from pillion.devices.computer import CHANNEL, Driver
+from pillion.emitters.c.manifest import Manifest
+from pillion.errors import PillionError
+from pillion.outside.files import Content, read_whole
+from pillion.run.executor import NPU, RunOptions, RunResult, Samples
+from pillion.run.host import run_on_model
+from pillion.run.project import temporary_project
+from pillion.targets import executable, find_target
+
+_LENGTH = struct.Struct("=Q")
+_MOST_BYTES = 1 << 32
+"""Of a question: the arrays of a program that a microcontroller has room for."""
+
+
+def want_code(folder: Path, manifest: Manifest) -> tuple[Driver, list[bytes]]:
+    """Gives the driver for a project's NPU and the code of its segments; raises where there is no such code, or nothing that executes it."""
+    npu = find_target(manifest.target).npu
+    payloads = [read_whole(folder / name, ".bin") for name in _segments(manifest)]
+    if npu is None or not payloads or not _sources(manifest):
+        raise PillionError(
+            f"`{manifest.model}` holds no code for an NPU",
+            rule=f"--on {NPU} executes segments that the NPU's own compiler has made, and the C that calls its driver",
+            here=f"target {manifest.target}, {len(payloads)} segments with code",
+            help="compile for a target with an NPU, its compiler installed (`pillion targets`, `pillion doctor`); --on host computes the same bytes",
+        )
+    for payload in payloads:
+        executable(payload)
+    if npu.driver is None:
+        raise PillionError(
+            f"nothing stands in for the driver of {npu.name}",
+            rule=f"--on {NPU} runs C that calls a driver which this computer has, too",
+            here=f"target {manifest.target}",
+            help="--on host computes the same bytes",
+        )
+    return npu.driver(), payloads
+
+
+def run_on_npu(folder: Path, manifest: Manifest, samples: Samples, options: RunOptions) -> list[RunResult]:
+    """Runs a project's C on this computer, and has the NPU's code executed whenever it calls the driver."""
+    driver, payloads = want_code(folder, manifest)
+    with (
+        temporary_project(_files(folder, manifest, driver)) as place,
+        _answering(driver.answers(payloads)) as (channel, refused),
+    ):
+        with HostModel(place, timeout=options.timeout, channels={CHANNEL: channel}) as model:
+            try:
+                results = run_on_model(manifest, model, samples, options)
+            except PillionError:
+                if refused:
+                    raise refused[0] from None
+                raise
+        if refused:
+            raise refused[0]
+        return results
+
+
+def _segments(manifest: Manifest) -> list[str]:
+    """The files with the NPU's code, in running order."""
+    found = [name for name in manifest.files if name.startswith("npu_segment_") and name.endswith(".bin")]
+    return sorted(found, key=lambda name: int("".join(filter(str.isdigit, name)) or 0))
+
+
+def _sources(manifest: Manifest) -> list[str]:
+    return [name for name in manifest.files if name.startswith(f"{NPU_FOLDER}/")]
+
+
+def _files(folder: Path, manifest: Manifest, driver: Driver) -> Mapping[str, Content]:
+    """One folder with the model for any processor, without what stands in for the NPU, and with what calls the driver."""
+    model = HOST_FOLDER if f"{HOST_FOLDER}/model.c" in manifest.files else MODEL_FOLDER
+    made: dict[str, Content] = {}
+    for path in manifest.files:
+        place, _, name = path.partition("/")
+        stands_in = name.startswith("npu_segment_")
+        if (place == model and not stands_in) or place == NPU_FOLDER:
+            made[name] = read_whole(folder / path, "C file")
+    headers = {f"{KERNEL_HEADERS}/{n}" if n.endswith(".h") else n: text for n, text in driver.files.items()}
+    return made | headers
+
+
+@contextmanager
+def _answering(answer: Callable[[bytes], bytes]) -> Iterator[tuple[int, list[PillionError]]]:
+    """The child's end of a channel on which questions are answered, and what was refused."""
+    refused: list[PillionError] = []
+    ours, theirs = socket.socketpair()
+    thread = Thread(target=_serve, args=(ours, answer, refused), daemon=True)
+    thread.start()
+    try:
+        yield theirs.fileno(), refused
+    finally:
+        theirs.close()
+        with suppress(OSError):
+            ours.shutdown(socket.SHUT_RDWR)
+        thread.join()
+        ours.close()
+
+
+def _serve(channel: socket.socket, answer: Callable[[bytes], bytes], refused: list[PillionError]) -> None:
+    """Answers until the other side is closed."""
+    with suppress(OSError, EOFError):
+        while True:
+            (length,) = _LENGTH.unpack(_take(channel, _LENGTH.size))
+            if length > _MOST_BYTES:
+                return
+            question = _take(channel, length)
+            try:
+                made = answer(question)
+            except PillionError as error:
+                refused.append(error)
+                made = b""
+            channel.sendall(_LENGTH.pack(len(made)) + made)
+
+
+def _take(channel: socket.socket, count: int) -> bytes:
+    parts = bytearray()
+    while len(parts) < count:
+        part = channel.recv(min(count - len(parts), 1 << 20))
+        if not part:
+            raise EOFError
+        parts += part
+    return bytes(parts)
