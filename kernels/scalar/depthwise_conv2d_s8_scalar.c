@@ -66,7 +66,7 @@ static void fill_ring(const pillion_depthwise_conv2d_s8_scalar_params *p, const 
     }
 }
 
-#if defined(__ARM_ARCH) && __ARM_ARCH_ISA_THUMB >= 2
+#if PILLION_SCALAR_ASSEMBLY == 2
 /* A row of three weights for four outputs: twenty instructions for twelve products. */
 #define WEIGHT(x0, x1, x2, x3)            \
     "ldrsb %[w], [%[ws]], #1\n\t"         \
@@ -110,7 +110,7 @@ PILLION_INLINE int32_t has_3x3(const pillion_depthwise_conv2d_s8_scalar_params *
 #endif
 
 /* The weights of one row of the window, for four outputs that are `stride` apart. */
-#if defined(__ARM_ARCH) && __ARM_ARCH_ISA_THUMB < 2
+#if PILLION_SCALAR_ASSEMBLY == 1
 #define OUTPUT(sum, output)                             \
     "ldr %[t], [%[x], %[stride" #output "]]\n\t"        \
     "muls %[t], %[w], %[t]\n\t"                         \

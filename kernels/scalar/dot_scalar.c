@@ -8,7 +8,7 @@ typedef struct {
 } pair;
 
 /* `sums` is [channel][pixel]. */
-#if defined(__ARM_ARCH) && __ARM_ARCH_ISA_THUMB >= 2
+#if PILLION_SCALAR_ASSEMBLY == 2
 
 /* An input of three pixels meets two weights: nine instructions for six products. */
 #define INPUT(first, second)          \
@@ -35,7 +35,7 @@ PILLION_INLINE void dot_pair(const int32_t *x, const int8_t *ws, int32_t inputs,
     sums[0] = a0, sums[1] = a1, sums[2] = a2, sums[3] = b0, sums[4] = b1, sums[5] = b2;
 }
 
-#elif defined(__ARM_ARCH)
+#elif PILLION_SCALAR_ASSEMBLY == 1
 
 /* Eight registers can be multiplied; the sums wait in the others. The product takes the place of the input. */
 #define INPUT                     \

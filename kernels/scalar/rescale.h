@@ -5,6 +5,21 @@
 
 #include "pillion/requantize.h"
 
+/* The instructions of the core: Thumb-2, Thumb-1 (16 bits wide, no long products), or those of another processor, 0. */
+#if defined(__ARM_ARCH_PROFILE) && __ARM_ARCH_PROFILE == 'M'
+#define PILLION_SCALAR_THUMB __ARM_ARCH_ISA_THUMB
+#else
+#define PILLION_SCALAR_THUMB 0
+#endif
+
+/* Whose assembly is taken. It needs more registers than a compiler has to give that does not optimize; and with Thumb-1, one
+ * that optimizes for size gives only the lower eight. What such compilations get is C. */
+#if !defined(__OPTIMIZE__) || (PILLION_SCALAR_THUMB == 1 && defined(__OPTIMIZE_SIZE__))
+#define PILLION_SCALAR_ASSEMBLY 0
+#else
+#define PILLION_SCALAR_ASSEMBLY PILLION_SCALAR_THUMB
+#endif
+
 /* round = (2 * zero point + 1) << (right - 1): half of what is shifted away, and the zero point. */
 typedef struct {
     int32_t round, multiplier, right;
@@ -12,7 +27,7 @@ typedef struct {
 
 /* The upper half of value * multiplier + 2^31, for multipliers that are not negative. */
 PILLION_INLINE int32_t pillion_scalar_upper(int32_t value, int32_t multiplier) {
-#if defined(__ARM_ARCH) && __ARM_ARCH_ISA_THUMB < 2
+#if PILLION_SCALAR_THUMB == 1
     /* No instruction has a product of 64 bits: from halves. */
     const int32_t high = value >> 16, m_high = multiplier >> 16;
     const uint32_t low = (uint32_t)value & 0xffffu, m_low = (uint32_t)multiplier & 0xffffu;
@@ -28,7 +43,7 @@ PILLION_INLINE int32_t pillion_scalar_upper(int32_t value, int32_t multiplier) {
 /* A negative number is rounded half away from zero by being one less. */
 PILLION_INLINE int8_t pillion_scalar_rescale(int32_t sum, const pillion_scalar_scale *by) {
     const int32_t twice = 2 * sum;
-#if defined(__ARM_ARCH) && __ARM_ARCH_ISA_THUMB >= 2
+#if PILLION_SCALAR_ASSEMBLY == 2
     int32_t low, high;
     __asm("mov %0, #0x80000000\n\t"
           "add %1, %3, %2, asr #31\n\t"

@@ -59,48 +59,6 @@ def _cpu(core: Core) -> Target:
     return Target(f"{core.name}{NUMBER_FORMAT}", f"Arm {core.title}, {kernels} kernels", core)
 
 
-def _ethos(name: str, summary: str, core: str, npu: str, sram_bytes: int | None) -> Target:
-    return Target(name, summary, CORES[core], ethos_u.ETHOS_U[npu], sram_bytes=sram_bytes)
-
-
-_ETHOS_CHIPS = (
-    (
-        "alif-e7",
-        "Alif Ensemble E7: Ethos-U55-256 beside a Cortex-M55 (sizes from memory)",
-        "cortex-m55",
-        "ethos-u55-256",
-        None,
-    ),
-    (
-        "alif-e8",
-        "Alif Ensemble E8: Ethos-U85-256 beside a Cortex-M55",
-        "cortex-m55",
-        "ethos-u85-256",
-        4_718_592,
-    ),
-    (
-        "himax-we2",
-        "Himax WE2: Ethos-U55-64 beside a Cortex-M55 (sizes from memory)",
-        "cortex-m55",
-        "ethos-u55-64",
-        2_457_600,
-    ),
-    (
-        "psoc-edge-e84",
-        "Infineon PSOC Edge E84: Ethos-U55-128 beside a Cortex-M55 (NPU from memory)",
-        "cortex-m55",
-        "ethos-u55-128",
-        5_242_880,
-    ),
-    (
-        "ra8p1",
-        "Renesas RA8P1: Ethos-U55-256 beside a Cortex-M85 (sizes from memory)",
-        "cortex-m85",
-        "ethos-u55-256",
-        2_097_152,
-    ),
-)
-"""What stands in no public source that was read is said to be from memory."""
 _CHIPS = (
     Target(
         "imxrt700",
@@ -121,10 +79,45 @@ _CHIPS = (
         aliases=("mcxn94x",),
         converter_name="mcxn94x",
     ),
-    *(_ethos(*row) for row in _ETHOS_CHIPS),
+    Target(
+        "alif-e7",
+        "Alif Ensemble E7: Ethos-U55-256 beside a Cortex-M55 (sizes from memory)",
+        CORES["cortex-m55"],
+        ethos_u.ETHOS_U["ethos-u55-256"],
+    ),
+    Target(
+        "alif-e8",
+        "Alif Ensemble E8: Ethos-U85-256 beside a Cortex-M55",
+        CORES["cortex-m55"],
+        ethos_u.ETHOS_U["ethos-u85-256"],
+        sram_bytes=4_718_592,
+    ),
+    Target(
+        "himax-we2",
+        "Himax WE2: Ethos-U55-64 beside a Cortex-M55 (sizes from memory)",
+        CORES["cortex-m55"],
+        ethos_u.ETHOS_U["ethos-u55-64"],
+        sram_bytes=2_457_600,
+    ),
+    Target(
+        "psoc-edge-e84",
+        "Infineon PSOC Edge E84: Ethos-U55-128 beside a Cortex-M55 (NPU from memory)",
+        CORES["cortex-m55"],
+        ethos_u.ETHOS_U["ethos-u55-128"],
+        sram_bytes=5_242_880,
+    ),
+    Target(
+        "ra8p1",
+        "Renesas RA8P1: Ethos-U55-256 beside a Cortex-M85 (sizes from memory)",
+        CORES["cortex-m85"],
+        ethos_u.ETHOS_U["ethos-u55-256"],
+        sram_bytes=2_097_152,
+    ),
 )
+"""The chips. What stands in no public source that was read is said to be from memory."""
 
-NPUS = {npu.name: npu for npu in (neutron.N3_64, neutron.N1_16, *ethos_u.ETHOS_U.values())}
+_NPUS = (neutron.N3_64, neutron.N1_16, *ethos_u.ETHOS_U.values())
+NPUS = {npu.name: npu for npu in _NPUS}
 """The NPUs by name: a target may name a core and one of these."""
 TARGETS: dict[str, Target] = {target.name: target for target in (*map(_cpu, CORES.values()), *_CHIPS)}
 WITH_NPU = tuple(target for target in TARGETS.values() if target.npu is not None)

@@ -69,7 +69,7 @@ class WithoutNpu(ast.NodeTransformer):
 
     def is_made_of_it(self, row: ast.AST) -> bool:
         names = {n.id for n in ast.walk(row) if isinstance(n, ast.Name)}
-        return isinstance(row, ast.Call) and self.npu in names
+        return isinstance(row, (ast.Call, ast.Attribute, ast.Starred)) and self.npu in names
 
 
 def without(npu: str, folder: Path) -> Path:

@@ -120,11 +120,13 @@ def test_size_gives_up_kernels_that_others_can_stand_in_for(isa: Isa) -> None:
 
 
 @pytest.mark.qemu
-def test_size_gives_the_same_bytes() -> None:
-    graph = examples_graph(KINDS["conv2d"], Arithmetic.CMSIS_NN)
+@pytest.mark.parametrize(("target", "board"), [("cortex-m33", "mps2-an505"), ("cortex-m0plus", "microbit")])
+@pytest.mark.parametrize("kind", ["conv2d", "depthwise_conv2d"])
+def test_size_gives_the_same_bytes(kind: str, target: str, board: str) -> None:
+    graph = examples_graph(KINDS[kind], Arithmetic.CMSIS_NN)
     assert graph is not None
-    program = Program(graph, find_target("cortex-m33"), optimize="size")
+    program = Program(graph, find_target(target), optimize="size")
     inputs = samples_of(graph, 1)[0]
     with temporary_project(program.files) as folder:
         assert "OPTIMIZE ?= -Os" in (folder / "Makefile").read_text()
-        assert_same(graph, inputs, run_project(folder, inputs, "mps2-an505").outputs)
+        assert_same(graph, inputs, run_project(folder, inputs, board).outputs)

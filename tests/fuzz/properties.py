@@ -15,7 +15,6 @@ from judge.inputs import samples as samples_for_kernels
 from pillion import passes
 from pillion.boards.board import Optimize
 from pillion.devices.cortex_m import CORES, Isa
-from pillion.devices.neutron import N3_64
 from pillion.emitters.c.program import lower
 from pillion.emitters.c.project import project_files
 from pillion.emitters.pte import emit as emit_pte
@@ -51,7 +50,7 @@ from pillion.run.places import run_project
 from pillion.run.project import temporary_project
 from pillion.stripes.plan import Stripe, striped
 from pillion.targets import find_target
-from place.graphs import EAGER, one_by_one
+from place.graphs import EAGER, SOME_NPU, one_by_one
 
 Property = Callable[[Graph], None]
 
@@ -148,7 +147,7 @@ def placed_is_the_reference(graph: Graph, eager: bool = True) -> None:
     """Each op in the arithmetic of its unit, whatever segments they form; then the C of the whole."""
     graph = split_groups(passes.run(graph))
     try:
-        placement = place(graph, EAGER if eager else N3_64, Isa.DSP, PlacementOptions())
+        placement = place(graph, EAGER if eager else SOME_NPU, Isa.DSP, PlacementOptions())
     except PillionError as refusal:
         raise AssertionError(f"placement refuses: {refusal}") from None
     placed = verify(placement.graph)

@@ -46,3 +46,17 @@ def test_clang_compiles_without_a_warning(folder: str, core: str, floats: str, t
     done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
     assert len(list(tmp_path.glob("*.o"))) == len(sources)
+
+
+@pytest.mark.skipif(not shutil.which(GCC), reason=f"needs {GCC}: make test-tools")
+@pytest.mark.parametrize("level", ["-O0", "-Og", "-Os", "-O3"])
+@pytest.mark.parametrize(("folder", "core", "floats"), BUILDS)
+def test_gcc_compiles_at_every_level(folder: str, core: str, floats: str, level: str, tmp_path: Path) -> None:
+    sources = sorted((KERNELS / folder).glob("*.c"))
+    command = [
+        *(GCC, f"-mcpu={core}", "-mthumb", f"-mfloat-abi={floats}", level, "-g", "-Wall", "-Werror"),
+        *(("-mfpu=fpv5-sp-d16",) if core == "cortex-m7" else ()),
+        *("-I", str(KERNELS / "include"), "-c", *map(str, sources)),
+    ]
+    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr

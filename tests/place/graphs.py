@@ -7,7 +7,6 @@ import dataclasses
 import itertools
 from collections.abc import Callable, Sequence
 
-from pillion.devices.neutron import N3_64
 from pillion.emitters.tflite import emit
 from pillion.errors import PillionError
 from pillion.ir.graph import Graph
@@ -18,8 +17,10 @@ from pillion.ir.verdict import all_ok
 from pillion.ir.verify import verify
 from pillion.ops import ALL_OPS, Add, Concat, Function, Lut, Requantize, Reshape, Segment, Slice
 from pillion.place import Placement, Unit
+from pillion.targets import NPUS
 
-EAGER = dataclasses.replace(N3_64, dispatch_cycles=0, estimate=lambda op: 0)
+SOME_NPU = next(iter(NPUS.values()))
+EAGER = dataclasses.replace(SOME_NPU, dispatch_cycles=0, estimate=lambda op: 0)
 """An NPU that costs nothing, so that the rules alone decide."""
 
 Q = PerTensor(0.05, 3)
@@ -75,7 +76,7 @@ def _takes_part(op: Op) -> bool:
     """Whether the op is int8 and, where the NPU takes it, has a TFLite form."""
     if any(v.dtype is not DType.INT8 for v in (*op.activations, *op.results)):
         return False
-    if all_ok(N3_64.judge(op)):
+    if all_ok(SOME_NPU.judge(op)):
         try:
             emit(Graph("one", op.activations, (op,), op.results))
         except PillionError:

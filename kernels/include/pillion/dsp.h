@@ -8,6 +8,8 @@
 
 #include <stdint.h>
 
+#include "pillion/optimized.h"
+
 /* Elsewhere the files of kernels/dsp are empty, and the compiler chooses other kernels. */
 #if defined(__ARM_FEATURE_DSP) && defined(__ARM_FEATURE_SIMD32) && !defined(__ARM_FEATURE_MVE)
 #define PILLION_HAS_DSP 1

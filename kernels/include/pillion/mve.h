@@ -9,6 +9,7 @@
 #include <stdint.h>
 
 #include "pillion/kernels.h"
+#include "pillion/optimized.h"
 
 /* Convolution whose windows lie in one piece: kernel 1x1, any stride, no padding. K = in_c.
  * May read 15 bytes beyond x. */
