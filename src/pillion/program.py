@@ -20,7 +20,7 @@ from pillion.emitters.c.program import CProgram, lower
 from pillion.emitters.c.project import project_files, write_project
 from pillion.emitters.c.selftest import SelfTest, self_test
 from pillion.emitters.segments import segment_files
-from pillion.errors import PillionError, one_of
+from pillion.errors import PillionError, one_of, warn
 from pillion.importers.pte import ReadProgram
 from pillion.ir.graph import Graph
 from pillion.ir.numerics import Arithmetic
@@ -30,7 +30,7 @@ from pillion.memory import MemoryPlan
 from pillion.ops import Segment
 from pillion.outside.files import Content, form_of, write_whole
 from pillion.outside.progress import shown, stage
-from pillion.passes import sum_hard_sigmoids
+from pillion.passes import sum_hard_sigmoids, usual_softmaxes
 from pillion.place import Ledger, inline_segments
 from pillion.report.collect import collect
 from pillion.report.notebook import in_a_notebook
@@ -138,22 +138,33 @@ class Program:
             more |= {f"{NPU_FOLDER}/{name}": text for name, text in sources.items()}
         return project_files(self.lowered, self.target.name, more, test)
 
+    def _for_others(self, form: str) -> Graph:
+        """The graph for a runtime that is not ours, whose softmaxes have one scale."""
+        usual = usual_softmaxes(self.graph)
+        if usual is not self.graph:
+            warn(
+                f"{form}: probabilities that are multiplied on are in steps of 1/256 there, and in finer ones in C (docs/quality.md)"
+            )
+        return usual
+
     def tflite(self) -> bytes:
         """Gives the whole graph as a TFLite file, which computes in LiteRT's arithmetic."""
         return tflite.emit(
-            sum_hard_sigmoids(inline_segments(self.graph)).replace(arithmetic=Arithmetic.TFLITE)
+            sum_hard_sigmoids(inline_segments(self._for_others(".tflite"))).replace(
+                arithmetic=Arithmetic.TFLITE
+            )
         )
 
     def pte(self, runtime: Runtime = "1.4") -> bytes:
         """Gives an ExecuTorch program: kernel calls for the CPU, delegate calls for the NPU's segments."""
         one_of("runtime", runtime, get_args(Runtime))
         payloads = [segment.payload for segment in self.payloads.segments]
-        return pte.emit(self.graph, self.target.core, runtime, payloads, self.target.delegate)
+        return pte.emit(self._for_others(".pte"), self.target.core, runtime, payloads, self.target.delegate)
 
     def bundled(self, samples: SelfTestSamples, runtime: Runtime = "1.4") -> bytes:
         """Gives an ExecuTorch program in a bundle with inputs and the outputs that a device shall answer: a `.bpte` file."""
-        taken = samples_of(self.graph, samples)
-        answers = list(steps(self.graph, taken, RunOptions(stream=True), self.graph.reference_step))
+        taken, graph = samples_of(self.graph, samples), usual_softmaxes(self.graph)
+        answers = list(steps(graph, taken, RunOptions(stream=True), graph.reference_step))
         return pte.in_bundle(self.pte(runtime), taken, answers)
 
     def save(

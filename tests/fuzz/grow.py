@@ -30,7 +30,7 @@ from pillion.ops import (
 )
 from pillion.ops.log_softmax import OUTPUT as LOG_OUTPUT
 from pillion.ops.samples import random_like
-from pillion.ops.softmax import OUTPUT
+from pillion.ops.softmax import OUTPUT, OUTPUTS
 
 SIZES = (3, 1, 5, 7, 2, 4, 8, 9, 11, 13)
 CHANNELS = (8, 1, 3, 5, 7, 16, 9, 4, 2, 12, 15, 17, 24, 31, 32, 33, 48, 64)
@@ -43,7 +43,7 @@ FINER = 4
 
 
 FIXED = {Softmax: OUTPUT, LogSoftmax: LOG_OUTPUT}
-"""What ops fix of their result."""
+"""What ops fix of their result, or usually have."""
 
 
 Accepts = Callable[[Op], bool]
@@ -217,6 +217,8 @@ class Grower:
 
     def result_quant(self, cls: type[Op], x: Value, *others: Value) -> PerTensor:
         """By what the op declares of its quantization."""
+        if cls is Softmax and self.choices.one_in(4):
+            return self.choices.pick(OUTPUTS)
         if cls in FIXED:
             return FIXED[cls]
         return x.quant if cls.quantization is Quantization.SHARED else self.own_quant(x, *others)

@@ -27,7 +27,7 @@ from pillion.ops.movement import Concat, Pad, Slice, Transpose
 from pillion.ops.pool import AvgPool2d, MaxPool2d, Mean
 from pillion.ops.prelu import Prelu
 from pillion.ops.samples import conv_bias, conv_weights, make, random_like, real, value
-from pillion.ops.softmax import OUTPUT, Softmax
+from pillion.ops.softmax import OUTPUT, OUTPUTS, Softmax
 
 pytestmark = pytest.mark.qemu
 
@@ -379,14 +379,16 @@ def test_constant_operand() -> None:
 # --- softmax ----------------------------------------------------------------------------------------------------------
 
 
-def softmax(x: Array, scale: float, zp: int = 0) -> Op:
-    return make(Softmax, Value("y", TensorType((), DType.INT8, OUTPUT)), x=value("x", x.shape, scale, zp))
+def softmax(x: Array, scale: float, zp: int = 0, quant: PerTensor = OUTPUT) -> Op:
+    return make(Softmax, Value("y", TensorType((), DType.INT8, quant)), x=value("x", x.shape, scale, zp))
 
 
 def test_softmax_every_count() -> None:
     runs = []
     for count in (*range(1, 36), 63, 64, 65, 1000):
-        run = with_random_data(softmax(np.zeros((3, count)), 0.07, -128), count)
+        run = with_random_data(
+            softmax(np.zeros((3, count)), 0.07, -128, OUTPUTS[count % len(OUTPUTS)]), count
+        )
         runs += [run, Run(run.op, run.inputs, in_place=True)]
     check(runs)
 

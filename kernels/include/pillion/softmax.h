@@ -36,11 +36,12 @@ static inline int32_t pillion_one_over_one_plus(uint32_t a) {
 
 /* Division by a sum of exponentials. */
 typedef struct {
-    int32_t inverse, places; /* from Q0.31 times Q0.31 over the sum to steps of 1/256 */
+    int32_t inverse, places; /* from Q0.31 times Q0.31 over the sum to steps of the result */
 } pillion_divisor;
 
-static inline pillion_divisor pillion_divide_by(uint32_t sum) {
-    pillion_divisor d = {0, 35};
+/* `places` are those of a sum of 2^31: 35 for steps of 1/256, one less for each power of two that steps are finer. */
+static inline pillion_divisor pillion_divide_by(uint32_t sum, int32_t places) {
+    pillion_divisor d = {0, places};
     for (; sum < UINT32_C(0x80000000); sum <<= 1) {
         d.places--;
     }

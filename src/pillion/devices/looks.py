@@ -3,12 +3,15 @@
 
 from __future__ import annotations
 
+import math
+
 from pillion.devices.device import Look
 from pillion.errors import PillionError
 from pillion.ir.op import Op
 from pillion.ir.types import DType, PerChannel, Value
-from pillion.ops import Clamp, Conv2d, DepthwiseConv2d, Linear, Lut, Slice
+from pillion.ops import Clamp, Conv2d, DepthwiseConv2d, Linear, Lut, Slice, Softmax
 from pillion.ops.lut_tflite import ACTIVATIONS, activation_levels, tflite_entries
+from pillion.ops.softmax import OUTPUT
 from pillion.ops.transpose_conv import TransposeConv2d
 
 
@@ -95,6 +98,12 @@ def fixed_output(op: Op) -> tuple[object, bool]:
     assert isinstance(op, Lut)
     found = (op.y.scale, op.y.zero_point)
     return f"scale {found[0]:g}, zero point {found[1]}", op.function.fixed_output in (None, found)
+
+
+def usual_steps(op: Op) -> tuple[object, bool]:
+    """Looks whether the result of a softmax is in steps of 1/256."""
+    assert isinstance(op, Softmax)
+    return f"steps of 2^{round(math.log2(op.y.scale))}", op.y.quant == OUTPUT
 
 
 def table_defined(op: Op) -> tuple[object, bool]:

@@ -14,6 +14,8 @@ class Wishes:
     """Kinds whose operands have zero point 0 in [-127, 127]."""
     shared: frozenset[str] = frozenset()
     """Kinds whose result has the parameters of the operand, although the op could do with its own."""
+    fixed: frozenset[str] = frozenset()
+    """Kinds whose result always has the parameters that other runtimes give it, where the core's kernels could give it finer steps."""
     per_tensor_weights: frozenset[str] = frozenset()
     """Kinds whose weights have one scale instead of one for each channel."""
     target: str = field(default="", compare=False)
@@ -23,6 +25,7 @@ class Wishes:
         return Wishes(
             self.symmetric_operands | other.symmetric_operands,
             self.shared | other.shared,
+            self.fixed | other.fixed,
             self.per_tensor_weights | other.per_tensor_weights,
             " and ".join(dict.fromkeys(filter(None, (self.target, other.target)))),
         )

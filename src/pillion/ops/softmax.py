@@ -22,7 +22,13 @@ SUM_BITS = 12
 """Integer bits of the sum of exponentials."""
 SMALLEST_STEP, LARGEST_STEP = 1.0, 2.0**30 - 1
 """The steps of the input, in Q5.26: what a left shift of 1 to 30 can hold."""
-OUTPUT = PerTensor(1 / 256, -128)
+STEPS, FINEST_STEPS = 8, 21
+"""The steps of the result are from 2^-8, the usual one, to 2^-21, so fine that a share of one among 8,192 still has all levels."""
+OUTPUT = PerTensor(2.0**-STEPS, -128)
+"""What other runtimes give, and want."""
+
+OUTPUTS = tuple(PerTensor(2.0**-steps, OUTPUT.zero_point) for steps in range(STEPS, FINEST_STEPS + 1))
+"""All that a result may have."""
 
 EXP_MINUS_EIGHTH = 1895147668
 """exp(-1/8) in Q0.31."""
@@ -36,7 +42,8 @@ NEWTON_48_17, NEWTON_32_17 = 1515870810, -1010580540
 
 @op("softmax", quantization=Quantization.FIXED)
 class Softmax(Scaled, RowWise):
-    """Gives exp(x) over the sum of exp(x) along the last axis; the result is in steps of 1/256 from -128."""
+    """Gives exp(x) over the sum of exp(x) along the last axis. The result is in steps of 1/256 from -128, as in other runtimes; or in
+    finer ones, down to 2^-21, where every share is small: what is larger than 255 steps saturates."""
 
     is_idle = False
 
@@ -64,6 +71,11 @@ class Softmax(Scaled, RowWise):
             )
 
     @property
+    def places(self) -> int:
+        """The places from a share in Q0.62 over a sum of 2^31 in Q12 to steps of the result."""
+        return SUM_BITS + 31 + round(math.log2(self.y.scale))
+
+    @property
     def smallest_difference(self) -> int:
         """The distance below the largest value from which on values count as zero."""
         return smallest_difference(self.multiplier)
@@ -74,8 +86,11 @@ class Softmax(Scaled, RowWise):
     def check(self) -> None:
         if self.x.type.rank < 1:
             raise self.refuse("the input has at least one axis", list(self.x.shape))
-        if self.x.dtype is DType.INT8 and self.y.quant != OUTPUT:
-            raise self.refuse("the result has scale 1/256 and zero point -128", self.y.quant)
+        if self.x.dtype is DType.INT8 and self.y.quant not in OUTPUTS:
+            raise self.refuse(
+                f"the result has zero point -128, and scale 1/256 or a power of two down to 2^-{FINEST_STEPS}",
+                self.y.quant,
+            )
 
     def reference(self, arithmetic: Arithmetic, *operands: Array) -> Array:
         x = operands[0].astype(np.int64)
@@ -87,13 +102,13 @@ class Softmax(Scaled, RowWise):
         total = numerics.shift_right(exponential, SUM_BITS).sum(axis=-1, keepdims=True)
         zeros = 32 - np.floor(np.log2(total)).astype(np.int64) - 1
         inverse = one_over_one_plus((total << zeros) - 2**31)
-        places = SUM_BITS - zeros + 31 - 8
+        places = self.places - zeros
         probability = numerics.shift_right(numerics.multiply_high(inverse, exponential), places)
         return np.where(counted, numerics.saturate(probability - 128, -128, 127), -128).astype(np.int8)
 
     @classmethod
     def examples(cls) -> Iterator[Op]:
-        yield from _softmax_examples(cls, OUTPUT)
+        yield from _softmax_examples(cls)
 
 
 def smallest_difference(multiplier: Multiplier) -> int:
@@ -133,12 +148,25 @@ def one_over_one_plus(a: Int64Array) -> Int64Array:
     return np.minimum(x << 1, numerics.INT32_MAX)
 
 
-def _softmax_examples(cls: type[Op], output: PerTensor) -> Iterator[Op]:
-    for number, (shape, scale) in enumerate(
-        (((1, 2), 0.1), ((2, 3, 7), 0.02), ((1, 33), 0.5), ((3, 1), 1.5), ((1, 1000), 0.004), ((2, 5), 40.0))
-    ):
+_SHAPES_AND_SCALES = (
+    *(((1, 2), 0.1), ((2, 3, 7), 0.02), ((1, 33), 0.5), ((3, 1), 1.5), ((1, 1000), 0.004), ((2, 5), 40.0)),
+)
+_FINER = (
+    *(
+        ((2, 9), 0.02, 9),
+        ((3, 40), 0.01, 11),
+        ((1, 301), 0.003, 15),
+        ((2, 1), 1.5, 21),
+        ((1, 8191), 1e-4, 21),
+    ),
+)
+
+
+def _softmax_examples(cls: type[Op]) -> Iterator[Op]:
+    usual = ((shape, scale, STEPS) for shape, scale in _SHAPES_AND_SCALES)
+    for number, (shape, scale, steps) in enumerate((*usual, *_FINER)):
         yield make(
             cls,
-            value("y", (), output.scale, output.zero_point),
+            value("y", (), 2.0**-steps, OUTPUT.zero_point),
             x=value("x", shape, scale, ZERO_POINTS[number % 4]),
         )

@@ -24,6 +24,7 @@ from pillion.passes.split_groups import split_groups
 from pillion.passes.sum_hard_sigmoids import sum_hard_sigmoids
 from pillion.passes.transpose_early import transpose_early
 from pillion.passes.transpose_product import transpose_product
+from pillion.passes.usual_softmaxes import usual_softmaxes
 
 __all__ = [
     "AFTER_CUTTING",
@@ -35,6 +36,7 @@ __all__ = [
     "run",
     "split_groups",
     "sum_hard_sigmoids",
+    "usual_softmaxes",
 ]
 
 Pass = Callable[[Graph], Graph]

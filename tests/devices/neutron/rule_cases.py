@@ -94,8 +94,8 @@ def pool(cls: type[Op], image: Shape = IMAGE, **fields: object) -> Op:
     return made(cls, x=value("x", image), **{"kernel": (2, 2), **fields})
 
 
-def softmax(*shape: int) -> Op:
-    return made(Softmax, PerTensor(1 / 256, -128), x=value("x", shape))
+def softmax(*shape: int, step: float = 1 / 256) -> Op:
+    return made(Softmax, PerTensor(step, -128), x=value("x", shape))
 
 
 def lut(function: Function, quant: Quant = OTHER, source: Quant = Q) -> Op:
@@ -275,6 +275,7 @@ LIMITS: dict[str, Pair] = {
     "softmax.rows": (softmax(4096, 1), softmax(4097, 1)),
     "softmax.rows of several axes": (softmax(2, 16, 128, 3), softmax(17, 241, 3)),
     "softmax.elements": (softmax(4096, 128), softmax(481, 1090)),
+    "softmax.output": (softmax(2, 7), softmax(2, 7, step=1 / 512)),
     "reshape.rank": (reshape(7), reshape(8)),
     "transpose.rank": (transpose(6), transpose(7)),
     "pad.rank": (pad(5), pad(6)),

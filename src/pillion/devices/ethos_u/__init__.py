@@ -21,6 +21,7 @@ from pillion.devices.ethos_u.estimate import DISPATCH_CYCLES, estimate
 from pillion.devices.ethos_u.payload import executed, shown
 from pillion.devices.ethos_u.rules import SUPPORTED, rules
 from pillion.ir.numerics import Arithmetic
+from pillion.ir.wishes import Wishes
 from pillion.ops import ALL_OPS, Pad, Reshape, Slice, Transpose
 from pillion.passes.sum_hard_sigmoids import sum_hard_sigmoids
 
@@ -28,6 +29,7 @@ MOVEMENT = (Reshape, Transpose, Slice, Pad)
 """Of these alone no segment is made: the core moves bytes as well."""
 
 
+WISHES = Wishes(fixed=frozenset({"softmax"}))
 RULES = rules()
 """The same for all sizes."""
 
@@ -51,6 +53,7 @@ def ethos_u(accelerator: Accelerator) -> Device:
         copies_weights=False,
         drops=lambda op: isinstance(op, MOVEMENT),
         delegate="EthosUBackend",
+        wishes=WISHES,
         rewrites=(sum_hard_sigmoids,),
         show=shown,
         execute=executed,

@@ -129,5 +129,6 @@ def _others() -> list[Rule]:
         Rule(Lut, "function", functions, limits.known_function(limits.FUNCTIONS), VELA),
         Rule(Lut, "output", fixed, looks.fixed_output, VELA),
         Rule(Lut, "table", "values that 32 bits hold", looks.table_defined, VELA),
+        Rule(Softmax, "output", "steps of 1/256", looks.usual_steps, VELA),
         Rule(Slice, "step", "along rows and columns only", limits.slice_steps, VELA),
     ]

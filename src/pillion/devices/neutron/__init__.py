@@ -25,6 +25,7 @@ from pillion.passes.sum_hard_sigmoids import sum_hard_sigmoids
 WISHES = Wishes(
     symmetric_operands=frozenset({"batch_matmul"}),
     shared=frozenset({"mean", "reduce_max", "reduce_min"}),
+    fixed=frozenset({"softmax"}),
     per_tensor_weights=frozenset({"linear"}),
 )
 """What the rules above need of the quantizer. Not for sums: in the steps of a sum nothing is left of what it sums up. They become means

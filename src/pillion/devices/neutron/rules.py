@@ -177,6 +177,7 @@ def _softmax() -> list[Rule]:
         Rule(Softmax, "channels", f"at most {channels}", limits.softmax_channels, CONVERTER),
         Rule(Softmax, "rows", f"at most {rows}", limits.softmax_rows, CONVERTER),
         Rule(Softmax, "elements", f"at most {elements}", limits.softmax_elements, CONVERTER),
+        Rule(Softmax, "output", "steps of 1/256", looks.usual_steps, IR),
     ]
 
 

@@ -22,7 +22,9 @@ from pillion.emitters.pte.node import (
 )
 from pillion.ir.types import Sides
 from pillion.ops import AvgPool2d, MaxPool2d, Softmax
+from pillion.ops.softmax import OUTPUT
 
+FINER = "C has finer steps; saving a program as .pte gives it the usual ones, and the file is a program of its own: verify that"
 SMALLEST = -128
 """What never is the largest of a window."""
 
@@ -94,6 +96,13 @@ def softmax(op: Softmax, settings: Settings) -> list[KernelCall]:
             f"a row has at most {LONGEST_SOFTMAX} elements: the library's sums of more are too large for its shifts",
             f"{last} elements",
             "leave the softmax to the application, or write C: -o folder/",
+        )
+    if op.y.quant != OUTPUT:
+        raise refusal(
+            op,
+            "the library's softmax has steps of 1/256",
+            f"steps of {op.y.scale:g}",
+            FINER,
         )
     rows = op.x.type.elements // last
     x, y = plain(op.x).reshaped(rows, last), plain(op.y).reshaped(rows, last)

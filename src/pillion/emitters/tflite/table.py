@@ -50,7 +50,7 @@ from pillion.ops.pool import AvgPool2d, MaxPool2d, Mean, Pool
 from pillion.ops.prelu import Prelu
 from pillion.ops.reduce import ReduceMax, ReduceMin, ReduceSum
 from pillion.ops.resize import ResizeBilinear, ResizeNearest
-from pillion.ops.softmax import Softmax
+from pillion.ops.softmax import OUTPUT, Softmax
 from pillion.ops.transpose_conv import TransposeConv2d
 from pillion.schemas import tflite
 from pillion.schemas.flatbuffer import Table
@@ -281,6 +281,11 @@ def _mean(op: Mean) -> list[Node]:
 
 def _softmax(op: Softmax) -> list[Node]:
     int8_only(op)
+    if op.y.quant != OUTPUT:
+        rule = "LiteRT's softmax has steps of 1/256"
+        raise refusal(
+            op, rule, f"steps of {op.y.scale:g}", "saving a program as .tflite gives it the usual ones"
+        )
     return [Node("SOFTMAX", (op.x,), (op.y,), tflite.SoftmaxOptions(beta=1.0))]
 
 

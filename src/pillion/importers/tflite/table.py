@@ -38,7 +38,7 @@ from pillion.ops.pool import AvgPool2d, MaxPool2d, Mean
 from pillion.ops.prelu import Prelu
 from pillion.ops.reduce import ReduceMax, ReduceMin, ReduceSum
 from pillion.ops.resize import ResizeBilinear, ResizeNearest
-from pillion.ops.softmax import Softmax
+from pillion.ops.softmax import OUTPUT, Softmax
 from pillion.schemas import tflite
 
 
@@ -172,6 +172,8 @@ def _softmax(call: ReadOperator) -> list[Op]:
     beta = call.options_as(tflite.SoftmaxOptions).beta
     if beta != 1:
         raise call.refuse("beta is 1", beta)
+    if call.result.type.quant != OUTPUT:
+        raise call.refuse("the result has scale 1/256 and zero point -128", repr(call.result))
     return [Softmax(x=call.operand(0), y=call.result, source=call.source)]
 
 

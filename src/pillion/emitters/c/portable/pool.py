@@ -113,7 +113,10 @@ def softmax_rows(op: Softmax | LogSoftmax) -> Params:
 def softmax(op: Softmax, arithmetic: Arithmetic) -> tuple[Call, ...]:
     """Gives the call of a softmax that reads its exponentials from a table."""
     table = exponentials(op)
-    params = {**softmax_rows(op), "exponentials_count": len(table), "exponentials": table}
+    params: Params = {
+        **{**softmax_rows(op), "places": op.places},
+        **{"exponentials_count": len(table), "exponentials": table},
+    }
     return (Call(PORTABLE.routine("softmax_s8"), params, (op.x,), op.y),)
 
 
@@ -137,7 +140,10 @@ def judge_log_softmax(op: LogSoftmax, arithmetic: Arithmetic) -> tuple[Verdict, 
 
 def softmax_of_few(op: Softmax, arithmetic: Arithmetic) -> tuple[Call, ...]:
     """Gives the call of a softmax that computes its exponentials, for tensors that are shorter than the table."""
-    params = {**softmax_rows(op), **scaling(op.multiplier), "farthest": min(255, -op.smallest_difference)}
+    params: Params = {
+        **{**softmax_rows(op), "places": op.places},
+        **{**scaling(op.multiplier), "farthest": min(255, -op.smallest_difference)},
+    }
     return (Call(PORTABLE.routine("softmax_few_s8"), params, (op.x,), op.y),)
 
 

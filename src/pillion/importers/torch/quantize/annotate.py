@@ -42,7 +42,9 @@ from pillion.importers.torch.train.norms import simulated_layer
 from pillion.importers.torch.train.simulation import batch_norm
 from pillion.ir.op import Quantization
 from pillion.ir.wishes import Wishes
+from pillion.ops import Softmax
 
+MOVES_OF_ONE = frozenset({aten.reshape.default, aten.permute.default, aten.slice.Tensor})
 CLAMPS = frozenset({aten.relu.default, aten.clamp.default})
 NO_NUMBERS = "it computes whole numbers or booleans, which are only compared, chosen, moved and looked up by; .float() makes them real"
 
@@ -215,7 +217,23 @@ def _share(node: Node, plan: Plan, wishes: Wishes) -> None:
     else:
         _read_each(node, operands, sharing, symmetric=rule.kind in wishes.symmetric_operands)
         if node not in plan.fused and is_tensor(node):
-            sharing.add(node, rule.fixed)
+            finer = rule.kind not in wishes.fixed and _is_of_own_use(node, plan, wishes)
+            sharing.add(node, None if finer else rule.fixed).shares |= finer
+
+
+def _is_of_own_use(node: Node, plan: Plan, wishes: Wishes) -> bool:
+    """Whether shares of one go only to ops that scale what they read: these take any steps."""
+    if plan.rules[node].kind != Softmax.kind:
+        return False
+    ways = [node]
+    while ways:
+        for user in ways.pop().users:
+            rule = plan.rules.get(user)
+            if user.target in DROPOUTS or user.target in MOVES_OF_ONE:
+                ways.append(user)
+            elif rule is None or rule.quantization is not Quantization.OWN or rule.kind in wishes.shared:
+                return False
+    return True
 
 
 def _read_each(node: Node, operands: list[Node], sharing: Sharing, *, symmetric: bool) -> None:
@@ -304,6 +322,8 @@ class Annotator:
         group = self.plan.sharing.group(site)
         if group.fixed is not None:
             return self.specs.fixed(*group.fixed)
+        if group.shares:
+            return self.specs.shares
         return self.specs.symmetric if group.symmetric else self.specs.activation
 
     def _weight_spec(self, weight: Node, node: Node, axis: int | None) -> QuantizationSpecBase:

@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 from torch.fx import GraphModule
 
-from pillion.importers.torch.train.ranges import SYMMETRIC, Range
+from pillion.importers.torch.train.ranges import SYMMETRIC, Range, SharesOfOne
 from pillion.outside.threads import one_thread
 
 BINS = 4096
@@ -54,6 +54,10 @@ class CountedRange(Range):
         """The numbers in the middle of the bins."""
         width = 2 * self.reach / BINS
         return (torch.arange(BINS, dtype=torch.float64) + 0.5) * width - self.reach
+
+
+class CountedShares(SharesOfOne, CountedRange):
+    """The same of shares of one."""
 
 
 @one_thread()

@@ -17,6 +17,8 @@ class Group:
 
     fixed: tuple[float, int] | None = None
     symmetric: bool = False
+    shares: bool = False
+    """Whether they hold shares of one, each in [0, 1]."""
 
 
 @dataclass
@@ -54,4 +56,6 @@ class Sharing:
         a, b = self.root(first), self.root(second)
         if a != b:
             self._parents[b] = a
-            self._groups[a].symmetric |= self._groups.pop(b).symmetric
+            joined = self._groups.pop(b)
+            self._groups[a].symmetric |= joined.symmetric
+            self._groups[a].shares |= joined.shares

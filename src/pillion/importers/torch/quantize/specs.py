@@ -10,15 +10,17 @@ from typing import Any
 import torch
 from torchao.quantization.pt2e.quantizer import FixedQParamsQuantizationSpec, QuantizationSpec
 
-from pillion.importers.torch.quantize.histogram import CountedRange
+from pillion.importers.torch.quantize.histogram import CountedRange, CountedShares
 from pillion.importers.torch.train.ranges import (
     SMALLEST_SCALE,
     Range,
     RangeNow,
     RangeOfChannels,
     RangeOfChannelsNow,
+    RangeOfShares,
     RangeOverBatches,
     Rounding,
+    SharesOverBatches,
 )
 
 AT_ONCE = 1.0
@@ -42,6 +44,13 @@ class Specs:
     def symmetric(self) -> QuantizationSpec:
         """The format of activations whose zero point is 0: one scale for the tensor, [-127, 127]."""
         return self._per_tensor(torch.per_tensor_symmetric, -127)
+
+    @cached_property
+    def shares(self) -> QuantizationSpec:
+        """The format of shares of one: zero point -128, and a power of two as scale."""
+        shares = CountedShares if self.counted else RangeOfShares
+        observer: Any = _fake(SharesOverBatches) if self.training else shares.with_args(eps=SMALLEST_SCALE)
+        return _spec(observer, torch.per_tensor_affine, -128)
 
     def weights(self, axis: int | None) -> QuantizationSpec:
         """The format of weights: [-127, 127] with zero point 0, a scale for each index of an axis."""

@@ -15,6 +15,8 @@ from torchao.quantization.pt2e import (
     PerChannelMinMaxObserver,
 )
 
+from pillion.ops.softmax import FINEST_STEPS, OUTPUT, STEPS
+
 SCALE_OF_ZEROS = 2.0**-24
 """The scale of tensors and channels that are always zero: far below what models use, and yet a multiplier can reach it."""
 SMALLEST_SCALE = 2.0**-48
@@ -37,6 +39,21 @@ class ScaleOfZeros:
 
 class Range(ScaleOfZeros, MinMaxObserver):
     """An observer of the range from the least to the largest value."""
+
+
+class SharesOfOne:
+    """Gives shares of one, which a softmax makes, the finest steps of a power of two in which the largest is held."""
+
+    def _calculate_qparams(self, low: Tensor, high: Tensor) -> Any:
+        largest = float(high)
+        steps = STEPS
+        while steps < FINEST_STEPS and largest <= 255 * 2.0 ** -(steps + 1):
+            steps += 1
+        return torch.full((1,), 2.0**-steps), torch.full((1,), OUTPUT.zero_point, dtype=torch.int64)
+
+
+class RangeOfShares(SharesOfOne, Range):
+    """An observer of how large shares of one become."""
 
 
 class RangeOfChannels(ScaleOfZeros, PerChannelMinMaxObserver):
@@ -80,6 +97,10 @@ class RangeOverBatches(RangeNow):
             moved = old + self.averaging_constant * (new - old)
             kept.copy_(torch.where(torch.isinf(old), new, moved))
         return x
+
+
+class SharesOverBatches(SharesOfOne, RangeOverBatches):
+    """The range of shares of one, as `RangeOverBatches` finds it."""
 
 
 class Rounding(FakeQuantize):
