@@ -11,6 +11,8 @@ IoLayout = Literal["nchw", "nhwc"]
 """How images do."""
 StateForm = Literal["kept", "io"]
 """Whether what a model remembers lives between its runs, or goes in and comes out of each."""
+ArithmeticName = Literal["cmsis-nn", "tflite", "tflite-integer"]
+"""Whose bits a program computes, where that is chosen."""
 Ranges = Literal["minmax", "percentile", "mse"]
 """How calibration comes to the range of a tensor: all that it saw, all but the rarest values, or what gives the least squared error."""
 Runtime = Literal["1.4", "main"]

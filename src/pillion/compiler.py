@@ -18,16 +18,19 @@ from __future__ import annotations
 import difflib
 import os
 from collections.abc import Iterable, Sequence
+from dataclasses import replace
 from pathlib import Path
 from shlex import quote
 from typing import TYPE_CHECKING, Any, Union, get_args
 
 from pillion import passes
 from pillion.boards.board import BOARDS, Board, Optimize, another_core
-from pillion.choices import IoDtype, IoLayout, StateForm
+from pillion.choices import ArithmeticName, IoDtype, IoLayout, StateForm
 from pillion.errors import PillionError, one_of
 from pillion.importers import pte, tflite
 from pillion.ir.graph import Graph, model_name, want_computed_outputs
+from pillion.ir.numerics import Arithmetic
+from pillion.ir.op import beyond_scales
 from pillion.ir.tuning import Tuning
 from pillion.ir.types import Array
 from pillion.ir.verify import refuse_float
@@ -83,6 +86,7 @@ def compile(
     progress: Progress | bool | None = None,
     tuning: Tuning | None = None,
     placement: PlacementOptions | None = None,
+    arithmetic: ArithmeticName | None = None,
     optimize: Optimize = "speed",
     max_ram: int | str | None = None,
     extra: float | str | None = None,
@@ -98,7 +102,8 @@ def compile(
     `weights` go with models of the zoo, `weights` also with `net.py:Net`. `tuning` (`pillion.Tuning`) helps where
     quantization costs much. `placement` keeps ops on the CPU, or prefers or demands the NPU. With `stateful`, recurrent layers begin
     each run with what the run before left; `state_pairs={"h": 1}` does so with an input `h` and output 1; `state="io"` makes inputs
-    and outputs of what the model would remember from run to run. `optimize` chooses between fast and small code;
+    and outputs of what the model would remember from run to run. `arithmetic` names whose bits are computed, where they shall not be those of the model's
+    own framework: `Program.change_of_arithmetic` says what that changes. `optimize` chooses between fast and small code;
     `watch` sees the graph after each pass. `max_ram` (`"256K"`) bounds the RAM of the C, `extra` (`"5%"`) the instructions that less RAM
     may cost: parts of the model then run a few rows at a time. With `rows_in`, the C is handed its input row by row, and has no room
     for all of it. `stream` (`"x:2"`, an input and its time axis) and `hop` make a program that takes so many new frames in each run, and
@@ -112,6 +117,8 @@ def compile(
     one_of("io_layout", io_layout, get_args(IoLayout))
     one_of("state", state, get_args(StateForm))
     one_of("optimize", optimize, get_args(Optimize))
+    if arithmetic is not None:
+        one_of("arithmetic", arithmetic, get_args(ArithmeticName))
     chip = find_target(target)
     if is_int8_file(model):
         given = {
@@ -139,8 +146,9 @@ def compile(
             tuning=tuning or Tuning(),
         )
         graph, floats = read.graph, read.floats
-    return finish(
-        graph,
+    own = graph.arithmetic
+    program = finish(
+        in_arithmetic(graph, arithmetic),
         chip,
         io_dtype,
         placement,
@@ -153,6 +161,24 @@ def compile(
         stateful,
         state_pairs,
     )
+    return replace(program, own_arithmetic=own) if program.graph.arithmetic is not own else program
+
+
+def in_arithmetic(graph: Graph, name: ArithmeticName | None) -> Graph:
+    """Gives the graph in the arithmetic that was asked for; raises where it is of none but its own."""
+    asked = Arithmetic(name) if name is not None else graph.arithmetic
+    if asked is graph.arithmetic:
+        return graph
+    given = [(op, why) for op in graph.ops if (why := beyond_scales(op))]
+    if asked.is_tflite and given:
+        op, why = given[0]
+        raise PillionError(
+            f"`{graph.name}` has no {asked.value} arithmetic",
+            rule="that follows from scales, and some .pte files hold multipliers in their place",
+            here=f"{op.kind} `{op.name}`: {why}",
+            help=f"leave --arithmetic {asked.value} out, or compile the model that the file was made from",
+        )
+    return graph.replace(arithmetic=asked)
 
 
 def finish(

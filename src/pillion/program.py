@@ -36,6 +36,7 @@ from pillion.report.collect import collect
 from pillion.report.notebook import in_a_notebook
 from pillion.report.page import want_template_engine, write_page
 from pillion.report.subject import Asked, Progress
+from pillion.run.change import ArithmeticChange, change
 from pillion.run.executor import REFERENCE, TIMEOUT_SECONDS, Outputs, RunOptions, RunResult, want_runnable
 from pillion.run.floats import FloatModel
 from pillion.run.inputs import check_fit, fitted
@@ -65,6 +66,8 @@ class Program:
     """The ops that its C runs a few rows at a time; if the first is fed, the input is handed over row by row."""
     file: ReadProgram | None = None
     """The .pte file that the program was read from: the ExecuTorch runtime is given that one, byte for byte."""
+    own_arithmetic: Arithmetic | None = None
+    """The arithmetic of the model itself, where it was compiled for another one."""
     floats: FloatModel | None = field(default=None, repr=False, compare=False)
     """The model that it was quantized from, where that is at hand: reports compare its tensors."""
 
@@ -195,6 +198,8 @@ class Program:
             if bundle is not None:
                 write_whole(path.with_suffix(".bpte"), bundle)
         elif form == ".tflite":
+            if self.own_arithmetic is not None and self.graph.arithmetic is not Arithmetic.TFLITE:
+                raise _litert_rounds_by_itself(self)
             write_whole(path, self.tflite())
         else:
             self.firmware(path, force=force, selftest=selftest)
@@ -277,11 +282,30 @@ class Program:
         program with states, each is a stream of several steps."""
         return verify(self, samples, seed=seed, inputs=fitted(self.graph, inputs) if inputs else None)
 
+    def change_of_arithmetic(self, inputs: int | None = None, *, seed: int = 0) -> ArithmeticChange | None:
+        """Says in numbers what the arithmetic that was asked for changes, on random inputs: how many outputs differ from those of the model's own
+        arithmetic, by how much, and in which ops that begins. None where it was compiled in its own."""
+        if self.own_arithmetic is None:
+            return None
+        with shown():
+            return change(self.graph, self.own_arithmetic, inputs, seed)
+
     def explain(self) -> str:
         """Gives the ledger as text: each op, who runs it, and why. Of a stream, also what it takes and what its answers mean."""
         over_time = self.streaming.lines if self.streaming else ()
         ops = (f"{e.op.kind} {e.op.name}: {e.unit.value}, {e.because}" for e in self.ledger)
-        return "\n".join((*over_time, *ops))
+        return "\n".join((*over_time, f"arithmetic: {self.arithmetic}", *ops))
+
+    @property
+    def arithmetic(self) -> str:
+        """Whose bits it computes: one name, or one for the NPU and one for the core."""
+        core, npu = self.graph.arithmetic.value, self.target.npu
+        entries = self.ledger.entries
+        on_npu = sum(entry.segment is not None for entry in entries)
+        if npu is None or not on_npu or (npu.arithmetic.value == core):
+            return core
+        own = npu.arithmetic.value
+        return own if on_npu == len(entries) else f"{own} on the NPU, {core} on the core"
 
     def report(
         self,
@@ -308,6 +332,15 @@ class Program:
     def text(self) -> str:
         """Gives the graph in words, long constants left out."""
         return to_text(self.graph, constants=False)
+
+
+def _litert_rounds_by_itself(program: Program) -> PillionError:
+    return PillionError(
+        f"a .tflite cannot compute `{program.graph.name}` in {program.graph.arithmetic.value} arithmetic",
+        rule="LiteRT computes a .tflite in tflite arithmetic, whatever it was compiled for",
+        here=f"--arithmetic {program.graph.arithmetic.value}",
+        help="leave --arithmetic out, or write a .pte or a C project: -o folder/",
+    )
 
 
 def _whole_tensors(program: Program, form: str) -> PillionError:

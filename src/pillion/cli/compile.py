@@ -12,6 +12,7 @@ from pillion.cli import completion, report
 from pillion.cli.application import app
 from pillion.cli.help import MAKE, RESULT
 from pillion.cli.options import (
+    ArithmeticOption,
     CalibrateOption,
     ClockOption,
     CorrectOption,
@@ -61,6 +62,7 @@ pillion compile -m net.py:Net -t cortex-m55 -q --stream x:2 --hop 2 -o kws_fw/  
 pillion compile -m gru.py:Net -t cortex-m55 -q --stateful -o gru_fw/         it goes on where the run before ended
 pillion compile -m cell.py:Net -t cortex-m55 -q --state-pair h:1 -o cell_fw/   the input h is output 1 of the run before
 pillion compile -m kws.tflite -t CHIP -o kws.pte                 int8 already: no -q; CHIP is of `pillion targets`
+pillion compile -m kws.tflite -t cortex-m55 --arithmetic cmsis-nn -o kws.pte     rounded as CMSIS-NN does, and what that changes
 """,
 )
 def compile(
@@ -83,6 +85,7 @@ def compile(
     keep_on_cpu: KeepOption = None,
     only_npu: OnlyNpuOption = False,
     prefer_npu: PreferNpuOption = False,
+    arithmetic: ArithmeticOption = None,
     optimize: OptimizeOption = "speed",
     max_ram: MaxRamOption = None,
     extra: ExtraOption = None,
@@ -149,6 +152,7 @@ def compile(
         stateful,
         tuple(state_pair or ()),
         tuning_of(ranges, equalize=equalize, correct_biases=correct_biases),
+        arithmetic,
     )
     form_of(output)
     check(request)
@@ -165,6 +169,7 @@ def compile(
     time = times.of_program(program, conditions, quiet=as_json)
     facts = {
         **report.compiled(program, output, runtime),
+        **report.changed(program, quiet=as_json),
         **selftests.facts(program, output, selftest),
         **times.facts(time, as_json, in_short=True),
     }

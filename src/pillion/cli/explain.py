@@ -10,6 +10,7 @@ from pillion.cli import report
 from pillion.cli.application import app
 from pillion.cli.help import LOOK
 from pillion.cli.options import (
+    ArithmeticOption,
     CalibrateOption,
     ClockOption,
     ExtraOption,
@@ -50,6 +51,7 @@ def explain(
     trust_pickle: TrustOption = False,
     input_size: SizeOption = None,
     keep_on_cpu: KeepOption = None,
+    arithmetic: ArithmeticOption = None,
     max_ram: MaxRamOption = None,
     extra: ExtraOption = None,
     rows_in: RowsInOption = False,
@@ -72,6 +74,7 @@ def explain(
         weights,
         parse_size(input_size),
         keep_on_cpu=tuple(keep_on_cpu or ()),
+        arithmetic=arithmetic,
         trust_pickle=trust_pickle,
         memory=memory_wish(max_ram, extra, rows_in),
         stream=stream_wish(stream, hop),

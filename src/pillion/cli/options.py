@@ -4,10 +4,11 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated, Optional
+from typing import Annotated, Optional, get_args
 
 import typer
 
+from pillion.choices import ArithmeticName
 from pillion.cli import completion
 from pillion.cli.help import INPUT, MEMORY, PLACEMENT, QUANTIZATION, RESULT, STREAM, TIME
 from pillion.outside.files import MODEL_FILES
@@ -260,6 +261,16 @@ IoLayoutOption = Annotated[
         metavar="nchw|nhwc",
         help="The order of the axes of images that go in and come out.",
         autocompletion=completion.one_of_these("nchw", "nhwc"),
+        rich_help_panel=RESULT,
+    ),
+]
+ArithmeticOption = Annotated[
+    Optional[str],
+    typer.Option(
+        "--arithmetic",
+        metavar="cmsis-nn|tflite|tflite-integer",
+        help="Whose bits are computed, if not those of the model's own framework: says how many outputs that changes.",
+        autocompletion=completion.one_of_these(*get_args(ArithmeticName)),
         rich_help_panel=RESULT,
     ),
 ]

@@ -68,12 +68,32 @@ def compiled(program: Program, output: Path, runtime: str = "1.4") -> Facts:
         "output": str(output),
         "ops": len(program.graph.ops),
         "macs": program.graph.macs,
+        "arithmetic": program.arithmetic,
         "inputs": [repr(v) for v in program.graph.inputs],
         "outputs": [repr(v) for v in program.graph.outputs],
         **_over_time(program),
         **_form(program, output, runtime),
         **(_npu(program) if program.target.npu else {}),
     }
+
+
+def changed(program: Program, *, quiet: bool) -> Facts:
+    """Gathers what another arithmetic than the model's own changes; nothing where it has its own."""
+    with progress(quiet=quiet):
+        found = program.change_of_arithmetic()
+    if found is None:
+        return {}
+    words = {
+        "own_arithmetic": found.own.value,
+        "outputs_changed": found.text,
+        "changed_in": found.ops_text,
+    }
+    if not quiet:
+        return words
+    ops = [{"op": c.op.name, "numbers": c.elements, "different": c.different} for c in found.ops]
+    numbers = {"numbers": found.elements, "different": found.different, "largest": found.largest}
+    inputs = {"inputs": found.inputs, "inputs_different": found.inputs_different}
+    return words | {"change": {**inputs, **numbers, "ops": ops}}
 
 
 def _over_time(program: Program) -> Facts:
@@ -225,6 +245,7 @@ def explained(program: Program) -> Facts:
     return {
         "model": program.graph.name,
         "target": program.target.name,
+        "arithmetic": program.arithmetic,
         **_over_time(program),
         "ops_on_npu": len(ledger.on_npu),
         "ops_on_cpu": len(rows) - len(ledger.on_npu),

@@ -19,7 +19,7 @@ from shlex import quote
 from typing import TYPE_CHECKING, Any, Literal, get_args
 
 from pillion.boards.board import Optimize
-from pillion.choices import IoDtype, IoLayout, Ranges, Runtime, StateForm
+from pillion.choices import ArithmeticName, IoDtype, IoLayout, Ranges, Runtime, StateForm
 from pillion.cli.report import warn
 from pillion.errors import PillionError, PillionWarning, one_of
 from pillion.ir.tuning import Tuning
@@ -67,6 +67,7 @@ class Request:
     stateful: bool = False
     state_pairs: tuple[str, ...] = ()
     tuning: Tuning = AS_USUAL
+    arithmetic: str | None = None
 
     def __post_init__(self) -> None:
         one_of("--io-dtype", self.io_dtype, get_args(IoDtype))
@@ -74,6 +75,8 @@ class Request:
         one_of("--runtime", self.runtime, get_args(Runtime))
         one_of("--io-layout", self.io_layout, get_args(IoLayout))
         one_of("--state", self.state, get_args(StateForm))
+        if self.arithmetic is not None:
+            one_of("--arithmetic", self.arithmetic, get_args(ArithmeticName))
         if self.calibrate and not self.quantize:
             raise PillionError(
                 "--calibrate is data for quantizing",
@@ -254,6 +257,7 @@ def compile_for(
             stateful=request.stateful,
             state_pairs=dict(map(parse_pair, request.state_pairs)),
             placement=PlacementOptions(request.keep_on_cpu, request.only_npu, request.prefer_npu),
+            arithmetic=request.arithmetic,  # type: ignore[arg-type]  # checked by Request
             optimize="size" if request.optimize == "size" else "speed",
             max_ram=request.memory.max_ram,
             extra=request.memory.extra,

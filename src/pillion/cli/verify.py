@@ -12,6 +12,7 @@ from pillion.cli import completion, report
 from pillion.cli.application import app
 from pillion.cli.help import CHECK, INPUT, RUNNING
 from pillion.cli.options import (
+    ArithmeticOption,
     CalibrateOption,
     HopOption,
     IoDtypeOption,
@@ -83,6 +84,7 @@ def verify(
     stream: StreamOption = None,
     hop: HopOption = None,
     keep_on_cpu: KeepOption = None,
+    arithmetic: ArithmeticOption = None,
     samples: Annotated[
         int, typer.Option(min=1, metavar="N", help="How many random inputs.", rich_help_panel=RUNNING)
     ] = 3,
@@ -125,6 +127,7 @@ def verify(
         io_dtype,
         io_layout,
         keep_on_cpu=tuple(keep_on_cpu or ()),
+        arithmetic=arithmetic,
         trust_pickle=trust_pickle,
         state=state,
         stream=stream_wish(stream, hop),

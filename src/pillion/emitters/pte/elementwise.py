@@ -47,8 +47,8 @@ def quantize(op: Quantize, settings: Settings) -> list[KernelCall]:
         raise refusal(
             op,
             "quantizing multiplies by the reciprocal and rounds ties to even",
-            "`tflite` arithmetic",
-            "--io-dtype int8",
+            f"`{settings.arithmetic.value}` arithmetic",
+            "--io-dtype int8, or --arithmetic cmsis-nn",
         )
     return [_border("cortex_m::quantize_per_tensor.out", op.x, op.y, op.y)]
 
