@@ -27,7 +27,7 @@ def program() -> Program:
 @pytest.mark.torch
 @pytest.mark.parametrize(
     ("option", "value"),
-    [("io_layout", "NHWC"), ("io_dtype", "uint8"), ("optimize", "fast"), ("optimize", None)],
+    [("io_layout", "NHWC"), ("io_dtype", "uint16"), ("optimize", "fast"), ("optimize", None)],
 )
 def test_an_option_has_one_of_its_values(option: str, value: Any) -> None:
     from torch import nn, zeros

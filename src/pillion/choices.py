@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from typing import Literal
 
-IoDtype = Literal["float32", "int8"]
+IoDtype = Literal["float32", "int8", "uint8"]
 """What goes in and comes out."""
 IoLayout = Literal["nchw", "nhwc"]
 """How images do."""

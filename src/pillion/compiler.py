@@ -42,7 +42,6 @@ from pillion.ops.pairs import Pairs, with_state_pairs
 from pillion.ops.states import states_as_io
 from pillion.outside.files import suffix_of
 from pillion.outside.progress import showing_progress, stage
-from pillion.passes.int8_io import int8_io
 from pillion.passes.integer import float_ops
 from pillion.place import Placement, PlacementOptions, all_on_cpu, inline_segments, place
 from pillion.program import Program
@@ -235,7 +234,7 @@ def to_integers(graph: Graph, io_dtype: IoDtype, watch: passes.Watch | None) -> 
     graph = graph.replace(name=model_name(graph.name))
     if watch:
         watch("import", graph)
-    graph = passes.run(graph, passes.PIPELINE + ((int8_io,) if io_dtype == "int8" else ()), watch)
+    graph = passes.run(graph, passes.PIPELINE + passes.BORDERS[io_dtype], watch)
     refuse_float(graph.name, [(f"{op.kind} {op.name}", op.source, reason) for op, reason in float_ops(graph)])
     want_computed_outputs(graph)
     return graph

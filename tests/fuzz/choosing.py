@@ -10,8 +10,8 @@ import numpy as np
 from fuzz.attributes import attributes
 from fuzz.grow import Grower, Unfit
 from pillion.ir.op import Op
-from pillion.ir.types import DType, Shape, TensorType, Value, constant
-from pillion.ops import ArgMax, ArgMin, Cast, Compare, Gather, Relation, TopPlaces, TopValues
+from pillion.ir.types import DType, PerTensor, Shape, TensorType, Value, constant
+from pillion.ops import ArgMax, ArgMin, Cast, Compare, Gather, Relation, Requantize, TopPlaces, TopValues
 
 
 def flags(grower: Grower, shape: Shape) -> Value:
@@ -64,6 +64,25 @@ def cast(grower: Grower, cls: type[Cast]) -> Value:
     return grower.put(cls, found["to"], None, x=x, **found)
 
 
+def rescaled(grower: Grower, cls: type[Requantize]) -> Value:
+    """int8 in another scale; or from uint8, which is an input, or made and read again."""
+    if grower.choices.one_in(2):
+        x = grower.held()
+        return grower.put(cls, DType.INT8, grower.own_quant(x), x=x, to=DType.INT8)
+    if grower.choices.one_in(2):
+        quant = unsigned(grower.quant())
+        x = grower.source(Value(grower.name("bytes"), TensorType(grower.shape(), DType.UINT8, quant)))
+    else:
+        x = grower.held()
+        x = grower.put(cls, DType.UINT8, unsigned(grower.own_quant(x)), x=x, to=DType.UINT8)
+    quant = PerTensor(x.scale, x.zero_point - 128) if grower.choices.one_in(2) else grower.own_quant(x)
+    return grower.put(cls, DType.INT8, quant, x=x, to=DType.INT8)
+
+
+def unsigned(quant: PerTensor) -> PerTensor:
+    return PerTensor(quant.scale, quant.zero_point + 128)
+
+
 RECIPES: dict[type[Op], Any] = {
     ArgMax: place,
     ArgMin: place,
@@ -71,4 +90,5 @@ RECIPES: dict[type[Op], Any] = {
     TopPlaces: top,
     Gather: gathered,
     Cast: cast,
+    Requantize: rescaled,
 }

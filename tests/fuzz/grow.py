@@ -245,6 +245,9 @@ class Grower:
         return verify(Graph(name, tuple(self.inputs), tuple(self.ops), tuple(outputs), self.arithmetic))
 
     def real_output(self, value: Value) -> Value:
+        if self.choices.one_in(4):
+            quant = PerTensor(value.scale, self.choices.integer(0, 255))
+            return self.put(Requantize, DType.UINT8, quant, x=value, to=DType.UINT8)
         real = self.put(Dequantize, DType.FLOAT32, None, x=value)
         if len(real.shape) == 4 and self.choices.one_in(2):
             return self.put(Transpose, DType.FLOAT32, None, x=real, order=(0, 3, 1, 2))

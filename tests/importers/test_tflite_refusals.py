@@ -34,7 +34,7 @@ def refused_files() -> dict[str, tuple[File, str]]:
     return {
         "unknown operator": (quick("CUMSUM"), "operators are among"),
         "custom operator": (quick("CUSTOM"), "operators are among"),
-        "uint8": (quick("ABS", type=ElementType.UINT8), "activations and weights are int8"),
+        "uint8": (quick("ABS", type=ElementType.UINT8), "does not have it"),
         "int16": (quick("ABS", type=ElementType.INT16, zero=0), "activations and weights are int8"),
         "float16": (quick("ABS", type=ElementType.FLOAT16), "activations and weights are int8"),
         "float model": (quick("ABS", type=ElementType.FLOAT32, quantization=None), "compute on int8"),

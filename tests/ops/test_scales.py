@@ -26,7 +26,8 @@ def filled(held: Value) -> Array:
         return held.constant
     if not held.is_quantized:
         return random_like(held)
-    return np.full(held.shape, 127 if held.zero_point < 0 else -128, held.dtype.numpy)
+    furthest = max(held.dtype.bounds, key=lambda level: abs(level - held.zero_point))
+    return np.full(held.shape, furthest, held.dtype.numpy)
 
 
 def largest_scaled(made: Op, monkeypatch: pytest.MonkeyPatch) -> int:

@@ -223,9 +223,9 @@ OutputOption = Annotated[
 IoDtypeOption = Annotated[
     str,
     typer.Option(
-        metavar="float32|int8",
+        metavar="float32|int8|uint8",
         help="The numbers that go in and come out.",
-        autocompletion=completion.one_of_these("float32", "int8"),
+        autocompletion=completion.one_of_these("float32", "int8", "uint8"),
         rich_help_panel=RESULT,
     ),
 ]

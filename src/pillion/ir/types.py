@@ -47,6 +47,9 @@ class DType(Enum):
         return int(info.min), int(info.max)
 
 
+BYTES = (DType.INT8, DType.UINT8)
+"""The element types of numbers that have a scale."""
+
 LEAST_SCALE = 2.0**-149
 """The least of all float32 numbers, which stands for products of scales that are smaller. Nothing is computed with those."""
 

@@ -10,7 +10,7 @@ import numpy as np
 from pillion.ir import numerics
 from pillion.ir.numerics import Arithmetic
 from pillion.ir.op import Op, Quantization, op, operand, result, want_dtype
-from pillion.ir.types import Array, DType, PerChannel, TensorType, Value
+from pillion.ir.types import BYTES, Array, DType, PerChannel, PerTensor, TensorType, Value
 from pillion.ops.rowwise import RowWise
 from pillion.ops.samples import ZERO_POINTS, make, real, rescale_examples, value
 
@@ -99,10 +99,11 @@ class Dequantize(RowWise):
 
 @op("requantize", quantization=Quantization.NONE)
 class Requantize(RowWise):
-    """Gives int8 another scale and zero point, and uint8 the form of int8."""
+    """Gives int8 another scale and zero point; uint8 becomes int8, and int8 uint8."""
 
     x: Value = operand()
     y: Value = result()
+    to: DType = DType.INT8
 
     @property
     def is_idle(self) -> bool:
@@ -115,21 +116,33 @@ class Requantize(RowWise):
         numerics.encode(self.x.scale / self.y.scale)
 
     def infer(self) -> TensorType:
-        return TensorType(self.x.shape, DType.INT8)
+        return TensorType(self.x.shape, self.to)
 
     def check(self) -> None:
         if self.x.dtype is not DType.UINT8:
             want_dtype(self, self.x, DType.INT8)
+        if self.to not in BYTES:
+            raise self.refuse("the result is int8 or uint8", self.to.value)
 
     def reference(self, arithmetic: Arithmetic, *operands: Array) -> Array:
         scaled = numerics.scale_by(
             operands[0].astype(np.int64) - self.x.zero_point, self.x.scale / self.y.scale
         )
-        return numerics.saturate(scaled + self.y.zero_point, -128, 127)
+        levels = np.clip(scaled + self.y.zero_point, *self.to.bounds)
+        return levels.astype(self.to.numpy)
 
     @classmethod
     def examples(cls) -> Iterator[Op]:
         yield from rescale_examples(cls, {}, {})
+        for source, to, zeros in (
+            (DType.UINT8, DType.INT8, (0, -128)),
+            (DType.INT8, DType.UINT8, (-128, 0)),
+            (DType.UINT8, DType.UINT8, (255, 130)),
+        ):
+            for scale in (0.05, 0.031, 2.0**-4):
+                x = Value("x", TensorType((2, 3, 11), source, PerTensor(0.05, zeros[0])))
+                y = Value("y", TensorType((), to, PerTensor(scale, zeros[1])))
+                yield make(cls, y, x=x, to=to)
 
 
 def _border_examples(cls: type[Op]) -> Iterator[Op]:

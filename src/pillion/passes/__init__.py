@@ -18,16 +18,19 @@ from pillion.passes.int8_states import int8_states
 from pillion.passes.integer import integer
 from pillion.passes.merge_duplicates import merge_duplicates
 from pillion.passes.merge_movement import merge_movement
+from pillion.passes.merge_rescaled import merge_rescaled
 from pillion.passes.quantize_early import quantize_early
 from pillion.passes.rescale_sums import rescale_sums
 from pillion.passes.split_groups import split_groups
 from pillion.passes.sum_hard_sigmoids import sum_hard_sigmoids
 from pillion.passes.transpose_early import transpose_early
 from pillion.passes.transpose_product import transpose_product
+from pillion.passes.uint8_io import uint8_io
 from pillion.passes.usual_softmaxes import usual_softmaxes
 
 __all__ = [
     "AFTER_CUTTING",
+    "BORDERS",
     "PIPELINE",
     "Pass",
     "Watch",
@@ -36,6 +39,7 @@ __all__ = [
     "run",
     "split_groups",
     "sum_hard_sigmoids",
+    "uint8_io",
     "usual_softmaxes",
 ]
 
@@ -48,6 +52,7 @@ PIPELINE: tuple[Pass, ...] = (
     quantize_early,
     integer,
     int8_states,
+    merge_rescaled,
     drop_idle,
     fold_constants,
     transpose_early,
@@ -58,6 +63,9 @@ PIPELINE: tuple[Pass, ...] = (
     merge_movement,
     merge_duplicates,
 )
+
+BORDERS: dict[str, tuple[Pass, ...]] = {"float32": (), "int8": (int8_io,), "uint8": (uint8_io,)}
+"""What makes inputs and outputs of the element type that a user wants."""
 
 AFTER_CUTTING: tuple[Pass, ...] = (merge_movement, merge_duplicates)
 """What finds less movement in a graph whose tensors have become smaller."""

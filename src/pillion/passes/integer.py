@@ -10,13 +10,10 @@ import numpy as np
 from pillion.ir import numerics
 from pillion.ir.graph import Graph, Names
 from pillion.ir.op import Op, Quantization, operand_fields
-from pillion.ir.types import LEAST_SCALE, DType, PerChannel, PerTensor, TensorType, Value, constant
+from pillion.ir.types import BYTES, LEAST_SCALE, DType, PerChannel, PerTensor, TensorType, Value, constant
 from pillion.ops import Cast, Clamp, Dequantize, Function, Linear, Lut, Pad, Quantize, Repeat, Requantize
 from pillion.ops.conv import Convolution
 from pillion.passes.reach import want_reach
-
-BYTES = (DType.INT8, DType.UINT8)
-"""The element types of numbers that have a scale."""
 
 
 def integer(graph: Graph) -> Graph:

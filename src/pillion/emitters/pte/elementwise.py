@@ -3,6 +3,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 
 from pillion.emitters.pte.node import KernelCall, Settings, View, bounds, data, plain, refusal, temp
@@ -22,12 +24,21 @@ LEVELS = np.arange(-128, 128, dtype=np.int8)
 
 def function(op: Lut | Clamp | Requantize, settings: Settings) -> list[KernelCall]:
     """Gives the table lookup that every function from int8 to int8 is."""
+    if isinstance(op, Requantize):
+        return [_rescaled(op, settings)]
     if op.x.dtype is not DType.INT8:
         raise refusal(op, "functions are of int8", repr(op.x), "quantize the model")
     entries = (
         op.entries(settings.arithmetic) if isinstance(op, Lut) else op.reference(settings.arithmetic, LEVELS)
     )
     return [lookup(plain(op.x), entries, plain(op.y))]
+
+
+def _rescaled(op: Requantize, settings: Settings) -> KernelCall:
+    """A lookup by the byte, whatever it stands for: the kernel sees uint8 tensors as int8 ones."""
+    entries = op.reference(settings.arithmetic, LEVELS.view(op.x.dtype.numpy))
+    x, y = (replace(plain(v), dtype=DType.INT8) for v in (op.x, op.y))
+    return lookup(x, entries.view(np.int8), y)
 
 
 def lookup(x: View, entries: Array, y: View) -> KernelCall:

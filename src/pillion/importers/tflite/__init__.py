@@ -9,6 +9,7 @@ from pathlib import Path
 from pillion.errors import PillionError
 from pillion.importers.tflite.model import Reader
 from pillion.importers.tflite.table import ops_of
+from pillion.importers.tflite.unsigned import Borders
 from pillion.importers.tflite.variables import Key, assigned, initializers
 from pillion.ir.graph import Graph, clean_name, model_name
 from pillion.ir.numerics import Arithmetic
@@ -54,9 +55,10 @@ def _graph(model: tflite.Model, name: str) -> Graph:
             help="convert the model without while, if and call",
         )
     reader = Reader(model, main)
-    inputs = tuple(reader.value(number) for number in reader.subgraph.inputs)
-    ops = _ops(reader)
-    outputs = tuple(reader.value(number) for number in reader.subgraph.outputs)
+    borders = Borders(reader)
+    inputs = borders.inputs()
+    ops = [*borders.before(), *_ops(reader)]
+    outputs, last = borders.after()
     if any(value.is_constant for value in inputs):
         raise MalformedError("an input of the model has data")
     initial: dict[Key, Array] = {}
@@ -66,7 +68,7 @@ def _graph(model: tflite.Model, name: str) -> Graph:
             raise MalformedError("the subgraph of CALL_ONCE has inputs or outputs")
         initial |= assigned(once.variables, _ops(once))
     states = reader.variables.states(initial)
-    return verify(Graph(name, inputs, tuple(ops), outputs, Arithmetic.TFLITE, states).without_dead_ops())
+    return verify(Graph(name, inputs, (*ops, *last), outputs, Arithmetic.TFLITE, states).without_dead_ops())
 
 
 def _ops(reader: Reader) -> list[Op]:

@@ -23,6 +23,8 @@ MAX_RANK = 8
 MAX_ELEMENTS = 2**31 - 1
 EXTERNAL = 1
 """A buffer whose offset is larger lies outside of the tables."""
+UNSIGNED_BY = 128
+"""What uint8 numbers are more than the int8 ones that they are read as."""
 DTYPES = {int(ElementType[dtype.name]): dtype for dtype in DType}
 Options = TypeVar("Options", bound=Table)
 
@@ -38,6 +40,8 @@ class ReadOperator:
     source: str
     fresh: Callable[[str], str]
     bind: Callable[[Value, Value], None]
+    is_unsigned: bool = False
+    """Whether tensors that it reads or makes are uint8 in the file."""
 
     def refuse(self, rule: str, here: object, help: str = "") -> PillionError:
         """Makes the error that says why this operator cannot be read."""
@@ -108,6 +112,8 @@ class Reader:
         self.names = Names()
         self.values: dict[int, Value] = {}
         self.numbers: dict[Value, int] = {}
+        self.unsigned: set[Value] = set()
+        """The values whose tensors are uint8 in the file."""
         self.variables = Variables(self, len(model.subgraphs))
 
     def calls(self) -> Iterator[ReadOperator]:
@@ -117,14 +123,17 @@ class Reader:
             if code in CODES:
                 self.variables.take(number, code, operator)
                 continue
+            inputs = tuple(None if n == -1 else self.value(n) for n in operator.inputs)
+            outputs = self.outputs(operator)
             yield ReadOperator(
                 code=code,
-                inputs=tuple(None if n == -1 else self.value(n) for n in operator.inputs),
-                outputs=self.outputs(operator),
+                inputs=inputs,
+                outputs=outputs,
                 options=operator.options,
                 source=f"operator {number}, {code}",
                 fresh=self.names.fresh,
                 bind=self.bind,
+                is_unsigned=any(v in self.unsigned for v in (*inputs, *outputs)),
             )
 
     def outputs(self, operator: tflite.Operator) -> tuple[Value, ...]:
@@ -138,6 +147,8 @@ class Reader:
         """Lets a tensor be another value from now on."""
         number = self.numbers.pop(old)
         self.values[number], self.numbers[new] = new, number
+        if old in self.unsigned:
+            self.unsigned.add(new)
 
     def rename(self, number: int, value: Value) -> None:
         """Lets a tensor be a value that there is already under another name."""
@@ -164,6 +175,8 @@ class Reader:
                 value = self.values[number] = self.make_value(tensor)
             except ValueError as error:
                 raise MalformedError(f"tensor `{clean_name(tensor.name)}`: {error}") from None
+            if is_unsigned(tensor):
+                self.unsigned.add(value)
             self.numbers[value] = number
         return self.values[number]
 
@@ -192,7 +205,9 @@ class Reader:
         buffer = self.model.buffers[tensor.buffer]
         if buffer.offset > EXTERNAL or tensor.external_buffer:
             raise unreadable(tensor, "data lie inside the tables of the file")
-        return None if buffer.data is None or not buffer.data.size else buffer.data
+        if buffer.data is None or not buffer.data.size:
+            return None
+        return buffer.data ^ np.uint8(UNSIGNED_BY) if is_unsigned(tensor) else buffer.data
 
 
 def unreadable(tensor: tflite.Tensor, rule: str, help: str = "") -> PillionError:
@@ -207,15 +222,26 @@ def type_name(tensor: tflite.Tensor) -> str:
     return ElementType(tensor.type).name.lower() if known else f"type number {tensor.type}"
 
 
+def is_unsigned(tensor: tflite.Tensor) -> bool:
+    """Whether a tensor's numbers are uint8 and stand for real ones: it is read as int8, all numbers smaller by 128."""
+    return (
+        tensor.type == ElementType.UINT8
+        and tensor.quantization is not None
+        and bool(tensor.quantization.scale)
+    )
+
+
 def dtype_of(tensor: tflite.Tensor) -> DType:
-    """Gives the element type of a tensor; int64 becomes int32."""
+    """Gives the element type of a tensor; int64 becomes int32, and quantized uint8 int8."""
     if tensor.type == ElementType.INT64:
         return DType.INT32
+    if is_unsigned(tensor):
+        return DType.INT8
     dtype = DTYPES.get(tensor.type)
-    if dtype is None or (dtype in (DType.UINT8, DType.INT16) and tensor.quantization is not None):
+    if dtype is None or (dtype is DType.INT16 and tensor.quantization is not None):
         raise unreadable(
             tensor,
-            "activations and weights are int8, biases int32, borders int8 or float32",
+            "activations and weights are int8 or uint8, biases int32, borders int8, uint8 or float32",
             "convert with int8 for inputs, outputs and all operators",
         )
     return dtype
@@ -230,7 +256,12 @@ def quant_of(tensor: tflite.Tensor, dtype: DType, shape: Shape) -> Quant | None:
     if quant.details_type:
         raise unreadable(tensor, "quantization is by scales and zero points")
     if len(quant.scale) == 1:
-        return PerTensor(quant.scale[0], quant.zero_point[0] if quant.zero_point else 0)
+        zero_point = quant.zero_point[0] if quant.zero_point else 0
+        return PerTensor(quant.scale[0], zero_point - UNSIGNED_BY * is_unsigned(tensor))
+    if is_unsigned(tensor):
+        raise unreadable(
+            tensor, "uint8 tensors have one scale", "convert with int8 weights, or with one scale"
+        )
     if any(quant.zero_point):
         raise unreadable(tensor, "tensors with several scales have zero points 0")
     return PerChannel(tuple(quant.scale), 0 if len(shape) == 1 else quant.quantized_dimension)

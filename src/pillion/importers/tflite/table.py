@@ -16,6 +16,7 @@ from pillion.importers.tflite.operands import bias_of, checked, int8_only, with_
 from pillion.importers.tflite.reduce import reduction
 from pillion.importers.tflite.resize import resize
 from pillion.importers.tflite.transpose_conv import transpose_conv
+from pillion.importers.tflite.unsigned_ops import unsigned
 from pillion.ir.op import Op
 from pillion.ir.types import DType, PerTensor, Value
 from pillion.ops.clamp import (
@@ -47,6 +48,8 @@ def ops_of(call: ReadOperator) -> list[Op]:
     row = ROWS.get(call.code)
     if row is None:
         raise call.refuse(f"operators are among {', '.join(ROWS)}", call.code)
+    if call.is_unsigned:
+        row = unsigned(call, row)
     try:
         with np.errstate(all="ignore"):  # scales that lead nowhere are refused by name
             return [checked(call, op) for op in row(call)]

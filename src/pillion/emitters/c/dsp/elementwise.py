@@ -16,6 +16,7 @@ from pillion.emitters.c.library import DSP
 from pillion.emitters.c.portable.elementwise import (
     EVERY_INT8,
     WITH_A_NUMBER,
+    entries_rescaled,
     entries_with_a_number,
     in_place_with_a_number,
     judge_dequantized,
@@ -23,6 +24,7 @@ from pillion.emitters.c.portable.elementwise import (
     judge_number,
     judge_numbers,
     judge_quantized,
+    judge_rescaled,
     other_than_a_number,
     reciprocal,
     same_operand,
@@ -163,8 +165,13 @@ def calls_lut(op: Lut, arithmetic: Arithmetic) -> tuple[Call, ...]:
     return by_table(op, op.x, op.entries(arithmetic))
 
 
-def calls_rescaled(op: Requantize | Clamp, arithmetic: Arithmetic) -> tuple[Call, ...]:
-    """Gives the call for a clamp or a change of scale: a table lookup."""
+def calls_rescaled(op: Requantize, arithmetic: Arithmetic) -> tuple[Call, ...]:
+    """Gives the call for a change of scale: a table lookup."""
+    return by_table(op, op.x, entries_rescaled(op, arithmetic))
+
+
+def calls_clamped(op: Clamp, arithmetic: Arithmetic) -> tuple[Call, ...]:
+    """Gives the call for a clamp that changes the scale: a table lookup."""
     return by_table(op, op.x, op.reference(arithmetic, EVERY_INT8))
 
 
@@ -249,8 +256,8 @@ KERNELS: tuple[Kernel, ...] = (
     DSP.row(Sub, calls_sum, judge_sum, name="sum", in_place=in_place_of_whole),
     DSP.row(Mul, calls_mul, judge_mul, name="mul", in_place=in_place_of_whole),
     DSP.row(Lut, calls_lut, judge_lookup, name="lut", in_place=same_operand),
-    DSP.row(Requantize, calls_rescaled, judge_numbers, name="lut", in_place=same_operand),
-    DSP.row(Clamp, calls_rescaled, judge_numbers, name="lut", in_place=same_operand),
+    DSP.row(Requantize, calls_rescaled, judge_rescaled, name="lut", in_place=same_operand),
+    DSP.row(Clamp, calls_clamped, judge_numbers, name="lut", in_place=same_operand),
     DSP.row(Quantize, calls_quantize, takes_quantize, name="quantize", in_place=same_operand),
     DSP.row(Dequantize, calls_dequantize, judge_dequantized, name="dequantize"),
     DSP.row(AvgPool2d, calls_pool, takes_avg_pool, name="avg_pool2d"),

@@ -10,11 +10,13 @@ from pillion.emitters.c.library import HOST
 from pillion.emitters.c.portable.elementwise import (
     EVERY_INT8,
     WITH_A_NUMBER,
+    entries_rescaled,
     entries_with_a_number,
     in_place_with_a_number,
     judge_lookup,
     judge_number,
     judge_numbers,
+    judge_rescaled,
     other_than_a_number,
     reciprocal,
     same_operand,
@@ -85,8 +87,13 @@ def lookup(op: Lut, arithmetic: Arithmetic) -> tuple[Call, ...]:
     return by_table(op, op.x, op.entries(arithmetic))
 
 
-def rescaled(op: Requantize | Clamp, arithmetic: Arithmetic) -> tuple[Call, ...]:
-    """Gives the call for a clamp or a change of scale: a table lookup."""
+def rescaled(op: Requantize, arithmetic: Arithmetic) -> tuple[Call, ...]:
+    """Gives the call for a change of scale: a table lookup."""
+    return by_table(op, op.x, entries_rescaled(op, arithmetic))
+
+
+def clamped_by_table(op: Clamp, arithmetic: Arithmetic) -> tuple[Call, ...]:
+    """Gives the call for a clamp that changes the scale: a table lookup."""
     return by_table(op, op.x, op.reference(arithmetic, EVERY_INT8))
 
 
@@ -126,8 +133,8 @@ KERNELS: tuple[Kernel, ...] = (
     HOST.row(Sub, sum_of, dsp.judge_sum, name="sum", in_place=dsp.in_place_of_whole),
     HOST.row(Mul, product_of, judge_mul, in_place=dsp.in_place_of_whole),
     HOST.row(Lut, lookup, judge_lookup, in_place=same_operand),
-    HOST.row(Requantize, rescaled, judge_numbers, name="lut", in_place=same_operand),
-    HOST.row(Clamp, rescaled, judge_numbers, name="lut", in_place=same_operand),
+    HOST.row(Requantize, rescaled, judge_rescaled, name="lut", in_place=same_operand),
+    HOST.row(Clamp, clamped_by_table, judge_numbers, name="lut", in_place=same_operand),
     HOST.row(Quantize, quantized, dsp.takes_quantize, in_place=same_operand),
     HOST.row(Transpose, interleaved, judge_interleaved, name="interleave"),
 )

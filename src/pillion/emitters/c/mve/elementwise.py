@@ -296,7 +296,7 @@ KERNELS: tuple[Kernel, ...] = (
     MVE.row(Lut, lookup, portable_elementwise.judge_lookup, in_place=portable_elementwise.same_operand),
     MVE.row(Clamp, clamped, portable_elementwise.judge_numbers, in_place=portable_elementwise.same_operand),
     MVE.row(
-        Requantize, rescaled, portable_elementwise.judge_numbers, in_place=portable_elementwise.same_operand
+        Requantize, rescaled, portable_elementwise.judge_rescaled, in_place=portable_elementwise.same_operand
     ),
     MVE.row(Quantize, quantized, takes_quantize, in_place=portable_elementwise.same_operand),
     MVE.row(Dequantize, dequantized, portable_elementwise.judge_dequantized),

@@ -15,7 +15,7 @@ from pillion.emitters.c.portable.walk import Rows, rows_of
 from pillion.errors import PillionError
 from pillion.ir.numerics import Arithmetic
 from pillion.ir.op import Op
-from pillion.ir.types import Array, DType, PerTensor, Value
+from pillion.ir.types import BYTES, Array, DType, PerTensor, Value
 from pillion.ir.verdict import Verdict, all_ok
 from pillion.ops.clamp import Clamp
 from pillion.ops.elementwise import Add, Binary, Extremum, Maximum, Minimum, Mul, Sub, Sum
@@ -173,13 +173,18 @@ def judge_function(op: Lut, arithmetic: Arithmetic) -> Verdict:
 
 def rescaled(op: Requantize, arithmetic: Arithmetic) -> tuple[Call, ...]:
     """Gives the call for a change of scale: a function of one number, hence a table lookup."""
-    return (by_table(op, op.x, op.reference(arithmetic, EVERY_INT8.view(op.x.dtype.numpy))),)
+    return (by_table(op, op.x, entries_rescaled(op, arithmetic)),)
+
+
+def entries_rescaled(op: Requantize, arithmetic: Arithmetic) -> Array:
+    """Gives the table of a change of scale, as the bytes that it makes of the bytes 128, 129, … 127."""
+    return op.reference(arithmetic, EVERY_INT8.view(op.x.dtype.numpy)).view(np.int8)
 
 
 def judge_rescaled(op: Requantize, arithmetic: Arithmetic) -> tuple[Verdict, ...]:
-    """Judges whether bytes become int8: each of them has an entry in the table, signed or not."""
-    is_byte = op.x.dtype in (DType.INT8, DType.UINT8)
-    return (Verdict("x", is_byte, "int8 or uint8", op.x.dtype.value), *int8(y=op.y))
+    """Judges whether bytes become bytes: each of them has an entry in the table, signed or not."""
+    ends = {"x": op.x, "y": op.y}
+    return tuple(Verdict(n, v.dtype in BYTES, "int8 or uint8", v.dtype.value) for n, v in ends.items())
 
 
 def clamped(op: Clamp, arithmetic: Arithmetic) -> tuple[Call, ...]:

@@ -1,0 +1,44 @@
+# SPDX-License-Identifier: Apache-2.0
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Mapping
+
+from pillion.ir.graph import Graph
+from pillion.ir.op import Op
+from pillion.ir.types import PerTensor, Value
+from pillion.ops import Requantize
+
+
+def merge_rescaled(graph: Graph) -> Graph:
+    """Takes a change of scale together with the change between uint8 and int8 before or after it, and leaves out those that change
+    nothing: between the two types the numbers stay what they are, so that one table has both."""
+    made: dict[Value, Op] = {}
+    same: dict[Value, Value] = {}
+    ops: list[Op] = []
+    for one in graph.ops:
+        op = one.substitute(same)
+        if isinstance(op, Requantize):
+            op = _merged(op, made)
+            if op.is_idle and not graph.is_output(op.y):
+                same[op.y] = op.x
+                continue
+        ops.append(op)
+        made.update((result, op) for result in op.results)
+    return graph.replace(ops=tuple(ops)).without_dead_ops()
+
+
+def _merged(op: Requantize, made: Mapping[Value, Op]) -> Requantize:
+    before = made.get(op.x)
+    if isinstance(before, Requantize) and (keeps_numbers(before) or keeps_numbers(op)):
+        return dataclasses.replace(op, x=before.x)
+    return op
+
+
+def keeps_numbers(op: Requantize) -> bool:
+    """Whether every number has the same meaning before and after: the scale stays, and the zero point moves with the type."""
+    x, y = op.x, op.y
+    if not (isinstance(x.type.quant, PerTensor) and isinstance(y.type.quant, PerTensor)):
+        return False
+    ends = (x.zero_point - x.dtype.bounds[0], y.zero_point - y.dtype.bounds[0])
+    return x.scale == y.scale and ends[0] == ends[1]
