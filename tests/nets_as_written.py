@@ -229,4 +229,13 @@ NETS: dict[str, Net] = {
         lambda x: (torch.fmax(x, x.flip(1)), torch.logaddexp(x, x.flip(1))), (4, 16), may_lose=3
     ),
     "hypotenuses": call(lambda x: torch.hypot(x, x.flip(1)), (4, 16), may_lose=4),
+    "angles": call(lambda x, y: torch.atan2(x, y.abs() + 0.5), (4, 16), (4, 16), may_lose=6),
+    "angles behind": call(lambda x, y: torch.atan2(x.abs(), y), (4, 16), (16,), may_lose=8),
+    "distances of all pairs": call(
+        lambda x, y: tuple(torch.cdist(x, y, p) for p in (2.0, 1.0, 3.0, float("inf"))),
+        (2, 7, 9),
+        (2, 5, 9),
+        may_lose=5,
+    ),
+    "distances of many pairs": call(lambda x, y: torch.cdist(x, y), (41, 9), (50, 9), may_lose=5),
 }

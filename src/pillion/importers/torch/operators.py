@@ -20,6 +20,8 @@ from pillion.importers.torch.train.simulation import batch_norm
 COLUMNS = ("operator", "becomes")
 NOTHING = "nothing; a change of type is refused"
 MADE_OF_OTHERS = "others, of which it is made"
+WITH_ONE_NUMBER = "lut, if one operand is one constant number"
+MADE_OF_OTHERS_OR_A_TABLE = f"{WITH_ONE_NUMBER}; else {MADE_OF_OTHERS}"
 
 
 def pytorch_operators() -> list[dict[str, str]]:
@@ -28,8 +30,9 @@ def pytorch_operators() -> list[dict[str, str]]:
         _name(target): f"refused: {REASONS.get(target, 'no int8 form')}" for target in (*KEPT, *REASONS)
     }
     becomes |= {_name(target): NOTHING for target in (*DROPOUTS, *SAME_VALUES, *CASTS)}
+    becomes |= {_name(target): WITH_ONE_NUMBER for target in WITH_A_NUMBER}
     becomes |= {_name(target): MADE_OF_OTHERS for target in (*FORMS, *SYNONYMS)}
-    becomes |= {_name(target): "lut, if one operand is one constant number" for target in WITH_A_NUMBER}
+    becomes |= {_name(target): MADE_OF_OTHERS_OR_A_TABLE for target in WITH_A_NUMBER if target in FORMS}
     becomes |= dict.fromkeys(map(_name, LAYERS), "repeat, a loop over one step")
     own = {*LOOP_ARGUMENT, expression}
     becomes |= {_name(target): rule.kind for target, rule in RULES.items() if target not in own}

@@ -49,21 +49,17 @@ LOSS = "a loss is for training: leave it outside the model"
 SPECTRUM = Reason(COMPLEX, "F.conv1d(x, cosine_windows, stride=8), F.conv1d(x, sine_windows, stride=8)")
 DIVISION = Reason(ONE_NUMBER, "torch.floor(x / y)")
 
+DIFFERENT = Reason("norm 0 counts the elements that differ", "(x[:, :, None] != y[:, None]).float().sum(-1)")
+
 REASONS: Mapping[Any, Reason] = {
     **dict.fromkeys(WITH_A_NUMBER, Reason(ONE_NUMBER)),
-    aten.atan2.default: Reason(ONE_NUMBER, "torch.atan(x / y)"),
     aten.div.Tensor_mode: DIVISION,
     aten.floor_divide.default: DIVISION,
     aten.ldexp.Tensor: Reason(ONE_NUMBER, "x * 2 ** y"),
     aten.pow.Tensor_Tensor: Reason(ONE_NUMBER, "torch.exp(y * torch.log(x))"),
     aten.remainder.Tensor: Reason(ONE_NUMBER, "x - y * torch.floor(x / y)"),
     aten.xlogy.Tensor: Reason(ONE_NUMBER, "x * torch.log(y)"),
-    aten._cdist_forward.default: Reason(
-        "it compares all pairs in one call", "((x[:, :, None] - y[:, None]) ** 2).sum(-1).sqrt()"
-    ),
-    aten._euclidean_dist.default: Reason(
-        "it compares all pairs in one call", "((x[:, :, None] - y[:, None]) ** 2).sum(-1).sqrt()"
-    ),
+    **dict.fromkeys((aten._cdist_forward.default, aten.cdist.default), DIFFERENT),
     aten._fft_c2c.default: Reason(COMPLEX, "x @ cosines, x @ sines"),
     aten._fft_c2r.default: Reason(COMPLEX, "x @ cosines - y @ sines"),
     aten._fft_r2c.default: Reason(COMPLEX, "x @ cosines, x @ sines"),

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -11,7 +12,7 @@ import torch.nn.functional as F
 from torch import Tensor
 from torch.fx import Node
 
-from pillion.importers.torch.nodes import aten, is_constant, value_of
+from pillion.importers.torch.nodes import aten, is_constant, named_argument, value_of
 from pillion.importers.torch.rewrite.forms.taken import diagonal
 
 
@@ -28,6 +29,33 @@ def _log_sum_exp(x: Tensor, dim: Sequence[int] | int, keepdim: bool = False) -> 
     return y if keepdim else y.squeeze(axes)
 
 
+def _angle(y: Tensor, x: Tensor) -> Tensor:
+    """The angle of a point: that of the shorter coordinate over the longer one, which lies between 0 and an eighth of a turn, moved to
+    the right eighth."""
+    longer, shorter = torch.maximum(y.abs(), x.abs()), torch.minimum(y.abs(), x.abs())
+    angle = torch.atan(shorter / longer.clamp(min=1e-6))
+    angle = torch.where(y.abs() > x.abs(), math.pi / 2 - angle, angle)
+    angle = torch.where(x < 0, math.pi - angle, angle)
+    return torch.where(y < 0, -angle, angle)
+
+
+def _distances(a: Tensor, b: Tensor, p: float = 2.0, compute_mode: int | None = None) -> Tensor:
+    """Of every row of one matrix from every row of another."""
+    apart = a.unsqueeze(-2) - b.unsqueeze(-3)
+    if p == 2:
+        return torch.sqrt((apart * apart).sum(-1))
+    if p == 1:
+        return apart.abs().sum(-1)
+    if p == math.inf:
+        return apart.abs().amax(-1)
+    return (apart.abs() ** p).sum(-1) ** (1 / p)
+
+
+def _is_a_distance(node: Node) -> bool:
+    """Norm 0 counts the elements that differ, which distances between int8 numbers say little about."""
+    return bool(named_argument(node, "p") != 0)
+
+
 def _are_tensors(node: Node) -> bool:
     """Neither operand is one number: with one it is a function of the other one."""
     operands: Any = node.args[:2]
@@ -35,6 +63,10 @@ def _are_tensors(node: Node) -> bool:
 
 
 FORMS: dict[Any, Callable[..., Any]] = {
+    aten._cdist_forward.default: _distances,
+    aten._euclidean_dist.default: _distances,
+    aten.atan2.default: _angle,
+    aten.cdist.default: _distances,
     aten.diagonal.default: diagonal,
     aten.fmax.default: torch.maximum,
     aten.fmin.default: torch.minimum,
@@ -44,6 +76,9 @@ FORMS: dict[Any, Callable[..., Any]] = {
     aten.trace.default: lambda x: diagonal(x).sum(),
 }
 CONDITIONS: dict[Any, Callable[[Node], bool]] = {
+    aten._cdist_forward.default: _is_a_distance,
+    aten.cdist.default: _is_a_distance,
+    aten.atan2.default: _are_tensors,
     aten.hypot.default: _are_tensors,
     aten.logaddexp.default: _are_tensors,
 }
