@@ -30,7 +30,7 @@ from pillion.memory import MemoryPlan
 from pillion.ops import Segment
 from pillion.outside.files import Content, form_of, write_whole
 from pillion.outside.progress import shown, stage
-from pillion.passes import sum_hard_sigmoids, usual_softmaxes
+from pillion.passes import compose_norms, sum_hard_sigmoids, usual_softmaxes
 from pillion.place import Ledger, inline_segments
 from pillion.report.collect import collect
 from pillion.report.notebook import in_a_notebook
@@ -141,22 +141,29 @@ class Program:
             more |= {f"{NPU_FOLDER}/{name}": text for name, text in sources.items()}
         return project_files(self.lowered, self.target.name, more, test)
 
+    @property
+    def _in_files(self) -> Graph:
+        """The graph for runtimes that are not ours: softmaxes have one scale, and norms are made of other ops."""
+        return compose_norms(usual_softmaxes(self.graph))
+
     def _for_others(self, form: str) -> Graph:
-        """The graph for a runtime that is not ours, whose softmaxes have one scale."""
+        """The graph for a runtime that is not ours, and a word on what is coarser there."""
         usual = usual_softmaxes(self.graph)
         if usual is not self.graph:
             warn(
                 f"{form}: probabilities that are multiplied on are in steps of 1/256 there, and in finer ones in C (docs/quality.md)"
             )
-        return usual
+        composed = compose_norms(usual)
+        if composed is not usual:
+            warn(
+                f"{form}: norms are made of ops of 8 bits there, and one exact op in C (docs/guide/quantization.md)"
+            )
+        return composed
 
     def tflite(self) -> bytes:
         """Gives the whole graph as a TFLite file, which computes in LiteRT's arithmetic."""
-        return tflite.emit(
-            sum_hard_sigmoids(inline_segments(self._for_others(".tflite"))).replace(
-                arithmetic=Arithmetic.TFLITE
-            )
-        )
+        graph = sum_hard_sigmoids(inline_segments(self._for_others(".tflite")))
+        return tflite.emit(graph.replace(arithmetic=Arithmetic.TFLITE))
 
     def pte(self, runtime: Runtime = "1.4") -> bytes:
         """Gives an ExecuTorch program: kernel calls for the CPU, delegate calls for the NPU's segments."""
@@ -166,7 +173,7 @@ class Program:
 
     def bundled(self, samples: SelfTestSamples, runtime: Runtime = "1.4") -> bytes:
         """Gives an ExecuTorch program in a bundle with inputs and the outputs that a device shall answer: a `.bpte` file."""
-        taken, graph = samples_of(self.graph, samples), usual_softmaxes(self.graph)
+        taken, graph = samples_of(self.graph, samples), self._in_files
         answers = list(steps(graph, taken, RunOptions(stream=True), graph.reference_step))
         return pte.in_bundle(self.pte(runtime), taken, answers)
 

@@ -11,7 +11,7 @@ import numpy as np
 from fuzz import choosing
 from fuzz.attributes import attributes
 from fuzz.choices import Choices
-from fuzz.grow import CHANNELS, SIZES, Accepts, Grower, Unfit
+from fuzz.grow import CHANNELS, SIZES, ZERO_POINTS, Accepts, Grower, Unfit
 from pillion.ir.graph import Graph
 from pillion.ir.numerics import Arithmetic
 from pillion.ir.op import Op, Quantization
@@ -34,6 +34,7 @@ from pillion.ops import (
     Quantize,
     Reshape,
     Slice,
+    Standardize,
     TransposeConv2d,
     Where,
 )
@@ -149,6 +150,22 @@ def sloped(grower: Grower, cls: type[Prelu]) -> Value:
     return grower.put(cls, DType.INT8, grower.own_quant(x), fit=True, x=x, slope=slope)
 
 
+def standardized(grower: Grower, cls: type[Standardize]) -> Value:
+    """With real weights and biases for each channel or for all, one of both, or none."""
+    x = grower.held()
+    if x.type.rank < 1:
+        raise Unfit
+    held: dict[str, Value] = {}
+    for name, reach in (("weights", 2.0), ("bias", 1.0)):
+        if not grower.choices.one_in(3):
+            rng = np.random.default_rng(grower.choices.integer(0, 999))
+            count = 1 if grower.choices.one_in(4) else x.shape[-1]
+            held[name] = constant(grower.name(name), rng.uniform(-1, reach, count).astype(np.float32))
+    quant = PerTensor(grower.choices.pick((0.03, 2.0**-5, 0.01)), grower.choices.pick(ZERO_POINTS))
+    fields = attributes(cls, grower.choices, x.shape)
+    return grower.put(cls, DType.INT8, quant, fit=True, x=x, **held, **fields)
+
+
 def product(grower: Grower, cls: type[BatchMatmul]) -> Value:
     a = grower.held(3)
     found = attributes(cls, grower.choices, a.shape)
@@ -257,6 +274,7 @@ SPECIAL: dict[type[Op], Recipe] = {
     BatchMatmul: product,
     Lut: lookup,
     Prelu: sloped,
+    Standardize: standardized,
     Concat: joined,
     Slice: slice_of,
     Reshape: reshape,

@@ -8,6 +8,7 @@
 
 #include <stdint.h>
 
+#include "pillion/kernels.h"
 #include "pillion/optimized.h"
 
 /* Elsewhere the files of kernels/dsp are empty, and the compiler chooses other kernels. */
@@ -190,6 +191,10 @@ void pillion_avg_pool2d_s8_dsp(const pillion_avg_pool2d_s8_dsp_params *p, const 
 /* The largest. */
 typedef pillion_pool_s8_dsp_params pillion_max_pool2d_s8_dsp_params;
 void pillion_max_pool2d_s8_dsp(const pillion_max_pool2d_s8_dsp_params *p, const int8_t *x, int8_t *y, void *scratch);
+
+/* Norms, as pillion_standardize_s8. */
+typedef pillion_standardize_s8_params pillion_standardize_s8_dsp_params;
+void pillion_standardize_s8_dsp(const pillion_standardize_s8_dsp_params *p, const int8_t *x, int8_t *y, void *scratch);
 
 /* y[n][column][row] = x[n][row][column] */
 typedef struct {

@@ -255,6 +255,21 @@ typedef struct {
 } pillion_log_softmax_s8_params;
 void pillion_log_softmax_s8(const pillion_log_softmax_s8_params *p, const int8_t *x, int8_t *y, void *scratch);
 
+/* Norms: of x[rows][positions][groups][inner], the elements of a group in all positions of a row have one mean and one variance, in the
+ * fixed point that `standardize.h` explains. Each element is then multiplied by the factor of its channel, its offset added to
+ * the upper half of the product, and the sum shifted to the right. y may be x. */
+typedef struct {
+    int32_t rows, positions, groups, inner, elements; /* elements = positions * inner */
+    int32_t in_zp, centred;                           /* centred: the mean is subtracted, else in_zp */
+    int32_t mean_multiplier, mean_shift;              /* from a sum to a mean in Q22 */
+    int32_t variance_bits, added_high, added_low;     /* the shift of a variance (to the left), and what is added to it */
+    int32_t factor_bits, places, low, high;
+    int32_t each_channel;   /* 1: there are factors and offsets for each channel; 0: one for all */
+    const int32_t *factors; /* [groups * inner] or [1] */
+    const int32_t *offsets; /* as many */
+} pillion_standardize_s8_params;
+void pillion_standardize_s8(const pillion_standardize_s8_params *p, const int8_t *x, int8_t *y, void *scratch);
+
 /* Softmax along rows of `count` elements, in fixed point; the result is in steps of 2^(places - 43) from -128. */
 typedef struct {
     int32_t rows, count, places, exponentials_count;

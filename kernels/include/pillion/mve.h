@@ -286,6 +286,10 @@ typedef struct {
 } pillion_softmax_s8_mve_params;
 void pillion_softmax_s8_mve(const pillion_softmax_s8_mve_params *p, const int8_t *x, int8_t *y, void *scratch);
 
+/* Norms, as pillion_standardize_s8. With several groups there are at most 2^16 positions, and scratch has eight bytes for each channel. */
+typedef pillion_standardize_s8_params pillion_standardize_s8_mve_params;
+void pillion_standardize_s8_mve(const pillion_standardize_s8_mve_params *p, const int8_t *x, int8_t *y, void *scratch);
+
 /* Copies along strides, as pillion_strided_copy. */
 typedef pillion_strided_copy_params pillion_strided_copy_mve_params;
 void pillion_strided_copy_mve(const pillion_strided_copy_mve_params *p, const void *x, void *y, void *scratch);

@@ -107,6 +107,11 @@ def multiply_high(a: ArrayLike, b: ArrayLike) -> Int64Array:
     return (np.asarray(a, np.int64) * np.asarray(b, np.int64) + 2**30) >> 31
 
 
+def high_word(a: ArrayLike, b: ArrayLike) -> Int64Array:
+    """Gives (a * b) / 2^32, rounded half up: what processors have one instruction for."""
+    return (np.asarray(a, np.int64) * np.asarray(b, np.int64) + 2**31) >> 32
+
+
 def shift_right(x: ArrayLike, places: ArrayLike) -> Int64Array:
     """Gives x / 2^places, rounded half away from zero; places may be 0."""
     x, places = np.asarray(x, np.int64), np.asarray(places, np.int64)

@@ -61,6 +61,8 @@ class Op:
 
     kind: ClassVar[str] = ""
     quantization: ClassVar[Quantization] = Quantization.OWN
+    real_constants: ClassVar[tuple[str, ...]] = ()
+    """The operands that are constants of real numbers in a graph of integers, too: the op itself makes integers of them."""
 
     source: str = dataclasses.field(default="", metadata={"role": "source"})
 

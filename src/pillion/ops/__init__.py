@@ -33,6 +33,7 @@ from pillion.ops.repeat import Repeat, has_repeats, in_copies, leaves, runs, unr
 from pillion.ops.resize import ResizeBilinear, ResizeNearest
 from pillion.ops.segment import Segment
 from pillion.ops.softmax import Softmax
+from pillion.ops.standardize import Standardize
 from pillion.ops.transpose_conv import TransposeConv2d
 
 ALL_OPS: tuple[type[Op], ...] = (
@@ -60,6 +61,7 @@ ALL_OPS: tuple[type[Op], ...] = (
     ResizeBilinear,
     Softmax,
     LogSoftmax,
+    Standardize,
     Concat,
     Slice,
     Pad,
@@ -138,6 +140,7 @@ __all__ = [
     "Segment",
     "Slice",
     "Softmax",
+    "Standardize",
     "Sub",
     "TopPlaces",
     "TopValues",

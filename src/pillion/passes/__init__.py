@@ -9,6 +9,7 @@ from collections.abc import Callable
 from pillion.ir.graph import Graph
 from pillion.ir.verify import verify
 from pillion.ops import Repeat, has_repeats
+from pillion.passes.compose_norms import compose_norms
 from pillion.passes.drop_idle import drop_idle
 from pillion.passes.flatten_linear import flatten_linear
 from pillion.passes.fold_constants import fold_constants
@@ -34,6 +35,7 @@ __all__ = [
     "PIPELINE",
     "Pass",
     "Watch",
+    "compose_norms",
     "int8_io",
     "rescale_sums",
     "run",

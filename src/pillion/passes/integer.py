@@ -67,8 +67,9 @@ class _Integers:
         if isinstance(op, (Quantize, Dequantize)):
             return None
         found: dict[Value, Value] = {}
+        made_later = [getattr(op, name, None) for name in ("bias", *op.real_constants)]
         for value in op.operands:
-            if value is getattr(op, "bias", None) or (
+            if any(value is one for one in made_later) or (
                 value.dtype is not DType.FLOAT32 and not value.is_quantized
             ):
                 continue
@@ -213,7 +214,7 @@ def _reason(graph: Graph, op: Op) -> str:
             if (
                 value.dtype is DType.FLOAT32
                 and not isinstance(graph.producers.get(value), Dequantize)
-                and name != "bias"
+                and name not in ("bias", *op.real_constants)
             ):
                 return f"its operand `{value.name}` is not quantized"
     return "its result is not quantized"

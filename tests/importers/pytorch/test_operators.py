@@ -21,6 +21,7 @@ def test_every_table_is_in_the_list() -> None:
     assert becomes["prod"].startswith("refused: its products")
     assert becomes["lstm"] == "repeat, a loop over one step"
     assert "carried" not in becomes  # operators of our own
+    assert becomes["layer_norm"] == becomes["instance_norm"] == "standardize"
     assert becomes["dropout"].startswith("nothing")
 
 

@@ -44,6 +44,7 @@ from pillion.ops.matmul import BatchMatmul
 from pillion.ops.prelu import Prelu
 from pillion.ops.reduce import ReduceMax, ReduceMin, ReduceSum
 from pillion.ops.resize import ResizeBilinear, ResizeNearest
+from pillion.ops.standardize import Standardize
 from pillion.ops.transpose_conv import TransposeConv2d
 
 CONVERTER, QUANTIZER, IR = "converter", "quantizer", "IR"
@@ -61,7 +62,16 @@ SUPPORTED: tuple[type[Op], ...] = (
 )
 
 CHOOSING = (Gather, Compare, Where, ArgMax, ArgMin, TopValues, TopPlaces, Cast)
-LACKING: tuple[type[Op], ...] = (Div, Flip, LogSoftmax, *CHOOSING, Quantize, Dequantize, Requantize)
+LACKING: tuple[type[Op], ...] = (
+    Div,
+    Flip,
+    LogSoftmax,
+    Standardize,
+    *CHOOSING,
+    Quantize,
+    Dequantize,
+    Requantize,
+)
 """What stays on the core on purpose: the converter has no integer division, and segments begin and end in int8 of one scale."""
 
 WINDOW = f"height and width at most {limits.MAX_WINDOW}"

@@ -49,6 +49,7 @@ from pillion.ops import (
     Segment,
     Slice,
     Softmax,
+    Standardize,
     Sub,
     TopPlaces,
     TopValues,
@@ -102,6 +103,8 @@ TABLE: Mapping[type[Op], CallsOf | None] = {
     Flip: movement.flip,
     # The logarithm of softmax has finer steps than the table of a softmax could give it.
     LogSoftmax: None,
+    # Written as ops that there are (`passes.compose_norms`).
+    Standardize: None,
     # What is chosen and looked up by numbers: no kernel of the runtime.
     **dict.fromkeys((Gather, Compare, Where, ArgMax, ArgMin, TopValues, TopPlaces, Cast)),
     Segment: segment,

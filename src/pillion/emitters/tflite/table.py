@@ -51,6 +51,7 @@ from pillion.ops.prelu import Prelu
 from pillion.ops.reduce import ReduceMax, ReduceMin, ReduceSum
 from pillion.ops.resize import ResizeBilinear, ResizeNearest
 from pillion.ops.softmax import OUTPUT, Softmax
+from pillion.ops.standardize import Standardize
 from pillion.ops.transpose_conv import TransposeConv2d
 from pillion.schemas import tflite
 from pillion.schemas.flatbuffer import Table
@@ -378,6 +379,8 @@ ROWS: dict[type[Op], Writing | None] = {
     Mean: _mean,
     Softmax: _softmax,
     LogSoftmax: _log_softmax,
+    # Written as ops that there are (`passes.compose_norms`).
+    Standardize: None,
     Concat: _concat,
     Slice: _slice,
     Pad: _pad,

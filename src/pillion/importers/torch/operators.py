@@ -13,9 +13,12 @@ from pillion.importers.torch.rewrite.canonical import SYNONYMS
 from pillion.importers.torch.rewrite.decompose import FORMS, KEPT
 from pillion.importers.torch.rewrite.functional import CASTS, DROPOUTS, SAME_VALUES
 from pillion.importers.torch.rewrite.recurrent import LAYERS
+from pillion.importers.torch.rewrite.standardized import OPERATORS as NORMS
+from pillion.importers.torch.rewrite.standardized import standardized, standardized_groups
 from pillion.importers.torch.rows.quantization import RULES
 from pillion.importers.torch.rows.reasons import REASONS, WITH_A_NUMBER
 from pillion.importers.torch.train.simulation import batch_norm
+from pillion.ops import Standardize
 
 COLUMNS = ("operator", "becomes")
 NOTHING = "nothing; a change of type is refused"
@@ -34,7 +37,8 @@ def pytorch_operators() -> list[dict[str, str]]:
     becomes |= {_name(target): MADE_OF_OTHERS for target in (*FORMS, *SYNONYMS)}
     becomes |= {_name(target): MADE_OF_OTHERS_OR_A_TABLE for target in WITH_A_NUMBER if target in FORMS}
     becomes |= dict.fromkeys(map(_name, LAYERS), "repeat, a loop over one step")
-    own = {*LOOP_ARGUMENT, expression}
+    becomes |= dict.fromkeys(map(_name, NORMS), Standardize.kind)
+    own = {*LOOP_ARGUMENT, expression, standardized, standardized_groups}
     becomes |= {_name(target): rule.kind for target, rule in RULES.items() if target not in own}
     becomes[_name(batch_norm)] = "the layer before it, or depthwise_conv2d"
     public = sorted(name for name in becomes if not name.startswith("_"))

@@ -14,8 +14,10 @@ from pillion.boards.toolchain import CXX
 from pillion.emitters.pte import emit
 from pillion.emitters.segments import marked_payloads
 from pillion.importers.pte import ReadProgram
+from pillion.ir.op import Op
 from pillion.ir.types import Array
 from pillion.ir.verdict import Verdict
+from pillion.ops import Standardize
 from pillion.run.executor import EXECUTORCH, USUAL, Outputs, Runnable, RunOptions, RunResult, Samples, judged
 from pillion.run.executorch.remote import run_executorch
 from pillion.run.executorch.wheel import find_wheel
@@ -32,6 +34,15 @@ class ExecuTorch:
 
     def judge(self, program: Runnable) -> Verdict:
         """Says whether the wheel, a C++ compiler, and kernels for every op are there."""
+        if other := _composed_in_files(program):
+            return Verdict(
+                "executorch.norms",
+                False,
+                "ExecuTorch runs what a .pte says, and that has each norm as several ops",
+                f"{other.kind} `{other.name}`",
+                "the .pte rounds otherwise",
+                "save the .pte, and verify that file",
+            )
         return judged(
             "executorch.program",
             find_wheel,
@@ -56,6 +67,11 @@ def _want_code(program: Runnable) -> None:
     for payload in program.file.payloads if program.file is not None else ():
         if not is_ir(payload):
             executable(payload)
+
+
+def _composed_in_files(program: Runnable) -> Op | None:
+    """An op that files have as others, as its graph has none if the program comes from such a file."""
+    return next((op for op in program.graph.ops if isinstance(op, Standardize)), None)
 
 
 def _bytes_of(program: Runnable) -> bytes:

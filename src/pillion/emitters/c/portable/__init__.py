@@ -15,9 +15,13 @@ from pillion.emitters.c.portable import (
     prelu,
     reduce,
     resize,
+    standardize,
     transpose_conv,
 )
 
-FAMILIES = (conv, elementwise, pool, movement, transpose_conv, matmul, div, prelu, reduce, resize, choosing)
+FAMILIES = (
+    *(conv, elementwise, pool, movement, transpose_conv, matmul, div, prelu, reduce, resize, choosing),
+    standardize,
+)
 
 KERNELS: tuple[Kernel, ...] = tuple(kernel for family in FAMILIES for kernel in family.KERNELS)

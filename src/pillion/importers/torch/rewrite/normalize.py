@@ -23,6 +23,7 @@ from pillion.importers.torch.rewrite.layer_biases import settle_biases
 from pillion.importers.torch.rewrite.mask_rows import settle_masks
 from pillion.importers.torch.rewrite.masked_scores import settle_masked_scores
 from pillion.importers.torch.rewrite.recurrent import settle_operands
+from pillion.importers.torch.rewrite.standardized import settle_norms
 from pillion.importers.torch.rewrite.written import settle_likenesses, settle_written_constants
 from pillion.importers.torch.train.norms import make_trainable
 from pillion.outside.threads import one_thread
@@ -38,6 +39,8 @@ def normalize(module: GraphModule, *, training: bool = False) -> GraphModule:
     settle_likenesses(module)
     settle_written_constants(module)
     make_functional(module, training=training)
+    remove_identities(module, training=training)
+    settle_norms(module)
     drop_expansions(module)
     settle_operands(module)
     decompose(module)

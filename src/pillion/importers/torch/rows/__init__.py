@@ -16,12 +16,13 @@ from pillion.importers.torch.rows import (
     loops,
     matmul,
     movement,
+    norms,
     reductions,
 )
 from pillion.importers.torch.rows.functions import TABULATED
 from pillion.importers.torch.rows.table import ROWS
 
-PARTS = (convolutions, matmul, elementwise, functions, images, reductions, movement, choosing, loops)
+PARTS = (convolutions, matmul, elementwise, functions, images, reductions, norms, movement, choosing, loops)
 """The files of rows; this list is the only one."""
 
 __all__ = ["PARTS", "ROWS", "TABULATED"]

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Norms by the statistics of what they are given, and lengths of vectors.
+"""Lengths of vectors, variances, and norms by what training has kept (those by the statistics of what they are given: `standardized.py`).
 
-Everything rests on `standardized` and on sums of squares, which are products of rows with themselves: exact in the accumulator of
-a matrix product, where a square rounded to 8 bits would lose all that is small beside the largest."""
+Everything rests on sums of squares, which are products of rows with themselves: exact in the accumulator of a matrix product, where
+a square rounded to 8 bits would lose all that is small beside the largest."""
 
 from __future__ import annotations
 
@@ -21,68 +21,9 @@ from pillion.importers.torch.nodes import aten, named_argument
 Axes = int | Sequence[int] | None
 
 
-def standardized(rows: Tensor, eps: float) -> Tensor:
-    """Gives rows [N, L] with mean 0 and variance 1."""
-    centred = rows - rows.mean(1, keepdim=True)
-    return centred * torch.rsqrt(_mean_square(centred) + eps)
-
-
-def scaled_to_one(rows: Tensor, eps: float) -> Tensor:
-    """Gives rows [N, L] whose mean square is 1."""
-    return rows * torch.rsqrt(_mean_square(rows) + eps)
-
-
-def _mean_square(rows: Tensor) -> Tensor:
-    """The mean square of each row [N, L], as [N, 1]."""
-    return _dot(rows, rows) * (1 / rows.shape[1])
-
-
 def _dot(a: Tensor, b: Tensor) -> Tensor:
     """The products of rows [N, L] with rows, as [N, 1]."""
     return torch.bmm(a.unsqueeze(1), b.unsqueeze(2)).reshape(-1, 1)
-
-
-def _with_channels(y: Tensor, weight: Tensor | None, bias: Tensor | None) -> Tensor:
-    """y [N, C, …] times a weight and plus a bias for each channel, rounded once: a depthwise convolution of single pixels."""
-    if weight is None and bias is None:
-        return y
-    channels = y.shape[1]
-    factors = torch.ones(channels) if weight is None else weight
-    image = y.reshape(y.shape[0], channels, -1, 1)
-    return F.conv2d(image, factors.reshape(-1, 1, 1, 1), bias, groups=channels).reshape(y.shape)
-
-
-def _layer_norm(
-    x: Tensor,
-    normalized_shape: Sequence[int],
-    weight: Tensor | None = None,
-    bias: Tensor | None = None,
-    eps: float = 1e-5,
-    cudnn_enable: bool = True,
-) -> Tensor:
-    rows = standardized(x.reshape(-1, math.prod(normalized_shape)), eps)
-    flat = [None if held is None else held.reshape(-1) for held in (weight, bias)]
-    return _with_channels(rows, *flat).reshape(x.shape)
-
-
-def _rms_norm(
-    x: Tensor, normalized_shape: Sequence[int], weight: Tensor | None = None, eps: float | None = None
-) -> Tensor:
-    smallest = torch.finfo(torch.float32).eps if eps is None else eps
-    rows = scaled_to_one(x.reshape(-1, math.prod(normalized_shape)), smallest)
-    return _with_channels(rows, None if weight is None else weight.reshape(-1), None).reshape(x.shape)
-
-
-def _group_norm(
-    x: Tensor,
-    num_groups: int,
-    weight: Tensor | None = None,
-    bias: Tensor | None = None,
-    eps: float = 1e-5,
-    cudnn_enabled: bool = True,
-) -> Tensor:
-    rows = standardized(x.reshape(x.shape[0] * num_groups, -1), eps)
-    return _with_channels(rows.reshape(x.shape), weight, bias)
 
 
 def _instance_norm(
@@ -96,10 +37,8 @@ def _instance_norm(
     eps: float,
     cudnn_enabled: bool,
 ) -> Tensor:
-    """By the statistics of each image, or those that training has kept: then it is a batch norm."""
-    if not use_input_stats:
-        return F.batch_norm(x, running_mean, running_var, weight, bias, False, momentum, eps)
-    return _group_norm(x, x.shape[1], weight, bias, eps)
+    """By the statistics that training has kept: a batch norm."""
+    return F.batch_norm(x, running_mean, running_var, weight, bias, False, momentum, eps)
 
 
 def _axes(x: Tensor, dim: Axes) -> list[int]:
@@ -183,13 +122,10 @@ def _norm(x: Tensor, p: float | None = 2, dim: Axes = None, keepdim: bool = Fals
 
 FORMS: dict[Any, Callable[..., Any]] = {
     aten.cosine_similarity.default: _cosine,
-    aten.group_norm.default: _group_norm,
     aten.instance_norm.default: _instance_norm,
-    aten.layer_norm.default: _layer_norm,
     aten.linalg_vector_norm.default: _length,
     aten.norm.Scalar: _norm,
     aten.norm.ScalarOpt_dim: _norm,
-    aten.rms_norm.default: _rms_norm,
     aten.std.correction: _deviation,
     aten.std_mean.correction: _beside_mean(_deviation),
     aten.var.correction: _variance,

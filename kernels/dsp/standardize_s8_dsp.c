@@ -1,0 +1,122 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * Norms: sums and squares of four bytes take six instructions, an element eight. SMMLAR adds the offset of a channel to the upper
+ * half of the product with its factor. y may be x. */
+#include "dot.h"
+
+#if PILLION_HAS_DSP
+#include "pillion/standardize.h"
+
+typedef pillion_standardize_s8_dsp_params params;
+
+/* Adds up to 2^16 elements side by side to their sum, and gives the sum of their squares. */
+static uint32_t add_sums(const int8_t *x, int32_t count, int32_t *sum) {
+    int32_t s = *sum, q = 0, word, even;
+    const int32_t ones = 0x00010001;
+    for (; count >= 4; count -= 4) {
+        __asm volatile(
+            "ldr %3, [%0], #4\n\t"
+            "sxtb16 %4, %3\n\t"
+            "sxtb16 %3, %3, ror #8\n\t"
+            "smlad %1, %4, %5, %1\n\t"
+            "smlad %2, %4, %4, %2\n\t"
+            "smlad %1, %3, %5, %1\n\t"
+            "smlad %2, %3, %3, %2\n\t"
+            : "+r"(x), "+r"(s), "+r"(q), "=&r"(word), "=&r"(even)
+            : "r"(ones)
+            : "memory");
+    }
+    for (; count > 0; count--, x++) {
+        s += *x;
+        q += *x * *x;
+    }
+    *sum = s;
+    return (uint32_t)q;
+}
+
+static pillion_standard standard_of(const params *p, const int8_t *x) {
+    const int32_t is_whole = p->groups == 1;
+    const int32_t runs = is_whole ? 1 : p->positions, run = is_whole ? p->elements : p->inner;
+    int32_t sum = 0;
+    int64_t squares = 0;
+    for (int32_t n = 0; n < runs; n++, x += p->groups * run) {
+        for (int32_t first = 0; first < run; first += PILLION_MOST_SQUARES) {
+            const int32_t left = run - first;
+            squares += add_sums(x + first, left < PILLION_MOST_SQUARES ? left : PILLION_MOST_SQUARES, &sum);
+        }
+    }
+    return pillion_standard_of(p, sum, squares);
+}
+
+#define ONE(load)                       \
+    "ldrsb %[t], [%[x]], #1\n\t" load   \
+    "mla %[t], %[t], %[by], %[start]\n\t" \
+    "smmlar %[t], %[t], %[f], %[o]\n\t" \
+    "asr %[t], %[t], %[places]\n\t"     \
+    "ssat %[t], #8, %[t]\n\t"           \
+    "strb %[t], [%[y]], #1\n\t"
+
+#define OF_CHANNEL "ldr %[f], [%[fs]], #4\n\tldr %[o], [%[os]], #4\n\t"
+#define EACH(code)                                                                                                   \
+    __asm volatile(code                                                                                              \
+                   : [x] "+r"(x), [y] "+r"(y), [fs] "+r"(factors), [os] "+r"(offsets), [t] "=&r"(t), [f] "=&r"(f),   \
+                     [o] "=&r"(o)                                                                                    \
+                   : [by] "r"(by.factor), [start] "r"(by.start), [places] "r"(places)                                \
+                   : "memory")
+#define ALIKE(code)                                                                                          \
+    __asm volatile(code                                                                                      \
+                   : [x] "+r"(x), [y] "+r"(y), [t] "=&r"(t)                                                  \
+                   : [by] "r"(by.factor), [start] "r"(by.start), [places] "r"(places), [f] "r"(f), [o] "r"(o) \
+                   : "memory")
+
+/* Elements side by side, by factors and offsets of their own. */
+static void each(pillion_standard by, int32_t places, const int32_t *factors, const int32_t *offsets, int32_t count,
+                 const int8_t *x, int8_t *y) {
+    int32_t t, f, o;
+    for (; count >= 4; count -= 4) {
+        EACH(ONE(OF_CHANNEL) ONE(OF_CHANNEL) ONE(OF_CHANNEL) ONE(OF_CHANNEL));
+    }
+    for (; count > 0; count--) {
+        EACH(ONE(OF_CHANNEL));
+    }
+}
+
+/* By one factor and one offset. */
+static void alike(pillion_standard by, int32_t places, int32_t f, int32_t o, int32_t count, const int8_t *x, int8_t *y) {
+    int32_t t;
+    for (; count >= 4; count -= 4) {
+        ALIKE(ONE("") ONE("") ONE("") ONE(""));
+    }
+    for (; count > 0; count--) {
+        ALIKE(ONE(""));
+    }
+}
+
+static void group(const params *p, int32_t first, const int8_t *x, int8_t *y) {
+    const pillion_standard by = standard_of(p, x);
+    const int32_t step = p->groups * p->inner;
+    if (!p->each_channel && p->groups == 1) {
+        alike(by, p->places, *p->factors, *p->offsets, p->elements, x, y);
+        return;
+    }
+    for (int32_t n = 0; n < p->positions; n++, x += step, y += step) {
+        if (p->each_channel) {
+            each(by, p->places, p->factors + first, p->offsets + first, p->inner, x, y);
+        } else {
+            alike(by, p->places, *p->factors, *p->offsets, p->inner, x, y);
+        }
+    }
+}
+
+void pillion_standardize_s8_dsp(const params *p, const int8_t *x, int8_t *y, void *scratch) {
+    const int32_t step = p->groups * p->inner;
+    (void)scratch;
+    for (int32_t row = 0; row < p->rows; row++, x += p->positions * step, y += p->positions * step) {
+        for (int32_t first = 0; first < step; first += p->inner) {
+            group(p, first, x + first, y + first);
+        }
+        if (p->low > -128 || p->high < 127) {
+            pillion_dsp_clamp(y, p->positions * step, p->low, p->high);
+        }
+    }
+}
+#endif

@@ -1,0 +1,212 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * Norms, four elements at a time: a multiplication and an addition modulo 2^32 standardize an element, VRMULH and an addition
+ * give it the scale and the bias of its channel. Where a row has one group, its sums are those of elements side by side; where
+ * it has several, sums, and then factors and starts, are kept for each channel in scratch. y may be x. */
+#include "pillion/mve.h"
+
+#if defined(__ARM_FEATURE_MVE)
+#include "pillion/assembly.h"
+#include "pillion/standardize.h"
+
+typedef pillion_standardize_s8_mve_params params;
+
+PILLION_AT(params, inner, 12);
+PILLION_AT(params, elements, 16);
+PILLION_AT(params, places, 52);
+PILLION_AT(params, low, 56);
+PILLION_AT(params, high, 60);
+
+/* Bounds in q5 and q6; a shift, as VSHL takes it, in the place of the params; the loop over as many elements as the number says that
+ * lies so far behind their begin. */
+#define BOUNDS                \
+    "ldr %[t], [%[p], #56]\n" \
+    "vdup.32 q5, %[t]\n"      \
+    "ldr %[t], [%[p], #60]\n" \
+    "vdup.32 q6, %[t]\n"
+#define SHIFT                 \
+    "ldr %[p], [%[p], #52]\n" \
+    "rsb %[p], %[p], #0\n"
+#define COUNT(at) "ldr %[t], [%[p], #" at "]\n" SHIFT "wlstp.32 lr, %[t], 2f\n"
+
+/* Up to 2^16 elements side by side. */
+static void add_sums(const int8_t *x, int32_t count, int32_t *sum, uint32_t *squares) {
+    int32_t s = *sum;
+    uint32_t q = 0;
+    __asm__ volatile(
+        "wlstp.8 lr, %[count], 2f\n"
+        "1: vldrb.u8 q0, [%[x]], #16\n"
+        "vaddva.s8 %[s], q0\n"
+        "vmladava.s8 %[q], q0, q0\n"
+        "letp lr, 1b\n"
+        "2:\n"
+        : [x] "+l"(x), [s] "+Te"(s), [q] "+Te"(q)
+        : [count] "r"(count)
+        : "lr", "q0", "cc", "memory");
+    *sum = s;
+    *squares = q;
+}
+
+static pillion_standard standard_of(const params *p, const int8_t *x) {
+    int32_t sum = 0;
+    int64_t squares = 0;
+    for (int32_t left = p->elements; left > 0; left -= PILLION_MOST_SQUARES, x += PILLION_MOST_SQUARES) {
+        uint32_t some;
+        add_sums(x, left < PILLION_MOST_SQUARES ? left : PILLION_MOST_SQUARES, &sum, &some);
+        squares += some;
+    }
+    return pillion_standard_of(p, sum, squares);
+}
+
+#define TO_BYTES                \
+    "vadd.i32 q0, q0, q2\n"     \
+    "vshl.s32 q0, %[p]\n"       \
+    "vmax.s32 q0, q0, q5\n"     \
+    "vmin.s32 q0, q0, q6\n"     \
+    "vstrb.32 q0, [%[y]], #4\n" \
+    "letp lr, 1b\n"             \
+    "2:\n"
+
+/* Elements side by side of one group, by factors and offsets of their own. */
+static void each(const params *p, pillion_standard by, const int8_t *x, int8_t *y) {
+    const int32_t *f = p->factors, *o = p->offsets;
+    uint32_t t = by.factor;
+    __asm__ volatile(
+        "vdup.32 q4, %[t]\n" BOUNDS COUNT("12")
+        "1: vldrb.s32 q0, [%[x]], #4\n"
+        "vldrw.u32 q1, [%[f]], #16\n"
+        "vmlas.s32 q0, q4, %[start]\n"
+        "vldrw.u32 q2, [%[o]], #16\n"
+        "vrmulh.s32 q0, q0, q1\n" TO_BYTES
+        : [x] "+l"(x), [y] "+l"(y), [f] "+r"(f), [o] "+r"(o), [t] "+r"(t), [p] "+r"(p)
+        : [start] "r"(by.start)
+        : "lr", "q0", "q1", "q2", "q4", "q5", "q6", "cc", "memory");
+}
+
+/* By one factor and one offset. */
+static void alike(const params *p, pillion_standard by, const int8_t *x, int8_t *y) {
+    uint32_t t = by.factor;
+    __asm__ volatile(
+        "vdup.32 q4, %[t]\n"
+        "vdup.32 q1, %[f]\n"
+        "vdup.32 q2, %[o]\n" BOUNDS COUNT("16")
+        "1: vldrb.s32 q0, [%[x]], #4\n"
+        "vmlas.s32 q0, q4, %[start]\n"
+        "vrmulh.s32 q0, q0, q1\n" TO_BYTES
+        : [x] "+l"(x), [y] "+l"(y), [t] "+r"(t), [p] "+r"(p)
+        : [start] "r"(by.start), [f] "r"(p->factors[0]), [o] "r"(p->offsets[0])
+        : "lr", "q0", "q1", "q2", "q4", "q5", "q6", "cc", "memory");
+}
+
+static void one_group(const params *p, const int8_t *x, int8_t *y) {
+    const pillion_standard by = standard_of(p, x);
+    if (!p->each_channel) {
+        alike(p, by, x, y);
+        return;
+    }
+    for (int32_t n = 0; n < p->positions; n++, x += p->inner, y += p->inner) {
+        each(p, by, x, y);
+    }
+}
+
+/* --- groups */
+
+/* Sums and sums of squares of up to four neighbouring channels over all positions. */
+static void channel_sums(const params *p, const int8_t *x, int32_t lanes, int32_t *sums, int32_t *squares) {
+    __asm__ volatile(
+        "vctp.32 %[lanes]\n"
+        "vmov.i32 q1, #0\n"
+        "vmov.i32 q2, #0\n"
+        "dls lr, %[positions]\n"
+        "1: vpst\n"
+        "vldrbt.s32 q0, [%[x]]\n"
+        "add %[x], %[x], %[step]\n"
+        "vadd.i32 q1, q1, q0\n"
+        "vmul.i32 q3, q0, q0\n"
+        "vadd.i32 q2, q2, q3\n"
+        "le lr, 1b\n"
+        "vpstt\n"
+        "vstrwt.32 q1, [%[sums]]\n"
+        "vstrwt.32 q2, [%[squares]]\n"
+        : [x] "+l"(x)
+        : [lanes] "r"(lanes), [positions] "r"(p->positions), [step] "r"(p->groups * p->inner), [sums] "r"(sums),
+          [squares] "r"(squares)
+        : "lr", "q0", "q1", "q2", "q3", "cc", "memory");
+}
+
+/* Factors and starts of the channels in the place of their sums and squares. */
+static void standards(const params *p, int32_t *sums, int32_t *squares) {
+    for (int32_t group = 0; group < p->groups; group++, sums += p->inner, squares += p->inner) {
+        int32_t sum = 0;
+        int64_t square = 0;
+        for (int32_t i = 0; i < p->inner; i++) {
+            sum += sums[i];
+            square += squares[i];
+        }
+        const pillion_standard by = pillion_standard_of(p, sum, square);
+        for (int32_t i = 0; i < p->inner; i++) {
+            sums[i] = (int32_t)by.factor;
+            squares[i] = (int32_t)by.start;
+        }
+    }
+}
+
+/* All channels of one position. The arrays of factors and offsets have one element for all channels, or one for each. */
+static void position(const params *p, const int8_t *x, const int32_t *factors, const int32_t *starts, int8_t *y) {
+    const int32_t *f = p->factors, *o = p->offsets;
+    const int32_t channels = p->groups * p->inner;
+    int32_t t;
+    if (p->each_channel) {
+        __asm__ volatile(
+            BOUNDS SHIFT "wlstp.32 lr, %[count], 2f\n"
+            "1: vldrb.s32 q0, [%[x]], #4\n"
+            "vldrw.u32 q3, [%[factors]], #16\n"
+            "vmul.i32 q0, q0, q3\n"
+            "vldrw.u32 q4, [%[starts]], #16\n"
+            "vadd.i32 q0, q0, q4\n"
+            "vldrw.u32 q1, [%[f]], #16\n"
+            "vrmulh.s32 q0, q0, q1\n"
+            "vldrw.u32 q2, [%[o]], #16\n" TO_BYTES
+            : [x] "+l"(x), [y] "+l"(y), [f] "+r"(f), [o] "+r"(o), [factors] "+r"(factors), [starts] "+r"(starts),
+              [t] "=&r"(t), [p] "+r"(p)
+            : [count] "r"(channels)
+            : "lr", "q0", "q1", "q2", "q3", "q4", "q5", "q6", "cc", "memory");
+    } else {
+        __asm__ volatile(
+            "vdup.32 q1, %[f]\n"
+            "vdup.32 q2, %[o]\n" BOUNDS SHIFT "wlstp.32 lr, %[count], 2f\n"
+            "1: vldrb.s32 q0, [%[x]], #4\n"
+            "vldrw.u32 q3, [%[factors]], #16\n"
+            "vmul.i32 q0, q0, q3\n"
+            "vldrw.u32 q4, [%[starts]], #16\n"
+            "vadd.i32 q0, q0, q4\n"
+            "vrmulh.s32 q0, q0, q1\n" TO_BYTES
+            : [x] "+l"(x), [y] "+l"(y), [factors] "+r"(factors), [starts] "+r"(starts), [t] "=&r"(t), [p] "+r"(p)
+            : [count] "r"(channels), [f] "r"(*f), [o] "r"(*o)
+            : "lr", "q0", "q1", "q2", "q3", "q4", "q5", "q6", "cc", "memory");
+    }
+}
+
+static void many_groups(const params *p, const int8_t *x, int8_t *y, int32_t *scratch) {
+    const int32_t channels = p->groups * p->inner;
+    int32_t *const sums = scratch, *const squares = scratch + channels;
+    for (int32_t c = 0; c < channels; c += 4) {
+        channel_sums(p, x + c, channels - c < 4 ? channels - c : 4, sums + c, squares + c);
+    }
+    standards(p, sums, squares);
+    for (int32_t n = 0; n < p->positions; n++, x += channels, y += channels) {
+        position(p, x, sums, squares, y);
+    }
+}
+
+void pillion_standardize_s8_mve(const params *p, const int8_t *x, int8_t *y, void *scratch) {
+    const int32_t step = p->positions * p->groups * p->inner;
+    for (int32_t row = 0; row < p->rows; row++, x += step, y += step) {
+        if (p->groups == 1) {
+            one_group(p, x, y);
+        } else {
+            many_groups(p, x, y, scratch);
+        }
+    }
+}
+
+#endif

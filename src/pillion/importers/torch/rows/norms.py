@@ -1,0 +1,65 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Norms by the statistics of what they are given."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from pillion.importers.torch.layout import Builder, Order, Placed
+from pillion.importers.torch.rewrite.standardized import standardized, standardized_groups
+from pillion.importers.torch.rows.quantization import row
+from pillion.importers.torch.rows.table import lowers
+from pillion.ir.types import Value, constant
+from pillion.ops import Standardize
+
+
+@lowers(standardized, quantized=row(Standardize))
+def norm(
+    b: Builder,
+    x: Placed,
+    weight: Placed | None,
+    bias: Placed | None,
+    dims: Sequence[int],
+    centred: bool,
+    eps: float,
+) -> Placed:
+    """Gives a norm over some axes, which are brought behind the others; where its weights have several axes, these become one."""
+    inner = [axis for axis in x.order if axis in dims]
+    order: Order = (*(axis for axis in x.order if axis not in dims), *inner)
+    lain, axis = b.arrange(x, order), x.rank - len(inner)
+    held: dict[str, Any] = {
+        name: _flat(b, given, [x.shape[d] for d in sorted(dims)], [sorted(dims).index(a) for a in inner])
+        for name, given in (("weights", weight), ("bias", bias))
+        if given is not None
+    }
+    shape = lain.shape
+    if any(value.type.elements > 1 for value in held.values()) and len(inner) > 1:
+        lain = b.reshape(lain, (*shape[:axis], math.prod(shape[axis:])))
+    y = b.emit(Standardize, x=lain, axis=axis, centred=centred, eps=float(eps), **held)
+    return Placed(b.reshape(y, shape), order)
+
+
+@lowers(standardized_groups, quantized=row(Standardize))
+def group_norm(
+    b: Builder, x: Placed, weight: Placed | None, bias: Placed | None, groups: int, eps: float
+) -> Placed:
+    """Gives a norm over groups of channels, which lie last."""
+    order: Order = (0, *range(2, x.rank), 1)
+    given = (("weights", weight), ("bias", bias))
+    held: dict[str, Any] = {
+        name: _flat(b, value, [x.shape[1]], [0]) for name, value in given if value is not None
+    }
+    y = b.emit(Standardize, x=b.arrange(x, order), axis=1, groups=groups, eps=float(eps), **held)
+    return Placed(y, order)
+
+
+def _flat(b: Builder, given: Placed, sizes: Sequence[int], order: Sequence[int]) -> Value:
+    """Weights in the order in which elements lie; a number for all stays one."""
+    data = given.value.constant
+    if data.size > 1:
+        data = data.reshape(sizes).transpose(order)
+    return b.constant(constant(given.value.name, np.ascontiguousarray(data).reshape(-1)))

@@ -1,0 +1,250 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Norms by the statistics of what they are given: the sums are exact, the reciprocal square root is of 30 bits, and what comes out is
+rounded to int8 once. In between there are numbers of 32 bits that no tensor holds."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from typing import ClassVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from pillion.ir import numerics
+from pillion.ir.along import Along, Course
+from pillion.ir.numerics import Arithmetic, Int64Array, Multiplier
+from pillion.ir.op import Op, op, operand, optional_operand, result, want_dtype
+from pillion.ir.rows import ROWS, Span, why_no_rows
+from pillion.ir.types import Array, DType, Shape, TensorType, Value, constant
+from pillion.ops.samples import ZERO_POINTS, make, value
+
+Reals = NDArray[np.float64]
+
+MOST_ELEMENTS = 2**23
+"""Elements of which there is one mean: their squares times their number fit 62 bits."""
+MEAN_BITS = 22
+"""Fraction bits of a mean."""
+ROOT_BITS = 29
+"""Fraction bits of a reciprocal square root between 1 and 2."""
+POWER_BITS = 61
+"""Bits that a variance has at most, in its own fixed point."""
+MOST_FRACTION = 31
+"""Fraction bits of a variance at most, and, less than none, at least."""
+RESULT_BITS = 27
+"""Bits of a result before it is rounded to int8."""
+LEAST_PLACES = 4
+"""Fraction bits that are left of these at least."""
+FIRST, SLOPE = 1145023540, 654299166
+"""2.1328 and 1.2187 in Q29: a line that is within 9 % of the reciprocal square root between a quarter and one."""
+STEPS = 3
+"""Steps of Newton's method, each of which squares the error: 9 %, 1.1 %, 2^-12, 2^-24."""
+
+
+@op("standardize")
+class Standardize(Op):
+    """Gives (x - mean) / sqrt(variance + eps) · weights + bias, with mean and variance over all axes from `axis` on; with `groups`, over
+    as many equal parts of the last axis. Without `centred` the mean is taken for 0: then the variance is the mean square.
+
+    Weights and bias are constants of real numbers, one for each index of the last axis, or one for all. Sums and squares of the
+    elements are exact; the result is within one step of the real one (see "numbers")."""
+
+    real_constants: ClassVar[tuple[str, ...]] = ("weights", "bias")
+    is_idle = False
+
+    x: Value = operand()
+    weights: Value | None = optional_operand()
+    bias: Value | None = optional_operand()
+    y: Value = result()
+    axis: int = 1
+    groups: int = 1
+    centred: bool = True
+    eps: float = 1e-5
+    low: int = -128
+    high: int = 127
+
+    @property
+    def elements(self) -> int:
+        """The number of elements of which there is one mean."""
+        return math.prod(self.x.shape[self.axis :]) // self.groups
+
+    @property
+    def mean_multiplier(self) -> Multiplier:
+        """The multiplier that makes the mean of a sum, in Q22."""
+        return numerics.encode(2.0**MEAN_BITS / self.elements)
+
+    @property
+    def variance_bits(self) -> int:
+        """The fraction bits of a variance times the square of the number of elements; less than 0 where `eps` is larger than any
+        variance can be."""
+        most = self.elements**2 * (2**16 + self.eps / self.x.scale**2)
+        bits = min(POWER_BITS - math.ceil(math.log2(most)), MOST_FRACTION)
+        if bits < -MOST_FRACTION:
+            raise ValueError(f"eps is {self.eps / self.x.scale**2:.3g} squares of the operand's scale")
+        return bits
+
+    @property
+    def added(self) -> int:
+        """What `eps` adds to a variance in its fixed point."""
+        return round(self.elements**2 * (self.eps / self.x.scale**2) * 2.0**self.variance_bits)
+
+    @property
+    def factor_bits(self) -> int:
+        """The shift that makes, of a reciprocal square root, the factor of a row: with it, no element of it leaves 31 bits, as none is
+        further from the mean than the root of the number of elements times the deviation."""
+        return (self.variance_bits - 29 + self.elements.bit_length() - 1) // 2
+
+    @property
+    def step(self) -> float:
+        """What a unit of a standardized element means."""
+        return self.elements * 2.0 ** (self.variance_bits / 2 - 44.5 - self.factor_bits)
+
+    @property
+    def places(self) -> int:
+        """The fraction bits of a result before it is rounded."""
+        weights, bias = self._reals()
+        most = (np.abs(weights).max() * math.sqrt(self.elements) + np.abs(bias).max()) / self.y.scale + 256
+        places = RESULT_BITS - math.ceil(math.log2(most))
+        if places < LEAST_PLACES:
+            raise ValueError(f"the result may be up to {most:.3g} of its steps")
+        return places
+
+    def factors_and_offsets(self) -> tuple[Int64Array, Int64Array]:
+        """Gives for each index of the last axis, or for all, the integer by which a standardized element is multiplied, and what is
+        added to the upper half of the product: bias, zero point, and the half that rounds."""
+        weights, bias = self._reals()
+        places = self.places
+        factors = numerics.round_half_away(weights * (self.step * 2.0 ** (32 + places) / self.y.scale))
+        if np.abs(factors).max() > numerics.INT32_MAX:
+            raise ValueError(
+                f"weights of up to {np.abs(weights).max():.3g} for a scale of {self.y.scale:.3g}"
+            )
+        offsets = numerics.round_half_away(bias * (2.0**places / self.y.scale)).astype(np.int64)
+        return factors.astype(np.int64), offsets + (self.y.zero_point << places) + (1 << places >> 1)
+
+    def _reals(self) -> tuple[Reals, Reals]:
+        """Weights and bias, each as long as the other."""
+        weights = np.ones(1) if self.weights is None else self.weights.constant.astype(np.float64)
+        bias = np.zeros(1) if self.bias is None else self.bias.constant.astype(np.float64)
+        first, second = np.broadcast_arrays(weights, bias)
+        return first, second
+
+    def largest_sums(self) -> Iterator[tuple[int, int]]:
+        self.factors_and_offsets()
+        yield 128 * self.elements, self.mean_multiplier.shift
+
+    def check_scales(self, arithmetic: Arithmetic) -> None:
+        self.factors_and_offsets()
+
+    @property
+    def crosses_rows(self) -> str:
+        if self.axis <= ROWS:
+            return "its mean is that of all rows"
+        return why_no_rows(self.y)
+
+    def rows_of(self, operand: Value, span: Span) -> Span | None:
+        return span if operand is self.x else None
+
+    def along(self, operand: Value, axis: int) -> Course:
+        return Along(axis) if axis < self.axis else "its mean is that of all"
+
+    def infer(self) -> TensorType:
+        return TensorType(self.x.shape, self.x.dtype)
+
+    def check(self) -> None:
+        shape = self.x.shape
+        if not 0 <= self.axis < len(shape):
+            raise self.refuse(f"axis is one of {len(shape)}", self.axis)
+        if self.groups < 1 or shape[-1] % self.groups:
+            raise self.refuse("the last axis is divided into equal groups", f"{shape[-1]} by {self.groups}")
+        if not 1 <= self.elements <= MOST_ELEMENTS:
+            raise self.refuse(f"a mean is of at most {MOST_ELEMENTS} elements", self.elements)
+        if not (self.eps >= 0 and math.isfinite(self.eps)):
+            raise self.refuse("eps is not negative", self.eps)
+        for held in filter(None, (self.weights, self.bias)):
+            want_dtype(self, held, DType.FLOAT32)
+            if not held.is_constant or not bool(np.isfinite(held.constant).all()):
+                raise self.refuse("weights and bias are constants, and finite", repr(held))
+            if held.shape not in ((1,), shape[-1:]):
+                raise self.refuse(
+                    "weights and bias are one number, or one for each index of the last axis", held
+                )
+
+    def reference(self, arithmetic: Arithmetic, *operands: Array) -> Array:
+        x = operands[0].astype(np.int64)
+        parts = self._parts(x)
+        sums, squares = parts.sum(axis=(1, 3)), (parts * parts).sum(axis=(1, 3))
+        factors, starts = (held[:, None, :, None] for held in self.of_rows(sums, squares))
+        standard = numerics.wrap32(parts * factors + starts).reshape(self.x.shape)
+        by, plus = self.factors_and_offsets()
+        levels = (numerics.high_word(standard, by) + plus) >> self.places
+        return numerics.saturate(levels, self.low, self.high)
+
+    def _parts(self, x: Int64Array) -> Int64Array:
+        """Elements as [rows, positions, groups, elements of a group side by side]."""
+        rows = math.prod(self.x.shape[: self.axis])
+        return x.reshape(rows, -1, self.groups, self.x.shape[-1] // self.groups)
+
+    def of_rows(self, sums: Int64Array, squares: Int64Array) -> tuple[Int64Array, Int64Array]:
+        """Gives the factor of each row by its sum and its sum of squares, and the number that is then added in place of the mean."""
+        count, zero = self.elements, self.x.zero_point
+        if self.centred:
+            m = self.mean_multiplier
+            means = numerics.requantize(sums, m.mantissa, m.shift)
+            variances = count * squares - sums * sums
+        else:
+            means = np.full_like(sums, zero << MEAN_BITS)
+            variances = count * (squares - 2 * zero * sums + count * zero * zero)
+        bits = self.variance_bits
+        fixed = (variances << max(bits, 0) >> max(-bits, 0)) + self.added
+        root, halves = reciprocal_root(np.maximum(fixed, 1))
+        shift = self.factor_bits - halves
+        factors = np.where(shift > 0, root << np.maximum(shift, 0), numerics.shift_right(root, -shift))
+        factors = np.where(variances > 0, factors, 0)
+        starts = -((means * factors + (1 << MEAN_BITS - 1)) >> MEAN_BITS)
+        return factors, numerics.wrap32(starts)
+
+    @classmethod
+    def examples(cls) -> Iterator[Op]:
+        yield from _examples(cls)
+
+
+def reciprocal_root(fixed: Int64Array) -> tuple[Int64Array, Int64Array]:
+    """Gives 1 / sqrt(u) in Q29 and h, where integers from 1 up to 2^62 are u · 2^31 · 4^h, and u is from a quarter to 1."""
+    bits = np.frompyfunc(int.bit_length, 1, 1)(fixed.astype(object)).astype(np.int64)
+    halves = (bits - 30) >> 1
+    u = fixed << np.maximum(-2 * halves, 0) >> np.maximum(2 * halves, 0)
+    root = FIRST - (u * SLOPE >> 31)
+    for _ in range(STEPS):
+        square = (root * root >> 30) * u >> 31  # Q28: 1, when it is found
+        root = root * ((3 << 28) - square) >> 29
+    return root, halves
+
+
+CASES: tuple[tuple[Shape, float, dict[str, object]], ...] = (
+    ((3, 8), 0.05, {}),
+    ((2, 5, 7), 0.0625, {"axis": 2}),
+    ((1, 1, 33), 0.004, {"axis": 2, "eps": 1e-3}),
+    ((2, 3, 5, 12), 0.1, {"axis": 1, "groups": 4}),
+    ((1, 5, 3, 9), 0.5, {"axis": 1, "groups": 9, "low": -20}),
+    ((1, 7, 2, 17), 0.02, {"axis": 3, "centred": False}),
+    ((3, 1), 2.0, {"eps": 0.0}),
+    ((2, 3, 11), 0.05, {"axis": 1}),
+    ((1, 1000), 0.25, {"centred": False, "eps": 0.0}),
+    ((1, 2, 16), 2.0**-12, {"axis": 2, "eps": 0.1}),
+)
+
+
+def _examples(cls: type[Op]) -> Iterator[Op]:
+    """With weights and bias for each channel, one of both, one for all, and none."""
+    for number, (shape, scale, attributes) in enumerate(CASES):
+        rng = np.random.default_rng(number)
+        channels = 1 if number == 7 else shape[-1]
+        held: dict[str, Value] = {}
+        if number % 3 != 2:
+            held["weights"] = constant("weights", rng.uniform(-1, 2, channels).astype(np.float32))
+        if number % 4 < 2:
+            held["bias"] = constant("bias", rng.uniform(-2, 2, channels).astype(np.float32))
+        x = value("x", shape, scale, ZERO_POINTS[number % 4])
+        y = value("y", (), (0.03, 2.0**-5, 0.01)[number % 3], (0, -128, 5, 127)[number % 4])
+        yield make(cls, y, x=x, **held, **attributes)

@@ -1,0 +1,206 @@
+# SPDX-License-Identifier: Apache-2.0
+from __future__ import annotations
+
+import dataclasses
+import math
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from pillion.ir.graph import Graph, Names, rewrite
+from pillion.ir.op import Op
+from pillion.ir.types import DType, PerChannel, PerTensor, Shape, TensorType, Value, constant
+from pillion.ops import (
+    Add,
+    BatchMatmul,
+    Conv2d,
+    DepthwiseConv2d,
+    Function,
+    Lut,
+    Mean,
+    Mul,
+    Repeat,
+    Reshape,
+    Standardize,
+    Sub,
+    Transpose,
+)
+
+STEPS, SIDE = 255, 127
+"""Steps of int8 from end to end, and to one side of zero."""
+OFF_CENTRE = 0.75
+"""How far from its mean an element is taken to be, as a part of the operand's range."""
+FEW, SPREAD = 2.0, 3.0
+"""Deviations that the furthest element of a row is taken to be away at least, and how many times the usual deviation one may be."""
+CLOSER = 4.0
+"""How many times the usual reciprocal of a deviation one may be."""
+LARGEST_BIAS = 2.0**30
+
+
+def compose_norms(graph: Graph) -> Graph:
+    """Turns norms into means, products, square roots and a convolution of single pixels, for formats and runtimes that have no norm.
+
+    Each of these rounds to 8 bits, and the ranges in between, which nobody has seen, are taken from those of operand and result: this
+    is another arithmetic than that of the op, and a coarser one."""
+    names = Names(list(graph.values))
+
+    def rule(_: Graph, op: Op) -> list[Op] | None:
+        if isinstance(op, Repeat):
+            return [dataclasses.replace(op, body=compose_norms(op.body))]
+        return _Composed(op, names).ops() if isinstance(op, Standardize) else None
+
+    return rewrite(graph, rule) if _has_norms(graph) else graph
+
+
+def _has_norms(graph: Graph) -> bool:
+    return any(
+        isinstance(op, Standardize) or (isinstance(op, Repeat) and _has_norms(op.body)) for op in graph.ops
+    )
+
+
+@dataclass
+class _Composed:
+    """The ops that stand for one norm."""
+
+    op: Standardize
+    names: Names
+    made: list[Op] = field(default_factory=list)
+
+    def ops(self) -> list[Op]:
+        """Gives them in running order."""
+        rows = self.rows()
+        centred = self.centred(rows)
+        standard = self.product(centred, self.reciprocal(centred))
+        self.affine(self.back(standard))
+        return self.made
+
+    # --- ranges
+
+    @property
+    def reals(self) -> tuple[float, float]:
+        """The ends of the operand's range."""
+        x = self.op.x
+        return x.scale * (-128 - x.zero_point), x.scale * (127 - x.zero_point)
+
+    @property
+    def furthest(self) -> float:
+        """How far elements are from their mean."""
+        low, high = self.reals
+        return OFF_CENTRE * (high - low) if self.op.centred else max(-low, high)
+
+    @property
+    def deviations(self) -> float:
+        """How many deviations elements are from their mean, by what the result can hold."""
+        y, (weights, bias) = self.op.y, self.affine_reals()
+        largest = y.scale * max(127 - y.zero_point, y.zero_point + 128) + float(np.abs(bias).max())
+        weight = max(float(np.abs(weights).max()), largest / math.sqrt(self.op.elements))
+        return min(max(largest / weight, FEW), max(math.sqrt(self.op.elements), 1.0))
+
+    @property
+    def usual(self) -> float:
+        """A deviation as it may be expected."""
+        low, high = self.reals
+        return ((high - low) / 2 if self.op.centred else self.furthest) / self.deviations
+
+    def affine_reals(self) -> tuple[Any, Any]:
+        """Weights and bias of each channel."""
+        channels = self.op.x.shape[-1]
+        weights, bias = (
+            np.full(channels, otherwise) if held is None else held.constant.astype(np.float64)
+            for held, otherwise in ((self.op.weights, 1.0), (self.op.bias, 0.0))
+        )
+        return np.broadcast_to(weights, channels), np.broadcast_to(bias, channels)
+
+    # --- ops
+
+    def put(self, cls: Any, what: str, shape: Shape, quant: PerTensor, **fields: Any) -> Value:
+        """Adds an op, and gives its result."""
+        y = Value(self.names.fresh(f"{self.op.name}_{what}"), TensorType(shape, DType.INT8, quant))
+        self.made.append(cls(y=y, source=self.op.source, **fields))
+        return y
+
+    def rows(self) -> Value:
+        """The elements of which there is one mean as rows [rows, elements]."""
+        x, op = self.op.x, self.op
+        if op.groups > 1:
+            rows = math.prod(x.shape[: op.axis])
+            parts = (rows, -1, op.groups, x.shape[-1] // op.groups)
+            shape = (*parts[:1], x.type.elements // (rows * x.shape[-1]), *parts[2:])
+            x = self.put(Reshape, "parts", shape, x.quant, x=x)
+            order = (0, 2, 1, 3)
+            x = self.put(Transpose, "grouped", tuple(shape[a] for a in order), x.quant, x=x, order=order)
+        rows_shape = (x.type.elements // op.elements, op.elements)
+        return self.put(Reshape, "rows", rows_shape, x.quant, x=x)
+
+    def centred(self, rows: Value) -> Value:
+        """The rows less their means."""
+        if not self.op.centred:
+            return rows
+        mean = self.put(Mean, "mean", (rows.shape[0], 1), rows.quant, x=rows, axes=(1,), keepdims=True)
+        quant = PerTensor(2 * self.furthest / STEPS, 0)
+        return self.put(Sub, "centred", rows.shape, quant, a=rows, b=mean)
+
+    def reciprocal(self, centred: Value) -> Value:
+        """One over the root of the sum of squares of each row, as [rows, 1]."""
+        count, length = centred.shape
+        most = length * min(SPREAD * self.usual, self.furthest) ** 2
+        quant = PerTensor(most / STEPS, -128)
+        row, column = (
+            self.put(Reshape, what, shape, centred.quant, x=centred)
+            for what, shape in (("row", (count, 1, length)), ("column", (count, length, 1)))
+        )
+        total = self.put(BatchMatmul, "squares", (count, 1, 1), quant, a=row, b=column)
+        eps = length * self.op.eps
+        if eps > quant.scale / 2:
+            held = constant(
+                self.names.fresh(f"{self.op.name}_eps"),
+                np.full((1, 1, 1), SIDE, np.int8),
+                PerTensor(eps / SIDE, 0),
+            )
+            wider = PerTensor((most + eps) / STEPS, -128)
+            total = self.put(Add, "squares_eps", total.shape, wider, a=total, b=held)
+        usual = math.sqrt(self.usual**2 + self.op.eps)
+        inverse = PerTensor(CLOSER / (usual * math.sqrt(length)) / STEPS, -128)
+        root = self.put(Lut, "reciprocal", total.shape, inverse, x=total, function=Function.RSQRT)
+        return self.put(Reshape, "reciprocals", (count, 1), inverse, x=root)
+
+    def product(self, centred: Value, reciprocal: Value) -> Value:
+        """Rows of length 1."""
+        quant = PerTensor(self.deviations / math.sqrt(self.op.elements) / SIDE, 0)
+        return self.put(Mul, "standard", centred.shape, quant, a=centred, b=reciprocal)
+
+    def back(self, standard: Value) -> Value:
+        """The elements in the order of the operand, as an image of single pixels."""
+        op, channels = self.op, self.op.x.shape[-1]
+        if op.groups > 1:
+            rows = math.prod(op.x.shape[: op.axis])
+            shape = (rows, op.groups, op.x.type.elements // (rows * channels), channels // op.groups)
+            parts = self.put(Reshape, "groups", shape, standard.quant, x=standard)
+            order = (0, 2, 1, 3)
+            moved = tuple(shape[a] for a in order)
+            standard = self.put(Transpose, "joined", moved, standard.quant, x=parts, order=order)
+        pixels = (1, op.x.type.elements // channels, 1, channels)
+        return self.put(Reshape, "pixels", pixels, standard.quant, x=standard)
+
+    def affine(self, pixels: Value) -> None:
+        """Weights and bias, for elements of rows of length 1."""
+        op, channels = self.op, pixels.shape[-1]
+        weights, bias = self.affine_reals()
+        real = weights * math.sqrt(op.elements)
+        scales = np.maximum(np.abs(real) / SIDE, np.abs(bias) / (pixels.scale * LARGEST_BIAS))
+        scales = np.maximum(scales, max(float(scales.max()), 1e-6) * 1e-6)
+        quant = PerChannel(tuple(scales.tolist()), 0 if channels == 1 else 3)
+        levels = np.rint(real / quant.scales).astype(np.int8).reshape(1, 1, 1, channels)
+        sums = PerChannel(tuple((pixels.scale * np.array(quant.scales)).tolist()), 0)
+        fields = {
+            "weights": constant(self.names.fresh(f"{op.name}_weights"), levels, quant),
+            "bias": constant(
+                self.names.fresh(f"{op.name}_bias"), np.rint(bias / sums.scales).astype(np.int32), sums
+            ),
+        }
+        cls: Any = Conv2d if channels == 1 else DepthwiseConv2d
+        y = self.put(
+            cls, "pixels_out", pixels.shape, op.y.quant, x=pixels, low=op.low, high=op.high, **fields
+        )
+        self.made.append(Reshape(x=y, y=op.y, source=op.source))
