@@ -49,7 +49,7 @@ from pillion.run.floats import FloatModel
 from pillion.streams.rewrite import streamed
 from pillion.streams.wish import Streamed, StreamWish, stream_wish
 from pillion.stripes.wish import WHOLE, MemoryWish, memory_wish
-from pillion.targets import NPUS, Target, example_with_npu, find_target
+from pillion.targets import NPUS, Target, compiled_operators, example_with_npu, find_target
 
 if TYPE_CHECKING:
     import torch
@@ -225,7 +225,11 @@ def read_torch(model: Any, example_inputs: Any, **options: Any) -> ReadModel:
 def read_int8(model: Any, name: str | None) -> Graph:
     """Reads a file whose ops are int8 already. A .pte is placed anew: the NPU's segments are ops again."""
     path = Path(model)
-    graph = tflite.read(path) if suffix_of(path) == ".tflite" else inline_segments(pte.read(path).graph)
+    graph = (
+        tflite.read(path, compiled_operators())
+        if suffix_of(path) == ".tflite"
+        else inline_segments(pte.read(path).graph)
+    )
     return graph.replace(name=name) if name else graph
 
 

@@ -176,6 +176,11 @@ def executable(payload: bytes) -> Executable:
     )
 
 
+def compiled_operators() -> dict[str, str]:
+    """Gives the custom operators that converters of NPUs put into .tflite files, and whose these are."""
+    return {name: whose for npu in NPUS.values() for name, whose in npu.file_operators.items()}
+
+
 def example_with_npu() -> str:
     """Gives `--target` and a chip with an NPU, for messages that advise one."""
     return f"--target {WITH_NPU[0].name}" if WITH_NPU else "a target with an NPU"

@@ -35,9 +35,9 @@ def refused_files() -> dict[str, tuple[File, str]]:
         "unknown operator": (quick("CUMSUM"), "operators are among"),
         "custom operator": (quick("CUSTOM"), "operators are among"),
         "uint8": (quick("ABS", type=ElementType.UINT8), "does not have it"),
-        "int16": (quick("ABS", type=ElementType.INT16, zero=0), "activations and weights are int8"),
-        "float16": (quick("ABS", type=ElementType.FLOAT16), "activations and weights are int8"),
-        "float model": (quick("ABS", type=ElementType.FLOAT32, quantization=None), "compute on int8"),
+        "int16": (quick("ABS", type=ElementType.INT16, zero=0), "16-bit activations"),
+        "float16": (quick("ABS", type=ElementType.FLOAT16), "computes in float"),
+        "float model": (quick("ABS", type=ElementType.FLOAT32, quantization=None), "computes in float"),
         "int8 without scales": (quick("ABS", quantization=None), "compute on int8"),
         "variable": (quick("ABS", is_variable=True), "neither sparse nor variables"),
         "blockwise quantization": (quick("ABS", quantization=blocks), "scales and zero points"),
@@ -88,7 +88,7 @@ def refused_files() -> dict[str, tuple[File, str]]:
 def test_what_is_not_read_is_named(file: File, words: str) -> None:
     with pytest.raises(PillionError, match=words) as caught:
         read(file.bytes())
-    assert all((caught.value.rule, caught.value.here))
+    assert all((caught.value.rule, caught.value.here, caught.value.help))
 
 
 def test_control_flow_and_other_versions_are_named() -> None:

@@ -13,7 +13,7 @@ from pillion.choices import EXECUTORS
 Complete = Callable[[str], list[str]]
 """From what was typed of a value to the values that begin with it."""
 
-MODEL_ENDS = (".py", ".pt2", ".tflite", ".pte")
+MODEL_ENDS = (".py", ".pt2", ".tflite", ".lite", ".pte")
 
 
 def _beginning(typed: str, values: Iterable[str]) -> list[str]:

@@ -30,6 +30,8 @@ MODEL_FILES = "file.py:factory, a .pt2, .tflite or .pte file"
 WEIGHT_FILES = "an .npz, .safetensors, .pt or .pth file"
 """What `--weights` takes."""
 
+OTHER_NAMES = {".lite": ".tflite"}
+"""Ends of names that mean the same as others."""
 FORMS = (".pte", ".tflite")
 """Files that programs are written to; everything else is the folder of a C project."""
 NO_FOLDERS = (
@@ -40,8 +42,9 @@ NO_FOLDERS = (
 
 
 def suffix_of(path: str | Path) -> str:
-    """Gives the last suffix of a path in small letters: `.pt2` for `Net.PT2`."""
-    return Path(path).suffix.lower()
+    """Gives the last suffix of a path in small letters, under its usual name: `.pt2` for `Net.PT2`, `.tflite` for `net.lite`."""
+    suffix = Path(path).suffix.lower()
+    return OTHER_NAMES.get(suffix, suffix)
 
 
 def form_of(output: Path) -> str:

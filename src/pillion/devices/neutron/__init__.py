@@ -13,6 +13,7 @@ from __future__ import annotations
 from pillion.devices.device import Device
 from pillion.devices.neutron.changes import changes_for
 from pillion.devices.neutron.converter import payloads
+from pillion.devices.neutron.converter.extract import NEUTRON_GRAPH
 from pillion.devices.neutron.dropped import drops
 from pillion.devices.neutron.estimate import DISPATCH_CYCLES, estimate
 from pillion.devices.neutron.limits import Geometry
@@ -47,6 +48,7 @@ def neutron(name: str, geometry: Geometry) -> Device:
         changes=changes_for,
         drops=drops,
         delegate="NeutronBackend",
+        file_operators={NEUTRON_GRAPH: "NXP's eIQ Neutron"},
         payloads=payloads,
     )
 

@@ -4,13 +4,16 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Mapping
 from pathlib import Path
+from types import MappingProxyType
 
 from pillion.errors import PillionError
 from pillion.importers.tflite.model import Reader
-from pillion.importers.tflite.table import ops_of
+from pillion.importers.tflite.survey import explained, together
+from pillion.importers.tflite.table import ROWS, ops_of
 from pillion.importers.tflite.unsigned import Borders
-from pillion.importers.tflite.variables import Key, assigned, initializers
+from pillion.importers.tflite.variables import CODES, Key, assigned, initializers
 from pillion.ir.graph import Graph, clean_name, model_name
 from pillion.ir.numerics import Arithmetic
 from pillion.ir.op import Op
@@ -20,16 +23,25 @@ from pillion.outside.files import read_whole
 from pillion.schemas import tflite
 from pillion.schemas.flatbuffer import MalformedError, unpack
 
+READ = (*ROWS, *CODES)
+"""The operators that are read, if what they compute is int8."""
+NONE: Mapping[str, str] = MappingProxyType({})
 
-def read(source: str | os.PathLike[str] | bytes) -> Graph:
-    """Reads the int8 model in a `.tflite` file, or in its bytes, in the arithmetic of LiteRT's reference kernels."""
+
+def read(source: str | os.PathLike[str] | bytes, compiled: Mapping[str, str] = NONE) -> Graph:
+    """Reads the int8 model in a `.tflite` file, or in its bytes, in the arithmetic of LiteRT's reference kernels. `compiled` names
+    the custom operators that stand for code of NPUs, and whose they are."""
     raw, name = (
         (source, "model")
         if isinstance(source, bytes)
         else (read_whole(Path(source), ".tflite"), Path(source).stem)
     )
     try:
-        return _graph(unpack(tflite.Model, raw, tflite.IDENTIFIER), model_name(name))
+        model = unpack(tflite.Model, raw, tflite.IDENTIFIER)
+        try:
+            return _graph(model, model_name(name))
+        except PillionError as error:
+            raise explained(model, name, error, READ, compiled) from None
     except MalformedError as error:
         raise PillionError(
             f"`{name}` is not a valid TensorFlow Lite file",
@@ -47,7 +59,7 @@ def _graph(model: tflite.Model, name: str) -> Graph:
     main = model.subgraphs[0]
     first = initializers(model, main)
     others = [s for number, s in enumerate(model.subgraphs) if number and number not in first]
-    if others:
+    if others:  # what they are is said by `explained`
         raise PillionError(
             f"`{name}` has {len(model.subgraphs)} subgraphs",
             rule="a model is one subgraph, without control flow, and what CALL_ONCE runs to say what variables are at first",
@@ -72,7 +84,17 @@ def _graph(model: tflite.Model, name: str) -> Graph:
 
 
 def _ops(reader: Reader) -> list[Op]:
-    return [op for call in reader.calls() for op in ops_of(call)]
+    """All operators as ops; what is refused is said of all at once."""
+    ops: list[Op] = []
+    refused: list[PillionError] = []
+    for call in reader.calls():
+        try:
+            ops += ops_of(call)
+        except PillionError as error:
+            refused.append(error)
+    if refused:
+        raise together(refused)
+    return ops
 
 
 __all__ = ["read"]

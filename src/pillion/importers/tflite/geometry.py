@@ -34,7 +34,10 @@ def levels(call: ReadOperator, y: Value, code: int) -> dict[str, int]:
     """Gives the bounds that a fused activation puts on the result."""
     name = Activation(code).name if code in Activation._value2member_map_ else f"number {code}"
     if name not in ACTIVATIONS:
-        raise call.refuse(f"a fused activation is one of {', '.join(list(ACTIVATIONS)[:4])}", name)
+        known = ", ".join(list(ACTIVATIONS)[:4])
+        raise call.refuse(
+            f"a fused activation is one of {known}", name, "an activation of its own behind the layer"
+        )
     low, high = activation_levels(name, y.quant)
     return {"low": low, "high": high}
 
@@ -65,7 +68,7 @@ def strides(call: ReadOperator, shape: Shape, options: StridedSliceOptions) -> S
     ):
         raise call.refuse("a slice names every axis once", f"{begin}, {end}, {step} of {shape}")
     if min(step, default=1) < 1:
-        raise call.refuse("steps are positive", step)
+        raise call.refuse("steps are positive", step, "tf.reverse, then a slice with positive steps")
     axes = [_axis(call, options, *a) for a in zip(range(len(shape)), shape, begin, end, step, strict=True)]
     return Strides(tuple(a for a, _ in axes), tuple(step), tuple(n for _, n in axes))
 

@@ -254,7 +254,11 @@ def quant_of(tensor: tflite.Tensor, dtype: DType, shape: Shape) -> Quant | None:
     if quant is None or not quant.scale or dtype is not DType.INT8:
         return None
     if quant.details_type:
-        raise unreadable(tensor, "quantization is by scales and zero points")
+        raise unreadable(
+            tensor,
+            "quantization is by scales and zero points",
+            "quantize with a scale for each tensor or channel",
+        )
     if len(quant.scale) == 1:
         zero_point = quant.zero_point[0] if quant.zero_point else 0
         return PerTensor(quant.scale[0], zero_point - UNSIGNED_BY * is_unsigned(tensor))

@@ -32,7 +32,11 @@ def concat(call: ReadOperator) -> list[Op]:
     """Reads a concatenation."""
     options, y = call.options_as(tflite.ConcatenationOptions), call.result
     if options.fused_activation:
-        raise call.refuse("a concatenation has no activation", options.fused_activation)
+        raise call.refuse(
+            "a concatenation has no activation",
+            options.fused_activation,
+            "an activation of its own behind it",
+        )
     xs = tuple(call.operand(number) for number in range(len(call.inputs)))
     if {x.type.rank for x in xs} != {y.type.rank}:
         raise call.refuse(f"operands have {y.type.rank} axes like the result", list(xs))

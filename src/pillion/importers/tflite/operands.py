@@ -38,7 +38,11 @@ def accumulator(call: ReadOperator, x: Value, weights: Value) -> Quant:
         case PerTensor(scale, 0):
             return PerTensor(max(x.scale * scale, LEAST_SCALE))
         case quant:
-            raise call.refuse("weights are quantized with zero point 0", quant)
+            raise call.refuse(
+                "weights are quantized with zero point 0",
+                quant,
+                "convert with target_spec.supported_ops = [tf.lite.OpsSet.TFLITE_BUILTINS_INT8]: weights are around zero then",
+            )
 
 
 def bias_of(call: ReadOperator, number: int, x: Value, weights: Value, channels: int) -> Value:

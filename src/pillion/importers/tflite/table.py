@@ -174,7 +174,9 @@ def _softmax(call: ReadOperator) -> list[Op]:
     int8_only(call)
     beta = call.options_as(tflite.SoftmaxOptions).beta
     if beta != 1:
-        raise call.refuse("beta is 1", beta)
+        raise call.refuse(
+            "beta is 1", beta, "multiply by beta in the layer before, whose weights can hold it"
+        )
     if call.result.type.quant != OUTPUT:
         raise call.refuse("the result has scale 1/256 and zero point -128", repr(call.result))
     return [Softmax(x=call.operand(0), y=call.result, source=call.source)]

@@ -1,0 +1,135 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Files that are not read are told what they are as a whole, with a way out."""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from tflite_file import File, weights
+
+from pillion.errors import PillionError
+from pillion.importers.tflite import read
+from pillion.outside.files import form_of, suffix_of
+from pillion.schemas import tflite
+from pillion.schemas.flatbuffer import pack
+from pillion.schemas.tflite import ElementType
+from pillion.targets import NPUS, compiled_operators
+
+FLOAT = {"type": ElementType.FLOAT32, "quantization": None}
+WIDE = {"type": ElementType.INT16, "zero": 0}
+
+
+def custom(name: str) -> tflite.Model:
+    model = File("CUSTOM").input(2, 3).output(2, 3).model()
+    model.operator_codes[0].custom_code = name
+    return model
+
+
+def chain(*codes: str, **fields: object) -> tflite.Model:
+    """Operators one behind the other, all of one operand."""
+    model = File(codes[0]).input(2, 3, **fields).output(2, 3, **fields).model()
+    graph = model.subgraphs[0]
+    for number, code in enumerate(codes[1:], 2):
+        tensor = copy.copy(graph.tensors[-1])
+        tensor.name = f"t{number}"
+        graph.tensors.append(tensor)
+        found = tflite.OPERATOR_NUMBERS[code]
+        model.operator_codes.append(
+            tflite.OperatorCode(builtin_code=found, deprecated_builtin_code=min(found, 127))
+        )
+        graph.operators.append(
+            tflite.Operator(opcode_index=number - 1, inputs=[number - 1], outputs=[number])
+        )
+    graph.outputs = [len(graph.tensors) - 1]
+    return model
+
+
+def refused(model: tflite.Model) -> PillionError:
+    with pytest.raises(PillionError) as caught:
+        read(pack(model, tflite.IDENTIFIER), compiled_operators())
+    error = caught.value
+    assert all((error.what, error.rule, error.here, error.help))
+    return error
+
+
+@pytest.mark.parametrize("name", [*compiled_operators(), "edgetpu-custom-op"])
+def test_a_file_for_an_npu_is_told_to_come_from_before(name: str) -> None:
+    error = refused(custom(name))
+    assert "was compiled for" in error.what
+    assert name in error.here
+    assert "before that step" in error.help
+
+
+def test_every_npu_says_what_its_converter_puts_into_files() -> None:
+    assert all(npu.file_operators for npu in NPUS.values())
+
+
+def test_all_operators_that_are_not_read_are_counted() -> None:
+    error = refused(chain("ABS", "CUMSUM", "ABS", "CUMSUM", "SEGMENT_SUM"))
+    assert "2 × CUMSUM, 1 × SEGMENT_SUM, of 5 operators" in error.here
+    assert {line.split()[1] for line in error.help.splitlines()} == {"CUMSUM", "SEGMENT_SUM"}
+
+
+def loop() -> tflite.Model:
+    model = chain("WHILE")
+    model.subgraphs *= 3
+    return model
+
+
+def hybrid() -> tflite.Model:
+    quant = tflite.Quantization(scale=[0.1], zero_point=[0])
+    layer = File("FULLY_CONNECTED").input(2, 3, **FLOAT)
+    layer.constant(weights(5, 3), ElementType.INT8, quantization=quant)
+    return layer.absent().output(2, 5, **FLOAT).model()
+
+
+CASES: dict[str, tuple[Callable[[], tflite.Model], str, str]] = {
+    "sixteen bits": (lambda: chain("RELU", **WIDE), "16-bit activations", "int8 activations"),
+    "float": (lambda: chain("ABS", "ABS", **FLOAT), "computes in float", "representative_dataset"),
+    "hybrid": (hybrid, "int8 weights and float activations", "representative_dataset"),
+    "loop": (loop, "branches or loops", "unrolled"),
+    "flex": (lambda: custom("FlexErf"), "not read", "SELECT_TF_OPS"),
+    "custom": (lambda: custom("Mine"), "not read", "cut the model before it"),
+    "stablehlo": (lambda: chain("STABLEHLO_ADD"), "not read", "another set"),
+}
+"""A file of each kind, what it is called, and what the way out is. A row goes when its files are read."""
+
+
+@pytest.mark.parametrize("kind", CASES)
+def test_each_kind_of_file_has_its_own_sentence(kind: str) -> None:
+    make, what, help = CASES[kind]
+    error = refused(make())
+    assert what in error.what
+    assert help in error.help
+
+
+def test_of_sixteen_bits_tensors_and_operators_are_named() -> None:
+    error = refused(chain("RELU", "ABS", "RELU", **WIDE))
+    assert "4 int16 tensors: `t0`, `t1`, `t2`, `t3`; of 2 × RELU, 1 × ABS" in error.here
+
+
+def test_several_refusals_are_said_at_once() -> None:
+    """Equal ones once, with their count."""
+    model = chain("SOFTMAX", "SOFTMAX", "SOFTMAX")
+    for operator in model.subgraphs[0].operators:
+        operator.options = tflite.SoftmaxOptions(beta=0.5)
+        operator.options_type = tflite.OPTION_NUMBERS[tflite.SoftmaxOptions]
+    error = refused(model)
+    assert error.what == "3 operators cannot be read"
+    assert error.rule == "beta is 1"
+    assert error.here.startswith("3 ×, first SOFTMAX `t1`: 0.5")
+    assert len(error.help.splitlines()) == 1
+
+
+def test_what_is_damaged_stays_a_damaged_file() -> None:
+    model = custom("x")
+    model.subgraphs[0].operators[0].opcode_index = 7
+    with pytest.raises(PillionError, match="not a valid TensorFlow Lite file"):
+        read(pack(model, tflite.IDENTIFIER), compiled_operators())
+
+
+def test_lite_is_another_name() -> None:
+    assert suffix_of("a/Net.LITE") == suffix_of("net.tflite") == form_of(Path("net.lite")) == ".tflite"
