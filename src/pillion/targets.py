@@ -178,7 +178,7 @@ def executable(payload: bytes) -> Executable:
 
 def compiled_operators() -> dict[str, str]:
     """Gives the custom operators that converters of NPUs put into .tflite files, and whose these are."""
-    return {name: whose for npu in NPUS.values() for name, whose in npu.file_operators.items()}
+    return {name: whose for npu in NPUS.values() for name, whose in npu.file_operators}
 
 
 def example_with_npu() -> str:

@@ -5,7 +5,7 @@ What it takes is a list of rules, each of which gives a verdict with the wanted 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
@@ -95,7 +95,7 @@ class Device:
     """Whether its converter removes an op. Of these alone no segment is made."""
     delegate: str = ""
     """What ExecuTorch's runtime on the chip calls it, in `.pte` files; its name, if that is empty."""
-    file_operators: Mapping[str, str] = field(default_factory=dict)
+    file_operators: tuple[tuple[str, str], ...] = ()
     """The custom operators that its converter puts into .tflite files in the place of layers, and whose code they are."""
     show: Callable[[bytes, bool], Iterator[str] | None] | None = None
     """What shows a payload as text, first whom it is for: the steps, or every command. None for what is no payload of its."""

@@ -53,7 +53,7 @@ def ethos_u(accelerator: Accelerator) -> Device:
         copies_weights=False,
         drops=lambda op: isinstance(op, MOVEMENT),
         delegate="EthosUBackend",
-        file_operators={"ethos-u": "Arm's Ethos-U, by Vela"},
+        file_operators=(("ethos-u", "Arm's Ethos-U, by Vela"),),
         wishes=WISHES,
         rewrites=(sum_hard_sigmoids,),
         show=shown,

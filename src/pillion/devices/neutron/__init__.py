@@ -48,7 +48,7 @@ def neutron(name: str, geometry: Geometry) -> Device:
         changes=changes_for,
         drops=drops,
         delegate="NeutronBackend",
-        file_operators={NEUTRON_GRAPH: "NXP's eIQ Neutron"},
+        file_operators=((NEUTRON_GRAPH, "NXP's eIQ Neutron"),),
         payloads=payloads,
     )
 
