@@ -167,7 +167,7 @@ def sixteen_bits(file: Survey) -> Finding | None:
     )
 
 
-BORDERS = ("QUANTIZE", "DEQUANTIZE")
+BORDERS = ("QUANTIZE", "DEQUANTIZE", "CAST")
 """Operators between float and int8, in files of both kinds."""
 
 
