@@ -99,6 +99,7 @@ ATTRIBUTES: dict[str, Callable[[Choices, Shape], Any]] = {
     "align_corners": _flag,
     "half_pixel": _flag,
     "relation": lambda choices, x: choices.pick(tuple(Relation)),
+    "clip": lambda choices, x: choices.pick((0, 1000)),
     "k": lambda choices, x: choices.integer(1, min(x[-1], 9)),
     "largest": _flag,
     "batch": lambda choices, x: choices.pick((0, 0, 1)),

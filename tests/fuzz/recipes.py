@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from fuzz import choosing
+from fuzz import choosing, remembering_ops
 from fuzz.attributes import attributes
 from fuzz.choices import Choices
 from fuzz.grow import CHANNELS, SIZES, ZERO_POINTS, Accepts, Grower, Unfit
@@ -265,6 +265,7 @@ def chosen(grower: Grower, cls: type[Where]) -> Value:
 
 SPECIAL: dict[type[Op], Recipe] = {
     **choosing.RECIPES,
+    **remembering_ops.RECIPES,
     Compare: compared,
     Where: chosen,
     Conv2d: weighted(4, conv_weights),

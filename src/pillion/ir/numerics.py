@@ -22,6 +22,7 @@ from numpy.typing import ArrayLike, NDArray
 
 Int64Array = NDArray[np.int64]
 
+INT16_MAX = 2**15 - 1
 INT32_MIN, INT32_MAX = -(2**31), 2**31 - 1
 INT8_STEPS = 255
 """Between the least and the largest int8 value."""

@@ -20,6 +20,7 @@ from pillion.ops.functions import (
 from pillion.ops.indexing import Cast, Gather
 from pillion.ops.linear import Linear
 from pillion.ops.log_softmax import LogSoftmax
+from pillion.ops.lstm import LstmCell, LstmOutput
 from pillion.ops.lut import (
     Lut,
 )
@@ -34,6 +35,7 @@ from pillion.ops.resize import ResizeBilinear, ResizeNearest
 from pillion.ops.segment import Segment
 from pillion.ops.softmax import Softmax
 from pillion.ops.standardize import Standardize
+from pillion.ops.svdf import SvdfMemory, SvdfOutput
 from pillion.ops.transpose_conv import TransposeConv2d
 
 ALL_OPS: tuple[type[Op], ...] = (
@@ -76,6 +78,10 @@ ALL_OPS: tuple[type[Op], ...] = (
     TopValues,
     TopPlaces,
     Cast,
+    LstmCell,
+    LstmOutput,
+    SvdfMemory,
+    SvdfOutput,
     Quantize,
     Dequantize,
     Requantize,
@@ -117,6 +123,8 @@ __all__ = [
     "Gather",
     "Linear",
     "LogSoftmax",
+    "LstmCell",
+    "LstmOutput",
     "Lut",
     "MaxPool2d",
     "Maximum",
@@ -142,6 +150,8 @@ __all__ = [
     "Softmax",
     "Standardize",
     "Sub",
+    "SvdfMemory",
+    "SvdfOutput",
     "TopPlaces",
     "TopValues",
     "Transpose",

@@ -62,6 +62,11 @@ def numbers(number: int, code: str) -> Any:
     return _declare(number, Kind("numbers", code), default_factory=list)
 
 
+def some_numbers(number: int, code: str) -> Any:
+    """Declares a field that holds a vector of numbers, or None: most tables have none."""
+    return _declare(number, Kind("numbers", code), default=None)
+
+
 def data(number: int, alignment: int = 16) -> Any:
     """Declares a field that holds bytes, which start at a multiple of 16 or more and are not copied when read; or None."""
     return _declare(number, Kind("data", "B", alignment=alignment), default=None)

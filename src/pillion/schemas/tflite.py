@@ -12,6 +12,7 @@ from pillion.schemas.flatbuffer import (
     numbers,
     present,
     scalar,
+    some_numbers,
     table,
     tables,
     text,
@@ -114,6 +115,8 @@ class Operator(Table):
     outputs: list[int] = numbers(2, "i")
     options_type: int = scalar(3, "B")
     options: Table | None = union(4, "options_type", lambda: OPTIONS)
+    custom_options: Bytes | None = data(5)
+    intermediates: list[int] | None = some_numbers(8, "i")
 
 
 class Conv2DOptions(Table):
@@ -310,6 +313,21 @@ class OneHotOptions(Table):
     axis: int = scalar(0, "i")
 
 
+class SequenceLstmOptions(Table):
+    fused_activation: int = scalar(0, "b")
+    cell_clip: float = scalar(1, "f")
+    projection_clip: float = scalar(2, "f")
+    time_major: bool = scalar(3, "?")
+    asymmetric_quantize_inputs: bool = scalar(4, "?")
+    diagonal_recurrent_tensors: bool = scalar(5, "?")
+
+
+class SvdfOptions(Table):
+    rank: int = scalar(0, "i")
+    fused_activation: int = scalar(1, "b")
+    asymmetric_quantize_inputs: bool = scalar(2, "?")
+
+
 class CallOnceOptions(Table):
     init_subgraph_index: int = scalar(0, "i")
 
@@ -331,6 +349,7 @@ OPTIONS: dict[int, type[Table]] = {
     1: Conv2DOptions,
     2: DepthwiseConv2DOptions,
     5: Pool2DOptions,
+    6: SvdfOptions,
     8: FullyConnectedOptions,
     9: SoftmaxOptions,
     10: ConcatenationOptions,
@@ -359,6 +378,7 @@ OPTIONS: dict[int, type[Table]] = {
     59: PackOptions,
     61: OneHotOptions,
     64: UnpackOptions,
+    71: SequenceLstmOptions,
     74: ResizeNearestNeighborOptions,
     75: LeakyReluOptions,
     78: AbsOptions,

@@ -40,11 +40,13 @@ from pillion.ops import (
 from pillion.ops.choosing import ArgMax, ArgMin, Compare, TopPlaces, TopValues, Where
 from pillion.ops.indexing import Cast, Gather
 from pillion.ops.log_softmax import LogSoftmax
+from pillion.ops.lstm import LstmCell, LstmOutput
 from pillion.ops.matmul import BatchMatmul
 from pillion.ops.prelu import Prelu
 from pillion.ops.reduce import ReduceMax, ReduceMin, ReduceSum
 from pillion.ops.resize import ResizeBilinear, ResizeNearest
 from pillion.ops.standardize import Standardize
+from pillion.ops.svdf import SvdfMemory, SvdfOutput
 from pillion.ops.transpose_conv import TransposeConv2d
 
 CONVERTER, QUANTIZER, IR = "converter", "quantizer", "IR"
@@ -62,15 +64,10 @@ SUPPORTED: tuple[type[Op], ...] = (
 )
 
 CHOOSING = (Gather, Compare, Where, ArgMax, ArgMin, TopValues, TopPlaces, Cast)
+REMEMBERING = (LstmCell, LstmOutput, SvdfMemory, SvdfOutput)
 LACKING: tuple[type[Op], ...] = (
-    Div,
-    Flip,
-    LogSoftmax,
-    Standardize,
-    *CHOOSING,
-    Quantize,
-    Dequantize,
-    Requantize,
+    *(Div, Flip, LogSoftmax, Standardize, *CHOOSING, *REMEMBERING),
+    *(Quantize, Dequantize, Requantize),
 )
 """What stays on the core on purpose: the converter has no integer division, and segments begin and end in int8 of one scale."""
 

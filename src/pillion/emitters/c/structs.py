@@ -18,6 +18,7 @@ NUMBERS: dict[str, np.dtype[np.generic]] = {"int32_t": np.dtype(np.int32), "floa
 ARRAYS: dict[str, np.dtype[np.generic]] = {
     "int8_t": np.dtype(np.int8),
     "uint8_t": np.dtype(np.uint8),
+    "int16_t": np.dtype(np.int16),
     "uint16_t": np.dtype(np.uint16),
     "int32_t": np.dtype(np.int32),
     "float": np.dtype(np.float32),

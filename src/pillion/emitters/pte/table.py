@@ -30,6 +30,8 @@ from pillion.ops import (
     Gather,
     Linear,
     LogSoftmax,
+    LstmCell,
+    LstmOutput,
     Lut,
     Maximum,
     MaxPool2d,
@@ -51,6 +53,8 @@ from pillion.ops import (
     Softmax,
     Standardize,
     Sub,
+    SvdfMemory,
+    SvdfOutput,
     TopPlaces,
     TopValues,
     Transpose,
@@ -107,6 +111,8 @@ TABLE: Mapping[type[Op], CallsOf | None] = {
     Standardize: None,
     # What is chosen and looked up by numbers: no kernel of the runtime.
     **dict.fromkeys((Gather, Compare, Where, ArgMax, ArgMin, TopValues, TopPlaces, Cast)),
+    # Layers that remember in 16 bits: no kernel of the runtime.
+    **dict.fromkeys((LstmCell, LstmOutput, SvdfMemory, SvdfOutput)),
     Segment: segment,
     # The result is another view of its operand's bytes.
     Reshape: lambda op, settings: [],

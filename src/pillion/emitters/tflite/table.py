@@ -40,6 +40,7 @@ from pillion.ops.functions import (
 from pillion.ops.indexing import Cast, Gather
 from pillion.ops.linear import Linear
 from pillion.ops.log_softmax import LogSoftmax
+from pillion.ops.lstm import LstmCell, LstmOutput
 from pillion.ops.lut import (
     Lut,
 )
@@ -52,6 +53,7 @@ from pillion.ops.reduce import ReduceMax, ReduceMin, ReduceSum
 from pillion.ops.resize import ResizeBilinear, ResizeNearest
 from pillion.ops.softmax import OUTPUT, Softmax
 from pillion.ops.standardize import Standardize
+from pillion.ops.svdf import SvdfMemory, SvdfOutput
 from pillion.ops.transpose_conv import TransposeConv2d
 from pillion.schemas import tflite
 from pillion.schemas.flatbuffer import Table
@@ -405,6 +407,8 @@ ROWS: dict[type[Op], Writing | None] = {
     TopValues: choosing.top,
     TopPlaces: choosing.top,
     Cast: choosing.cast,
+    # Halves of an operator, which has no form for one of them.
+    **dict.fromkeys((LstmCell, LstmOutput, SvdfMemory, SvdfOutput)),
     ResizeNearest: resize("RESIZE_NEAREST_NEIGHBOR", tflite.ResizeNearestNeighborOptions),
     ResizeBilinear: resize("RESIZE_BILINEAR", tflite.ResizeBilinearOptions),
 }

@@ -26,7 +26,11 @@ EXTERNAL = 1
 UNSIGNED_BY = 128
 """What uint8 numbers are more than the int8 ones that they are read as."""
 DTYPES = {int(ElementType[dtype.name]): dtype for dtype in DType}
+STATEFUL = ("UNIDIRECTIONAL_SEQUENCE_LSTM", "SVDF")
+"""Operators that remember something in tensors of their own."""
 Options = TypeVar("Options", bound=Table)
+Keeping = Callable[[str, Value, Value, Array], None]
+"""What notes a state: its name, the value before a run and the one after it, and what it is at first."""
 
 
 @dataclass(frozen=True)
@@ -40,8 +44,13 @@ class ReadOperator:
     source: str
     fresh: Callable[[str], str]
     bind: Callable[[Value, Value], None]
+    keep: Keeping
     is_unsigned: bool = False
     """Whether tensors that it reads or makes are uint8 in the file."""
+    intermediates: tuple[PerTensor | None, ...] = ()
+    """The quantization of what it makes on the way, where the file says so."""
+    custom: bytes = b""
+    """What a custom operator says of itself."""
 
     def refuse(self, rule: str, here: object, help: str = "") -> PillionError:
         """Makes the error that says why this operator cannot be read."""
@@ -125,6 +134,7 @@ class Reader:
                 continue
             inputs = tuple(None if n == -1 else self.value(n) for n in operator.inputs)
             outputs = self.outputs(operator)
+            self.want_no_variable(code, operator)
             yield ReadOperator(
                 code=code,
                 inputs=inputs,
@@ -134,7 +144,27 @@ class Reader:
                 fresh=self.names.fresh,
                 bind=self.bind,
                 is_unsigned=any(v in self.unsigned for v in (*inputs, *outputs)),
+                keep=self.variables.keep,
+                intermediates=tuple(map(self.intermediate, operator.intermediates or ())),
+                custom=b"" if operator.custom_options is None else operator.custom_options.tobytes(),
             )
+
+    def want_no_variable(self, code: str, operator: tflite.Operator) -> None:
+        """Refuses tensors that live between runs where the operator is none that has such."""
+        for number in operator.inputs if code not in STATEFUL else ():
+            if number != -1 and self.subgraph.tensors[number].is_variable:
+                rule = f"tensors that live between runs are those of {' and '.join(STATEFUL)}"
+                raise unreadable(self.subgraph.tensors[number], rule)
+
+    def intermediate(self, number: int) -> PerTensor | None:
+        """Gives the quantization of a tensor that an operator makes on its way."""
+        if not 0 <= number < len(self.subgraph.tensors):
+            raise MalformedError(f"tensor {number} of {len(self.subgraph.tensors)}")
+        quant = self.subgraph.tensors[number].quantization
+        try:
+            return PerTensor(quant.scale[0], (quant.zero_point or [0])[0]) if quant and quant.scale else None
+        except ValueError as error:
+            raise MalformedError(f"tensor {number}: {error}") from None
 
     def outputs(self, operator: tflite.Operator) -> tuple[Value, ...]:
         """Gives the results of an operator, none of which may be a constant."""
@@ -182,13 +212,14 @@ class Reader:
 
     def make_value(self, tensor: tflite.Tensor) -> Value:
         """Makes the value of a tensor, whose shape, type and scales are checked."""
-        shape, dtype, data = tuple(tensor.shape), dtype_of(tensor), self.data(tensor)
+        shape, data = tuple(tensor.shape), self.data(tensor)
+        dtype = dtype_of(tensor, tensor.is_variable or data is not None)
         if len(shape) > MAX_RANK or any(size < 1 for size in shape):
             raise MalformedError(f"tensors have at most {MAX_RANK} axes of fixed sizes, found {shape[:9]}")
         if math.prod(shape) > MAX_ELEMENTS:
             raise MalformedError(f"tensors have at most {MAX_ELEMENTS} elements, found {shape}")
-        if tensor.is_sparse or tensor.is_variable:
-            raise unreadable(tensor, "tensors are neither sparse nor variables")
+        if tensor.is_sparse:
+            raise unreadable(tensor, "tensors are not sparse")
         if tensor.type == ElementType.INT64 and data is not None:
             wide = data.view("<i8")
             if np.abs(wide).max(initial=0) >= 2**31:
@@ -231,14 +262,16 @@ def is_unsigned(tensor: tflite.Tensor) -> bool:
     )
 
 
-def dtype_of(tensor: tflite.Tensor) -> DType:
-    """Gives the element type of a tensor; int64 becomes int32, and quantized uint8 int8."""
+def dtype_of(tensor: tflite.Tensor, is_held: bool) -> DType:
+    """Gives the element type of a tensor; int64 becomes int32, and quantized uint8 int8. States and constants of layers that
+    remember may have 16 bits."""
     if tensor.type == ElementType.INT64:
         return DType.INT32
     if is_unsigned(tensor):
         return DType.INT8
     dtype = DTYPES.get(tensor.type)
-    if dtype is None or (dtype is DType.INT16 and tensor.quantization is not None):
+    is_wide = dtype is DType.INT16 and not is_held
+    if dtype is None or (is_wide and tensor.quantization is not None):
         raise unreadable(
             tensor,
             "activations and weights are int8 or uint8, biases int32, borders int8, uint8 or float32",
@@ -248,10 +281,10 @@ def dtype_of(tensor: tflite.Tensor) -> DType:
 
 
 def quant_of(tensor: tflite.Tensor, dtype: DType, shape: Shape) -> Quant | None:
-    """Gives scales and zero points of int8 tensors only: what else a file says of scales (those of biases among them) follows from
+    """Gives scales and zero points of int8 and int16 tensors only: what else a file says of scales (those of biases among them) follows from
     the others."""
     quant = tensor.quantization
-    if quant is None or not quant.scale or dtype is not DType.INT8:
+    if quant is None or not quant.scale or dtype not in (DType.INT8, DType.INT16):
         return None
     if quant.details_type:
         raise unreadable(

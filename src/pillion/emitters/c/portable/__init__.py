@@ -13,6 +13,7 @@ from pillion.emitters.c.portable import (
     movement,
     pool,
     prelu,
+    recurrent,
     reduce,
     resize,
     standardize,
@@ -21,7 +22,7 @@ from pillion.emitters.c.portable import (
 
 FAMILIES = (
     *(conv, elementwise, pool, movement, transpose_conv, matmul, div, prelu, reduce, resize, choosing),
-    standardize,
+    *(standardize, recurrent),
 )
 
 KERNELS: tuple[Kernel, ...] = tuple(kernel for family in FAMILIES for kernel in family.KERNELS)

@@ -15,7 +15,18 @@ from torch.fx import Node
 from pillion.importers.torch.nodes import named_argument
 from pillion.importers.torch.train.simulation import batch_norm
 from pillion.ir.op import Op, Quantization
-from pillion.ops import Clamp, Conv2d, Dequantize, Function, Lut, Quantize
+from pillion.ops import (
+    Clamp,
+    Conv2d,
+    Dequantize,
+    Function,
+    LstmCell,
+    LstmOutput,
+    Lut,
+    Quantize,
+    SvdfMemory,
+    SvdfOutput,
+)
 
 Refusal = Callable[[Node], str]
 """Why a call stays in float; empty if it does not."""
@@ -65,6 +76,7 @@ RULES: dict[Any, Rule] = {
 NO_OPERATOR: Mapping[type[Op], str] = {
     Quantize: "the quantizer puts it where int8 begins",
     Dequantize: "the quantizer puts it where int8 ends",
+    **dict.fromkeys((LstmCell, LstmOutput, SvdfMemory, SvdfOutput), "files of LiteRT have such layers"),
 }
 """Ops that no operator of a model becomes."""
 

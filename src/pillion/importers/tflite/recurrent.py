@@ -1,0 +1,244 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The reading of layers that go along time and remember: what they hold between runs becomes states."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+import numpy as np
+
+from pillion.importers.tflite.model import Reading, ReadOperator
+from pillion.importers.tflite.operands import int8_only
+from pillion.ir.graph import Graph
+from pillion.ir.numerics import INT16_MAX, Arithmetic
+from pillion.ir.op import Op
+from pillion.ir.types import DType, PerChannel, PerTensor, TensorType, Value, constant
+from pillion.ops.lstm import LstmCell, LstmOutput
+from pillion.ops.movement import Reshape, Transpose
+from pillion.ops.repeat import Repeat
+from pillion.ops.svdf import SvdfMemory, SvdfOutput
+from pillion.schemas import tflite
+from pillion.schemas.tflite import Activation
+
+PARTS = {"peephole": (9, 10, 11), "projection": (16, 17), "layer norm": (20, 21, 22, 23)}
+"""What an LSTM may have beyond its gates, by the operands that stand for it."""
+INPUT, FORGET, CANDIDATE, OUTPUT = range(4)
+"""Gates in the order of the operands."""
+INPUT_WEIGHTS, RECURRENT_WEIGHTS, BIASES = 1, 5, 12
+OUTPUT_STATE, CELL_STATE = 18, 19
+HIDDEN = 4
+"""The intermediate tensor that says what the output of a step is in."""
+
+
+def lstm(call: ReadOperator) -> list[Op]:
+    """Gives the two halves of a step, repeated along time. The output and the cell of the last step are states."""
+    layer = _layer(call)
+    before: list[Op] = []
+    sequence = _time_first(call, call.operand(0), layer, before)
+    steps, batch = sequence.shape[:2]
+    h, c = layer.h, layer.c
+    last_h, last_c = (Value(call.fresh(f"{v.name}/next"), v.type) for v in (h, c))
+    y = call.result
+    wanted = TensorType((steps, batch, h.shape[1]), DType.INT8, h.type.quant)
+    stacked = Value(call.fresh(f"{y.name}/steps"), wanted)
+    if steps == 1:
+        x = call.intermediate("step", sequence.shape[1:], sequence)
+        body = [Reshape(x=sequence, y=x, source=call.source), *layer.step(x, h, c, last_c, last_h)]
+        run = [*body, Reshape(x=last_h, y=stacked, source=call.source)]
+    else:
+        run = [_repeated(call, layer, sequence, stacked, last_h, last_c)]
+    call.keep(h.name, h, last_h, np.full(h.shape, h.zero_point, np.int8))
+    call.keep(c.name, c, last_c, np.zeros(c.shape, np.int16))
+    return [*before, *run, _back(call, stacked, y, layer)]
+
+
+@dataclass(frozen=True)
+class _Layer:
+    """An LSTM of the file."""
+
+    call: ReadOperator
+    h: Value
+    c: Value
+    is_time_major: bool
+    clip: int
+    first: tuple[Value, Value, Value]
+    """Weights and biases of the gates of the cell."""
+    second: tuple[Value, Value, Value]
+    """Those of the output gate."""
+
+    def step(self, x: Value, h: Value, c: Value, next_c: Value, next_h: Value) -> list[Op]:
+        """Gives what one step does."""
+        source = self.call.source
+        w, r, b = self.first
+        cell = LstmCell(
+            x=x,
+            h=h,
+            c=c,
+            input_weights=w,
+            recurrent_weights=r,
+            bias=b,
+            y=next_c,
+            clip=self.clip,
+            source=source,
+        )
+        w, r, b = self.second
+        output = LstmOutput(
+            x=x, h=h, c=next_c, input_weights=w, recurrent_weights=r, bias=b, y=next_h, source=source
+        )
+        for op in (cell, output):
+            op.check()
+            op.check_scales(Arithmetic.TFLITE)
+        return [cell, output]
+
+
+def _layer(call: ReadOperator) -> _Layer:
+    int8_only(call)
+    options = call.options_as(tflite.SequenceLstmOptions)
+    held = [name for name, numbers in PARTS.items() if any(call.optional(n) is not None for n in numbers)]
+    if held or call.optional(INPUT_WEIGHTS) is None:
+        rule = (
+            "an LSTM has four gates and nothing else: no peephole, projection, layer norm, or coupled gates"
+        )
+        raise call.refuse(rule, ", ".join(held) or "coupled gates", "Keras' LSTM layer has none of them")
+    if options.fused_activation != Activation.TANH or options.diagonal_recurrent_tensors:
+        raise call.refuse("an LSTM has tanh as its activation, and whole recurrent weights", options)
+    h, c = call.operand(OUTPUT_STATE), call.operand(CELL_STATE)
+    x, y = call.operand(0), call.result
+    if h.is_constant or c.is_constant or (h.dtype, c.dtype) != (DType.INT8, DType.INT16) or x.type.rank != 3:
+        raise call.refuse(
+            "the input has three axes; the state of an int8 LSTM is int8 and int16, and no constant",
+            f"{x!r}, {h!r}, {c!r}",
+        )
+    hidden = call.intermediates[HIDDEN] if len(call.intermediates) > HIDDEN else None
+    quants = {h.type.quant, y.type.quant, hidden}
+    if len(quants) > 1:
+        raise call.refuse("output, output state and hidden state have one scale", ", ".join(map(str, quants)))
+    if not isinstance(c.type.quant, PerTensor):
+        raise call.refuse("the cell has a scale", repr(c))
+    return _Layer(
+        call,
+        h,
+        c,
+        options.time_major,
+        _clip(call, options.cell_clip, c.type.quant.scale),
+        _gates(call, (INPUT, FORGET, CANDIDATE), "cell"),
+        _gates(call, (OUTPUT,), "output"),
+    )
+
+
+def _clip(call: ReadOperator, bound: float, scale: float) -> int:
+    """The bound in steps of the cell; 0 for none."""
+    if not (math.isfinite(bound) and bound >= 0):
+        raise call.refuse("a cell is clipped at a positive number", bound)
+    return int(min(max(np.float32(bound) / np.float32(scale), -INT16_MAX), INT16_MAX)) if bound else 0
+
+
+def _gates(call: ReadOperator, gates: tuple[int, ...], name: str) -> tuple[Value, Value, Value]:
+    """Gives weights and biases of some gates, one gate after another, each with its own scale."""
+    both = [
+        _stacked(call, [call.constant(first + gate) for gate in gates], f"{name}/{what}")
+        for first, what in ((INPUT_WEIGHTS, "weights"), (RECURRENT_WEIGHTS, "recurrent"))
+    ]
+    biases = [call.constant(BIASES + gate) for gate in gates]
+    for bias in biases:
+        if bias.type.rank != 1 or bias.dtype is not DType.INT32:
+            raise call.refuse("biases are int32 vectors", repr(bias))
+    data = np.concatenate([bias.constant for bias in biases])
+    return both[0], both[1], constant(call.fresh(f"{call.result.name}/{name}/bias"), data)
+
+
+def _stacked(call: ReadOperator, weights: list[Value], name: str) -> Value:
+    for w in weights:
+        fits = isinstance(w.type.quant, PerTensor) and w.type.quant.zero_point == 0
+        if w.dtype is not DType.INT8 or w.type.rank != 2 or not fits or w.shape != weights[0].shape:
+            raise call.refuse("weights of gates are int8 matrices of one size, each with one scale", repr(w))
+    scales = tuple(w.scale for w in weights for _ in range(w.shape[0]))
+    data = np.concatenate([w.constant for w in weights])
+    return constant(call.fresh(f"{call.result.name}/{name}"), data, PerChannel(scales, 0))
+
+
+def _repeated(
+    call: ReadOperator, layer: _Layer, sequence: Value, stacked: Value, last_h: Value, last_c: Value
+) -> Op:
+    h, c = layer.h, layer.c
+    x, inner_h, inner_c, next_c, next_h = (
+        Value(call.fresh(f"{stacked.name}/{name}"), TensorType(shape, like.dtype, like.type.quant))
+        for name, shape, like in (
+            ("x", sequence.shape[1:], sequence),
+            ("h", h.shape, h),
+            ("c", c.shape, c),
+            ("next_c", c.shape, c),
+            ("next_h", h.shape, h),
+        )
+    )
+    ops = tuple(layer.step(x, inner_h, inner_c, next_c, next_h))
+    body = Graph("step", (x, inner_h, inner_c), ops, (next_h, next_h, next_c), Arithmetic.TFLITE)
+    return Repeat(
+        sequences=(sequence,),
+        initial=(h, c),
+        invariants=(),
+        ys=(stacked, last_h, last_c),
+        body=body,
+        count=sequence.shape[0],
+        source=call.source,
+    )
+
+
+def _time_first(call: ReadOperator, x: Value, layer: _Layer, ops: list[Op]) -> Value:
+    if layer.is_time_major:
+        return x
+    batch, steps, features = x.shape
+    y = call.intermediate("in_time", (steps, batch, features), x)
+    ops.append(_exchanged(x, y, call.source))
+    return y
+
+
+def _back(call: ReadOperator, stacked: Value, y: Value, layer: _Layer) -> Op:
+    if layer.is_time_major:
+        return Reshape(x=stacked, y=y, source=call.source)
+    return _exchanged(stacked, y, call.source)
+
+
+def _exchanged(x: Value, y: Value, source: str) -> Op:
+    """Batch and time exchanged: where one of them is 1, the elements stay where they are."""
+    if 1 in x.shape[:2]:
+        return Reshape(x=x, y=y, source=source)
+    return Transpose(x=x, y=y, order=(1, 0, 2), source=source)
+
+
+def svdf(call: ReadOperator) -> list[Op]:
+    """Gives what filters remember of an input, and what they make of it. What they remember is a state."""
+    int8_only(call)
+    options, y = call.options_as(tflite.SvdfOptions), call.result
+    feature, time, memory = call.constant(1), call.constant(2), call.operand(4)
+    if options.fused_activation != Activation.RELU or options.rank < 1:
+        raise call.refuse("a rank from 1, and relu as the activation, as LiteRT wants it", options)
+    types = feature.dtype, time.dtype, memory.dtype
+    if (
+        types != (DType.INT8, DType.INT16, DType.INT16)
+        or memory.is_constant
+        or feature.shape[0] % options.rank
+    ):
+        raise call.refuse(
+            f"weights of int8 and of int16, a state of int16, and whole units of {options.rank} filters",
+            [feature, time, memory],
+            "convert with full integer quantization",
+        )
+    given = call.optional(3)
+    units = feature.shape[0] // options.rank
+    bias = (
+        constant(call.fresh(f"{y.name}/bias"), np.zeros(units, np.int32))
+        if given is None
+        else call.constant(3)
+    )
+    after = Value(call.fresh(f"{memory.name}/next"), memory.type)
+    call.keep(memory.name, memory, after, np.zeros(memory.shape, np.int16))
+    return [
+        SvdfMemory(x=call.operand(0), memory=memory, weights=feature, y=after, source=call.source),
+        SvdfOutput(memory=after, weights=time, bias=bias, y=y, source=call.source),
+    ]
+
+
+ROWS: dict[str, Reading] = {"UNIDIRECTIONAL_SEQUENCE_LSTM": lstm, "SVDF": svdf}
+"""The readings of this file, by the operators' names."""

@@ -1,0 +1,105 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Functions of 16-bit fractions, as LiteRT's recurrent layers define them: each step of them is rounded to 16 bits.
+
+A number with I integer bits is raw / 2^(15 - I). What comes out has none: it lies from -1 to 1."""
+
+from __future__ import annotations
+
+from functools import lru_cache
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from pillion.ir.numerics import Int64Array, shift_right
+
+LEAST, MOST = -(2**15), 2**15 - 1
+ONE = MOST
+"""What stands for 1 where there are no integer bits."""
+TO_16 = 16
+"""Places that 32-bit constants lose, the last of them rounded half away from zero."""
+
+
+def from_32(constant: int) -> int:
+    """Gives a constant of 32 bits in 16."""
+    return int(shift_right(constant, TO_16))
+
+
+EXP_OF_MINUS_EIGHTH, THIRD = from_32(1895147668), from_32(715827883)
+POWERS = tuple(map(from_32, (1672461947, 1302514674, 790015084, 290630308, 39332535, 720401, 242)))
+"""e to the power of -1/4, -1/2, -1, … -16."""
+FIRST_POWER = -2
+NEWTON_FIRST, NEWTON_SLOPE = from_32(1515870810), from_32(-1010580540)
+"""48/17 and -32/17, with two integer bits."""
+TWO_BITS_ONE = 1 << 13
+"""1 with two integer bits."""
+
+
+def saturate16(x: ArrayLike) -> Int64Array:
+    """Gives numbers that 16 bits hold."""
+    return np.clip(np.asarray(x, np.int64), LEAST, MOST)
+
+
+def fraction_of(a: ArrayLike, b: ArrayLike) -> Int64Array:
+    """Gives a * b / 2^15, rounded half up; of -1 times -1 what is next to 1."""
+    return np.minimum((np.asarray(a, np.int64) * np.asarray(b, np.int64) + 2**14) >> 15, MOST)
+
+
+def exp_of_negative(x: ArrayLike, integer_bits: int) -> Int64Array:
+    """Gives e to the power of numbers that are not positive: of what is beyond quarters by a polynomial, of each bit of the rest from a
+    table."""
+    x, places = np.asarray(x, np.int64), 15 - integer_bits
+    quarter = 1 << (places - 2)
+    beyond = (x & (quarter - 1)) - quarter
+    made = _exp_of_quarter(saturate16(beyond << integer_bits))
+    rest = beyond - x
+    for number, power in enumerate(POWERS):
+        if integer_bits > number + FIRST_POWER:
+            has_bit = rest & (1 << (places + number + FIRST_POWER))
+            made = np.where(has_bit != 0, fraction_of(made, power), made)
+    if integer_bits > 5:
+        made = np.where(x < -(1 << (places + 5)), 0, made)
+    return np.where(x == 0, ONE, made)
+
+
+def _exp_of_quarter(x: Int64Array) -> Int64Array:
+    """From -1/4 to 0, by the first terms of the series around -1/8."""
+    a = x + (1 << 12)
+    a2 = fraction_of(a, a)
+    a3, a4 = fraction_of(a2, a), fraction_of(a2, a2)
+    tail = shift_right(fraction_of(shift_right(a4, 2) + a3, THIRD) + a2, 1)
+    return saturate16(EXP_OF_MINUS_EIGHTH + fraction_of(EXP_OF_MINUS_EIGHTH, a + tail))
+
+
+def _two_over_one_plus(x: Int64Array) -> Int64Array:
+    """2 / (1 + x) with two integer bits, of numbers from 0 to 1: Newton's method."""
+    half = shift_right(x + ONE, 1)
+    found = NEWTON_FIRST + fraction_of(half, NEWTON_SLOPE)
+    for _ in range(3):
+        error = TWO_BITS_ONE - fraction_of(half, found)
+        found = found + saturate16(fraction_of(found, error) << 2)
+    return found
+
+
+def logistic16(x: ArrayLike) -> Int64Array:
+    """Gives the logistic function of numbers with three integer bits."""
+    return np.asarray(_logistic()[np.asarray(x, np.int64) - LEAST])
+
+
+def tanh16(x: ArrayLike, integer_bits: int) -> Int64Array:
+    """Gives the hyperbolic tangent."""
+    return np.asarray(_tanh(integer_bits)[np.asarray(x, np.int64) - LEAST])
+
+
+@lru_cache(maxsize=1)
+def _logistic() -> Int64Array:
+    x = np.arange(LEAST, MOST + 1)
+    positive = saturate16(_two_over_one_plus(exp_of_negative(-np.abs(x), 3)) << 1)
+    return np.where(x > 0, positive, np.where(x < 0, ONE - positive, 1 << 14))
+
+
+@lru_cache(maxsize=8)
+def _tanh(integer_bits: int) -> Int64Array:
+    x = np.arange(LEAST, MOST + 1)
+    one_over = _two_over_one_plus(exp_of_negative(-np.abs(x), integer_bits + 1))
+    positive = saturate16((one_over - TWO_BITS_ONE) << 2)
+    return np.where(x > 0, positive, np.where(x < 0, -positive, 0))

@@ -1,0 +1,259 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A step of an LSTM as LiteRT's integer kernels define it: gates of 16 bits, a cell of 16 bits, an output of 8."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+
+import numpy as np
+from numpy.typing import NDArray
+
+from pillion.ir import numerics
+from pillion.ir.along import Along, Course
+from pillion.ir.numerics import Arithmetic, Int64Array, Multiplier, Multipliers
+from pillion.ir.op import Op, Quantization, op, operand, result, want_dtype, want_rank
+from pillion.ir.types import Array, DType, PerChannel, PerTensor, TensorType, Value, constant
+from pillion.ops.fixed16 import logistic16, saturate16, tanh16
+from pillion.ops.samples import ZERO_POINTS, make, value
+
+GATE_SCALE = 2.0**-12
+"""Of the sums of a gate: three integer bits."""
+FRACTION_BITS = 15
+"""Of what gates answer."""
+MOST_TANH_BITS = 6
+"""Integer bits for which the hyperbolic tangent is defined."""
+
+
+class Gated(Op):
+    """The base of the two halves of a step: gates, which are sums over the input and over the output of the step before."""
+
+    x: Value
+    h: Value
+    c: Value
+    y: Value
+    input_weights: Value
+    recurrent_weights: Value
+    bias: Value
+
+    is_idle = False
+    crosses_rows = "each of its numbers is made from all of the input"
+    gates = 1
+
+    @property
+    def cells(self) -> int:
+        """The numbers that the layer remembers."""
+        return self.c.shape[1]
+
+    @property
+    def macs(self) -> int:
+        return self.x.shape[0] * (self.input_weights.type.elements + self.recurrent_weights.type.elements)
+
+    @property
+    def cell_exponent(self) -> int:
+        """The exponent of the cell's scale, a power of two."""
+        return math.frexp(self.c.scale)[1] - 1
+
+    def multipliers(self, x: Value, weights: Value) -> Multipliers:
+        """Gives one multiplier for each gate, from products to sums of gates. LiteRT forms it in float32."""
+        scales = weights.channel_scales[:: self.cells]
+        ratios = (np.float32(s) * np.float32(x.scale) / np.float32(GATE_SCALE) for s in scales)
+        return tuple(numerics.encode(float(ratio)) for ratio in ratios)
+
+    @property
+    def input_multipliers(self) -> Multipliers:
+        """The multipliers of sums over the input."""
+        return self.multipliers(self.x, self.input_weights)
+
+    @property
+    def recurrent_multipliers(self) -> Multipliers:
+        """The multipliers of sums over the output of the step before."""
+        return self.multipliers(self.h, self.recurrent_weights)
+
+    def check_scales(self, arithmetic: Arithmetic) -> None:
+        exponent = self.cell_exponent
+        is_power = math.ldexp(1, exponent) == self.c.scale and self.c.zero_point == 0
+        if not is_power or not -FRACTION_BITS <= exponent <= MOST_TANH_BITS - FRACTION_BITS:
+            largest = MOST_TANH_BITS - FRACTION_BITS
+            raise ValueError(
+                f"a cell has zero point 0 and a power of two from 2^-15 to 2^{largest} as its scale"
+            )
+        _ = self.input_multipliers, self.recurrent_multipliers
+
+    def largest_sums(self) -> Iterator[tuple[int, int]]:
+        first = self._largest(self.x, self.input_weights) + _largest_of(self.bias)
+        yield first, max(m.shift for m in self.input_multipliers)
+        recurrent = self._largest(self.h, self.recurrent_weights)
+        yield recurrent, max(m.shift for m in self.recurrent_multipliers)
+
+    def _largest(self, x: Value, weights: Value) -> int:
+        reach = max(127 - x.zero_point, x.zero_point + 128)
+        magnitudes = np.abs(weights.constant.astype(np.int64)).sum(axis=1)
+        return reach * int(magnitudes.max(initial=0))
+
+    def along(self, operand: Value, axis: int) -> Course:
+        return Along(0) if axis == 0 else "each of its numbers is made from all of them"
+
+    def check(self) -> None:
+        for v in (self.x, self.h, self.c, self.input_weights, self.recurrent_weights):
+            want_rank(self, v, 2)
+        for v in (self.x, self.h, self.input_weights, self.recurrent_weights):
+            want_dtype(self, v, DType.INT8)
+        want_dtype(self, self.c, DType.INT16)
+        want_dtype(self, self.bias, DType.INT32)
+        if not all(v.is_constant for v in (self.input_weights, self.recurrent_weights, self.bias)):
+            raise self.refuse("weights and bias are constants", "computed")
+        rows, batch = self.gates * self.cells, self.x.shape[0]
+        wanted = ((batch, self.cells), (rows, self.x.shape[1]), (rows, self.h.shape[1]), (rows,), batch)
+        weights = self.input_weights.shape, self.recurrent_weights.shape
+        if wanted != (self.c.shape, *weights, self.bias.shape, self.h.shape[0]):
+            raise self.refuse(
+                f"weights of {self.gates} gates for each of {self.cells} cells",
+                f"{self.x!r}, {self.h!r}, {self.c!r}, {self.input_weights!r}, {self.recurrent_weights!r}",
+            )
+        if max(largest for largest, _ in self.largest_sums()) > numerics.INT32_MAX:
+            raise self.refuse("sums fit 32 bits", [largest for largest, _ in self.largest_sums()])
+
+    def sums(self, x: Array, h: Array, weights: Array, recurrent: Array, bias: Array) -> list[Int64Array]:
+        """Gives what each gate adds up, in 16 bits."""
+        return [
+            _sums(
+                self, gate, x, h, weights, recurrent, bias, slice(gate * self.cells, (gate + 1) * self.cells)
+            )
+            for gate in range(self.gates)
+        ]
+
+
+def _sums(
+    op: Gated, gate: int, x: Array, h: Array, weights: Array, recurrent: Array, bias: Array, rows: slice
+) -> Int64Array:
+    from_input = _products(x, op.x.zero_point, weights[rows]) + bias[rows].astype(np.int64)
+    first = saturate16(_scaled(from_input, op.input_multipliers, gate))
+    from_output = _products(h, op.h.zero_point, recurrent[rows])
+    return saturate16(_scaled(from_output, op.recurrent_multipliers, gate) + first)
+
+
+def _products(x: Array, zero_point: int, weights: Array) -> Int64Array:
+    sums: NDArray[np.float64] = (x.astype(np.float64) - zero_point) @ weights.astype(np.float64).T
+    return sums.astype(np.int64)
+
+
+def _scaled(sums: Int64Array, multipliers: Multipliers, gate: int) -> Int64Array:
+    m = multipliers[gate % len(multipliers)]
+    return numerics.requantize(sums, m.mantissa, m.shift)
+
+
+def _largest_of(bias: Value) -> int:
+    return int(np.abs(bias.constant.astype(np.int64)).max(initial=0))
+
+
+@op("lstm_cell", quantization=Quantization.SHARED)
+class LstmCell(Gated):
+    """Gives what an LSTM remembers after a step: forget · c + input · candidate, in 16 bits.
+
+    Weights and biases are those of three gates one after another: input, forget, candidate, each with a scale of its own. The cell `c` has a
+    power of two as its scale; with `clip` it stays within that many of its steps around 0."""
+
+    gates = 3
+
+    x: Value = operand()
+    h: Value = operand()
+    c: Value = operand()
+    input_weights: Value = operand()
+    recurrent_weights: Value = operand()
+    bias: Value = operand()
+    y: Value = result()
+    clip: int = 0
+
+    def infer(self) -> TensorType:
+        return TensorType(self.c.shape, DType.INT16)
+
+    def check(self) -> None:
+        super().check()
+        if not 0 <= self.clip <= numerics.INT16_MAX:
+            raise self.refuse(f"a cell is clipped to at most {numerics.INT16_MAX} steps", self.clip)
+        if self.y.type.quant != self.c.type.quant:
+            raise self.refuse("a cell keeps its scale", f"{self.c.type.quant}, {self.y.type.quant}")
+
+    def reference(self, arithmetic: Arithmetic, *operands: Array) -> Array:
+        x, h, c, *constants = operands
+        let_in, keep, candidate = self.sums(x, h, *constants)
+        kept = saturate16(numerics.shift_right(logistic16(keep) * c.astype(np.int64), FRACTION_BITS))
+        new = logistic16(let_in) * tanh16(candidate, 3)
+        added = saturate16(numerics.shift_right(new, 2 * FRACTION_BITS + self.cell_exponent))
+        cell = saturate16(kept + added)
+        return (np.clip(cell, -self.clip, self.clip) if self.clip else cell).astype(np.int16)
+
+    @classmethod
+    def examples(cls) -> Iterator[Op]:
+        for number, fields in enumerate(_layers(cls.gates)):
+            y = Value("y", TensorType((), DType.INT16, fields["c"].type.quant))
+            yield make(cls, y, **fields, clip=(0, 3000)[number % 2])
+
+
+@op("lstm_output")
+class LstmOutput(Gated):
+    """Gives what an LSTM answers in a step: its output gate times the hyperbolic tangent of the cell `c`, which is the new one."""
+
+    x: Value = operand()
+    h: Value = operand()
+    c: Value = operand()
+    input_weights: Value = operand()
+    recurrent_weights: Value = operand()
+    bias: Value = operand()
+    y: Value = result()
+
+    @property
+    def multiplier(self) -> Multiplier:
+        """The multiplier that brings products of two fractions to steps of the result."""
+        return numerics.encode(float(np.float32(2.0**-30) / np.float32(self.y.scale)))
+
+    def check_scales(self, arithmetic: Arithmetic) -> None:
+        super().check_scales(arithmetic)
+        _ = self.multiplier
+
+    def largest_sums(self) -> Iterator[tuple[int, int]]:
+        yield from super().largest_sums()
+        yield 1 << 2 * FRACTION_BITS, self.multiplier.shift
+
+    def infer(self) -> TensorType:
+        return TensorType(self.c.shape, DType.INT8)
+
+    def reference(self, arithmetic: Arithmetic, *operands: Array) -> Array:
+        x, h, c, *constants = operands
+        (gate,) = self.sums(x, h, *constants)
+        made = logistic16(gate) * tanh16(c, FRACTION_BITS + self.cell_exponent)
+        m = self.multiplier
+        return numerics.saturate(
+            numerics.requantize(made, m.mantissa, m.shift) + self.y.zero_point, -128, 127
+        )
+
+    @classmethod
+    def examples(cls) -> Iterator[Op]:
+        for number, fields in enumerate(_layers(cls.gates)):
+            yield make(
+                cls, value("y", (), (2.0**-7, 0.0071)[number % 2], (0, -9, 127, -128)[number % 4]), **fields
+            )
+
+
+def _layers(gates: int) -> Iterator[dict[str, Value]]:
+    """Operands of layers of several sizes, with cells of several scales."""
+    sizes = ((1, 1, 1, 1), (2, 7, 5, 5), (1, 33, 16, 16), (3, 9, 4, 8), (1, 24, 17, 17), (1, 5, 3, 3))
+    for number, (batch, inputs, outputs, cells) in enumerate(sizes):
+        rng = np.random.default_rng(number)
+        x = value("x", (batch, inputs), 0.05, ZERO_POINTS[number % 4])
+        h = value("h", (batch, outputs), 2.0**-7, (0, -9, 127)[number % 3])
+        scale = 2.0 ** (-11, -9, -15, -10)[number % 4]
+        c = Value("c", TensorType((batch, cells), DType.INT16, PerTensor(scale)))
+        scales = np.repeat(rng.uniform(0.002, 0.02, gates), cells)
+        rows = gates * cells
+        held = {
+            name: constant(
+                name,
+                rng.integers(-127, 127, (rows, width), endpoint=True).astype(np.int8),
+                PerChannel(tuple(scales.tolist()), 0),
+            )
+            for name, width in (("input_weights", inputs), ("recurrent_weights", outputs))
+        }
+        bias = constant("bias", rng.integers(-3000, 3000, rows).astype(np.int32))
+        yield {"x": x, "h": h, "c": c, **held, "bias": bias}
