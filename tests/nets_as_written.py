@@ -229,6 +229,25 @@ NETS: dict[str, Net] = {
         lambda x: (torch.fmax(x, x.flip(1)), torch.logaddexp(x, x.flip(1))), (4, 16), may_lose=3
     ),
     "hypotenuses": call(lambda x: torch.hypot(x, x.flip(1)), (4, 16), may_lose=4),
+    "decoder with a mask": net(
+        lambda: Call(
+            lambda x, y, decoder: decoder(y, x, tgt_mask=nn.Transformer.generate_square_subsequent_mask(5)),
+            decoder=nn.TransformerDecoder(nn.TransformerDecoderLayer(16, 2, 32, batch_first=True), 1),
+        ),
+        (1, 12, 16),
+        (1, 5, 16),
+        may_lose=3,
+    ),
+    "encoder with a mask": net(
+        lambda: Call(
+            lambda x, encoder: encoder(x, mask=nn.Transformer.generate_square_subsequent_mask(12)),
+            encoder=nn.TransformerEncoder(
+                nn.TransformerEncoderLayer(16, 2, 32, batch_first=True), 1, enable_nested_tensor=False
+            ),
+        ),
+        (1, 12, 16),
+        may_lose=3,
+    ),
     "angles": call(lambda x, y: torch.atan2(x, y.abs() + 0.5), (4, 16), (4, 16), may_lose=6),
     "angles behind": call(lambda x, y: torch.atan2(x.abs(), y), (4, 16), (16,), may_lose=8),
     "distances of all pairs": call(

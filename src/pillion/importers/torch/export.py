@@ -17,6 +17,7 @@ import torch
 from torch import Tensor, nn
 from torch.export import ExportedProgram
 from torch.export.graph_signature import InputKind, TensorArgument
+from torch.nn.modules import transformer
 from torch.nn.utils.rnn import PackedSequence
 
 from pillion.errors import PillionError
@@ -39,6 +40,7 @@ def export(module: nn.Module, example_inputs: Sequence[Tensor], *, training: boo
         with (
             stage(f"capturing {type(module).__name__}"),
             quiet(),
+            masks_as_given(),
             redirect_stderr(said),
         ):  # torch prints whole graphs when it fails
             exported = torch.export.export(module, inputs, strict=False)
@@ -69,6 +71,19 @@ def quiet() -> Iterator[None]:
     finally:
         for logger, level in zip(loggers, levels, strict=True):
             logger.setLevel(level)
+
+
+@contextmanager
+def masks_as_given() -> Iterator[None]:
+    """Keeps `nn.Transformer`'s parts from comparing a mask with the causal one, for a hint that changes no result: what a tensor holds
+    is not known while a module is traced."""
+    name = "_detect_is_causal_mask"
+    before = getattr(transformer, name)
+    setattr(transformer, name, lambda mask, is_causal=None, size=None: is_causal is True)
+    try:
+        yield
+    finally:
+        setattr(transformer, name, before)
 
 
 def _packs(error: BaseException) -> bool:
