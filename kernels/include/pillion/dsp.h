@@ -192,7 +192,7 @@ void pillion_avg_pool2d_s8_dsp(const pillion_avg_pool2d_s8_dsp_params *p, const 
 typedef pillion_pool_s8_dsp_params pillion_max_pool2d_s8_dsp_params;
 void pillion_max_pool2d_s8_dsp(const pillion_max_pool2d_s8_dsp_params *p, const int8_t *x, int8_t *y, void *scratch);
 
-/* Norms, as pillion_standardize_s8. */
+/* Norms, as pillion_standardize_s8. With several groups, scratch has 16 bytes for each channel. */
 typedef pillion_standardize_s8_params pillion_standardize_s8_dsp_params;
 void pillion_standardize_s8_dsp(const pillion_standardize_s8_dsp_params *p, const int8_t *x, int8_t *y, void *scratch);
 

@@ -18,4 +18,11 @@ def calls(op: Standardize, arithmetic: Arithmetic) -> tuple[Call, ...]:
     return (Call(STANDARDIZE, portable.params(op), (op.x,), op.y),)
 
 
-KERNELS: tuple[Kernel, ...] = (DSP.row(Standardize, calls, portable.judge, in_place=portable.in_place),)
+def scratch_bytes(op: Standardize) -> int:
+    """Gives the room for four numbers of each channel, where there are groups."""
+    return 16 * op.x.shape[-1] if op.groups > 1 else 0
+
+
+KERNELS: tuple[Kernel, ...] = (
+    DSP.row(Standardize, calls, portable.judge, scratch_bytes=scratch_bytes, in_place=portable.in_place),
+)
