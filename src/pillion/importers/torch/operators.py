@@ -13,8 +13,11 @@ from pillion.importers.torch.rewrite.canonical import SYNONYMS
 from pillion.importers.torch.rewrite.decompose import FORMS, KEPT
 from pillion.importers.torch.rewrite.functional import CASTS, DROPOUTS, SAME_VALUES
 from pillion.importers.torch.rewrite.recurrent import LAYERS
-from pillion.importers.torch.rewrite.standardized import OPERATORS as NORMS
-from pillion.importers.torch.rewrite.standardized import standardized, standardized_groups
+from pillion.importers.torch.rewrite.standardized import (
+    OPERATORS,
+    standardized,
+    standardized_groups,
+)
 from pillion.importers.torch.rows.quantization import RULES
 from pillion.importers.torch.rows.reasons import REASONS, WITH_A_NUMBER
 from pillion.importers.torch.train.simulation import batch_norm
@@ -37,7 +40,7 @@ def pytorch_operators() -> list[dict[str, str]]:
     becomes |= {_name(target): MADE_OF_OTHERS for target in (*FORMS, *SYNONYMS)}
     becomes |= {_name(target): MADE_OF_OTHERS_OR_A_TABLE for target in WITH_A_NUMBER if target in FORMS}
     becomes |= dict.fromkeys(map(_name, LAYERS), "repeat, a loop over one step")
-    becomes |= dict.fromkeys(map(_name, NORMS), Standardize.kind)
+    becomes |= dict.fromkeys(map(_name, OPERATORS), Standardize.kind)
     own = {*LOOP_ARGUMENT, expression, standardized, standardized_groups}
     becomes |= {_name(target): rule.kind for target, rule in RULES.items() if target not in own}
     becomes[_name(batch_norm)] = "the layer before it, or depthwise_conv2d"

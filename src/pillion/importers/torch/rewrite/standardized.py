@@ -11,6 +11,7 @@ import math
 from collections.abc import Callable, Sequence
 from typing import Any
 
+import numpy as np
 import torch
 from torch import Tensor
 from torch.fx import GraphModule, Node
@@ -278,17 +279,40 @@ def _of_length_one(module: GraphModule, node: Node, x: Any, length: Any) -> Node
     dims = _dims_of(length) if named_argument(length, "ord") == 2 else None
     if dims is None:
         return None
+    return _to_length_one(module, node, x, dims, least)
+
+
+def _to_length_one(module: GraphModule, node: Node, x: Node, dims: list[int], least: float) -> Node:
+    """A tensor over its lengths along some axes, those below the least one over that."""
     count = math.prod(shape_of(x)[d] for d in dims)
     weight = constant(module, node, torch.full((1,), 1 / math.sqrt(count)), f"{node.name}_weight")
     return call(node, standardized, x, weight, None, dims, False, least**2 / count)
 
 
+def _cosine(module: GraphModule, node: Node) -> Node:
+    """The products of vectors of length 1: in the accumulator of a product of matrices they are exact."""
+    a, b, dim, eps = _arguments(node, "x1", "x2", "dim", "eps")
+    shape = list(np.broadcast_shapes(shape_of(a), shape_of(b)))
+    axis = dim % len(shape)
+    order = [*(d for d in range(len(shape)) if d != axis), axis]
+    rows = []
+    for x, ends in ((a, [1, shape[axis]]), (b, [shape[axis], 1])):
+        whole = x if list(shape_of(x)) == shape else call(node, aten.expand.default, x, shape)
+        one = _to_length_one(module, node, whole, [axis], float(eps))
+        rows.append(
+            call(node, aten.reshape.default, call(node, aten.permute.default, one, order), [-1, *ends])
+        )
+    product = call(node, aten.bmm.default, *rows)
+    return call(node, aten.reshape.default, product, [shape[d] for d in order[:-1]])
+
+
 OPERATORS: dict[Any, Settle] = {
+    aten.cosine_similarity.default: _cosine,
     aten.group_norm.default: _group_norm,
     aten.instance_norm.default: _instance_norm,
     aten.layer_norm.default: _layer_norm,
     aten.rms_norm.default: _rms_norm,
 }
-"""PyTorch's own norms."""
+"""PyTorch's own norms, and the cosine, which is made of two."""
 NORMS: dict[Any, Settle] = {**OPERATORS, aten.div.Tensor: _quotient, aten.mul.Tensor: _product}
 """With the last calls of those that are written by hand."""

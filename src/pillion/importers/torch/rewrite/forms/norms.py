@@ -10,7 +10,6 @@ import math
 from collections.abc import Callable, Sequence
 from typing import Any
 
-import numpy as np
 import torch
 import torch.nn.functional as F
 from torch import Tensor
@@ -108,20 +107,11 @@ def _is_a_length(node: Node) -> bool:
     return bool(named_argument(node, "ord") != 0)
 
 
-def _cosine(a: Tensor, b: Tensor, dim: int = 1, eps: float = 1e-8) -> Tensor:
-    shape = np.broadcast_shapes(a.shape, b.shape)
-    a, b = a.expand(shape), b.expand(shape)
-    left, right = _rows(a, dim), _rows(b, dim)
-    lengths = [torch.sqrt(_dot(rows, rows)).clamp(min=eps) for rows in (left, right)]
-    return _reduced(a, _dot(left, right) / (lengths[0] * lengths[1]), dim, False)
-
-
 def _norm(x: Tensor, p: float | None = 2, dim: Axes = None, keepdim: bool = False) -> Tensor:
     return _length(x, 2 if p is None else p, dim, keepdim)
 
 
 FORMS: dict[Any, Callable[..., Any]] = {
-    aten.cosine_similarity.default: _cosine,
     aten.instance_norm.default: _instance_norm,
     aten.linalg_vector_norm.default: _length,
     aten.norm.Scalar: _norm,
