@@ -20,9 +20,11 @@ from pillion.passes.integer import integer
 from pillion.passes.merge_duplicates import merge_duplicates
 from pillion.passes.merge_movement import merge_movement
 from pillion.passes.merge_rescaled import merge_rescaled
+from pillion.passes.plain_nearest import plain_nearest
 from pillion.passes.quantize_early import quantize_early
 from pillion.passes.rescale_sums import rescale_sums
 from pillion.passes.split_groups import split_groups
+from pillion.passes.spread_multipliers import spread_multipliers
 from pillion.passes.sum_hard_sigmoids import sum_hard_sigmoids
 from pillion.passes.transpose_early import transpose_early
 from pillion.passes.transpose_product import transpose_product
@@ -37,9 +39,11 @@ __all__ = [
     "Watch",
     "compose_norms",
     "int8_io",
+    "plain_nearest",
     "rescale_sums",
     "run",
     "split_groups",
+    "spread_multipliers",
     "sum_hard_sigmoids",
     "uint8_io",
     "usual_softmaxes",

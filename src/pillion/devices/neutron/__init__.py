@@ -19,8 +19,10 @@ from pillion.devices.neutron.estimate import DISPATCH_CYCLES, estimate
 from pillion.devices.neutron.limits import Geometry
 from pillion.devices.neutron.rules import LACKING, SUPPORTED, rules
 from pillion.ir.wishes import Wishes
+from pillion.passes.plain_nearest import plain_nearest
 from pillion.passes.rescale_sums import rescale_sums
 from pillion.passes.split_groups import split_groups
+from pillion.passes.spread_multipliers import spread_multipliers
 from pillion.passes.sum_hard_sigmoids import sum_hard_sigmoids
 
 WISHES = Wishes(
@@ -44,7 +46,7 @@ def neutron(name: str, geometry: Geometry) -> Device:
         estimate=lambda op: estimate(op, geometry),
         dispatch_cycles=DISPATCH_CYCLES,
         wishes=WISHES,
-        rewrites=(split_groups, sum_hard_sigmoids, rescale_sums),
+        rewrites=(split_groups, spread_multipliers, plain_nearest, sum_hard_sigmoids, rescale_sums),
         changes=changes_for,
         drops=drops,
         delegate="NeutronBackend",
