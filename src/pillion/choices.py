@@ -18,5 +18,6 @@ Ranges = Literal["minmax", "percentile", "mse"]
 Runtime = Literal["1.4", "main"]
 """The ExecuTorch whose operators a .pte calls."""
 REFERENCE, HOST, EXECUTORCH, LITERT, NPU = "reference", "host", "executorch", "litert", "npu"
+LITERT_FILE = "litert-file"
 """The executors that are no boards."""
-EXECUTORS = (REFERENCE, HOST, EXECUTORCH, LITERT, NPU)
+EXECUTORS = (REFERENCE, HOST, EXECUTORCH, LITERT, LITERT_FILE, NPU)

@@ -40,7 +40,7 @@ from pillion.ops.lasting import with_lasting_states
 from pillion.ops.movement import Movement
 from pillion.ops.pairs import Pairs, with_state_pairs
 from pillion.ops.states import states_as_io
-from pillion.outside.files import suffix_of
+from pillion.outside.files import read_whole, suffix_of
 from pillion.outside.progress import showing_progress, stage
 from pillion.passes.integer import float_ops
 from pillion.place import Placement, PlacementOptions, all_on_cpu, inline_segments, place
@@ -130,6 +130,7 @@ def compile(
         }
         refuse_useless(str(model), {**given, "io_layout": "nhwc" if io_layout == "nhwc" else None})
         graph, floats = read_int8(model, name), None
+        source = as_it_came(model)
     else:
         read = read_torch(
             model,
@@ -144,7 +145,7 @@ def compile(
             trust_pickle=trust_pickle,
             tuning=tuning or Tuning(),
         )
-        graph, floats = read.graph, read.floats
+        graph, floats, source = read.graph, read.floats, None
     own = graph.arithmetic
     program = finish(
         in_arithmetic(graph, arithmetic),
@@ -160,7 +161,9 @@ def compile(
         stateful,
         state_pairs,
     )
-    return replace(program, own_arithmetic=own) if program.graph.arithmetic is not own else program
+    return replace(
+        program, source=source, own_arithmetic=own if program.graph.arithmetic is not own else None
+    )
 
 
 def in_arithmetic(graph: Graph, name: ArithmeticName | None) -> Graph:
@@ -231,6 +234,11 @@ def read_int8(model: Any, name: str | None) -> Graph:
         else inline_segments(pte.read(path).graph)
     )
     return graph.replace(name=name) if name else graph
+
+
+def as_it_came(model: Any) -> bytes | None:
+    """Gives the bytes of a .tflite file, so that they can be run, too."""
+    return read_whole(Path(model), ".tflite") if suffix_of(model) == ".tflite" else None
 
 
 def to_integers(graph: Graph, io_dtype: IoDtype, watch: passes.Watch | None) -> Graph:

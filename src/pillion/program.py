@@ -66,14 +66,16 @@ class Program:
     """The ops that its C runs a few rows at a time; if the first is fed, the input is handed over row by row."""
     file: ReadProgram | None = None
     """The .pte file that the program was read from: the ExecuTorch runtime is given that one, byte for byte."""
+    source: bytes | None = field(default=None, repr=False)
+    """The .tflite file that the model was read from, as it came: `verify` runs that, too."""
     own_arithmetic: Arithmetic | None = None
     """The arithmetic of the model itself, where it was compiled for another one."""
     floats: FloatModel | None = field(default=None, repr=False, compare=False)
     """The model that it was quantized from, where that is at hand: reports compare its tensors."""
 
     def __getstate__(self) -> dict[str, Any]:
-        """What is not made from the rest: pickles hold no kernels, and no float model."""
-        return {one.name: getattr(self, one.name) for one in fields(self)} | {"floats": None}
+        """What is not made from the rest: pickles hold no kernels, and neither the float model nor the file that it came from."""
+        return {one.name: getattr(self, one.name) for one in fields(self)} | {"floats": None, "source": None}
 
     def within(self, wish: MemoryWish) -> Program:
         """Gives the program whose C takes less memory, as a wish wants it: parts of it run a few rows at a time. Its answers are the same."""
@@ -228,7 +230,7 @@ class Program:
 
     def of(self, graph: Graph) -> Program:
         """Gives the program of another graph, for instance of a part of this one."""
-        return replace(self, graph=graph, stripes=(), file=None)
+        return replace(self, graph=graph, stripes=(), file=None, source=None)
 
     def run(self, *inputs: Any, on: str = REFERENCE) -> Outputs:
         """Runs one sample, from reset states, and gives its outputs as numpy arrays. `on` names an executor: `reference`, `host`, a

@@ -69,6 +69,10 @@ class Subject(Protocol):
         """The bytes that the NPU is handed for each segment."""
 
     @property
+    def source(self) -> bytes | None:
+        """The .tflite file that the model was read from, if it was."""
+
+    @property
     def files(self) -> Mapping[str, Content]:
         """Gives path → content of the C project."""
 

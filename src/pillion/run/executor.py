@@ -10,6 +10,7 @@ from typing import Protocol
 from pillion.choices import EXECUTORCH as EXECUTORCH
 from pillion.choices import HOST as HOST
 from pillion.choices import LITERT as LITERT
+from pillion.choices import LITERT_FILE as LITERT_FILE
 from pillion.choices import NPU as NPU
 from pillion.choices import REFERENCE as REFERENCE
 from pillion.devices.payloads import Payloads
@@ -106,6 +107,10 @@ class Runnable(Protocol):
     @property
     def file(self) -> ReadProgram | None:
         """The .pte file that the program was read from, if it was."""
+
+    @property
+    def source(self) -> bytes | None:
+        """The .tflite file that the model was read from, if it was."""
 
     @property
     def files(self) -> Mapping[str, Content]:

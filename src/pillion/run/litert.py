@@ -51,7 +51,7 @@ class LiteRt:
             )
         if not (opened := judged("litert.segments", lambda: want_open(program))).ok:
             return opened
-        if other := _beyond(program.graph):
+        if other := beyond(program.graph):
             return Verdict(
                 "litert.arithmetic",
                 False,
@@ -92,8 +92,8 @@ def _whole(graph: Graph, samples: Samples, options: RunOptions) -> Iterator[RunR
         yield RunResult(_in_litert(interpreter, graph, *sample))
 
 
-def _beyond(graph: Graph) -> Op | None:
-    """An op of a segment that LiteRT rounds in another way than the NPU."""
+def beyond(graph: Graph) -> Op | None:
+    """Gives an op of a segment that LiteRT rounds in another way than the NPU."""
     inner = (op for s in _segments(graph) if s.body.arithmetic is not Arithmetic.TFLITE for op in s.body)
     return next((op for op in inner if isinstance(op, (Linear, ReduceSum))), None)
 
@@ -103,11 +103,15 @@ def _segments(graph: Graph) -> list[Segment]:
 
 
 def _interpreter(body: Graph) -> Any:
-    """With memory of its own for each tensor: where a tensor is reshaped and read again, LiteRT's sharing lets an addition write
-    over it."""
+    return interpreter_of(tflite.emit(body))
+
+
+def interpreter_of(model: bytes) -> Any:
+    """Makes an interpreter of a file, with memory of its own for each tensor: where a tensor is reshaped and read again, LiteRT's sharing
+    lets an addition write over it."""
     litert: Any = importlib.import_module("ai_edge_litert.interpreter")
     made: Any = litert.Interpreter(
-        model_content=tflite.emit(body),
+        model_content=model,
         experimental_op_resolver_type=litert.OpResolverType.BUILTIN_REF,
         num_threads=1,
         experimental_preserve_all_tensors=True,

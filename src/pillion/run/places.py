@@ -27,6 +27,7 @@ from pillion.run.executorch import ExecuTorch
 from pillion.run.host import Host, run_on_host
 from pillion.run.inputs import check_arrays
 from pillion.run.litert import LiteRt
+from pillion.run.litert_file import LiteRtFile
 from pillion.run.npu import NpuCode
 from pillion.run.npu_project import run_on_npu
 from pillion.run.reference import Reference
@@ -38,13 +39,16 @@ PLACES = (*EXECUTORS, *BOARDS)
 def find_executor(on: str) -> Executor:
     """Gives the executor of this name; raises where there is none."""
     one_of("on", on, PLACES)
-    named: dict[str, Executor] = {e.name: e for e in (Reference(), Host(), ExecuTorch(), LiteRt(), NpuCode())}
+    known = (Reference(), Host(), ExecuTorch(), LiteRt(), LiteRtFile(), NpuCode())
+    named: dict[str, Executor] = {executor.name: executor for executor in known}
     return named.get(on) or EmulatedBoard(on)
 
 
 def executors_of(program: Runnable) -> list[Executor]:
-    """Gives all executors that may run a program, the reference first."""
-    return [Reference(), Host(), EmulatedBoard(program.target.board), ExecuTorch(), LiteRt(), NpuCode()]
+    """Gives all executors that may run a program, the reference first; the file that it came from only where there was one."""
+    file: list[Executor] = [LiteRtFile()] if program.source is not None else []
+    usual: list[Executor] = [Reference(), Host(), EmulatedBoard(program.target.board), ExecuTorch(), LiteRt()]
+    return [*usual, *file, NpuCode()]
 
 
 def want_tools(on: str) -> None:

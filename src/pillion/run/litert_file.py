@@ -1,0 +1,134 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The `.tflite` file that a program was read from, byte for byte, in LiteRT: what was read wrongly shows here, and nowhere else."""
+
+from __future__ import annotations
+
+import importlib.util
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+import numpy as np
+
+from pillion.errors import PillionError
+from pillion.ir.graph import Graph
+from pillion.ir.numerics import Arithmetic
+from pillion.ir.types import Array, Value
+from pillion.ir.verdict import Verdict
+from pillion.ops import Segment
+from pillion.run.executor import LITERT_FILE, USUAL, Outputs, Runnable, RunOptions, RunResult, Samples
+from pillion.run.litert import beyond, interpreter_of
+
+RULE = "it runs the .tflite file that a program was read from, as it came"
+
+
+class LiteRtFile:
+    """Runs the file itself with LiteRT's reference kernels, where the program computes the same from the same inputs."""
+
+    name = LITERT_FILE
+
+    def judge(self, program: Runnable) -> Verdict:
+        """Says whether there is a file, whether LiteRT takes it, and whether it shall give what the program gives."""
+        raw = program.source
+        if raw is None:
+            where = f"`{program.graph.name}` was not read from a .tflite file"
+            return _no("there is no file", where, "compile a .tflite: -m net.tflite")
+        if importlib.util.find_spec("ai_edge_litert") is None:
+            here = "no package `ai_edge_litert` in this environment"
+            return _no("LiteRT is not installed", here, "pip install 'pillion[litert]'")
+        if other := rounds_otherwise(program.graph):
+            return _no(
+                "the program rounds otherwise than the file",
+                other,
+                "leave --arithmetic out; a target without NPU",
+            )
+        try:
+            found = _borders(_begun(raw))
+        except (ValueError, RuntimeError) as error:
+            said = " ".join(str(error).split())
+            return _no(
+                f"LiteRT itself refuses the file: {said}",
+                said,
+                "`litert` runs the same graph, written anew by Pillion",
+            )
+        wanted = (_words(program.graph.inputs), _words(program.graph.outputs))
+        if wanted != found:
+            here = f"the program: {wanted[0]} to {wanted[1]}; the file: {found[0]} to {found[1]}"
+            return _no(
+                "the program takes or gives other tensors than the file",
+                here,
+                "leave --io-dtype, --state and --stream out",
+            )
+        return Verdict("litert.file", True, RULE, f"{len(raw):,} bytes")
+
+    def run(self, program: Runnable, samples: Samples, options: RunOptions = USUAL) -> list[RunResult]:
+        """Runs each sample in LiteRT."""
+        if program.source is None:
+            raise PillionError(
+                "the file as it came has no parts that run on their own: where `litert` is right, the file was read wrongly",
+                rule=RULE,
+                here=f"`{program.graph.name}`",
+                help="report it, with the file",
+            )
+        return list(_runs(program.source, program.graph, samples, options))
+
+
+def _no(what: str, here: str, help: str) -> Verdict:
+    return Verdict("litert.file", False, RULE, here, what, help)
+
+
+def rounds_otherwise(graph: Graph) -> str:
+    """Says what of a program is not in the arithmetic of its file; nothing where all is."""
+    op = beyond(graph)
+    if op is not None:
+        return f"{op.kind} `{op.name}`: the NPU scales it in integers"
+    plain = [one for one in graph.ops if not isinstance(one, Segment)]
+    if plain and graph.arithmetic is not Arithmetic.TFLITE:
+        return f"{graph.arithmetic.value} arithmetic"
+    return ""
+
+
+def _begun(raw: bytes) -> Any:
+    """An interpreter that has run once, on zeros: some files are refused only then."""
+    made = interpreter_of(raw)
+    for detail in made.get_input_details():
+        made.set_tensor(detail["index"], np.zeros(detail["shape"], detail["dtype"]))
+    made.invoke()
+    return made
+
+
+def _borders(interpreter: Any) -> tuple[str, str]:
+    """The types of inputs and outputs."""
+    inputs, outputs = interpreter.get_input_details(), interpreter.get_output_details()
+    made = (
+        ", ".join(f"{np.dtype(d['dtype'])}{list(map(int, d['shape']))}" for d in some)
+        for some in (inputs, outputs)
+    )
+    return next(made), next(made)
+
+
+def _words(values: Sequence[Value]) -> str:
+    return ", ".join(f"{np.dtype(v.dtype.numpy)}{list(v.shape)}" for v in values)
+
+
+def _runs(raw: bytes, graph: Graph, samples: Samples, options: RunOptions) -> Iterator[RunResult]:
+    """LiteRT keeps what a model remembers in the interpreter: a new one begins anew."""
+    interpreter = interpreter_of(raw)
+    for number, sample in enumerate(samples):
+        if number and graph.states and not options.stream:
+            interpreter = interpreter_of(raw)
+        yield RunResult(_answer(interpreter, sample))
+
+
+def _answer(interpreter: Any, sample: Sequence[Array]) -> Outputs:
+    try:
+        for detail, array in zip(interpreter.get_input_details(), sample, strict=True):
+            interpreter.set_tensor(detail["index"], array)
+        interpreter.invoke()
+    except (ValueError, RuntimeError) as error:
+        raise PillionError(
+            "LiteRT stops on the file as it came",
+            rule=RULE,
+            here=" ".join(str(error).split()),
+            help="`litert` runs the same graph, written anew by Pillion",
+        ) from None
+    return tuple(interpreter.get_tensor(detail["index"]) for detail in interpreter.get_output_details())
