@@ -77,6 +77,8 @@ class Device:
     """Cycles of one op (an estimate)."""
     lacks: frozenset[type[Op]] = frozenset()
     """The ops that it does not have: each op is in one of the two sets, so that a new one is decided on."""
+    flash_bytes_per_cycle: float | None = None
+    """How fast it reads constants from flash, where its estimates count that: the core reads its own from the same flash."""
     dispatch_cycles: int = 0
     """What it takes to start a segment (an estimate)."""
     uncertainty: Band = UNCERTAINTY

@@ -150,10 +150,14 @@ def _worth(graph: Graph, segment: list[Op], npu: Device, isa: Isa, options: Plac
     border = sum(v.type.size_bytes for v in (*_inputs(graph, segment), *_outputs(graph, segment)))
     on_npu = npu.dispatch_cycles + sum(npu.estimate(op) for op in segment) + border // CPU_BYTES_PER_CYCLE
     on_cpu = sum(cortex_m.estimate(op, isa) for op in segment)
+    if npu.flash_bytes_per_cycle is not None:  # then the NPU's own estimates count it
+        constants = {v: None for op in segment for v in op.operands if v.is_constant}
+        on_cpu += int(sum(v.type.size_bytes for v in constants) / npu.flash_bytes_per_cycle)
+    flash = "" if npu.flash_bytes_per_cycle is None else ", constants from the same flash"
     return Verdict(
         "segment.cost",
         on_npu < on_cpu,
-        f"less than {on_cpu:,} cycles (estimated on the CPU)",
+        f"less than {on_cpu:,} cycles (estimated on the CPU{flash})",
         f"{on_npu:,} (estimated)",
     )
 

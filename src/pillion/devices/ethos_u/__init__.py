@@ -17,7 +17,7 @@ from pillion.devices.device import Device
 from pillion.devices.ethos_u.accelerators import ACCELERATORS, Accelerator, Family
 from pillion.devices.ethos_u.computer import driver
 from pillion.devices.ethos_u.converter import payloads_for
-from pillion.devices.ethos_u.estimate import DISPATCH_CYCLES, estimate
+from pillion.devices.ethos_u.estimate import DISPATCH_CYCLES, FLASH_BYTES_PER_CYCLE, estimate
 from pillion.devices.ethos_u.payload import executed, shown
 from pillion.devices.ethos_u.rules import SUPPORTED, rules
 from pillion.ir.numerics import Arithmetic
@@ -30,8 +30,8 @@ MOVEMENT = (Reshape, Transpose, Slice, Pad)
 
 
 WISHES = Wishes(fixed=frozenset({"softmax"}))
-RULES = rules()
-"""The same for all sizes."""
+RULES = {family: rules(family) for family in Family}
+"""The same for all sizes of a family."""
 
 
 def ethos_u(accelerator: Accelerator) -> Device:
@@ -46,8 +46,9 @@ def ethos_u(accelerator: Accelerator) -> Device:
         summary=f"Arm Ethos-{accelerator.family.name}, {accelerator.macs} MAC per cycle{proven}",
         ops=frozenset(SUPPORTED),
         lacks=frozenset(ALL_OPS) - frozenset(SUPPORTED),
-        rules=RULES,
+        rules=RULES[accelerator.family],
         estimate=lambda op: estimate(op, accelerator),
+        flash_bytes_per_cycle=FLASH_BYTES_PER_CYCLE,
         dispatch_cycles=DISPATCH_CYCLES,
         arithmetic=Arithmetic.TFLITE_INTEGER,
         copies_weights=False,

@@ -34,8 +34,12 @@ MAX_POOL_HEIGHT = 256
 MAX_POOL_SIZE = 256 * 256
 MAX_PADDED_AVERAGE = 8
 """The side of an average pool that reaches into the border."""
-MAX_MEAN = 1 << 24
-"""The elements of which one mean is taken."""
+MAX_MEAN_AXIS = 4096
+"""The length of an axis over which a mean is taken."""
+MAX_MEAN = 1 << 20
+"""The elements of which one mean is taken. Vela says 2^24, and takes minutes from 2^21 on."""
+MAX_ROWS = 65536
+"""The rows of a softmax."""
 FACTORS = (2, 4, 8)
 """By which an image grows in both directions."""
 HALF_PIXEL_FACTORS = (2,)
@@ -76,10 +80,13 @@ def broadcast(op: Op) -> tuple[object, bool]:
 
 
 def strides(op: Op) -> tuple[object, bool]:
-    """Looks at the stride of a convolution: a longer one is taken apart where there is neither a border nor dilation."""
+    """Looks at the stride of a convolution: a longer one is taken apart where there are neither groups, nor a border, nor dilation. Without
+    groups there is no stride along an axis of which the result has one."""
     assert isinstance(op, (Conv2d, DepthwiseConv2d))
-    short = max(op.stride) <= MAX_STRIDE
-    plain = isinstance(op, Conv2d) and op.groups == 1 and op.dilation == (1, 1) and not any(op.padding)
+    whole = isinstance(op, Conv2d) and op.groups == 1
+    steps = [step for step, size in zip(op.stride, op.y.shape[1:3], strict=True) if size > 1 or not whole]
+    short = max(steps, default=1) <= MAX_STRIDE
+    plain = whole and op.dilation == (1, 1) and not any(op.padding)
     return "x".join(map(str, op.stride)), short or plain
 
 
@@ -127,7 +134,15 @@ def mean_axes(op: Op) -> tuple[object, bool]:
     fill = len(op.x.shape) - 4
     reduced = {axis - fill for axis in op.axes}
     over_channels = 3 in reduced and 1 not in image
-    return f"axes {op.axes} of {list(op.x.shape)}", images == 1 and not over_channels and op.count <= MAX_MEAN
+    longest = max((op.x.shape[axis] for axis in op.axes), default=1)
+    small = op.count <= MAX_MEAN and longest <= MAX_MEAN_AXIS
+    return f"axes {op.axes} of {list(op.x.shape)}", images == 1 and not over_channels and small
+
+
+def softmax_rows(op: Op) -> tuple[object, bool]:
+    """Looks how many rows a softmax has."""
+    rows = math.prod(op.results[0].shape[:-1])
+    return rows, rows <= MAX_ROWS
 
 
 def one_extreme(op: Op) -> tuple[object, bool]:
@@ -172,8 +187,9 @@ def growth(op: Op) -> tuple[object, bool]:
 
 
 def one_image(op: Op) -> tuple[object, bool]:
-    """Looks whether there is one image."""
-    return op.results[0].shape[0], op.results[0].shape[0] == 1
+    """Looks whether there is one image, or each is one pixel or stays as large as it is."""
+    assert isinstance(op, Resize)
+    return op.x.shape[0], op.x.shape[0] == 1 or op.x.shape[1:3] in ((1, 1), tuple(op.size))
 
 
 def slice_steps(op: Op) -> tuple[object, bool]:
