@@ -13,34 +13,27 @@ from numpy.typing import NDArray
 
 from pillion.boards.board import Optimize
 from pillion.devices.cortex_m import Isa
-from pillion.emitters.c.choose import Choice, choose
-from pillion.emitters.c.cuts import Cuts, Uses, memory_of
+from pillion.emitters.c.arrange import Arranged, arrange
+from pillion.emitters.c.choose import Choice
+from pillion.emitters.c.cuts import Cuts, Uses
 from pillion.emitters.c.hop import HopFeed, hop_feed
-from pillion.emitters.c.joints import moves_of, without_copies
+from pillion.emitters.c.joints import moves_of
 from pillion.emitters.c.kernel import Call, Routine
 from pillion.emitters.c.loops import Fire, Item, Loop, What, roll
-from pillion.emitters.c.repeats import loaded, repeat_items, repeat_memory
-from pillion.errors import PillionError
-from pillion.ir.graph import Graph, Names, identifier, shortened, want_computed_outputs
+from pillion.emitters.c.repeats import loaded, repeat_items
+from pillion.ir.graph import Graph, Names, identifier, shortened
 from pillion.ir.numerics import Arithmetic
 from pillion.ir.op import Op
 from pillion.ir.rows import ROWS, row_bytes
-from pillion.ir.sizes import LARGEST
 from pillion.ir.state import State
 from pillion.ir.types import Array, Value
 from pillion.memory import (
     MemoryPlan,
     Needs,
-    OpMemory,
-    RegionMemory,
     RepeatMemory,
-    joints_of,
-    plan_memory,
-    unsettled,
     words_of_state,
 )
 from pillion.ops import Region, Repeat, leaves
-from pillion.ops.states import with_own_ends
 
 POINTER_BYTES = 4
 """Bytes of a pointer on all Cortex-M."""
@@ -190,20 +183,18 @@ class _Constants:
 def lower(graph: Graph, isa: Isa = Isa.PORTABLE, optimize: Optimize = "speed") -> CProgram:
     """Gives the graph a kernel for each op, packed constants and a memory plan. Copies of what states become are added where it cannot
     be made in their places."""
-    want_computed_outputs(graph)
-    _want_feed(graph)
-    graph = with_own_ends(graph.replace(name=identifier(graph.name)))
-    regions: dict[Op, Cuts] = {op: Cuts(op) for op in graph.ops if isinstance(op, Region)}
-    joints = joints_of(graph)
-    chosen = _chosen(graph, regions, isa, optimize) | without_copies(joints)
-    left = unsettled(graph, _needs(graph, regions, chosen)) if graph.states else ()
-    if left:
-        graph = with_own_ends(graph, left)
-        chosen |= _chosen(graph.replace(ops=graph.ops[-len(left) :]), {}, isa, optimize)
-    needs = _needs(graph, regions, chosen)
-    memory = plan_memory(graph, needs)
-    if memory.arena_bytes + memory.state_bytes > LARGEST:
-        raise _too_large(graph, memory)
+    return packed(arrange(graph, isa, optimize))
+
+
+def packed(found: Arranged) -> CProgram:
+    """Gives the program of a graph of which it is known which kernels run and where buffers lie."""
+    graph, regions, chosen, needs, memory = (
+        found.graph,
+        found.regions,
+        found.chosen,
+        found.needs,
+        found.memory,
+    )
     constants = _Constants(graph.name)
     steps: list[Step] = []
     for op in graph.ops:
@@ -222,14 +213,16 @@ def lower(graph: Graph, isa: Isa = Isa.PORTABLE, optimize: Optimize = "speed") -
         for value in loaded(op)
     }
     begins = {s.name: constants.name(f"state_{s.name}", s.initial) for s in graph.states if not is_even(s)}
-    done_by = _Doing(regions, needs, dict(moves_of(joints, memory)), memory)
+    done_by = _Doing(regions, needs, dict(moves_of(found.joints, memory)), memory)
     items = tuple(tuple(done_by.items(op, first)) for op, first in _numbered(graph, needs))
     feed = _feed(graph, len(items[0]) if items else 0, memory)
     hop = hop_feed(graph, memory)
     memory = replace(memory, state_bytes=hop.end) if hop else memory
     done = tuple(item for items_of_op in items for item in items_of_op)
     arrays = tuple(constants.by_content.values())
-    return CProgram(graph, isa, tuple(steps), done, arrays, operands, memory, optimize, begins, feed, hop)
+    return CProgram(
+        graph, found.isa, tuple(steps), done, arrays, operands, memory, found.optimize, begins, feed, hop
+    )
 
 
 def is_even(state: State) -> bool:
@@ -238,27 +231,9 @@ def is_even(state: State) -> bool:
     return raw == raw[:1] * len(raw)
 
 
-def _chosen(graph: Graph, regions: Mapping[Op, Cuts], isa: Isa, optimize: Optimize) -> dict[Op, Choice]:
-    """The kernel of each op, and of each form of ops within regions."""
-    forms = [form for op in graph.ops for form in (regions[op].forms if op in regions else leaves([op]))]
-    return {c.op: c for c in choose(graph.replace(ops=tuple(forms)), isa, optimize)}
-
-
-def _needs(graph: Graph, regions: Mapping[Op, Cuts], chosen: Mapping[Op, Choice]) -> Needs:
-    return {op: _need(op, regions, chosen) for op in graph.ops}
-
-
 def _stored(data: Array) -> Array:
     """The elements as they lie in flash: booleans are bytes of 0 and 1."""
     return data.view(np.int8) if data.dtype == np.bool_ else data
-
-
-def _need(
-    op: Op, regions: Mapping[Op, Cuts], chosen: Mapping[Op, Choice]
-) -> OpMemory | RegionMemory | RepeatMemory:
-    if op in regions:
-        return regions[op].memory(chosen)
-    return repeat_memory(op, chosen) if isinstance(op, Repeat) else memory_of(chosen[op])
 
 
 def _numbered(graph: Graph, needs: Needs) -> Iterator[tuple[Op, int]]:
@@ -290,30 +265,12 @@ class _Doing:
             yield Item(Fire(first), tuple(map(self.memory.spot, (*op.activations, *op.results))))
 
 
-def _want_feed(graph: Graph) -> None:
-    """Raises where rows are handed over that something else than the first region reads."""
-    for number, op in enumerate(graph.ops):
-        value = op.fed_value if isinstance(op, Region) else None
-        if value is not None and (number or graph.inputs != (value,) or graph.users[value] != [op]):
-            rule = "the one input that is handed over row by row is read by the first region alone"
-            raise op.refuse(rule, f"`{value.name}`, op {number} of {len(graph.ops)}")
-
-
 def _feed(graph: Graph, items: int, memory: MemoryPlan) -> RowFeed | None:
     """What is handed over row by row, to the first op."""
     region = graph.ops[0] if graph.ops else None
     if not isinstance(region, Region) or region.fed_value is None:
         return None
     return RowFeed(region.fed_value, items, memory.scratch_offsets[region])
-
-
-def _too_large(graph: Graph, memory: MemoryPlan) -> PillionError:
-    return PillionError(
-        f"`{graph.name}` needs more memory than a microcontroller can address",
-        rule=f"arena and states have at most {LARGEST} bytes",
-        here=f"{memory.arena_bytes + memory.state_bytes} bytes, the largest scratch {memory.scratch_bytes}",
-        help="smaller images or batches",
-    )
 
 
 def _step(

@@ -1,0 +1,111 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A kernel for each op, and a place for each buffer: all of a program that its memory depends on, before constants are packed."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from pillion.boards.board import Optimize
+from pillion.devices.cortex_m import Isa
+from pillion.emitters.c.choose import Choice, choose
+from pillion.emitters.c.cuts import Cuts, memory_of
+from pillion.emitters.c.joints import without_copies
+from pillion.emitters.c.repeats import repeat_memory
+from pillion.errors import PillionError
+from pillion.ir.graph import Graph, identifier, want_computed_outputs
+from pillion.ir.op import Op
+from pillion.ir.sizes import LARGEST
+from pillion.memory import (
+    Joint,
+    MemoryPlan,
+    Needs,
+    OpMemory,
+    RegionMemory,
+    RepeatMemory,
+    joints_of,
+    plan_memory,
+    unsettled,
+)
+from pillion.ops import Region, Repeat, leaves
+from pillion.ops.states import with_own_ends
+
+
+@dataclass(frozen=True)
+class Arranged:
+    """A graph of which it is known which kernels run and where buffers lie."""
+
+    graph: Graph
+    isa: Isa
+    optimize: Optimize
+    regions: Mapping[Op, Cuts]
+    joints: tuple[Joint, ...]
+    chosen: Mapping[Op, Choice]
+    """The kernel of each op, and of each form of ops within regions."""
+    needs: Needs
+    memory: MemoryPlan
+
+
+def arrange(
+    graph: Graph,
+    isa: Isa = Isa.PORTABLE,
+    optimize: Optimize = "speed",
+    known: Mapping[Op, Choice] | None = None,
+) -> Arranged:
+    """Chooses a kernel for each op, and plans the memory. `known` are choices that were made for the same ops in another arrangement."""
+    want_computed_outputs(graph)
+    _want_feed(graph)
+    graph = with_own_ends(graph.replace(name=identifier(graph.name)))
+    regions: dict[Op, Cuts] = {op: Cuts(op) for op in graph.ops if isinstance(op, Region)}
+    joints = tuple(joints_of(graph))
+    known = {} if known is None or optimize == "size" else known
+    chosen = _chosen(graph, regions, isa, optimize, known) | without_copies(joints)
+    left = unsettled(graph, _needs(graph, regions, chosen)) if graph.states else ()
+    if left:
+        graph = with_own_ends(graph, left)
+        chosen |= _chosen(graph.replace(ops=graph.ops[-len(left) :]), {}, isa, optimize, {})
+    needs = _needs(graph, regions, chosen)
+    memory = plan_memory(graph, needs)
+    if memory.arena_bytes + memory.state_bytes > LARGEST:
+        raise _too_large(graph, memory)
+    return Arranged(graph, isa, optimize, regions, joints, chosen, needs, memory)
+
+
+def _chosen(
+    graph: Graph, regions: Mapping[Op, Cuts], isa: Isa, optimize: Optimize, known: Mapping[Op, Choice]
+) -> dict[Op, Choice]:
+    """The kernel of each op, and of each form of ops within regions."""
+    forms = [form for op in graph.ops for form in (regions[op].forms if op in regions else leaves([op]))]
+    found = {form: known[form] for form in forms if form in known}
+    asked = tuple(form for form in forms if form not in found)
+    return found | {c.op: c for c in choose(graph.replace(ops=asked), isa, optimize)}
+
+
+def _needs(graph: Graph, regions: Mapping[Op, Cuts], chosen: Mapping[Op, Choice]) -> Needs:
+    return {op: _need(op, regions, chosen) for op in graph.ops}
+
+
+def _need(
+    op: Op, regions: Mapping[Op, Cuts], chosen: Mapping[Op, Choice]
+) -> OpMemory | RegionMemory | RepeatMemory:
+    if op in regions:
+        return regions[op].memory(chosen)
+    return repeat_memory(op, chosen) if isinstance(op, Repeat) else memory_of(chosen[op])
+
+
+def _want_feed(graph: Graph) -> None:
+    """Raises where rows are handed over that something else than the first region reads."""
+    for number, op in enumerate(graph.ops):
+        value = op.fed_value if isinstance(op, Region) else None
+        if value is not None and (number or graph.inputs != (value,) or graph.users[value] != [op]):
+            rule = "the one input that is handed over row by row is read by the first region alone"
+            raise op.refuse(rule, f"`{value.name}`, op {number} of {len(graph.ops)}")
+
+
+def _too_large(graph: Graph, memory: MemoryPlan) -> PillionError:
+    return PillionError(
+        f"`{graph.name}` needs more memory than a microcontroller can address",
+        rule=f"arena and states have at most {LARGEST} bytes",
+        here=f"{memory.arena_bytes + memory.state_bytes} bytes, the largest scratch {memory.scratch_bytes}",
+        help="smaller images or batches",
+    )
