@@ -11,10 +11,9 @@
 /* It lies in the arena. */
 typedef struct {
     void (*after_op)(uint32_t op);
-    uint32_t place;   /* where the model goes on */
-    uint32_t taken;   /* of the rows that it waits for there */
+    uint32_t taken;   /* of the rows that it waits for */
     uint32_t missing; /* until all rows of the input were handed over */
-    uint32_t loop[];  /* the counts of the loops around that place */
+    uint32_t at[];    /* where the model goes on, and the counts of the loops around that; then the same of what is run there */
 } pillion_feed;
 
 /* What is left of the rows of one call. */

@@ -68,9 +68,14 @@ class RegionMemory:
 
 
 def words_of_state(rows: int) -> int:
-    """Gives how many words say how far a region is that is fed so many rows: a function to call (two words on computers), where it goes
-    on, the rows of this time, those that are missing, and the counts of loops, each of which runs twice or more."""
-    return 5 + rows.bit_length()
+    """Gives how many words say how far a region is that is fed so many rows: a function to call (two words on computers), the rows of
+    this time, those that are missing, where it goes on, also in each passage that is run there, and the counts of loops, each of which
+    runs twice or more."""
+    return 5 + DEEPEST_PASSAGES + rows.bit_length()
+
+
+DEEPEST_PASSAGES = 6
+"""Functions inside of one another in which rows are waited for."""
 
 
 @dataclass(frozen=True)

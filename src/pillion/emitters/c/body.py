@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The text of what a program does: calls of kernels and of the NPU, moves of rows, and loops of them."""
+"""The text of what a program does: calls of kernels and of the NPU, moves of rows, loops of them, and functions for what is done in
+several places."""
 
 from __future__ import annotations
 
@@ -7,8 +8,23 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from textwrap import indent
 
-from pillion.emitters.c.kernel import Call
-from pillion.emitters.c.loops import Fire, Item, Load, Loop, MoveRows, Part, TakeRows, What
+from pillion.emitters.c.loops import (
+    Fire,
+    FireAny,
+    Form,
+    Given,
+    Item,
+    Load,
+    Loop,
+    MoveRows,
+    Part,
+    Run,
+    TakeRows,
+    What,
+    Where,
+    waits,
+)
+from pillion.emitters.c.passages import passages
 from pillion.emitters.c.program import CProgram, Step, Variant
 from pillion.emitters.c.spelling import commented
 from pillion.ir.types import Value
@@ -23,7 +39,7 @@ BASES: Mapping[Area, str] = {"arena": "base", "state": "kept"}
 class Place:
     """A place in memory, and by how much it moves on each time that a loop around it comes round, the outermost first."""
 
-    spot: Spot
+    spot: Where
     moves: tuple[tuple[str, int], ...] = ()
     """The count of each loop, as C has it, and the bytes for each."""
 
@@ -31,10 +47,22 @@ class Place:
         moves = "".join(
             f" {'+' if stride > 0 else '-'} {abs(stride)} * {count}" for count, stride in self.moves if stride
         )
-        return f"(void *)({BASES[self.spot.area]} + {self.spot.offset}{moves})"
+        spot = self.spot
+        assert not isinstance(spot, Form)
+        base = f"place{spot.number}" if isinstance(spot, Given) else BASES[spot.area]
+        offset = f"{'+' if spot.offset >= 0 else '-'} {abs(spot.offset)}"
+        return f"(void *)({base} {offset}{moves})"
 
 
 Places = Sequence[Place]
+
+
+NO_ONE = """
+/* Who is told of each op where the caller does not want to be. */
+static void no_one(uint32_t op) {
+    (void)op;
+}
+"""
 
 
 def params_name(step: Step, number: int) -> str:
@@ -48,7 +76,7 @@ def segment_function(program: CProgram, number: int) -> str:
 
 
 class Body:
-    """Writes the body of a program's function."""
+    """Writes the body of a program's function, and the functions that it takes for what is done in several places."""
 
     def __init__(self, program: CProgram, after_op: bool) -> None:
         self.program, self.after_op = program, after_op
@@ -56,16 +84,82 @@ class Body:
         self.segments = {index: number for number, index in enumerate(segments)}
         self.named: set[int] = set()
         self.waits = 0
+        self.answer = ""
+        fed = program.feed.items if program.feed is not None else 0
+        (self.fed, self.rest), self.passages = passages(
+            [program.items[:fed], program.items[fed:]], alike(program)
+        )
+        self.functions = "".join(map(self._passage, self._innermost_first()))
 
-    def text(self, first: int = 0, end: int | None = None) -> str:
-        """Gives what the program does, or some of it."""
-        return "\n".join(self._item(item) for item in self.program.items[first:end])
+    def text(self) -> str:
+        """Gives what the program does, but what it does while rows of the caller come."""
+        return "\n".join(map(self._item, self.rest))
 
-    def resumed(self, items: int) -> str:
-        """Gives the first things that the program does, among which it waits for rows, to be left there and come back to."""
-        body = self.text(0, items)
+    def resumed(self) -> str:
+        """Gives what the program does while rows of the caller come, to be left there and come back to."""
+        return self._resumed(self.fed)
+
+    def _resumed(self, items: Sequence[Item]) -> str:
+        """Things among which rows are waited for: how far they are stands in `at`, with the counts of the loops behind it."""
+        self.waits = 0
+        body = "\n".join(map(self._item, items))
         cases = "".join(f"case {n}:\n    goto rows_{n};\n" for n in range(1, self.waits + 1))
-        return f"switch (feed->place) {{\n{cases}default:\n    break;\n}}\n{body}"
+        return f"switch (at[0]) {{\n{cases}default:\n    break;\n}}\n{body}"
+
+    def _innermost_first(self) -> list[int]:
+        """The passages in an order in which none runs one behind it."""
+        order: dict[int, None] = {}
+
+        def put(what: What) -> None:
+            for part in what.body if isinstance(what, Loop) else ():
+                put(part.what)
+            if isinstance(what, Run) and what.passage not in order:
+                for item in self.passages[what.passage].items:
+                    put(item.what)
+                order[what.passage] = None
+
+        for item in (*self.fed, *self.rest):
+            put(item.what)
+        return list(order)
+
+    def _passage(self, number: int) -> str:
+        """The function of a passage. One in which rows are waited for says whether there were enough."""
+        passage = self.passages[number]
+        is_left = any(waits(item.what) for item in passage.items)
+        self.answer = " 0"
+        body = self._resumed(passage.items) if is_left else "\n".join(map(self._item, passage.items))
+        self.answer = ""
+        handed = range(len(passage.handed))
+        known = [name for name, _ in self._known(is_left)] + [f"place{n}" for n in handed]
+        parameters = [declared for _, declared in self._known(is_left)]
+        parameters += [f"{self._type(passage.handed[n])} *place{n}" for n in handed]
+        unused = "".join(f"(void){name};\n" for name in known)
+        text = indent(f"{unused}{body}{'return 1;' * is_left}", "    ")
+        kind = "uint32_t" if is_left else "void"
+        return f"\nstatic {kind} part_{number}({', '.join(parameters)}) {{\n{text}\n}}\n"
+
+    def _type(self, kind: Fire | None) -> str:
+        """The type of what is handed over: bytes, or the params of a variant."""
+        if kind is None:
+            return "uint8_t"
+        step = self.program.steps[kind.step]
+        return f"const {step.calls[step.variants[kind.variant].calls[0]].routine.params_type}"
+
+    def _handed(self, place: Place) -> str:
+        """What is handed over: a place, or the params of a variant."""
+        spot = place.spot
+        if isinstance(spot, Form):
+            step = self.program.steps[spot.kind.step]
+            return f"&{params_name(step, step.variants[spot.variant].calls[0])}"
+        return f"place{spot.number}" if isinstance(spot, Given) and spot.kind else str(place)
+
+    def _known(self, is_left: bool) -> list[tuple[str, str]]:
+        """What every passage is handed: the name of each, and its declaration."""
+        known = [("base", "uint8_t *base")]
+        known += [("kept", "uint8_t *kept")] if self.program.graph.states else []
+        known += [("done", "void (*done)(uint32_t op)")] if self.after_op else []
+        fed = [("feed", "pillion_feed *feed"), ("given", "pillion_rows *given"), ("at", "uint32_t *at")]
+        return known + fed * is_left
 
     def _item(self, item: Item) -> str:
         return self._text(item.what, [Place(spot) for spot in item.places], 0)
@@ -74,6 +168,8 @@ class Body:
         match what:
             case Fire():
                 return self._fire(what, places)
+            case FireAny(first):
+                return self._fire(first, places[1:], self._handed(places[0]))
             case MoveRows(size):
                 to, source = places
                 return f"pillion_move_rows({to}, {source}, {size});\n"
@@ -81,11 +177,13 @@ class Body:
                 return self._take(rows, places)
             case Load(size, value):
                 return f"pillion_move_rows({places[0]}, {self.program.operands[value]}, {size});\n"
+            case Run():
+                return self._run(what, places, depth)
             case Loop():
                 return self._loop(what, places, depth)
 
     def _loop(self, loop: Loop, places: Places, depth: int) -> str:
-        count = f"feed->loop[{depth}]" if loop.waits else f"i{depth}"
+        count = f"at[{1 + depth}]" if loop.waits else f"i{depth}"
         moving = [Place(p.spot, (*p.moves, (count, s))) for p, s in zip(places, loop.strides, strict=True)]
         body = "".join(self._text(part.what, own, depth + 1) for part, own in _shared_out(loop.body, moving))
         declared = count if loop.waits else f"uint32_t {count}"
@@ -93,14 +191,25 @@ class Body:
         return f"{head}\n{indent(body, '    ')}}}\n"
 
     def _take(self, rows: int, places: Places) -> str:
-        """Rows of the caller: where too few have come, the function is left, and goes on here when there are more."""
+        """Rows of the caller."""
         assert self.program.feed is not None
-        self.waits += 1
         to = str(places[0]) if places else "NULL"
-        taken = f"pillion_take_rows(feed, &given, {to}, {rows}, {self.program.feed.row_bytes})"
-        return f"feed->place = {self.waits};\nrows_{self.waits}:\nif (!{taken}) {{\n    return;\n}}\n"
+        return self._wait(f"pillion_take_rows(feed, given, {to}, {rows}, {self.program.feed.row_bytes})")
 
-    def _fire(self, fire: Fire, places: Places) -> str:
+    def _run(self, run: Run, places: Places, depth: int) -> str:
+        """What a passage does. One in which rows are waited for has its own place, behind the counts of the loops around it."""
+        inner = f"at + {1 + depth}"
+        known = [inner if name == "at" else name for name, _ in self._known(run.waits)]
+        call = f"part_{run.passage}({', '.join([*known, *map(self._handed, places)])})"
+        return f"at[{1 + depth}] = 0;\n{self._wait(call)}" if run.waits else f"{call};\n"
+
+    def _wait(self, call: str) -> str:
+        """A call that says whether rows enough have come: where too few have, the function is left, and goes on here when there are more."""
+        self.waits += 1
+        left = f"    return{self.answer};\n"
+        return f"at[0] = {self.waits};\nrows_{self.waits}:\nif (!{call}) {{\n{left}}}\n"
+
+    def _fire(self, fire: Fire, places: Places, params: str = "") -> str:
         step = self.program.steps[fire.step]
         variant = step.variants[fire.variant]
         is_known = step.index in self.named
@@ -108,8 +217,8 @@ class Body:
         lines = [] if is_known else [comment(step)]
         if step.index in self.segments:
             lines.append(self._segment(self.segments[step.index], variant, places))
-        lines += [self._call(step, variant, n, step.calls[n], places) for n in variant.calls]
-        after = f"if (after_op != NULL) {{\n    after_op({step.index});\n}}\n" if self.after_op else ""
+        lines += [self._call(step, variant, n, places, params) for n in variant.calls]
+        after = f"done({step.index});\n" if self.after_op else ""
         return "\n".join(lines) + "\n" + after
 
     def _segment(self, number: int, variant: Variant, places: Places) -> str:
@@ -122,16 +231,36 @@ class Body:
             f"    {segment_function(self.program, number)}(inputs_{number}, outputs_{number});\n}}"
         )
 
-    def _call(self, step: Step, variant: Variant, number: int, call: Call, places: Places) -> str:
+    def _call(self, step: Step, variant: Variant, number: int, places: Places, params: str) -> str:
+        call = step.calls[number]
         place = dict(zip(variant.values, places, strict=True))
         scratch = self.program.memory.scratch_offsets.get(step.choice.op)
-        arguments = [f"&{params_name(step, number)}"]
+        arguments = [params or f"&{params_name(step, number)}"]
         arguments += [self._argument(value, place) for value in (*call.inputs, call.output)]
         arguments.append("NULL" if scratch is None else str(Place(Spot(scratch))))
         return f"{call.routine.name}({', '.join(arguments)});"
 
     def _argument(self, value: Value, place: dict[Value, Place]) -> str:
         return self.program.operands[value] if value.is_constant else str(place[value])
+
+
+def alike(program: CProgram) -> dict[Fire, Fire]:
+    """Gives for each variant of an op that has several, each a call of the same kernel, a run of the first one with equal arguments but
+    the params."""
+    found: dict[Fire, Fire] = {}
+    for step in program.steps:
+        firsts: dict[object, list[Fire]] = {}
+        for number, variant in enumerate(step.variants):
+            if len(variant.calls) == 1:
+                call = step.calls[variant.calls[0]]
+                order = tuple(
+                    program.operands[v] if v.is_constant else variant.values.index(v)
+                    for v in (*call.inputs, call.output)
+                )
+                firsts.setdefault((call.routine, order), []).append(Fire(step.index, number))
+        for runs in firsts.values():
+            found |= {run: runs[0] for run in runs if len(runs) > 1}
+    return found
 
 
 def _shared_out(parts: Sequence[Part], places: Places) -> Iterator[tuple[Part, Places]]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from textwrap import indent
 
-from pillion.emitters.c.body import Body
+from pillion.emitters.c.body import NO_ONE, Body
 from pillion.emitters.c.program import CProgram, RowFeed
 
 
@@ -35,10 +35,11 @@ def functions(program: CProgram, feed: RowFeed) -> str:
     """Gives the functions, and the one that runs as far as the rows go."""
     name = program.graph.name
     body = Body(program, after_op=True)
-    resumed, rest = body.resumed(feed.items), body.text(feed.items)
-    return f"""
-static void run_rows(uint8_t *base, pillion_feed *feed, pillion_rows given) {{
-    void (*const after_op)(uint32_t op) = feed->after_op;
+    resumed, rest = body.resumed(), body.text()
+    return f"""{NO_ONE}{body.functions}
+static void run_rows(uint8_t *base, pillion_feed *feed, pillion_rows *given) {{
+    void (*const done)(uint32_t op) = feed->after_op;
+    uint32_t *const at = feed->at;
 {indent(resumed, "    ")}}}
 
 static pillion_feed *feed_in(void *arena) {{
@@ -47,17 +48,17 @@ static pillion_feed *feed_in(void *arena) {{
 
 void {name}_begin(void *arena, void (*after_op)(uint32_t op)) {{
     pillion_feed *const feed = feed_in(arena);
-    feed->after_op = after_op;
-    feed->place = 0;
+    feed->after_op = after_op != NULL ? after_op : no_one;
+    feed->at[0] = 0;
     feed->taken = 0;
     feed->missing = {feed.rows};
 }}
 
 uint32_t {name}_rows(void *arena, const void *rows, uint32_t count) {{
     pillion_feed *const feed = feed_in(arena);
-    const pillion_rows given = {{rows, count}};
+    pillion_rows given = {{rows, count}};
     if (feed->missing > 0) {{
-        run_rows(arena, feed, given);
+        run_rows(arena, feed, &given);
     }}
     return feed->missing;
 }}
@@ -65,9 +66,9 @@ uint32_t {name}_rows(void *arena, const void *rows, uint32_t count) {{
 uint32_t {name}_end(void *arena) {{
     uint8_t *const base = arena;
     const uint32_t missing = feed_in(arena)->missing;
-    void (*const after_op)(uint32_t op) = feed_in(arena)->after_op;
+    void (*const done)(uint32_t op) = feed_in(arena)->after_op;
     (void)base;
-    (void)after_op;
+    (void)done;
     if (missing > 0) {{
         return missing;
     }}

@@ -55,14 +55,56 @@ class Loop:
     @property
     def waits(self) -> bool:
         """Whether rows of the caller are taken in it, for which it is left and come back to."""
-        return any(_waits(part.what) for part in self.body)
+        return any(waits(part.what) for part in self.body)
 
 
-def _waits(what: What) -> bool:
-    return isinstance(what, TakeRows) or (isinstance(what, Loop) and what.waits)
+@dataclass(frozen=True)
+class Run:
+    """What stands elsewhere as a passage (passages.py) is done; its places are those that are handed over."""
+
+    passage: int
+    waits: bool = False
+    """Whether rows of the caller are taken in it."""
 
 
-What = Fire | MoveRows | TakeRows | Load | Loop
+def waits(what: What) -> bool:
+    """Whether rows of the caller are taken."""
+    return isinstance(what, TakeRows) or (isinstance(what, (Loop, Run)) and what.waits)
+
+
+@dataclass(frozen=True)
+class FireAny:
+    """A run of one of several variants of a step that take the same; which one is the first of its places."""
+
+    first: Fire
+    """A run of the first of these variants."""
+
+
+What = Fire | FireAny | MoveRows | TakeRows | Load | Loop | Run
+
+
+@dataclass(frozen=True)
+class Form:
+    """A variant, where it stands in the place of a place."""
+
+    variant: int
+    kind: Fire
+    """A run of the first variant that takes the same."""
+    offset: int = 0
+    area: str = "form"
+
+
+@dataclass(frozen=True)
+class Given:
+    """A place inside a passage: so many bytes behind one that is handed over, or a variant that is."""
+
+    number: int
+    offset: int
+    kind: Fire | None = None
+    """Of a variant: a run of the first one that takes the same."""
+
+
+Where = Spot | Given | Form
 
 
 @dataclass(frozen=True)
@@ -78,7 +120,12 @@ class Item:
     """Something that a program does at certain places of its memory."""
 
     what: What
-    places: tuple[Spot, ...]
+    places: tuple[Where, ...]
+
+
+def root(place: Where) -> str | int:
+    """Gives what a place is counted from."""
+    return place.number if isinstance(place, Given) else place.area
 
 
 def roll(items: Iterable[Item]) -> list[Item]:
@@ -128,6 +175,6 @@ def _stride(items: Sequence[Item], i: int, period: int) -> tuple[int, ...] | Non
     if i + period >= len(items):
         return None
     one, other = items[i], items[i + period]
-    if one.what != other.what or [a.area for a in one.places] != [b.area for b in other.places]:
+    if one.what != other.what or list(map(root, one.places)) != list(map(root, other.places)):
         return None
     return tuple(b.offset - a.offset for a, b in zip(one.places, other.places, strict=True))

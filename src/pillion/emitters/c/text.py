@@ -11,7 +11,7 @@ from textwrap import dedent, indent
 import numpy as np
 
 from pillion.emitters.c import feed, hop
-from pillion.emitters.c.body import Body, params_name
+from pillion.emitters.c.body import NO_ONE, Body, params_name
 from pillion.emitters.c.kernel import Call, Param
 from pillion.emitters.c.loops import Load, Loop, MoveRows, What
 from pillion.emitters.c.numbers import lines, literal
@@ -199,15 +199,17 @@ def _field(value: Param, pointer: str | None) -> str:
 
 def run_function(program: CProgram, signature: str, after_op: bool = True) -> str:
     """Gives the function that does all that the program does, one after another."""
-    text = Body(program, after_op).text()
+    body = Body(program, after_op)
     base = (
-        "    uint8_t *const base = arena;\n    (void)base;\n    (void)after_op;\n"
+        "    uint8_t *const base = arena;\n    void (*const done)(uint32_t op) = after_op != NULL ? after_op : no_one;\n"
+        "    (void)base;\n    (void)done;\n"
         if after_op
         else "    (void)base;\n"
     )
     if program.graph.states:
         base += "    uint8_t *const kept = state;\n    (void)kept;\n"
-    return f"\n{signature} {{\n{base}{indent(text, '    ')}}}\n"
+    told = NO_ONE if after_op else ""
+    return f"{told}{body.functions}\n{signature} {{\n{base}{indent(body.text(), '    ')}}}\n"
 
 
 def _reset_function(program: CProgram) -> str:

@@ -1,0 +1,180 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Passages: what is done several times stands once, and the same is done at the same places in the same order."""
+
+from __future__ import annotations
+
+import random
+import re
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import replace
+
+import pytest
+
+from pillion.devices.cortex_m import Isa
+from pillion.emitters.c.body import alike
+from pillion.emitters.c.loops import (
+    Fire,
+    FireAny,
+    Form,
+    Given,
+    Item,
+    Loop,
+    MoveRows,
+    Run,
+    TakeRows,
+    What,
+    roll,
+)
+from pillion.emitters.c.passages import Passage, passages
+from pillion.emitters.c.program import CProgram, lower
+from pillion.emitters.c.text import model_c
+from pillion.ir.graph import Graph
+from pillion.ir.verify import verify
+from pillion.memory import Spot
+from pillion.memory.needs import DEEPEST_PASSAGES
+from pillion.ops import parse
+from pillion.stripes.plan import Stripe, striped
+
+Done = tuple[What, tuple[object, ...]]
+
+
+def done(items: Iterable[Item], made: Sequence[Passage], handed: Sequence[object] = ()) -> Iterator[Done]:
+    """What is done one after another, loops and passages unfolded."""
+    for item in items:
+        yield from _done(item.what, [_placed(place, handed) for place in item.places], made)
+
+
+def _placed(place: object, handed: Sequence[object]) -> object:
+    if not isinstance(place, Given):
+        return place
+    found = handed[place.number]
+    return replace(found, offset=found.offset + place.offset)  # type: ignore[type-var, attr-defined]
+
+
+def _done(what: What, places: Sequence[object], made: Sequence[Passage]) -> Iterator[Done]:
+    if isinstance(what, Loop):
+        for time in range(what.count):
+            at = 0
+            now = [
+                replace(p, offset=p.offset + time * s)  # type: ignore[type-var, attr-defined]
+                for p, s in zip(places, what.strides, strict=True)
+            ]
+            for part in what.body:
+                yield from _done(part.what, now[at : at + part.places], made)
+                at += part.places
+    elif isinstance(what, Run):
+        yield from done(made[what.passage].items, made, places)
+    elif isinstance(what, FireAny):
+        form, *rest = places
+        assert isinstance(form, Form)
+        yield Fire(what.first.step, form.variant), tuple(rest)
+    else:
+        yield what, tuple(places)
+
+
+def deepest(number: int, made: Sequence[Passage]) -> int:
+    """How many passages in which is waited are inside of one another."""
+    inner = [_runs(item.what) for item in made[number].items]
+    return 1 + max((deepest(n, made) for runs in inner for n in runs), default=0)
+
+
+def _runs(what: What) -> list[int]:
+    if isinstance(what, Loop):
+        return [n for part in what.body for n in _runs(part.what)]
+    return [what.passage] if isinstance(what, Run) and what.waits else []
+
+
+def statements(items: Iterable[Item]) -> int:
+    """How many things stand there."""
+    return sum(_statements(item.what) for item in items)
+
+
+def _statements(what: What) -> int:
+    return 1 + sum(_statements(part.what) for part in what.body) if isinstance(what, Loop) else 1
+
+
+def words(chance: random.Random, depth: int) -> list[Item]:
+    """Things at random: from a few sequences that come again, at other places, and among one another."""
+    if not depth:
+        what: What = chance.choice(
+            [Fire(0, 0), Fire(0, 1), Fire(0, 2), Fire(1), Fire(2), MoveRows(48), TakeRows(2), Fire(1, 1)]
+        )
+        places = 1 if isinstance(what, TakeRows) else 2
+        area = chance.choice(["arena", "arena", "state"])
+        return [Item(what, tuple(Spot(16 * chance.randrange(4), area) for _ in range(places)))]  # type: ignore[arg-type]
+    parts = [words(chance, depth - 1) for _ in range(chance.randint(1, 3))]
+    found = []
+    for _ in range(chance.randint(2, 6)):
+        moved = 16 * chance.choice([0, 0, 1, 5])
+        found += [
+            replace(item, places=tuple(replace(p, offset=p.offset + moved) for p in item.places))  # type: ignore[type-var, attr-defined, misc]
+            for item in chance.choice(parts)
+        ]
+    return found
+
+
+@pytest.mark.parametrize("seed", range(40))
+def test_the_same_is_done_in_the_same_order(seed: int) -> None:
+    chance = random.Random(seed)
+    programs = [words(chance, 3) for _ in range(2)]
+    rolled = [roll(program) for program in programs]
+    same = {Fire(0, n): Fire(0, 0) for n in (0, 1, 2)}
+    found, made = passages(rolled, same)
+    for items, program in zip(found, programs, strict=True):
+        assert list(done(items, made)) == [(item.what, item.places) for item in program]
+    deep = [
+        n for n, passage in enumerate(made) if any(_runs(i.what) or _waits(i.what) for i in passage.items)
+    ]
+    assert all(deepest(n, made) <= DEEPEST_PASSAGES for n in deep)
+
+
+def _waits(what: What) -> bool:
+    if isinstance(what, Loop):
+        return any(_waits(part.what) for part in what.body)
+    return isinstance(what, TakeRows)
+
+
+def test_what_is_done_once_stays() -> None:
+    items = [Item(Fire(n), (Spot(16 * n),)) for n in range(9)]
+    assert passages([items, []], {}) == ([items, []], [])
+
+
+def halving_chain(levels: int) -> Graph:
+    """Pooled ever further, then made larger again beside what was there: rows of many rates."""
+    size = 6 << levels
+    lines = ["graph chain arithmetic=cmsis-nn", f"input x0: int8[1, {size}, 8, 8] @(0.1, 0)"]
+    for n in range(levels):
+        side = size >> n
+        lines += [
+            f"c{n}: int8[1, {side}, 8, 8] @(0.1, 0) = avg_pool2d(x=x{n}) kernel=[3, 3] padding=[1, 1, 1, 1]",
+            f"x{n + 1}: int8[1, {side // 2}, 8, 8] @(0.1, 0) = max_pool2d(x=c{n}) kernel=[2, 1] stride=[2, 1]",
+        ]
+    last = f"x{levels}"
+    for n in reversed(range(levels)):
+        side = size >> n
+        lines += [
+            f"u{n}: int8[1, {side}, 8, 8] @(0.1, 0) = resize_nearest(x={last}) size=[{side}, 8]",
+            f"s{n}: int8[1, {side}, 8, 8] @(0.1, 0) = add(a=u{n}, b=c{n}) low=-128 high=127",
+        ]
+        last = f"s{n}"
+    return verify(parse("\n".join([*lines, f"output {last}", ""])))
+
+
+def in_rows(levels: int, fed: bool) -> CProgram:
+    graph = halving_chain(levels)
+    return lower(striped(graph, (Stripe(0, len(graph.ops), 1, 1, fed),)), Isa.DSP)
+
+
+@pytest.mark.parametrize("fed", [False, True])
+def test_a_text_grows_with_the_ops_and_not_with_the_rates(fed: bool) -> None:
+    """Each level doubles the runs of the first op between two rows of the last; the text gets longer by the ops of a level."""
+    texts = [
+        len(re.findall(r"pillion_\w+\(|part_\d+\(", model_c(in_rows(levels, fed)))) for levels in (1, 2, 3)
+    ]
+    first, second, third = texts
+    assert third - second < 2 * (second - first)
+    program = in_rows(3, fed)
+    items, made = passages([program.items, []], alike(program))
+    written = statements(items[0]) + sum(statements(passage.items) for passage in made)
+    assert written < 0.65 * statements(program.items)
+    assert list(done(items[0], made)) == list(done(program.items, ()))
