@@ -42,7 +42,7 @@ def measured(label: str, core: str, board: str) -> Figures:
     module, example = zoo.build(name, size)
     samples = zoo.random_inputs(name, 1, size)
     whole = pillion.compile(
-        module, example, target=core, calibrate=samples, name=name, io_dtype="int8", io_layout="nhwc"
+        module, example, target=core, calibrate=samples, name=name, io_dtype="int8", io_layout="nhwc", extra=0
     )
     found = {"whole": on_board(whole, board)}
     for wish, asked in wishes(max_ram).items():

@@ -46,9 +46,9 @@ from pillion.run.steps import steps
 from pillion.run.stream import Stream
 from pillion.run.time import Conditions, TimeEstimate, estimate_program
 from pillion.run.verify import SAMPLES, Verification, verify
-from pillion.stripes.plan import Stripe, striped
-from pillion.stripes.search import find_stripes
-from pillion.stripes.wish import MemoryWish
+from pillion.stripes.plan import Stripe
+from pillion.stripes.search import Plan, find_stripes, plan_with
+from pillion.stripes.wish import WHOLE, MemoryWish
 from pillion.targets import Target, executable
 
 
@@ -62,8 +62,8 @@ class Program:
     """Where each op runs and why."""
     optimize: Optimize = "speed"
     """What kernels are chosen and compiled for."""
-    stripes: tuple[Stripe, ...] = ()
-    """The ops that its C runs a few rows at a time; if the first is fed, the input is handed over row by row."""
+    memory_wish: MemoryWish | tuple[Stripe, ...] = WHOLE
+    """How much memory its C may take, or which ops it runs a few rows at a time for that."""
     file: ReadProgram | None = None
     """The .pte file that the program was read from: the ExecuTorch runtime is given that one, byte for byte."""
     source: bytes | None = field(default=None, repr=False)
@@ -74,13 +74,30 @@ class Program:
     """The model that it was quantized from, where that is at hand: reports compare its tensors."""
 
     def __getstate__(self) -> dict[str, Any]:
-        """What is not made from the rest: pickles hold no kernels, and neither the float model nor the file that it came from."""
-        return {one.name: getattr(self, one.name) for one in fields(self)} | {"floats": None, "source": None}
+        """What is not quickly made from the rest: pickles hold no kernels, and neither the float model nor the file that it came from."""
+        own = {one.name: getattr(self, one.name) for one in fields(self)} | {"floats": None, "source": None}
+        return own | {"_known": self.stripes} if "_plan" in self.__dict__ else own
 
     def within(self, wish: MemoryWish) -> Program:
         """Gives the program whose C takes less memory, as a wish wants it: parts of it run a few rows at a time. Its answers are the same."""
-        found = find_stripes(self.graph, self.target.isa, self.optimize, wish, self.npu_constant_bytes)
-        return replace(self, stripes=found.stripes)
+        program = replace(self, memory_wish=wish)
+        program.__dict__.update({name: held for name, held in self.__dict__.items() if name == "whole"})
+        if wish.is_asked:
+            program.stripes  # noqa: B018  # what cannot be is refused now
+        return program
+
+    @cached_property
+    def _plan(self) -> Plan:
+        """The stripes, and where everything lies with them."""
+        wanted = self.__dict__.get("_known", self.memory_wish)
+        if isinstance(wanted, MemoryWish):
+            return find_stripes(self.graph, self.whole, wanted, self.npu_constant_bytes)
+        return plan_with(self.graph, self.whole, wanted)
+
+    @property
+    def stripes(self) -> tuple[Stripe, ...]:
+        """The ops that its C runs a few rows at a time; if the first is fed, the input is handed over row by row."""
+        return self._plan.stripes
 
     @property
     def streaming(self) -> Streaming | None:
@@ -88,13 +105,19 @@ class Program:
         return self.graph.streaming
 
     def lower(self) -> CProgram:
-        """Does the last stage of compilation, `lowered`, now, so that what no kernel does is refused now."""
-        return self.lowered
+        """Does the last stage of compilation now, so that what no kernel does is refused now. Stripes that nobody asked for are looked for
+        when the C is wanted."""
+        return self.whole
 
     @cached_property
+    def whole(self) -> CProgram:
+        """The form from which C would be written if all ops ran whole."""
+        return lower(self.graph, self.target.isa, self.optimize)
+
+    @property
     def lowered(self) -> CProgram:
         """The form from which C is written: kernels, packed constants and memory for the target's core."""
-        return lower(striped(self.graph, self.stripes), self.target.isa, self.optimize)
+        return self._plan.program
 
     @property
     def memory(self) -> MemoryPlan:
@@ -193,7 +216,8 @@ class Program:
         self-test a `.bpte`, which has it in a bundle with them."""
         path = Path(path)
         form = form_of(path)
-        if self.stripes and form in (".pte", ".tflite"):
+        is_asked = not isinstance(self.memory_wish, MemoryWish) or self.memory_wish.is_asked
+        if form in (".pte", ".tflite") and is_asked and self.stripes:
             raise _whole_tensors(self, form)
         one_of("runtime", runtime, get_args(Runtime))
         if form == ".tflite" and selftest is not None:
@@ -230,7 +254,7 @@ class Program:
 
     def of(self, graph: Graph) -> Program:
         """Gives the program of another graph, for instance of a part of this one."""
-        return replace(self, graph=graph, stripes=(), file=None, source=None)
+        return replace(self, graph=graph, memory_wish=WHOLE, file=None, source=None)
 
     def run(self, *inputs: Any, on: str = REFERENCE) -> Outputs:
         """Runs one sample, from reset states, and gives its outputs as numpy arrays. `on` names an executor: `reference`, `host`, a

@@ -24,6 +24,7 @@ def test_compile_says_what_runs_in_rows(pillion: Call, tmp_path: Path) -> None:
     (first, *_) = facts["stripes"]
     assert first["ops"] > 1
     assert first["steps"] * first["rows_in_a_step"] >= 8
+    assert all(stripe["ended_by"] for stripe in facts["stripes"])
     assert "pillion_move_rows" in (tmp_path / "fw" / "model" / "model.c").read_text()
 
 
@@ -69,3 +70,24 @@ def test_the_least_that_a_refusal_names_is_enough(pillion: Call, tmp_path: Path)
     assert refused.code == 2
     least = refused.err.split("help  --max-ram ")[1].split(",")[0]
     assert pillion(*common, least).code == 0
+
+
+@pytest.mark.torch
+def test_stripes_that_nobody_asked_for(pillion: Call, tmp_path: Path) -> None:
+    """They are in C; a file for a runtime that holds whole tensors is written all the same."""
+    asked = ("compile", "-m", "resnet8", "-t", "cortex-m55", "--io-layout", "nhwc", "-q", "--json")
+    usual, whole, file = (
+        pillion(*asked, *more)
+        for more in (
+            ("-o", tmp_path / "a"),
+            ("-o", tmp_path / "b", "--extra", "0%"),
+            ("-o", tmp_path / "c.pte"),
+        )
+    )
+    assert (usual.code, whole.code, file.code) == (0, 0, 0), usual.err + whole.err + file.err
+    facts = json.loads(usual.out)
+    assert facts["stripes"]
+    assert "stripes" not in json.loads(whole.out)
+    assert facts["arena_bytes_without_stripes"] == json.loads(whole.out)["arena_bytes"]
+    assert facts["arena_bytes"] < 0.9 * facts["arena_bytes_without_stripes"]
+    assert float(facts["more_instructions"].split()[1]) <= 1

@@ -148,7 +148,7 @@ def test_a_shortcut_that_waits_is_named() -> None:
             x = x.abs()
             return self.narrow(self.wide(x).relu()[:, :, ::1].sigmoid()) + x
 
-    program = pillion.compile(Waiting(), (torch.randn(1, 4, 16, 16),), target="cortex-m3")
+    program = pillion.compile(Waiting(), (torch.randn(1, 4, 16, 16),), target="cortex-m3", extra=0)
     held = collect(program, PLAIN).arena
     kept = [
         r

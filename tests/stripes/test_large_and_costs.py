@@ -48,7 +48,7 @@ def test_images_past_15_and_16_bits(shape: tuple[int, ...]) -> None:
     program = compiled(Large(), shape, "cortex-m33")
     rows = program.graph.ops[-1].results[0].shape[1]
     step = max(rows // 64, 1)
-    striped = replace(program, stripes=(Stripe(0, len(program.graph.ops), step),))
+    striped = replace(program, memory_wish=(Stripe(0, len(program.graph.ops), step),))
     assert striped.memory.arena_bytes < program.memory.arena_bytes
     x = input_of(program)
     assert np.array_equal(striped.run(x, on="host")[0], program.graph.reference(x)[0])
@@ -82,7 +82,7 @@ def test_what_is_estimated_is_what_the_emulator_counts(target: str, board: str, 
     choices = [Choice(s.choice.op, s.choice.kernel, ()) for s in program.lowered.steps]
     estimated = Ways(program.graph, choices, program.target.isa).cost((stripe,))
     x = input_of(program)
-    whole, striped = (one.measure(x, on=board) for one in (program, replace(program, stripes=(stripe,))))
+    whole, striped = (one.measure(x, on=board) for one in (program, replace(program, memory_wish=(stripe,))))
     assert np.array_equal(whole.outputs[0], striped.outputs[0])
     assert whole.profile is not None
     assert striped.profile is not None
@@ -100,7 +100,7 @@ y: int8[3, 4, 5, 8] @(0.1, 0) = add(a=x, b=b) low=-128 high=127
 z: int8[3, 4, 5, 8] @(0.1, 0) = clamp(x=y) low=-100 high=90
 output z
 """)
-    program = Program(graph, find_target("cortex-m33"), stripes=(Stripe(0, 2, 1),))
+    program = Program(graph, find_target("cortex-m33"), memory_wish=(Stripe(0, 2, 1),))
     random = np.random.default_rng(1)
     inputs = [random.integers(-128, 128, v.shape).astype(np.int8) for v in graph.inputs]
     assert np.array_equal(program.run(*inputs, on="host")[0], graph.reference(*inputs)[0])

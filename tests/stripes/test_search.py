@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import pickle
 from functools import cache
 from pathlib import Path
 
@@ -14,6 +15,7 @@ from torch import nn
 import pillion
 from pillion.errors import PillionError
 from pillion.program import Program
+from pillion.stripes.ways import Ways
 from pillion.stripes.wish import MemoryWish, memory_wish
 
 
@@ -45,7 +47,7 @@ def compiled(batch: int = 1, **options: object) -> Program:
 
 @cache
 def whole(target: str = "cortex-m33", batch: int = 1) -> Program:
-    return compiled(batch, target=target)
+    return compiled(batch, target=target, extra=0)
 
 
 def answers_alike(program: Program, on: str) -> bool:
@@ -54,10 +56,54 @@ def answers_alike(program: Program, on: str) -> bool:
     return np.array_equal(program.run(x, on=on)[0], program.graph.reference(x)[0])
 
 
-def test_no_wish_changes_nothing() -> None:
+def test_a_wish_that_is_fulfilled_changes_nothing() -> None:
     assert whole().stripes == ()
     assert whole().within(MemoryWish()).stripes == ()
     assert whole().within(MemoryWish(max_ram=10**6)).stripes == ()
+
+
+def wide(channels: int = 16, size: int = 48) -> nn.Module:
+    torch.manual_seed(6)
+    return nn.Sequential(
+        nn.Conv2d(3, channels, 3, padding=1), nn.ReLU(), nn.Conv2d(channels, 4, 3, stride=4, padding=1)
+    ).eval()
+
+
+def usual(side: int, **options: object) -> Program:
+    net, x = wide(), torch.randn(1, 3, side, side)
+    return pillion.compile(net, x, target="cortex-m55", io_layout="nhwc", io_dtype="int8", **options)
+
+
+def test_stripes_that_cost_next_to_nothing_are_the_default() -> None:
+    program, off = usual(96), usual(96, extra=0)
+    assert program.stripes
+    assert off.stripes == ()
+    assert program.memory.arena_bytes <= 0.9 * off.memory.arena_bytes
+    assert off.memory.arena_bytes - program.memory.arena_bytes >= 4096
+    assert answers_alike(program, "host")
+    again = pickle.loads(pickle.dumps(program))
+    assert again.stripes == program.stripes
+    assert again.memory.arena_bytes == program.memory.arena_bytes
+    assert program.pte() == off.pte()
+    assert program.tflite() == off.tflite()
+
+
+@pytest.mark.parametrize("options", [{"optimize": "size"}, {"max_ram": "4M"}])
+def test_stripes_are_not_the_default_where_something_else_is_asked_for(options: dict[str, object]) -> None:
+    assert usual(96, **options).stripes == ()
+
+
+def test_stripes_that_save_little_are_not_the_default() -> None:
+    """They are not worth their code."""
+    assert usual(16).stripes == ()
+
+
+def test_no_search_where_no_stripe_can_help(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The largest op needs all of its operand: no way is looked for."""
+    monkeypatch.setattr(Ways, "cheapest", None)
+    net = nn.Sequential(nn.Flatten(), nn.Linear(3 * 32 * 32, 64), nn.ReLU(), nn.Linear(64, 9)).eval()
+    program = pillion.compile(net, torch.randn(4, 3, 32, 32), target="cortex-m33", io_dtype="int8")
+    assert program.stripes == ()
 
 
 @pytest.mark.parametrize("batch", [1, 2])

@@ -155,7 +155,8 @@ ExtraOption = Annotated[
     typer.Option(
         "--extra",
         metavar="SHARE",
-        help="Instructions that less RAM may cost, such as 5%: the smallest plan within that.",
+        help="Instructions that less RAM may cost, such as 5%: the smallest plan within that. By default 1%, where that saves much; "
+        "with 0%, all ops run whole.",
         rich_help_panel=MEMORY,
     ),
 ]

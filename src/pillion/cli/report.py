@@ -7,7 +7,6 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
-from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -176,17 +175,28 @@ def _stripes(program: Program) -> Facts:
                     "rows_in_a_step": stripe.rows,
                     "steps": -(-height // stripe.rows) * ops[-1].results[0].shape[0],
                 },
+                "ended_by": _ended_by(program, stripe.end),
             }
         )
     fed = {"input": "row by row"} if program.stripes[0].fed else {}
-    whole = replace(program, stripes=())
-    more = 100 * price(program.graph, whole.lowered, program.stripes)
+    more = 100 * price(program.graph, program.whole, program.stripes)
     return {
         **fed,
-        "arena_bytes_without_stripes": whole.memory.arena_bytes,
+        "arena_bytes_without_stripes": program.whole.memory.arena_bytes,
         "more_instructions": f"about {more:.1f} %",
         "stripes": rows,
     }
+
+
+def _ended_by(program: Program, end: int) -> str:
+    """What ends a stripe: an op whose rows are not made one after another, or that longer stripes take more or cost more."""
+    from pillion.ops.region import why_not_in_rows
+
+    if end == len(program.graph.ops):
+        return "the last op"
+    op = program.graph.ops[end]
+    reason = why_not_in_rows(op)
+    return f"{op.kind} {op.name}: {reason}" if reason else "a longer stripe takes or costs more"
 
 
 def _npu(program: Program) -> Facts:

@@ -260,7 +260,7 @@ def compile_for(
             arithmetic=request.arithmetic,  # type: ignore[arg-type]  # checked by Request
             optimize="size" if request.optimize == "size" else "speed",
             max_ram=request.memory.max_ram,
-            extra=request.memory.extra,
+            extra=request.memory.extra if request.memory.is_asked else None,
             rows_in=request.memory.rows_in,
             stream=dict(request.stream.axes) if request.stream else None,
             hop=request.stream.hop if request.stream else None,

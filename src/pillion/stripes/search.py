@@ -6,13 +6,14 @@ once; the plan that is chosen in the end was made in full."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+import math
+from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cached_property
 
-from pillion.boards.board import Optimize
-from pillion.devices.cortex_m import Isa
+from pillion.emitters.c.arrange import Arranged, arrange
 from pillion.emitters.c.choose import Choice
-from pillion.emitters.c.program import CProgram, lower
+from pillion.emitters.c.program import CProgram, packed
 from pillion.errors import PillionError
 from pillion.ir.graph import Graph
 from pillion.ir.op import Op
@@ -22,7 +23,7 @@ from pillion.ops import Quantize
 from pillion.ops.region import why_not_in_rows
 from pillion.stripes.plan import Stripe, striped
 from pillion.stripes.ways import Ways
-from pillion.stripes.wish import MemoryWish
+from pillion.stripes.wish import WHOLE, MemoryWish
 
 BOUNDS_TRIED = 10
 """Bounds for which plans are made before a wish is refused."""
@@ -34,26 +35,42 @@ NEAR_BOUNDS = (1.0, 1.03, 1.06, 1.1)
 
 @dataclass(frozen=True)
 class Plan:
-    """Stripes, and the program with them."""
+    """Stripes, and where everything lies with them."""
 
     stripes: tuple[Stripe, ...]
-    program: CProgram
+    arranged: Arranged | CProgram
 
     @property
     def bytes(self) -> int:
         """The size of the arena."""
-        return self.program.memory.arena_bytes
+        return self.arranged.memory.arena_bytes
+
+    @cached_property
+    def program(self) -> CProgram:
+        """The program in full."""
+        return packed(self.arranged) if isinstance(self.arranged, Arranged) else self.arranged
 
 
-def find_stripes(graph: Graph, isa: Isa, optimize: Optimize, wish: MemoryWish, beside: int = 0) -> Plan:
-    """Gives the stripes that a wish asks for. `beside` are bytes of RAM that are not the arena's."""
-    whole = lower(graph, isa, optimize)
+def plan_with(graph: Graph, whole: CProgram, stripes: tuple[Stripe, ...]) -> Plan:
+    """Gives the plan of a graph with stripes. `whole` is its program without any."""
+    if not stripes:
+        return Plan((), whole)
+    known = {step.choice.op: step.choice for step in whole.steps}
+    return Plan(stripes, arrange(striped(graph, stripes), whole.isa, whole.optimize, known))
+
+
+def find_stripes(graph: Graph, whole: CProgram, wish: MemoryWish, beside: int = 0) -> Plan:
+    """Gives the stripes that a wish asks for. `whole` is the program of the graph without any; `beside` are bytes of RAM that are not
+    the arena's."""
+    if wish == WHOLE or not graph.ops:
+        return Plan((), whole)
     ways = _ways(graph, whole, want_rows_in(graph) if wish.rows_in else None)
     search = Search(ways, whole)
     if wish.max_ram is not None:
         return search.within(wish.max_ram, beside)
     usual = EXTRA_FOR_ROWS if wish.rows_in else 0.0
-    return search.for_extra((usual if wish.extra is None else wish.extra) * ways.instructions)
+    budget = (usual if wish.extra is None else wish.extra) * ways.instructions
+    return search.for_extra(budget, wish.least_saving(search.whole.memory.arena_bytes))
 
 
 def _ways(graph: Graph, whole: CProgram, fed: Value | None) -> Ways:
@@ -115,10 +132,8 @@ class Search:
     whole: CProgram
 
     def plan(self, stripes: tuple[Stripe, ...]) -> Plan:
-        """Makes the plan with stripes in full."""
-        of = self.whole
-        made = lower(striped(self.ways.graph, stripes), of.isa, of.optimize) if stripes else of
-        return Plan(stripes, made)
+        """Makes the plan with stripes."""
+        return plan_with(self.ways.graph, self.whole, stripes)
 
     def simplest(self) -> Plan:
         """Gives the plan without stripes or, where the input is handed over row by row, the cheapest one."""
@@ -127,24 +142,28 @@ class Search:
             raise _not_by_rows(self.ways.graph)
         return self.plan(stripes)
 
-    def for_extra(self, budget: float) -> Plan:
-        """Gives the smallest plan whose stripes cost no more than the budget, or else the simplest one."""
+    def for_extra(self, budget: float, worth: int = 0) -> Plan:
+        """Gives the smallest plan whose stripes cost no more than the budget, or else the simplest one, also where less than `worth`
+        bytes would be saved."""
         simplest = self.simplest()
         budget = max(budget, self.ways.cost(simplest.stripes))
-        if not budget:
+        if not budget or (worth and self.ways.most - self.ways.floor() < worth):
             return simplest
-        bound = self._least_bound(lambda stripes: self.ways.cost(stripes) <= budget)
-        near = dict.fromkeys(self.ways.cheapest(int(bound * more)) or () for more in NEAR_BOUNDS)
+        bound = self._least_bound(budget)
+        if worth and self.ways.most - bound < worth // 2:
+            return simplest
+        near = dict.fromkeys(self.ways.cheapest(int(bound * more), budget) or () for more in NEAR_BOUNDS)
         plans = [self.plan(stripes) for stripes in near if self.ways.cost(stripes) <= budget]
-        return min([simplest, *plans], key=lambda plan: plan.bytes)
+        best = min([simplest, *plans], key=lambda plan: plan.bytes)
+        return best if simplest.bytes - best.bytes >= worth else simplest
 
-    def _least_bound(self, is_good: Callable[[tuple[Stripe, ...]], bool]) -> int:
-        """The least bound, to half a percent, whose cheapest way is good enough; that of the simplest plan is."""
-        low, high = 0, self.ways.most
+    def _least_bound(self, budget: float = math.inf) -> int:
+        """The least bound, to half a percent, that can be kept at some price; that of the simplest plan can be."""
+        low, high = self.ways.floor(), self.ways.most
         while high - low > max(high // 200, ALIGNMENT):
             middle = (low + high) // 2
-            stripes = self.ways.cheapest(middle)
-            low, high = (low, middle) if stripes is not None and is_good(stripes) else (middle, high)
+            stripes = self.ways.cheapest(middle, budget)
+            low, high = (low, middle) if stripes is not None else (middle, high)
         return high
 
     def within(self, limit: int, beside: int) -> Plan:
@@ -167,7 +186,7 @@ class Search:
     def _smallest(self, simplest: Plan) -> Plan:
         """The smallest of the plans for bounds from the least to that of the whole ops: what is live at once is not yet a plan, and now
         and then a larger bound has the smaller one."""
-        least, most = max(self._least_bound(lambda stripes: True), 1), self.ways.most
+        least, most = max(self._least_bound(), 1), self.ways.most
         bounds = [int(least * (most / least) ** (step / BOUNDS_TRIED)) for step in range(BOUNDS_TRIED)]
         found = [self.ways.cheapest(bound) for bound in bounds]
         tried = dict.fromkeys(stripes for stripes in found if stripes)

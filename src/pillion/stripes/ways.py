@@ -4,8 +4,10 @@ that together run all of it in so many bytes, as a shortest path over the places
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
+from itertools import pairwise
 
 from pillion.devices.cortex_m import Isa
 from pillion.devices.cortex_m.estimate import instructions
@@ -16,7 +18,7 @@ from pillion.ir.cut import cut
 from pillion.ir.graph import Graph
 from pillion.ir.rows import ROWS, Span, row_bytes
 from pillion.ir.types import Value
-from pillion.memory.schedule import ALIGNMENT, Needed, Preview, aligned, preview
+from pillion.memory.schedule import ALIGNMENT, Needed, Preview, aligned, is_alias, preview
 from pillion.ops import Region, as_region
 from pillion.ops.region import why_not_in_rows
 from pillion.stripes.plan import Stripe
@@ -31,6 +33,8 @@ GRAINS_TRIED = (1, 2, 4)
 """The most rows that any op may make at once, where as many as a step needs are too many."""
 LONGEST_REGION = 40
 """Ops in one region."""
+LEAST_SHARE = 0.8
+"""The share of what a region seems to cost at first sight that it costs at least."""
 
 
 @dataclass(frozen=True)
@@ -75,12 +79,14 @@ class Ways:
         ]
         self.whole = [self._whole(i) for i in range(len(ops))]
         self.instructions = sum(instructions(op, self.isa) for op in ops)
+        self._is_border = self._borders()
         self._needed = Needed()
         self._kept: dict[Value, int] = {}
         self._fresh = [0] * len(ops)
         for i in range(len(ops)):
             self._look_at_window(i)
         self._scratch: dict[tuple[int, int], int] = {}
+        self._least_costs: dict[tuple[int, int, int], float] = {}
         self._beside: dict[tuple[int, int], int] = {}
 
     @property
@@ -109,6 +115,8 @@ class Ways:
         """Gives the parts that may run as a region and have an op that takes more bytes than that when it runs whole."""
         hot = [way.bytes > above for way in self.whole]
         for first in range(len(hot)):
+            if not self._is_border[first]:
+                continue
             is_hot = False
             least = 2
             if self.fed is not None and first <= self.last[self.fed]:
@@ -117,8 +125,28 @@ class Ways:
                 if self.why[end - 1]:
                     break
                 is_hot |= hot[end - 1]
-                if is_hot and end - first >= least and self._has_rows(end - 1):
+                is_border = self._is_border[end] or self.is_fed(first)
+                if is_hot and end - first >= least and is_border and self._has_rows(end - 1):
                     yield first, end
+
+    def _borders(self) -> list[bool]:
+        """Says of each place between two ops whether regions may begin and end there: not where more bytes would have to lie whole than an
+        op before or after, and fewer nowhere near."""
+        crossing = [
+            sum(self._bytes(v) for v, born in self.born.items() if born < place <= self.last.get(v, -1))
+            for place in range(len(self.why) + 1)
+        ]
+        free = [True, *(bool(before or after) for before, after in pairwise(self.why)), True]
+        sizes = [0, *crossing, 0]
+        return [is_free or not _is_edge_of_a_top(sizes, at) for at, is_free in enumerate(free, 1)]
+
+    def floor(self) -> int:
+        """Gives the bytes that no plan can do without: those of ops that are part of no region."""
+        inside = [False] * len(self.whole)
+        for first, end in self.spans(0):
+            inside[first:end] = [True] * (end - first)
+        alone = (way.bytes for way, is_inside in zip(self.whole, inside, strict=True) if not is_inside)
+        return max((size for size in alone if size < NO_WAY.bytes), default=0)
 
     def _has_rows(self, i: int) -> bool:
         y = self.graph.ops[i].results[0]
@@ -141,7 +169,10 @@ class Ways:
             return None
         beside = self.beside(first, end)
         seen = preview(
-            region, lambda op, made: self._scratch_bytes(first + op, made), self._needed, 3 if rows < 8 else 2
+            region,
+            lambda op, made: self._scratch_bytes(first + op, made),
+            self._needed,
+            preview_steps(rows),
         )
         saved = seen.saved_bytes if self.last[region.xs[0]] < end else 0
         return Way(
@@ -212,35 +243,41 @@ class Ways:
         a_row = instructions(op, self.isa) / op.results[0].shape[ROWS] if cost.together > 1 else 0.0
         return cost.of(op, rows) + cost.rows_for_nothing(rows) * a_row
 
-    def cheapest(self, bound: int) -> tuple[Stripe, ...] | None:
-        """Gives the stripes of the cheapest way to run everything in so many bytes; None if there is no way.
+    def cheapest(self, bound: int, budget: float = math.inf) -> tuple[Stripe, ...] | None:
+        """Gives the stripes of the cheapest way to run everything in so many bytes; None if there is no way within the budget.
 
         It is the shortest path from the first op to the end over ways that fit."""
         by_end: dict[int, list[tuple[int, Way]]] = {}
         for first, end in self.spans(bound):
-            way = self._cheapest_fit(first, end, bound)
+            way = self._cheapest_fit(first, end, bound, budget)
             if way is not None:
                 by_end.setdefault(end, []).append((first, way))
         best: list[Path | None] = [(0.0, ())]
         for end, whole in enumerate(self.whole, 1):
             steps = by_end.get(end, []) + [(end - 1, whole)] * (whole.bytes <= bound)
             paths = [_longer(path, way) for at, way in steps if (path := best[at]) is not None]
+            paths = [path for path in paths if path[0] <= budget]
             best.append(min(paths, key=lambda path: path[0], default=None))
         return best[-1][1] if best[-1] else None
 
-    def _cheapest_fit(self, first: int, end: int, bound: int) -> Way | None:
+    def _cheapest_fit(self, first: int, end: int, bound: int, budget: float) -> Way | None:
         """The cheapest way of a part that fits."""
         if self.least(first, end) > bound:
             return None
         steps = [(rows, 0) for rows in ROWS_TRIED]
-        fits = list(self._fitting(first, end, steps, bound))
+        fits = list(self._fitting(first, end, steps, bound, budget))
         if not fits:
-            fits = list(self._fitting(first, end, [(1, grain) for grain in GRAINS_TRIED], bound))
+            grains = [(1, grain) for grain in GRAINS_TRIED]
+            fits = list(self._fitting(first, end, grains, bound, budget))
         return min(fits, key=lambda way: way.cost, default=None)
 
-    def _fitting(self, first: int, end: int, steps: Sequence[tuple[int, int]], bound: int) -> Iterator[Way]:
-        """The ways of a part with rows and grains, until one is too large."""
+    def _fitting(
+        self, first: int, end: int, steps: Sequence[tuple[int, int]], bound: int, budget: float
+    ) -> Iterator[Way]:
+        """The ways of a part with rows and grains, until one is too large. What costs too much for certain is not looked at."""
         for rows, grain in steps:
+            if self._least_cost(first, end, rows) > budget:
+                continue
             way = self.region(first, end, rows, grain)
             if way is None or way.bytes > bound:
                 return
@@ -248,10 +285,52 @@ class Ways:
             if way.cost < CHEAP * self.instructions:
                 return
 
+    def _least_cost(self, first: int, end: int, rows: int) -> float:
+        """About the least that a region with so many rows in a step adds: as if each op ran once in a step."""
+        key = (first, end, rows)
+        if key not in self._least_costs:
+            steps = preview_steps(rows)
+            height = self.graph.ops[end - 1].results[0].shape[ROWS]
+            before = self._made(first, end, min((steps - 1) * rows, height))
+            after = self._made(first, end, min(steps * rows, height))
+            self._least_costs[key] = LEAST_SHARE * sum(
+                max(steps * self.graph.ops[i].results[0].shape[ROWS] / made - 1, 0.0)
+                * self._each_call(i, made - before[i])
+                for i, made in after.items()
+                if made > before[i]
+            )
+        return self._least_costs[key]
+
+    def _made(self, first: int, end: int, rows: int) -> dict[int, int]:
+        """The rows that there are of the results of a region's ops when there are so many of the last one."""
+        made = dict.fromkeys(range(first, end - 1), 0) | {end - 1: rows}
+        for i in range(end - 1, first - 1, -1):
+            op = self.graph.ops[i]
+            if not made[i] or is_alias(op):
+                continue
+            for x, span in self._needed.spans(op, Span(0, made[i])).items():
+                at = self.born[x]
+                if at >= first:
+                    made[at] = max(made[at], x.shape[ROWS] if span is None else span.end)
+        return made
+
     def cost(self, stripes: Sequence[Stripe]) -> float:
         """Estimates the instructions that stripes add."""
         ways = (self.region(s.first, s.end, s.rows, s.grain) for s in stripes)
         return sum(way.cost for way in ways if way)
+
+
+def preview_steps(rows: int) -> int:
+    """Gives how many steps of a region are looked at: enough to see what the others are like."""
+    return 3 if rows < 8 else 2
+
+
+def _is_edge_of_a_top(sizes: Sequence[int], at: int) -> bool:
+    """Whether a size is the first or the last of equal ones between smaller ones."""
+    here = sizes[at]
+    before = next((size for size in sizes[at::-1] if size != here), here)
+    after = next((size for size in sizes[at:] if size != here), here)
+    return max(before, after) < here and not sizes[at - 1] == here == sizes[at + 1]
 
 
 def _longer(path: Path, way: Way) -> Path:

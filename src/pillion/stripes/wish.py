@@ -24,16 +24,35 @@ class MemoryWish:
     """The share of instructions that may be added; the smallest plan that costs no more is taken."""
     rows_in: bool = False
     """Whether the input is handed over row by row, and never lies in the arena as a whole."""
+    is_usual: bool = False
+    """Whether nobody asked: then what stripes save has to be worth their code."""
+
+    def least_saving(self, arena_bytes: int) -> int:
+        """Gives the bytes of an arena of some size that stripes have to save."""
+        return max(WORTH_BYTES, int(WORTH_SHARE * arena_bytes)) if self.is_usual else 0
+
+    @property
+    def is_asked(self) -> bool:
+        """Whether somebody asked for less memory."""
+        return self not in (WHOLE, USUAL)
 
 
 WHOLE = MemoryWish()
 """No wish for the memory: all ops run whole."""
+USUAL = MemoryWish(extra=0.01, is_usual=True)
+"""What is done where nobody says anything: stripes where they cost next to nothing and save much."""
+WORTH_BYTES = 4096
+"""The RAM that stripes save at least where nobody asked for them: their code takes one to three thousand bytes of flash."""
+WORTH_SHARE = 0.1
+"""The share of the arena that they save at least."""
 
 
 def memory_wish(
     max_ram: int | str | None = None, extra: float | str | None = None, rows_in: bool = False
 ) -> MemoryWish:
-    """Gives the wish behind `256K` bytes or `5%` more instructions, as they are typed, or as numbers."""
+    """Gives the wish behind `256K` bytes or `5%` more instructions, as they are typed, or as numbers; the usual one where nothing is said."""
+    if max_ram is None and extra is None and not rows_in:
+        return USUAL
     if max_ram is not None and extra is not None:
         raise PillionError(
             "two wishes for the memory",
