@@ -13,10 +13,10 @@ from pillion.errors import PillionError
 from pillion.ir.graph import Graph
 from pillion.ir.op import Op
 from pillion.ir.types import DType, TensorType, Value
-from pillion.ops import ALL_OPS, Dequantize, Quantize
+from pillion.ops import ALL_OPS, Dequantize, Detections, Quantize
 from pillion.ops.movement import Movement
 
-TAKE_FLOAT = (Quantize, Dequantize, Movement)
+TAKE_FLOAT = (Quantize, Dequantize, Detections, Movement)
 
 
 def in_float(value: Value) -> Value:

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from fuzz import choosing, remembering_ops
+from fuzz import choosing, detecting, remembering_ops
 from fuzz.attributes import attributes
 from fuzz.choices import Choices
 from fuzz.grow import CHANNELS, SIZES, ZERO_POINTS, Accepts, Grower, Unfit
@@ -266,6 +266,7 @@ def chosen(grower: Grower, cls: type[Where]) -> Value:
 SPECIAL: dict[type[Op], Recipe] = {
     **choosing.RECIPES,
     **remembering_ops.RECIPES,
+    **detecting.RECIPES,
     Compare: compared,
     Where: chosen,
     Conv2d: weighted(4, conv_weights),

@@ -108,6 +108,18 @@ typedef struct {
 } pillion_svdf_output_s8_params;
 void pillion_svdf_output_s8(const pillion_svdf_output_s8_params *p, const int16_t *memory, int8_t *y, void *scratch);
 
+/* Boxes around anchors with the best scores, none of which overlaps a better one too much: corners of each, classes, scores,
+ * and how many there are. Scratch: 25 bytes for each box, 12 for each that may be found. */
+typedef struct {
+    int32_t boxes, boxes_step, scores_step, first_class, classes;
+    int32_t most, by_class;
+    float score_threshold, iou_threshold;
+    const double *scales; /* [4] */
+    const float *anchors; /* [boxes][4] */
+} pillion_detections_f32_params;
+void pillion_detections_f32(const pillion_detections_f32_params *p, const float *boxes, const float *scores, float *y,
+                            void *scratch);
+
 /* Products of matrices, for each batch: y[m][n] = clamp(requantize(sum_k((a[m][k] - a_zp) * (b[k][n] - b_zp))) + out_zp,
  * low, high). The steps say how far the next row, column or k is away. */
 typedef struct {

@@ -11,6 +11,7 @@ from pillion.ops.clamp import (
     Clamp,
 )
 from pillion.ops.conv import Conv2d, DepthwiseConv2d
+from pillion.ops.detections import Detections
 from pillion.ops.div import Div
 from pillion.ops.elementwise import Add, Maximum, Minimum, Mul, Sub
 from pillion.ops.formats import Dequantize, Quantize, Requantize
@@ -82,6 +83,7 @@ ALL_OPS: tuple[type[Op], ...] = (
     LstmOutput,
     SvdfMemory,
     SvdfOutput,
+    Detections,
     Quantize,
     Dequantize,
     Requantize,
@@ -117,6 +119,7 @@ __all__ = [
     "Conv2d",
     "DepthwiseConv2d",
     "Dequantize",
+    "Detections",
     "Div",
     "Flip",
     "Function",

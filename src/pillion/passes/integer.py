@@ -11,7 +11,21 @@ from pillion.ir import numerics
 from pillion.ir.graph import Graph, Names
 from pillion.ir.op import Op, Quantization, operand_fields
 from pillion.ir.types import BYTES, LEAST_SCALE, DType, PerChannel, PerTensor, TensorType, Value, constant
-from pillion.ops import Cast, Clamp, Dequantize, Function, Linear, Lut, Pad, Quantize, Repeat, Requantize
+from pillion.ops import (
+    Cast,
+    Clamp,
+    Dequantize,
+    Detections,
+    Function,
+    Linear,
+    Lut,
+    Pad,
+    Quantize,
+    Repeat,
+    Requantize,
+    Reshape,
+    Slice,
+)
 from pillion.ops.conv import Convolution
 from pillion.passes.reach import want_reach
 
@@ -198,13 +212,22 @@ def quantized_bias(op: Convolution | Linear, x: Value, names: Names) -> Value:
 def float_ops(graph: Graph) -> list[tuple[Op, str]]:
     """Lists the ops that still compute in float, each with the reason."""
     inside = [found for op in graph.ops if isinstance(op, Repeat) for found in float_ops(op.body)]
-    return [*inside, *((op, _reason(graph, op)) for op in graph.ops if _computes_in_float(op))]
+    left = [op for op in graph.ops if _computes_in_float(op) and not _is_cut_out(graph, op)]
+    return [*inside, *((op, _reason(graph, op)) for op in left)]
 
 
 def _computes_in_float(op: Op) -> bool:
-    return not isinstance(op, (Quantize, Dequantize, Cast)) and any(
+    return not isinstance(op, (Quantize, Dequantize, Cast, Detections)) and any(
         r.dtype is DType.FLOAT32 for r in op.results
     )
+
+
+def _is_cut_out(graph: Graph, op: Op) -> bool:
+    """Whether an op only moves what a detector has found, which is made of real numbers."""
+    made: Op | None = op
+    while isinstance(made, (Slice, Reshape)):
+        made = graph.producers.get(made.x)
+    return isinstance(made, Detections)
 
 
 def _reason(graph: Graph, op: Op) -> str:

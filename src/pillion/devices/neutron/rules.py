@@ -38,6 +38,7 @@ from pillion.ops import (
     Transpose,
 )
 from pillion.ops.choosing import ArgMax, ArgMin, Compare, TopPlaces, TopValues, Where
+from pillion.ops.detections import Detections
 from pillion.ops.indexing import Cast, Gather
 from pillion.ops.log_softmax import LogSoftmax
 from pillion.ops.lstm import LstmCell, LstmOutput
@@ -67,7 +68,7 @@ CHOOSING = (Gather, Compare, Where, ArgMax, ArgMin, TopValues, TopPlaces, Cast)
 REMEMBERING = (LstmCell, LstmOutput, SvdfMemory, SvdfOutput)
 LACKING: tuple[type[Op], ...] = (
     *(Div, Flip, LogSoftmax, Standardize, *CHOOSING, *REMEMBERING),
-    *(Quantize, Dequantize, Requantize),
+    *(Detections, Quantize, Dequantize, Requantize),
 )
 """What stays on the core on purpose: the converter has no integer division, and segments begin and end in int8 of one scale."""
 

@@ -25,6 +25,7 @@ from pillion.ops import (
     Conv2d,
     DepthwiseConv2d,
     Dequantize,
+    Detections,
     Div,
     Flip,
     Gather,
@@ -111,8 +112,8 @@ TABLE: Mapping[type[Op], CallsOf | None] = {
     Standardize: None,
     # What is chosen and looked up by numbers: no kernel of the runtime.
     **dict.fromkeys((Gather, Compare, Where, ArgMax, ArgMin, TopValues, TopPlaces, Cast)),
-    # Layers that remember in 16 bits: no kernel of the runtime.
-    **dict.fromkeys((LstmCell, LstmOutput, SvdfMemory, SvdfOutput)),
+    # Layers that remember in 16 bits, and what detectors end in: no kernel of the runtime.
+    **dict.fromkeys((LstmCell, LstmOutput, SvdfMemory, SvdfOutput, Detections)),
     Segment: segment,
     # The result is another view of its operand's bytes.
     Reshape: lambda op, settings: [],

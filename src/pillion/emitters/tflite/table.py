@@ -31,6 +31,7 @@ from pillion.ops.clamp import (
     Clamp,
 )
 from pillion.ops.conv import Conv2d, Convolution, DepthwiseConv2d
+from pillion.ops.detections import Detections
 from pillion.ops.div import Div
 from pillion.ops.elementwise import Add, Binary, Maximum, Minimum, Mul, Sub
 from pillion.ops.formats import Dequantize, Quantize, Requantize
@@ -409,6 +410,8 @@ ROWS: dict[type[Op], Writing | None] = {
     Cast: choosing.cast,
     # Halves of an operator, which has no form for one of them.
     **dict.fromkeys((LstmCell, LstmOutput, SvdfMemory, SvdfOutput)),
+    # Its vector holds what the operator has four results for.
+    Detections: None,
     ResizeNearest: resize("RESIZE_NEAREST_NEIGHBOR", tflite.ResizeNearestNeighborOptions),
     ResizeBilinear: resize("RESIZE_BILINEAR", tflite.ResizeBilinearOptions),
 }

@@ -32,15 +32,12 @@ LAYERS_THAT_REMEMBER = (
 )
 ADVICE: Mapping[str, str] = {
     "CUSTOM Flex": "Flex operators run TensorFlow itself: convert without tf.lite.OpsSet.SELECT_TF_OPS",
-    "CUSTOM TFLite_Detection_PostProcess": "cut the model before TFLite_Detection_PostProcess: boxes and scores are its operands, and "
-    "choosing among them is code of your own",
     "CUSTOM": f"a custom operator has code of its own: cut the model before it, or {OTHER_WAY}",
     "STABLEHLO": "convert with supported_ops = [tf.lite.OpsSet.TFLITE_BUILTINS_INT8]: STABLEHLO operators are another set",
     "LSTM": LAYERS_THAT_REMEMBER,
     "UNIDIRECTIONAL_SEQUENCE": LAYERS_THAT_REMEMBER,
     "BIDIRECTIONAL_SEQUENCE": LAYERS_THAT_REMEMBER,
     "RNN": LAYERS_THAT_REMEMBER,
-    "SVDF": f"write the layer as a convolution over time, or {OTHER_WAY}",
 }
 """What to do about an operator that is not read, by the beginning of its name: the first that fits."""
 
@@ -167,8 +164,8 @@ def sixteen_bits(file: Survey) -> Finding | None:
     )
 
 
-BORDERS = ("QUANTIZE", "DEQUANTIZE", "CAST")
-"""Operators between float and int8, in files of both kinds."""
+BORDERS = ("QUANTIZE", "DEQUANTIZE", "CAST", "CUSTOM TFLite_Detection_PostProcess")
+"""Operators between float and int8, in files of both kinds, and what detectors end in."""
 
 
 def floating(file: Survey) -> Finding | None:

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from pillion.importers.tflite import choosing, recurrent
+from pillion.importers.tflite import choosing, detections, recurrent
 from pillion.importers.tflite import movement as shapes
 from pillion.importers.tflite.geometry import axis_of, levels, sides
 from pillion.importers.tflite.matmul import batch_matmul
@@ -276,5 +276,6 @@ ROWS: dict[str, Reading] = {
     "REDUCE_MIN": reduction(ReduceMin),
     **choosing.ROWS,
     **recurrent.ROWS,
+    **detections.ROWS,
 }
 """The reading of each operator, by its name in the format."""

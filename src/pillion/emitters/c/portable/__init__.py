@@ -7,6 +7,7 @@ from pillion.emitters.c.kernel import Kernel
 from pillion.emitters.c.portable import (
     choosing,
     conv,
+    detections,
     div,
     elementwise,
     matmul,
@@ -22,7 +23,7 @@ from pillion.emitters.c.portable import (
 
 FAMILIES = (
     *(conv, elementwise, pool, movement, transpose_conv, matmul, div, prelu, reduce, resize, choosing),
-    *(standardize, recurrent),
+    *(standardize, recurrent, detections),
 )
 
 KERNELS: tuple[Kernel, ...] = tuple(kernel for family in FAMILIES for kernel in family.KERNELS)

@@ -19,6 +19,7 @@ from pillion.ops import (
     Clamp,
     Conv2d,
     Dequantize,
+    Detections,
     Function,
     LstmCell,
     LstmOutput,
@@ -77,6 +78,7 @@ NO_OPERATOR: Mapping[type[Op], str] = {
     Quantize: "the quantizer puts it where int8 begins",
     Dequantize: "the quantizer puts it where int8 ends",
     **dict.fromkeys((LstmCell, LstmOutput, SvdfMemory, SvdfOutput), "files of LiteRT have such layers"),
+    Detections: "files of LiteRT end in it",
 }
 """Ops that no operator of a model becomes."""
 

@@ -1,0 +1,45 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The kernel of what detectors end in, in float32."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from pillion.emitters.c.kernel import Call, Kernel, Params
+from pillion.emitters.c.library import PORTABLE
+from pillion.ir.numerics import Arithmetic
+from pillion.ir.types import DType
+from pillion.ir.verdict import Verdict
+from pillion.ops.detections import Detections
+
+
+def calls(op: Detections, arithmetic: Arithmetic) -> tuple[Call, ...]:
+    """Gives the call that finds the best boxes."""
+    params: Params = {
+        "boxes": op.boxes.shape[1],
+        "boxes_step": op.boxes.shape[2],
+        "scores_step": op.scores.shape[2],
+        "first_class": op.first_class,
+        "classes": op.classes,
+        "most": op.most,
+        "by_class": op.by_class,
+        "score_threshold": float(np.float32(op.score_threshold)),
+        "iou_threshold": float(np.float32(op.iou_threshold)),
+        "scales": np.array(op.scales, np.float32).astype(np.float64),
+        "anchors": op.anchors.constant,
+    }
+    return (Call(PORTABLE.routine("detections_f32"), params, (op.boxes, op.scores), op.y),)
+
+
+def takes(op: Detections, arithmetic: Arithmetic) -> tuple[Verdict, ...]:
+    """Judges whether boxes and scores are real numbers."""
+    values = {"boxes": op.boxes, "scores": op.scores}
+    return tuple(Verdict(n, v.dtype is DType.FLOAT32, "float32", v.dtype.value) for n, v in values.items())
+
+
+def scratch_bytes(op: Detections) -> int:
+    """Gives the scratch: corners, score, class and a mark of each box, and what is found."""
+    return 25 * op.boxes.shape[1] + 12 * op.most
+
+
+KERNELS: tuple[Kernel, ...] = (PORTABLE.row(Detections, calls, takes, scratch_bytes=scratch_bytes),)

@@ -1,0 +1,95 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The reading of TFLite_Detection_PostProcess, a custom operator in which files of detectors end."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from pillion.importers.tflite.model import Reading, ReadOperator
+from pillion.ir.op import Op
+from pillion.ir.types import DType, PerTensor, TensorType, Value, constant
+from pillion.ops.detections import Detections, parts
+from pillion.ops.formats import Dequantize
+from pillion.ops.movement import Reshape, Slice
+from pillion.schemas import flexbuffer
+
+NAME = "TFLite_Detection_PostProcess"
+WANTED = ("max_detections", "num_classes", "nms_score_threshold", "nms_iou_threshold")
+SCALES = ("y_scale", "x_scale", "h_scale", "w_scale")
+PER_CLASS = 100
+"""Boxes that are kept of each class where the file does not say."""
+
+
+def detections(call: ReadOperator) -> list[Op]:
+    """Gives one op that makes a vector of all numbers, and what cuts the four results out of it."""
+    said = flexbuffer.numbers(call.custom)
+    missing = [name for name in (*WANTED, *SCALES) if name not in said]
+    if missing or said.get("max_classes_per_detection", 1) != 1:
+        rule = f"it says {', '.join((*WANTED, *SCALES))}, and gives a box one class"
+        raise call.refuse(rule, f"without {', '.join(missing)}" if missing else f"{said}")
+    before: list[Op] = []
+    boxes, scores = (_real(call, call.operand(number), before) for number in (0, 1))
+    most, by_class = int(said["max_detections"]), int(said.get("detections_per_class", PER_CLASS))
+    whole = Value(
+        call.fresh(f"{call.outputs[0].name}/all"), TensorType((max(6 * most + 1, 0),), DType.FLOAT32)
+    )
+    made = Detections(
+        boxes=boxes,
+        scores=scores,
+        anchors=_anchors(call),
+        y=whole,
+        most=most,
+        classes=int(said["num_classes"]),
+        by_class=by_class if said.get("use_regular_nms", False) else 0,
+        score_threshold=float(said["nms_score_threshold"]),
+        iou_threshold=float(said["nms_iou_threshold"]),
+        scales=tuple(float(said[name]) for name in SCALES),
+        source=call.source,
+    )
+    made.check()
+    return [*before, made, *_cut(call, whole, most)]
+
+
+def _real(call: ReadOperator, x: Value, before: list[Op]) -> Value:
+    """The operand in float32: LiteRT takes bytes, too, and gives them their scale."""
+    if x.dtype is DType.FLOAT32:
+        return x
+    if not call.is_unsigned or x.dtype is not DType.INT8 or not isinstance(x.type.quant, PerTensor):
+        raise call.refuse("boxes and scores are float32, or uint8 with one scale", repr(x))
+    y = Value(call.fresh(f"{x.name}/real"), TensorType(x.shape, DType.FLOAT32))
+    before.append(Dequantize(x=x, y=y, source=call.source))
+    return y
+
+
+def _anchors(call: ReadOperator) -> Value:
+    """Anchors are real numbers, or bytes with a scale."""
+    held, boxes = call.constant(2), call.operand(0)
+    if held.dtype is boxes.dtype is DType.FLOAT32:
+        return held
+    if held.dtype is not boxes.dtype or not isinstance(held.type.quant, PerTensor):
+        raise call.refuse("anchors are float32 as boxes are, or uint8 with one scale as those", repr(held))
+    levels = held.constant.astype(np.int32) - held.zero_point
+    return constant(call.fresh(f"{held.name}/real"), levels.astype(np.float32) * np.float32(held.scale))
+
+
+def _cut(call: ReadOperator, whole: Value, most: int) -> list[Op]:
+    if len(call.outputs) != 4:
+        raise call.refuse(
+            "there are four results: boxes, classes, scores and their number", len(call.outputs)
+        )
+    ops: list[Op] = []
+    for y, (first, shape) in zip(call.outputs, parts(most), strict=True):
+        if y.type == TensorType((), DType.FLOAT32):  # many files leave the shape open
+            unshaped, y = y, Value(y.name, TensorType(shape, DType.FLOAT32))
+            call.bind(unshaped, y)
+        if y.type != TensorType(shape, DType.FLOAT32):
+            raise call.refuse(f"a result is float32{list(shape)}", repr(y))
+        count = y.type.elements
+        part = Value(call.fresh(f"{y.name}/part"), TensorType((count,), DType.FLOAT32))
+        ops.append(Slice(x=whole, y=part, begin=(first,), step=(1,), source=call.source))
+        ops.append(Reshape(x=part, y=y, source=call.source))
+    return ops
+
+
+ROWS: dict[str, Reading] = {f"CUSTOM {NAME}": detections}
+"""The readings of this file, by the operators' names."""

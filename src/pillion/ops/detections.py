@@ -1,0 +1,205 @@
+# SPDX-License-Identifier: Apache-2.0
+"""From boxes and scores of a detector to what it has found: LiteRT's TFLite_Detection_PostProcess, number by number.
+
+All of it is in float32, but for the centers and sizes of boxes, which are made in double precision and rounded once."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from pillion.ir.numerics import Arithmetic
+from pillion.ir.op import Op, Quantization, op, operand, result, want_dtype, want_rank
+from pillion.ir.types import Array, DType, Shape, TensorType, Value, constant
+from pillion.ops.samples import make, real
+
+Reals = NDArray[np.float32]
+Doubles = NDArray[np.float64]
+Numbers = NDArray[np.int64]
+FARTHEST = 700.0
+"""Beyond this, exponentials are infinite or 0 in 32 bits; what is not a number counts as the least."""
+LOG2_E, LN2_HIGH, LN2_LOW = 1.4426950408889634, 0.6931471803691238, 1.9082149292705877e-10
+"""1 / log 2, and log 2 in two parts, of which the first has few bits."""
+TERMS = tuple(1 / math.factorial(n) for n in range(13, -1, -1))
+"""Of the series of the exponential function, the last first."""
+MOST_FOUND = 2**16
+"""Boxes that may be found: each has six numbers in the result."""
+
+
+def exp64(x: Doubles) -> Doubles:
+    """Gives the exponential in double precision by operations that are the same on every machine: no library rounds it in
+    its own way."""
+    x = np.clip(np.nan_to_num(x, nan=-FARTHEST), -FARTHEST, FARTHEST)
+    power = np.trunc(x * LOG2_E + np.where(x < 0, -0.5, 0.5))
+    rest = (x - power * LN2_HIGH) - power * LN2_LOW
+    made = np.full(x.shape, TERMS[0])
+    for term in TERMS[1:]:
+        made = made * rest + term
+    return np.asarray(np.ldexp(made, power.astype(np.int64)), np.float64)
+
+
+@op("detections", quantization=Quantization.NONE)
+class Detections(Op):
+    """Decodes boxes around anchors, drops those with a low score and those that overlap better ones too much, and gives what is left, best
+    first.
+
+    The result is one vector: of each of `most` boxes top, left, bottom and right, then the class of each, then the score of each, then
+    how many there are; what is behind the last of them is 0. `scales` divide the codes of a box (y, x, height, width). With `by_class`, boxes
+    of one class are compared with each other only, and at most `by_class` of each are kept; else a box is taken with its best class."""
+
+    is_idle = False
+    crosses_rows = "all boxes are compared with each other"
+
+    boxes: Value = operand()
+    scores: Value = operand()
+    anchors: Value = operand()
+    y: Value = result()
+    most: int
+    classes: int
+    by_class: int = 0
+    score_threshold: float
+    iou_threshold: float
+    scales: tuple[float, ...] = (10.0, 10.0, 5.0, 5.0)
+
+    @property
+    def first_class(self) -> int:
+        """The scores before that of the first class: one, where that is the background's."""
+        return self.scores.shape[2] - self.classes
+
+    def infer(self) -> TensorType:
+        return TensorType((6 * self.most + 1,), DType.FLOAT32)
+
+    def check(self) -> None:
+        for v in (self.boxes, self.scores):
+            want_rank(self, v, 3)
+            want_dtype(self, v, DType.FLOAT32)
+        want_rank(self, self.anchors, 2)
+        want_dtype(self, self.anchors, DType.FLOAT32)
+        count = self.boxes.shape[1]
+        fits = self.boxes.shape[0] == self.scores.shape[0] == 1 and self.boxes.shape[2] >= 4 and count > 0
+        if not fits or (self.scores.shape[1], self.anchors.shape) != (count, (count, 4)):
+            raise self.refuse(
+                "one image, and for each box four codes at least, scores, and an anchor of four numbers",
+                f"{self.boxes!r}, {self.scores!r}, {self.anchors!r}",
+            )
+        if not self.anchors.is_constant:
+            raise self.refuse("anchors are constants", repr(self.anchors))
+        self._check_numbers()
+
+    def _check_numbers(self) -> None:
+        if not 1 <= self.most <= MOST_FOUND or self.classes < 1 or self.by_class < 0:
+            raise self.refuse(
+                f"1 to {MOST_FOUND} boxes are found, of one class at least", f"{self.most}, {self.classes}"
+            )
+        if self.first_class not in (0, 1):
+            raise self.refuse(
+                "a score for each class, and maybe one for the background",
+                f"{self.classes} classes, {self.scores!r}",
+            )
+        with np.errstate(over="ignore"):
+            numbers = np.array([*self.scales, self.score_threshold, self.iou_threshold], np.float32)
+        is_wrong = len(self.scales) != 4 or 0 in numbers[:-2] or not np.isfinite(numbers).all()
+        if is_wrong or not 0 < self.iou_threshold <= 1:
+            raise self.refuse("four scales, and an overlap up to 1", numbers.tolist())
+
+    def reference(self, arithmetic: Arithmetic, *operands: Array) -> Array:
+        boxes, scores, anchors = (x.astype(np.float32) for x in operands)
+        with np.errstate(all="ignore"):
+            corners = self.corners(boxes[0, :, :4], anchors)
+            of_classes = np.where(np.isnan(scores), -np.inf, scores)[0, :, self.first_class :]
+            found = (
+                self._by_class(corners, of_classes) if self.by_class else self._at_once(corners, of_classes)
+            )
+        made = np.zeros(6 * self.most + 1, np.float32)
+        for place, (box, kind, score) in enumerate(found):
+            made[4 * place : 4 * place + 4] = corners[box]
+            made[4 * self.most + place] = kind
+            made[5 * self.most + place] = score
+        made[-1] = len(found)
+        return made
+
+    def corners(self, codes: Reals, anchors: Reals) -> Reals:
+        """Gives top, left, bottom and right of each box."""
+        a = anchors.astype(np.float64)
+        parts = codes.astype(np.float64) / np.array(self.scales, np.float32).astype(np.float64)
+        center = (parts[:, :2] * a[:, 2:] + a[:, :2]).astype(np.float32)
+        half = (0.5 * exp64(parts[:, 2:]) * a[:, 2:]).astype(np.float32)
+        return np.concatenate([center - half, center + half], axis=1)
+
+    def _at_once(self, corners: Reals, scores: Reals) -> list[tuple[int, int, float]]:
+        kinds, best = scores.argmax(axis=1), scores.max(axis=1)
+        kept = self._without_overlaps(corners, best, self.most)
+        return [(box, int(kinds[box]), float(best[box])) for box in kept]
+
+    def _by_class(self, corners: Reals, scores: Reals) -> list[tuple[int, int, float]]:
+        found: list[tuple[int, int, float]] = []
+        for kind in range(self.classes):
+            kept = self._without_overlaps(corners, scores[:, kind], min(self.by_class, self.most))
+            found += [(box, kind, float(scores[box, kind])) for box in kept]
+            found = sorted(found, key=lambda one: -one[2])[: self.most]
+        return found
+
+    def _without_overlaps(self, corners: Reals, scores: Reals, most: int) -> list[int]:
+        """The boxes with the best scores, none of which overlaps a better one too much."""
+        candidates = np.flatnonzero(scores >= np.float32(self.score_threshold))
+        candidates = candidates[np.argsort(-scores[candidates], kind="stable")]
+        kept: list[int] = []
+        while len(candidates) and len(kept) < most:
+            first, candidates = candidates[0], candidates[1:]
+            kept.append(int(first))
+            candidates = candidates[
+                ~(overlaps(corners[first], corners[candidates]) > np.float32(self.iou_threshold))
+            ]
+        return kept
+
+    @classmethod
+    def examples(cls) -> Iterator[Op]:
+        cases = ((1, 1, 0, 0, 1), (20, 3, 0, 1, 5), (33, 4, 7, 1, 9), (17, 2, 0, 0, 4), (50, 1, 3, 1, 20))
+        for number, (count, classes, by_class, background, most) in enumerate(cases):
+            rng = np.random.default_rng(number)
+            anchors = np.concatenate([rng.random((count, 2)), 0.1 + rng.random((count, 2))], axis=1)
+            yield make(
+                cls,
+                real("y", ()),
+                boxes=real("boxes", (1, count, 4 + number % 2)),
+                scores=real("scores", (1, count, classes + background)),
+                anchors=constant("anchors", anchors.astype(np.float32)),
+                most=most,
+                classes=classes,
+                by_class=by_class,
+                score_threshold=(0.2, -1e8)[number % 2],
+                iou_threshold=(0.5, 0.6, 1.0)[number % 3],
+            )
+
+
+def larger(a: Any, b: Any) -> Reals:
+    """Gives the larger of numbers; the second where they cannot be compared."""
+    return np.asarray(np.where(a > b, a, b), np.float32)
+
+
+def smaller(a: Any, b: Any) -> Reals:
+    """Gives the smaller of numbers; the second where they cannot be compared."""
+    return np.asarray(np.where(a < b, a, b), np.float32)
+
+
+def overlaps(box: Reals, others: Reals) -> Reals:
+    """Gives what a box has in common with each of some others, over what they cover together; 0 for boxes without an area."""
+    area = (box[2] - box[0]) * (box[3] - box[1])
+    areas = (others[:, 2] - others[:, 0]) * (others[:, 3] - others[:, 1])
+    height, width = (
+        larger(smaller(box[n + 2], others[:, n + 2]) - larger(box[n], others[:, n]), np.float32(0))
+        for n in (0, 1)
+    )
+    common = height * width
+    with np.errstate(all="ignore"):
+        ratio = common / (area + areas - common)
+    return np.asarray(np.where((area <= 0) | (areas <= 0), np.float32(0), ratio), np.float32)
+
+
+def parts(places: int) -> tuple[tuple[int, Shape], ...]:
+    """Gives where boxes, classes, scores and their number begin in the result, and their shapes."""
+    return (0, (1, places, 4)), (4 * places, (1, places)), (5 * places, (1, places)), (6 * places, (1,))

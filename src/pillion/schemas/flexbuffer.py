@@ -1,0 +1,67 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Reads the numbers of a FlexBuffers map, in which custom operators say how they work. The bytes are not trusted."""
+
+from __future__ import annotations
+
+import struct
+
+from pillion.schemas.flatbuffer import MalformedError
+
+INT, UINT, FLOAT, MAP, BOOL = 1, 2, 3, 9, 26
+INDIRECT = {6: INT, 7: UINT, 8: FLOAT}
+"""Types of numbers that lie elsewhere, each with the type of the number."""
+CODES = {INT: "bhiq", UINT: "BHIQ", BOOL: "BHIQ"}
+FLOATS = {2: "e", 4: "f", 8: "d"}
+MOST_NUMBERS = 1000
+
+
+def numbers(raw: bytes) -> dict[str, int | float | bool]:
+    """Gives the numbers of a map by their names; what is no number is left out."""
+    if len(raw) < 3:
+        raise MalformedError(f"a FlexBuffers map has at least 3 bytes, found {len(raw)}")
+    type_, width = raw[-2] >> 2, raw[-1]
+    if type_ != MAP or width not in (1, 2, 4, 8):
+        raise MalformedError(f"a FlexBuffers map is wanted, found type {type_} of {width} bytes")
+    place = len(raw) - 2 - width
+    return _map(raw, _back(raw, place, width), 1 << (raw[-2] & 3))
+
+
+def _map(raw: bytes, at: int, width: int) -> dict[str, int | float | bool]:
+    count = int(_number(raw, at - width, width, UINT))
+    keys = _back(raw, at - 3 * width, width)
+    key_width = int(_number(raw, at - 2 * width, width, UINT))
+    if count > MOST_NUMBERS or key_width not in (1, 2, 4, 8):
+        raise MalformedError(f"{count} names of {key_width} bytes in a FlexBuffers map")
+    found: dict[str, int | float | bool] = {}
+    for i in range(count):
+        name = _text(raw, _back(raw, keys + i * key_width, key_width))
+        packed = int(_number(raw, at + count * width + i, 1, UINT))
+        type_, place, size = packed >> 2, at + i * width, width
+        if type_ in INDIRECT:
+            type_, place, size = INDIRECT[type_], _back(raw, place, width), 1 << (packed & 3)
+        if type_ in (INT, UINT, FLOAT, BOOL):
+            value = _number(raw, place, size, type_)
+            found[name] = bool(value) if type_ == BOOL else value
+    return found
+
+
+def _back(raw: bytes, at: int, width: int) -> int:
+    """The place that an offset points back to."""
+    return at - int(_number(raw, at, width, UINT))
+
+
+def _number(raw: bytes, at: int, width: int, type_: int) -> int | float:
+    if at < 0 or at + width > len(raw):
+        raise MalformedError(f"a FlexBuffers offset points to byte {at} of {len(raw)}")
+    code = FLOATS.get(width) if type_ == FLOAT else CODES[type_][width.bit_length() - 1]
+    if code is None:
+        raise MalformedError("a FlexBuffers number of one byte is no real number")
+    found: int | float = struct.unpack_from(f"<{code}", raw, at)[0]
+    return found
+
+
+def _text(raw: bytes, at: int) -> str:
+    end = raw.find(0, max(at, 0))
+    if at < 0 or end < 0:
+        raise MalformedError(f"a FlexBuffers name begins at byte {at} of {len(raw)} and does not end")
+    return raw[at:end].decode("utf-8", "replace")
