@@ -96,6 +96,7 @@ def samples(shape: Sequence[int], count: int, seed: int) -> Iterator[Tensor]:
 
 def measure(name: str) -> Quality:
     """Quantizes a network in three ways, and compares each with float."""
+    torch.set_num_threads(1)  # sums of floats are those of any machine
     net, shape = network(name)
     data, judged = list(samples(shape, CALIBRATED, 0)), list(samples(shape, JUDGED, 1))
     with torch.no_grad():

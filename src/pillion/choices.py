@@ -13,8 +13,9 @@ StateForm = Literal["kept", "io"]
 """Whether what a model remembers lives between its runs, or goes in and comes out of each."""
 ArithmeticName = Literal["cmsis-nn", "tflite", "tflite-integer"]
 """Whose bits a program computes, where that is chosen."""
-Ranges = Literal["minmax", "percentile", "mse"]
-"""How calibration comes to the range of a tensor: all that it saw, all but the rarest values, or what gives the least squared error."""
+Ranges = Literal["auto", "minmax", "percentile", "mse"]
+"""How calibration comes to the range of a tensor: all that it saw, all but the rarest values, or what gives the least squared error; `auto` is
+the last one where that is much less, and else the first."""
 Runtime = Literal["1.4", "main"]
 """The ExecuTorch whose operators a .pte calls."""
 REFERENCE, HOST, EXECUTORCH, LITERT, NPU = "reference", "host", "executorch", "litert", "npu"

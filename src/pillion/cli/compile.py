@@ -71,7 +71,7 @@ def compile(
     target: TargetOption,
     quantize: QuantizeOption = False,
     calibrate: CalibrateOption = None,
-    ranges: RangesOption = "minmax",
+    ranges: RangesOption = "auto",
     equalize: EqualizeOption = False,
     correct_biases: CorrectOption = False,
     weights: WeightsOption = None,

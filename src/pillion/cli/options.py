@@ -86,9 +86,9 @@ CalibrateOption = Annotated[
 RangesOption = Annotated[
     str,
     typer.Option(
-        metavar="minmax|percentile|mse",
-        help="The range of a tensor: all that calibration saw, all but the rarest values, or what gives the least squared error.",
-        autocompletion=completion.one_of_these("minmax", "percentile", "mse"),
+        metavar="auto|minmax|percentile|mse",
+        help="The range of a tensor: all that calibration saw, all but the rarest values, or what gives the least squared error; auto: this where it is much less.",
+        autocompletion=completion.one_of_these("auto", "minmax", "percentile", "mse"),
         rich_help_panel=QUANTIZATION,
     ),
 ]

@@ -14,7 +14,7 @@ from pillion.errors import one_of
 class Tuning:
     """What is done after training for models that are hard to quantize; nothing of it, if it is not asked for."""
 
-    ranges: Ranges = "minmax"
+    ranges: Ranges = "auto"
     equalize: bool = False
     """Channels of very different ranges are brought to one, where two layers can share the factors."""
     correct_biases: bool = False

@@ -81,6 +81,40 @@ def test_attention_over_many_keys_keeps_its_shares(keys: int, least: float, gain
     assert fine - usual >= gain
 
 
+class SoftArgmax(nn.Module):
+    """The place of the largest number of each heat map, from -1 to 1."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        torch.manual_seed(0)
+        self.conv = nn.Conv2d(3, 4, 3)
+        self.register_buffer("places", torch.linspace(-1, 1, 256))
+
+    def forward(self, x: Tensor) -> Tensor:
+        return (self.conv(x).flatten(2).softmax(-1) * self.places).sum(-1)
+
+
+def test_a_soft_argmax_finds_its_place() -> None:
+    """Measured: 29.9 dB, with the usual steps 10.8."""
+    samples: list[Tensor] = []
+    for seed, count in ((0, 100), (1, 6)):
+        made = torch.Generator().manual_seed(seed)
+        samples += [torch.randn(1, 3, 18, 18, generator=made) for _ in range(count)]
+    net = SoftArgmax().eval()
+    program = pillion.compile(net, samples[0], target="cortex-m33", calibrate=samples[:100], progress=False)
+    with torch.no_grad():
+        wanted = [net(x).double() for x in samples[100:]]
+    noise = [
+        sum(
+            float((y - torch.from_numpy(graph.reference(x.numpy())[0])).square().sum())
+            for x, y in zip(samples[100:], wanted, strict=True)
+        )
+        for graph in (program.graph, usual_softmaxes(program.graph))
+    ]
+    assert 10 * math.log10(float(sum(y.square().sum() for y in wanted)) / noise[0]) >= 27
+    assert noise[1] > 30 * noise[0]
+
+
 def test_a_share_of_one_needs_the_usual_steps() -> None:
     program = compiled(Attention(sharpness=60.0), 9)
     assert steps_of(program) == [8]

@@ -24,6 +24,7 @@ from pillion.importers.torch.quantize.histogram import (
     _errors,
     _least_error,
     _percentile,
+    settle_ranges,
 )
 from pillion.importers.torch.rewrite.normalize import normalize
 from pillion.importers.torch.train.ranges import SMALLEST_SCALE
@@ -282,3 +283,42 @@ def test_loops_over_time_are_left_as_they_are() -> None:
         program = compiled(Loop(), data, equalize=True, correct_biases=True, ranges="mse")
     assert decibels(Loop(), compiled(Loop(), data), data) > -100
     assert program.graph.ops
+
+
+def with_tails(count: int) -> Tensor:
+    made = torch.Generator().manual_seed(3)
+    signs = torch.randn(count, generator=made).sign()
+    return signs * -torch.rand(count, generator=made).clamp(min=1e-9).log()
+
+
+@pytest.mark.parametrize(
+    ("x", "narrowed"),
+    [
+        (with_tails(200_000), True),
+        (with_tails(4000), False),
+        (torch.linspace(-3, 5, 50_000), False),
+        (torch.tensor([0.001, 100.0] * 2000), False),
+    ],
+    ids=["tails", "few values", "even", "two values"],
+)
+def test_by_itself_a_range_is_narrowed_where_that_is_worth_it(x: Tensor, narrowed: bool) -> None:
+    counted = observer()
+    counted(x)
+    settle_ranges(nn.Sequential(counted), "auto")  # type: ignore[arg-type]  # observers are looked for in any module
+    whole = min(0.0, float(x.min())), float(x.max())
+    assert ((float(counted.min_val), float(counted.max_val)) != pytest.approx(whole)) is narrowed
+
+
+def test_without_data_the_whole_range_of_the_example_counts() -> None:
+    torch.manual_seed(0)
+    model, x = nn.Linear(64, 4), with_tails(200_000)[:199_680].reshape(-1, 64)
+    usual, whole, narrowed = (
+        pillion.compile(model, x, target=TARGET, progress=False, **options)
+        for options in (
+            {},
+            {"tuning": pillion.Tuning(ranges="minmax"), "calibrate": [x]},
+            {"calibrate": [x]},
+        )
+    )
+    assert usual.text() == whole.text()
+    assert narrowed.text() != whole.text()

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from typing import Any
 
 import torch
@@ -20,6 +21,11 @@ KEPT = 0.9999
 SHRUNKEN = torch.linspace(1.0, 0.2, 65, dtype=torch.float64)
 """The parts of a range that are tried, side by side."""
 ROUNDS = 3
+MUCH_LESS = 5 / 6
+"""The part of the squared error, 0.8 dB less, that is worth cutting off the largest values: these often decide an answer. (Of the zoo and the
+examples, measured with 0.25 to 3 dB, none loses with 0.8; with 0.5 ResNet-8 loses 2 dB.)"""
+ENOUGH = 4096
+"""Values without which a least error is luck: 16 for each level."""
 
 
 class CountedRange(Range):
@@ -62,15 +68,14 @@ class CountedShares(SharesOfOne, CountedRange):
 
 @one_thread()
 def settle_ranges(prepared: GraphModule, ranges: str) -> None:
-    """Narrows the ranges that calibration has seen: to hold `percentile` of the values, or for the least squared error (`mse`)."""
-    if ranges == "minmax":
+    """Narrows the ranges that calibration has seen: to hold `percentile` of the values, for the least squared error (`mse`), or only where
+    that is much less (`auto`)."""
+    if ranges not in SETTLED:
         return
     for part in prepared.modules():
         if isinstance(part, CountedRange) and part.reach > 0:
             low, high = min(0.0, float(part.min_val)), max(0.0, float(part.max_val))
-            low, high = (
-                _percentile(part, low, high) if ranges == "percentile" else _least_error(part, low, high)
-            )
+            low, high = SETTLED[ranges](part, low, high)
             part.min_val.fill_(low)
             part.max_val.fill_(high)
 
@@ -97,6 +102,16 @@ def _least_error(observer: CountedRange, low: float, high: float) -> tuple[float
     return low, high
 
 
+def _much_less_error(observer: CountedRange, low: float, high: float) -> tuple[float, float]:
+    """The least error, if that is much less than the error of the whole range."""
+    if float(observer.counts.sum()) < ENOUGH:
+        return low, high
+    least = _least_error(observer, low, high)
+    lows, highs = torch.tensor([[low, least[0]], [high, least[1]]], dtype=torch.float64)
+    whole, narrowed = _errors(observer, lows, highs).tolist()
+    return least if narrowed <= MUCH_LESS * whole else (low, high)
+
+
 def _errors(observer: CountedRange, lows: Tensor, highs: Tensor) -> Tensor:
     """The squared error of all counted values for each of some ranges."""
     seen = observer.counts > 0
@@ -111,3 +126,11 @@ def _errors(observer: CountedRange, lows: Tensor, highs: Tensor) -> Tensor:
     scales, zeros = scales.clamp(min=1e-300)[:, None], zeros[:, None]
     levels = (torch.round(x / scales) + zeros).clamp(least, most)
     return (((levels - zeros) * scales - x) ** 2 * counts).sum(1)
+
+
+SETTLED: dict[str, Callable[[CountedRange, float, float], tuple[float, float]]] = {
+    "percentile": _percentile,
+    "mse": _least_error,
+    "auto": _much_less_error,
+}
+"""How a range is narrowed, by the name of the way."""

@@ -25,6 +25,7 @@ from pillion.importers.torch.quantize.bias import make_room_for_biases
 from pillion.importers.torch.quantize.convert import convert
 from pillion.importers.torch.quantize.correct import correct_biases
 from pillion.importers.torch.quantize.equalize import equalize
+from pillion.importers.torch.quantize.flat_ends import cut_flat_ends
 from pillion.importers.torch.quantize.histogram import settle_ranges
 from pillion.importers.torch.quantize.program import QuantizedProgram
 from pillion.importers.torch.quantize.specs import Specs
@@ -68,7 +69,8 @@ def ptq(
     whole = follow(inputs) if follow else inputs
     exported = model if isinstance(model, ExportedProgram) else export(model, whole)
     tuning = _without_states(tuning) if follow else tuning
-    specs = Specs(counted=tuning.ranges != "minmax")
+    ranges = "minmax" if tuning.ranges == "auto" and calibrate is None else tuning.ranges
+    specs = Specs(counted=ranges != "minmax")
     quantizer = PillionQuantizer(specs, wishes=wishes or Wishes())
     batches: Batches = [inputs] if calibrate is None else calibrate
     few: list[tuple[Tensor, ...]] = []
@@ -84,8 +86,9 @@ def ptq(
     if refuse is not None:
         refuse(quantizer.float_ops)
     observe(prepared, batches, progress, inputs, follow)
-    settle_ranges(prepared, tuning.ranges)
+    settle_ranges(prepared, ranges)
     limit_masks(prepared)
+    cut_flat_ends(prepared)
     check_ranges(prepared, "calibration")
     warn_of_ranges(prepared)
     make_room_for_biases(prepared)
