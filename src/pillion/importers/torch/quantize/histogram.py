@@ -11,7 +11,7 @@ import torch
 from torch import Tensor
 from torch.fx import GraphModule
 
-from pillion.importers.torch.train.ranges import SYMMETRIC, Range, SharesOfOne
+from pillion.importers.torch.train.ranges import SYMMETRIC, Range
 from pillion.outside.threads import one_thread
 
 BINS = 4096
@@ -60,10 +60,6 @@ class CountedRange(Range):
         """The numbers in the middle of the bins."""
         width = 2 * self.reach / BINS
         return (torch.arange(BINS, dtype=torch.float64) + 0.5) * width - self.reach
-
-
-class CountedShares(SharesOfOne, CountedRange):
-    """The same of shares of one."""
 
 
 @one_thread()

@@ -10,7 +10,7 @@ from typing import Any
 import torch
 from torchao.quantization.pt2e.quantizer import FixedQParamsQuantizationSpec, QuantizationSpec
 
-from pillion.importers.torch.quantize.histogram import CountedRange, CountedShares
+from pillion.importers.torch.quantize.histogram import CountedRange
 from pillion.importers.torch.train.ranges import (
     SMALLEST_SCALE,
     Range,
@@ -47,9 +47,8 @@ class Specs:
 
     @cached_property
     def shares(self) -> QuantizationSpec:
-        """The format of shares of one: zero point -128, and a power of two as scale."""
-        shares = CountedShares if self.counted else RangeOfShares
-        observer: Any = _fake(SharesOverBatches) if self.training else shares.with_args(eps=SMALLEST_SCALE)
+        """The format of shares of one: zero point -128, and a power of two as scale. The largest is never cut off: it decides."""
+        observer = _fake(SharesOverBatches) if self.training else RangeOfShares.with_args(eps=SMALLEST_SCALE)
         return _spec(observer, torch.per_tensor_affine, -128)
 
     def weights(self, axis: int | None) -> QuantizationSpec:
