@@ -34,6 +34,7 @@ from pillion.ir.op import beyond_scales
 from pillion.ir.tuning import Tuning
 from pillion.ir.types import Array
 from pillion.ir.verify import refuse_float
+from pillion.ir.wishes import Wishes
 from pillion.named import is_int8_file, refuse_useless
 from pillion.ops import Segment
 from pillion.ops.lasting import with_lasting_states
@@ -64,6 +65,8 @@ Inputs = Input | Sequence[Input]
 """A tensor for each argument of `forward`; one alone needs no tuple."""
 Model = Union["torch.nn.Module", "torch.export.ExportedProgram", str, "os.PathLike[str]"]
 """A module, an exported program, or what `-m` names: a model of the zoo, `net.py:Net`, a .pt2, .tflite or .pte file."""
+AS_IN_LITERT = Wishes(fixed=frozenset({"softmax"}))
+"""What LiteRT's own kernels fix."""
 
 
 @showing_progress
@@ -136,7 +139,9 @@ def compile(
         read = read_torch(
             model,
             example_inputs,
-            wishes=chip.quantization,
+            wishes=chip.quantization
+            if arithmetic in (None, "cmsis-nn")
+            else chip.quantization | AS_IN_LITERT,
             calibrate=calibrate,
             progress=progress if callable(progress) else None,
             name=name,

@@ -132,6 +132,14 @@ def test_npus_keep_the_usual_steps(target: str) -> None:
     assert usual_softmaxes(program.graph) is program.graph
 
 
+def test_in_litert_s_arithmetic_steps_are_litert_s() -> None:
+    samples = data(64, 2, 0)
+    program = pillion.compile(
+        Attention().eval(), samples[0], target="cortex-m33", calibrate=samples, arithmetic="tflite"
+    )
+    assert steps_of(program) == [8]
+
+
 @pytest.mark.skipif(shutil.which("cc") is None, reason="needs a C compiler")
 @pytest.mark.parametrize("keys", [37, 300])
 def test_c_is_the_reference(keys: int) -> None:
