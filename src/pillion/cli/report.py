@@ -59,6 +59,10 @@ def stages(quiet: bool, what: str) -> Iterator[tuple[Advance, Callable[[str], No
         yield lambda done, total: advance[0](done, total), begin
 
 
+LITERTS = "tflite"
+"""Whose bits a .tflite file is, whatever it was made from."""
+
+
 def compiled(program: Program, output: Path, runtime: str = "1.4") -> Facts:
     """Gathers what there is to say about a program that was written."""
     return {
@@ -67,7 +71,7 @@ def compiled(program: Program, output: Path, runtime: str = "1.4") -> Facts:
         "output": str(output),
         "ops": len(program.graph.ops),
         "macs": program.graph.macs,
-        "arithmetic": program.arithmetic,
+        "arithmetic": LITERTS if form_of(output) == ".tflite" else program.arithmetic,
         "inputs": [repr(v) for v in program.graph.inputs],
         "outputs": [repr(v) for v in program.graph.outputs],
         **_over_time(program),

@@ -119,7 +119,13 @@ def _convolutions(geometry: Geometry) -> list[Rule]:
             CONVOLUTIONS, "zero_point", "weights with zero point 0", looks.symmetric_weights, QUANTIZER
         ),
         Rule(Conv2d, "groups", "1 (others are split beforehand)", looks.equal(1, "groups"), CONVERTER),
-        Rule(DepthwiseConv2d, "multiplier", "1", looks.equal(1, "depth_multiplier"), CONVERTER),
+        Rule(
+            DepthwiseConv2d,
+            "multiplier",
+            "1 (others are spread beforehand)",
+            looks.equal(1, "depth_multiplier"),
+            CONVERTER,
+        ),
     ]
 
 
