@@ -26,6 +26,7 @@ from pillion.cli import app
 from pillion.cli.listings import RULE_COLUMNS, kernels_of, rules
 from pillion.devices import cortex_m
 from pillion.devices.device import Device
+from pillion.importers.tflite.listing import operators
 from pillion.importers.torch.operators import pytorch_operators
 from pillion.ir.op import Scaled, operand_fields, result_fields
 from pillion.ops import ALL_OPS
@@ -72,6 +73,22 @@ def pytorch_page() -> str:
         "other one is refused. `pillion ops --pytorch` prints this list.\n"
     )
     return f"# PyTorch's operators\n\n{intro}\n" + table(["operator", "becomes"], rows)
+
+
+def tflite_page() -> str:
+    """Gives the page of TFLite's operators: those that are read, those whose refusal has a reason, and the names of the others."""
+    listed = list(operators())
+    read = [[f"`{o.name}`", "yes" if o.is_read_as_uint8 else "", o.note] for o in listed if o.is_read]
+    refused = [[f"`{o.name}`", o.note] for o in listed if not o.is_read and o.note]
+    others = ", ".join(f"`{o.name}`" for o in listed if not (o.is_read or o.note))
+    intro = (
+        "Operators of `.tflite` files that are read. They are int8 with one scale for a tensor, or for each channel of weights, and\n"
+        "compute what LiteRT's reference kernels do, bit for bit; the second column says which are read on uint8 too.\n"
+    )
+    return (
+        f"# TFLite's operators\n\n{intro}\n{table(['operator', 'uint8', 'limits'], read)}\n"
+        f"## Refused, and why\n\n{table(['operator', 'why'], refused)}\nRefused, too: {others}.\n"
+    )
 
 
 def passes_page() -> str:
@@ -160,6 +177,7 @@ def comparison_page() -> str:
 PAGES: dict[str, Callable[[], str]] = {
     "reference/ops.md": ops_page,
     "reference/pytorch.md": pytorch_page,
+    "reference/tflite.md": tflite_page,
     "reference/passes.md": passes_page,
     "reference/devices.md": devices_page,
     "reference/cli.md": cli_page,

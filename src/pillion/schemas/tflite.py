@@ -322,6 +322,18 @@ class SequenceLstmOptions(Table):
     diagonal_recurrent_tensors: bool = scalar(5, "?")
 
 
+class SpaceToDepthOptions(Table):
+    block_size: int = scalar(0, "i")
+
+
+class DepthToSpaceOptions(Table):
+    block_size: int = scalar(0, "i")
+
+
+class MirrorPadOptions(Table):
+    mode: int = scalar(0, "b")
+
+
 class SvdfOptions(Table):
     rank: int = scalar(0, "i")
     fused_activation: int = scalar(1, "b")
@@ -356,6 +368,7 @@ OPTIONS: dict[int, type[Table]] = {
     11: AddOptions,
     15: ResizeBilinearOptions,
     17: ReshapeOptions,
+    19: SpaceToDepthOptions,
     21: MulOptions,
     22: PadOptions,
     23: GatherOptions,
@@ -381,10 +394,12 @@ OPTIONS: dict[int, type[Table]] = {
     71: SequenceLstmOptions,
     74: ResizeNearestNeighborOptions,
     75: LeakyReluOptions,
+    77: MirrorPadOptions,
     78: AbsOptions,
     79: SplitVOptions,
     89: QuantizeOptions,
     91: HardSwishOptions,
+    94: DepthToSpaceOptions,
     101: BatchMatMulOptions,
     103: CallOnceOptions,
     111: VarHandleOptions,

@@ -61,30 +61,36 @@ class Strides:
 def strides(call: ReadOperator, shape: Shape, options: StridedSliceOptions) -> Strides:
     """Resolves masks and negative positions of a strided slice."""
     begin, end, step = (call.integers(n) for n in (1, 2, 3))
-    if (
-        options.ellipsis_mask
-        or options.new_axis_mask
-        or not len(begin) == len(end) == len(step) == len(shape)
-    ):
-        raise call.refuse("a slice names every axis once", f"{begin}, {end}, {step} of {shape}")
-    if min(step, default=1) < 1:
+    named = [n for n in range(len(begin)) if not options.new_axis_mask >> n & 1]
+    whole = [n for n in named if options.ellipsis_mask >> n & 1]
+    missing = len(shape) - len(named) + len(whole)
+    if not len(begin) == len(end) == len(step) or missing < 0 or len(whole) > 1:
+        raise call.refuse("a slice names each axis at most once", f"{begin}, {end}, {step} of {shape}")
+    if min((step[n] for n in named), default=1) < 1:
         raise call.refuse("steps are positive", step, "tf.reverse, then a slice with positive steps")
-    axes = [_axis(call, options, *a) for a in zip(range(len(shape)), shape, begin, end, step, strict=True)]
-    return Strides(tuple(a for a, _ in axes), tuple(step), tuple(n for _, n in axes))
+    places: list[int | None] = list(named)
+    at = named.index(whole[0]) if whole else len(named)
+    places[at : at + len(whole)] = [None] * missing
+    axes = [
+        (0, size, 1) if n is None else (*_axis(call, options, n, size, begin[n], end[n], step[n]), step[n])
+        for n, size in zip(places, shape, strict=True)
+    ]
+    first, sizes, steps = zip(*axes, strict=True) if axes else ((), (), ())
+    return Strides(tuple(first), tuple(steps), tuple(sizes))
 
 
 def _axis(
-    call: ReadOperator, options: StridedSliceOptions, axis: int, size: int, begin: int, end: int, step: int
+    call: ReadOperator, options: StridedSliceOptions, place: int, size: int, begin: int, end: int, step: int
 ) -> Pair:
-    """First element and number of elements."""
-    bit = 1 << axis
+    """First element and number of elements, of the axis that one place of the slice is about."""
+    bit = 1 << place
     first = 0 if options.begin_mask & bit else _inside(begin, size)
     last = size if options.end_mask & bit else _inside(begin + end if options.offset else end, size)
     if options.shrink_axis_mask & bit:
         last = first + 1
     if not 0 <= first < last <= size:
         raise call.refuse(
-            f"a slice takes something of the {size} elements of axis {axis}", f"{begin} to {end}"
+            f"a slice takes something of the {size} elements at place {place}", f"{begin} to {end}"
         )
     return first, -(-(last - first) // step)
 

@@ -3,11 +3,16 @@
 
 from __future__ import annotations
 
+import math
+
+import numpy as np
+
 from pillion.importers.tflite.model import ReadOperator
 from pillion.importers.tflite.movement import reshaped
 from pillion.importers.tflite.operands import int8_only
 from pillion.ir.op import Op
-from pillion.ir.types import Value
+from pillion.ir.types import Shape, Value, constant
+from pillion.ops.indexing import Gather
 from pillion.ops.matmul import BatchMatmul
 from pillion.ops.movement import Reshape
 from pillion.schemas import tflite
@@ -17,10 +22,9 @@ def batch_matmul(call: ReadOperator) -> list[Op]:
     """Reads a product of matrices; all axes before the last two are one batch."""
     int8_only(call, 2)
     options, y = call.options_as(tflite.BatchMatMulOptions), call.result
-    made = [_as_batch(call, call.operand(number)) for number in (0, 1)]
+    outer = _batches(call, y)
+    made = [_as_batch(call, call.operand(number), outer) for number in (0, 1)]
     (before_a, a), (before_b, b) = made
-    if y.type.rank < 2 or {v.shape[:-2] for v in (call.operand(0), call.operand(1))} != {y.shape[:-2]}:
-        raise call.refuse("operands and result have the same batches", [call.operand(0), call.operand(1), y])
     shape = (a.shape[0], *y.shape[-2:])
     product = y if y.shape == shape else call.intermediate("product", shape, y)
     op = BatchMatmul(a=a, b=b, y=product, adj_x=options.adj_x, adj_y=options.adj_y, source=call.source)
@@ -32,8 +36,29 @@ def batch_matmul(call: ReadOperator) -> list[Op]:
     ]
 
 
-def _as_batch(call: ReadOperator, x: Value) -> tuple[list[Op], Value]:
-    if x.type.rank < 2:
-        raise call.refuse("a matrix has two axes", repr(x))
-    batches = x.type.elements // (x.shape[-2] * x.shape[-1])
-    return reshaped(call, x, (batches, *x.shape[-2:]))
+def _batches(call: ReadOperator, y: Value) -> Shape:
+    """The axes before those of the matrices, to which those of both operands are broadcast."""
+    values = call.operand(0), call.operand(1), y
+    if min(v.type.rank for v in values) < 2:
+        raise call.refuse("a matrix has two axes", list(values))
+    try:
+        outer = np.broadcast_shapes(values[0].shape[:-2], values[1].shape[:-2])
+    except ValueError:
+        outer = ()
+    if outer != y.shape[:-2]:
+        raise call.refuse(
+            "the result has the batches of both operands, or those to which they are broadcast", list(values)
+        )
+    return outer
+
+
+def _as_batch(call: ReadOperator, x: Value, outer: Shape) -> tuple[list[Op], Value]:
+    """Gives matrices one after another, those that stand for several as often as that."""
+    own = x.shape[:-2]
+    before, flat = reshaped(call, x, (math.prod(own), *x.shape[-2:]))
+    if math.prod(own) == math.prod(outer):
+        return before, flat
+    numbers = np.broadcast_to(np.arange(math.prod(own), dtype=np.int32).reshape(own), outer).reshape(-1)
+    held = constant(call.fresh(f"{x.name}/batches"), numbers)
+    many = call.intermediate("batches", (len(numbers), *x.shape[-2:]), x)
+    return [*before, Gather(x=flat, indices=held, y=many, axis=0, source=call.source)], many

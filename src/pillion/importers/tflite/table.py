@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from pillion.importers.tflite import choosing, detections, recurrent
+from pillion.importers.tflite import choosing, detections, rearranged, recurrent
 from pillion.importers.tflite import movement as shapes
 from pillion.importers.tflite.geometry import axis_of, levels, sides
 from pillion.importers.tflite.matmul import batch_matmul
@@ -275,6 +275,7 @@ ROWS: dict[str, Reading] = {
     "REDUCE_MAX": reduction(ReduceMax),
     "REDUCE_MIN": reduction(ReduceMin),
     **choosing.ROWS,
+    **rearranged.ROWS,
     **recurrent.ROWS,
     **detections.ROWS,
 }

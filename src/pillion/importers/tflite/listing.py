@@ -1,0 +1,61 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What becomes of each operator of the TFLite format, for the docs: read, read in part, or refused and why."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from pillion.importers.tflite.table import ROWS
+from pillion.importers.tflite.unsigned_ops import SAME
+from pillion.importers.tflite.variables import CODES
+from pillion.schemas import tflite
+
+LIMITS = {
+    "ARG_MAX": "of int8, along one axis",
+    "ARG_MIN": "of int8, along one axis",
+    "BATCH_MATMUL": "int8; batches may be broadcast",
+    "CALL_ONCE": "a subgraph that assigns constants to variables",
+    "CAST": "from bool, uint8 and int32, to those and to float32",
+    "CONCATENATION": "without an activation",
+    "FILL": "sizes and the number are known",
+    "GATHER": "of int8, int32, bool and float32, by int32 and int64",
+    "GATHER_ND": "numbers that are known, or one for each slice",
+    "RESHAPE": "to a fixed shape",
+    "STRIDED_SLICE": "all masks, positive steps",
+    "SVDF": "int8, with an int16 memory; relu",
+    "TILE": "counts are known",
+    "UNIDIRECTIONAL_SEQUENCE_LSTM": "int8, with an int16 cell; no peephole, projection, layer norm, or coupled gates",
+    "CUSTOM TFLite_Detection_PostProcess": "one class for each box; float32 or uint8",
+}
+"""What an operator that is read has to be like, beyond int8 with one scale."""
+_NOT_INT8 = "LiteRT has it for float32 and int32 only"
+_UNREGISTERED = "LiteRT's reference kernels lack it"
+_FLOW = "what is computed does not depend on data: unroll loops"
+REASONS = {
+    **dict.fromkeys(("CUMSUM", "POW", "FLOOR", "SIN", "COS", "SQUARE"), _NOT_INT8),
+    **dict.fromkeys(("ELU", "CEIL", "ROUND", "BROADCAST_TO"), _UNREGISTERED),
+    **dict.fromkeys(("WHILE", "IF", "CALL"), _FLOW),
+    "NEG": "LiteRT negates the bytes, whatever their zero points",
+    "LSTM": "a single step of float32 or uint8: convert with TensorFlow 2",
+    "CUSTOM": "but for those in this list",
+}
+"""Why operators are refused that files are known to have; others are refused because nothing is known of them."""
+
+
+@dataclass(frozen=True)
+class Listed:
+    """An operator, and what becomes of it."""
+
+    name: str
+    is_read: bool
+    is_read_as_uint8: bool
+    note: str
+
+
+def operators() -> Iterator[Listed]:
+    """Gives all operators of the format, and the custom ones that are read, by their names."""
+    known = {*ROWS, *CODES}
+    for name in sorted({*tflite.OPERATORS, *ROWS} - {"PLACEHOLDER_FOR_GREATER_OP_CODES", "DELEGATE"}):
+        note = LIMITS.get(name, "") if name in known else REASONS.get(name, "")
+        yield Listed(name, name in known, name in SAME, note)
