@@ -294,7 +294,8 @@ def write(
     selftest: Path | None = None,
 ) -> None:
     """Writes the program in the form that the output's name asks for, with a self-test if there are samples for one."""
-    program.save(output, "main" if runtime == "main" else "1.4", force=force, selftest=selftest)
+    with _warnings_in_a_line("always"):
+        program.save(output, "main" if runtime == "main" else "1.4", force=force, selftest=selftest)
 
 
 def check_program(program: Path) -> None:
