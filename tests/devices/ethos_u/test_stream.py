@@ -199,6 +199,29 @@ def test_a_missing_wait_is_found() -> None:
             run(changed(stream, wait.at, nothing))
 
 
+@pytest.mark.parametrize("accelerator", EXECUTED)
+def test_operations_that_start_too_soon_are_found(accelerator: str) -> None:
+    """What Vela writes into BLOCKDEP is enough, and where it is between none and all, the most is too much."""
+    lets, too_soon = 0, 0
+    for graph in (_zoo("ds_cnn"), graph_of(list(Softmax.examples())[1])):
+        stream = compiled(tflite.emit(graph), accelerator).interpreter
+        assert stream.operations
+        set_by = {one.at: one for one in stream.stream.instructions if one.command.name == "BLOCKDEP"}
+        for at, one in set_by.items():
+            if one.parameter in (1, 2):
+                lets += 1
+                too_soon += not _starts(changed(stream, at, 3 << 16 | 0x012F))
+    assert lets > 5
+    assert too_soon > 0.9 * lets, f"{too_soon} of {lets}"
+
+
+def _starts(stream: Interpreter) -> bool:
+    try:
+        return bool(stream.operations)
+    except StreamError as error:
+        return "may not have written" not in error.what
+
+
 def test_damaged_weights_are_refused_and_the_next_ones_are_read() -> None:
     stream = convolution()
     broken = Interpreter(stream.payload, bytes(len(stream.constants)), stream.sizes)
@@ -243,10 +266,21 @@ def faults_found(
     return found
 
 
-@pytest.mark.parametrize("trials", [200, pytest.param(1000, marks=pytest.mark.slow)])
-def test_single_bit_faults_are_found(trials: int) -> None:
-    graph = _zoo("ds_cnn")
-    made = compiled(tflite.emit(graph))
+@pytest.mark.parametrize("trials", [100, pytest.param(1000, marks=pytest.mark.slow)])
+@pytest.mark.parametrize(
+    ("name", "accelerator"),
+    [
+        ("ds_cnn", "ethos-u55-32"),
+        ("softmax", "ethos-u55-64"),
+        ("ds_cnn", "ethos-u55-128"),
+        ("deep_autoencoder", "ethos-u55-256"),
+        ("resnet8", "ethos-u65-256"),
+        pytest.param("mobilenet_v1_025", "ethos-u55-128", marks=pytest.mark.slow),
+    ],
+)
+def test_single_bit_faults_are_found(name: str, accelerator: str, trials: int) -> None:
+    graph = graph_of(list(Softmax.examples())[1]) if name == "softmax" else _zoo(name)
+    made = compiled(tflite.emit(graph), accelerator)
     rng = np.random.default_rng(0)
     inputs = {
         port.place: rng.integers(-128, 128, port.place.length, dtype=np.int8).tobytes()

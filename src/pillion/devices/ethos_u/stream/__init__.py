@@ -5,7 +5,7 @@ words, commands     from the driver's payload to commands
 registers, decode   from commands to typed operations
 weights, memory     what they read
 arithmetic, compute what they compute
-hazards             whether they wait for each other
+hazards, blocks     whether copies and operations wait for each other, and operations for one another
 run                 all of it
 show                as text
 

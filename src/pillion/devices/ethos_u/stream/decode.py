@@ -275,7 +275,6 @@ class Decoder:
                 "inputs, then sums",
                 f"banks {order} at word {self.at}",
             )
-        self.registers.value("BLOCKDEP")
 
     def _convolve(self, name: str) -> Convolve:
         y, kernel = self._result(), self._kernel()
@@ -289,6 +288,7 @@ class Decoder:
             self._rounding(),
             self._activation(y),
             self._block(y),
+            self.registers.value("BLOCKDEP"),
             Product.CONVOLUTION if name == "CONV" else Product.DEPTHWISE,
             kernel,
             upscale,
@@ -318,6 +318,7 @@ class Decoder:
             self._rounding(),
             self._activation(y),
             self._block(y),
+            self.registers.value("BLOCKDEP"),
             kind,
             kernel,
             upscale,
@@ -354,6 +355,7 @@ class Decoder:
             self._rounding(),
             self._activation(y),
             self._block(y),
+            self.registers.value("BLOCKDEP"),
             kind,
             second,
             zero_point,

@@ -146,6 +146,11 @@ def addresses(tensor: FeatureMap) -> Int64Array:
     return _addresses(tensor, *(np.arange(size, dtype=np.int64) for size in tensor.shape))
 
 
+def part_addresses(tensor: FeatureMap, part: tuple[range, range, range]) -> Int64Array:
+    """Gives the address of every element of some rows, columns and channels."""
+    return _addresses(tensor, *(np.array(axis, np.int64) for axis in part))
+
+
 def _addresses(tensor: FeatureMap, rows: Int64Array, columns: Int64Array, channels: Int64Array) -> Int64Array:
     size, (upper_left, upper_right, left) = tensor.dtype.size_bytes, tensor.tile
     by_row, by_column, by_brick = tensor.strides

@@ -176,6 +176,8 @@ class Compute(Operation):
     rounding: Rounding
     activation: Activation
     block: Block
+    overlap: int
+    """How many jobs of the operation before may be under way when it starts."""
 
 
 class Product(Enum):

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from functools import cached_property
 
 from pillion.devices.ethos_u.accelerators import Accelerator
+from pillion.devices.ethos_u.stream.blocks import want_blocks_wait
 from pillion.devices.ethos_u.stream.compute import compute
 from pillion.devices.ethos_u.stream.decode import Decoder
 from pillion.devices.ethos_u.stream.errors import not_modelled, wrong
@@ -39,9 +40,11 @@ class Interpreter:
 
     @cached_property
     def operations(self) -> tuple[Operation, ...]:
-        """What the commands do. Copies that overlap with operations under way are refused here."""
+        """What the commands do. Copies that overlap with operations under way are refused here, and
+        operations that read what the one before may not have written."""
         found = operations(self.stream)
         want_waits(found, self.accelerator)
+        want_blocks_wait(found)
         return found
 
     def run(self, inputs: Mapping[Range, bytes], outputs: tuple[Range, ...]) -> tuple[bytes, ...]:
