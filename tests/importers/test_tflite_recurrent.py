@@ -114,6 +114,22 @@ def test_states_begin_anew_and_may_be_inputs(tmp_path: Path) -> None:
         assert same([(y,)], [ys])
 
 
+def test_what_has_no_form_is_left_out_of_verification(tmp_path: Path) -> None:
+    """LiteRT runs the file as it came; what is written anew it cannot."""
+    (tmp_path / "net.tflite").write_bytes(LstmFile(1, 3, 5, 4).bytes())
+    program = pillion.compile(tmp_path / "net.tflite", target="cortex-m33")
+    with pytest.raises(PillionError, match="no exact TFLite form") as caught:
+        program.save(tmp_path / "again.tflite")
+    assert caught.value.help == "write C: -o folder/"
+    with pytest.raises(PillionError, match="no exact TFLite form"):
+        program.run(np.zeros((1, 3, 5), np.int8), on="litert")
+    found = program.verify(1)
+    assert found.ok
+    runs = {one.executor: one for one in found.runs}
+    assert runs["litert"].skipped
+    assert runs["host"].has_run
+
+
 def test_a_long_sequence_stands_once() -> None:
     graph = read(LstmFile(1, 300, 9, 8).bytes())
     (repeat,) = (op for op in graph.ops if isinstance(op, Repeat))

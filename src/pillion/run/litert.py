@@ -60,6 +60,10 @@ class LiteRt:
                 "LiteRT would round otherwise",
                 "--on npu executes the NPU's own code, where its compiler is installed",
             )
+        if not _segments(program.graph):
+            has_operators = judged("litert.operators", lambda: tflite.want_operators(program.graph))
+            if not has_operators.ok:
+                return has_operators
         knows = bool(_segments(program.graph)) or program.graph.arithmetic is Arithmetic.TFLITE
         return Verdict(
             "litert.graph",

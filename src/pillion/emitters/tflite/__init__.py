@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 from pillion.ir.graph import Graph
-from pillion.ops import in_copies
+from pillion.ops import in_copies, leaves
 
 
 def emit(graph: Graph) -> bytes:
@@ -18,4 +18,13 @@ def emit(graph: Graph) -> bytes:
     return write(in_copies(graph, ".tflite"))
 
 
-__all__ = ["emit"]
+def want_operators(graph: Graph) -> None:
+    """Raises where an op of a graph has no TFLite operator on purpose."""
+    from pillion.emitters.tflite.table import ROWS, nodes
+
+    for op in leaves(graph.ops):
+        if type(op) in ROWS and ROWS[type(op)] is None:
+            nodes(op)
+
+
+__all__ = ["emit", "want_operators"]

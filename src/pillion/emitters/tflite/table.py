@@ -69,7 +69,7 @@ def nodes(op: Op) -> list[Node]:
     """Gives the operators that stand for an op, in running order."""
     row = ROWS.get(type(op))
     if row is None:
-        raise refusal(op, "the op has a TFLite operator", op.kind)
+        raise refusal(op, "the op has a TFLite operator", op.kind, "write C: -o folder/")
     if found := beyond_scales(op):
         rule = "scales say all that an op computes: TFLite files have scales, programs of others multipliers"
         raise refusal(op, rule, found, FROM_SCALES)
