@@ -34,6 +34,7 @@ ALLOWED: dict[str, set[str]] = {
     "boards": FILES,
     "importers": FILES,
     "importers.tflite": FLOOR | FILES | {"schemas"},
+    "importers.tflite_float": FLOOR | {"schemas", "importers.tflite", "importers.torch"},
     "importers.pte": FLOOR | FILES | {"schemas", "importers.tflite"},
     "importers.torch": FLOOR | FILES | {"zoo", "named", "data"},
     "place": FLOOR | {"devices"},
@@ -82,7 +83,7 @@ ALLOWED["executors"] = ALLOWED["quantize"] = set(ALLOWED)
 """Old names of the API, which only import (see test_public_names.py)."""
 ALLOWED[""] = set(ALLOWED)
 
-TORCH = {"importers.torch", "outside.threads", "zoo", "run.executorch"}
+TORCH = {"importers.torch", "importers.tflite_float", "outside.threads", "zoo", "run.executorch"}
 """Where torch may be imported when the file is."""
 HEAVY = {
     "torch",

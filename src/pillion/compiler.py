@@ -38,13 +38,13 @@ from pillion.ir.wishes import Wishes
 from pillion.named import is_int8_file, refuse_useless
 from pillion.ops import Segment
 from pillion.ops.lasting import with_lasting_states
-from pillion.ops.movement import Movement
 from pillion.ops.pairs import Pairs, with_state_pairs
 from pillion.ops.states import states_as_io
-from pillion.outside.files import read_whole, suffix_of
+from pillion.outside.files import suffix_of
 from pillion.outside.progress import showing_progress, stage
 from pillion.passes.integer import float_ops
 from pillion.place import Placement, PlacementOptions, all_on_cpu, inline_segments, place
+from pillion.place.units import want_same_units
 from pillion.program import Program
 from pillion.run.floats import FloatModel
 from pillion.streams.rewrite import streamed
@@ -123,35 +123,41 @@ def compile(
     if arithmetic is not None:
         one_of("arithmetic", arithmetic, get_args(ArithmeticName))
     chip = find_target(target)
-    if is_int8_file(model):
-        given = {
-            "example_inputs": example_inputs,
-            "calibrate": calibrate,
-            "weights": weights,
-            "input_size": input_size,
-            "trust_pickle": trust_pickle or None,
-            "tuning": tuning,
-        }
-        refuse_useless(str(model), {**given, "io_layout": "nhwc" if io_layout == "nhwc" else None})
-        graph, floats = read_int8(model, name), None
-        source = as_it_came(model)
+    given = {
+        "weights": weights,
+        "input_size": input_size,
+        "trust_pickle": trust_pickle or None,
+        "io_layout": "nhwc" if io_layout == "nhwc" else None,
+    }
+    data = {"example_inputs": example_inputs, "calibrate": calibrate, "tuning": tuning}
+    opened = opened_tflite(model)
+    source = opened.raw if opened is not None else None
+    quantizing: dict[str, Any] = {
+        "wishes": chip.quantization if arithmetic in (None, "cmsis-nn") else chip.quantization | AS_IN_LITERT,
+        "calibrate": calibrate,
+        "progress": progress if callable(progress) else None,
+        "tuning": tuning or Tuning(),
+    }
+    floats: FloatModel | None = None
+    if opened is not None and opened.computes_in_float:
+        refuse_useless(str(model), given)
+        read = read_float_tflite(opened, example_inputs, name=name, **quantizing)
+        graph, floats, source = read.graph, read.floats, None
+    elif is_int8_file(model):
+        refuse_useless(str(model), {**data, **given})
+        graph = read_int8(opened or model, name)
     else:
         read = read_torch(
             model,
             example_inputs,
-            wishes=chip.quantization
-            if arithmetic in (None, "cmsis-nn")
-            else chip.quantization | AS_IN_LITERT,
-            calibrate=calibrate,
-            progress=progress if callable(progress) else None,
             name=name,
             nhwc=io_layout == "nhwc",
             input_size=input_size,
             weights=weights,
             trust_pickle=trust_pickle,
-            tuning=tuning or Tuning(),
+            **quantizing,
         )
-        graph, floats, source = read.graph, read.floats, None
+        graph, floats = read.graph, read.floats
     own = graph.arithmetic
     program = finish(
         in_arithmetic(graph, arithmetic),
@@ -232,20 +238,35 @@ def read_torch(model: Any, example_inputs: Any, **options: Any) -> ReadModel:
     return read(model, example_inputs, **options)
 
 
+def opened_tflite(model: Any) -> tflite.Opened | None:
+    """Opens a model, if it is the name of a .tflite file."""
+    is_one = is_int8_file(model) and suffix_of(os.fspath(model)) == ".tflite"
+    return tflite.open_file(model, compiled_operators()) if is_one else None
+
+
+def read_float_tflite(opened: tflite.Opened, example_inputs: Any, **options: Any) -> ReadModel:
+    """Quantizes and imports a .tflite file that computes in float. Ranges come from data, or from inputs like those that it will see."""
+    if options["calibrate"] is None and example_inputs is None:
+        raise PillionError(
+            f"`{opened.name}` computes in float",
+            rule="programs are int8: a model in float is quantized by the ranges of data like those that it will see",
+            here=f"{opened.place}, without calibration data",
+            help=f"--quantize --calibrate DATA (a folder, an .npz or file.py:function); in Python compile({opened.place!r}, calibrate=samples, …)",
+        )
+    with stage("importing PyTorch"):
+        from pillion.importers.tflite_float import float_program
+
+    exported, examples = float_program(opened)
+    name = options.pop("name") or opened.name
+    return read_torch(exported, examples if example_inputs is None else example_inputs, name=name, **options)
+
+
 def read_int8(model: Any, name: str | None) -> Graph:
     """Reads a file whose ops are int8 already. A .pte is placed anew: the NPU's segments are ops again."""
-    path = Path(model)
     graph = (
-        tflite.read(path, compiled_operators())
-        if suffix_of(path) == ".tflite"
-        else inline_segments(pte.read(path).graph)
+        model.graph() if isinstance(model, tflite.Opened) else inline_segments(pte.read(Path(model)).graph)
     )
     return graph.replace(name=name) if name else graph
-
-
-def as_it_came(model: Any) -> bytes | None:
-    """Gives the bytes of a .tflite file, so that they can be run, too."""
-    return read_whole(Path(model), ".tflite") if suffix_of(model) == ".tflite" else None
 
 
 def to_integers(graph: Graph, io_dtype: IoDtype, watch: passes.Watch | None) -> Graph:
@@ -280,24 +301,6 @@ def two_ways_in() -> PillionError:
         here="--rows-in and --stream",
         help="leave one of them out",
     )
-
-
-def want_same_units(name: str, whole: Placement, hop: Placement) -> None:
-    """Raises where an op of a stream would run elsewhere than for the whole window: NPU and core round differently."""
-    units = {entry.op.name: entry.unit for entry in whole.ledger}
-    moved = [
-        entry
-        for entry in hop.ledger
-        if not isinstance(entry.op, Movement) and units.get(entry.op.name, entry.unit) is not entry.unit
-    ]
-    if moved:
-        listed = (f"{e.op.kind} `{e.op.name}`: {units[e.op.name].value}, then {e.unit.value}" for e in moved)
-        raise PillionError(
-            f"`{name}` would round otherwise as a stream",
-            rule="each op runs on the unit that runs it for the whole window",
-            here="\n".join(listed),
-            help=" ".join(f"--keep-on-cpu {quote(entry.op.name)}" for entry in moved),
-        )
 
 
 def refuse_npu_options(chip: Target, asked: PlacementOptions) -> None:

@@ -34,7 +34,7 @@ def check_named(spec: str) -> None:
 
 
 def is_int8_file(model: object) -> bool:
-    """Whether a model is the name of a file that is quantized already."""
+    """Whether a model is the name of a file that is read as it is: quantized already, but for a .tflite in float."""
     return isinstance(model, (str, os.PathLike)) and suffix_of(os.fspath(model)) in INT8_FILES
 
 

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from pillion.cli.request import Request, build, hush
-from pillion.compiler import load
+from pillion.compiler import load, opened_tflite
 from pillion.data.given import open_data
 from pillion.data.options import AS_IT_IS, Reading
 from pillion.errors import PillionError
@@ -54,8 +54,13 @@ class Named:
     def floats(self, *, beside: bool = True) -> TorchModel | None:
         """Gives the float model: the one that was named, or the model itself where it is in float and that is wished for."""
         spec = self.float_model
+        if spec is None and (not beside or self.is_written):
+            return None
+        named = spec or self.spec
+        if suffix_of(named) == ".tflite" and (found := _float_file(named)):
+            return found
         if spec is None:
-            if not beside or self.is_written or is_int8_file(self.spec):
+            if is_int8_file(self.spec):
                 return None
             spec = self.spec
         elif is_int8_file(spec) or Path(spec).is_dir():
@@ -70,7 +75,7 @@ class Named:
     def _calibrated(self) -> Request:
         """The request with calibration data that is opened: what normalizes the one data normalizes the other."""
         path = self.request.calibrate
-        if not isinstance(path, Path) or is_int8_file(self.spec):
+        if not isinstance(path, Path) or self.is_written:
             return self.request
         reading = replace(self.reading, labels=None, label_column=None, classes=())
         return replace(self.request, calibrate=open_data(path, reading))
@@ -113,3 +118,15 @@ class Named:
                 here=self.spec,
                 help="leave them out, or name the model that the program was made of",
             )
+
+
+def _float_file(spec: str) -> TorchModel | None:
+    """A .tflite file that computes in float, as the model that it is; nothing where it is int8."""
+    opened = opened_tflite(spec)
+    if opened is None or not opened.computes_in_float:
+        return None
+    from pillion.importers.tflite_float import float_module
+    from pillion.importers.torch.float_model import float_model
+
+    hush()
+    return replace(float_model(*float_module(opened)), name=opened.name)

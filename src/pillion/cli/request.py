@@ -191,9 +191,12 @@ def build(request: Request, progress: Progress | None = None) -> Program:
 
 
 def refuse_options(request: Request) -> None:
-    """Raises where an option asks for what an int8 file has decided."""
+    """Raises where an option asks for what an int8 file has decided. Whether a .tflite that is to be quantized computes in float is
+    seen when it is read."""
     size = "x".join(map(str, request.input_size)) if request.input_size else None
-    given = {"--calibrate": request.calibrate, "--weights": request.weights, "--input-size": size}
+    is_to_be = request.quantize and suffix_of(request.model) == ".tflite"
+    data = {} if is_to_be else {"--calibrate": request.calibrate}
+    given = {**data, "--weights": request.weights, "--input-size": size}
     layout = request.io_layout if request.io_layout != "nchw" else None
     refuse_useless(
         request.model, {**given, "--io-layout": layout, "--trust-pickle": request.trust_pickle or None}

@@ -174,7 +174,7 @@ def compile_job(job: Job) -> Program:
     given = {k: job.option(k) for k in PASSED_ON if job.option(k) is not None}
     demands = [bool(job.option(name)) for name in ("only_npu", "prefer_npu")]
     placement = PlacementOptions(job.option("keep_on_cpu") or (), *demands)
-    if not is_int8_file(model):
+    if not is_int8_file(model) or job.option("calibrate") is not None:
         given["calibrate"] = _calibration(job)
     if isinstance(model, str):
         given |= {k: job.option(k) for k in ("weights", "input_size") if job.option(k) is not None}

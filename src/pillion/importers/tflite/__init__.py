@@ -4,11 +4,14 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, field
 from pathlib import Path
 from types import MappingProxyType
 
 from pillion.errors import PillionError
+from pillion.importers.tflite.floats import computes_in_float
 from pillion.importers.tflite.model import Reader
 from pillion.importers.tflite.survey import explained, together
 from pillion.importers.tflite.table import ROWS, ops_of
@@ -28,27 +31,65 @@ READ = (*ROWS, *CODES)
 NONE: Mapping[str, str] = MappingProxyType({})
 
 
+@dataclass(frozen=True)
+class Opened:
+    """A file whose tables were read, and nothing else of it yet."""
+
+    model: tflite.Model
+    name: str
+    place: str
+    raw: bytes
+    """All of the file, so that it can be run as it came, too."""
+    compiled: Mapping[str, str] = field(default_factory=dict)
+    """The custom operators that stand for code of NPUs, and whose they are."""
+
+    @property
+    def computes_in_float(self) -> bool:
+        """Whether it is a model that is to be quantized."""
+        return computes_in_float(self.model)
+
+    @contextmanager
+    def reading(self) -> Iterator[None]:
+        """Turns what is not as the format says into the error of this file."""
+        try:
+            yield
+        except MalformedError as error:
+            raise _malformed(self.name, self.place, error) from None
+
+    def graph(self) -> Graph:
+        """Gives the int8 model in it, in the arithmetic of LiteRT's reference kernels."""
+        with self.reading():
+            try:
+                return _graph(self.model, model_name(self.name))
+            except PillionError as error:
+                raise explained(self.model, self.name, error, READ, self.compiled) from None
+
+
+def open_file(source: str | os.PathLike[str] | bytes, compiled: Mapping[str, str] = NONE) -> Opened:
+    """Opens a `.tflite` file, or its bytes. `compiled` names the custom operators that stand for code of NPUs, and whose they are."""
+    if isinstance(source, bytes):
+        raw, name, place = source, "model", "bytes in memory"
+    else:
+        raw, name, place = read_whole(Path(source), ".tflite"), Path(source).stem, str(source)
+    try:
+        return Opened(unpack(tflite.Model, raw, tflite.IDENTIFIER), name, place, raw, compiled)
+    except MalformedError as error:
+        raise _malformed(name, place, error) from None
+
+
+def _malformed(name: str, place: str, error: MalformedError) -> PillionError:
+    return PillionError(
+        f"`{name}` is not a valid TensorFlow Lite file",
+        rule=str(error),
+        here=place,
+        help="is the file complete, and of this kind?",
+    )
+
+
 def read(source: str | os.PathLike[str] | bytes, compiled: Mapping[str, str] = NONE) -> Graph:
     """Reads the int8 model in a `.tflite` file, or in its bytes, in the arithmetic of LiteRT's reference kernels. `compiled` names
     the custom operators that stand for code of NPUs, and whose they are."""
-    raw, name = (
-        (source, "model")
-        if isinstance(source, bytes)
-        else (read_whole(Path(source), ".tflite"), Path(source).stem)
-    )
-    try:
-        model = unpack(tflite.Model, raw, tflite.IDENTIFIER)
-        try:
-            return _graph(model, model_name(name))
-        except PillionError as error:
-            raise explained(model, name, error, READ, compiled) from None
-    except MalformedError as error:
-        raise PillionError(
-            f"`{name}` is not a valid TensorFlow Lite file",
-            rule=str(error),
-            here="bytes in memory" if isinstance(source, bytes) else str(source),
-            help="is the file complete, and of this kind?",
-        ) from None
+    return open_file(source, compiled).graph()
 
 
 def _graph(model: tflite.Model, name: str) -> Graph:
@@ -97,4 +138,4 @@ def _ops(reader: Reader) -> list[Op]:
     return ops
 
 
-__all__ = ["read"]
+__all__ = ["Opened", "open_file", "read"]

@@ -18,6 +18,8 @@ from pillion.schemas.tflite import ElementType
 NAMED = 6
 """How many tensors are named before the rest is counted."""
 OTHER_WAY = "compile the PyTorch model that the file was made from: -m net.py:Net --quantize"
+WITH_DATA = "pillion compile -m FILE --quantize --calibrate DATA"
+"""What to do with files whose activations are all real numbers."""
 QUANTIZED = (
     "convert with full integer quantization: converter.optimizations = [tf.lite.Optimize.DEFAULT], a representative_dataset and "
     "target_spec.supported_ops = [tf.lite.OpsSet.TFLITE_BUILTINS_INT8]"
@@ -194,7 +196,8 @@ def floating(file: Survey) -> Finding | None:
         what, rule = "computes in float, with weights of 16 bits", "operators compute on int8"
     else:
         what, rule = "computes in float", "operators compute on int8"
-    return Finding(f"`{file.name}` {what}", rule, ops, f"{QUANTIZED}, or {OTHER_WAY}")
+    way = "" if inside else f"{WITH_DATA}, "
+    return Finding(f"`{file.name}` {what}", rule, ops, f"{way}{QUANTIZED}, or {OTHER_WAY}")
 
 
 def unknown_operators(file: Survey) -> Finding | None:

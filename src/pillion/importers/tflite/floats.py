@@ -1,0 +1,41 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Whether a file computes in float. Such files are quantized by way of PyTorch (`importers.tflite_float`)."""
+
+from __future__ import annotations
+
+from pillion.schemas import tflite
+from pillion.schemas.tflite import ElementType
+
+INTEGERS = (ElementType.INT8, ElementType.UINT8, ElementType.INT16)
+"""The types of quantized activations."""
+NEITHER = ("QUANTIZE", "DEQUANTIZE", "CAST")
+"""Operators that lie between numbers of two kinds: what they make says nothing of what is computed with."""
+
+
+def computes_in_float(model: tflite.Model) -> bool:
+    """Whether the operators of a file compute real numbers from real numbers; none of its activations is quantized then."""
+    if not model.subgraphs:
+        return False
+    graph = model.subgraphs[0]
+    names = [operator_name(model, one.opcode_index) for one in graph.operators]
+    made = {
+        number
+        for name, one in zip(names, graph.operators, strict=True)
+        if name not in NEITHER
+        for number in one.outputs
+        if 0 <= number < len(graph.tensors)
+    }
+    tensors = [graph.tensors[number] for number in made]
+    is_quantized = any(
+        t.type in INTEGERS and t.quantization is not None and t.quantization.scale for t in tensors
+    )
+    return not is_quantized and any(t.type == ElementType.FLOAT32 for t in tensors)
+
+
+def operator_name(model: tflite.Model, index: int) -> str:
+    """Gives the name of an operator by its number; nothing for one that is not in the format."""
+    if index >= len(model.operator_codes):
+        return ""
+    code = model.operator_codes[index]
+    number = max(code.builtin_code, code.deprecated_builtin_code)
+    return tflite.OPERATORS[number] if 0 <= number < len(tflite.OPERATORS) else ""

@@ -1,0 +1,67 @@
+# SPDX-License-Identifier: Apache-2.0
+"""TensorFlow Lite files that compute in float become programs of PyTorch, which are quantized as all others are. Weights of 16 bits, and
+of 8 bits with a scale (dynamic-range quantization), are read as the real numbers that they stand for."""
+
+from __future__ import annotations
+
+import re
+
+from torch import Tensor, nn
+from torch.export import ExportedProgram
+from torch.fx import Node
+
+from pillion.errors import PillionError
+from pillion.importers.tflite import Opened
+from pillion.importers.tflite.survey import Survey, compiled_already, control_flow, unknown_operators
+from pillion.importers.tflite_float.module import PREFIX, ROWS, FloatModule, check_shapes, examples
+from pillion.importers.tflite_float.reader import FloatReader
+from pillion.importers.torch.export import export
+from pillion.ir.graph import clean_name
+
+
+def float_module(opened: Opened) -> tuple[nn.Module, tuple[Tensor, ...]]:
+    """Gives the module of a file, and what its inputs look like."""
+    _want_known(opened)
+    with opened.reading():
+        made = FloatModule(FloatReader(opened.model, opened.model.subgraphs[0]))
+        check_shapes(made)
+        return made, examples(made.inputs)
+
+
+def _want_known(opened: Opened) -> None:
+    """Raises with all operators that are not read at once, and where there are several subgraphs."""
+    survey = Survey(opened.model, opened.name, (*ROWS, "SHAPE"), opened.compiled)
+    for kind in (compiled_already, control_flow, unknown_operators):
+        if found := kind(survey):
+            raise PillionError(found.what, rule=found.rule, here=found.here, help=found.help)
+    if len(opened.model.subgraphs) != 1:
+        raise PillionError(
+            f"`{opened.name}` has {len(opened.model.subgraphs)} subgraphs",
+            rule="a model in float is one subgraph",
+            here=opened.place,
+            help="convert the model without variables and control flow",
+        )
+
+
+def float_program(opened: Opened) -> tuple[ExportedProgram, tuple[Tensor, ...]]:
+    """Gives the exported program of a file, whose calls come from lines of the file: the numbers of its operators."""
+    module, inputs = float_module(opened)
+    exported = export(module, inputs)
+    for node in exported.graph.nodes:
+        _say_where(node, clean_name(opened.name))
+    return exported, inputs
+
+
+_NUMBER = re.compile(rf"{PREFIX}(\d+)_(\w+)")
+
+
+def _say_where(node: Node, name: str) -> None:
+    """Puts the place of an operator where lines of code are looked for."""
+    stack = node.meta.get("nn_module_stack") or {}
+    found = [m for entry in stack.values() if (m := _NUMBER.search(str(entry[0])))]
+    node.meta.pop("stack_trace", None)
+    if found:
+        node.meta["stack_trace"] = f'File "{name}.tflite", line {found[-1][1]}, in {found[-1][2]}'
+
+
+__all__ = ["float_module", "float_program"]

@@ -1,0 +1,229 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Operators with weights, pools, and what gives images another size, in PyTorch."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+from pillion.importers.tflite.geometry import sides
+from pillion.importers.tflite.model import ReadOperator
+from pillion.importers.tflite.operands import with_axes
+from pillion.importers.tflite_float.forms import Made, Parts, Reading, activation, computed, nchw, nhwc
+from pillion.ir.types import Array, Sides, Value
+from pillion.schemas import tflite
+from pillion.schemas.tflite import Padding
+
+
+def parameter(array: Array) -> nn.Parameter:
+    """Gives numbers as a parameter, in memory of its own."""
+    return nn.Parameter(torch.from_numpy(np.array(array, np.float32)), requires_grad=False)
+
+
+def bias_of(call: ReadOperator, number: int, count: int) -> nn.Parameter:
+    """Gives the bias; zeros where there is none."""
+    given = call.optional(number)
+    held = np.zeros(count, np.float32) if given is None else call.constant(number).constant
+    if held.shape != (count,):
+        raise call.refuse(f"there are {count} biases", list(held.shape))
+    return parameter(held)
+
+
+def weights_of(call: ReadOperator, number: int, rank: int) -> Value:
+    """Gives the weights, which are constants with so many axes."""
+    return with_axes(call, call.constant(number), rank)
+
+
+def conv(call: ReadOperator) -> Made:
+    """Reads a convolution; there are groups where the filters have fewer channels than the image."""
+    options, weights = call.options_as(tflite.Conv2DOptions), weights_of(call, 1, 4)
+    image = with_axes(call, call.operand(0), 4)
+    groups = max(image.shape[3] // max(weights.shape[3], 1), 1)
+    return _convolution(call, options, image, weights.constant.transpose(0, 3, 1, 2), groups)
+
+
+def depthwise(call: ReadOperator) -> Made:
+    """Reads a convolution of each channel with filters of its own."""
+    options, weights = call.options_as(tflite.DepthwiseConv2DOptions), weights_of(call, 1, 4)
+    image = with_axes(call, call.operand(0), 4)
+    return _convolution(call, options, image, weights.constant.transpose(3, 0, 1, 2), image.shape[3])
+
+
+def _convolution(
+    call: ReadOperator,
+    options: tflite.Conv2DOptions | tflite.DepthwiseConv2DOptions,
+    image: Value,
+    filters: Array,
+    groups: int,
+) -> Made:
+    out, channels = filters.shape[:2]
+    if channels * groups != image.shape[3] or out % groups:
+        raise call.refuse("filters fit the channels of the image", f"{list(filters.shape)} and {image!r}")
+    stride, dilation = (options.stride_h, options.stride_w), (options.dilation_h, options.dilation_w)
+    border = sides(call, options.padding, image.shape, filters.shape[2:], stride, dilation)
+    parts: Parts = {"weight": parameter(filters), "bias": bias_of(call, 2, out)}
+    after = activation(call, options.fused_activation)
+
+    def forward(x: Tensor) -> Tensor:
+        padded, padding = _with_border(nchw(x), border)
+        made = F.conv2d(padded, parts["weight"], parts["bias"], stride, padding, dilation, groups)
+        return nhwc(after(made))
+
+    return computed(call, forward, parts=parts)
+
+
+def _with_border(x: Tensor, border: Sides) -> tuple[Tensor, tuple[int, int]]:
+    """What is the same on both sides is the layer's own padding; other padding is an op of its own."""
+    top, left, bottom, right = border
+    if (top, left) == (bottom, right):
+        return x, (top, left)
+    return F.pad(x, (left, right, top, bottom)), (0, 0)
+
+
+def transpose_conv(call: ReadOperator) -> Made:
+    """Reads a transposed convolution, of which SAME cuts off what is more than the stride times the image."""
+    options, weights = call.options_as(tflite.TransposeConvOptions), weights_of(call, 1, 4)
+    image, y = with_axes(call, call.operand(2), 4), with_axes(call, call.result, 4)
+    stride, kernel = (options.stride_h, options.stride_w), weights.shape[1:3]
+    if min(stride) < 1 or options.padding not in (Padding.SAME, Padding.VALID):
+        raise call.refuse("strides are positive, padding is SAME or VALID", f"{stride}, {options.padding}")
+    whole = [(size - 1) * s + k for size, s, k in zip(image.shape[1:3], stride, kernel, strict=True)]
+    cut = [size - out for size, out in zip(whole, y.shape[1:3], strict=True)]
+    if min(cut) < 0 or weights.shape[3] != image.shape[3]:
+        raise call.refuse("the result lies within what the filters reach", f"{whole} to {list(y.shape)}")
+    filters = weights.constant.transpose(3, 0, 1, 2)
+    parts: Parts = {"weight": parameter(filters), "bias": bias_of(call, 3, filters.shape[1])}
+    after, first = activation(call, options.fused_activation), [c // 2 for c in cut]
+
+    def forward(x: Tensor) -> Tensor:
+        made = F.conv_transpose2d(nchw(x), parts["weight"], parts["bias"], stride)
+        if any(cut):
+            rows, columns = (slice(f, f + n) for f, n in zip(first, y.shape[1:3], strict=True))
+            made = made[:, :, rows, columns]
+        return nhwc(after(made))
+
+    return computed(call, forward, parts=parts, operands=(2,))
+
+
+def linear(call: ReadOperator) -> Made:
+    """Reads a fully connected layer over rows of as many features as the weights take."""
+    options, weights = call.options_as(tflite.FullyConnectedOptions), call.operand(1)
+    shape, after = call.result.shape, activation(call, options.fused_activation)
+    if options.weights_format or weights.type.rank != 2 or call.operand(0).type.elements % weights.shape[1]:
+        raise call.refuse("weights are [out, in], and the operand is rows of them", repr(weights))
+    features = weights.shape[1]
+    if not weights.is_constant:
+        return computed(
+            call, lambda x, w: after(x.reshape(-1, features) @ w.T).reshape(shape), operands=(0, 1)
+        )
+    parts: Parts = {"weight": parameter(weights.constant), "bias": bias_of(call, 2, weights.shape[0])}
+
+    def forward(x: Tensor) -> Tensor:
+        rows = x if x.shape[-1] == features and x.ndim > 1 else x.reshape(-1, features)
+        made = after(F.linear(rows, parts["weight"], parts["bias"]))
+        return made if tuple(made.shape) == shape else made.reshape(shape)
+
+    return computed(call, forward, parts=parts)
+
+
+def pool(largest: bool) -> Callable[[ReadOperator], Made]:
+    """Makes the reading of a pool, which counts only the pixels inside the image. Where there is a pixel more padding at the bottom
+    or right, windows end outside."""
+
+    def row(call: ReadOperator) -> Made:
+        options, image = call.options_as(tflite.Pool2DOptions), with_axes(call, call.operand(0), 4)
+        kernel, stride = (options.filter_h, options.filter_w), (options.stride_h, options.stride_w)
+        top, left, bottom, right = sides(call, options.padding, image.shape, kernel, stride, (1, 1))
+        after = activation(call, options.fused_activation)
+        more = (bottom - top, right - left)
+        if any(m and s == 1 for m, s in zip(more, stride, strict=True)) or max(2 * top, 2 * left) > min(
+            kernel
+        ):
+            raise call.refuse(
+                "a pool with stride 1 has the same padding on both sides",
+                f"kernel {kernel}, stride {stride}, image {list(image.shape)}",
+                "use an odd window, or valid padding",
+            )
+
+        def forward(x: Tensor) -> Tensor:
+            if largest:
+                made = F.max_pool2d(nchw(x), kernel, stride, (top, left), ceil_mode=any(more))
+            else:
+                made = F.avg_pool2d(nchw(x), kernel, stride, (top, left), any(more), count_include_pad=False)
+            return nhwc(after(made))
+
+        return computed(call, forward)
+
+    return row
+
+
+def prelu(call: ReadOperator) -> Made:
+    """Reads a leaky relu with a slope for each channel, or one for all."""
+    slope = call.constant(1)
+    channels = call.operand(0).shape[-1]
+    if slope.type.elements not in (1, channels) or slope.shape[-1:] not in ((), (1,), (channels,)):
+        raise call.refuse("there is one slope, or one for each channel", repr(slope))
+    parts: Parts = {"weight": parameter(slope.constant.reshape(-1))}
+    rank = call.operand(0).type.rank
+    order = (0, rank - 1, *range(1, rank - 1))
+    back = (0, *range(2, rank), 1)
+
+    def forward(x: Tensor) -> Tensor:
+        return (
+            F.prelu(x.permute(order), parts["weight"]).permute(back)
+            if rank > 2
+            else F.prelu(x, parts["weight"])
+        )
+
+    return computed(call, forward, parts=parts)
+
+
+def bilinear(call: ReadOperator) -> Made:
+    """Reads a resize that interpolates. The oldest of its three forms is that of aligned corners, with one more row and column that
+    repeat the last ones and are cut off."""
+    image, y = with_axes(call, call.operand(0), 4), with_axes(call, call.result, 4)
+    size = (y.shape[1], y.shape[2])
+    call.want_shape(1, size)
+    options = call.options_as(tflite.ResizeBilinearOptions)
+
+    def oldest(x: Tensor) -> Tensor:
+        longer = torch.cat((x, x[:, -1:]), 1)
+        wider = torch.cat((longer, longer[:, :, -1:]), 2)
+        more = (size[0] + 1, size[1] + 1)
+        made = F.interpolate(nchw(wider), size=more, mode="bilinear", align_corners=True)
+        return nhwc(made)[:, : size[0], : size[1]]
+
+    def forward(x: Tensor) -> Tensor:
+        return nhwc(F.interpolate(nchw(x), size=size, mode="bilinear", align_corners=options.align_corners))
+
+    is_old = not (options.align_corners or options.half_pixel_centers)
+    return computed(call, oldest if is_old and size != image.shape[1:3] else forward)
+
+
+def nearest(call: ReadOperator) -> Made:
+    """Reads a resize that repeats pixels."""
+    y, options = with_axes(call, call.result, 4), call.options_as(tflite.ResizeNearestNeighborOptions)
+    size = (y.shape[1], y.shape[2])
+    call.want_shape(1, size)
+    if options.align_corners:
+        raise call.refuse("pixels are repeated without aligned corners", "align_corners")
+    mode = "nearest-exact" if options.half_pixel_centers else "nearest"
+    return computed(call, lambda x: nhwc(F.interpolate(nchw(x), size=size, mode=mode)))
+
+
+ROWS: dict[str, Reading] = {
+    "CONV_2D": conv,
+    "DEPTHWISE_CONV_2D": depthwise,
+    "TRANSPOSE_CONV": transpose_conv,
+    "FULLY_CONNECTED": linear,
+    "MAX_POOL_2D": pool(largest=True),
+    "AVERAGE_POOL_2D": pool(largest=False),
+    "PRELU": prelu,
+    "RESIZE_BILINEAR": bilinear,
+    "RESIZE_NEAREST_NEIGHBOR": nearest,
+}
+"""The readings of this file, by the operators' names."""

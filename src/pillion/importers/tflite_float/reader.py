@@ -1,0 +1,52 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Tensors of a file that computes in float: numbers of 16 bits and quantized weights become float32 when they are read."""
+
+from __future__ import annotations
+
+import dataclasses
+
+import numpy as np
+
+from pillion.importers.tflite.model import Reader, unreadable
+from pillion.ir.types import Array, Value, constant
+from pillion.schemas import tflite
+from pillion.schemas.tflite import ElementType
+
+
+class FloatReader(Reader):
+    """Gives out tensors as values whose constants are float32, whole numbers or booleans."""
+
+    def make_value(self, tensor: tflite.Tensor) -> Value:
+        if tensor.is_sparse:
+            raise unreadable(
+                tensor, "weights are stored whole", "convert without the sparse form of pruned weights"
+            )
+        if tensor.type == ElementType.FLOAT16 and tensor.buffer:
+            return self._half(tensor)
+        value = super().make_value(tensor)
+        if not value.is_constant or not value.is_quantized:
+            return value
+        return constant(value.name, dequantized(value))
+
+    def _half(self, tensor: tflite.Tensor) -> Value:
+        """Constants in 16 bits, which all fit 32."""
+        held = self.data(tensor)
+        if held is None:
+            return super().make_value(tensor)
+        data = held.view("<f2").astype(np.float32)
+        raw = np.ascontiguousarray(data, "<f4").view(np.uint8)
+        wide = dataclasses.replace(tensor, type=int(ElementType.FLOAT32), buffer=len(self.model.buffers))
+        self.model.buffers.append(tflite.Buffer(data=raw))
+        return super().make_value(wide)
+
+
+def dequantized(value: Value) -> Array:
+    """Gives the real numbers that a quantized constant stands for."""
+    held = value.constant.astype(np.float32)
+    quant = value.type.quant
+    axis = getattr(quant, "axis", None)
+    scales = value.channel_scales.astype(np.float32)
+    if axis is None:
+        return np.asarray((held - value.zero_point) * scales[0], np.float32)
+    shape = [-1 if i == axis else 1 for i in range(value.type.rank)]
+    return np.asarray(held * scales.reshape(shape), np.float32)
