@@ -285,7 +285,7 @@ def put_on(chip: Target, graph: Graph, options: PlacementOptions, watch: passes.
     if chip.npu is None:
         refuse_npu_options(chip, options)
         return Placement(graph, all_on_cpu(graph, chip.isa, example_with_npu()))
-    graph = passes.run(graph, chip.npu.rewrites, watch)
+    graph = passes.run(graph, (passes.usual_multipliers, *chip.npu.rewrites), watch)
     refuse_idle_patterns(graph, options)
     placed = place(graph, chip.npu, chip.isa, options)
     if watch:

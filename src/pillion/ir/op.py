@@ -192,6 +192,10 @@ class Scaled(Op):
         """Gives the multipliers: those that were given, or those that follow from the scales."""
         return self.given or self.from_scales(arithmetic)
 
+    def from_scales_in_uint8(self) -> Multipliers:
+        """Gives the multipliers that LiteRT's kernels for uint8 form of the same scales, where these are others; none by default."""
+        return ()
+
     @property
     def numbers_of_multipliers(self) -> tuple[int, ...]:
         """How many multipliers may be given."""
@@ -220,7 +224,7 @@ def beyond_scales(op: Op) -> str:
         return f"`{unknown[0]}` has no scale"
     if isinstance(op, Scaled) and op.given:
         follow = _from_scales(op)
-        if follow != op.given and follow != op.given * len(follow):
+        if op.given not in (follow, op.from_scales_in_uint8()) and follow != op.given * len(follow):
             return f"multipliers {_some(op.given)}, where the scales give {_some(follow)}"
     return ""
 

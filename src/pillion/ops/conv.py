@@ -105,6 +105,13 @@ class Convolution(Scaled):
         scales = np.broadcast_to(self.weights.channel_scales, (self.out_channels,))
         return numerics.encode_all(self.x.scale * scales / self.y.scale)
 
+    def from_scales_in_uint8(self) -> Multipliers:
+        """Gives the one multiplier whose product of scales is rounded to float32, as for tensors of uint8."""
+        if len(self.weights.channel_scales) != 1:
+            return ()
+        product = np.float32(self.x.scale) * np.float32(self.weights.channel_scales[0])
+        return numerics.encode_all(float(product) / self.y.scale)
+
     @cached_property
     def window(self) -> RowWindow:
         """The rows of the image that rows of the result see."""

@@ -29,6 +29,7 @@ from pillion.passes.sum_hard_sigmoids import sum_hard_sigmoids
 from pillion.passes.transpose_early import transpose_early
 from pillion.passes.transpose_product import transpose_product
 from pillion.passes.uint8_io import uint8_io
+from pillion.passes.usual_multipliers import usual_multipliers
 from pillion.passes.usual_softmaxes import usual_softmaxes
 
 __all__ = [
@@ -46,6 +47,7 @@ __all__ = [
     "spread_multipliers",
     "sum_hard_sigmoids",
     "uint8_io",
+    "usual_multipliers",
     "usual_softmaxes",
 ]
 

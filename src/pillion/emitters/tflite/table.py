@@ -23,7 +23,9 @@ from pillion.emitters.tflite.node import Node, Writing, integers
 from pillion.emitters.tflite.reduce import reduction
 from pillion.emitters.tflite.resize import resize
 from pillion.emitters.tflite.transpose_conv import transpose_conv
+from pillion.emitters.tflite.unsigned import in_uint8
 from pillion.ir import numerics
+from pillion.ir.numerics import Arithmetic
 from pillion.ir.op import Op, beyond_scales
 from pillion.ir.types import PerTensor, TensorType, Value, constant
 from pillion.ops.choosing import ArgMax, ArgMin, Compare, TopPlaces, TopValues, Where
@@ -73,6 +75,8 @@ def nodes(op: Op) -> list[Node]:
     if found := beyond_scales(op):
         rule = "scales say all that an op computes: TFLite files have scales, programs of others multipliers"
         raise refusal(op, rule, found, FROM_SCALES)
+    if isinstance(op, Convolution) and op.given and set(op.given) != set(op.from_scales(Arithmetic.TFLITE)):
+        return in_uint8(op, row(replace(op, given=())))
     return row(op)
 
 
