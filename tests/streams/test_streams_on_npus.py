@@ -5,10 +5,11 @@ from __future__ import annotations
 
 import pytest
 
-from pillion.compiler import put_on, want_same_units
+from pillion.compiler import put_on
 from pillion.errors import PillionError
 from pillion.ir.verify import verify
 from pillion.place import PlacementOptions
+from pillion.place.units import want_same_units
 from pillion.program import Program
 from pillion.report.collect import collect
 from pillion.report.page import write_page
