@@ -39,7 +39,7 @@ def refused_files() -> dict[str, tuple[File, str]]:
         "float16": (quick("ABS", type=ElementType.FLOAT16), "computes in float"),
         "float model": (quick("ABS", type=ElementType.FLOAT32, quantization=None), "computes in float"),
         "int8 without scales": (quick("ABS", quantization=None), "compute on int8"),
-        "variable": (quick("ABS", is_variable=True), "neither sparse nor variables"),
+        "variable": (quick("ABS", is_variable=True), "tensors that live between runs"),
         "blockwise quantization": (quick("ABS", quantization=blocks), "scales and zero points"),
         "weights that are not symmetric": (connected.absent().output(2, 5), "zero point 0"),
         "weights made at run time": (filters.input(2, 3, 3, 2).absent().output(1, 3, 3, 2), "is a constant"),
