@@ -9,7 +9,8 @@ import pillion
 def arena(size, early, borders):
     inputs = torch.rand(1, 1, size, size)
     net = Net(early).eval()
-    return pillion.compile(net, inputs, target="cortex-m33+int8", io_dtype=borders).memory.arena_bytes
+    program = pillion.compile(net, inputs, target="cortex-m33+int8", io_dtype=borders, extra=0)
+    return program.memory.arena_bytes
 
 
 print("pixels    as it is    int8 borders    early stride       both")

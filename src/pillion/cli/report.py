@@ -193,13 +193,15 @@ def _stripes(program: Program) -> Facts:
 
 
 def _ended_by(program: Program, end: int) -> str:
-    """What ends a stripe: an op whose rows are not made one after another, or that longer stripes take more or cost more."""
+    """What ends a stripe: an op whose rows are not made one after another, a stripe behind it, or that longer ones take or cost more."""
     from pillion.ops.region import why_not_in_rows
 
     if end == len(program.graph.ops):
         return "the last op"
     op = program.graph.ops[end]
     reason = why_not_in_rows(op)
+    if any(other.first == end for other in program.stripes):
+        return "the next stripe, with other rows in a step"
     return f"{op.kind} {op.name}: {reason}" if reason else "a longer stripe takes or costs more"
 
 
