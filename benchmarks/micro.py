@@ -114,7 +114,7 @@ def inputs() -> tuple[Tensor, ...]:
 
 def measured(core: str, board: str) -> Figures:
     """Instructions, products and kernel of each micro."""
-    program = pillion.compile(All().eval(), inputs(), target=core, name="micro", io_dtype="int8")
+    program = pillion.compile(All().eval(), inputs(), target=core, name="micro", io_dtype="int8", extra=0)
     generator = torch.Generator().manual_seed(2)
     data = [
         torch.randint(-128, 128, value.shape, generator=generator, dtype=torch.int8)

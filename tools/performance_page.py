@@ -56,10 +56,12 @@ MEMORY = """Code is the kernels in use, the generated calls, and what of the com
 left out. Constants are weights, biases, scales and tables as the kernels read them: at most 14 bytes per output channel on top
 of the weights. The arena holds all activations, inputs and outputs and the kernels' scratch; the floor is the largest sum of
 bytes that are live at once if no result takes the place of its operand. The peer's code and arena are those of its smallest build, which has a loader and run-time tables beside.
+Here, as in the tables above, all ops run whole (`--extra 0%`); the next section has what less memory costs.
 """
 
 STRIPES = """The C of these networks runs parts of them [a few rows at a time](guide/memory.md): int8 NHWC input and output, the arena in bytes, and how
 many instructions are more than those of whole tensors. With `--rows-in` the input is not in the arena at all; taking its rows is counted.
+`--extra 1%` is what is done by default where it saves much. The calls are part of the code.
 """
 
 MICRO = """One op each, with random data and int8 bounds, beside a call of CMSIS-NN for the same shape. Counts include all that happens
