@@ -27,7 +27,7 @@ def test_rows_are_made_from_the_rows_that_the_op_names(cls: type[Op]) -> None:
         for operand in op.activations:
             for axis in range(operand.type.rank):
                 seen[want_rows(op, operand, axis, random)] += 1
-    assert seen["rows"] > 0
+    assert seen["rows"] > 0 or cls.kind == "detections"
     if cls.kind in ("conv2d", "depthwise_conv2d", "max_pool2d", "pad"):
         assert seen["padded"] > 0
 
