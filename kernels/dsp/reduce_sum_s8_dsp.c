@@ -1,40 +1,51 @@
 /* SPDX-License-Identifier: Apache-2.0
  * Sums and means over neighbouring axes: of x[outer][reduced][inner] to y[outer][inner], four elements at a time; the last
- * four overlap those before. */
+ * four overlap those before. Where nothing lies behind the axes that go, USADA8 adds up four of a result's own elements. */
 #include "smmlar.h"
 #include "sums.h"
 
 #if PILLION_HAS_DSP
 
-/* Adds `rows` words, c bytes apart. */
-static void add_words(const int8_t *x, int32_t rows, int32_t c, int32_t *sums) {
-    for (; rows > 0; rows -= MOST_ROWS, x += MOST_ROWS * c) {
-        uint32_t even = 0, odd = 0;
-        add_rows(x, rows < MOST_ROWS ? rows : MOST_ROWS, c, &even, &odd);
-        add_halves(sums, even), add_halves(sums + 1, odd);
-    }
-}
-
-static int8_t result(const pillion_reduce_sum_s8_dsp_params *p, int32_t sum) {
+static inline int8_t result(const pillion_reduce_sum_s8_dsp_params *p, int32_t sum) {
     return (int8_t)pillion_dsp_requantize(2 * (sum - p->reduced * p->in_zp), p->round, p->multiplier, p->right);
 }
 
 static void four_sums(const pillion_reduce_sum_s8_dsp_params *p, const int8_t *x, int8_t *y) {
+    const int32_t inner = p->inner;
     int32_t sums[4] = {0, 0, 0, 0};
-    add_words(x, p->reduced, p->inner, sums);
-    for (int32_t i = 0; i < 4; i++) {
-        y[i] = result(p, sums[i]);
+    for (int32_t rows = p->reduced; rows > 0; rows -= MOST_ROWS, x += MOST_ROWS * inner) {
+        uint32_t even = 0, odd = 0;
+        add_rows(x, rows < MOST_ROWS ? rows : MOST_ROWS, inner, &even, &odd);
+        add_halves(sums, even), add_halves(sums + 1, odd);
     }
+    const int8_t y0 = result(p, sums[0]), y1 = result(p, sums[1]), y2 = result(p, sums[2]), y3 = result(p, sums[3]);
+    y[0] = y0, y[1] = y1, y[2] = y2, y[3] = y3;
+}
+
+/* The sum of four bytes, each 128 larger, more than another sum: their differences from nothing. */
+static inline uint32_t add_word(const int8_t *x, uint32_t sum) {
+    uint32_t four;
+    memcpy(&four, x, 4);
+    four ^= 0x80808080u;
+    __asm("usada8 %0, %1, %2, %0" : "+r"(sum) : "r"(four), "r"(0));
+    return sum;
 }
 
 /* A result alone, of elements side by side. */
 static int8_t sum_of_row(const pillion_reduce_sum_s8_dsp_params *p, const int8_t *x) {
-    int32_t sums[4] = {0, 0, 0, 0};
-    add_words(x, p->reduced >> 2, 4, sums);
-    for (int32_t i = p->reduced & ~3; i < p->reduced; i++) {
-        sums[0] += x[i];
+    const int32_t count = p->reduced;
+    uint32_t sum = -128u * (uint32_t)(count & ~3);
+    int32_t left = count;
+    for (; left >= 16; left -= 16, x += 16) {
+        sum = add_word(x + 12, add_word(x + 8, add_word(x + 4, add_word(x, sum))));
     }
-    return result(p, sums[0] + sums[1] + sums[2] + sums[3]);
+    for (; left >= 4; left -= 4, x += 4) {
+        sum = add_word(x, sum);
+    }
+    for (; left > 0; left--) {
+        sum += (uint32_t)*x++;
+    }
+    return result(p, (int32_t)sum);
 }
 
 void pillion_reduce_sum_s8_dsp(const pillion_reduce_sum_s8_dsp_params *p, const int8_t *x, int8_t *y, void *scratch) {

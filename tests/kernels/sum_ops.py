@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from itertools import product
+from itertools import chain, product
 from typing import Any
 
 from pillion.ops.pool import Mean
@@ -16,8 +16,9 @@ ZERO_POINTS = (-128, 0, 127, -3)
 
 def every_block() -> Iterator[Any]:
     """With one and with two axes that go; without results, there is nothing to see."""
-    sizes = product((1, 3), (1, 2, 7, 255, 256, 257, 770), (1, 2, 3, 4, 5, 7, 8, 9, 31, 33))
-    for i, (outer, reduced, inner) in enumerate(sizes):
+    rows_of_results = product((4, 5, 9), (1, 15, 49, 770), (1,))
+    sizes = product((1, 3), (1, 2, 7, 255, 256, 257, 770), (1, 2, 3, 4, 5, 7, 8, 9, 31, 32, 33, 48, 49, 65))
+    for i, (outer, reduced, inner) in enumerate(chain(sizes, rows_of_results)):
         rows = 7 if reduced % 7 == 0 else 1
         shape = (outer, rows, reduced // rows, inner)
         x = value("x", shape, 0.05, ZERO_POINTS[i % 4])
