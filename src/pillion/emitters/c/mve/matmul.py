@@ -4,9 +4,10 @@
 from __future__ import annotations
 
 from pillion.emitters.c.conditions import int8
-from pillion.emitters.c.held_vectors import Side, held_and_moving, in_fours, operands, sides, walk
+from pillion.emitters.c.held_vectors import Side, held_and_moving, operands, sides, walk
 from pillion.emitters.c.kernel import Call, Kernel, Params
 from pillion.emitters.c.library import MVE
+from pillion.emitters.c.mve.elementwise import OVERREAD_BYTES
 from pillion.ir.numerics import Arithmetic
 from pillion.ir.verdict import Verdict, all_ok
 from pillion.ops.matmul import BatchMatmul
@@ -15,11 +16,20 @@ FURTHEST_LANE = 7
 """Elements are gathered by eights, with offsets of 16 bits."""
 
 
+def pieces(depth: int) -> int:
+    """Counts the vectors of 16 elements to which such a depth is filled up."""
+    return -(-depth // 16)
+
+
 def cost(held: Side, moving: Side, depth: int) -> int:
-    """Estimates the cycles when one operand is held in scratch and the other moves along it."""
-    pieces, eights = -(-depth // 16), -(-depth // 8)
-    return (held.count + moving.count) * (20 + 5 * eights) + moving.count * in_fours(held) * (
-        25 + 10 * pieces
+    """Estimates the instructions when one operand is held in scratch and the other moves along it."""
+    eights, copied = -(-depth // 8), moving.element_step != 1
+    pair = 37 if pieces(depth) == 1 else 39 + 16 * pieces(depth)
+    each_moving = 30 + (7 * eights if copied else 3 * pieces(depth))
+    return (
+        held.count * (40 + 7 * eights)
+        + moving.count * each_moving
+        + -(-moving.count // 4) * (110 + -(-held.count // 2) * pair)
     )
 
 
@@ -49,10 +59,12 @@ def takes(op: BatchMatmul, arithmetic: Arithmetic) -> tuple[Verdict, ...]:
 
 
 def scratch_bytes(op: BatchMatmul) -> int:
-    """Gives the scratch: for each held vector its bias and its elements in whole vectors, then the moving one."""
-    held, _ = held_and_moving(op, cost)
-    bytes_of_vector = 16 * -(-op.depth // 16)
-    return 4 * in_fours(held) * (4 + bytes_of_vector) + bytes_of_vector
+    """Gives the scratch: pairs of held vectors with their biases, four times each, and four moving ones that are copied."""
+    held, moving = held_and_moving(op, cost)
+    vector = 16 * pieces(op.depth)
+    return -(-held.count // 2) * (32 + 2 * vector) + (4 * vector if moving.element_step != 1 else 0)
 
 
-KERNELS: tuple[Kernel, ...] = (MVE.row(BatchMatmul, calls, takes, scratch_bytes=scratch_bytes),)
+KERNELS: tuple[Kernel, ...] = (
+    MVE.row(BatchMatmul, calls, takes, scratch_bytes=scratch_bytes, overread_bytes=OVERREAD_BYTES),
+)
