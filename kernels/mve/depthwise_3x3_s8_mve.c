@@ -3,8 +3,8 @@
  *
  * A window of 4x4 makes four outputs: the kernel lies in q0 to q3 at its four places in the window, with zeros around
  * (lanes that a predicate keeps from being loaded), and four VMLADAV are 36 products each. Two windows are requantized
- * together; eight outputs are written by a scattering store with the offsets in q7. All strips of a channel are made
- * before its outputs: y may be x.
+ * together; eight outputs are written by a scattering store with the offsets in q7. Where the last strip has one row of
+ * outputs, four windows make two outputs each. All strips of a channel are made before its outputs: y may be x.
  * Registers: as strips_asm.h says. */
 #include "pillion/mve.h"
 
@@ -20,6 +20,20 @@
     "vmov " q "[2], " q "[0], r0, r4\n"  \
     "vmov " q "[3], " q "[1], r2, r6\n"
 
+/* The outputs of the upper row. */
+#define UPPER_WINDOW(even, odd)          \
+    "vldrb.u8 q4, [r1], #8\n"            \
+    "vmladav.s8 " even ", q2, q4\n"      \
+    "vmladav.s8 " odd ", q3, q4\n"
+#define UPPER_WINDOWS(q)                                \
+    UPPER_WINDOW("r0", "r2") UPPER_WINDOW("r4", "r6")   \
+    "vmov " q "[2], " q "[0], r0, r4\n"                 \
+    "vmov " q "[3], " q "[1], r2, r6\n"
+#define UPPER_ROW(fix)                   \
+    "dls lr, lr\n"                       \
+    "5:\n" ROUND(UPPER_WINDOWS, fix)     \
+    "le lr, 5b\n"
+
 /* The lanes around a kernel are not loaded, and stay zero. */
 #define LOAD_KERNEL              \
     "movw r1, #0x0fff\n"         \
@@ -34,8 +48,8 @@
     "vldrbt.u8 q3, [r4, #-4]\n"
 
 /* The lanes of the lower row come first: where there is none, they go where those of the upper row go after them. */
-STRIP_OUTPUTS(outputs, LOAD_KERNEL, WINDOWS, FIX)
-STRIP_OUTPUTS(outputs_relu, LOAD_KERNEL, WINDOWS, NO_FIX)
+STRIP_OUTPUTS(outputs, LOAD_KERNEL, WINDOWS, UPPER_ROW, FIX)
+STRIP_OUTPUTS(outputs_relu, LOAD_KERNEL, WINDOWS, UPPER_ROW, NO_FIX)
 
 void pillion_depthwise_3x3_s8_mve(const pillion_depthwise_3x3_s8_mve_params *p, const int8_t *x, int8_t *y,
                                          void *scratch) {

@@ -34,8 +34,23 @@ static void gather(const int8_t *from, int32_t from_step, int8_t *to, int32_t to
     }
 }
 
+/* The same where each row of a window is one run that a vector holds. */
+static void make_short_patches(const params *p, const int8_t *ring, int32_t slot, int32_t first, int32_t count, int8_t *to) {
+    const int32_t row_bytes = p->ring_row_bytes, run_bytes = p->run_bytes, step = p->column_bytes, to_step = p->patch_bytes;
+    const int32_t before_wrap = p->ring_rows - slot;
+    const int8_t *run = ring + slot * row_bytes + first * step;
+    for (int32_t ky = 1; ky <= p->kernel_h; ky++, to += run_bytes) {
+        gather(run, step, to, to_step, count);
+        run += ky == before_wrap ? row_bytes * (1 - p->ring_rows) : row_bytes;
+    }
+}
+
 /* The windows of `count` pixels of a row from `first` on. */
 static void make_patches(const params *p, const int8_t *ring, int32_t slot, int32_t first, int32_t count, int8_t *to) {
+    if (p->runs == 1 && p->run_bytes <= 16 && p->dilation_h == 1) {
+        make_short_patches(p, ring, slot, first, count, to);
+        return;
+    }
     for (int32_t ky = 0; ky < p->kernel_h; ky++) {
         const int8_t *run = ring + slot * p->ring_row_bytes + first * p->column_bytes;
         for (int32_t i = 0; i < p->runs; i++, run += p->run_step, to += p->run_bytes) {

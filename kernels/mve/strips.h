@@ -24,12 +24,12 @@ typedef struct {
     int32_t single;                      /* one strip: of four rows of the image, of three, or 0 */
 } pillion_mve_strip_build;
 
-/* Which outputs are made of strips: `blocks` blocks of eight outputs of each strip. */
+/* Which outputs are made of strips: `blocks` blocks of eight outputs of each strip, of two rows of four columns, or of one row. */
 typedef struct {
     int32_t strip_skip, y_skip;          /* from the end of a strip's last block to the next strip */
     int32_t blocks, y_block;             /* from block to block */
     int32_t strip, strip_end, y;         /* offsets: first window, that of the strip after the last, first output */
-    int32_t last;                        /* no further pass */
+    int32_t kind;                        /* 1: no further pass; 2: one row of outputs, of the last strip */
     uint16_t outputs[8];                 /* offsets of eight outputs, in the order of the lanes */
 } pillion_mve_strip_pass;
 
@@ -66,7 +66,7 @@ PILLION_AT(pillion_mve_strip_pass, y_block, 12);
 PILLION_AT(pillion_mve_strip_pass, strip, 16);
 PILLION_AT(pillion_mve_strip_pass, strip_end, 20);
 PILLION_AT(pillion_mve_strip_pass, y, 24);
-PILLION_AT(pillion_mve_strip_pass, last, 28);
+PILLION_AT(pillion_mve_strip_pass, kind, 28);
 PILLION_AT(pillion_mve_strip_pass, outputs, 32);
 PILLION_BYTES(pillion_mve_strip_pass, 48);
 PILLION_AT(pillion_mve_strip_channel, strips, 0);

@@ -12,9 +12,27 @@
 #define FIX(q) "vqdmlah.s32 " q ", " q ", lr\n"
 #define NO_FIX(q) ""
 
+/* Eight outputs from the sums of `windows`, then the next round. */
+#define ROUND(windows, fix)                     \
+    windows("q5") windows("q6")                 \
+    "vadd.i32 q5, q5, r3\n"                     \
+    "vadd.i32 q6, q6, r3\n"                     \
+    "vqrdmulh.s32 q5, q5, r5\n"                 \
+    "vqrdmulh.s32 q6, q6, r5\n"                 \
+    fix("q5") fix("q6")                         \
+    "vrshl.s32 q5, r7\n"                        \
+    "vrshl.s32 q6, r7\n"                        \
+    "vqmovnb.s32 q5, q5\n"                      \
+    "vqmovnt.s32 q5, q6\n"                      \
+    "vqadd.s16 q5, q5, r8\n"                    \
+    "vqmovnb.s16 q5, q5\n"                      \
+    "vstrb.16 q5, [r9, q7]\n"                   \
+    "add r9, r10\n"
+
 /* A function that makes all outputs of a channel. `load_kernel` puts the kernel at r4 into vectors from q0 on; `windows` makes a
- * vector of sums from the strip at r1, with q4, r0, r2, r4 and r6 to use. */
-#define STRIP_OUTPUTS(name, load_kernel, windows, fix)                                       \
+ * vector of sums from the strip at r1, with q4, r0, r2, r4 and r6 to use; `lone_row` does so where the last strip has one row
+ * of outputs and the pass says so. */
+#define STRIP_OUTPUTS(name, load_kernel, windows, lone_row, fix)                             \
     PILLION_NAKED static void name(PILLION_UNUSED const pillion_mve_strip_channel *channel,  \
                            PILLION_UNUSED const pillion_mve_strip_pass *passes) {            \
         __asm__ volatile(                                                                    \
@@ -28,41 +46,34 @@
             "0:\n"                                                                           \
             "ldrd lr, r10, [r11, #8]\n"                                                      \
             "ldrd r4, r12, [r11, #16]\n"                                                     \
-            "ldr r6, [r11, #24]\n"                                                           \
+            "ldrd r6, r0, [r11, #24]\n"                                                      \
             "vldrh.u16 q7, [r11, #32]\n"                                                     \
             "ldrd r1, r9, [sp]\n"                                                            \
             "add r12, r1\n"                                                                  \
             "add r1, r4\n"                                                                   \
             "add r9, r6\n"                                                                   \
+            "lsls r0, r0, #30\n"                                                             \
+            "bmi 4f\n"                                                                       \
             "1:\n"                                                                           \
             "dls lr, lr\n"                                                                   \
-            "2:\n" windows("q5") windows("q6")                                               \
-            "vadd.i32 q5, q5, r3\n"                                                          \
-            "vadd.i32 q6, q6, r3\n"                                                          \
-            "vqrdmulh.s32 q5, q5, r5\n"                                                      \
-            "vqrdmulh.s32 q6, q6, r5\n"                                                      \
-            fix("q5") fix("q6")                                                              \
-            "vrshl.s32 q5, r7\n"                                                             \
-            "vrshl.s32 q6, r7\n"                                                             \
-            "vqmovnb.s32 q5, q5\n"                                                           \
-            "vqmovnt.s32 q5, q6\n"                                                           \
-            "vqadd.s16 q5, q5, r8\n"                                                         \
-            "vqmovnb.s16 q5, q5\n"                                                           \
-            "vstrb.16 q5, [r9, q7]\n"                                                        \
-            "add r9, r10\n"                                                                  \
+            "2:\n" ROUND(windows, fix)                                                       \
             "le lr, 2b\n"                                                                    \
             "ldm r11, {r0, r2, lr}\n"                                                        \
             "add r1, r0\n"                                                                   \
             "add r9, r2\n"                                                                   \
             "cmp r1, r12\n"                                                                  \
             "bne 1b\n"                                                                       \
+            "3:\n"                                                                           \
             "ldr r0, [r11, #28]\n"                                                           \
             "add r11, #48\n"                                                                 \
-            "cmp r0, #0\n"                                                                   \
+            "lsls r0, r0, #31\n"                                                             \
             "beq 0b\n"                                                                       \
             "add sp, #8\n"                                                                   \
             "vpop {d8, d9, d10, d11, d12, d13, d14, d15}\n"                                  \
-            "pop {r4, r5, r6, r7, r8, r9, r10, r11, r12, pc}\n");                            \
+            "pop {r4, r5, r6, r7, r8, r9, r10, r11, r12, pc}\n"                              \
+            "4:\n"                                                                           \
+            lone_row(fix)                                                                    \
+            "b 3b\n");                                                                       \
     }
 
 #endif

@@ -2,29 +2,29 @@
  * Makes the strips of a channel; see strips.h.
  *
  * Two gathers fetch eight columns of two rows, one byte to a 16-bit lane; VMOVNT puts them together, and a two-way
- * interleaving store merges the pair with the pair of rows above it (q0). A row outside the image is not read: its
- * lanes are predicated off and take the zero point (q5). A round is a pair of rows of eight columns.
+ * interleaving store merges the pair with the pair of rows above it (q0). A row outside the image is not read: it is the
+ * zero point (q5). A round is a pair of rows of eight columns.
  * Registers: r1 x, r3 strips, r4 and r5 from pair to pair of them, r6 and r7 the block of columns, r8 and r9 to the
  * next block, r10 rounds, r11 the table, r12 blocks left; q0 the pair above, q1 q2 this one, q5 zero points, q6 q7
  * offsets of the columns.
  *
- * A single strip whose rows are all inside the image, as a few rows of a large image are, needs no predicates: then a round is a block
+ * A single strip whose rows are all inside the image, as a few rows of a large image are, needs no such questions: then a round is a block
  * of columns. Of three rows, the place of the fourth holds anything: no wanted output has weights there. */
 #include "strips.h"
 
 #if defined(__ARM_FEATURE_MVE)
 #include "bytes.h"
 
-/* A pair of rows at r1 of which the predicates r0 and r2 say whether they are in the image. */
+/* A pair of rows at r1, of which r0 and r2 say whether they are in the image. */
 #define EDGE(q)                        \
-    "vmsr p0, r0\n"                    \
-    "vpst\n"                           \
-    "vldrbt.u16 " q ", [r1, q7]\n"     \
-    "vpsel " q ", " q ", q5\n"         \
-    "vmsr p0, r2\n"                    \
-    "vpst\n"                           \
-    "vldrbt.u16 q2, [r1, q6]\n"        \
-    "vpsel q2, q2, q5\n"               \
+    "vmov " q ", q5\n"                 \
+    "vmov q2, q5\n"                    \
+    "cbz r0, 8f\n"                     \
+    "vldrb.u16 " q ", [r1, q7]\n"      \
+    "8:\n"                             \
+    "cbz r2, 9f\n"                     \
+    "vldrb.u16 q2, [r1, q6]\n"         \
+    "9:\n"                             \
     "vmovnt.i16 " q ", q2\n"
 
 /* A block of eight columns of a single strip: q0 and q1 are its pairs of rows. */

@@ -62,8 +62,13 @@ def test_others_stay() -> None:
     for graph in (
         net(three, 4),  # two pixels
         net(three, 3, width=2),
-        net(Layer("conv", 1, channels=4), 1),
         net(Layer("depthwise", 3), 3),
     ):
         assert kinds(graph) == [op.kind for op in graph.ops]
         assert lower(graph, Isa.MVE).steps[-1].choice.kernel.name != "conv2d_pixel_mve"
+
+
+def test_one_pixel_as_it_is_needs_no_moving() -> None:
+    graph = net(Layer("conv", 1, channels=4), 1)
+    assert kinds(graph) == [op.kind for op in graph.ops]
+    assert lower(graph, Isa.MVE).steps[-1].choice.kernel.name == "conv2d_pixel_mve"

@@ -108,6 +108,7 @@ PLANES = Variant(
     pack.conv2d_3x3_params,
     pack.conv2d_3x3_scratch,
     each_call=CallCost(650.0, seen=0.125),
+    work=pack.conv2d_3x3_work,
 )
 IM2COL_16 = Variant(
     MVE.routine("conv2d_im2col_k16_s8", "im2col", "dot_16"),
@@ -122,6 +123,7 @@ IM2COL = Variant(
     pack.conv2d_im2col_params,
     pack.conv2d_im2col_scratch,
     each_call=IM2COL_COST,
+    work=pack.conv2d_im2col_work,
 )
 
 
@@ -141,9 +143,7 @@ def with_few_inputs(variant: Variant, name: str, *also: str) -> dict[str, Varian
 
 POINTWISE_FEW = with_few_inputs(POINTWISE, "conv2d_1x1", "pointwise")
 IM2COL_FEW = with_few_inputs(IM2COL, "conv2d_im2col", "im2col")
-STRIPS_COST = CallCost(
-    100.0, channel=62.0, seen=1.4, few_rows=2, few=CallCost(100.0, channel=65.0, seen=0.4), together=2
-)
+STRIPS_COST = CallCost(100.0, channel=62.0, seen=1.4, few_rows=2, few=CallCost(100.0, channel=65.0, seen=0.4))
 STRIPS_2_COST = CallCost(
     100.0, channel=82.0, seen=2.25, few_rows=1, few=CallCost(100.0, channel=45.0, seen=0.7)
 )
@@ -246,10 +246,10 @@ def scratch_linear_tflite(op: Linear) -> int:
 
 
 KERNELS: tuple[Kernel, ...] = (
+    MVE.row(Conv2d, calls_pixel, takes_pixel, name="conv2d_pixel", overread_bytes=OVERREAD_BYTES),
     POINTWISE_16.row("conv2d_1x1_k16", Conv2d),
     *(variant.row(name, Conv2d) for name, variant in POINTWISE_FEW.items()),
     POINTWISE.row("conv2d_1x1", Conv2d),
-    MVE.row(Conv2d, calls_pixel, takes_pixel, name="conv2d_pixel", overread_bytes=OVERREAD_BYTES),
     PLANES.row("conv2d_3x3", Conv2d),
     IM2COL_16.row("conv2d_im2col_k16", Conv2d),
     *(variant.row(name, Conv2d) for name, variant in IM2COL_FEW.items()),

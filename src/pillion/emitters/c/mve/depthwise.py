@@ -98,7 +98,9 @@ def _strip_verdicts(g: Geometry, channels: Channels, stride: int) -> tuple[Verdi
         return shape  # strips are of stride 1 or 2
     s = strips_of(g)
     inner = s.down.before <= 2 and 2 * s.count - s.down.before <= s.down.in_size
-    reach = max(s.along.x_step * 7 + s.down.x_step, max(_lanes(s, 2)))
+    reach = max(
+        s.along.x_step * 7 + s.down.x_step, max(max(_lanes(s, run.rows, run.block)) for run in _runs(s))
+    )
     long_enough = s.along.out_size >= s.block and s.filled >= 8
     return (
         *shape,
@@ -146,9 +148,11 @@ def depthwise_3x3_scratch(g: Geometry) -> int:
     return strips_of(g).bytes
 
 
-STRIPS_WORK = {1: (65.0, 35.7, 7.5, 28.7, 8.8), 2: (87.0, 25.9, 7.0, 38.5, 5.7)}
+STRIPS_WORK = {1: (55.0, 27.7, 7.7, 29.1, 10.4), 2: (76.0, 23.2, 7.8, 37.2, 6.3)}
 """Instructions by stride, fitted to counts in the emulator: of a channel, of a block of columns, of each further strip in it; of a
 block of outputs, of each run of those."""
+LONE_ROW = 6.3
+"""Instructions that a block takes more where it is a row of eight outputs."""
 SINGLE_BLOCK = 13.0
 """Instructions of a block of columns of a single strip without predicates."""
 WIDE_WORK = (154.0, 127.4, 12.6, 16.3, 4.6)
@@ -159,14 +163,11 @@ def strips_work(g: Geometry) -> float:
     """Estimates the instructions of the 3x3 kernels by strips."""
     s = strips_of(g)
     channel, first, further, block, run = STRIPS_WORK[s.stride]
-    outputs, rest = divmod(s.along.out_size, s.block)
     of_columns = SINGLE_BLOCK if _single(s) else first + further * (s.count - 1)
-    runs = s.count * (1 + (rest > 0))
-    return (
-        g.images
-        * g.in_c
-        * (channel + -(-s.filled // 8) * of_columns + block * s.count * (outputs + (rest > 0)) + run * runs)
+    outputs = sum(
+        (r.end - r.first) * (run + r.blocks * (block + LONE_ROW * (r.block > s.block))) for r in _runs(s)
     )
+    return g.images * g.in_c * (channel + -(-s.filled // 8) * of_columns + outputs)
 
 
 def wide_work(g: Geometry) -> float:
@@ -223,35 +224,66 @@ def _single(s: Strips) -> int:
     return 3 if s.stride == 2 or rows_wanted == 1 else 0
 
 
-def _passes(s: Strips) -> list[Int32Array]:
+@dataclass(frozen=True)
+class Run:
+    """Blocks of outputs of some strips: from which strip on and before which one, from which column on and how many; `rows`
+    of outputs come from a strip, `block` columns of them from a block."""
+
+    first: int
+    end: int
+    column: int
+    blocks: int
+    rows: int
+    block: int
+
+
+LONE_BLOCK = 8
+"""The columns of outputs in a block of a strip with one row of outputs, at stride 1."""
+
+
+def _runs(s: Strips) -> list[Run]:
     """Blocks of all strips, then one at the end of each where some outputs are left. A last strip with but one row of
-    outputs of two has passes of its own."""
-    width, whole = s.along.out_size, s.down.out_size // s.rows
-    spans = [(0, width // s.block)] + ([(width - s.block, 1)] if width % s.block else [])
-    parts = [(0, whole)] + ([(whole, s.count)] if s.count > whole else [])
-    runs = [(part, span) for part in parts if part[0] < part[1] for span in spans]
-    return [_pass(s, *part, *span, last=(part, span) == runs[-1]) for part, span in runs]
+    outputs of two has runs of its own."""
+    whole = s.down.out_size // s.rows
+    parts = [(0, whole, s.rows, s.block)] * (whole > 0)
+    if s.count > whole:
+        parts.append((whole, s.count, 1, LONE_BLOCK if s.along.out_size >= LONE_BLOCK else s.block))
+    runs = []
+    for first, end, rows, block in parts:
+        blocks, rest = divmod(s.along.out_size, block)
+        runs.append(Run(first, end, 0, blocks, rows, block))
+        if rest:
+            runs.append(Run(first, end, s.along.out_size - block, 1, rows, block))
+    return runs
 
 
-def _pass(s: Strips, first: int, end: int, column: int, blocks: int, last: bool) -> Int32Array:
+def _passes(s: Strips) -> list[Int32Array]:
+    runs = _runs(s)
+    return [_pass(s, run, last=run == runs[-1]) for run in runs]
+
+
+def _pass(s: Strips, run: Run, last: bool) -> Int32Array:
     """The table pillion_mve_strip_pass (kernels/mve/strips.h)."""
     down, along = s.down, s.along
-    rows = min(s.down.out_size - s.rows * first, s.rows)
-    start = 4 * s.stride * column
+    start = 4 * s.stride * run.column
     words = [
-        *(4 * s.columns - 16 * s.stride**2 * blocks, s.rows * down.y_step - s.block * blocks * along.y_step),
-        *(blocks, s.block * along.y_step),
-        *(4 * first * s.columns + start, 4 * end * s.columns + start),
-        *(s.rows * first * down.y_step + column * along.y_step, int(last)),
+        4 * (s.columns - s.stride * run.block * run.blocks),
+        run.rows * down.y_step - run.block * run.blocks * along.y_step,
+        *(run.blocks, run.block * along.y_step),
+        *(4 * run.first * s.columns + start, 4 * run.end * s.columns + start),
+        *(
+            s.rows * run.first * down.y_step + run.column * along.y_step,
+            int(last) + 2 * (run.block > s.block),
+        ),
     ]
-    return np.concatenate([np.array(words, np.int32), _halfwords(_lanes(s, rows))])
+    return np.concatenate([np.array(words, np.int32), _halfwords(_lanes(s, run.rows, run.block))])
 
 
-def _lanes(s: Strips, rows: int) -> list[int]:
-    """Offsets of a block's outputs in the order of the lanes: two halves of a block, side by side. At stride 1 the lower
-    row comes first, and on top of the upper one where it is not wanted."""
-    half_block = s.block // 2
-    if s.stride == 2:
+def _lanes(s: Strips, rows: int, block: int) -> list[int]:
+    """Offsets of a block's outputs in the order of the lanes: two halves of a block, side by side. Of two rows, the lower one
+    comes first, and on top of the upper one where it is not wanted."""
+    half_block = block // 2
+    if block == LONE_BLOCK:
         return [(c + half_block * half) * s.along.y_step for c in range(4) for half in (0, 1)]
     lower = s.down.y_step * (rows - 1)
     return [

@@ -355,3 +355,35 @@ def conv2d_3x3_scratch(g: Geometry) -> int:
     """Gives the scratch of the 3x3 kernel: a padded block of the image."""
     columns = conv2d_3x3_columns(g)
     return ((block_of_rows(g) - 1) * g.stride[0] + 3) * columns * g.in_c
+
+
+PLANES_WORK = (310.0, 32.0, 54.0, 27.9, 10.0, 6.8)
+"""Instructions of the 3x3 kernel, fitted to counts in the emulator: of each block of rows, of each eight channels, of a pair of
+pixels of these, of a piece of 16 inputs of these; of a row of 16 channels of the image, of each of its pixels."""
+IM2COL_WORK = (410.0, 15.0, 67.0, 27.5, 21.0, 7.9)
+"""The same of the kernel that gathers windows, of all pixels; of 16 bytes of a run for a row of outputs, of each of its pixels."""
+
+
+def _of_sums(g: Geometry, pairs: int, work: tuple[float, ...]) -> float:
+    """What sums take: `work` is that of eight channels, of a pair of pixels of them, of a piece of 16 inputs of that."""
+    eights, pair, piece = work
+    pieces = chunks(g.kernel[0] * g.kernel[1] * g.in_c)
+    return -(-g.out_c // 8) * (eights + pairs * (pair + pieces * piece))
+
+
+def conv2d_3x3_work(g: Geometry) -> float:
+    """Estimates the instructions of the 3x3 kernel; of rows of an odd number of pixels, one is done twice."""
+    block, *sums, row, pixel = PLANES_WORK
+    (in_h, in_w), (out_h, out_w) = g.in_size, g.out_size
+    blocks = -(-out_h // block_of_rows(g))
+    copied = g.in_c / 16 * in_h * (row + pixel * in_w)
+    return g.images * (blocks * block + _of_sums(g, out_h * -(-out_w // 2), tuple(sums)) + copied)
+
+
+def conv2d_im2col_work(g: Geometry) -> float:
+    """Estimates the instructions of the kernel that gathers windows."""
+    image, *sums, row, pixel = IM2COL_WORK
+    out_h, out_w = g.out_size
+    runs, run_bytes = (1, g.kernel[1] * g.in_c) if g.dilation[1] == 1 else (g.kernel[1], g.in_c)
+    gathered = g.kernel[0] * runs * chunks(run_bytes) * out_h * (row + pixel * out_w)
+    return g.images * (image + _of_sums(g, -(-out_h * out_w // 2), tuple(sums)) + gathered)
