@@ -18,8 +18,24 @@ PRODUCTS = {"cortex-m55": 128 / 14, "cortex-m33": 24 / 17}
 SHARES = """What of the ratio to ExecuTorch is left if nothing but the inner loops of convolutions and fully connected layers ran, at their full rate:
 on M55, 14 instructions for 128 products (six loads, eight VMLADAVA into the eight even registers that it can add to), on M33, 17 for 24
 (three loads, two unpackings, twelve SMLAD in thirteen registers). Around them: widening or gathering inputs, requantization (about 2.5
-instructions for an output on M55, 8 on M33), the fill of pieces of 16 where a sum is shorter. Depthwise 3x3 by strips takes at least 28
-instructions for eight outputs on M55, 2.57 products each, before the strips are made.
+instructions for an output on M55, 8 on M33), the fill of pieces of 16 where a sum is shorter.
+"""
+FLOORS = """What keeps single ops from going below these figures with the same scheme of work:
+
+- **Convolutions.** 16 results on M55 take 44 instructions beside their products: 6 for biases and multipliers, 8 to move the sums into vectors,
+  24 for two roundings, narrowing, the zero point and the stores, 6 around. resnet8 has 86,016 of them: 0.284 for the loops alone and 0.049 for
+  this are 0.333 of ExecuTorch, before a window is gathered or two tensors are added. On M33 its loops alone are 0.295, and 8 instructions for
+  each result 0.023. MobileNetV2 on M33 is at 1.34 to 1.37 products an instruction, of 1.41, where sums have 144 inputs and more; its share of
+  depthwise layers and of sums of 16, 24 and 32 inputs keeps it above. Only other arithmetic (Winograd's, for 3x3 on M33, with 3.6 times the bytes
+  of weights) would go below.
+- **Depthwise 3x3, stride 1, on M55.** A round is 29 instructions for eight outputs (27 where results are rectified): two loads, eight VMLADAV, four
+  moves, two biases, four or six of rounding, seven to narrow and store, two around: 2.48 products each. A channel of 48x48 makes 288 rounds; 2.3 products an
+  instruction for the whole would leave 660 instructions to lay out 2,304 bytes, of which gathers, their joining and the interleaving
+  stores alone are 720. Narrowing by the shift itself would save two of a round, but takes the shift as a constant of the code: 16 copies of
+  each loop.
+- **Products of two tensors.** With 16 products to a result (the first `bmm`), eight results on M55 take 35 instructions, of which 10 are products
+  and loads: 3.66 products each, before a vector is copied. On M33 four results take 44 for products and loads and 33 for the rest: 0.83.
+  Longer sums (the second one) get beyond 4 on M55 and to 1 on M33.
 """
 SCALAR = """On emulated `mps2-an385` (Cortex-M3) and `microbit` (Cortex-M0, with more memory than the real one has). Peers were not measured
 there.

@@ -11,6 +11,7 @@
  * sums. Of the results: r0 y, r1 its step, r3 multiplier, r4 round, r5 shift, r6 end of the held vectors. */
 #include "pillion/assembly.h"
 #include "dot.h"
+#include "widen.h"
 
 #include <string.h>
 
@@ -134,26 +135,6 @@ static void hold(const pillion_batch_matmul_s8_dsp_params *p, const int8_t *held
     }
 }
 
-/* Rounds of eight neighbouring elements; what the last one reads behind the vector meets zeros. */
-static void widen(const int8_t *from, int32_t rounds, int32_t *to) {
-    int32_t four, even, odd;
-    __asm volatile("1:\n"
-                   "ldr %[four], [%[from]], #4\n"
-                   "sxtb16 %[even], %[four]\n"
-                   "sxtb16 %[odd], %[four], ror #8\n"
-                   "strd %[even], %[odd], [%[to]], #8\n"
-                   "ldr %[four], [%[from]], #4\n"
-                   "sxtb16 %[even], %[four]\n"
-                   "sxtb16 %[odd], %[four], ror #8\n"
-                   "strd %[even], %[odd], [%[to]], #8\n"
-                   "subs %[rounds], %[rounds], #1\n"
-                   "bne 1b\n"
-                   : [from] "+r"(from), [rounds] "+r"(rounds), [to] "+r"(to), [four] "=&r"(four), [even] "=&r"(even),
-                     [odd] "=&r"(odd)
-                   :
-                   : "cc", "memory");
-}
-
 /* A vector whose elements lie apart. */
 static void widen_apart(const int8_t *from, int32_t step, int32_t count, int32_t *to) {
     for (; count >= 4; count -= 4, from += 4 * step, to += 2) {
@@ -184,7 +165,7 @@ static void multiply(const pillion_batch_matmul_s8_dsp_params *p, const int8_t *
     v->end = side_by_side && rest > 0 ? end + group_words : end;
     for (int32_t left = p->moving; left > 0; left--, moving += p->moving_step, y += p->y_moving_step) {
         if (p->moving_element_step == 1) {
-            widen(moving, v->rounds, vector);
+            pillion_dsp_widen_eights(moving, v->rounds, vector); /* what is read behind it meets zeros */
         } else {
             widen_apart(moving, p->moving_element_step, p->depth, vector);
         }

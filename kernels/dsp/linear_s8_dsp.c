@@ -17,6 +17,7 @@
 #include "pillion/once.h"
 #include "dot.h"
 #include "smmlar.h"
+#include "widen.h"
 
 #include <string.h>
 
@@ -56,14 +57,25 @@ PILLION_AT(group_loop, jumps, 4);
     "smmlar " s ", " s ", " multiplier ", r6\n" \
     "asr " s ", " s ", r5\n"                    \
     "ssat " s ", #8, " s "\n"
+/* Where negative sums do not matter. */
+#define REQUANTIZE_RECTIFIED(s, round, multiplier)           \
+    "smmlar " s ", " s ", " multiplier ", " round "\n"       \
+    "asr " s ", " s ", r5\n"                                 \
+    "ssat " s ", #8, " s "\n"
 #define TWICE_B(t, s) "sub " t ", " t ", " s "\n" "asr " t ", " t ", #7\n"
 #define ONLY_B(t, s) "sub " t ", " t ", " s "\n" "asr " t ", " t ", #8\n"
-#define PAIR(t, s, next)                        \
-    REQUANTIZE(t, "r1", "r2") next              \
+#define PAIR(requantize, t, s, next)            \
+    requantize(t, "r1", "r2") next              \
     "add " s ", " s ", " s "\n"                 \
-    REQUANTIZE(s, "r3", "r4")                   \
+    requantize(s, "r3", "r4")                   \
     "strb " t ", [r11, #1]\n"                   \
     "strb " s ", [r11], #2\n"
+/* The constants of a group to its results; the sign of r5 ends the run, and no flag changes until then. */
+#define GROUP(requantize)                                                    \
+    "ldmia r12!, {r1-r5}\n" PAIR(requantize, "r7", "r8", "asrs r5, r5, #8\n") \
+    "ldmia r12!, {r1-r4}\n"                                                  \
+    "lsr r5, r5, #8\n" PAIR(requantize, "r9", "r10", "ubfx r5, r5, #8, #7\n") \
+    "bpl.w 1b\n"
 #define SET_ASIDE(place, t, s)                  \
     "sub " t ", " t ", " s "\n"                 \
     "add " place ", " place ", " t ", asr #8\n" \
@@ -71,8 +83,8 @@ PILLION_AT(group_loop, jumps, 4);
 
 #define PLACE(name) ".global pillion_dsp_linear_" name "\n" "pillion_dsp_linear_" name ":\n"
 #define GO_ON "ldr pc, [lr], #4\n"
-extern const uint8_t pillion_dsp_linear_steps[], pillion_dsp_linear_requantize[], pillion_dsp_linear_first_part[],
-    pillion_dsp_linear_next_part[], pillion_dsp_linear_join[], pillion_dsp_linear_sums[], pillion_dsp_linear_join_sums[];
+extern const uint8_t pillion_dsp_linear_steps[], pillion_dsp_linear_requantize[], pillion_dsp_linear_rectify[],
+    pillion_dsp_linear_first_part[], pillion_dsp_linear_next_part[], pillion_dsp_linear_join[], pillion_dsp_linear_sums[], pillion_dsp_linear_join_sums[];
 
 /* As in dot_dsp.c, lr walks through the addresses at which the loop goes on. */
 PILLION_NAKED static const int32_t *groups_of_channels(PILLION_UNUSED const group_loop *loop, PILLION_UNUSED const int32_t *stream,
@@ -101,15 +113,13 @@ PILLION_NAKED static const int32_t *groups_of_channels(PILLION_UNUSED const grou
                    "b 2f\n"
                    PLACE("requantize") TWICE_B("r7", "r8") TWICE_B("r9", "r10")
                    "2:\n"
-                   "ldmia r12!, {r1-r5}\n" /* the sign of r5 ends the run; no flag changes until then */
-                   PAIR("r7", "r8", "asrs r5, r5, #8\n")
-                   "ldmia r12!, {r1-r4}\n"
-                   "lsr r5, r5, #8\n" PAIR("r9", "r10", "ubfx r5, r5, #8, #7\n")
-                   "bpl.w 1b\n"
+                   GROUP(REQUANTIZE)
                    "4:\n"
                    "mov r0, r12\n"
                    "add sp, sp, #16\n"
                    "pop {r4-r11, pc}\n"
+                   PLACE("rectify") TWICE_B("r7", "r8") TWICE_B("r9", "r10") GROUP(REQUANTIZE_RECTIFIED)
+                   "b 4b\n"
                    PLACE("join_sums")
                    "ldrd r1, r2, [sp, #8]\n" ONLY_B("r7", "r8") ONLY_B("r9", "r10")
                    "add r7, r7, r1\n"
@@ -147,24 +157,24 @@ static void list_jumps(const layer *p, uint32_t *jump, const uint8_t *whole, con
     *jump = pillion_thumb(p->part_rounds > 0 ? join : whole);
 }
 
-static inline void widen_four(int32_t *to, uint32_t four) {
-    __asm("sxtb16 %0, %1" : "=r"(to[0]) : "r"(four));
-    __asm("sxtb16 %0, %1, ror #8" : "=r"(to[1]) : "r"(four));
-}
-
 static void widen(const layer *p, const int8_t *x, int32_t *to) {
-    int32_t left = p->in_features;
+    const int32_t eights = p->in_features >> 3;
+    int32_t left = p->in_features & 7;
     uint32_t four = 0;
-    int32_t *next = to;
+    int32_t *next = to + 4 * eights;
+    if (eights > 0) {
+        pillion_dsp_widen_eights(x, eights, to);
+        x += 8 * eights;
+    }
     for (; left >= 4; left -= 4, x += 4, next += 2) {
         memcpy(&four, x, 4);
-        widen_four(next, four);
+        pillion_dsp_widen_four(next, four);
     }
     if (left > 0) {
         for (int32_t i = 0; i < left; i++) {
             four = four << 8 | (uint8_t)x[left - 1 - i];
         }
-        widen_four(next, four);
+        pillion_dsp_widen_four(next, four);
     }
     int16_t *const halves = (int16_t *)to;
     for (int32_t i = 0; i < p->repeat_count; i++) {
@@ -206,7 +216,7 @@ void pillion_linear_s8_dsp(const pillion_linear_s8_dsp_params *p, const int8_t *
     int32_t *const row = scratch;
     uint32_t *const jumps = (uint32_t *)(row + 2 * p->steps);
     const layer *const l = (const layer *)(const void *)p;
-    list_jumps(l, jumps, pillion_dsp_linear_requantize, pillion_dsp_linear_join);
+    list_jumps(l, jumps, p->rectified != 0 ? pillion_dsp_linear_rectify : pillion_dsp_linear_requantize, pillion_dsp_linear_join);
     const group_loop loop = {row, jumps};
     for (int32_t n = 0; n < p->rows; n++, x += p->in_features, y += p->out_features) {
         widen(l, x, row);

@@ -9,15 +9,13 @@
 #include "im2col.h"
 
 #if defined(__ARM_FEATURE_MVE)
-#include <arm_mve.h>
-
 #include "bytes.h"
 
 typedef pillion_conv2d_im2col_s8_mve_params params;
 
 static void load_row(const params *p, const int8_t *image, int32_t row, int8_t *ring) {
     int8_t *const to = ring + (row + p->pad_top) % p->ring_rows * p->ring_row_bytes;
-    if (row < 0 || row >= p->in_h) {
+    if ((uint32_t)row >= (uint32_t)p->in_h) { /* above the image, too */
         pillion_mve_fill(to, p->in_zp, p->ring_row_bytes);
         return;
     }
@@ -27,39 +25,35 @@ static void load_row(const params *p, const int8_t *image, int32_t row, int8_t *
     pillion_mve_fill(to + end, p->in_zp, p->ring_row_bytes - end);
 }
 
-/* 16 bytes of each patch. */
-static void gather(const int8_t *from, int32_t from_step, int8_t *to, int32_t to_step, int32_t count) {
-    for (int32_t i = 0; i < count; i++, from += from_step, to += to_step) {
-        vst1q_s8(to, vld1q_s8(from));
-    }
+/* 16 bytes of each patch, of which there is at least one. */
+static inline void gather(const int8_t *from, int32_t from_step, int8_t *to, int32_t to_step, int32_t count) {
+    __asm__ volatile(
+        "dls lr, %[count]\n"
+        "1: vldrb.u8 q0, [%[from]]\n"
+        "add %[from], %[from_step]\n"
+        "vstrb.8 q0, [%[to]]\n"
+        "add %[to], %[to_step]\n"
+        "le lr, 1b\n"
+        : [from] "+r"(from), [to] "+r"(to)
+        : [count] "r"(count), [from_step] "r"(from_step), [to_step] "r"(to_step)
+        : "lr", "q0", "memory");
 }
 
-/* The same where each row of a window is one run that a vector holds. */
-static void make_short_patches(const params *p, const int8_t *ring, int32_t slot, int32_t first, int32_t count, int8_t *to) {
-    const int32_t row_bytes = p->ring_row_bytes, run_bytes = p->run_bytes, step = p->column_bytes, to_step = p->patch_bytes;
-    const int32_t before_wrap = p->ring_rows - slot;
-    const int8_t *run = ring + slot * row_bytes + first * step;
-    for (int32_t ky = 1; ky <= p->kernel_h; ky++, to += run_bytes) {
-        gather(run, step, to, to_step, count);
-        run += ky == before_wrap ? row_bytes * (1 - p->ring_rows) : row_bytes;
-    }
-}
-
-/* The windows of `count` pixels of a row from `first` on. */
-static void make_patches(const params *p, const int8_t *ring, int32_t slot, int32_t first, int32_t count, int8_t *to) {
-    if (p->runs == 1 && p->run_bytes <= 16 && p->dilation_h == 1) {
-        make_short_patches(p, ring, slot, first, count, to);
-        return;
-    }
-    for (int32_t ky = 0; ky < p->kernel_h; ky++) {
-        const int8_t *run = ring + slot * p->ring_row_bytes + first * p->column_bytes;
-        for (int32_t i = 0; i < p->runs; i++, run += p->run_step, to += p->run_bytes) {
-            for (int32_t b = 0; b < p->run_bytes; b += 16) {
-                gather(run + b, p->column_bytes, to + b, p->patch_bytes, count);
-            }
+/* The windows of `count` pixels of a row from `first` on; apart from its caller, so that the loops have registers. */
+static __attribute__((noinline)) void make_patches(const params *p, const int8_t *ring, int32_t slot, int32_t first,
+                                                   int32_t count, int8_t *to) {
+    const int32_t run_bytes = p->run_bytes, step = p->column_bytes, to_step = p->patch_bytes;
+    for (int32_t ky = p->kernel_h; ky > 0; ky--) {
+        const int8_t *run = ring + slot * p->ring_row_bytes + first * step;
+        for (int32_t i = p->runs; i > 0; i--, run += p->run_step, to += run_bytes) {
+            int32_t b = 0;
+            do {
+                gather(run + b, step, to + b, to_step, count);
+                b += 16;
+            } while (b < run_bytes);
         }
         slot += p->dilation_h;
-        slot = slot < p->ring_rows ? slot : slot - p->ring_rows;
+        slot -= slot < p->ring_rows ? 0 : p->ring_rows;
     }
 }
 

@@ -107,6 +107,7 @@ void pillion_depthwise_any_s8_dsp(const pillion_depthwise_any_s8_dsp_params *p, 
 typedef struct {
     PILLION_LINEAR_FIELDS
     int32_t out_zp;
+    int32_t rectified;   /* negative sums do not matter */
     int32_t rest_rights; /* right shifts of the channels that are left, a byte each, the first one in the low bits */
 } pillion_linear_s8_dsp_params;
 void pillion_linear_s8_dsp(const pillion_linear_s8_dsp_params *p, const int8_t *x, int8_t *y, void *scratch);

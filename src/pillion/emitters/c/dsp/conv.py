@@ -291,7 +291,12 @@ def linear_params(channels: Channels, rows: int) -> Params:
     """Gives the parameters of the fully connected kernel."""
     scaled = scale_channels(channels)
     rights = pack.rest_rights(scaled, pack.group_channels(scaled).rest)
-    return {**layer_params(scaled, channels, rows), "out_zp": channels.out_zp, "rest_rights": rights}
+    own = {
+        "out_zp": channels.out_zp,
+        "rectified": int(channels.is_rectified),
+        "rest_rights": rights,
+    }
+    return {**layer_params(scaled, channels, rows), **own}
 
 
 def layer_params(scaled: Scaled, channels: Channels, rows: int) -> Params:
