@@ -6,7 +6,7 @@
 
 #if PILLION_HAS_DSP
 
-static inline int8_t result(const pillion_reduce_sum_s8_dsp_params *p, int32_t sum) {
+static __attribute__((noinline)) int8_t result(const pillion_reduce_sum_s8_dsp_params *p, int32_t sum) {
     return (int8_t)pillion_dsp_requantize(2 * (sum - p->reduced * p->in_zp), p->round, p->multiplier, p->right);
 }
 
@@ -18,8 +18,9 @@ static void four_sums(const pillion_reduce_sum_s8_dsp_params *p, const int8_t *x
         add_rows(x, rows < MOST_ROWS ? rows : MOST_ROWS, inner, &even, &odd);
         add_halves(sums, even), add_halves(sums + 1, odd);
     }
-    const int8_t y0 = result(p, sums[0]), y1 = result(p, sums[1]), y2 = result(p, sums[2]), y3 = result(p, sums[3]);
-    y[0] = y0, y[1] = y1, y[2] = y2, y[3] = y3;
+    for (int32_t i = 0; i < 4; i++) {
+        y[i] = result(p, sums[i]);
+    }
 }
 
 /* The sum of four bytes, each 128 larger, more than another sum: their differences from nothing. */
