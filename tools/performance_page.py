@@ -316,7 +316,12 @@ def performance_page(table: Table) -> str:
         "## Single ops\n\n" + MICRO + "\n" + micro_table(results, peers, table),
         "## Memory, in bytes\n\n" + MEMORY + "\n" + memory_table(results, peers, table),
         "## Less memory: a few rows at a time\n\n" + STRIPES + "\n" + stripes_table(results, table),
-        "## Where the instructions are\n\n" + SHARES + "\n" + shares_table(results, peers, table),
+        "## Where the instructions are\n\n"
+        + SHARES
+        + "\n"
+        + shares_table(results, peers, table)
+        + "\n\n"
+        + FLOORS,
         "## Cores without SIMD\n\n" + SCALAR + "\n" + scalar_table(results, table),
         "## `--optimize size`\n\n" + size_table(results, table),
         f"## On a computer\n\n{HOST.format(computer=results['host']['computer'])}\n"

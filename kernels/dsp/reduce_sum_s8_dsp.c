@@ -6,13 +6,13 @@
 
 #if PILLION_HAS_DSP
 
-static __attribute__((noinline)) int8_t result(const pillion_reduce_sum_s8_dsp_params *p, int32_t sum) {
-    return (int8_t)pillion_dsp_requantize(2 * (sum - p->reduced * p->in_zp), p->round, p->multiplier, p->right);
+static inline int8_t result(const pillion_reduce_sum_s8_dsp_params *p, int32_t sum) {
+    return (int8_t)pillion_dsp_requantize(2 * sum, p->round, p->multiplier, p->right);
 }
 
 static void four_sums(const pillion_reduce_sum_s8_dsp_params *p, const int8_t *x, int8_t *y) {
-    const int32_t inner = p->inner;
-    int32_t sums[4] = {0, 0, 0, 0};
+    const int32_t inner = p->inner, none = -p->reduced * p->in_zp;
+    int32_t sums[4] = {none, none, none, none};
     for (int32_t rows = p->reduced; rows > 0; rows -= MOST_ROWS, x += MOST_ROWS * inner) {
         uint32_t even = 0, odd = 0;
         add_rows(x, rows < MOST_ROWS ? rows : MOST_ROWS, inner, &even, &odd);
@@ -34,9 +34,8 @@ static inline uint32_t add_word(const int8_t *x, uint32_t sum) {
 
 /* A result alone, of elements side by side. */
 static int8_t sum_of_row(const pillion_reduce_sum_s8_dsp_params *p, const int8_t *x) {
-    const int32_t count = p->reduced;
-    uint32_t sum = -128u * (uint32_t)(count & ~3);
-    int32_t left = count;
+    int32_t left = p->reduced;
+    uint32_t sum = -128u * (uint32_t)(left & ~3) - (uint32_t)(left * p->in_zp);
     for (; left >= 16; left -= 16, x += 16) {
         sum = add_word(x + 12, add_word(x + 8, add_word(x + 4, add_word(x, sum))));
     }
