@@ -10,11 +10,13 @@ import pytest
 from net_file import NetFile, answers, litert, same_padding_conv
 
 import pillion
+from pillion.compiler import finish
 from pillion.errors import PillionError
 from pillion.importers.tflite import read
 from pillion.ir.types import DType, PerTensor
 from pillion.ops import Requantize
 from pillion.schemas import tflite
+from pillion.targets import find_target
 
 
 def between_bytes(scale: float = 0.02, zero: int = 131, inner_zero: int = -5, out_zero: int = 0) -> bytes:
@@ -56,14 +58,14 @@ def test_one_table_at_each_border() -> None:
     """What a file converts with a QUANTIZE is converted once: by its table, or not at all where the numbers stay."""
     for zero, tables in ((131, 2), (123, 2)):
         graph = read(between_bytes(0.021 if zero == 123 else 0.02, zero))
-        program = pillion.compiler.finish(graph, pillion.targets.find_target("cortex-m33"))
+        program = finish(graph, find_target("cortex-m33"))
         assert sum(isinstance(op, Requantize) for op in program.graph) == tables
     assert [v.dtype for v in program.graph.inputs] == [DType.UINT8]
     assert program.graph.inputs[0].type.quant == PerTensor(0.021, 123)
 
 
 def test_the_c_takes_uint8_t(tmp_path: Path) -> None:
-    program = pillion.compiler.finish(read(between_bytes()), pillion.targets.find_target("cortex-m33"))
+    program = finish(read(between_bytes()), find_target("cortex-m33"))
     header = next(str(text) for path, text in program.files.items() if path.endswith("model.h"))
     assert "uint8_t" in header.replace("uint8_t arena", "").replace("uint8_t *arena", "")
     tflite_again = read(program.tflite())
@@ -74,7 +76,7 @@ def test_the_c_takes_uint8_t(tmp_path: Path) -> None:
 def test_other_forms_answer_the_same(tmp_path: Path) -> None:
     """The .tflite that is written in LiteRT, the .pte read back; whoever is installed."""
     raw = between_bytes()
-    program = pillion.compiler.finish(read(raw), pillion.targets.find_target("cortex-m33"))
+    program = finish(read(raw), find_target("cortex-m33"))
     before, after = litert(raw), litert(program.tflite())
     file = program.save(tmp_path / "again.pte")
     loaded = pillion.load(file)

