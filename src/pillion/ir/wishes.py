@@ -18,6 +18,8 @@ class Wishes:
     """Kinds whose result always has the parameters that other runtimes give it, where the core's kernels could give it finer steps."""
     per_tensor_weights: frozenset[str] = frozenset()
     """Kinds whose weights have one scale instead of one for each channel."""
+    functions_by_name: bool = False
+    """Whether the device has functions that it knows by name, and no tables of any expression."""
     target: str = field(default="", compare=False)
     """The chip whose wishes these are, to be named in messages."""
 
@@ -27,5 +29,6 @@ class Wishes:
             self.shared | other.shared,
             self.fixed | other.fixed,
             self.per_tensor_weights | other.per_tensor_weights,
+            self.functions_by_name or other.functions_by_name,
             " and ".join(dict.fromkeys(filter(None, (self.target, other.target)))),
         )

@@ -17,6 +17,7 @@ from torch import Tensor, nn
 import pillion
 from pillion.errors import PillionError
 from pillion.ops import Add, Clamp, Lut, Mul
+from pillion.targets import WITH_NPU
 from plain_int8 import arrays_of, decibels, plain_answers
 
 pytestmark = pytest.mark.torch
@@ -137,9 +138,9 @@ def test_this_computer_answers_what_the_reference_says() -> None:
     assert all(np.array_equal(a, b) for a, b in zip(wanted, found, strict=True))
 
 
-def tables(module: nn.Module, x: Tensor) -> list[str]:
+def tables(module: nn.Module, x: Tensor, target: str = "cortex-m33") -> list[str]:
     """The kinds of the ops that compute."""
-    graph = pillion.compile(module.eval(), (x,), target="cortex-m33").graph
+    graph = pillion.compile(module.eval(), (x,), target=target).graph
     return [op.kind for op in graph.ops if isinstance(op, (Lut, Add, Mul, Clamp))]
 
 
@@ -149,8 +150,23 @@ def test_an_expression_is_one_table() -> None:
     assert tables(Call(lambda m, x: x.pow(m.p), p=torch.ones(1) * 3.1), POSITIVE) == ["lut"]
 
 
-def test_what_processors_know_by_name_stays() -> None:
-    assert tables(Call(lambda x: x * torch.sigmoid(1.5 * x)), SIGNED) == ["mul", "lut", "mul"]
+NAMED = Call(lambda x: x * torch.sigmoid(1.5 * x))
+
+
+@pytest.mark.parametrize("npu", sorted({t.npu.name: t.name for t in WITH_NPU if t.npu}.values()))
+def test_what_an_npu_knows_by_name_stays(npu: str) -> None:
+    assert tables(NAMED, SIGNED, npu) == ["mul", "lut", "mul"]
+
+
+def test_a_core_has_tables_of_all() -> None:
+    assert tables(NAMED, SIGNED) == ["lut"]
+    assert tables(Call(lambda x: 10 * torch.log10(x + 0.5)), POSITIVE) == ["lut"]
+    assert tables(Call(lambda x: torch.exp(-((x / 0.6) ** 2))), SIGNED) == ["lut"]
+    assert tables(Call(lambda x: 2 * x + 1), SIGNED) == ["mul", "add"]
+    with torch.no_grad():
+        trained = pillion.prepare_qat(NAMED, (SIGNED,), target="cortex-m33")
+        trained(SIGNED)
+    assert tables(trained, SIGNED) == ["lut"]
 
 
 def test_a_clamp_in_front_stays_the_range_of_what_computes() -> None:

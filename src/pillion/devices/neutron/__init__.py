@@ -26,6 +26,7 @@ from pillion.passes.spread_multipliers import spread_multipliers
 from pillion.passes.sum_hard_sigmoids import sum_hard_sigmoids
 
 WISHES = Wishes(
+    functions_by_name=True,
     symmetric_operands=frozenset({"batch_matmul"}),
     shared=frozenset({"mean", "reduce_max", "reduce_min"}),
     fixed=frozenset({"softmax"}),

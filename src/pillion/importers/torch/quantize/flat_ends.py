@@ -16,6 +16,9 @@ from pillion.importers.torch.rows.quantization import RULES
 
 POINTS = 4097
 """At which a function is looked at, from one end of the range to the other."""
+LEVELS_BETWEEN = 253
+"""Of the 256, those that are left by one beyond each end: a function that jumps there has a level on either side, wherever the zero
+point lies."""
 TOLD_APART = 0.25
 """The part of a step of the result below which two numbers are one."""
 
@@ -37,8 +40,10 @@ def _narrow(prepared: GraphModule, observer: Any, functions: Sequence[Node]) -> 
     low, high = min(0.0, float(observer.min_val)), max(0.0, float(observer.max_val))
     if low < high:
         ends = [_ends(prepared, function, low, high) for function in functions]
-        observer.min_val.fill_(min(0.0, *(first for first, _ in ends)))
-        observer.max_val.fill_(max(0.0, *(last for _, last in ends)))
+        first, last = min(0.0, *(first for first, _ in ends)), max(0.0, *(last for _, last in ends))
+        step = (last - first) / LEVELS_BETWEEN
+        observer.min_val.fill_(max(low, first - step))
+        observer.max_val.fill_(min(high, last + step))
 
 
 def _observer(prepared: GraphModule, node: Node) -> Any:

@@ -30,6 +30,7 @@ from pillion.importers.torch.quantize.histogram import settle_ranges
 from pillion.importers.torch.quantize.program import QuantizedProgram
 from pillion.importers.torch.quantize.specs import Specs
 from pillion.importers.torch.quantize.useful_ranges import want_finite, warn_of_ranges
+from pillion.importers.torch.rewrite.expressions import join_functions
 from pillion.importers.torch.rewrite.masks import limit_masks
 from pillion.importers.torch.rewrite.normalize import normalize
 from pillion.importers.torch.rewrite.pools import scale_pools
@@ -77,6 +78,7 @@ def ptq(
     with stage("preparing"):
         module = normalize(exported.module(check_guards=False))
         scale_pools(module, quantizer.wishes)
+        join_functions(module, quantizer.wishes)
         if tuning.equalize or tuning.correct_biases:
             few, batches = first_samples(batches, inputs)
         if tuning.equalize and not _has_loops(module, "--equalize"):

@@ -3,11 +3,12 @@
 
 In int8 a function of one number is a table, however long it is: `clamp(x, 1e-6) ** p`, or `x / (1 + x.abs())`. One table rounds
 once, where a call after the other would round each time. Only expressions that would need a table anyway become one: those of
-additions, products and functions that processors know by name stay as they are."""
+additions, products and functions that processors know by name stay as they are at first. `join_functions` joins those too, for
+devices that have no names for them."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -28,7 +29,8 @@ from pillion.importers.torch.nodes import (
 from pillion.importers.torch.rows.functions import FUNCTIONS, TABULATED
 from pillion.importers.torch.rows.quantization import RULES, function_of
 from pillion.importers.torch.rows.reasons import WITH_A_NUMBER
-from pillion.ops import Function
+from pillion.ir.wishes import Wishes
+from pillion.ops import Function, Lut
 
 CLAMPS = frozenset(
     {
@@ -71,11 +73,23 @@ MOST = 64
 
 def join_expressions(module: GraphModule, *, training: bool = False) -> None:
     """Makes one call of each expression that has to be a table. Parameters that are to be trained are no numbers."""
+    _join(module, lambda found: found.has_to_be_a_table, training)
+
+
+def join_functions(module: GraphModule, wishes: Wishes, *, training: bool = False) -> None:
+    """Makes one call of functions and what is computed before and behind them: 10 * log10(x + 1) rounds once. A device that knows
+    functions by name keeps them."""
+    if not wishes.functions_by_name:
+        _join(module, lambda found: found.rounds_too_often, training)
+        module.recompile()
+
+
+def _join(module: GraphModule, wanted: Callable[[_Expression], bool], training: bool) -> None:
     order = {node: place for place, node in enumerate(module.graph.nodes)}
     joined: set[Node] = set()
     for node in reversed(calls(module.graph, POINTWISE)):
         found = None if node in joined or not is_tensor(node) else _expression_of(node, order, training)
-        if found is not None:
+        if found is not None and wanted(found):
             joined.update(found.calls)
             replace(node, call(node, expression, found.operand, found.steps))
     module.graph.eliminate_dead_code()
@@ -115,6 +129,12 @@ class _Expression:
             return False
         return any(map(_is_table, self.calls))
 
+    @property
+    def rounds_too_often(self) -> bool:
+        """Whether it is a function and something more."""
+        rules = [RULES.get(node.target) for node in self.calls]
+        return len(rules) > 1 and any(rule is not None and rule.kind == Lut.kind for rule in rules)
+
 
 def _is_table(node: Node) -> bool:
     if node.target in WITH_A_NUMBER or node.target is aten.where.self or function_of(node) is Function.TABLE:
@@ -137,7 +157,7 @@ def _expression_of(last: Node, order: Mapping[Node, int], training: bool) -> _Ex
         if len(open_ends) == 1 and is_tensor(member) and shape_of(member) == shape_of(last):
             best = _Expression(member, tuple(reversed(inside)))
     best = best and _without_first_clamp(best)
-    return best if best is not None and best.has_to_be_a_table else None
+    return best
 
 
 def _joins(node: Node, last: Node, inside: list[Node], training: bool) -> bool:

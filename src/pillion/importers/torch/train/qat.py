@@ -28,6 +28,7 @@ from pillion.importers.torch.quantize.program import QuantizedProgram
 from pillion.importers.torch.quantize.ptq import Inputs, Progress, check_ranges, observe
 from pillion.importers.torch.quantize.specs import Specs
 from pillion.importers.torch.quantize.useful_ranges import warn_of_ranges
+from pillion.importers.torch.rewrite.expressions import join_functions
 from pillion.importers.torch.rewrite.functional import DROPOUTS
 from pillion.importers.torch.rewrite.pools import scale_pools
 from pillion.importers.torch.train.batches import check_fit, fix_shapes, trainable_graph
@@ -58,6 +59,7 @@ def prepared(model: nn.Module, inputs: tuple[Tensor, ...], wishes: Wishes) -> Qa
     graph, any_batch = trainable_graph(model, inputs)
     quantizer = PillionQuantizer(Specs(training=True), wishes)
     scale_pools(graph, wishes)
+    join_functions(graph, wishes, training=True)
     with quiet():
         rounding = prepare_qat_pt2e(graph, quantizer)
     for method in ("train", "eval"):  # torchao forbids both, on the instance
