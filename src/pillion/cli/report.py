@@ -212,6 +212,7 @@ def _npu(program: Program) -> Facts:
         "ops_on_npu": on_npu,
         "ops_on_cpu": len(program.ledger.entries) - on_npu,
         "npu": program.payloads.summary,
+        **program.payloads.figures,
         "npu_constant_bytes_copied_to_sram": program.npu_constant_bytes,
         "sram_bytes_needed": program.sram_bytes,
         "sram_bytes_of_chip": program.target.sram_bytes,

@@ -69,6 +69,12 @@ class Payloads:
     """What the NPU's firmware needs to know beside the payloads: name → text."""
 
     @property
+    def figures(self) -> dict[str, int]:
+        """What the converter says of its code: estimated cycles, and the memory that it works in (in a .pte the temp allocator's)."""
+        cycles = {"npu_cycles_estimate": sum(self.cycles)} if self.cycles else {}
+        return {**cycles, **({"npu_scratch_bytes": self.scratch_bytes} if self.scratch_bytes else {})}
+
+    @property
     def summary(self) -> str:
         """Says in one line which of both forms was written."""
         count = f"{len(self.segments)} segment{'' if len(self.segments) == 1 else 's'}"

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import json
 import shutil
 import subprocess
 import sys
@@ -17,6 +18,7 @@ from torch import nn
 import pillion
 from ethos_streams import needs_vela
 from pillion.devices.ethos_u import computer
+from pillion.devices.ethos_u.payload import parse
 from pillion.emitters.c.manifest import read_manifest
 from pillion.errors import PillionError
 from pillion.place import PlacementOptions
@@ -209,3 +211,14 @@ def test_cmake_takes_the_driver_in_the_place_of_the_stand_in(project: Path, tmp_
 def _pillion(*words: str) -> subprocess.CompletedProcess[str]:
     command = [sys.executable, "-m", "pillion", *words]
     return subprocess.run(command, capture_output=True, text=True, timeout=120, check=False)
+
+
+def test_cycles_and_scratch_memory_are_stated_beside_the_compiler(tmp_path: Path) -> None:
+    done = _pillion(
+        *("compile", "-m", "ds_cnn", "--quantize", "-t", "alif-e7", "-o", str(tmp_path / "x.pte"), "--json")
+    )
+    said = json.loads(done.stdout)
+    program = pillion.load(tmp_path / "x.pte")
+    assert "Vela 5." in said["npu"]
+    assert said["npu_cycles_estimate"] > 10_000
+    assert said["npu_scratch_bytes"] == parse(program.payloads.segments[0].payload).scratch_bytes
