@@ -34,7 +34,7 @@ def refused_files() -> dict[str, tuple[File, str]]:
     return {
         "unknown operator": (quick("CUMSUM"), "operators are among"),
         "custom operator": (quick("CUSTOM"), "operators are among"),
-        "uint8": (quick("ABS", type=ElementType.UINT8), "does not have it"),
+        "uint8": (quick("ABS", type=ElementType.UINT8), "does not have this operator"),
         "int16": (quick("ABS", type=ElementType.INT16, zero=0), "16-bit activations"),
         "float16": (quick("ABS", type=ElementType.FLOAT16), "computes in float"),
         "float model": (quick("ABS", type=ElementType.FLOAT32, quantization=None), "computes in float"),
