@@ -25,10 +25,11 @@ from pillion.ir.graph import Graph
 from pillion.ir.numerics import Arithmetic
 from pillion.ir.op import Scaled
 from pillion.ir.text import to_text
-from pillion.ir.types import PerTensor, Unscaled
+from pillion.ir.types import DType, PerTensor, Unscaled
 from pillion.ops import ALL_OPS, Add, AvgPool2d, Concat, MaxPool2d, Mul, Op, Segment
 from pillion.ops.samples import make, value
 from pillion.schemas import pte
+from pillion.schemas.flatbuffer import MalformedError
 
 CORE_NAMES = ("cortex-m33", "cortex-m55")
 
@@ -63,6 +64,12 @@ def alike(graph: Graph, other: Graph) -> bool:
 @pytest.mark.parametrize("cls", ALL_OPS, ids=lambda cls: cls.kind)
 def test_the_calls_give_the_same_bytes(cls: type[Op], core: str) -> None:
     for graph, raw in programs(cls, core):
+        if any(v.dtype is DType.UINT8 for v in (*graph.inputs, *graph.outputs)):
+            with pytest.raises(
+                MalformedError, match="uint8"
+            ):  # ExecuTorch's flow makes none: the record alone is read
+                by_calls(raw)
+            continue
         other = by_calls(raw)
         assert cls.kind == "sub" if other is None else alike(graph, other)
 
