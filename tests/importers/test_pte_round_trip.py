@@ -29,7 +29,6 @@ from pillion.ir.types import DType, PerTensor, Unscaled
 from pillion.ops import ALL_OPS, Add, AvgPool2d, Concat, MaxPool2d, Mul, Op, Segment
 from pillion.ops.samples import make, value
 from pillion.schemas import pte
-from pillion.schemas.flatbuffer import MalformedError
 
 CORE_NAMES = ("cortex-m33", "cortex-m55")
 
@@ -64,14 +63,9 @@ def alike(graph: Graph, other: Graph) -> bool:
 @pytest.mark.parametrize("cls", ALL_OPS, ids=lambda cls: cls.kind)
 def test_the_calls_give_the_same_bytes(cls: type[Op], core: str) -> None:
     for graph, raw in programs(cls, core):
-        if any(v.dtype is DType.UINT8 for v in (*graph.inputs, *graph.outputs)):
-            with pytest.raises(
-                MalformedError, match="uint8"
-            ):  # ExecuTorch's flow makes none: the record alone is read
-                by_calls(raw)
-            continue
         other = by_calls(raw)
-        assert cls.kind == "sub" if other is None else alike(graph, other)
+        is_left_out = cls.kind == "sub" or any(v.dtype is DType.UINT8 for v in graph.inputs)
+        assert is_left_out if other is None else alike(graph, other)
 
 
 @pytest.mark.parametrize("cls", [Add, Mul], ids=lambda cls: cls.kind)
@@ -87,7 +81,8 @@ def test_the_calls_give_the_zero_points(cls: type[Op]) -> None:
 
 
 def by_calls(raw: bytes) -> Graph | None:
-    """None where the calls cannot be read: some differences are sums with a negative multiplier."""
+    """None where the calls cannot be read: some differences are sums with a negative multiplier, and ExecuTorch's flow has no inputs of
+    bytes, so that only records tell what they mean."""
     try:
         return graph_of(Container(raw, "g"))
     except PillionError:
