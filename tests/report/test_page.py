@@ -171,9 +171,11 @@ def test_numbers_of_the_page_are_those_of_the_facts(npu_facts: Facts, npu_page: 
         assert f"{figure:,}" in page
 
 
-def test_the_wheel_has_the_page(tmp_path: Path) -> None:
-    """Templates, style and script are no Python: a build may forget them."""
+def test_the_wheel_has_the_page_and_all_kernels(tmp_path: Path) -> None:
+    """Templates, style, script and C are no Python: a build may forget them."""
     command = [sys.executable, "-m", "hatchling", "build", "-t", "wheel", "-d", str(tmp_path)]
     subprocess.run(command, cwd=ROOT, check=True, capture_output=True)
     names = set(zipfile.ZipFile(next(tmp_path.glob("*.whl"))).namelist())
     assert {f"pillion/report/page/report.{kind}" for kind in ("html", "css", "js")} <= names
+    sources = [p for p in (ROOT / "kernels").rglob("*.[ch]") if p.parent.name not in ("tests", "build")]
+    assert {f"pillion/{source.relative_to(ROOT).as_posix()}" for source in sources} <= names

@@ -20,6 +20,7 @@ from pillion.ops import (
     Lut,
 )
 from pillion.ops.conv import Convolution
+from pillion.ops.softmax import OUTPUT, Softmax
 
 
 def one_scale(weights: Value) -> PerTensor:
@@ -120,8 +121,11 @@ def other_function(op: Op) -> Iterator[Change]:
 
 def fixed_output(op: Op) -> Iterator[Change]:
     """Suggests a result with the only scale and zero point that the NPU gives this function."""
-    if isinstance(op, Lut) and op.function.fixed_output:
-        scale, zero_point = op.function.fixed_output
+    fixed = op.function.fixed_output if isinstance(op, Lut) else None
+    if isinstance(op, Softmax):
+        fixed = (OUTPUT.scale, OUTPUT.zero_point)
+    if isinstance(op, (Lut, Softmax)) and fixed:
+        scale, zero_point = fixed
         y = with_quant(op.y, PerTensor(scale, zero_point))
         yield (
             f"a result of scale {scale:g}, zero point {zero_point} (as the quantizer gives it)",
