@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Mapping
 from pathlib import Path
 from shlex import quote
@@ -63,10 +64,17 @@ def _no_model(spec: str) -> PillionError:
         f"{spec} does not name a model",
         rule=f"a name that `pillion models` lists, {MODEL_FILES}",
         here="a file without a factory" if is_file else spec,
-        help=f"name the class or function that makes the model: {Path(spec.rstrip(':')).name}:Net"
-        if is_file
-        else "write a function that loads it: file.py:factory",
+        help=_way_to_name(spec, is_file),
     )
+
+
+def _way_to_name(spec: str, is_file: bool) -> str:
+    known = zoo.find(re.split(r"[:/\\.]", spec)[-1])
+    if known is not None:
+        return f"-m {known.name}"
+    if is_file:
+        return f"name the class or function that makes the model: {Path(spec.rstrip(':')).name}:Net"
+    return "write a function that loads it: file.py:factory"
 
 
 def _only_weights(spec: str) -> PillionError:

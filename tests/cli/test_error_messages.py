@@ -75,6 +75,7 @@ BOTH = ("-t", "cortex-m33", "-q", "-o", "out")
 WRONG = {
     "unknown_model": (("compile", "-m", "ds_cn", *BOTH), "did you mean ds_cnn"),
     "no_such_file": (("compile", "-m", "gone.py:Net", *BOTH), "`gone.py` cannot be read"),
+    "name_with_more": (("compile", "-m", "zoo:resnet8", *BOTH), "-m resnet8"),
     "file_without_factory": (("compile", "-m", "net.py", *BOTH), "file.py:factory"),
     "unknown_factory": (("compile", "-m", "net.py:Nett", *BOTH), "Net"),
     "empty_file": (("compile", "-m", "empty.py:Net", *BOTH), "neither classes nor functions"),
