@@ -123,7 +123,7 @@ WRONG = {
     ),
     "calibration_of_a_tflite": (
         ("compile", "-m", "net.tflite", *BOTH, "--calibrate", "gone"),
-        "--calibrate gone",
+        "no file of this name",
     ),
     "layout_of_a_tflite": (
         ("verify", "-m", "net.tflite", "-t", "imxrt700", "--io-layout", "nhwc"),

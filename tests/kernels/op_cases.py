@@ -40,8 +40,10 @@ def _random(
     if dtype == np.float32:
         return (rng.standard_normal(shape) * (100 if extreme else 3)).astype(np.float32)
     if extreme:
-        return rng.choice(np.array([-128, 127], np.int8), shape)
-    return rng.integers(-128, 127, shape, endpoint=True).astype(np.int8)
+        made = rng.choice(np.array([-128, 127], np.int8), shape)
+    else:
+        made = rng.integers(-128, 127, shape, endpoint=True).astype(np.int8)
+    return made.view(np.uint8) if dtype == np.uint8 else made
 
 
 def reference(op: Op, arithmetic: Arithmetic, activations: tuple[Array, ...]) -> Array:

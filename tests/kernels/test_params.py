@@ -71,6 +71,7 @@ def c_check(struct: str, field: Field) -> str:
     names = {
         "i1": "signed char",
         "u1": "unsigned char",
+        "i2": "int16_t",
         "u2": "uint16_t",
         "i4": "int32_t",
         "f4": "float",

@@ -21,7 +21,7 @@ class Gated(torch.nn.Module):
 
     def forward(self, x: torch.Tensor) -> torch.Tensor:
         y = torch.nn.functional.silu(self.first(x))
-        return self.last(torch.nn.functional.gelu(y * torch.sigmoid(self.gate(y)) * 2))
+        return self.last(torch.nn.functional.gelu(y * torch.sigmoid(self.gate(y))))
 
 
 def kinds(target: str, *keep_on_cpu: str) -> Counter[str]:

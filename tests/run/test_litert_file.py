@@ -60,16 +60,16 @@ def test_the_file_takes_part_beside_what_is_written_anew(tmp_path: Path) -> None
 
 def test_an_error_of_the_importer_shows_only_there(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Planted: the operands of a sum change places on the way in. What is written anew is as wrong as the reference."""
-    reading = importer.read
+    reading = importer.Opened.graph
 
-    def wrong(*words: Any) -> Graph:
-        graph = reading(*words)
+    def wrong(opened: importer.Opened) -> Graph:
+        graph = reading(opened)
         (op,) = graph.ops
         assert isinstance(op, Add)
         swapped = dataclasses.replace(op, a=op.b, b=op.a, y=dataclasses.replace(op.y, type=op.a.type))
         return graph.replace(ops=(swapped,), outputs=swapped.results)
 
-    monkeypatch.setattr(importer, "read", wrong)
+    monkeypatch.setattr(importer.Opened, "graph", wrong)
     found = checked(program_of(sum_of_two(), tmp_path))
     assert not found.ok
     differing = {frozenset((p.first, p.second)) for p in found.pairs if p.bytes_different}

@@ -16,6 +16,7 @@ OTHER_NAMES = {
     "options": "builtinOptions",
     "options_type": "builtinOptionsType",
     "is_sparse": "sparsity",
+    "projection_clip": "projClip",
     "fused_activation": "fusedActivationFunction",
     "filter_w": "filterWidth",
     "filter_h": "filterHeight",
@@ -23,6 +24,12 @@ OTHER_NAMES = {
     "dilation_h": "dilationHFactor",
 }
 """Where our name of a field is not the format's in another spelling."""
+OTHER_CLASSES = {
+    "Quantization": "QuantizationParameters",
+    "SequenceLstmOptions": "UnidirectionalSequenceLSTMOptions",
+    "SvdfOptions": "SVDFOptions",
+}
+"""The same for tables."""
 
 TABLES = [
     tflite.Model,
@@ -57,7 +64,7 @@ def sample(cls: type[Table]) -> Table:
 @pytest.mark.parametrize("cls", TABLES, ids=lambda cls: cls.__name__)
 def test_fields_are_those_of_the_format(cls: type[Table]) -> None:
     schema = pytest.importorskip("ai_edge_litert.schema_py_generated")
-    name = {"Quantization": "QuantizationParameters"}.get(cls.__name__, cls.__name__)
+    name = OTHER_CLASSES.get(cls.__name__, cls.__name__)
     made = sample(cls)
     theirs = getattr(schema, f"{name}T").InitFromPackedBuf(pack(made, b"TFL3"))
     for field, _, kind, _ in cls.layout:
@@ -73,7 +80,7 @@ def test_numbers_of_operators_types_and_options() -> None:
     for name, number in tflite.OPERATOR_NUMBERS.items():
         assert getattr(schema.BuiltinOperator, name) == number
     for number, cls in tflite.OPTIONS.items():
-        assert getattr(schema.BuiltinOptions, cls.__name__) == number
+        assert getattr(schema.BuiltinOptions, OTHER_CLASSES.get(cls.__name__, cls.__name__)) == number
     pairs = (
         (tflite.ElementType, "TensorType"),
         (tflite.Padding, "Padding"),

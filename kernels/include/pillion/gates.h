@@ -7,6 +7,10 @@
 #include "pillion/kernels.h"
 #include "pillion/products.h"
 
+typedef struct {
+    PILLION_GATES_FIELDS
+} pillion_gates;
+
 #define PILLION_GATES(p)                                                                                           \
     {.batch = (p)->batch, .inputs = (p)->inputs, .outputs = (p)->outputs, .cells = (p)->cells,                     \
      .weights = (p)->weights, .recurrent = (p)->recurrent, .bias = (p)->bias, .recurrent_bias = (p)->recurrent_bias, \

@@ -68,9 +68,6 @@ void pillion_linear_tflite_s8(const pillion_linear_tflite_s8_params *p, const in
     const int8_t *weights, *recurrent;                                                          \
     const int32_t *bias, *recurrent_bias;                                                       \
     const int32_t *multiplier, *shift, *recurrent_multiplier, *recurrent_shift; /* [gates] */
-typedef struct {
-    PILLION_GATES_FIELDS
-} pillion_gates;
 
 /* y = clamp(forget * c + input * candidate, low, high), of the gates input, forget and candidate. y may lie on c. */
 typedef struct {

@@ -215,13 +215,17 @@ class Scaled(Op):
         self.scaling(arithmetic)
 
 
+def without_scales(op: Op) -> list[Value]:
+    """Gives what an op reads and makes whose scales are not known."""
+    values = dict.fromkeys((*op.activations, *op.results, *op.operands))
+    return [v for v in values if isinstance(v.type.quant, Unscaled)]
+
+
 def beyond_scales(op: Op) -> str:
     """Says what of an op's arithmetic its scales do not tell, for those who are told nothing else; nothing where they tell all."""
-    unknown = [
-        v.name for v in (*op.activations, *op.results, *op.operands) if isinstance(v.type.quant, Unscaled)
-    ]
+    unknown = without_scales(op)
     if unknown:
-        return f"`{unknown[0]}` has no scale"
+        return f"`{unknown[0].name}` has no scale"
     if isinstance(op, Scaled) and op.given:
         follow = _from_scales(op)
         if op.given not in (follow, op.from_scales_in_uint8()) and follow != op.given * len(follow):

@@ -4,6 +4,7 @@ from __future__ import annotations
 import dataclasses
 
 from pillion.ir.graph import Graph
+from pillion.ir.op import without_scales
 from pillion.ops.conv import Convolution
 
 
@@ -12,7 +13,10 @@ def usual_multipliers(graph: Graph) -> Graph:
     differs in about one result of 100,000."""
     ops = [
         dataclasses.replace(op, given=())
-        if isinstance(op, Convolution) and op.given and op.given == op.from_scales_in_uint8()
+        if isinstance(op, Convolution)
+        and op.given
+        and not without_scales(op)
+        and op.given == op.from_scales_in_uint8()
         else op
         for op in graph.ops
     ]

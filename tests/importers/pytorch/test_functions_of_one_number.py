@@ -77,9 +77,10 @@ FUNCTIONS: dict[str, tuple[Function, Tensor]] = {
     },
     **{
         f"special.{name}": (getattr(torch.special, name), SIGNED)
-        for name in ("expit", "ndtr", "log_ndtr", "i0e", "i1", "i1e", "erfcx", "bessel_j0", "bessel_j1")
+        for name in ("expit", "ndtr", "log_ndtr", "i0e", "i1", "i1e", "bessel_j0", "bessel_j1")
     },
     "acosh": (torch.acosh, POSITIVE + 1),
+    "erfcx": (torch.special.erfcx, POSITIVE),  # e^(x^2) on the other side: one number decides
     "logit": (torch.logit, INSIDE.abs()),
     "logit within eps": (lambda x: torch.logit(x, eps=0.01), INSIDE.abs()),
     "entropy": (torch.special.entr, POSITIVE),

@@ -19,6 +19,8 @@ POINTS = 4097
 LEVELS_BETWEEN = 253
 """Of the 256, those that are left by one beyond each end: a function that jumps there has a level on either side, wherever the zero
 point lies."""
+MUCH_NARROWER = 0.85
+"""The part of the range up to which finer steps (1.4 dB) outweigh that the numbers beyond its ends become one."""
 TOLD_APART = 0.25
 """The part of a step of the result below which two numbers are one."""
 
@@ -42,8 +44,12 @@ def _narrow(prepared: GraphModule, observer: Any, functions: Sequence[Node]) -> 
         ends = [_ends(prepared, function, low, high) for function in functions]
         first, last = min(0.0, *(first for first, _ in ends)), max(0.0, *(last for _, last in ends))
         step = (last - first) / LEVELS_BETWEEN
-        observer.min_val.fill_(max(low, first - step))
-        observer.max_val.fill_(min(high, last + step))
+        if last - first > MUCH_NARROWER * (high - low):
+            return
+        if first > low:
+            observer.min_val.fill_(max(low, first - step))
+        if last < high:
+            observer.max_val.fill_(min(high, last + step))
 
 
 def _observer(prepared: GraphModule, node: Node) -> Any:

@@ -71,9 +71,10 @@ def settle_ranges(prepared: GraphModule, ranges: str) -> None:
     for part in prepared.modules():
         if isinstance(part, CountedRange) and part.reach > 0:
             low, high = min(0.0, float(part.min_val)), max(0.0, float(part.max_val))
-            low, high = SETTLED[ranges](part, low, high)
-            part.min_val.fill_(low)
-            part.max_val.fill_(high)
+            narrowed = SETTLED[ranges](part, low, high)
+            if narrowed != (low, high):
+                part.min_val.fill_(narrowed[0])
+                part.max_val.fill_(narrowed[1])
 
 
 def _percentile(observer: CountedRange, low: float, high: float) -> tuple[float, float]:
