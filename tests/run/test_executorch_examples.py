@@ -93,6 +93,12 @@ OF_NUMBERS = {
     "top_places",
     "cast",
     "log_softmax",
+    "standardize",
+    "lstm_cell",
+    "lstm_output",
+    "svdf_memory",
+    "svdf_output",
+    "detections",
 }
 """Kinds that no kernel of the runtime's library computes."""
 HAVE_NONE = {"div", "resize_nearest", "resize_bilinear", "softmax", *OF_NUMBERS}

@@ -248,7 +248,8 @@ def test_symmetric_wish_reaches_the_producer() -> None:
     """Moves in between pass it on; softmax keeps its own format and is requantized."""
     module = Call(lambda m, x: torch.softmax(m.linear(x) @ m.linear(x).transpose(1, 2), -1) @ m.linear(x))
     inputs = random_inputs((2, 3, 7))
-    program = quantized(module, *inputs, wishes=Wishes(symmetric_operands=frozenset({"batch_matmul"})))
+    wishes = Wishes(symmetric_operands=frozenset({"batch_matmul"}), fixed=frozenset({"softmax"}))
+    program = quantized(module, *inputs, wishes=wishes)
     products = [n for n in program.nodes if "bmm" in str(n.target)]
     assert all(parameters(operand)[1:] == (0, -127, 127) for p in products for operand in p.args)
     softmax = next(n for n in program.nodes if "softmax" in str(n.target))

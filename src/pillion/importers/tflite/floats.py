@@ -8,8 +8,9 @@ from pillion.schemas.tflite import ElementType
 
 INTEGERS = (ElementType.INT8, ElementType.UINT8, ElementType.INT16)
 """The types of quantized activations."""
-NEITHER = ("QUANTIZE", "DEQUANTIZE", "CAST")
-"""Operators that lie between numbers of two kinds: what they make says nothing of what is computed with."""
+NEITHER = ("QUANTIZE", "DEQUANTIZE", "CAST", "CUSTOM")
+"""Operators that lie between numbers of two kinds, and those that find boxes in real numbers at the end of int8 models: what they make says
+nothing of what is computed with."""
 
 
 def computes_in_float(model: tflite.Model) -> bool:
