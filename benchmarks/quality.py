@@ -100,20 +100,34 @@ def measure(name: str) -> Quality:
     net, shape = network(name)
     data, judged = list(samples(shape, CALIBRATED, 0)), list(samples(shape, JUDGED, 1))
     with torch.no_grad():
-        real = [net(x) for x in judged]
+        real = [outputs(net(x)) for x in judged]
     program = pillion.compile(net, data[0], target="cortex-m55", calibrate=data, progress=False)
-    ways: list[Callable[[Tensor], Tensor]] = [
-        lambda x: torch.from_numpy(program.measure(x, on="host", profile=False, native=True).outputs[0]),
+    ways: list[Callable[[Tensor], Any]] = [
+        lambda x: tuple(
+            map(torch.from_numpy, program.measure(x, on="host", profile=False, native=True).outputs)
+        ),
         xnnpack(net, data),
         plain(net, data),
     ]
     with torch.no_grad():
-        found = [decibels(real, [way(x) for x in judged]) for way in ways]
-    return Quality(name, *found)
+        answers = [[outputs(way(x)) for x in judged] for way in ways]
+    return Quality(name, *(worst(real, found) for found in answers))
+
+
+def outputs(answer: Any) -> tuple[Tensor, ...]:
+    """Gives the outputs of a network that has one or several."""
+    return (answer,) if isinstance(answer, Tensor) else tuple(answer)
+
+
+def worst(real: Sequence[tuple[Tensor, ...]], found: Sequence[tuple[Tensor, ...]]) -> float:
+    """Gives the ratio of signal to noise of the output that has the least."""
+    return min(
+        decibels(*sides) for sides in zip(zip(*real, strict=True), zip(*found, strict=True), strict=True)
+    )
 
 
 def decibels(real: Sequence[Tensor], found: Sequence[Tensor]) -> float:
-    """Gives the ratio of signal to noise."""
+    """Gives the ratio of signal to noise of one output."""
     signal = sum(float(y.double().square().sum()) for y in real)
     noise = sum(float((y.double() - z.double()).square().sum()) for y, z in zip(real, found, strict=True))
     return round(float(10 * torch.log10(torch.tensor(signal / noise))), 1)

@@ -99,3 +99,18 @@ def decibels(function: Callable[[Tensor], Tensor], program: Program) -> float:
 def test_answers_come_nearer(function: Callable[[Tensor], Tensor], least: float) -> None:
     """Measured: 35.7, 40.3 and 39.6 dB; with all that calibration saw, 33.0, 38.7 and 38.3."""
     assert decibels(function, compiled(function)) >= least
+
+
+@pytest.mark.parametrize("sign", [1.0, -1.0])
+def test_operands_on_one_side_keep_a_range(sign: float) -> None:
+    """All of them lie beyond where the function jumps."""
+    x = sign * (torch.rand(2, 7, generator=torch.Generator().manual_seed(0)) + 0.5)
+    (found,) = pillion.compile(Chosen(), (x,), target="cortex-m33").run(x)
+    assert (found == 1).all()
+
+
+class Chosen(nn.Module):
+    """A function that is flat but for one point."""
+
+    def forward(self, x: Tensor) -> Tensor:
+        return (x != 0).float()

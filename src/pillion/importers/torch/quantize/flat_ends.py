@@ -44,11 +44,8 @@ def _narrow(prepared: GraphModule, observer: Any, functions: Sequence[Node]) -> 
         ends = [_ends(prepared, function, low, high) for function in functions]
         first, last = min(0.0, *(first for first, _ in ends)), max(0.0, *(last for _, last in ends))
         step = (last - first) / LEVELS_BETWEEN
-        if last - first > MUCH_NARROWER * (high - low):
-            return
-        if first > low:
+        if 0 < last - first <= MUCH_NARROWER * (high - low):
             observer.min_val.fill_(max(low, first - step))
-        if last < high:
             observer.max_val.fill_(min(high, last + step))
 
 
