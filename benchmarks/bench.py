@@ -6,6 +6,7 @@
     python benchmarks/bench.py ds_cnn       only some models
     python benchmarks/bench.py --host       only times on this computer (with --update, they are recorded)
     python benchmarks/bench.py --stripes    only what runs a few rows at a time; models may be named
+    python benchmarks/bench.py --streams    only what is fed a few frames at a time; networks may be named
     python benchmarks/bench.py --counted    all but these times
 
 Instructions are counted in the emulator: they are the same on every computer, and they are not cycles. peers.json has
@@ -27,6 +28,7 @@ import micro
 from compare import GUARDED, worse
 
 import pillion
+import streams
 import stripes
 from pillion import zoo
 from pillion.boards.board import Optimize
@@ -165,6 +167,17 @@ def measure_stripes(labels: list[str]) -> Figures:
     return found
 
 
+def measure_streams(labels: list[str]) -> Figures:
+    """Networks that are fed a few frames at a time."""
+    found: Figures = {}
+    for label in labels:
+        for core, board in BOARDS.items():
+            figures = streams.measured(label, core, board)
+            found.setdefault(label, {})[core] = figures
+            print(streams.lines(label, core, figures), flush=True)
+    return found
+
+
 def measure_the_rest(peers: Figures) -> Figures:
     """What is not asked for by a model's name."""
     sizes: Figures = {}
@@ -173,7 +186,7 @@ def measure_the_rest(peers: Figures) -> Figures:
         for core in BOARDS:
             figures = measured(label, core, "size")
             print(row(label, core, figures, peers), flush=True)
-            sizes.setdefault(label, {})[core] = {key: figures[key] for key in GUARDED}
+            sizes.setdefault(label, {})[core] = {key: figures[key] for key in GUARDED if key in figures}
     scalar: Figures = {}
     print("cores without SIMD:")
     for label in SMALL:
@@ -181,12 +194,13 @@ def measure_the_rest(peers: Figures) -> Figures:
             figures = measured(label, core)
             print(row(label, core, figures, peers), flush=True)
             scalar.setdefault(label, {})[core] = {
-                key: figures[key] for key in (*GUARDED, "macs_per_instruction")
+                key: figures[key] for key in (*GUARDED, "macs_per_instruction") if key in figures
             }
     micros = {core: micro.measured(core, board) for core, board in BOARDS.items()}
     print("\n".join(micro_rows(micros, peers)))
     rows = measure_stripes(list(stripes.MODELS))
-    return {"size": sizes, "scalar": scalar, "micro": micros, "stripes": rows}
+    frames = measure_streams(list(streams.MODELS))
+    return {"size": sizes, "scalar": scalar, "micro": micros, "stripes": rows, "streams": frames}
 
 
 def measure_times() -> Figures:
@@ -212,6 +226,7 @@ def main() -> None:
     parser.add_argument("--update", action="store_true", help="record the figures")
     parser.add_argument("--host", action="store_true", help="only times on this computer")
     parser.add_argument("--stripes", action="store_true", help="only what runs a few rows at a time")
+    parser.add_argument("--streams", action="store_true", help="only what is fed a few frames at a time")
     parser.add_argument("--counted", action="store_true", help="all but times on this computer")
     parser.add_argument("models", nargs="*", metavar="MODEL", help=f"some of {', '.join(MODELS)}")
     arguments = parser.parse_args()
@@ -221,6 +236,8 @@ def main() -> None:
         results: Figures = {"host": measure_on_host(), "models": {}}
     elif arguments.stripes:
         results = {"stripes": measure_stripes(arguments.models or list(stripes.MODELS)), "models": {}}
+    elif arguments.streams:
+        results = {"streams": measure_streams(arguments.models or list(streams.MODELS)), "models": {}}
     else:
         results = {"tools": tools(), "models": measure_models(arguments.models or list(MODELS), peers)}
         results |= {} if arguments.models else measure_the_rest(peers)
@@ -228,7 +245,7 @@ def main() -> None:
     grown = worse(before, results)
     if arguments.update:
         merged = {**before, **results}
-        for part in ("models", "stripes"):
+        for part in ("models", "stripes", "streams"):
             merged[part] = {**before.get(part, {}), **results.get(part, {})}
         RESULTS.write_text(json.dumps(merged, indent=1) + "\n", "utf-8")
     elif grown:

@@ -69,6 +69,32 @@ def test_cores_without_simd() -> None:
         assert all(f["code_bytes"] <= MOST_CODE and f["stack_bytes"] <= MOST_STACK for f in cores.values())
 
 
+LEAST_GAINS = {
+    "ds_cnn, stride 2": ("--hop 2", 9),
+    "ds_cnn, stride 1": ("--hop 1", 18),
+    "dilated": ("--hop 1", 15),
+}
+"""How many times less a run of a stream takes than one over the whole window."""
+MOST_SHARES = {"cortex-m55": 1.15, "cortex-m33": 1.4}
+"""Of a causal net, in parts of what a frame takes of a run over all of them."""
+
+
+@pytest.mark.parametrize("core", MOST_SHARES)
+def test_streams_compute_what_is_new(core: str) -> None:
+    for label, (way, least) in LEAST_GAINS.items():
+        figures = RESULTS["streams"][label][core]
+        assert figures["whole"]["instructions"] >= least * figures[way]["instructions"]
+        assert figures[way]["arena_bytes"] < figures["whole"]["arena_bytes"]
+    causal = RESULTS["streams"]["causal"][core]
+    of_a_frame = {way: one["mean_instructions"] / one["frames"] for way, one in causal.items()}
+    assert max(of_a_frame.values()) <= MOST_SHARES[core] * of_a_frame["whole"]
+
+
+def test_a_stream_that_waits_for_frames_takes_less_on_average() -> None:
+    figures = RESULTS["streams"]["ds_cnn, stride 2"]["cortex-m55"]["--hop 1"]
+    assert figures["mean_instructions"] * 2 == pytest.approx(figures["instructions"], abs=1)
+
+
 def test_figures_are_of_all_ops() -> None:
     for cores in RESULTS["models"].values():
         for figures in cores.values():
