@@ -24,3 +24,19 @@ class Answer:
 
 
 Call = Callable[..., Answer]
+
+
+def refused(answer: Answer, *words: str) -> None:
+    """One message in four parts, exit code 2, and nothing else."""
+    assert answer.code == 2, answer
+    assert answer.out == ""
+    message = answer.err[answer.err.index("error: ") :]
+    assert [
+        line.split()[0] for line in message.splitlines()[1:] if line[2:6].strip() in ("rule", "here", "help")
+    ] == [
+        "rule",
+        "here",
+        "help",
+    ]
+    for word in words:
+        assert word in message, message

@@ -9,7 +9,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 from PIL import Image
-from shell import Answer, Call
+from shell import Call, refused
 
 NET = str(Path(__file__).with_name("small_net.py")) + ":Net"
 TARGET = ("-t", "cortex-m55")
@@ -31,22 +31,6 @@ def project(pillion: Call, data: Path, tmp_path: Path) -> Path:
     answer = pillion("compile", "-m", NET, *TARGET, "-q", "--calibrate", data, "-o", tmp_path / "fw")
     assert answer.code == 0, answer.err
     return tmp_path / "fw"
-
-
-def refused(answer: Answer, *words: str) -> None:
-    """One message in four parts, exit code 2, and nothing else."""
-    assert answer.code == 2, answer
-    assert answer.out == ""
-    message = answer.err[answer.err.index("error: ") :]
-    assert [
-        line.split()[0] for line in message.splitlines()[1:] if line[2:6].strip() in ("rule", "here", "help")
-    ] == [
-        "rule",
-        "here",
-        "help",
-    ]
-    for word in words:
-        assert word in message, message
 
 
 def test_a_model_is_evaluated_beside_itself_in_float(pillion: Call, data: Path) -> None:

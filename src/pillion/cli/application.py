@@ -15,14 +15,21 @@ import typer
 from pillion.cli import report
 from pillion.cli.help import Command, Group
 from pillion.cli.installed import versions
+from pillion.cli.spread import spread
 
 
 class Application(typer.Typer):
     """Commands whose help is laid out by `Command`, whoever adds them."""
 
     def command(self, *names: str, **more: Any) -> Callable[[Any], Any]:  # type: ignore[override]  # less is known
-        """Adds a function as a command, as typer does."""
-        return super().command(*names, **{"cls": Command, **more})
+        """Adds a function as a command, as typer does; the fields of dataclasses that it takes are options too."""
+        add = super().command(*names, **{"cls": Command, **more})
+
+        def added(function: Any) -> Any:
+            add(spread(function))
+            return function
+
+        return added
 
 
 app = Application(

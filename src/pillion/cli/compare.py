@@ -11,29 +11,12 @@ import typer
 
 from pillion.cli import report
 from pillion.cli.application import app
-from pillion.cli.data_options import (
-    DivideOption,
-    FitOption,
-    LabelColumnOption,
-    LabelsOption,
-    MeanOption,
-    StdOption,
-    TransformOption,
-    reading_of,
-)
+from pillion.cli.data_options import Read
 from pillion.cli.evaluate import FloatOption, NativeOption, OptionalTarget, ProgramArgument, WorkersOption
+from pillion.cli.groups import How
 from pillion.cli.help import CHECK, DATA
-from pillion.cli.options import (
-    CalibrateOption,
-    IoDtypeOption,
-    IoLayoutOption,
-    JsonOption,
-    KeepOption,
-    SizeOption,
-    TrustOption,
-    WeightsOption,
-)
-from pillion.cli.request import Request, parse_size
+from pillion.cli.options import ImpliedOption, JsonOption
+from pillion.cli.request import Request
 from pillion.errors import PillionError
 from pillion.outside.files import made, write_whole, writing
 
@@ -50,6 +33,7 @@ pillion compare old.pte new.pte -d test.npz                                     
 """,
 )
 def compare(
+    *,
     program: ProgramArgument,
     other: Annotated[
         Optional[str], typer.Argument(help="A second program: what changes from the first to it is shown.")
@@ -85,20 +69,9 @@ def compare(
     ] = True,
     native: NativeOption = False,
     workers: WorkersOption = None,
-    labels: LabelsOption = None,
-    label_column: LabelColumnOption = None,
-    fit: FitOption = "exact",
-    divide: DivideOption = None,
-    mean: MeanOption = None,
-    std: StdOption = None,
-    transform: TransformOption = None,
-    calibrate: CalibrateOption = None,
-    weights: WeightsOption = None,
-    trust_pickle: TrustOption = False,
-    input_size: SizeOption = None,
-    io_dtype: IoDtypeOption = "float32",
-    io_layout: IoLayoutOption = "nchw",
-    keep_on_cpu: KeepOption = None,
+    read: Read,
+    quantize: ImpliedOption = True,
+    how: How,
     as_json: JsonOption = False,
 ) -> None:
     """Show where a program loses precision, or what two differ in.
@@ -107,19 +80,8 @@ def compare(
     instructions and answers."""
     from pillion.cli.named_program import Named
 
-    reading = reading_of(labels, label_column, None, fit, divide, mean, std, transform)
-    request = Request(
-        program,
-        target or "",
-        True,
-        calibrate,
-        weights,
-        parse_size(input_size),
-        io_dtype,
-        io_layout,
-        keep_on_cpu=tuple(keep_on_cpu or ()),
-        trust_pickle=trust_pickle,
-    )
+    reading = read.reading
+    request = Request(program, target or "", True, how)
     named = Named(request, float_model, reading)
     if other is None:
         _layers(named, data, reading, limit, picture, as_json)

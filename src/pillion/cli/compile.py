@@ -10,45 +10,19 @@ import typer
 
 from pillion.cli import completion, report
 from pillion.cli.application import app
+from pillion.cli.groups import How, InParts, Timing
 from pillion.cli.help import MAKE, RESULT
 from pillion.cli.options import (
-    ArithmeticOption,
-    CalibrateOption,
-    ClockOption,
-    CorrectOption,
-    EqualizeOption,
-    ExtraOption,
     ForceOption,
-    HopOption,
-    IoDtypeOption,
-    IoLayoutOption,
     JsonOption,
-    KeepOption,
-    MaxRamOption,
-    MemoriesOption,
     ModelOption,
-    NpuClockOption,
-    OnlyNpuOption,
-    OptimizeOption,
     OutputOption,
-    PreferNpuOption,
     QuantizeOption,
-    RangesOption,
-    RowsInOption,
     SelfTestOption,
-    SizeOption,
-    StatefulOption,
-    StateOption,
-    StatePairOption,
-    StreamOption,
     TargetOption,
-    TrustOption,
-    WeightsOption,
 )
-from pillion.cli.request import Request, build, check, parse_size, tuning_of, write
+from pillion.cli.request import Request, build, check, write
 from pillion.outside.files import form_of
-from pillion.streams.wish import stream_wish
-from pillion.stripes.wish import memory_wish
 
 
 @app.command(
@@ -66,32 +40,13 @@ pillion compile -m kws.tflite -t cortex-m55 --arithmetic cmsis-nn -o kws.pte    
 """,
 )
 def compile(
+    *,
     model: ModelOption,
     output: OutputOption,
     target: TargetOption,
     quantize: QuantizeOption = False,
-    calibrate: CalibrateOption = None,
-    ranges: RangesOption = "auto",
-    equalize: EqualizeOption = False,
-    correct_biases: CorrectOption = False,
-    weights: WeightsOption = None,
-    trust_pickle: TrustOption = False,
-    input_size: SizeOption = None,
-    io_dtype: IoDtypeOption = "float32",
-    io_layout: IoLayoutOption = "nchw",
-    state: StateOption = "kept",
-    stateful: StatefulOption = False,
-    state_pair: StatePairOption = None,
-    keep_on_cpu: KeepOption = None,
-    only_npu: OnlyNpuOption = False,
-    prefer_npu: PreferNpuOption = False,
-    arithmetic: ArithmeticOption = None,
-    optimize: OptimizeOption = "speed",
-    max_ram: MaxRamOption = None,
-    extra: ExtraOption = None,
-    rows_in: RowsInOption = False,
-    stream: StreamOption = None,
-    hop: HopOption = None,
+    how: How,
+    parts: InParts,
     runtime: Annotated[
         str,
         typer.Option(
@@ -111,9 +66,7 @@ def compile(
         ),
     ] = None,
     selftest: SelfTestOption = None,
-    clock: ClockOption = None,
-    npu_clock: NpuClockOption = None,
-    memories: MemoriesOption = None,
+    timing: Timing,
     page: Annotated[
         Optional[Path],
         typer.Option(
@@ -130,36 +83,13 @@ def compile(
 
     A model that computes in float is quantized on the way (-q), best with data like those it will see (--calibrate). What cannot be
     compiled is refused with the rule, the line of your model, and a way out."""
-    request = Request(
-        model,
-        target,
-        quantize,
-        calibrate,
-        weights,
-        parse_size(input_size),
-        io_dtype,
-        io_layout,
-        intermediates,
-        tuple(keep_on_cpu or ()),
-        only_npu,
-        optimize,
-        runtime,
-        trust_pickle,
-        memory_wish(max_ram, extra, rows_in),
-        state,
-        stream_wish(stream, hop),
-        prefer_npu,
-        stateful,
-        tuple(state_pair or ()),
-        tuning_of(ranges, equalize=equalize, correct_biases=correct_biases),
-        arithmetic,
-    )
+    request = Request(model, target, quantize, how, parts, intermediates, runtime)
     form_of(output)
     check(request)
     from pillion.cli import pages, selftests, times
 
     pages.check_page(page)
-    conditions = times.conditions(clock, npu_clock, memories)
+    conditions = timing.conditions
     times.want_c(conditions, output)
     selftests.want_form(selftest, output)
     with report.progress(quiet=as_json):
@@ -174,5 +104,5 @@ def compile(
         **times.facts(time, as_json, in_short=True),
     }
     if page is not None:
-        facts |= pages.paged(program, page, request, calibrate, quiet=as_json)
+        facts |= pages.paged(program, page, request, how.quantizing.calibrate, quiet=as_json)
     report.show(facts, as_json)

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Optional
 
@@ -70,29 +71,34 @@ TransformOption = Annotated[
 ]
 
 
-def reading_of(
-    labels: Path | None,
-    label_column: str | None,
-    classes: str | None,
-    fit: str,
-    divide: float | None,
-    mean: str | None,
-    std: str | None,
-    transform: str | None,
-) -> Reading:
-    """Gives what was said of the data in one object."""
-    from pillion.data.files import TRANSFORM
+@dataclass(frozen=True)
+class Read:
+    """How data is read."""
 
-    return Reading(
-        labels=labels,
-        label_column=label_column,
-        classes=_words(classes),
-        fit=fit,  # type: ignore[arg-type]  # checked by Reading
-        divide=divide,
-        mean=_numbers("--mean", mean),
-        std=_numbers("--std", std),
-        transform=function_of(transform, TRANSFORM) if transform else None,
-    )
+    labels: LabelsOption = None
+    label_column: LabelColumnOption = None
+    classes: ClassesOption = None
+    fit: FitOption = "exact"
+    divide: DivideOption = None
+    mean: MeanOption = None
+    std: StdOption = None
+    transform: TransformOption = None
+
+    @property
+    def reading(self) -> Reading:
+        """What was typed in one object."""
+        from pillion.data.files import TRANSFORM
+
+        return Reading(
+            labels=self.labels,
+            label_column=self.label_column,
+            classes=_words(self.classes),
+            fit=self.fit,  # type: ignore[arg-type]  # checked by Reading
+            divide=self.divide,
+            mean=_numbers("--mean", self.mean),
+            std=_numbers("--std", self.std),
+            transform=function_of(self.transform, TRANSFORM) if self.transform else None,
+        )
 
 
 def _words(text: str | None) -> tuple[str, ...]:

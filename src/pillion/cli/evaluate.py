@@ -11,32 +11,11 @@ import typer
 
 from pillion.cli import report
 from pillion.cli.application import app
-from pillion.cli.data_options import (
-    ClassesOption,
-    DataOption,
-    DivideOption,
-    FitOption,
-    LabelColumnOption,
-    LabelsOption,
-    LimitOption,
-    MeanOption,
-    StdOption,
-    TransformOption,
-    reading_of,
-)
+from pillion.cli.data_options import DataOption, LimitOption, Read
+from pillion.cli.groups import How
 from pillion.cli.help import CHECK, DATA, GATES, RUNNING
-from pillion.cli.options import (
-    CalibrateOption,
-    IoDtypeOption,
-    IoLayoutOption,
-    JsonOption,
-    KeepOption,
-    SchedulerOption,
-    SizeOption,
-    TrustOption,
-    WeightsOption,
-)
-from pillion.cli.request import Request, parse_size
+from pillion.cli.options import ImpliedOption, JsonOption, SchedulerOption
+from pillion.cli.request import Request
 
 ProgramArgument = Annotated[
     str,
@@ -91,6 +70,7 @@ pillion eval fw/ -d test.npz --min-accuracy 0.9 --max-ram 256K         exit code
 """,
 )
 def evaluate(
+    *,
     program: ProgramArgument,
     data: DataOption,
     target: OptionalTarget = None,
@@ -152,21 +132,9 @@ def evaluate(
             rich_help_panel=RUNNING,
         ),
     ] = 60.0,
-    labels: LabelsOption = None,
-    label_column: LabelColumnOption = None,
-    classes: ClassesOption = None,
-    fit: FitOption = "exact",
-    divide: DivideOption = None,
-    mean: MeanOption = None,
-    std: StdOption = None,
-    transform: TransformOption = None,
-    calibrate: CalibrateOption = None,
-    weights: WeightsOption = None,
-    trust_pickle: TrustOption = False,
-    input_size: SizeOption = None,
-    io_dtype: IoDtypeOption = "float32",
-    io_layout: IoLayoutOption = "nchw",
-    keep_on_cpu: KeepOption = None,
+    read: Read,
+    quantize: ImpliedOption = True,
+    how: How,
     as_json: JsonOption = False,
 ) -> None:
     """Say what a program gets on a data set.
@@ -188,24 +156,9 @@ def evaluate(
         parse_count("--max-instructions", max_instructions),
     )
     limits.check(metric)
-    reading = reading_of(labels, label_column, classes, fit, divide, mean, std, transform)
+    reading = read.reading
     source = open_data(data, reading)
-    named = Named(
-        Request(
-            program,
-            target or "",
-            True,
-            calibrate,
-            weights,
-            parse_size(input_size),
-            io_dtype,
-            io_layout,
-            keep_on_cpu=tuple(keep_on_cpu or ()),
-            trust_pickle=trust_pickle,
-        ),
-        float_model,
-        reading,
-    )
+    named = Named(Request(program, target or "", True, how), float_model, reading)
     with report.progress(quiet=as_json) as progress:
         built = named.program(progress)
     floats = named.floats(beside=not only_int8)

@@ -8,30 +8,11 @@ from dataclasses import replace
 
 from pillion.cli import report
 from pillion.cli.application import app
+from pillion.cli.groups import How, InParts, Timing
 from pillion.cli.help import LOOK
-from pillion.cli.options import (
-    ArithmeticOption,
-    CalibrateOption,
-    ClockOption,
-    ExtraOption,
-    HopOption,
-    JsonOption,
-    KeepOption,
-    MaxRamOption,
-    MemoriesOption,
-    ModelOption,
-    NpuClockOption,
-    RowsInOption,
-    SizeOption,
-    StreamOption,
-    TargetsOption,
-    TrustOption,
-    WeightsOption,
-)
-from pillion.cli.request import Request, build, check, parse_size
+from pillion.cli.options import ImpliedOption, JsonOption, ModelOption, TargetsOption
+from pillion.cli.request import Request, build, check
 from pillion.errors import PillionError
-from pillion.streams.wish import stream_wish
-from pillion.stripes.wish import memory_wish
 
 
 @app.command(
@@ -44,50 +25,29 @@ pillion explain -m ds_cnn -t cortex-m55 --json         all columns
 """,
 )
 def explain(
+    *,
     model: ModelOption,
     target: TargetsOption,
-    calibrate: CalibrateOption = None,
-    weights: WeightsOption = None,
-    trust_pickle: TrustOption = False,
-    input_size: SizeOption = None,
-    keep_on_cpu: KeepOption = None,
-    arithmetic: ArithmeticOption = None,
-    max_ram: MaxRamOption = None,
-    extra: ExtraOption = None,
-    rows_in: RowsInOption = False,
-    stream: StreamOption = None,
-    hop: HopOption = None,
-    clock: ClockOption = None,
-    npu_clock: NpuClockOption = None,
-    memories: MemoriesOption = None,
+    quantize: ImpliedOption = True,
+    how: How,
+    parts: InParts,
+    timing: Timing,
     as_json: JsonOption = False,
 ) -> None:
     """Say for every op who runs it, and why.
 
     On a chip with an NPU: on which unit, which rule decided, and what would change that. On a core alone: by which kernel, and why that
     one. With several targets: who runs each op on each of them, and what the whole takes there. Nothing is written."""
-    request = Request(
-        model,
-        target[0],
-        True,
-        calibrate,
-        weights,
-        parse_size(input_size),
-        keep_on_cpu=tuple(keep_on_cpu or ()),
-        arithmetic=arithmetic,
-        trust_pickle=trust_pickle,
-        memory=memory_wish(max_ram, extra, rows_in),
-        stream=stream_wish(stream, hop),
-    )
+    request = Request(model, target[0], True, how, parts)
     requests = [replace(request, target=one) for one in dict.fromkeys(target)]
     for one in requests:
         check(one)
     if len(requests) > 1:
-        _side_by_side(requests, clock or npu_clock or memories, as_json)
+        _side_by_side(requests, timing.first, as_json)
         return
     from pillion.cli import times
 
-    conditions = times.conditions(clock, npu_clock, memories)
+    conditions = timing.conditions
     with report.progress(quiet=as_json):
         program = build(request)
     time = times.of_program(program, conditions, quiet=as_json)

@@ -7,7 +7,8 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from pillion.cli.request import Request, build, hush
+from pillion.cli.groups import Source
+from pillion.cli.request import Request, build, hush, refuse_how
 from pillion.compiler import load, opened_tflite
 from pillion.data.given import open_data
 from pillion.data.options import AS_IT_IS, Reading
@@ -74,22 +75,23 @@ class Named:
 
     def _calibrated(self) -> Request:
         """The request with calibration data that is opened: what normalizes the one data normalizes the other."""
-        path = self.request.calibrate
-        if not isinstance(path, Path) or self.is_written:
+        path = self.request.how.quantizing.calibrate
+        if path is None or self.is_written:
             return self.request
         reading = replace(self.reading, labels=None, label_column=None, classes=())
-        return replace(self.request, calibrate=open_data(path, reading))
+        return replace(self.request, samples=open_data(path, reading))
 
     def _load(self, spec: str) -> TorchModel:
 
         from pillion.importers.torch.float_model import float_model
 
         hush()
-        more: dict[str, Any] = {"trust_pickle": self.request.trust_pickle}
+        source = self.request.how.source
+        more: dict[str, Any] = {"trust_pickle": source.trust_pickle}
         if suffix_of(spec) != ".pt2":
-            more["weights"] = self.request.weights
+            more["weights"] = source.weights
             if not split_spec(spec)[1]:
-                more["input_size"] = self.request.input_size
+                more["input_size"] = source.size
         return float_model(spec, **more)
 
     def _want_target(self) -> None:
@@ -102,22 +104,11 @@ class Named:
             )
 
     def _refuse_options(self) -> None:
-        request = self.request
-        given = {
-            "--calibrate": request.calibrate,
-            "--weights": request.weights if self.float_model is None else None,
-            "--input-size": request.input_size if self.float_model is None else None,
-            "--target": request.target if Path(self.spec).is_dir() and request.target else None,
-            "--keep-on-cpu": request.keep_on_cpu or None,
-        }
-        useless = [option for option, value in given.items() if value is not None]
-        if useless:
-            raise PillionError(
-                f"{self.spec} is compiled already",
-                rule=f"{', '.join(useless)} go with models that are compiled now",
-                here=self.spec,
-                help="leave them out, or name the model that the program was made of",
-            )
+        how = self.request.how
+        if self.float_model is not None:
+            how = replace(how, source=Source())
+        target = self.request.target if Path(self.spec).is_dir() else ""
+        refuse_how(self.spec, how, target)
 
 
 def _float_file(spec: str) -> TorchModel | None:

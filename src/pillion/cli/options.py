@@ -75,6 +75,15 @@ QuantizeOption = Annotated[
         rich_help_panel=QUANTIZATION,
     ),
 ]
+ImpliedOption = Annotated[
+    bool,
+    typer.Option(
+        *("-q", "--quantize"),
+        hidden=True,
+        help="Said to `pillion compile`; models in float are quantized here anyway.",
+        rich_help_panel=QUANTIZATION,
+    ),
+]
 CalibrateOption = Annotated[
     Optional[Path],
     typer.Option(

@@ -10,25 +10,12 @@ import typer
 
 from pillion.cli import report
 from pillion.cli.application import app
+from pillion.cli.groups import How, InParts
 from pillion.cli.help import LOOK
-from pillion.cli.options import (
-    CalibrateOption,
-    ExtraOption,
-    IoDtypeOption,
-    IoLayoutOption,
-    JsonOption,
-    KeepOption,
-    MaxRamOption,
-    OptimizeOption,
-    RowsInOption,
-    SizeOption,
-    TrustOption,
-    WeightsOption,
-)
-from pillion.cli.request import Request, build, parse_size
+from pillion.cli.options import ImpliedOption, JsonOption
+from pillion.cli.request import Request, build
 from pillion.errors import PillionError
 from pillion.outside.files import MODEL_FILES, suffix_of
-from pillion.stripes.wish import memory_wish
 
 if TYPE_CHECKING:
     from pillion.program import Program
@@ -44,6 +31,7 @@ pillion report kws.pte -o kws.html                          a program as it was 
 """,
 )
 def report_command(
+    *,
     model: Annotated[str, typer.Argument(help=f"A zoo name (`pillion models`), {MODEL_FILES}.")],
     output: Annotated[Optional[Path], typer.Option("-o", "--output", help="The .html file to write.")] = None,
     target: Annotated[
@@ -52,7 +40,6 @@ def report_command(
             "-t", "--target", help="What to compile for. A .pte is shown as it is, unless a target is named."
         ),
     ] = None,
-    calibrate: CalibrateOption = None,
     data: Annotated[
         Optional[Path],
         typer.Option(help="Samples that show what quantization does; without it, those of --calibrate."),
@@ -61,16 +48,9 @@ def report_command(
     measure: Annotated[
         bool, typer.Option(help="Count instructions in the emulator, where the tools are there.")
     ] = True,
-    weights: WeightsOption = None,
-    trust_pickle: TrustOption = False,
-    input_size: SizeOption = None,
-    io_dtype: IoDtypeOption = "float32",
-    io_layout: IoLayoutOption = "nchw",
-    keep_on_cpu: KeepOption = None,
-    optimize: OptimizeOption = "speed",
-    max_ram: MaxRamOption = None,
-    extra: ExtraOption = None,
-    rows_in: RowsInOption = False,
+    quantize: ImpliedOption = True,
+    how: How,
+    parts: InParts,
     as_json: JsonOption = False,
 ) -> None:
     """Show a compiled model on one page.
@@ -83,23 +63,12 @@ def report_command(
     check_page(output)
     if data is not None and not data.exists():
         raise no_data(data)
-    request = Request(
-        model,
-        target or "",
-        True,
-        calibrate,
-        weights,
-        parse_size(input_size),
-        io_dtype,
-        io_layout,
-        keep_on_cpu=tuple(keep_on_cpu or ()),
-        optimize=optimize,
-        trust_pickle=trust_pickle,
-        memory=memory_wish(max_ram, extra, rows_in),
-    )
+    request = Request(model, target or "", True, how, parts)
     with report.progress(quiet=as_json) as progress:
         program = _program(request, progress)
-    facts = gathered(program, request, data or calibrate, samples=samples, measure=measure, quiet=as_json)
+    facts = gathered(
+        program, request, data or how.quantizing.calibrate, samples=samples, measure=measure, quiet=as_json
+    )
     page = written(facts, output) if output is not None else {}
     shown = {"model": facts.model, "target": facts.target, "ops": len(facts.ops), **page}
     report.show(facts.as_data() if as_json else shown, as_json)

@@ -66,8 +66,8 @@ def _files(request: Request, data: Path | None) -> dict[str, Path]:
     model = Path(request.model.partition(".py:")[0] + ".py" if ".py:" in request.model else request.model)
     given: dict[str, Any] = {
         "the model's file": model,
-        "weights": request.weights,
-        "calibration data": request.calibrate,
-        "data": None if data == request.calibrate else data,
+        "weights": request.how.source.weights,
+        "calibration data": request.how.quantizing.calibrate,
+        "data": None if data == request.how.quantizing.calibrate else data,
     }
     return {what: path for what, path in given.items() if path is not None and path.exists()}

@@ -9,7 +9,6 @@ import gc
 import importlib
 import io
 import logging
-import re
 import warnings
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -18,9 +17,10 @@ from pathlib import Path
 from shlex import quote
 from typing import TYPE_CHECKING, Any, Literal, get_args
 
-from pillion.boards.board import Optimize
-from pillion.choices import ArithmeticName, IoDtype, IoLayout, Ranges, Runtime, StateForm
+from pillion.choices import Runtime
+from pillion.cli.groups import AS_USUAL, UNDIVIDED, How, InParts
 from pillion.cli.report import warn
+from pillion.cli.spread import given_options
 from pillion.errors import PillionError, PillionWarning, one_of
 from pillion.ir.tuning import Tuning
 from pillion.named import FILES as MODEL_FILES
@@ -28,8 +28,6 @@ from pillion.named import check_named, is_int8_file, refuse_useless
 from pillion.outside.files import NO_FOLDERS, regular_file, suffix_of, write_whole
 from pillion.outside.progress import stage
 from pillion.outside.user_code import split_spec
-from pillion.streams.wish import StreamWish
-from pillion.stripes.wish import WHOLE, MemoryWish
 
 if TYPE_CHECKING:
     from pillion.data.sample import Source
@@ -39,64 +37,37 @@ if TYPE_CHECKING:
     from pillion.run.inputs import Tensor
 
 
-AS_USUAL = Tuning()
-
-
 @dataclass(frozen=True)
 class Request:
-    """The options of a `pillion compile` as they were typed."""
+    """A model, what to compile it for, and the options that say how."""
 
     model: str
     target: str
     quantize: bool = False
-    calibrate: Path | Source | None = None
-    weights: Path | None = None
-    input_size: tuple[int, int] | None = None
-    io_dtype: str = "float32"
-    io_layout: str = "nchw"
+    how: How = AS_USUAL
+    parts: InParts = UNDIVIDED
     intermediates: Path | None = None
-    keep_on_cpu: tuple[str, ...] = ()
-    only_npu: bool = False
-    optimize: str = "speed"
     runtime: str = "1.4"
-    trust_pickle: bool = False
-    memory: MemoryWish = WHOLE
-    state: str = "kept"
-    stream: StreamWish | None = None
-    prefer_npu: bool = False
-    stateful: bool = False
-    state_pairs: tuple[str, ...] = ()
-    tuning: Tuning = AS_USUAL
-    arithmetic: str | None = None
+    samples: Source | None = None
+    """The data of --calibrate where it was opened already."""
 
     def __post_init__(self) -> None:
-        one_of("--io-dtype", self.io_dtype, get_args(IoDtype))
-        one_of("--optimize", self.optimize, get_args(Optimize))
         one_of("--runtime", self.runtime, get_args(Runtime))
-        one_of("--io-layout", self.io_layout, get_args(IoLayout))
-        one_of("--state", self.state, get_args(StateForm))
-        if self.arithmetic is not None:
-            one_of("--arithmetic", self.arithmetic, get_args(ArithmeticName))
-        if self.calibrate and not self.quantize:
+        quantizing = self.how.quantizing
+        if quantizing.calibrate and not self.quantize:
             raise PillionError(
                 "--calibrate is data for quantizing",
                 rule="--calibrate goes with --quantize",
-                here=f"--calibrate {self.calibrate}",
+                here=f"--calibrate {quantizing.calibrate}",
                 help="add --quantize",
             )
-        if self.tuning != AS_USUAL and not self.quantize:
+        if quantizing.tuning != Tuning() and not self.quantize:
             raise PillionError(
                 "there is nothing to tune",
                 rule="--ranges, --equalize and --correct-biases go with --quantize",
                 here=f"-m {self.model}, no --quantize",
                 help="add --quantize, or leave them out: .tflite and .pte files are quantized already",
             )
-
-
-def tuning_of(ranges: str, *, equalize: bool, correct_biases: bool) -> Tuning:
-    """Gives what was said of tuning in one object."""
-    one_of("--ranges", ranges, get_args(Ranges))
-    return Tuning(ranges, equalize, correct_biases)  # type: ignore[arg-type]  # checked above
 
 
 def check_there(path: Path) -> None:
@@ -113,34 +84,6 @@ def check_there(path: Path) -> None:
         ) from None
 
 
-def parse_pair(spelled: str) -> tuple[str, int]:
-    """Gives the input and the number of the output that `h:1` names."""
-    name, _, number = spelled.rpartition(":")
-    if not name or not (number.isascii() and number.isdigit()):
-        raise PillionError(
-            f"--state-pair {spelled} names no pair",
-            rule="INPUT:OUTPUT: the name of an input, and the number of an output, from 0 on",
-            here=spelled,
-            help="--state-pair h:1",
-        )
-    return name, int(number)
-
-
-def parse_size(text: str | None) -> tuple[int, int] | None:
-    """Reads `96` or `96x128` as height and width."""
-    if text is None:
-        return None
-    match = re.fullmatch(r"(\d+)(?:x(\d+))?", text)
-    if match is None or "0" in (match[1], match[2]):
-        raise PillionError(
-            f"--input-size {text} is not a size",
-            rule="one number, or height x width, in pixels",
-            here=text,
-            help="--input-size 96 or --input-size 96x128",
-        )
-    return int(match[1]), int(match[2] or match[1])
-
-
 def check(request: Request) -> None:
     """Raises where a request cannot be fulfilled, as far as that is seen without the compiler."""
     if is_int8_file(request.model):
@@ -151,8 +94,8 @@ def check(request: Request) -> None:
     find_target(request.target)
     if not is_int8_file(request.model):
         _want_quantize(request)
-    for path in (request.calibrate, request.weights):
-        if isinstance(path, Path):
+    for path in (request.how.quantizing.calibrate, request.how.source.weights):
+        if path is not None and request.samples is None:
             check_there(split_spec(str(path))[0])
 
 
@@ -174,14 +117,15 @@ def build(request: Request, progress: Progress | None = None) -> Program:
     from pillion.cli.intermediates import Intermediates
 
     kept = Intermediates(request.intermediates) if request.intermediates else None
+    source, quantizing = request.how.source, request.how.quantizing
     program = compile_for(
         request,
         request.model,
-        calibrate=request.calibrate,
-        input_size=request.input_size,
-        weights=request.weights,
-        trust_pickle=request.trust_pickle,
-        tuning=request.tuning if request.tuning != AS_USUAL else None,
+        calibrate=request.samples or quantizing.calibrate,
+        input_size=source.size,
+        weights=source.weights,
+        trust_pickle=source.trust_pickle,
+        tuning=quantizing.tuning if quantizing.tuning != Tuning() else None,
         progress=progress,
         watch=kept.watch if kept else None,
     )
@@ -193,14 +137,28 @@ def build(request: Request, progress: Progress | None = None) -> Program:
 def refuse_options(request: Request) -> None:
     """Raises where an option asks for what an int8 file has decided. Whether a .tflite that is to be quantized computes in float is
     seen when it is read."""
-    size = "x".join(map(str, request.input_size)) if request.input_size else None
     is_to_be = request.quantize and suffix_of(request.model) == ".tflite"
-    data = {} if is_to_be else {"--calibrate": request.calibrate}
-    given = {**data, "--weights": request.weights, "--input-size": size}
-    layout = request.io_layout if request.io_layout != "nchw" else None
-    refuse_useless(
-        request.model, {**given, "--io-layout": layout, "--trust-pickle": request.trust_pickle or None}
-    )
+    given = given_options(request.how.source)
+    if not is_to_be:
+        given |= given_options(request.how.quantizing)
+    if request.how.form.io_layout != "nchw":
+        given["--io-layout"] = request.how.form.io_layout
+    refuse_useless(request.model, given)
+
+
+def refuse_how(
+    program: str | Path, how: How, target: str | None = None, parts: InParts | None = None
+) -> None:
+    """Raises where options say how to compile what is compiled already."""
+    given = {"--target": target} if target else {}
+    given |= given_options(how) | (given_options(parts) if parts else {})
+    if given:
+        raise PillionError(
+            f"{program} is compiled already",
+            rule=f"{', '.join(given)} {'go' if len(given) > 1 else 'goes'} with models that are compiled now",
+            here=str(program),
+            help="leave them out, or name the model that the program was made of",
+        )
 
 
 def _want_quantize(request: Request) -> None:
@@ -213,7 +171,7 @@ def _want_quantize(request: Request) -> None:
             here=f"-m {request.model}, no --quantize",
             help="add --quantize (and --calibrate with real data for real accuracy)",
         )
-    if request.calibrate is None:
+    if request.how.quantizing.calibrate is None:
         warn("no --calibrate: ranges come from the example input alone, and accuracy suffers")
 
 
@@ -249,24 +207,17 @@ def compile_for(
     from pillion import compiler
     from pillion.place import PlacementOptions
 
+    placing = request.how.placing
     with _warnings_in_a_line("ignore" if quiet else "always"):
         return compiler.compile(
             model,
             example_inputs,
             target=request.target,
-            io_dtype=request.io_dtype,  # type: ignore[arg-type]  # checked by Request
-            io_layout=request.io_layout,  # type: ignore[arg-type]  # checked by Request
-            state=request.state,  # type: ignore[arg-type]  # checked by Request
-            stateful=request.stateful,
-            state_pairs=dict(map(parse_pair, request.state_pairs)),
-            placement=PlacementOptions(request.keep_on_cpu, request.only_npu, request.prefer_npu),
-            arithmetic=request.arithmetic,  # type: ignore[arg-type]  # checked by Request
-            optimize="size" if request.optimize == "size" else "speed",
-            max_ram=request.memory.max_ram,
-            extra=request.memory.extra if request.memory.is_asked else None,
-            rows_in=request.memory.rows_in,
-            stream=dict(request.stream.axes) if request.stream else None,
-            hop=request.stream.hop if request.stream else None,
+            placement=PlacementOptions(
+                tuple(placing.keep_on_cpu or ()), placing.only_npu, placing.prefer_npu
+            ),
+            **request.how.form.given(),
+            **request.parts.given(),
             **options,
         )
 

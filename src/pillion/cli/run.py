@@ -12,8 +12,9 @@ from pillion.boards.board import BOARDS
 from pillion.choices import EXECUTORS
 from pillion.cli import completion, report
 from pillion.cli.application import app
+from pillion.cli.groups import Timing
 from pillion.cli.help import CHECK, RUNNING
-from pillion.cli.options import ClockOption, JsonOption, MemoriesOption, NpuClockOption
+from pillion.cli.options import JsonOption
 from pillion.cli.request import check_program, read_inputs, write_outputs
 from pillion.errors import PillionError, one_of
 from pillion.outside.files import suffix_of
@@ -37,6 +38,7 @@ pillion run kws.pte --on executorch                         in ExecuTorch's own 
 """,
 )
 def run(
+    *,
     program: Annotated[
         Path,
         typer.Argument(
@@ -101,9 +103,7 @@ def run(
             metavar="SECONDS", help="How long a run may take until it is stopped.", rich_help_panel=RUNNING
         ),
     ] = 60.0,
-    clock: ClockOption = None,
-    npu_clock: NpuClockOption = None,
-    memories: MemoriesOption = None,
+    timing: Timing,
     as_json: JsonOption = False,
 ) -> None:
     """Run a compiled model here or on an emulated board.
@@ -111,7 +111,7 @@ def run(
     The board of a target is in `pillion targets`. Running a C project compiles and executes its code: run only projects that you trust."""
 
     one_of("--on", on, (*EXECUTORS, *BOARDS))
-    if (profile or clock) and on not in BOARDS:
+    if (profile or timing.clock) and on not in BOARDS:
         raise PillionError(
             f"{'--profile' if profile else '--clock'} counts instructions on a board",
             rule="--on names a board",
@@ -122,10 +122,10 @@ def run(
     from pillion.cli import selftests, times
     from pillion.run.executor import RunOptions
 
-    conditions = times.conditions(clock, npu_clock, memories)
+    conditions = timing.conditions
     if selftest:
         selftests.refuse_others(
-            {"--input": input, "--output": output, "--profile": profile, "--clock": clock}
+            {"--input": input, "--output": output, "--profile": profile, "--clock": timing.clock}
         )
         selftests.run(program, on, timeout, as_json)
         return

@@ -10,22 +10,10 @@ import typer
 
 from pillion.cli import completion, report
 from pillion.cli.application import app
+from pillion.cli.groups import Form, How, InParts, Placing, Source
 from pillion.cli.help import INPUT, MAKE
-from pillion.cli.options import (
-    ForceOption,
-    IoDtypeOption,
-    IoLayoutOption,
-    JsonOption,
-    KeepOption,
-    OnlyNpuOption,
-    OptimizeOption,
-    OutputOption,
-    PreferNpuOption,
-    SizeOption,
-    TargetOption,
-    WeightsOption,
-)
-from pillion.cli.request import Request, check_training, parse_size
+from pillion.cli.options import ForceOption, JsonOption, OutputOption, SizeOption, TargetOption, WeightsOption
+from pillion.cli.request import Request, check_training
 from pillion.outside.files import form_of
 from pillion.outside.progress import shown
 
@@ -38,6 +26,7 @@ pillion train learn.py:train -m ds_cnn -t cortex-m33 -o kws.pte      trains a ne
 """,
 )
 def train(
+    *,
     function: Annotated[
         str,
         typer.Argument(
@@ -59,12 +48,9 @@ def train(
     ] = "",
     weights: WeightsOption = None,
     input_size: SizeOption = None,
-    io_dtype: IoDtypeOption = "float32",
-    io_layout: IoLayoutOption = "nchw",
-    keep_on_cpu: KeepOption = None,
-    only_npu: OnlyNpuOption = False,
-    prefer_npu: PreferNpuOption = False,
-    optimize: OptimizeOption = "speed",
+    form: Form,
+    placing: Placing,
+    parts: InParts,
     force: ForceOption = False,
     as_json: JsonOption = False,
 ) -> None:
@@ -72,18 +58,8 @@ def train(
 
     FUNCTION(model) trains the module that it is given, and returns it. The model is compiled once before that: what would be refused
     in the end is refused before the training. What your loop prints is left alone; with --json it goes to standard error."""
-    request = Request(
-        model,
-        target,
-        weights=weights,
-        input_size=parse_size(input_size),
-        io_dtype=io_dtype,
-        io_layout=io_layout,
-        keep_on_cpu=tuple(keep_on_cpu or ()),
-        only_npu=only_npu,
-        prefer_npu=prefer_npu,
-        optimize=optimize,
-    )
+    how = How(Source(weights, input_size=input_size), form=form, placing=placing)
+    request = Request(model, target, how=how, parts=parts)
     form_of(output)
     check_training(function, request)
     from pillion.cli.training import train as run_training

@@ -46,7 +46,7 @@ def train(
     file, loop = _loop(function)
     spec = _trainable(request.model) or f"{file.path}:{MODEL}"
     module, inputs, name = capture.build(
-        spec, input_size=request.input_size, weights=request.weights, opened=file
+        spec, input_size=request.how.source.size, weights=request.how.source.weights, opened=file
     )
     name = name if request.model else type(module).__name__.lower()
     request = replace(request, model=spec, quantize=True)

@@ -10,26 +10,12 @@ import typer
 
 from pillion.cli import completion, report
 from pillion.cli.application import app
+from pillion.cli.groups import How, InParts
 from pillion.cli.help import CHECK, INPUT, RUNNING
-from pillion.cli.options import (
-    ArithmeticOption,
-    CalibrateOption,
-    HopOption,
-    IoDtypeOption,
-    IoLayoutOption,
-    JsonOption,
-    KeepOption,
-    QuantizeOption,
-    SizeOption,
-    StateOption,
-    StreamOption,
-    TrustOption,
-    WeightsOption,
-)
-from pillion.cli.request import Request, build, check_program, parse_size, read_inputs
+from pillion.cli.options import JsonOption, QuantizeOption
+from pillion.cli.request import Request, build, check_program, read_inputs, refuse_how
 from pillion.errors import PillionError
 from pillion.outside.files import suffix_of
-from pillion.streams.wish import stream_wish
 
 if TYPE_CHECKING:
     from pillion.ir.types import Array
@@ -45,6 +31,7 @@ pillion verify -m ds_cnn -t cortex-m55 -q             compile a model and verify
 """,
 )
 def verify(
+    *,
     program: Annotated[
         Optional[Path],
         typer.Argument(
@@ -74,17 +61,8 @@ def verify(
         ),
     ] = None,
     quantize: QuantizeOption = False,
-    calibrate: CalibrateOption = None,
-    weights: WeightsOption = None,
-    trust_pickle: TrustOption = False,
-    input_size: SizeOption = None,
-    io_dtype: IoDtypeOption = "float32",
-    io_layout: IoLayoutOption = "nchw",
-    state: StateOption = "kept",
-    stream: StreamOption = None,
-    hop: HopOption = None,
-    keep_on_cpu: KeepOption = None,
-    arithmetic: ArithmeticOption = None,
+    how: How,
+    parts: InParts,
     samples: Annotated[
         int, typer.Option(min=1, metavar="N", help="How many random inputs.", rich_help_panel=RUNNING)
     ] = 3,
@@ -113,25 +91,12 @@ def verify(
     arrays = read_inputs(input) if input else None
     if program is not None:
         check_program(program)
+        refuse_how(program, how, parts=parts)
         with report.progress(quiet=as_json):
             found = _verify_file(program, target, samples, seed, arrays)
         _show(found, as_json)
         return
-    request = Request(
-        model or "",
-        target or "",
-        quantize,
-        calibrate,
-        weights,
-        parse_size(input_size),
-        io_dtype,
-        io_layout,
-        keep_on_cpu=tuple(keep_on_cpu or ()),
-        arithmetic=arithmetic,
-        trust_pickle=trust_pickle,
-        state=state,
-        stream=stream_wish(stream, hop),
-    )
+    request = Request(model or "", target or "", quantize, how, parts)
     with report.progress(quiet=as_json):
         found = build(request).verify(samples, seed=seed, inputs=arrays)
     _show(found, as_json)
