@@ -5,11 +5,11 @@ and what is written of it answer LiteRT's bytes."""
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
-from net_file import NetFile, answers, litert
+from byte_net import ByteNet
+from net_file import answers, litert
 
 import pillion
 from pillion.compiler import finish
@@ -20,48 +20,6 @@ from pillion.ops import Concat, Conv2d, DepthwiseConv2d
 from pillion.schemas import tflite
 from pillion.schemas.tflite import ElementType, Padding
 from pillion.targets import find_target
-
-
-class ByteNet(NetFile):
-    """A net of uint8."""
-
-    def __init__(self, seed: int = 0) -> None:
-        super().__init__(seed, "uint8")
-
-    def levels(self, shape: tuple[int, ...], zero: int, fits: bool) -> int:
-        """Weights around their zero point, most of them near to it; unless they fit, a few are as far off as uint8 reaches."""
-        near = np.clip(np.rint(self.rng.normal(zero, 40, shape)), max(zero - 128, 0), min(zero + 127, 255))
-        data = near.astype(np.uint8)
-        if not fits:
-            data.flat[:: max(data.size // 5, 1)] = 255 if zero < 128 else 0
-        quant = tflite.Quantization(scale=[float(np.float32(0.0071))], zero_point=[zero])
-        return self.constant(data, type=ElementType.UINT8, quantization=quant)
-
-    def bias(self, count: int) -> int:
-        return self.constant(self.rng.integers(-900, 900, count).astype(np.int32))
-
-    def conv(
-        self, x: int, out: int, kernel: int, stride: int, weights: tuple[int, bool], **fields: Any
-    ) -> int:
-        _, h, w, c = self.shape(x)
-        operands = [x, self.levels((out, kernel, kernel, c), *weights), self.bias(out)]
-        options = tflite.Conv2DOptions(
-            padding=Padding.SAME,
-            stride_h=stride,
-            stride_w=stride,
-            fused_activation=fields.pop("activation", 3),
-        )
-        y = self.tensor(1, -(-h // stride), -(-w // stride), out, **({"scale": 0.0235, "zero": 0} | fields))
-        return self.add("CONV_2D", operands, y, options)
-
-    def depthwise(self, x: int, stride: int, zero: int) -> int:
-        _, h, w, c = self.shape(x)
-        operands = [x, self.levels((1, 3, 3, c), zero, True), self.bias(c)]
-        options = tflite.DepthwiseConv2DOptions(
-            padding=Padding.SAME, stride_h=stride, stride_w=stride, depth_multiplier=1, fused_activation=3
-        )
-        y = self.tensor(1, -(-h // stride), -(-w // stride), c, scale=0.0235, zero=0)
-        return self.add("DEPTHWISE_CONV_2D", operands, y, options)
 
 
 def old_mobilenet(seed: int, zeros: tuple[int, int, int] = (151, 110, 122), fits: bool = False) -> bytes:
@@ -159,11 +117,7 @@ def test_npus_form_their_own_multipliers() -> None:
 
 def refused() -> dict[str, tuple[bytes, str]]:
     """Valid files whose uint8 operators round otherwise than int8 ones, and what is said."""
-    wide, pooled, sized, cubes = ByteNet(), ByteNet(), ByteNet(), ByteNet()
-    x = wide.input(1, 5, 4, 3)
-    operands = [x, wide.levels((1, 3, 3, 3), 90, False), wide.bias(3)]
-    options = tflite.DepthwiseConv2DOptions(padding=Padding.SAME, stride_h=1, stride_w=1, depth_multiplier=1)
-    far = wide.bytes(wide.add("DEPTHWISE_CONV_2D", operands, wide.tensor(1, 5, 4, 3), options))
+    pooled, sized, cubes = ByteNet(), ByteNet(), ByteNet()
     window = tflite.Pool2DOptions(padding=Padding.VALID, stride_h=2, stride_w=2, filter_h=2, filter_w=2)
     even = pooled.bytes(
         pooled.add("AVERAGE_POOL_2D", [pooled.input(1, 4, 4, 3)], pooled.tensor(1, 2, 2, 3), window)
@@ -177,7 +131,6 @@ def refused() -> dict[str, tuple[bytes, str]]:
     )
     power = cubes.bytes(cubes.add("EXP", [cubes.input(4)], cubes.tensor(4), tflite.ExpOptions()))
     return {
-        "depthwise": (far, "channels are not summed"),
         "mean": (even, "odd number of pixels"),
         "bilinear": (sized.bytes(larger), "float32"),
         "exp": (power, "does not have this operator for uint8"),

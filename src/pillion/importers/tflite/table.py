@@ -15,6 +15,7 @@ from pillion.importers.tflite.model import Reading, ReadOperator
 from pillion.importers.tflite.operands import bias_of, checked, int8_only, with_axes
 from pillion.importers.tflite.reduce import reduction
 from pillion.importers.tflite.resize import resize
+from pillion.importers.tflite.shifted import in_int8
 from pillion.importers.tflite.transpose_conv import transpose_conv
 from pillion.importers.tflite.unsigned_ops import unsigned
 from pillion.ir.op import Op
@@ -223,7 +224,7 @@ def _div(call: ReadOperator) -> list[Op]:
 ROWS: dict[str, Reading] = {
     "CONV_2D": _conv,
     "DEPTHWISE_CONV_2D": _depthwise,
-    "FULLY_CONNECTED": _linear,
+    "FULLY_CONNECTED": lambda call: in_int8(call, _linear),
     "ADD": _arithmetic(Add, tflite.AddOptions),
     "SUB": _arithmetic(Sub, tflite.SubOptions),
     "MUL": _arithmetic(Mul, tflite.MulOptions),

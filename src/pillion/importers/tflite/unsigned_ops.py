@@ -9,12 +9,15 @@ import dataclasses
 import numpy as np
 
 from pillion.importers.tflite.geometry import sides
-from pillion.importers.tflite.model import Reading, ReadOperator
-from pillion.ir.numerics import Arithmetic
+from pillion.importers.tflite.model import UNSIGNED_BY, Reading, ReadOperator
+from pillion.importers.tflite.shifted import WEIGHTED, in_int8
+from pillion.ir.numerics import Arithmetic, round_half_away, saturate
 from pillion.ir.op import Op
-from pillion.ir.types import Array, PerTensor, Value, constant
+from pillion.ir.types import Array, Value, constant
 from pillion.ops.conv import Convolution
-from pillion.ops.movement import Concat
+from pillion.ops.formats import Requantize
+from pillion.ops.functions import Function
+from pillion.ops.lut import Lut
 from pillion.schemas import tflite
 
 SAME = frozenset(
@@ -28,11 +31,8 @@ SAME = frozenset(
     }
 )
 """The operators that make the same of uint8 numbers as of int8 ones, which the tests compare."""
-WEIGHTED = {"CONV_2D": 0, "DEPTHWISE_CONV_2D": 0, "FULLY_CONNECTED": 0, "TRANSPOSE_CONV": 2}
-"""The operators whose second operand is weights, and where their image is."""
-SUMMED = ("CONV_2D", "FULLY_CONNECTED")
-"""Those that add products over the channels, so that channels may be there twice."""
-LOW, HIGH = -128, 127
+WINDOWED = ("AVERAGE_POOL_2D",)
+"""Those that are read where no mean is a half."""
 TO_INT8 = "convert with full integer quantization to int8"
 REASONS = {
     "RESIZE_BILINEAR": "LiteRT interpolates uint8 images in float32, and int8 ones in integers",
@@ -45,7 +45,9 @@ def unsigned(call: ReadOperator, row: Reading) -> Reading:
     """Gives the reading of an operator on uint8: that of the one on int8, where LiteRT computes the same or the difference can be
     said."""
     if call.code in WEIGHTED:
-        return lambda one: _weighted(one, row)
+        return lambda one: [_as_in_uint8(op) for op in in_int8(one, row)]
+    if call.code == "CONCATENATION":
+        return lambda one: rescaled(one, row)
     if call.code == "AVERAGE_POOL_2D":
         _want_no_ties(call)
     elif call.code not in SAME:
@@ -69,41 +71,34 @@ def _want_no_ties(call: ReadOperator) -> None:
         )
 
 
-def _weighted(call: ReadOperator, row: Reading) -> list[Op]:
-    """Weights around zero are int8; what is beyond goes to a second copy of the channels."""
-    place, weights = WEIGHTED[call.code], call.constant(1)
+def rescaled(call: ReadOperator, row: Reading) -> list[Op]:
+    """Operands of a concatenation that have another scale than the result are brought to it first, as LiteRT does in float32."""
+    y = call.result
     before: list[Op] = []
-    if isinstance(weights.type.quant, PerTensor) and weights.zero_point:
-        parts = _in_int8(weights)
-        inputs = list(call.inputs)
-        inputs[1] = constant(call.fresh(weights.name), np.concatenate(parts, -1), PerTensor(weights.scale))
-        if len(parts) > 1:
-            before, inputs[place] = _repeated(call, call.operand(place), weights, len(parts))
-        call = dataclasses.replace(call, inputs=tuple(inputs))
-    return [*before, *map(_as_in_uint8, row(call))]
+    inputs = list(call.inputs)
+    for number, x in enumerate(call.inputs):
+        if x is not None and x.type.quant != y.type.quant and x.is_quantized and y.is_quantized:
+            inputs[number] = made = call.intermediate("rescaled", x.shape, y)
+            before.append(_rescale(call, x, made))
+    return [*before, *row(dataclasses.replace(call, inputs=tuple(inputs)))]
 
 
-def _in_int8(weights: Value) -> list[Array]:
-    """Weights whose zero point is 0, as sums of int8 numbers."""
-    left = weights.constant.astype(np.int32) - weights.zero_point
-    parts: list[Array] = []
-    while not parts or left.any():
-        part = np.clip(left, LOW, HIGH)
-        parts.append(part.astype(np.int8))
-        left = left - part
-    return parts
+def _rescale(call: ReadOperator, x: Value, y: Value) -> Op:
+    """The change of scale that int8 has where all 256 numbers agree, and a table where they do not."""
+    usual, numbers = Requantize(x=x, y=y, source=call.source), np.arange(-128, 128).astype(np.int8)
+    wanted = _rescaled_numbers(x, y)
+    if np.array_equal(usual.reference(Arithmetic.TFLITE, numbers), wanted):
+        return usual
+    held = constant(call.fresh(f"{x.name}/table"), wanted)
+    return Lut(x=x, table=held, y=y, function=Function.TABLE, source=call.source)
 
 
-def _repeated(call: ReadOperator, x: Value, weights: Value, count: int) -> tuple[list[Op], Value]:
-    """The operand with its channels so many times, one behind another."""
-    if call.code not in SUMMED or x.type.rank < 1 or x.shape[-1] != weights.shape[-1]:
-        raise call.refuse(
-            f"uint8 weights less their zero point are from {LOW} to {HIGH}, where channels are not summed",
-            f"zero point {weights.zero_point + 128}",
-            TO_INT8,
-        )
-    y = call.intermediate("channels", (*x.shape[:-1], x.shape[-1] * count), x)
-    return [Concat(xs=(x,) * count, y=y, axis=x.type.rank - 1, source=call.source)], y
+def _rescaled_numbers(x: Value, y: Value) -> Array:
+    """What becomes of -128, -127, … 127 of one scale in another, in float32 as for uint8."""
+    scale = np.float32(x.scale) * (np.float32(1) / np.float32(y.scale))
+    shifted = np.arange(256).astype(np.float32) * scale + -np.float32(x.zero_point + UNSIGNED_BY) * scale
+    levels = round_half_away(shifted.astype(np.float64)) + y.zero_point
+    return np.asarray(saturate(levels, -128, 127), np.int8)
 
 
 def _as_in_uint8(op: Op) -> Op:
