@@ -77,6 +77,15 @@ def _flag(choices: Choices, x: Shape) -> bool:
     return choices.one_in(2)
 
 
+def _size(choices: Choices, x: Shape) -> tuple[int, int]:
+    """Any size, or one in whole proportion to the image's."""
+    if len(x) == 4 and choices.one_in(2):
+        return x[1] * choices.pick((2, 1, 3, 4)), max(
+            x[2] * choices.pick((2, 1, 4)) // choices.pick((1, 2)), 1
+        )
+    return choices.pick((1, 2, 3, 5, 7, 8, 11, 13)), choices.pick((1, 2, 3, 5, 7, 8, 11, 13))
+
+
 ATTRIBUTES: dict[str, Callable[[Choices, Shape], Any]] = {
     "stride": _pair(1, 1, 2, 1, 3),
     "dilation": _pair(1, 1, 1, 1, 2, 3),
@@ -95,7 +104,7 @@ ATTRIBUTES: dict[str, Callable[[Choices, Shape], Any]] = {
     "axis": lambda choices, x: choices.integer(0, len(x) - 1),
     "adj_x": _flag,
     "adj_y": _flag,
-    "size": _pair(1, 2, 3, 5, 7, 8, 11, 13),
+    "size": _size,
     "align_corners": _flag,
     "half_pixel": _flag,
     "relation": lambda choices, x: choices.pick(tuple(Relation)),

@@ -17,7 +17,6 @@ from pillion.ops import ALL_OPS
 ROW_LOCAL = [cls for cls in ALL_OPS if any(not op.crosses_rows for op in cls.examples())]
 NEVER = {
     "batch_matmul",
-    "resize_bilinear",
     "lstm_cell",
     "lstm_output",
     "svdf_memory",

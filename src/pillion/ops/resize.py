@@ -4,6 +4,7 @@ arithmetics; the nearest pixel is then also PyTorch's."""
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Iterator, Sequence
 
 import numpy as np
@@ -19,6 +20,8 @@ from pillion.ops.samples import ZERO_POINTS, make, value
 FRACTION_BITS = 10
 """Bits of a position between two pixels."""
 ONE = 1 << FRACTION_BITS
+Mix = tuple[int, int, int]
+"""Two rows of the image, and how many of 1024 parts come from the second one."""
 
 
 class Resize(Op):
@@ -139,10 +142,34 @@ class ResizeBilinear(Resize):
     size: Pair = (1, 1)
     align_corners: bool = False
     half_pixel: bool = False
+    mixes: tuple[Mix, ...] = dataclasses.field(default=(), metadata={"role": "rows"})
+    """Where only some rows are made, of which rows and in which shares."""
+
+    @property
+    def row_unit(self) -> int:
+        """The rows of the result that have the same row of the image in front of them."""
+        return max(self.size[0] // self.x.shape[ROWS], 1)
 
     @property
     def crosses_rows(self) -> str:
-        return "each of its rows mixes two rows of the image, in shares that depend on where it lies"
+        before, after = self.x.shape[ROWS], self.size[0]
+        if self.align_corners and before != after:
+            return "corners are aligned: rows are mixed in no fixed rhythm"
+        up, down = self.row_unit, max(before // after, 1)
+        if before * up != after * down or ONE % up:
+            return f"{before} to {after} rows: each mixes two rows of the image, in shares of no fixed rhythm"
+        return ""
+
+    def rows_of(self, operand: Value, span: Span) -> Span | None:
+        sources = self.sources_of(range(span.first, span.end), 0)
+        first, last = int(sources[:, :2].min()), int(sources[:, :2].max())
+        return Span(first, last + 1 - first)
+
+    def on_rows(self, span: Span) -> dict[str, object]:
+        sources = self.sources_of(range(span.first, span.end), 0)
+        sources[:, :2] -= sources[:, :2].min()
+        mixes = tuple((int(one), int(other), int(share)) for one, other, share in sources)
+        return {"size": (span.count, self.size[1]), "mixes": mixes}
 
     def sources(self, axis: int) -> NDArray[np.int64]:
         """Gives [size, 3]: for each row or column of the result, two of the image, and how many of 1024 parts come from the second
@@ -151,6 +178,8 @@ class ResizeBilinear(Resize):
 
     def sources_of(self, pixels: Sequence[int], axis: int) -> NDArray[np.int64]:
         """Gives `sources` of some rows or columns only. The last one lies furthest in the image."""
+        if axis == 0 and self.mixes:
+            return np.array([self.mixes[pixel] for pixel in pixels], np.int64).reshape(-1, 3)
         before, after = self.x.shape[1 + axis], self.size[axis]
         if self.align_corners and after > 1:
             step = (((before - 1) << FRACTION_BITS) + (after - 1) // 2) // (after - 1)
@@ -191,6 +220,8 @@ RESIZES: tuple[tuple[Shape, tuple[int, int]], ...] = (
     ((1, 13, 11, 3), (5, 4)),
     ((1, 1, 1, 9), (3, 1)),
     ((1, 4, 31, 2), (1, 8)),
+    ((2, 5, 3, 4), (20, 6)),
+    ((1, 12, 2, 3), (6, 5)),
 )
 
 

@@ -67,7 +67,8 @@ class Cuts:
         if at not in self._form:
             made = cut(self.body.ops[event.op], event.span)
             shapes = tuple(part.shape for part in made.parts.values())
-            key = (shapes, repr(sorted(made.op.attributes.items(), key=lambda item: item[0])))
+            changes = self.body.ops[event.op].on_rows(event.span)
+            key = (shapes, repr(sorted(changes.items(), key=lambda item: item[0])))
             known.setdefault(key, made)
             self._form[at] = list(known).index(key)
         return self._form[at]
