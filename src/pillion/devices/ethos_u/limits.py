@@ -18,6 +18,7 @@ from pillion.ops import (
     Lut,
     Mean,
     Slice,
+    Transpose,
 )
 from pillion.ops.reduce import Reduction
 from pillion.ops.resize import Resize, ResizeBilinear
@@ -40,6 +41,8 @@ MAX_MEAN = 1 << 20
 """The elements of which one mean is taken. Vela says 2^24, and takes minutes from 2^21 on."""
 MAX_ROWS = 65536
 """The rows of a softmax."""
+MAX_MOVED = 65536
+"""All axes but the two shortest, multiplied, where a transposition moves four and more."""
 FACTORS = (2, 4, 8)
 """By which an image grows in both directions."""
 HALF_PIXEL_FACTORS = (2,)
@@ -198,6 +201,17 @@ def slice_steps(op: Op) -> tuple[object, bool]:
     fill = 4 - len(op.step)
     other = [step for axis, step in enumerate(op.step) if axis + fill not in (1, 2)]
     return op.step, set(other) <= {1} and min(op.step) >= 1
+
+
+def moved_axes(op: Op) -> tuple[object, bool]:
+    """Looks whether a transposition moves rows, columns and channels of one image only, or all axes but the two shortest are small."""
+    assert isinstance(op, Transpose)
+    shape, order = op.x.shape, op.order
+    outer = max(len(shape) - 3, 0)
+    one_image = math.prod(shape[:outer]) == 1 and order[:outer] == tuple(range(outer))
+    is_idle = order == tuple(range(len(shape)))
+    longest = math.prod(sorted(shape, reverse=True)[:-2])
+    return f"{longest} of {list(shape)}", one_image or is_idle or longest <= MAX_MOVED
 
 
 def known_function(functions: tuple[Function, ...]) -> Look:

@@ -99,11 +99,13 @@ def _of_u55() -> list[Rule]:
     )
     transposed = "1 or 2 in both directions, and at most the kernel"
     factors = ", ".join(map(str, limits.FACTORS))
+    moved = f"the last three of one image, or all axes but the two shortest at most {limits.MAX_MOVED}, multiplied"
     growth = f"times {factors} in both directions (bilinear with half pixels 2), or from one pixel"
     return [
         *rules_for(CONVOLUTIONS, "stride", longer, limits.strides, VELA),
         Rule(TransposeConv2d, "stride", transposed, limits.transposed_stride, VELA),
         *rules_for(RESIZES, "factor", growth, limits.growth, VELA),
+        Rule(Transpose, "extents", moved, limits.moved_axes, VELA),
         *rules_for(RESIZES, "images", "1, or pixels, or as large as before", limits.one_image, TRIED),
     ]
 
