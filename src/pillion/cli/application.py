@@ -12,7 +12,7 @@ from typing import Annotated, Any
 
 import typer
 
-from pillion.cli import report
+from pillion.cli import screen
 from pillion.cli.help import Command, Group
 from pillion.cli.installed import versions
 from pillion.cli.spread import spread
@@ -61,7 +61,7 @@ COMPLETING = "_PILLION_COMPLETE"
 def run_command_line() -> None:
     """Runs the command that was typed, and gives its exit code. Unlike typer's own way, interruptions and broken pipes come
     through."""
-    report.warned.clear()
+    screen.warned.clear()
     gc.set_threshold(ALLOCATIONS_BETWEEN_COLLECTIONS)
     atexit.register(gc.freeze)  # else the last collection looks through all of torch: a second and a half
     command = typer.main.get_command(app)

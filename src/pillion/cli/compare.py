@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Optional
 
 import typer
 
-from pillion.cli import report
+from pillion.cli import screen
 from pillion.cli.application import app
 from pillion.cli.data_options import Read
 from pillion.cli.evaluate import FloatOption, NativeOption, OptionalTarget, ProgramArgument, WorkersOption
@@ -117,20 +117,20 @@ def _layers(
         raise _no_data(named.spec)
     _check_picture(picture)
     source = open_data(data, reading)
-    with report.progress(quiet=as_json) as progress:
+    with screen.progress(quiet=as_json) as progress:
         built = named.program(progress)
     floats = named.floats()
     if not isinstance(built, Program):
         raise _no_graph(named.spec)
     if floats is None:
         raise _no_float(named.spec)
-    with report.progress(quiet=as_json, what="comparing") as progress:
+    with screen.progress(quiet=as_json, what="comparing") as progress:
         found = compare_layers(
             built, floats, FloatTensors(floats), source, limit=limit or SAMPLES, progress=progress
         )
     if picture is not None:
         write_whole(picture, svg(found).encode())
-    report.show(facts_of_layers(found) if as_json else layers_on_screen(found), as_json, {"layers": COLUMNS})
+    screen.show(facts_of_layers(found) if as_json else layers_on_screen(found), as_json, {"layers": COLUMNS})
     for line in [] if as_json else helps(found):
         print(line)
 
@@ -141,13 +141,13 @@ def _two(
     from pillion.cli.comparison import facts_of_two
     from pillion.evaluation.compare import compare_programs
 
-    with report.progress(quiet=as_json) as progress:
+    with screen.progress(quiet=as_json) as progress:
         programs = first.program(progress), second.program(progress)
-    with report.progress(quiet=as_json, what="evaluating") as progress:
+    with screen.progress(quiet=as_json, what="evaluating") as progress:
         found = compare_programs(
             *programs, (first.spec, second.spec), data, metric, progress=progress, **options
         )
-    report.show(facts_of_two(found), as_json)
+    screen.show(facts_of_two(found), as_json)
 
 
 def _check_picture(picture: Path | None) -> None:

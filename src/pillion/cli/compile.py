@@ -8,7 +8,7 @@ from typing import Annotated, Optional
 
 import typer
 
-from pillion.cli import completion, report
+from pillion.cli import completion, report, screen
 from pillion.cli.application import app
 from pillion.cli.groups import How, InParts, Timing
 from pillion.cli.help import MAKE, RESULT
@@ -92,7 +92,7 @@ def compile(
     conditions = timing.conditions
     times.want_c(conditions, output)
     selftests.want_form(selftest, output)
-    with report.progress(quiet=as_json):
+    with screen.progress(quiet=as_json):
         program = build(request)
     write(program, output, runtime, force=force, selftest=selftest)
     report.warn_of_memory(program)
@@ -105,4 +105,4 @@ def compile(
     }
     if page is not None:
         facts |= pages.paged(program, page, request, how.quantizing.calibrate, quiet=as_json)
-    report.show(facts, as_json)
+    screen.show(facts, as_json)

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from dataclasses import asdict
 from typing import Any
 
-from pillion.cli import report
+from pillion.cli import screen
 from pillion.cli.application import app
 from pillion.cli.help import LOOK
 from pillion.cli.installed import Found, installed, surroundings
@@ -29,11 +29,11 @@ def doctor(as_json: JsonOption = False) -> None:
     found = installed()
     facts: dict[str, Any] = {**surroundings(), "found": [_row(one) for one in found]}
     if as_json:
-        report.show(facts, as_json)
+        screen.show(facts, as_json)
         return
-    report.show({key: value for key, value in facts.items() if key != "found"}, False)
+    screen.show({key: value for key, value in facts.items() if key != "found"}, False)
     print()
-    print(report.table([_shown(one) for one in found], ("here", "name", "version", "enables")))
+    print(screen.table([_shown(one) for one in found], ("here", "name", "version", "enables")))
     for line in _advice(found):
         print(line)
 

@@ -9,7 +9,7 @@ from typing import Annotated, Any, Optional
 
 import typer
 
-from pillion.cli import report
+from pillion.cli import screen
 from pillion.cli.application import app
 from pillion.cli.data_options import DataOption, LimitOption, Read
 from pillion.cli.groups import How
@@ -159,13 +159,13 @@ def evaluate(
     reading = read.reading
     source = open_data(data, reading)
     named = Named(Request(program, target or "", True, how), float_model, reading)
-    with report.progress(quiet=as_json) as progress:
+    with screen.progress(quiet=as_json) as progress:
         built = named.program(progress)
     floats = named.floats(beside=not only_int8)
     costs = costs_of(
         built, flash=limits.max_flash is not None, instructions=limits.max_instructions is not None
     )
-    with report.progress(quiet=as_json, what="evaluating") as progress, _runs(scheduler, workers) as where:
+    with screen.progress(quiet=as_json, what="evaluating") as progress, _runs(scheduler, workers) as where:
         evaluation = run_evaluation(
             built,
             source,
@@ -182,8 +182,8 @@ def evaluate(
         )
     gates = list(limits.judge(evaluation, costs))
     for note in evaluation.notes:
-        report.warn(note)
+        screen.warn(note)
     facts = facts_of(evaluation, costs, gates)
-    report.show(facts if as_json else on_screen(facts), as_json)
+    screen.show(facts if as_json else on_screen(facts), as_json)
     if not all(gate.ok for gate in gates):
         raise typer.Exit(1)

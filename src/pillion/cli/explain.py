@@ -6,7 +6,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
-from pillion.cli import report
+from pillion.cli import report, screen
 from pillion.cli.application import app
 from pillion.cli.groups import How, InParts, Timing
 from pillion.cli.help import LOOK
@@ -48,11 +48,11 @@ def explain(
     from pillion.cli import times
 
     conditions = timing.conditions
-    with report.progress(quiet=as_json):
+    with screen.progress(quiet=as_json):
         program = build(request)
     time = times.of_program(program, conditions, quiet=as_json)
     facts = times.explained(report.explained(program), program, time, as_json)
-    report.show(facts, as_json, times.columns(report.explain_columns(program), time))
+    screen.show(facts, as_json, times.columns(report.explain_columns(program), time))
 
 
 def _side_by_side(requests: Sequence[Request], timed: str | None, as_json: bool) -> None:
@@ -65,6 +65,6 @@ def _side_by_side(requests: Sequence[Request], timed: str | None, as_json: bool)
         )
     from pillion.cli.beside import beside, columns
 
-    with report.progress(quiet=as_json):
+    with screen.progress(quiet=as_json):
         programs = {one.target: build(one) for one in requests}
-    report.show(beside(programs), as_json, columns(programs))
+    screen.show(beside(programs), as_json, columns(programs))

@@ -8,7 +8,7 @@ from typing import Annotated, Optional
 import typer
 
 from pillion import zoo
-from pillion.cli import completion, report
+from pillion.cli import completion, screen
 from pillion.cli.application import app
 from pillion.cli.help import LOOK
 from pillion.cli.options import JsonOption
@@ -25,7 +25,7 @@ def targets(as_json: JsonOption = False) -> None:
     """List the chips and cores that programs can be compiled for."""
     from pillion.targets import describe_targets
 
-    report.show_rows(describe_targets(), ("name", "kernels", "board", "summary"), as_json)
+    screen.show_rows(describe_targets(), ("name", "kernels", "board", "summary"), as_json)
 
 
 @app.command(
@@ -48,7 +48,7 @@ def models(as_json: JsonOption = False) -> None:
         }
         for m in zoo.MODELS.values()
     ]
-    report.show_rows(rows, ("name", "aliases", "input", "summary"), as_json)
+    screen.show_rows(rows, ("name", "aliases", "input", "summary"), as_json)
 
 
 @app.command(
@@ -87,10 +87,10 @@ def ops(
     if pytorch:
         from pillion.importers.torch.operators import COLUMNS, pytorch_operators
 
-        report.show_rows(pytorch_operators(), COLUMNS, as_json)
+        screen.show_rows(pytorch_operators(), COLUMNS, as_json)
     elif device is None:
-        report.show_rows(describe_ops(), ("op", "summary", "quantization"), as_json)
+        screen.show_rows(describe_ops(), ("op", "summary", "quantization"), as_json)
     else:
         from pillion.cli.listings import describe_device
 
-        report.show_rows(*describe_device(device), as_json)
+        screen.show_rows(*describe_device(device), as_json)

@@ -10,7 +10,7 @@ from typing import Annotated
 
 import typer
 
-from pillion.cli import completion, report
+from pillion.cli import completion, screen
 from pillion.cli.application import app
 from pillion.cli.help import MAKE
 from pillion.cli.options import JsonOption
@@ -59,9 +59,9 @@ def new(
     _write(folder, {name: _filled(name, words) for name in FILES})
     facts = {"project": str(folder), "target": target, "files": list(FILES)}
     if as_json:
-        report.show(facts, as_json)
+        screen.show(facts, as_json)
         return
-    report.show(facts, as_json)
+    screen.show(facts, as_json)
     print(f"\nnext:  cd {quote(str(folder))} && make && make check   (README.md says more)")
 
 

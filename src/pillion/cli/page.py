@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Optional
 
 import typer
 
-from pillion.cli import report
+from pillion.cli import screen
 from pillion.cli.application import app
 from pillion.cli.groups import How, InParts
 from pillion.cli.help import LOOK
@@ -64,14 +64,14 @@ def report_command(
     if data is not None and not data.exists():
         raise no_data(data)
     request = Request(model, target or "", True, how, parts)
-    with report.progress(quiet=as_json) as progress:
+    with screen.progress(quiet=as_json) as progress:
         program = _program(request, progress)
     facts = gathered(
         program, request, data or how.quantizing.calibrate, samples=samples, measure=measure, quiet=as_json
     )
     page = written(facts, output) if output is not None else {}
     shown = {"model": facts.model, "target": facts.target, "ops": len(facts.ops), **page}
-    report.show(facts.as_data() if as_json else shown, as_json)
+    screen.show(facts.as_data() if as_json else shown, as_json)
 
 
 def _want_somewhere(model: str, output: Path | None, as_json: bool) -> None:

@@ -8,7 +8,7 @@ from pathlib import Path
 from shlex import join
 from typing import Any
 
-from pillion.cli import report
+from pillion.cli import screen
 from pillion.cli.request import Request
 from pillion.errors import PillionError
 from pillion.outside.files import suffix_of
@@ -35,12 +35,12 @@ def check_page(path: Path | None) -> None:
         )
 
 
-def paged(program: Program, path: Path, request: Request, data: Path | None, *, quiet: bool) -> report.Facts:
+def paged(program: Program, path: Path, request: Request, data: Path | None, *, quiet: bool) -> screen.Facts:
     """Writes the report of a program, and says so."""
     return written(gathered(program, request, data, quiet=quiet), path)
 
 
-def written(facts: Facts, path: Path) -> report.Facts:
+def written(facts: Facts, path: Path) -> screen.Facts:
     """Writes a report, and says where it is and how large."""
     write_page(facts, path)
     return {"report": str(path), "report_bytes": path.stat().st_size}
@@ -57,7 +57,7 @@ def gathered(
 ) -> Facts:
     """Gathers the facts of a program, with a bar where samples are many."""
     command = join(["pillion", *sys.argv[1:]])
-    with report.stages(quiet, "looking") as (bar, stage):
+    with screen.stages(quiet, "looking") as (bar, stage):
         return collect(program, Asked(data, samples, measure, command, _files(request, data), bar, stage))
 
 

@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any, Literal, get_args
 
 from pillion.choices import Runtime
 from pillion.cli.groups import AS_USUAL, UNDIVIDED, How, InParts
-from pillion.cli.report import warn
+from pillion.cli.screen import warn
 from pillion.cli.spread import given_options
 from pillion.errors import PillionError, PillionWarning, one_of
 from pillion.ir.tuning import Tuning

@@ -10,7 +10,7 @@ import typer
 
 from pillion.boards.board import BOARDS
 from pillion.choices import EXECUTORS
-from pillion.cli import completion, report
+from pillion.cli import completion, report, screen
 from pillion.cli.application import app
 from pillion.cli.groups import Timing
 from pillion.cli.help import CHECK, RUNNING
@@ -131,10 +131,10 @@ def run(
         return
     run_one = _run_file if suffix_of(program) == ".pte" else _run_project
     options = RunOptions(timeout, profile, native)
-    with report.progress(quiet=as_json):
+    with screen.progress(quiet=as_json):
         model, result, time, streaming = run_one(program, on, input or [], options, conditions)
     write_outputs(output or [], result.outputs)
-    report.show(
+    screen.show(
         {
             **times.ran(report.ran(model, on, result, streaming), time),
             **times.facts(time, as_json, in_short=not profile),

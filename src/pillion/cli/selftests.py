@@ -9,7 +9,7 @@ from typing import Any
 
 import typer
 
-from pillion.cli import report
+from pillion.cli import screen
 from pillion.emitters.c.selftest import size_of
 from pillion.errors import PillionError, one_of
 from pillion.outside.files import form_of, suffix_of
@@ -65,7 +65,7 @@ def run(project: Path, on: str, timeout: float, as_json: bool) -> None:
         )
     want_tools(on)
     outcome = run_selftest(project, on, timeout)
-    report.show(_told(outcome), as_json)
+    screen.show(_told(outcome), as_json)
     if outcome.differs:
         raise typer.Exit(1)
 

@@ -9,7 +9,7 @@ from typing import Annotated
 
 import typer
 
-from pillion.cli import report
+from pillion.cli import screen
 from pillion.cli.application import app
 from pillion.cli.help import LOOK
 from pillion.cli.options import JsonOption
@@ -41,7 +41,7 @@ def show(
     payload = regular_file(file, ".bin").read_bytes()
     for npu in NPUS.values():
         if npu.show is not None and (lines := _lines(npu.show(payload, commands))) is not None:
-            report.show({"file": str(file), "npu": lines[0], "steps": lines[1:]}, True) if as_json else print(
+            screen.show({"file": str(file), "npu": lines[0], "steps": lines[1:]}, True) if as_json else print(
                 *lines, sep="\n"
             )
             return

@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from pillion.cli import report
+from pillion.cli import screen
 from pillion.sweep.plan import Plan, check_trials
 from pillion.sweep.runner import Progress
 from pillion.sweep.search import wanted
@@ -96,7 +96,7 @@ def show_preview(plan: Plan, store: Store, as_json: bool) -> None:
         }
         for number, (job, found) in enumerate(zip(jobs, results, strict=True), 1)
     ]
-    report.show_rows(rows, list(dict.fromkeys(key for row in rows for key in row)), as_json)
+    screen.show_rows(rows, list(dict.fromkeys(key for row in rows for key in row)), as_json)
 
 
 def _cell(value: object) -> object:
@@ -111,7 +111,7 @@ def show(view: View, as_json: bool) -> None:
     rows = [{**row, "variant": f"{row['variant']:,}{'*' * row['best']}"} for row in view.table]
     shown = [row for row in rows if not row["failure"]] if len(rows) <= MOST_ROWS else _best(rows)
     if shown:
-        print(report.table(shown, view.columns))
+        print(screen.table(shown, view.columns))
     elsewhere = len(rows) - len(shown) - view.facts["failed"]
     if elsewhere > 0:
         print(f"… and {elsewhere:,} more in table.csv")

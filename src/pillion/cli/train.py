@@ -8,7 +8,7 @@ from typing import Annotated
 
 import typer
 
-from pillion.cli import completion, report
+from pillion.cli import completion, report, screen
 from pillion.cli.application import app
 from pillion.cli.groups import Form, How, InParts, Placing, Source
 from pillion.cli.help import INPUT, MAKE
@@ -67,4 +67,4 @@ def train(
     # No bars around all of it: what the loop prints would be torn by them.
     with shown(False) if as_json else nullcontext():
         program, batches = run_training(function, request, output, force=force, prints_to_stderr=as_json)
-    report.show({**report.compiled(program, output), "batches": batches}, as_json)
+    screen.show({**report.compiled(program, output), "batches": batches}, as_json)

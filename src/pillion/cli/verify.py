@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Optional
 
 import typer
 
-from pillion.cli import completion, report
+from pillion.cli import completion, screen
 from pillion.cli.application import app
 from pillion.cli.groups import How, InParts
 from pillion.cli.help import CHECK, INPUT, RUNNING
@@ -92,12 +92,12 @@ def verify(
     if program is not None:
         check_program(program)
         refuse_how(program, how, parts=parts)
-        with report.progress(quiet=as_json):
+        with screen.progress(quiet=as_json):
             found = _verify_file(program, target, samples, seed, arrays)
         _show(found, as_json)
         return
     request = Request(model or "", target or "", quantize, how, parts)
-    with report.progress(quiet=as_json):
+    with screen.progress(quiet=as_json):
         found = build(request).verify(samples, seed=seed, inputs=arrays)
     _show(found, as_json)
 
@@ -131,7 +131,7 @@ def _verify_file(
     program = load(path, target)
     assert program.file is not None
     if program.file.core and not program.file.is_recorded:
-        report.warn(f"{path} was changed after Pillion wrote it: what its calls compute now is verified")
+        screen.warn(f"{path} was changed after Pillion wrote it: what its calls compute now is verified")
     if not (target or program.file.core):
         raise PillionError(
             f"{path} does not say for which core it was made",
@@ -148,10 +148,10 @@ def _show(verification: Verification, as_json: bool) -> None:
 
     facts = facts_of(verification)
     if as_json:
-        report.show(facts, as_json)
+        screen.show(facts, as_json)
     else:
         columns = {"executors": ("executor", "bytes", "different", "seconds", "note")}
-        report.show({k: v for k, v in facts.items() if k not in ("pairs", "differences")}, as_json, columns)
+        screen.show({k: v for k, v in facts.items() if k not in ("pairs", "differences")}, as_json, columns)
         for found in verification.differences:
             print(words_of(found))
     if verification.nothing_compared:
