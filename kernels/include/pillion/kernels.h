@@ -156,6 +156,17 @@ typedef struct {
 } pillion_resize_bilinear_s8_params;
 void pillion_resize_bilinear_s8(const pillion_resize_bilinear_s8_params *p, const int8_t *x, int8_t *y, void *scratch);
 
+/* Two rows and two columns of the image, and the share of the second one. */
+typedef struct {
+    int32_t batch, in_h, in_w, out_h, out_w, channels;
+    const int32_t *rows;    /* [out_h][2] */
+    const float *lower;     /* [out_h] */
+    const int32_t *columns; /* [out_w][2] */
+    const float *right;     /* [out_w] */
+} pillion_resize_bilinear_float_s8_params;
+void pillion_resize_bilinear_float_s8(const pillion_resize_bilinear_float_s8_params *p, const int8_t *x, int8_t *y,
+                                      void *scratch);
+
 /* x as [outer][slopes][inner]: what is negative is multiplied by its slope. */
 typedef struct {
     int32_t outer, slopes, inner;
@@ -287,6 +298,8 @@ void pillion_max_pool2d_s8(const pillion_max_pool2d_s8_params *p, const int8_t *
 /* The mean of the integers of each window, rounded half away from zero. */
 typedef pillion_pool_s8_params pillion_avg_pool2d_s8_params;
 void pillion_avg_pool2d_s8(const pillion_avg_pool2d_s8_params *p, const int8_t *x, int8_t *y, void *scratch);
+typedef pillion_pool_s8_params pillion_avg_pool2d_up_s8_params; /* halves are rounded up */
+void pillion_avg_pool2d_up_s8(const pillion_avg_pool2d_up_s8_params *p, const int8_t *x, int8_t *y, void *scratch);
 
 /* y = clamp(requantize(sum(x) - offset) + out_zp, -128, 127): rows of `count` neighbouring means. The sum goes over
  * `steps` elements, `step` from one to the next, at each of `reduced` places. From row to row and from place to place one

@@ -27,12 +27,12 @@ from pillion.ops.lut import (
 )
 from pillion.ops.matmul import BatchMatmul
 from pillion.ops.movement import Concat, Flip, Pad, Reshape, Slice, Transpose
-from pillion.ops.pool import AvgPool2d, MaxPool2d, Mean
+from pillion.ops.pool import AvgPool2d, AvgPool2dUp, MaxPool2d, Mean
 from pillion.ops.prelu import Prelu
 from pillion.ops.reduce import ReduceMax, ReduceMin, ReduceSum
 from pillion.ops.region import Region, as_region
 from pillion.ops.repeat import Repeat, has_repeats, in_copies, leaves, runs, unrolled
-from pillion.ops.resize import ResizeBilinear, ResizeNearest
+from pillion.ops.resize import ResizeBilinear, ResizeBilinearFloat, ResizeNearest
 from pillion.ops.segment import Segment
 from pillion.ops.softmax import Softmax
 from pillion.ops.standardize import Standardize
@@ -55,6 +55,7 @@ ALL_OPS: tuple[type[Op], ...] = (
     Prelu,
     Clamp,
     AvgPool2d,
+    AvgPool2dUp,
     MaxPool2d,
     Mean,
     ReduceSum,
@@ -62,6 +63,7 @@ ALL_OPS: tuple[type[Op], ...] = (
     ReduceMin,
     ResizeNearest,
     ResizeBilinear,
+    ResizeBilinearFloat,
     Softmax,
     LogSoftmax,
     Standardize,
@@ -111,6 +113,7 @@ __all__ = [
     "ArgMax",
     "ArgMin",
     "AvgPool2d",
+    "AvgPool2dUp",
     "BatchMatmul",
     "Cast",
     "Clamp",
@@ -147,6 +150,7 @@ __all__ = [
     "Requantize",
     "Reshape",
     "ResizeBilinear",
+    "ResizeBilinearFloat",
     "ResizeNearest",
     "Segment",
     "Slice",

@@ -143,6 +143,25 @@ class AvgPool2d(Pool):
         return numerics.saturate(numerics.divide_half_away(sums, counts), self.low, self.high)
 
 
+@op("avg_pool2d_up", quantization=Quantization.SHARED)
+class AvgPool2dUp(Pool):
+    """The mean of the pixels of each window that lie inside the image, halves rounded up: that of LiteRT's kernel for uint8."""
+
+    x: Value = operand()
+    y: Value = result()
+    kernel: Pair = (1, 1)
+    stride: Pair = (1, 1)
+    padding: Sides = (0, 0, 0, 0)
+    low: int = -128
+    high: int = 127
+
+    def reference(self, arithmetic: Arithmetic, *operands: Array) -> Array:
+        x = operands[0].astype(np.int64)
+        sums = self.windows(x, 0).sum(axis=(-2, -1))
+        counts = self.windows(np.ones_like(x), 0).sum(axis=(-2, -1))
+        return numerics.saturate((2 * sums + counts) // (2 * counts), self.low, self.high)
+
+
 @op("mean")
 class Mean(Op):
     """The mean over some axes.

@@ -213,6 +213,56 @@ class ResizeBilinear(Resize):
         return 4 * self.y.type.elements
 
 
+LEAST = -128
+"""The int8 number that stands for 0 of uint8."""
+
+
+@op("resize_bilinear_float", quantization=Quantization.SHARED)
+class ResizeBilinearFloat(Resize):
+    """A mixture of the four pixels around in float32, counted from 0 and rounded half up: that of LiteRT's kernel for uint8."""
+
+    x: Value = operand()
+    y: Value = result()
+    size: Pair = (1, 1)
+    align_corners: bool = False
+    half_pixel: bool = False
+
+    @property
+    def crosses_rows(self) -> str:
+        return "each of its rows mixes two rows of the image, in shares that depend on where it lies"
+
+    def places(self, axis: int) -> tuple[Int64Array, NDArray[np.float32]]:
+        """Gives [size, 2], for each row or column of the result two of the image, and [size], the share of the second one. With
+        `half_pixel` that is negative before the first pixel, which is then both."""
+        before, after = self.x.shape[1 + axis], self.size[axis]
+        apart = self.align_corners and after > 1
+        scale = np.float32(before - apart) / np.float32(after - apart)
+        position = np.arange(after, dtype=np.float32)
+        if self.half_pixel:
+            position = (position + np.float32(0.5)) * scale - np.float32(0.5)
+        else:
+            position = position * scale
+        first = np.maximum(np.floor(position), 0)
+        second = np.minimum(np.ceil(position), before - 1)
+        return np.stack([first, second], axis=1).astype(np.int64), (position - first).astype(np.float32)
+
+    def reference(self, arithmetic: Arithmetic, *operands: Array) -> Array:
+        x, one = operands[0].astype(np.float32) - np.float32(LEAST), np.float32(1)
+        (rows, lower), (columns, right) = self.places(0), self.places(1)
+        lower, right = lower.reshape(-1, 1, 1), right.reshape(-1, 1)
+        upper, left = one - lower, one - right
+        (top, bottom), (first, second) = rows.T, columns.T
+        sums = x[:, top][:, :, first] * upper * left
+        sums += x[:, bottom][:, :, first] * lower * left
+        sums += x[:, top][:, :, second] * upper * right
+        sums += x[:, bottom][:, :, second] * lower * right
+        return np.asarray((sums + np.float32(0.5)).astype(np.int32) + LEAST, np.int8)
+
+    @property
+    def macs(self) -> int:
+        return 4 * self.y.type.elements
+
+
 RESIZES: tuple[tuple[Shape, tuple[int, int]], ...] = (
     ((1, 3, 5, 8), (6, 10)),
     ((2, 5, 3, 7), (13, 11)),

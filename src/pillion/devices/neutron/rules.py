@@ -14,6 +14,7 @@ from pillion.ir.op import Op
 from pillion.ops import (
     Add,
     AvgPool2d,
+    AvgPool2dUp,
     Clamp,
     Concat,
     Conv2d,
@@ -45,7 +46,7 @@ from pillion.ops.lstm import LstmCell, LstmOutput
 from pillion.ops.matmul import BatchMatmul
 from pillion.ops.prelu import Prelu
 from pillion.ops.reduce import ReduceMax, ReduceMin, ReduceSum
-from pillion.ops.resize import ResizeBilinear, ResizeNearest
+from pillion.ops.resize import ResizeBilinear, ResizeBilinearFloat, ResizeNearest
 from pillion.ops.standardize import Standardize
 from pillion.ops.svdf import SvdfMemory, SvdfOutput
 from pillion.ops.transpose_conv import TransposeConv2d
@@ -68,7 +69,7 @@ CHOOSING = (Gather, Compare, Where, ArgMax, ArgMin, TopValues, TopPlaces, Cast)
 REMEMBERING = (LstmCell, LstmOutput, SvdfMemory, SvdfOutput)
 LACKING: tuple[type[Op], ...] = (
     *(Div, Flip, LogSoftmax, Standardize, *CHOOSING, *REMEMBERING),
-    *(Detections, Quantize, Dequantize, Requantize),
+    *(Detections, Quantize, Dequantize, Requantize, AvgPool2dUp, ResizeBilinearFloat),
 )
 """What stays on the core on purpose: the converter has no integer division, and segments begin and end in int8 of one scale."""
 

@@ -17,6 +17,7 @@ from pillion.ops import (
     ArgMax,
     ArgMin,
     AvgPool2d,
+    AvgPool2dUp,
     BatchMatmul,
     Cast,
     Clamp,
@@ -48,6 +49,7 @@ from pillion.ops import (
     Requantize,
     Reshape,
     ResizeBilinear,
+    ResizeBilinearFloat,
     ResizeNearest,
     Segment,
     Slice,
@@ -86,8 +88,8 @@ TABLE: Mapping[type[Op], CallsOf | None] = {
     ReduceMax: reduce.reduce_max,
     ReduceMin: reduce.reduce_min,
     ResizeNearest: resize.resize_nearest,
-    # A mixture of four pixels, rounded once: no kernel of the runtime.
-    ResizeBilinear: None,
+    # A mixture of four pixels, rounded once, and means whose halves are rounded up: no kernels of the runtime.
+    **dict.fromkeys((ResizeBilinear, ResizeBilinearFloat, AvgPool2dUp)),
     Add: elementwise.add,
     Sub: elementwise.sub,
     Mul: elementwise.mul,

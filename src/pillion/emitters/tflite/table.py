@@ -20,14 +20,15 @@ from pillion.emitters.tflite.exact import (
 )
 from pillion.emitters.tflite.matmul import batch_matmul
 from pillion.emitters.tflite.node import Node, Writing, integers
+from pillion.emitters.tflite.pool import avg_pool, avg_pool_up, max_pool, pad_node, padded
 from pillion.emitters.tflite.reduce import reduction
 from pillion.emitters.tflite.resize import resize
 from pillion.emitters.tflite.transpose_conv import transpose_conv
-from pillion.emitters.tflite.unsigned import in_uint8
+from pillion.emitters.tflite.unsigned import between_uint8, in_uint8
 from pillion.ir import numerics
 from pillion.ir.numerics import Arithmetic
 from pillion.ir.op import Op, beyond_scales
-from pillion.ir.types import PerTensor, TensorType, Value, constant
+from pillion.ir.types import Value, constant
 from pillion.ops.choosing import ArgMax, ArgMin, Compare, TopPlaces, TopValues, Where
 from pillion.ops.clamp import (
     Clamp,
@@ -50,10 +51,10 @@ from pillion.ops.lut import (
 from pillion.ops.lut_tflite import ACTIVATIONS, activation_levels, as_clamp, tflite_entries
 from pillion.ops.matmul import BatchMatmul
 from pillion.ops.movement import Concat, Flip, Pad, Reshape, Slice, Transpose
-from pillion.ops.pool import AvgPool2d, MaxPool2d, Mean, Pool
+from pillion.ops.pool import AvgPool2d, AvgPool2dUp, MaxPool2d, Mean
 from pillion.ops.prelu import Prelu
 from pillion.ops.reduce import ReduceMax, ReduceMin, ReduceSum
-from pillion.ops.resize import ResizeBilinear, ResizeNearest
+from pillion.ops.resize import ResizeBilinear, ResizeBilinearFloat, ResizeNearest
 from pillion.ops.softmax import OUTPUT, Softmax
 from pillion.ops.standardize import Standardize
 from pillion.ops.svdf import SvdfMemory, SvdfOutput
@@ -106,28 +107,6 @@ def _convolution(
         return Node(code, inputs, (y,), replace(options, fused_activation=activation))
 
     return [*before, *fused(op, op.y, op.low, op.high, build)]
-
-
-def padded(op: Convolution | Pool, x: Value, level: int) -> tuple[Value, list[Node]]:
-    """Gives the image with its padding, and the operator that makes it."""
-    top, left, bottom, right = op.padding
-    n, h, w, c = x.shape
-    y = Value(
-        f"{op.name}/padded", TensorType((n, top + h + bottom, left + w + right, c), x.dtype, x.type.quant)
-    )
-    return y, [pad_node(op.name, x, y, (0, top, left, 0), (0, bottom, right, 0), level)]
-
-
-def pad_node(
-    name: str, x: Value, y: Value, before: tuple[int, ...], after: tuple[int, ...], level: float
-) -> Node:
-    """Makes the operator of a pad: PAD fills with real zero, PADV2 with any value."""
-    paddings = integers(f"{name}/paddings", list(zip(before, after, strict=True)))
-    zero = x.zero_point if isinstance(x.type.quant, PerTensor) else 0
-    if level == zero:
-        return Node("PAD", (x, paddings), (y,), tflite.PadOptions())
-    fill = constant(f"{name}/fill", np.full(1, level, x.dtype.numpy), x.type.quant)
-    return Node("PADV2", (x, paddings, fill), (y,), tflite.PadV2Options())
 
 
 def _linear(op: Linear) -> list[Node]:
@@ -243,39 +222,9 @@ def _clamp(op: Clamp) -> list[Node]:
 RELU_FAMILY = tuple(name for name in ACTIVATIONS if name != "NONE")
 
 
-def _max_pool(op: MaxPool2d) -> list[Node]:
-    """Outside of the image lies the smallest value."""
-    padding = _pool_padding(op)
-    x, before = (op.x, []) if padding is not None else padded(op, op.x, -128)
-    return [*before, *_pool(op, x, "MAX_POOL_2D", Padding.VALID if padding is None else padding)]
-
-
-def _avg_pool(op: AvgPool2d) -> list[Node]:
-    padding = _pool_padding(op)
-    if padding is None:
-        raise refusal(
-            op,
-            "a window counts the pixels inside the image only: padding is none, or that of SAME",
-            f"padding {op.padding}, kernel {op.kernel}, stride {op.stride}, image {op.x.shape[1:3]}",
-            "count_include_pad=True makes the padding an op of its own",
-        )
-    return _pool(op, op.x, "AVERAGE_POOL_2D", padding)
-
-
-def _pool_padding(op: Pool) -> Padding | None:
-    return padding_code(op.x.shape, op.output_shape, op.kernel, op.stride, (1, 1), op.padding)
-
-
-def _pool(op: MaxPool2d | AvgPool2d, x: Value, code: str, padding: Padding) -> list[Node]:
-    int8_only(op)
-    options = tflite.Pool2DOptions(padding=padding)
-    options.filter_h, options.filter_w = op.kernel
-    options.stride_h, options.stride_w = op.stride
-
-    def build(y: Value, activation: Activation) -> Node:
-        return Node(code, (x,), (y,), replace(options, fused_activation=activation))
-
-    return fused(op, op.y, op.low, op.high, build)
+def _resize_in_float(op: ResizeBilinearFloat) -> list[Node]:
+    (node,) = resize("RESIZE_BILINEAR", tflite.ResizeBilinearOptions)(op)
+    return between_uint8(op, node)
 
 
 def _mean(op: Mean) -> list[Node]:
@@ -381,8 +330,9 @@ ROWS: dict[type[Op], Writing | None] = {
     Maximum: choosing.or_logical(_extremum("MAXIMUM")),
     Lut: _lut,
     Clamp: _clamp,
-    AvgPool2d: _avg_pool,
-    MaxPool2d: _max_pool,
+    AvgPool2d: avg_pool,
+    AvgPool2dUp: avg_pool_up,
+    MaxPool2d: max_pool,
     Mean: _mean,
     Softmax: _softmax,
     LogSoftmax: _log_softmax,
@@ -418,5 +368,6 @@ ROWS: dict[type[Op], Writing | None] = {
     Detections: None,
     ResizeNearest: resize("RESIZE_NEAREST_NEIGHBOR", tflite.ResizeNearestNeighborOptions),
     ResizeBilinear: resize("RESIZE_BILINEAR", tflite.ResizeBilinearOptions),
+    ResizeBilinearFloat: _resize_in_float,
 }
 """None: refused on purpose."""

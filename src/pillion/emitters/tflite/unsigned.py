@@ -1,13 +1,17 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Convolutions whose multiplier is that of LiteRT's uint8 kernels are written as operators on uint8."""
+"""What LiteRT's kernels for uint8 compute is written as operators on uint8: convolutions whose multiplier is theirs, and what they round
+otherwise than those for int8."""
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import replace
+from types import MappingProxyType
 
 import numpy as np
 
 from pillion.emitters.tflite.node import Node
+from pillion.ir.op import Op
 from pillion.ir.types import DType, PerTensor, TensorType, Value, constant
 from pillion.ops.conv import Convolution
 from pillion.schemas import tflite
@@ -28,10 +32,15 @@ def in_uint8(op: Convolution, nodes: list[Node]) -> list[Node]:
 def _one(op: Convolution, node: Node) -> list[Node]:
     levels = (op.weights.constant.astype(np.int16) + APART).astype(np.uint8)
     weights = constant(f"{op.name}/weights_uint8", levels, PerTensor(op.weights.scale, APART))
+    return between_uint8(op, node, {op.weights: weights})
+
+
+def between_uint8(op: Op, node: Node, instead: Mapping[Value, Value] = MappingProxyType({})) -> list[Node]:
+    """Gives an operator on uint8 between two that convert, with some operands in the place of others."""
     y = _unsigned(node.outputs[0], f"{op.name}/uint8")
-    x = next(v for v in node.inputs if not v.is_constant)
+    x = next(v for v in node.inputs if v is not None and not v.is_constant)
     inner = _unsigned(x, f"{op.name}/operand_uint8")
-    instead = {op.weights: weights, x: inner}
+    instead = {**instead, x: inner}
     return [
         Node("QUANTIZE", (x,), (inner,), tflite.QuantizeOptions()),
         replace(node, inputs=tuple(instead.get(v, v) for v in node.inputs), outputs=(y,)),

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from pillion.importers.tflite.shifted import WEIGHTED
 from pillion.importers.tflite.table import ROWS
-from pillion.importers.tflite.unsigned_ops import SAME, WINDOWED
+from pillion.importers.tflite.unsigned_ops import OWN, SAME
 from pillion.importers.tflite.variables import CODES
 from pillion.schemas import tflite
 
@@ -59,4 +59,4 @@ def operators() -> Iterator[Listed]:
     known = {*ROWS, *CODES}
     for name in sorted({*tflite.OPERATORS, *ROWS} - {"PLACEHOLDER_FOR_GREATER_OP_CODES", "DELEGATE"}):
         note = LIMITS.get(name, "") if name in known else REASONS.get(name, "")
-        yield Listed(name, name in known, name in {*SAME, *WEIGHTED, *WINDOWED}, note)
+        yield Listed(name, name in known, name in {*SAME, *WEIGHTED, *OWN}, note)

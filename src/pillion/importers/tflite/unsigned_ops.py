@@ -5,10 +5,10 @@ have a zero point of their own; convolutions form their multiplier from a produc
 from __future__ import annotations
 
 import dataclasses
+import math
 
 import numpy as np
 
-from pillion.importers.tflite.geometry import sides
 from pillion.importers.tflite.model import UNSIGNED_BY, Reading, ReadOperator
 from pillion.importers.tflite.shifted import WEIGHTED, in_int8
 from pillion.ir.numerics import Arithmetic, round_half_away, saturate
@@ -18,7 +18,8 @@ from pillion.ops.conv import Convolution
 from pillion.ops.formats import Requantize
 from pillion.ops.functions import Function
 from pillion.ops.lut import Lut
-from pillion.schemas import tflite
+from pillion.ops.pool import AvgPool2d, AvgPool2dUp
+from pillion.ops.resize import ResizeBilinear, ResizeBilinearFloat
 
 SAME = frozenset(
     {
@@ -31,11 +32,10 @@ SAME = frozenset(
     }
 )
 """The operators that make the same of uint8 numbers as of int8 ones, which the tests compare."""
-WINDOWED = ("AVERAGE_POOL_2D",)
-"""Those that are read where no mean is a half."""
+OWN = {"AVERAGE_POOL_2D": AvgPool2d, "RESIZE_BILINEAR": ResizeBilinear}
+"""The operators that are ops of their own on uint8, and what they are on int8."""
 TO_INT8 = "convert with full integer quantization to int8"
 REASONS = {
-    "RESIZE_BILINEAR": "LiteRT interpolates uint8 images in float32, and int8 ones in integers",
     "CAST": "a cast gives the numbers of a tensor, not what they stand for: those of uint8 and of int8 differ",
 }
 """Why an operator on uint8 is not read, where more is known than that it was not compared."""
@@ -48,9 +48,9 @@ def unsigned(call: ReadOperator, row: Reading) -> Reading:
         return lambda one: [_as_in_uint8(op) for op in in_int8(one, row)]
     if call.code == "CONCATENATION":
         return lambda one: rescaled(one, row)
-    if call.code == "AVERAGE_POOL_2D":
-        _want_no_ties(call)
-    elif call.code not in SAME:
+    if call.code in OWN:
+        return lambda one: [_of_uint8(op) for op in row(one)]
+    if call.code not in SAME:
         rule = REASONS.get(
             call.code, "LiteRT does not have this operator for uint8, or rounds it otherwise than for int8"
         )
@@ -58,17 +58,13 @@ def unsigned(call: ReadOperator, row: Reading) -> Reading:
     return row
 
 
-def _want_no_ties(call: ReadOperator) -> None:
-    """Means of uint8 round halves up, those of int8 away from zero: where windows have odd counts there are no halves."""
-    options, image = call.options_as(tflite.Pool2DOptions), call.operand(0).shape
-    kernel, stride = (options.filter_h, options.filter_w), (options.stride_h, options.stride_w)
-    padding = sides(call, options.padding, image, kernel, stride, (1, 1))
-    if any(padding) or kernel[0] * kernel[1] % 2 == 0:
-        raise call.refuse(
-            "uint8: a mean is of an odd number of pixels, without padding (LiteRT rounds halves otherwise than for int8)",
-            f"kernel {kernel}, padding {padding}",
-            TO_INT8,
-        )
+def _of_uint8(op: Op) -> Op:
+    """The op that rounds as LiteRT does on uint8, where that is another one: means of odd counts are never halves."""
+    if isinstance(op, ResizeBilinear):
+        return ResizeBilinearFloat(x=op.x, y=op.y, source=op.source, **op.attributes)
+    if isinstance(op, AvgPool2d) and (any(op.padding) or math.prod(op.kernel) % 2 == 0):
+        return AvgPool2dUp(x=op.x, y=op.y, source=op.source, **op.attributes)
+    return op
 
 
 def rescaled(call: ReadOperator, row: Reading) -> list[Op]:

@@ -18,7 +18,7 @@ from pillion.ir.numerics import Arithmetic
 from pillion.ir.types import Value
 from pillion.ir.verdict import Verdict
 from pillion.ops.log_softmax import LogSoftmax
-from pillion.ops.pool import AvgPool2d, MaxPool2d, Mean
+from pillion.ops.pool import AvgPool2d, AvgPool2dUp, MaxPool2d, Mean
 from pillion.ops.softmax import Softmax, exp_of_negative
 
 LONGEST_SOFTMAX = 8191
@@ -27,7 +27,7 @@ ENTRIES = 256
 """Differences of two int8 values."""
 
 
-def pool(op: MaxPool2d | AvgPool2d, arithmetic: Arithmetic) -> tuple[Call, ...]:
+def pool(op: MaxPool2d | AvgPool2d | AvgPool2dUp, arithmetic: Arithmetic) -> tuple[Call, ...]:
     """Gives the call of a max pool or an average pool."""
     batch, in_h, in_w, channels = op.x.shape
     _, out_h, out_w, _ = op.y.shape
@@ -44,7 +44,9 @@ def pool(op: MaxPool2d | AvgPool2d, arithmetic: Arithmetic) -> tuple[Call, ...]:
     return (Call(PORTABLE.routine(f"{op.kind}_s8"), params, (op.x,), op.y),)
 
 
-def judge_pool(op: MaxPool2d | AvgPool2d | Softmax, arithmetic: Arithmetic) -> tuple[Verdict, ...]:
+def judge_pool(
+    op: MaxPool2d | AvgPool2d | AvgPool2dUp | Softmax, arithmetic: Arithmetic
+) -> tuple[Verdict, ...]:
     """Judges whether a pool goes from int8 to int8."""
     return int8(x=op.x, y=op.y)
 
@@ -172,6 +174,7 @@ def softmax_in_place(op: Softmax) -> tuple[Value, ...]:
 
 KERNELS: tuple[Kernel, ...] = (
     PORTABLE.row(AvgPool2d, pool, judge_pool),
+    PORTABLE.row(AvgPool2dUp, pool, judge_pool),
     PORTABLE.row(MaxPool2d, pool, judge_pool),
     PORTABLE.row(Mean, mean, judge_mean),
     PORTABLE.row(

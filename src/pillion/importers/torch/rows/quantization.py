@@ -16,6 +16,7 @@ from pillion.importers.torch.nodes import named_argument
 from pillion.importers.torch.train.simulation import batch_norm
 from pillion.ir.op import Op, Quantization
 from pillion.ops import (
+    AvgPool2dUp,
     Clamp,
     Conv2d,
     Dequantize,
@@ -25,6 +26,7 @@ from pillion.ops import (
     LstmOutput,
     Lut,
     Quantize,
+    ResizeBilinearFloat,
     SvdfMemory,
     SvdfOutput,
 )
@@ -79,6 +81,7 @@ NO_OPERATOR: Mapping[type[Op], str] = {
     Dequantize: "the quantizer puts it where int8 ends",
     **dict.fromkeys((LstmCell, LstmOutput, SvdfMemory, SvdfOutput), "files of LiteRT have such layers"),
     Detections: "files of LiteRT end in it",
+    **dict.fromkeys((AvgPool2dUp, ResizeBilinearFloat), "files of LiteRT in uint8 round so"),
 }
 """Ops that no operator of a model becomes."""
 

@@ -1,0 +1,85 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Windows over images as TFLite operators: paddings and pools."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+
+from pillion.emitters.tflite.exact import fused, int8_only, padding_code, refusal
+from pillion.emitters.tflite.node import Node, integers
+from pillion.emitters.tflite.unsigned import between_uint8
+from pillion.ir.types import PerTensor, TensorType, Value, constant
+from pillion.ops.conv import Convolution
+from pillion.ops.pool import AvgPool2d, AvgPool2dUp, MaxPool2d, Pool
+from pillion.schemas import tflite
+from pillion.schemas.tflite import Activation, Padding
+
+
+def padded(op: Convolution | Pool, x: Value, level: int) -> tuple[Value, list[Node]]:
+    """Gives the image with its padding, and the operator that makes it."""
+    top, left, bottom, right = op.padding
+    n, h, w, c = x.shape
+    y = Value(
+        f"{op.name}/padded", TensorType((n, top + h + bottom, left + w + right, c), x.dtype, x.type.quant)
+    )
+    return y, [pad_node(op.name, x, y, (0, top, left, 0), (0, bottom, right, 0), level)]
+
+
+def pad_node(
+    name: str, x: Value, y: Value, before: tuple[int, ...], after: tuple[int, ...], level: float
+) -> Node:
+    """Makes the operator of a pad: PAD fills with real zero, PADV2 with any value."""
+    paddings = integers(f"{name}/paddings", list(zip(before, after, strict=True)))
+    zero = x.zero_point if isinstance(x.type.quant, PerTensor) else 0
+    if level == zero:
+        return Node("PAD", (x, paddings), (y,), tflite.PadOptions())
+    fill = constant(f"{name}/fill", np.full(1, level, x.dtype.numpy), x.type.quant)
+    return Node("PADV2", (x, paddings, fill), (y,), tflite.PadV2Options())
+
+
+def max_pool(op: MaxPool2d) -> list[Node]:
+    """Gives the operators of a max pool: outside of the image lies the smallest value."""
+    padding = _pool_padding(op)
+    x, before = (op.x, []) if padding is not None else padded(op, op.x, -128)
+    return [*before, *_pool(op, x, "MAX_POOL_2D", Padding.VALID if padding is None else padding)]
+
+
+def avg_pool(op: AvgPool2d | AvgPool2dUp) -> list[Node]:
+    """Gives the operator of an average pool."""
+    padding = _pool_padding(op)
+    if padding is None:
+        raise refusal(
+            op,
+            "a window counts the pixels inside the image only: padding is none, or that of SAME",
+            f"padding {op.padding}, kernel {op.kernel}, stride {op.stride}, image {op.x.shape[1:3]}",
+            "count_include_pad=True makes the padding an op of its own",
+        )
+    return _pool(op, op.x, "AVERAGE_POOL_2D", padding)
+
+
+def avg_pool_up(op: AvgPool2dUp) -> list[Node]:
+    """Gives the operators of an average pool whose halves are rounded up: that of the kernel for uint8."""
+    plain = avg_pool(op)
+    return [
+        made
+        for node in plain
+        for made in ([node] if node.code != "AVERAGE_POOL_2D" else between_uint8(op, node))
+    ]
+
+
+def _pool_padding(op: Pool) -> Padding | None:
+    return padding_code(op.x.shape, op.output_shape, op.kernel, op.stride, (1, 1), op.padding)
+
+
+def _pool(op: Pool, x: Value, code: str, padding: Padding) -> list[Node]:
+    int8_only(op)
+    options = tflite.Pool2DOptions(padding=padding)
+    options.filter_h, options.filter_w = op.kernel
+    options.stride_h, options.stride_w = op.stride
+
+    def build(y: Value, activation: Activation) -> Node:
+        return Node(code, (x,), (y,), replace(options, fused_activation=activation))
+
+    return fused(op, op.y, op.low, op.high, build)
