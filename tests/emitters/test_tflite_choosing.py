@@ -30,12 +30,13 @@ from pillion.ops import (
     TopPlaces,
     TopValues,
     Where,
+    Whole,
 )
 from pillion.ops.samples import make, random_like, value
 
 litert = pytest.importorskip("ai_edge_litert.interpreter")
 
-KINDS: tuple[type[Op], ...] = (Compare, Where, ArgMax, ArgMin, TopValues, TopPlaces, Gather, Cast)
+KINDS: tuple[type[Op], ...] = (Compare, Whole, Where, ArgMax, ArgMin, TopValues, TopPlaces, Gather, Cast)
 
 
 def answers(file: bytes, inputs: list[Array]) -> list[Array]:

@@ -11,7 +11,18 @@ from fuzz.attributes import attributes
 from fuzz.grow import Grower, Unfit
 from pillion.ir.op import Op
 from pillion.ir.types import DType, PerTensor, Shape, TensorType, Value, constant
-from pillion.ops import ArgMax, ArgMin, Cast, Compare, Gather, Relation, Requantize, TopPlaces, TopValues
+from pillion.ops import (
+    ArgMax,
+    ArgMin,
+    Cast,
+    Compare,
+    Gather,
+    Relation,
+    Requantize,
+    TopPlaces,
+    TopValues,
+    Whole,
+)
 
 
 def flags(grower: Grower, shape: Shape) -> Value:
@@ -64,6 +75,13 @@ def cast(grower: Grower, cls: type[Cast]) -> Value:
     return grower.put(cls, found["to"], None, x=x, **found)
 
 
+def calculated(grower: Grower, cls: type[Whole]) -> Value:
+    """Of two tensors of whole numbers, one of which may repeat."""
+    shape = grower.shape()
+    a, b = words(grower, shape), words(grower, shape if grower.choices.one_in(2) else shape[-1:])
+    return grower.put(cls, DType.INT32, None, a=a, b=b, **attributes(cls, grower.choices, shape))
+
+
 def rescaled(grower: Grower, cls: type[Requantize]) -> Value:
     """int8 in another scale; or from uint8, which is an input, or made and read again."""
     if grower.choices.one_in(2):
@@ -90,5 +108,6 @@ RECIPES: dict[type[Op], Any] = {
     TopPlaces: top,
     Gather: gathered,
     Cast: cast,
+    Whole: calculated,
     Requantize: rescaled,
 }

@@ -411,6 +411,16 @@ typedef struct {
 } pillion_compare_s32_params;
 void pillion_compare_s32(const pillion_compare_s32_params *p, const int32_t *a, const int32_t *b, int8_t *y, void *scratch);
 
+/* y = what is computed from whole numbers of 32 bits, broadcast as in add_s8: a + b (0), a - b (1), a * b (2), the smaller (3) or
+ * larger one (4), quotient and remainder rounded down (5, 6) or towards zero (7, 8), and (9), or (10), exclusive or (11), a shifted
+ * to the left (12) or right (13). What does not fit keeps its lowest 32 bits; divided by 0 gives 0, and a remains. */
+typedef struct {
+    int32_t rows, count, a_step, b_step, axes;
+    const int32_t *extent, *a_row_step, *b_row_step; /* [axes] */
+    int32_t calculation;
+} pillion_whole_s32_params;
+void pillion_whole_s32(const pillion_whole_s32_params *p, const int32_t *a, const int32_t *b, int32_t *y, void *scratch);
+
 /* y = condition ? a : b, of elements of 1 or 4 bytes, all three broadcast as in add_s8. Steps count elements. */
 typedef struct {
     int32_t rows, count, element_bytes, condition_step, a_step, b_step, axes;

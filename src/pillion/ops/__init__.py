@@ -38,6 +38,7 @@ from pillion.ops.softmax import Softmax
 from pillion.ops.standardize import Standardize
 from pillion.ops.svdf import SvdfMemory, SvdfOutput
 from pillion.ops.transpose_conv import TransposeConv2d
+from pillion.ops.whole import Calculation, Whole
 
 ALL_OPS: tuple[type[Op], ...] = (
     Conv2d,
@@ -75,6 +76,7 @@ ALL_OPS: tuple[type[Op], ...] = (
     Flip,
     Gather,
     Compare,
+    Whole,
     Where,
     ArgMax,
     ArgMin,
@@ -115,6 +117,7 @@ __all__ = [
     "AvgPool2d",
     "AvgPool2dUp",
     "BatchMatmul",
+    "Calculation",
     "Cast",
     "Clamp",
     "Compare",
@@ -164,6 +167,7 @@ __all__ = [
     "Transpose",
     "TransposeConv2d",
     "Where",
+    "Whole",
     "as_region",
     "has_repeats",
     "in_copies",

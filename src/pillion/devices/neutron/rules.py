@@ -50,6 +50,7 @@ from pillion.ops.resize import ResizeBilinear, ResizeBilinearFloat, ResizeNeares
 from pillion.ops.standardize import Standardize
 from pillion.ops.svdf import SvdfMemory, SvdfOutput
 from pillion.ops.transpose_conv import TransposeConv2d
+from pillion.ops.whole import Whole
 
 CONVERTER, QUANTIZER, IR = "converter", "quantizer", "IR"
 
@@ -65,7 +66,7 @@ SUPPORTED: tuple[type[Op], ...] = (
     *(*RESIZES, *SHARED),
 )
 
-CHOOSING = (Gather, Compare, Where, ArgMax, ArgMin, TopValues, TopPlaces, Cast)
+CHOOSING = (Gather, Compare, Whole, Where, ArgMax, ArgMin, TopValues, TopPlaces, Cast)
 REMEMBERING = (LstmCell, LstmOutput, SvdfMemory, SvdfOutput)
 LACKING: tuple[type[Op], ...] = (
     *(Div, Flip, LogSoftmax, Standardize, *CHOOSING, *REMEMBERING),

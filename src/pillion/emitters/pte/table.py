@@ -63,6 +63,7 @@ from pillion.ops import (
     Transpose,
     TransposeConv2d,
     Where,
+    Whole,
 )
 
 Step = KernelCall | Delegate
@@ -113,7 +114,7 @@ TABLE: Mapping[type[Op], CallsOf | None] = {
     # Written as ops that there are (`passes.compose_norms`).
     Standardize: None,
     # What is chosen and looked up by numbers: no kernel of the runtime.
-    **dict.fromkeys((Gather, Compare, Where, ArgMax, ArgMin, TopValues, TopPlaces, Cast)),
+    **dict.fromkeys((Gather, Compare, Whole, Where, ArgMax, ArgMin, TopValues, TopPlaces, Cast)),
     # Layers that remember in 16 bits, and what detectors end in: no kernel of the runtime.
     **dict.fromkeys((LstmCell, LstmOutput, SvdfMemory, SvdfOutput, Detections)),
     Segment: segment,

@@ -25,6 +25,7 @@ from pillion.emitters.tflite.reduce import reduction
 from pillion.emitters.tflite.resize import resize
 from pillion.emitters.tflite.transpose_conv import transpose_conv
 from pillion.emitters.tflite.unsigned import between_uint8, in_uint8
+from pillion.emitters.tflite.whole import whole
 from pillion.ir import numerics
 from pillion.ir.numerics import Arithmetic
 from pillion.ir.op import Op, beyond_scales
@@ -59,6 +60,7 @@ from pillion.ops.softmax import OUTPUT, Softmax
 from pillion.ops.standardize import Standardize
 from pillion.ops.svdf import SvdfMemory, SvdfOutput
 from pillion.ops.transpose_conv import TransposeConv2d
+from pillion.ops.whole import Whole
 from pillion.schemas import tflite
 from pillion.schemas.flatbuffer import Table
 from pillion.schemas.tflite import Activation, Padding
@@ -356,6 +358,7 @@ ROWS: dict[type[Op], Writing | None] = {
     ReduceMin: choosing.or_logical(reduction("REDUCE_MIN")),
     Gather: choosing.gather,
     Compare: choosing.compare,
+    Whole: whole,
     Where: choosing.where,
     ArgMax: choosing.place,
     ArgMin: choosing.place,

@@ -18,6 +18,7 @@ from pillion.ops.elementwise import Maximum, Minimum
 from pillion.ops.indexing import CASTS, Cast, Gather
 from pillion.ops.movement import Concat, Reshape
 from pillion.ops.reduce import ReduceMax, ReduceMin
+from pillion.ops.whole import Calculation, Whole
 from pillion.schemas import tflite
 
 ORDERED = (DType.INT8, DType.INT32)
@@ -43,6 +44,24 @@ def compare(relation: Relation) -> Reading:
         return [Compare(a=a, b=b, y=call.result, relation=relation, source=call.source)]
 
     return row
+
+
+def whole(calculation: Calculation) -> Reading:
+    """Makes the reading of a calculation with whole numbers."""
+
+    def row(call: ReadOperator) -> list[Op]:
+        a, b = call.operand(0), call.operand(1)
+        for value in (a, b):
+            want_one_of(call, value, DType.INT32)
+        return [Whole(a=a, b=b, y=call.result, calculation=calculation, source=call.source)]
+
+    return row
+
+
+def or_whole(reading: Reading, calculation: Calculation) -> Reading:
+    """Makes a reading that takes whole numbers, too."""
+    of_whole_numbers = whole(calculation)
+    return lambda call: (of_whole_numbers if call.operand(0).dtype is DType.INT32 else reading)(call)
 
 
 def logical_not(call: ReadOperator) -> list[Op]:
@@ -246,6 +265,8 @@ ROWS: dict[str, Reading] = {
     "LOGICAL_NOT": logical_not,
     "REDUCE_ANY": any_or_all(ReduceMax),
     "REDUCE_ALL": any_or_all(ReduceMin),
+    "FLOOR_DIV": whole(Calculation.FLOOR_DIV),
+    "FLOOR_MOD": whole(Calculation.FLOOR_MOD),
     "SELECT": select,
     "SELECT_V2": select,
     "ARG_MAX": place(ArgMax),

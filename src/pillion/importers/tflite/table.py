@@ -41,6 +41,7 @@ from pillion.ops.prelu import Prelu
 from pillion.ops.reduce import ReduceMax, ReduceMin, ReduceSum
 from pillion.ops.resize import ResizeBilinear, ResizeNearest
 from pillion.ops.softmax import OUTPUT, Softmax
+from pillion.ops.whole import Calculation
 from pillion.schemas import tflite
 
 
@@ -225,11 +226,11 @@ ROWS: dict[str, Reading] = {
     "CONV_2D": _conv,
     "DEPTHWISE_CONV_2D": _depthwise,
     "FULLY_CONNECTED": lambda call: in_int8(call, _linear),
-    "ADD": _arithmetic(Add, tflite.AddOptions),
-    "SUB": _arithmetic(Sub, tflite.SubOptions),
-    "MUL": _arithmetic(Mul, tflite.MulOptions),
-    "MINIMUM": _extremum(Minimum),
-    "MAXIMUM": _extremum(Maximum),
+    "ADD": choosing.or_whole(_arithmetic(Add, tflite.AddOptions), Calculation.ADD),
+    "SUB": choosing.or_whole(_arithmetic(Sub, tflite.SubOptions), Calculation.SUB),
+    "MUL": choosing.or_whole(_arithmetic(Mul, tflite.MulOptions), Calculation.MUL),
+    "MINIMUM": choosing.or_whole(_extremum(Minimum), Calculation.MINIMUM),
+    "MAXIMUM": choosing.or_whole(_extremum(Maximum), Calculation.MAXIMUM),
     "LOGISTIC": _lut(Function.SIGMOID),
     "TANH": _lut(Function.TANH),
     "HARD_SWISH": _lut(Function.HARDSWISH),

@@ -26,6 +26,7 @@ from pillion.ir.types import DType, Value
 from pillion.ir.verdict import Verdict
 from pillion.ops.choosing import ArgMax, ArgMin, Compare, Place, Top, TopPlaces, TopValues, Where
 from pillion.ops.indexing import CASTS, Cast, Gather
+from pillion.ops.whole import Calculation, Whole
 
 BYTES = (DType.INT8, DType.BOOL, DType.UINT8)
 """Element types of one byte."""
@@ -68,6 +69,23 @@ def compared_with_a_number(op: Compare, arithmetic: Arithmetic) -> tuple[Call, .
 def judge_compared_with_a_number(op: Compare, arithmetic: Arithmetic) -> tuple[Verdict, ...]:
     """Judges whether int8 is compared with one constant number, often enough to be worth a table."""
     return tuple(v for v in judge_number(op, arithmetic) if v.rule != op.y.name)
+
+
+# --- whole numbers ----------------------------------------------------------------------------------------------------
+
+CALCULATIONS = {calculation: code for code, calculation in enumerate(Calculation)}
+"""The numbers by which the kernel knows calculations."""
+
+
+def calculated(op: Whole, arithmetic: Arithmetic) -> tuple[Call, ...]:
+    """Gives the call of a calculation with whole numbers."""
+    params: Params = {**broadcast(op), "calculation": CALCULATIONS[op.calculation]}
+    return (Call(PORTABLE.routine("whole_s32"), params, (op.a, op.b), op.y),)
+
+
+def judge_calculated(op: Whole, arithmetic: Arithmetic) -> tuple[Verdict, ...]:
+    """Judges the number of axes of a calculation."""
+    return pairs(op).few_axes
 
 
 # --- one of two -------------------------------------------------------------------------------------------------------
@@ -175,6 +193,7 @@ def judge_cast(op: Cast, arithmetic: Arithmetic) -> tuple[Verdict, ...]:
 KERNELS: tuple[Kernel, ...] = (
     PORTABLE.row(Compare, compared_with_a_number, judge_compared_with_a_number, name="compare_by_table"),
     PORTABLE.row(Compare, compared, judge_compared, in_place=in_place_of_bytes),
+    PORTABLE.row(Whole, calculated, judge_calculated, in_place=either_operand),
     PORTABLE.row(Where, chosen, judge_chosen),
     PORTABLE.row(ArgMax, placed, judge_places),
     PORTABLE.row(ArgMin, placed, judge_places),

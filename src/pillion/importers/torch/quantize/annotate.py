@@ -46,7 +46,7 @@ from pillion.ops import Softmax
 
 MOVES_OF_ONE = frozenset({aten.reshape.default, aten.permute.default, aten.slice.Tensor})
 CLAMPS = frozenset({aten.relu.default, aten.clamp.default})
-NO_NUMBERS = "it computes whole numbers or booleans, which are only compared, chosen, moved and looked up by; .float() makes them real"
+NO_NUMBERS = "it has no form for whole numbers and booleans (docs/guide/numbers.md lists what has one); .float() makes them real"
 
 
 @dataclass(frozen=True)

@@ -19,7 +19,6 @@ from pillion.importers.torch.nodes import (
     aten,
     call,
     calls,
-    constant,
     constant_of,
     evaluate,
     named_argument,
@@ -27,9 +26,10 @@ from pillion.importers.torch.nodes import (
     shape_of,
     value_of,
 )
+from pillion.importers.torch.rewrite import whole_numbers
 from pillion.importers.torch.rewrite.canonical import BROADCASTING
+from pillion.importers.torch.rewrite.spelling import Settle, as_type, dtype_of
 
-WHOLE = frozenset({torch.int64, torch.int32, torch.int16, torch.int8, torch.uint8})
 CASTS = (aten.to.dtype, aten._to_copy.default, aten.type_as.default)
 
 
@@ -43,27 +43,26 @@ def top_places(x: Tensor, k: int, largest: bool) -> Tensor:
     return torch.sort(x, dim=-1, descending=largest, stable=True).indices[..., :k]
 
 
-def real_bytes(x: Tensor) -> Tensor:
-    """Gives the numbers of an image of bytes as real ones."""
-    return x.to(torch.float32)
-
-
-Settle = Callable[[GraphModule, Node], Node | None]
-"""What stands for a call from now on; None where that stays, or has gone already."""
-
-
 def settle_choices(module: GraphModule) -> None:
     """Writes every comparison, choice and cast in its one spelling."""
     real: set[Node] = set()
     for node in calls(module.graph):
         if not real.isdisjoint(node.all_input_nodes):
             _evaluate_again(node, real)
-        settle = FORMS.get(node.target)
-        new = settle(module, node) if settle is not None and _is_of_tensors(node) else None
+        new = _settled(module, node) if _is_of_tensors(node) else None
         if new is not None and new is not node:
             if dtype_of(new) != dtype_of(node):
                 real.add(new)
             replace(node, new)
+
+
+def _settled(module: GraphModule, node: Node) -> Node | None:
+    """A call in its one spelling, among those of choices first, then among those of whole numbers."""
+    for forms in (FORMS, whole_numbers.FORMS):
+        new = forms[node.target](module, node) if node.target in forms else None
+        if new is not None or node._erased:
+            return new
+    return None
 
 
 def _evaluate_again(node: Node, real: set[Node]) -> None:
@@ -83,35 +82,6 @@ def _is_of_tensors(node: Node) -> bool:
     ):
         return False
     return not operands or any(constant_of(operand) is None for operand in operands)
-
-
-def dtype_of(node: Any) -> torch.dtype:
-    """Gives the element type of a call's result, or of a number in the code."""
-    if isinstance(node, Node):
-        held: torch.dtype = value_of(node).dtype
-        return held
-    return {bool: torch.bool, int: torch.int64}.get(type(node), torch.float32)
-
-
-def as_type(module: GraphModule, before: Node, given: Any, dtype: torch.dtype) -> Node:
-    """Gives a tensor or number as a tensor of float32, of whole numbers or of booleans."""
-    held = constant_of(given)
-    if held is None and not isinstance(given, Node):
-        held = torch.tensor(given)
-    if held is not None:
-        same = isinstance(given, Node) and held.dtype == dtype
-        return given if same else constant(module, before, held.to(dtype), f"{before.name}_operand")
-    if dtype_of(given) == dtype or {dtype_of(given), dtype} <= WHOLE - {torch.uint8}:
-        return given
-    if dtype == torch.bool:
-        zero = as_type(module, before, 0, dtype_of(given))
-        return call(before, aten.ne.Tensor, given, zero)
-    if dtype_of(given) == torch.bool and dtype == torch.float32:
-        one, zero = (as_type(module, before, number, dtype) for number in (1.0, 0.0))
-        return call(before, aten.where.self, given, one, zero)
-    if dtype_of(given) == torch.uint8 and dtype == torch.float32:
-        return call(before, real_bytes, given)
-    return call(before, aten._to_copy.default, given, dtype=dtype)
 
 
 def _common_type(*operands: Any) -> torch.dtype:
@@ -303,7 +273,8 @@ def _kth(module: GraphModule, node: Node) -> None:
 def _counted(module: GraphModule, node: Node) -> Node | None:
     """The number of true ones, as a real number: for those who compute with it."""
     x = node.args[0]
-    if dtype_of(x) != torch.bool or any(user.op == "output" for user in node.users):
+    is_real = [user.op != "output" and dtype_of(user).is_floating_point for user in node.users]
+    if dtype_of(x) != torch.bool or not all(is_real):
         return None
     return call(node, node.target, as_type(module, node, x, torch.float32), *node.args[1:])  # type: ignore[arg-type]  # an operator
 

@@ -10,10 +10,12 @@ import torch
 from torch.fx import Node
 
 from pillion.importers.torch.layout import Builder, Order, Placed
-from pillion.importers.torch.nodes import aten, shape_of, value_of
-from pillion.importers.torch.rewrite.choosing import real_bytes, top_places, top_values
+from pillion.importers.torch.nodes import aten, constant_of, shape_of, value_of
+from pillion.importers.torch.rewrite.choosing import top_places, top_values
 from pillion.importers.torch.rewrite.indexing import gather_last
 from pillion.importers.torch.rewrite.masked_scores import masked_scores
+from pillion.importers.torch.rewrite.spelling import real_bytes
+from pillion.importers.torch.rewrite.whole_numbers import FITTING, whole
 from pillion.importers.torch.rows.elementwise import binary, in_one_order
 from pillion.importers.torch.rows.quantization import row
 from pillion.importers.torch.rows.table import Lowering, lowers, refuse
@@ -22,6 +24,7 @@ from pillion.ir.types import DType, PerTensor, constant
 from pillion.ops import (
     ArgMax,
     ArgMin,
+    Calculation,
     Cast,
     Compare,
     Dequantize,
@@ -31,6 +34,7 @@ from pillion.ops import (
     TopPlaces,
     TopValues,
     Where,
+    Whole,
 )
 
 MOST_SORTED = 2**20
@@ -52,6 +56,18 @@ def _comparing(relation: Relation) -> Lowering:
 
 for _target, _relation in RELATIONS.items():
     lowers(_target, quantized=row(Compare, operands=(0, 1), numbers=True))(_comparing(_relation))
+
+
+def _fits(node: Node) -> str:
+    held = [constant_of(operand) for operand in node.args[:2]]
+    largest = max((int(v.abs().max()) for v in held if v is not None and v.numel()), default=0)
+    return "" if largest < FITTING else f"whole numbers have 32 bits, and {largest} has more"
+
+
+@lowers(whole, quantized=row(Whole, operands=(0, 1), numbers=True, refusal=_fits))
+def calculate(b: Builder, first: Placed, second: Placed, calculation: str) -> Placed:
+    """Computes with whole numbers."""
+    return binary(b, Whole, first, second, calculation=Calculation(calculation))
 
 
 @lowers(aten.where.self, quantized=row(Where, operands=(1, 2), numbers=True))
@@ -98,7 +114,8 @@ def _without(order: Order, gone: int) -> Order:
 
 def _of_reals(node: Node) -> str:
     operand: Any = node.args[0]
-    return "" if value_of(operand).is_floating_point() else f"its operand is {value_of(operand).dtype}"
+    held = value_of(operand)
+    return "" if held.is_floating_point() else f"its operand is {held.dtype}; .float() makes it real"
 
 
 lowers(aten.argmax.default, quantized=row(ArgMax, numbers=True, refusal=_of_reals))(_placing(ArgMax))

@@ -1,0 +1,46 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Arithmetic of whole numbers as TFLite operators."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from types import MappingProxyType
+from typing import Any
+
+from pillion.emitters.tflite.exact import refusal
+from pillion.emitters.tflite.node import Node
+from pillion.ops.whole import Calculation, Whole
+from pillion.schemas import tflite
+
+CODES: Mapping[Calculation, tuple[str, Callable[[], Any] | None]] = MappingProxyType(
+    {
+        Calculation.ADD: ("ADD", tflite.AddOptions),
+        Calculation.SUB: ("SUB", tflite.SubOptions),
+        Calculation.MUL: ("MUL", tflite.MulOptions),
+        Calculation.MINIMUM: ("MINIMUM", tflite.MaximumMinimumOptions),
+        Calculation.MAXIMUM: ("MAXIMUM", tflite.MaximumMinimumOptions),
+        Calculation.FLOOR_DIV: ("FLOOR_DIV", None),
+        Calculation.FLOOR_MOD: ("FLOOR_MOD", None),
+    }
+)
+"""The operators that LiteRT has for whole numbers, and their options."""
+DIVISIONS = (Calculation.FLOOR_DIV, Calculation.FLOOR_MOD)
+MOST_AXES = 4
+"""The most axes along which LiteRT broadcasts."""
+
+
+def whole(op: Whole) -> list[Node]:
+    """Gives the operator of a calculation. LiteRT stops where it divides by 0."""
+    if op.calculation not in CODES:
+        known = ", ".join(calculation.value for calculation in CODES)
+        raise refusal(
+            op, f"LiteRT computes {known} of whole numbers", op.calculation.value, "write C: -o folder/"
+        )
+    if op.a.shape != op.b.shape and op.y.type.rank > MOST_AXES:
+        raise refusal(op, f"LiteRT broadcasts at most {MOST_AXES} axes", repr(op.y), "join axes by a reshape")
+    is_safe = op.b.is_constant and bool((op.b.constant > 0).all())
+    if op.calculation in DIVISIONS and not is_safe:
+        rule = "LiteRT stops at a divisor of 0: it is a constant above 0"
+        raise refusal(op, rule, repr(op.b), "write C: -o folder/")
+    code, options = CODES[op.calculation]
+    return [Node(code, (op.a, op.b), (op.y,), options() if options else None)]

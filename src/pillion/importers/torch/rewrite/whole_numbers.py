@@ -1,0 +1,201 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Arithmetic of whole numbers in one spelling: `whole`, of two tensors. Sums, extremes and running sums of whole numbers are made of it,
+in as many steps as their length has binary digits."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+from torch._subclasses.fake_tensor import FakeTensor
+from torch.fx import GraphModule, Node
+
+from pillion.importers.torch.nodes import argument, aten, call, constant, named_argument, shape_of
+from pillion.importers.torch.rewrite.spelling import Settle, as_type, dtype_of
+from pillion.ops.whole import MEANINGS, Calculation
+
+FITTING = 2**31
+
+
+def whole(a: Tensor, b: Tensor, calculation: str) -> Tensor:
+    """Computes with whole numbers of 32 bits, as the program does."""
+    a, b = torch.broadcast_tensors(a, b)
+    if isinstance(a, FakeTensor):
+        return torch.empty_like(a, dtype=torch.int64)
+    left, right = (np.asarray(x.to(torch.int64)) for x in (a, b))
+    with np.errstate(over="ignore"):
+        found = MEANINGS[Calculation(calculation)](left, right) & 0xFFFFFFFF
+    return torch.from_numpy(np.array(np.where(found < FITTING, found, found - 2 * FITTING)))
+
+
+def _of_two(calculation: Calculation, turned: bool = False) -> Settle:
+    def settle(module: GraphModule, node: Node) -> Node | None:
+        if not _is_whole(node):
+            return None
+        a, b = node.args[:2][:: -1 if turned else 1]
+        factor = node.kwargs.get("alpha", 1)
+        if factor != 1:
+            b = _made(module, node, Calculation.MUL, b, factor)
+        return _made(module, node, calculation, a, b)
+
+    return settle
+
+
+def _is_whole(node: Node) -> bool:
+    """Whether a call gives whole numbers that are not of 8 bits, which wrap at 256."""
+    return dtype_of(node) in (torch.int64, torch.int32, torch.int16)
+
+
+def _made(module: GraphModule, node: Node, calculation: Calculation, a: Any, b: Any) -> Node:
+    left, right = (as_type(module, node, x, torch.int64) for x in (a, b))
+    return call(node, whole, left, right, calculation.value)
+
+
+def _divided(module: GraphModule, node: Node) -> Node | None:
+    ways = {"floor": Calculation.FLOOR_DIV, "trunc": Calculation.TRUNC_DIV}
+    way = ways.get(str(named_argument(node, "rounding_mode")))
+    return _made(module, node, way, *node.args[:2]) if way and _is_whole(node) else None
+
+
+def _negated(module: GraphModule, node: Node) -> Node | None:
+    return _made(module, node, Calculation.SUB, 0, node.args[0]) if _is_whole(node) else None
+
+
+def _absolute(module: GraphModule, node: Node) -> Node | None:
+    if not _is_whole(node):
+        return None
+    negative = _made(module, node, Calculation.SUB, 0, node.args[0])
+    return _made(module, node, Calculation.MAXIMUM, node.args[0], negative)
+
+
+def _sign(module: GraphModule, node: Node) -> Node | None:
+    if not _is_whole(node):
+        return None
+    above = _made(module, node, Calculation.MAXIMUM, node.args[0], -1)
+    return _made(module, node, Calculation.MINIMUM, above, 1)
+
+
+def _inverted(module: GraphModule, node: Node) -> Node | None:
+    return _made(module, node, Calculation.SUB, -1, node.args[0]) if _is_whole(node) else None
+
+
+def _clamped(module: GraphModule, node: Node) -> Node | None:
+    if not _is_whole(node):
+        return None
+    names = [declared.name for declared in node.target._schema.arguments]  # type: ignore[union-attr]  # an OpOverload
+    made: Any = node.args[0]
+    for name, calculation in (("min", Calculation.MAXIMUM), ("max", Calculation.MINIMUM)):
+        bound = named_argument(node, name) if name in names else None
+        made = made if bound is None else _made(module, node, calculation, made, bound)
+    return made if isinstance(made, Node) else None
+
+
+def _power(module: GraphModule, node: Node) -> Node | None:
+    exponent = node.args[1]
+    if not _is_whole(node) or not isinstance(exponent, int) or not 1 <= exponent <= MOST_FACTORS:
+        return None
+    made: Any = node.args[0]
+    for _ in range(exponent - 1):
+        made = _made(module, node, Calculation.MUL, made, node.args[0])
+    return made if made is not node.args[0] else None
+
+
+MOST_FACTORS = 8
+"""The largest power of a whole number."""
+
+
+def _cut(node: Node, x: Any, axis: int, begin: int, end: int) -> Node:
+    return call(node, aten.slice.Tensor, x, axis, begin, end)
+
+
+def _folded(module: GraphModule, node: Node, x: Any, axis: int, calculation: Calculation) -> Node:
+    """One slice in the place of all along an axis: halves are put together until one is left."""
+    while (size := shape_of(x)[axis]) > 1:
+        half = size // 2
+        made = _made(
+            module, node, calculation, _cut(node, x, axis, 0, half), _cut(node, x, axis, half, 2 * half)
+        )
+        if size % 2:
+            made = call(node, aten.cat.default, [made, _cut(node, x, axis, size - 1, size)], axis)
+        x = made
+    return x if isinstance(x, Node) else node
+
+
+def _reduced(calculation: Calculation) -> Settle:
+    def settle(module: GraphModule, node: Node) -> Node | None:
+        if not _is_whole(node):
+            return None
+        x = as_type(module, node, node.args[0], torch.int64)
+        rank = len(shape_of(x))
+        given: Any = argument(node, 1)
+        axes = range(rank) if given is None or given == [] else [given] if isinstance(given, int) else given
+        for axis in axes:
+            x = _folded(module, node, x, axis % rank, calculation)
+        return call(node, aten.reshape.default, x, list(shape_of(node)))
+
+    return settle
+
+
+def _summed_up(module: GraphModule, node: Node) -> Node | None:
+    """Running sums: each is added to what lies one, two, four … places behind it."""
+    if not _is_whole(node) or not shape_of(node):
+        return None
+    x, axis = as_type(module, node, node.args[0], torch.int64), int(node.args[1]) % len(shape_of(node))  # type: ignore[arg-type]  # a number
+    size, step = shape_of(node)[axis], 1
+    while step < size:
+        shape = [step if i == axis else n for i, n in enumerate(shape_of(x))]
+        zeros = constant(module, node, torch.zeros(shape, dtype=torch.int64), f"{node.name}_zeros")
+        behind = call(node, aten.cat.default, [zeros, _cut(node, x, axis, 0, size - step)], axis)
+        x, step = _made(module, node, Calculation.ADD, x, behind), 2 * step
+    return x
+
+
+def _overloads(*names: str) -> list[Any]:
+    """The forms of an operator for tensors and numbers, as many as there are."""
+    kinds = ("default", "Tensor", "Scalar", "Scalar_Tensor")
+    packets = [getattr(aten, name) for name in names]
+    return [getattr(packet, kind) for packet in packets for kind in packet.overloads() if kind in kinds]
+
+
+TURNED = {aten.rsub.Tensor, aten.rsub.Scalar}
+OF_TWO: dict[Calculation, tuple[str, ...]] = {
+    Calculation.ADD: ("add",),
+    Calculation.SUB: ("sub", "rsub"),
+    Calculation.MUL: ("mul",),
+    Calculation.MINIMUM: ("minimum",),
+    Calculation.MAXIMUM: ("maximum",),
+    Calculation.FLOOR_DIV: ("floor_divide",),
+    Calculation.FLOOR_MOD: ("remainder",),
+    Calculation.TRUNC_MOD: ("fmod",),
+    Calculation.AND: ("bitwise_and", "__and__"),
+    Calculation.OR: ("bitwise_or", "__or__"),
+    Calculation.XOR: ("bitwise_xor", "__xor__"),
+    Calculation.SHIFT_LEFT: ("bitwise_left_shift", "__lshift__"),
+    Calculation.SHIFT_RIGHT: ("bitwise_right_shift", "__rshift__"),
+}
+FORMS: dict[Any, Callable[[GraphModule, Node], Node | None]] = {
+    **{
+        target: _of_two(calculation, target in TURNED)
+        for calculation, names in OF_TWO.items()
+        for target in _overloads(*names)
+    },
+    **dict.fromkeys((aten.div.Tensor_mode, aten.div.Scalar_mode), _divided),
+    aten.neg.default: _negated,
+    aten.abs.default: _absolute,
+    **dict.fromkeys((aten.sign.default, aten.sgn.default), _sign),
+    aten.bitwise_not.default: _inverted,
+    **dict.fromkeys((aten.clamp.default, aten.clamp_min.default, aten.clamp_max.default), _clamped),
+    aten.pow.Tensor_Scalar: _power,
+    aten.square.default: lambda module, node: (
+        _made(module, node, Calculation.MUL, node.args[0], node.args[0]) if _is_whole(node) else None
+    ),
+    aten.prod.dim_int: _reduced(Calculation.MUL),
+    aten.sum.dim_IntList: _reduced(Calculation.ADD),
+    aten.amax.default: _reduced(Calculation.MAXIMUM),
+    aten.amin.default: _reduced(Calculation.MINIMUM),
+    aten.cumsum.default: _summed_up,
+}
+"""The calls that compute with whole numbers, where their results are such."""
