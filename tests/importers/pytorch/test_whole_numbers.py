@@ -29,7 +29,7 @@ FORMS: dict[str, Callable[[Tensor, Tensor], Any]] = {
     "quotients": lambda i, j: (i // 16, i // j, torch.div(i, j, rounding_mode="trunc"), i // -7),
     "remainders": lambda i, j: (i % 16, i % j, torch.fmod(i, 7), torch.remainder(i, -7), torch.fmod(i, j)),
     "bits": lambda i, j: (i & 6, i | j, i ^ 3, ~i, i << 3, i >> 2, i >> j.clamp(0, 31)),
-    "signs": lambda i, j: (i.abs(), -i, i.sign(), i**2, j**3, i.square()),
+    "signs": lambda i, j: (i.abs(), -i, i.sign(), j**2, j**3, j.square()),
     "bounds": lambda i, j: (i.clamp(0, 10), i.clamp(min=j), torch.minimum(i, j), torch.maximum(i, j)),
     "reductions": lambda i, j: (
         i.sum(1),
