@@ -78,7 +78,8 @@ def cast(grower: Grower, cls: type[Cast]) -> Value:
 def calculated(grower: Grower, cls: type[Whole]) -> Value:
     """Of two tensors of whole numbers, one of which may repeat."""
     shape = grower.shape()
-    a, b = words(grower, shape), words(grower, shape if grower.choices.one_in(2) else shape[-1:])
+    a = grower.source(Value(grower.name("words"), TensorType(shape, DType.INT32)))
+    b = words(grower, shape if grower.choices.one_in(2) else shape[-1:])
     return grower.put(cls, DType.INT32, None, a=a, b=b, **attributes(cls, grower.choices, shape))
 
 

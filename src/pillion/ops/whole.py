@@ -74,11 +74,21 @@ NEUTRAL: Mapping[Calculation, int] = MappingProxyType(
     {
         **dict.fromkeys((Calculation.ADD, Calculation.SUB, Calculation.OR, Calculation.XOR), 0),
         **dict.fromkeys((Calculation.SHIFT_LEFT, Calculation.SHIFT_RIGHT), 0),
+        **dict.fromkeys((Calculation.FLOOR_MOD, Calculation.TRUNC_MOD), 0),
         **dict.fromkeys((Calculation.MUL, Calculation.FLOOR_DIV, Calculation.TRUNC_DIV), 1),
         Calculation.AND: -1,
+        Calculation.MINIMUM: DType.INT32.bounds[1],
+        Calculation.MAXIMUM: DType.INT32.bounds[0],
     }
 )
 """The second operand that changes nothing."""
+EITHER_WAY = frozenset(
+    {
+        *(Calculation.ADD, Calculation.MUL, Calculation.MINIMUM, Calculation.MAXIMUM),
+        *(Calculation.AND, Calculation.OR, Calculation.XOR),
+    }
+)
+"""The calculations whose operands may change places."""
 
 
 @op("whole", quantization=Quantization.NONE)
@@ -96,9 +106,11 @@ class Whole(Binary):
 
     @property
     def is_idle(self) -> bool:
-        neutral = NEUTRAL.get(self.calculation)
-        same = self.b.is_constant and self.a.type == self.y.type and neutral is not None
-        return same and bool((self.b.constant == neutral).all())
+        return self._keeps(self.a, self.b) or (self.calculation in EITHER_WAY and self._keeps(self.b, self.a))
+
+    def _keeps(self, kept: Value, other: Value) -> bool:
+        held = other.constant if other.is_constant and kept.type == self.y.type else None
+        return held is not None and np.array_equal(held, np.full_like(held, NEUTRAL[self.calculation]))
 
     def infer(self) -> TensorType:
         return TensorType(super().infer().shape, DType.INT32)

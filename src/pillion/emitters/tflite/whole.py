@@ -38,7 +38,7 @@ def whole(op: Whole) -> list[Node]:
         )
     if op.a.shape != op.b.shape and op.y.type.rank > MOST_AXES:
         raise refusal(op, f"LiteRT broadcasts at most {MOST_AXES} axes", repr(op.y), "join axes by a reshape")
-    is_safe = op.b.is_constant and bool((op.b.constant > 0).all())
+    is_safe = op.b.is_constant and int(op.b.constant.min()) > 0
     if op.calculation in DIVISIONS and not is_safe:
         rule = "LiteRT stops at a divisor of 0: it is a constant above 0"
         raise refusal(op, rule, repr(op.b), "write C: -o folder/")

@@ -22,7 +22,8 @@ FITTING = 2**31
 
 def whole(a: Tensor, b: Tensor, calculation: str) -> Tensor:
     """Computes with whole numbers of 32 bits, as the program does."""
-    a, b = torch.broadcast_tensors(a, b)
+    shape = np.broadcast_shapes(a.shape, b.shape)
+    a, b = a.expand(shape), b.expand(shape)
     if isinstance(a, FakeTensor):
         return torch.empty_like(a, dtype=torch.int64)
     left, right = (np.asarray(x.to(torch.int64)) for x in (a, b))
