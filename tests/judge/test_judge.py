@@ -15,7 +15,8 @@ from judge.beyond import BOTH, PROGRAMS
 from judge.cases import KINDS, case
 from judge.hunt import complaint
 from judge.machine import CORES, RUNTIMES, Core, judged, missing
-from judge.zoo import row, rows
+from judge.nets import answers
+from judge.zoo import Row, row, rows
 from pillion import zoo
 from pillion.devices import cortex_m
 from pillion.emitters.pte import Runtime, emit
@@ -75,6 +76,18 @@ def test_a_model_on_all_cores_and_runtimes() -> None:
     answers = list(rows(["ds_cnn"]))
     assert {(one.core, one.runtime) for one in answers} == {(c, r) for c in BOTH for r in RUNTIMES}
     assert not [str(one) for one in answers if one.complaint]
+
+
+COMPOSED = ("layer norm", "group norm", "vectors of length 1", "encoder with a mask")
+"""Nets with operators that ExecuTorch lacks: what a file holds is composed of others."""
+
+
+@pytest.mark.torch
+@pytest.mark.parametrize("name", COMPOSED)
+def test_what_is_composed_for_a_file_is_what_the_kernels_compute(name: str) -> None:
+    for one in answers(name):
+        assert isinstance(one, Row), one
+        assert not one.complaint, str(one)
 
 
 @pytest.mark.torch

@@ -5,7 +5,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import Annotated, Any, Optional
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Annotated, Any, Optional
 
 import typer
 
@@ -16,6 +17,9 @@ from pillion.cli.groups import How
 from pillion.cli.help import CHECK, DATA, GATES, RUNNING
 from pillion.cli.options import ImpliedOption, JsonOption, SchedulerOption
 from pillion.cli.request import Request
+
+if TYPE_CHECKING:
+    from pillion.evaluation.gates import Limits
 
 ProgramArgument = Annotated[
     str,
@@ -44,6 +48,39 @@ WorkersOption = Annotated[
     Optional[int],
     typer.Option(help="Processes that run the program; all cores if not given.", rich_help_panel=RUNNING),
 ]
+
+
+@dataclass(frozen=True)
+class Gates:
+    """What a program must reach: exit code 1 where it does not."""
+
+    min_accuracy: Annotated[
+        Optional[float],
+        typer.Option(help="Exit with 1 below this share of right answers.", rich_help_panel=GATES),
+    ] = None
+    max_ram: Annotated[
+        Optional[str], typer.Option(help="Exit with 1 above this: 256K.", rich_help_panel=GATES)
+    ] = None
+    max_flash: Annotated[
+        Optional[str],
+        typer.Option(help="Exit with 1 above this, in a linked firmware: 1M.", rich_help_panel=GATES),
+    ] = None
+    max_instructions: Annotated[
+        Optional[str],
+        typer.Option(help="Exit with 1 above this, on the emulated core: 20M.", rich_help_panel=GATES),
+    ] = None
+
+    @property
+    def limits(self) -> Limits:
+        """What was typed as numbers."""
+        from pillion.evaluation.gates import Limits, parse_bytes, parse_count
+
+        return Limits(
+            self.min_accuracy,
+            parse_bytes("--max-ram", self.max_ram),
+            parse_bytes("--max-flash", self.max_flash),
+            parse_count("--max-instructions", self.max_instructions),
+        )
 
 
 @contextmanager
@@ -98,21 +135,7 @@ def evaluate(
     agree_samples: Annotated[
         int, typer.Option(min=1, help="How many samples --agree runs.", rich_help_panel=RUNNING)
     ] = 3,
-    min_accuracy: Annotated[
-        Optional[float],
-        typer.Option(help="Exit with 1 below this share of right answers.", rich_help_panel=GATES),
-    ] = None,
-    max_ram: Annotated[
-        Optional[str], typer.Option(help="Exit with 1 above this: 256K.", rich_help_panel=GATES)
-    ] = None,
-    max_flash: Annotated[
-        Optional[str],
-        typer.Option(help="Exit with 1 above this, in a linked firmware: 1M.", rich_help_panel=GATES),
-    ] = None,
-    max_instructions: Annotated[
-        Optional[str],
-        typer.Option(help="Exit with 1 above this, on the emulated core: 20M.", rich_help_panel=GATES),
-    ] = None,
+    gates: Gates,
     on: Annotated[
         str,
         typer.Option(
@@ -147,14 +170,8 @@ def evaluate(
     from pillion.data.given import open_data
     from pillion.evaluation.costs import costs_of
     from pillion.evaluation.evaluate import evaluate as run_evaluation
-    from pillion.evaluation.gates import Limits, parse_bytes, parse_count
 
-    limits = Limits(
-        min_accuracy,
-        parse_bytes("--max-ram", max_ram),
-        parse_bytes("--max-flash", max_flash),
-        parse_count("--max-instructions", max_instructions),
-    )
+    limits = gates.limits
     limits.check(metric)
     reading = read.reading
     source = open_data(data, reading)
@@ -180,10 +197,10 @@ def evaluate(
             timeout=timeout,
             progress=progress,
         )
-    gates = list(limits.judge(evaluation, costs))
+    judged = list(limits.judge(evaluation, costs))
     for note in evaluation.notes:
         screen.warn(note)
-    facts = facts_of(evaluation, costs, gates)
+    facts = facts_of(evaluation, costs, judged)
     screen.show(facts if as_json else on_screen(facts), as_json)
-    if not all(gate.ok for gate in gates):
+    if not all(gate.ok for gate in judged):
         raise typer.Exit(1)
