@@ -73,8 +73,8 @@ def test_all_operators_that_are_not_read_are_counted() -> None:
     assert {line.split()[1] for line in error.help.splitlines()} == {"CUMSUM", "SEGMENT_SUM"}
 
 
-def loop() -> tflite.Model:
-    model = chain("WHILE")
+def branch() -> tflite.Model:
+    model = chain("IF")
     model.subgraphs *= 3
     return model
 
@@ -90,7 +90,7 @@ CASES: dict[str, tuple[Callable[[], tflite.Model], str, str]] = {
     "sixteen bits": (lambda: chain("RELU", **WIDE), "16-bit activations", "int8 activations"),
     "float": (lambda: chain("ABS", "ABS", **FLOAT), "computes in float", "representative_dataset"),
     "hybrid": (hybrid, "int8 weights and float activations", "representative_dataset"),
-    "loop": (loop, "branches or loops", "unrolled"),
+    "branch": (branch, "branches or loops", "unrolled"),
     "flex": (lambda: custom("FlexErf"), "not read", "SELECT_TF_OPS"),
     "custom": (lambda: custom("Mine"), "not read", "cut the model before it"),
     "stablehlo": (lambda: chain("STABLEHLO_ADD"), "not read", "another set"),

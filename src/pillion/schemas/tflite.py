@@ -3,8 +3,6 @@
 
 from __future__ import annotations
 
-from enum import IntEnum
-
 from pillion.schemas.flatbuffer import (
     Bytes,
     Table,
@@ -18,47 +16,16 @@ from pillion.schemas.flatbuffer import (
     text,
     union,
 )
+from pillion.schemas.tflite_words import OPERATOR_NUMBERS as OPERATOR_NUMBERS
+from pillion.schemas.tflite_words import OPERATORS as OPERATORS
+from pillion.schemas.tflite_words import Activation as Activation
+from pillion.schemas.tflite_words import ElementType as ElementType
+from pillion.schemas.tflite_words import Padding as Padding
 
 VERSION = 3
 IDENTIFIER = b"TFL3"
 LAST_DEPRECATED_CODE = 127
 """Operators up to here are also named in the byte that old readers look at."""
-
-
-class ElementType(IntEnum):
-    """Element types that Pillion has a name for."""
-
-    FLOAT32 = 0
-    FLOAT16 = 1
-    INT32 = 2
-    UINT8 = 3
-    INT64 = 4
-    STRING = 5
-    BOOL = 6
-    INT16 = 7
-    COMPLEX64 = 8
-    INT8 = 9
-    FLOAT64 = 10
-    RESOURCE = 13
-    INT4 = 17
-
-
-class Padding(IntEnum):
-    """The ways in which the format pads images."""
-
-    SAME = 0
-    VALID = 1
-
-
-class Activation(IntEnum):
-    """The functions that an operator can put behind its result."""
-
-    NONE = 0
-    RELU = 1
-    RELU_N1_TO_1 = 2
-    RELU6 = 3
-    TANH = 4
-    SIGN_BIT = 5
 
 
 class Model(Table):
@@ -92,6 +59,7 @@ class Tensor(Table):
     quantization: Quantization | None = table(4, lambda: Quantization)
     is_variable: bool = scalar(5, "?")
     is_sparse: bool = present(6)
+    shape_signature: list[int] | None = some_numbers(7, "i")
     has_rank: bool = scalar(8, "?")
     external_buffer: int = scalar(10, "I")
 
@@ -344,6 +312,15 @@ class CallOnceOptions(Table):
     init_subgraph_index: int = scalar(0, "i")
 
 
+class WhileOptions(Table):
+    cond_subgraph_index: int = scalar(0, "i")
+    body_subgraph_index: int = scalar(1, "i")
+
+
+class DynamicUpdateSliceOptions(Table):
+    pass
+
+
 class VarHandleOptions(Table):
     container: str = text(0)
     shared_name: str = text(1)
@@ -399,6 +376,7 @@ OPTIONS: dict[int, type[Table]] = {
     79: SplitVOptions,
     89: QuantizeOptions,
     91: HardSwishOptions,
+    93: WhileOptions,
     94: DepthToSpaceOptions,
     101: BatchMatMulOptions,
     103: CallOnceOptions,
@@ -406,42 +384,8 @@ OPTIONS: dict[int, type[Table]] = {
     112: ReadVariableOptions,
     113: AssignVariableOptions,
     116: GeluOptions,
+    117: DynamicUpdateSliceOptions,
 }
 """Options by the number that an operator names them with."""
 
 OPTION_NUMBERS = {cls: number for number, cls in OPTIONS.items()}
-
-# fmt: off
-OPERATORS: tuple[str, ...] = tuple("""
-ADD AVERAGE_POOL_2D CONCATENATION CONV_2D DEPTHWISE_CONV_2D DEPTH_TO_SPACE DEQUANTIZE EMBEDDING_LOOKUP FLOOR
-FULLY_CONNECTED HASHTABLE_LOOKUP L2_NORMALIZATION L2_POOL_2D LOCAL_RESPONSE_NORMALIZATION LOGISTIC
-LSH_PROJECTION LSTM MAX_POOL_2D MUL RELU RELU_N1_TO_1 RELU6 RESHAPE RESIZE_BILINEAR RNN SOFTMAX
-SPACE_TO_DEPTH SVDF TANH CONCAT_EMBEDDINGS SKIP_GRAM CALL CUSTOM EMBEDDING_LOOKUP_SPARSE PAD
-UNIDIRECTIONAL_SEQUENCE_RNN GATHER BATCH_TO_SPACE_ND SPACE_TO_BATCH_ND TRANSPOSE MEAN SUB DIV SQUEEZE
-UNIDIRECTIONAL_SEQUENCE_LSTM STRIDED_SLICE BIDIRECTIONAL_SEQUENCE_RNN EXP TOPK_V2 SPLIT LOG_SOFTMAX DELEGATE
-BIDIRECTIONAL_SEQUENCE_LSTM CAST PRELU MAXIMUM ARG_MAX MINIMUM LESS NEG PADV2 GREATER GREATER_EQUAL
-LESS_EQUAL SELECT SLICE SIN TRANSPOSE_CONV SPARSE_TO_DENSE TILE EXPAND_DIMS EQUAL NOT_EQUAL LOG SUM SQRT
-RSQRT SHAPE POW ARG_MIN FAKE_QUANT REDUCE_PROD REDUCE_MAX PACK LOGICAL_OR ONE_HOT LOGICAL_AND LOGICAL_NOT
-UNPACK REDUCE_MIN FLOOR_DIV REDUCE_ANY SQUARE ZEROS_LIKE FILL FLOOR_MOD RANGE RESIZE_NEAREST_NEIGHBOR
-LEAKY_RELU SQUARED_DIFFERENCE MIRROR_PAD ABS SPLIT_V UNIQUE CEIL REVERSE_V2 ADD_N GATHER_ND COS WHERE RANK
-ELU REVERSE_SEQUENCE MATRIX_DIAG QUANTIZE MATRIX_SET_DIAG ROUND HARD_SWISH IF WHILE NON_MAX_SUPPRESSION_V4
-NON_MAX_SUPPRESSION_V5 SCATTER_ND SELECT_V2 DENSIFY SEGMENT_SUM BATCH_MATMUL
-PLACEHOLDER_FOR_GREATER_OP_CODES CUMSUM CALL_ONCE BROADCAST_TO RFFT2D CONV_3D IMAG REAL COMPLEX_ABS
-HASHTABLE HASHTABLE_FIND HASHTABLE_IMPORT HASHTABLE_SIZE REDUCE_ALL CONV_3D_TRANSPOSE VAR_HANDLE
-READ_VARIABLE ASSIGN_VARIABLE BROADCAST_ARGS RANDOM_STANDARD_NORMAL BUCKETIZE RANDOM_UNIFORM MULTINOMIAL
-GELU DYNAMIC_UPDATE_SLICE RELU_0_TO_1 UNSORTED_SEGMENT_PROD UNSORTED_SEGMENT_MAX UNSORTED_SEGMENT_SUM ATAN2
-UNSORTED_SEGMENT_MIN SIGN BITCAST BITWISE_XOR RIGHT_SHIFT STABLEHLO_LOGISTIC STABLEHLO_ADD STABLEHLO_DIVIDE
-STABLEHLO_MULTIPLY STABLEHLO_MAXIMUM STABLEHLO_RESHAPE STABLEHLO_CLAMP STABLEHLO_CONCATENATE
-STABLEHLO_BROADCAST_IN_DIM STABLEHLO_CONVOLUTION STABLEHLO_SLICE STABLEHLO_CUSTOM_CALL STABLEHLO_REDUCE
-STABLEHLO_ABS STABLEHLO_AND STABLEHLO_COSINE STABLEHLO_EXPONENTIAL STABLEHLO_FLOOR STABLEHLO_LOG
-STABLEHLO_MINIMUM STABLEHLO_NEGATE STABLEHLO_OR STABLEHLO_POWER STABLEHLO_REMAINDER STABLEHLO_RSQRT
-STABLEHLO_SELECT STABLEHLO_SUBTRACT STABLEHLO_TANH STABLEHLO_SCATTER STABLEHLO_COMPARE STABLEHLO_CONVERT
-STABLEHLO_DYNAMIC_SLICE STABLEHLO_DYNAMIC_UPDATE_SLICE STABLEHLO_PAD STABLEHLO_IOTA STABLEHLO_DOT_GENERAL
-STABLEHLO_REDUCE_WINDOW STABLEHLO_SORT STABLEHLO_WHILE STABLEHLO_GATHER STABLEHLO_TRANSPOSE DILATE
-STABLEHLO_RNG_BIT_GENERATOR REDUCE_WINDOW STABLEHLO_COMPOSITE STABLEHLO_SHIFT_LEFT STABLEHLO_CBRT
-STABLEHLO_CASE
-""".split())  # noqa: SIM905 - words are easier to compare with the format
-# fmt: on
-"""Operators by number."""
-
-OPERATOR_NUMBERS = {name: number for number, name in enumerate(OPERATORS)}

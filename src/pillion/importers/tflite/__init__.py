@@ -12,14 +12,15 @@ from types import MappingProxyType
 
 from pillion.errors import PillionError
 from pillion.importers.tflite.floats import computes_in_float
+from pillion.importers.tflite.loops import subgraphs_of_loops
 from pillion.importers.tflite.model import Reader
-from pillion.importers.tflite.survey import explained, together
+from pillion.importers.tflite.repeated import all_ops
+from pillion.importers.tflite.survey import explained
 from pillion.importers.tflite.table import ROWS, ops_of
 from pillion.importers.tflite.unsigned import Borders
 from pillion.importers.tflite.variables import CODES, Key, assigned, initializers
 from pillion.ir.graph import Graph, clean_name, model_name
 from pillion.ir.numerics import Arithmetic
-from pillion.ir.op import Op
 from pillion.ir.types import Array
 from pillion.ir.verify import verify
 from pillion.outside.files import read_whole
@@ -98,19 +99,19 @@ def _graph(model: tflite.Model, name: str) -> Graph:
     if not model.subgraphs:
         raise MalformedError("there is no subgraph")
     main = model.subgraphs[0]
-    first = initializers(model, main)
+    first = initializers(model, main) | subgraphs_of_loops(model)
     others = [s for number, s in enumerate(model.subgraphs) if number and number not in first]
     if others:  # what they are is said by `explained`
         raise PillionError(
             f"`{name}` has {len(model.subgraphs)} subgraphs",
-            rule="a model is one subgraph, without control flow, and what CALL_ONCE runs to say what variables are at first",
+            rule="a model is one subgraph, and what CALL_ONCE and loops run",
             here=", ".join(clean_name(s.name) if s.name else "(no name)" for s in others[:8]),
-            help="convert the model without while, if and call",
+            help="convert the model without if and call",
         )
     reader = Reader(model, main)
     borders = Borders(reader)
     inputs = borders.inputs()
-    ops = [*borders.before(), *_ops(reader)]
+    ops = [*borders.before(), *all_ops(reader, ops_of)]
     outputs, last = borders.after()
     if any(value.is_constant for value in inputs):
         raise MalformedError("an input of the model has data")
@@ -119,23 +120,9 @@ def _graph(model: tflite.Model, name: str) -> Graph:
         once = Reader(model, model.subgraphs[number])
         if once.subgraph.inputs or once.subgraph.outputs:
             raise MalformedError("the subgraph of CALL_ONCE has inputs or outputs")
-        initial |= assigned(once.variables, _ops(once))
+        initial |= assigned(once.variables, all_ops(once, ops_of))
     states = reader.variables.states(initial)
     return verify(Graph(name, inputs, (*ops, *last), outputs, Arithmetic.TFLITE, states).without_dead_ops())
-
-
-def _ops(reader: Reader) -> list[Op]:
-    """All operators as ops; what is refused is said of all at once."""
-    ops: list[Op] = []
-    refused: list[PillionError] = []
-    for call in reader.calls():
-        try:
-            ops += ops_of(call)
-        except PillionError as error:
-            refused.append(error)
-    if refused:
-        raise together(refused)
-    return ops
 
 
 __all__ = ["Opened", "open_file", "read"]

@@ -26,6 +26,7 @@ LIMITS = {
     "STRIDED_SLICE": "all masks, positive steps",
     "SVDF": "int8, with an int16 memory; relu",
     "TILE": "counts are known",
+    "WHILE": "counters, slices by a counter, lists, and tensors that go from step to step; the number of steps is known",
     "UNIDIRECTIONAL_SEQUENCE_LSTM": "int8, with an int16 cell; no peephole, projection, layer norm, or coupled gates",
     "CUSTOM TFLite_Detection_PostProcess": "one class for each box; float32 or uint8",
 }
@@ -36,7 +37,7 @@ _FLOW = "what is computed does not depend on data: unroll loops"
 REASONS = {
     **dict.fromkeys(("CUMSUM", "POW", "FLOOR", "SIN", "COS", "SQUARE"), _NOT_INT8),
     **dict.fromkeys(("ELU", "CEIL", "ROUND", "BROADCAST_TO"), _UNREGISTERED),
-    **dict.fromkeys(("WHILE", "IF", "CALL"), _FLOW),
+    **dict.fromkeys(("IF", "CALL"), _FLOW),
     "NEG": "LiteRT negates the bytes, whatever their zero points",
     "LSTM": "a single step of float32 or uint8: convert with TensorFlow 2",
     "CUSTOM": "but for those in this list",

@@ -44,6 +44,8 @@ class ReadOperator:
     source: str
     fresh: Callable[[str], str]
     bind: Callable[[Value, Value], None]
+    rename: Callable[[Value, Value], None]
+    """Lets a tensor be a value that there is already under another name."""
     keep: Keeping
     is_unsigned: bool = False
     """Whether tensors that it reads or makes are uint8 in the file."""
@@ -51,6 +53,8 @@ class ReadOperator:
     """The quantization of what it makes on the way, where the file says so."""
     custom: bytes = b""
     """What a custom operator says of itself."""
+    part: Callable[[tflite.SubGraph, str], Reader] | None = None
+    """What gives out the tensors of another subgraph of the file, said to be where."""
 
     def refuse(self, rule: str, here: object, help: str = "") -> PillionError:
         """Makes the error that says why this operator cannot be read."""
@@ -119,6 +123,10 @@ class Reader:
     def __init__(self, model: tflite.Model, subgraph: tflite.SubGraph) -> None:
         self.model, self.subgraph = model, subgraph
         self.names = Names()
+        self.where = ""
+        """What is said of the place of an operator, beside its number."""
+        self.depth = 0
+        """How many operators run the subgraph inside of one another."""
         self.values: dict[int, Value] = {}
         self.numbers: dict[Value, int] = {}
         self.unsigned: set[Value] = set()
@@ -140,14 +148,22 @@ class Reader:
                 inputs=inputs,
                 outputs=outputs,
                 options=operator.options,
-                source=f"operator {number}, {code}",
+                source=f"operator {number}{self.where}, {code}",
+                part=self.part,
                 fresh=self.names.fresh,
                 bind=self.bind,
+                rename=lambda old, new: self.rename(self.numbers[old], new),
                 is_unsigned=any(v in self.unsigned for v in (*inputs, *outputs)),
                 keep=self.variables.keep,
                 intermediates=tuple(map(self.intermediate, operator.intermediates or ())),
                 custom=b"" if operator.custom_options is None else operator.custom_options.tobytes(),
             )
+
+    def part(self, subgraph: tflite.SubGraph, where: str) -> Reader:
+        """Gives out the tensors of another subgraph, whose names are none of this one."""
+        made = type(self)(self.model, subgraph)
+        made.names, made.where, made.depth = self.names, f" {where}{self.where}", self.depth + 1
+        return made
 
     def want_no_variable(self, code: str, operator: tflite.Operator) -> None:
         """Refuses tensors that live between runs where the operator is none that has such."""

@@ -12,6 +12,7 @@ from torch.fx import Node
 
 from pillion.errors import PillionError
 from pillion.importers.tflite import Opened
+from pillion.importers.tflite.loops import subgraphs_of_loops
 from pillion.importers.tflite.survey import Survey, compiled_already, control_flow, unknown_operators
 from pillion.importers.tflite_float.module import PREFIX, ROWS, FloatModule, check_shapes, examples
 from pillion.importers.tflite_float.reader import FloatReader
@@ -30,16 +31,16 @@ def float_module(opened: Opened) -> tuple[nn.Module, tuple[Tensor, ...]]:
 
 def _want_known(opened: Opened) -> None:
     """Raises with all operators that are not read at once, and where there are several subgraphs."""
-    survey = Survey(opened.model, opened.name, (*ROWS, "SHAPE"), opened.compiled)
+    survey = Survey(opened.model, opened.name, (*ROWS, "SHAPE", "WHILE"), opened.compiled)
     for kind in (compiled_already, control_flow, unknown_operators):
         if found := kind(survey):
             raise PillionError(found.what, rule=found.rule, here=found.here, help=found.help)
-    if len(opened.model.subgraphs) != 1:
+    if len({*range(1, len(opened.model.subgraphs))} - subgraphs_of_loops(opened.model)):
         raise PillionError(
             f"`{opened.name}` has {len(opened.model.subgraphs)} subgraphs",
-            rule="a model in float is one subgraph",
+            rule="a model in float is one subgraph, and what its loops run",
             here=opened.place,
-            help="convert the model without variables and control flow",
+            help="convert the model without variables, if and call",
         )
 
 

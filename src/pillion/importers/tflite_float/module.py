@@ -14,14 +14,16 @@ from torch import Tensor, nn
 from torch._subclasses import FakeTensorMode
 
 from pillion.errors import PillionError
+from pillion.importers.tflite.loops import loop_of
 from pillion.importers.tflite.model import ReadOperator
-from pillion.importers.tflite_float import elementwise, layers, movement
+from pillion.importers.tflite_float import elementwise, layers, loops, movement
 from pillion.importers.tflite_float.elementwise import TORCH
 from pillion.importers.tflite_float.forms import Made, Reading
 from pillion.importers.tflite_float.reader import FloatReader
 from pillion.ir.graph import Names, identifier
 from pillion.ir.sizes import LARGEST
 from pillion.ir.types import Array, DType, Value, constant
+from pillion.schemas import tflite
 from pillion.schemas.flatbuffer import MalformedError
 
 ROWS: dict[str, Reading] = {**layers.ROWS, **elementwise.ROWS, **movement.ROWS}
@@ -49,19 +51,20 @@ class Operator(nn.Module):
 
 @dataclass(frozen=True)
 class Step:
-    """One operator that is left: the name of its module, what it reads, and what the file says of it."""
+    """One operator that is left: the name of its module, what it reads and makes, and what the file says of it."""
 
     name: str
     operands: tuple[Value, ...]
+    results: tuple[Value, ...]
     call: ReadOperator
 
 
 class FloatModule(nn.Module):
-    """The main subgraph of a file."""
+    """The main subgraph of a file, or what a loop does in a step."""
 
-    def __init__(self, reader: FloatReader) -> None:
+    def __init__(self, reader: FloatReader, borders: tflite.SubGraph | None = None) -> None:
         super().__init__()
-        graph = reader.subgraph
+        graph = borders or reader.subgraph
         self.steps: list[Step] = []
         self.inputs = tuple(reader.value(number) for number in graph.inputs)
         for number, call in enumerate(reader.calls()):
@@ -78,26 +81,51 @@ class FloatModule(nn.Module):
             shape = np.array(call.operand(0).shape, np.int32)
             call.bind(call.result, constant(call.result.name, shape))
             return
+        if call.code == "WHILE":
+            self._loop(number, call)
+            return
         made = read_operator(call)
         operands = tuple(call.operand(n) for n in made.operands)
         self._want_made(operands)
         if all(v.is_constant for v in operands):
             fold(call, made, operands)
             return
+        self._append(number, call, Operator(made), operands, call.outputs)
+
+    def _append(
+        self,
+        number: int,
+        call: ReadOperator,
+        module: nn.Module,
+        operands: tuple[Value, ...],
+        results: tuple[Value, ...],
+    ) -> None:
         name = f"{PREFIX}{number}_{identifier(call.code)}"
-        step = Operator(made)
         for place, value in enumerate(operands):
             if value.is_constant:
-                step.register_buffer(f"constant_{place}", as_tensor(value.constant))
-        self.add_module(name, step)
-        self.steps.append(Step(name, operands, call))
+                module.register_buffer(f"constant_{place}", as_tensor(value.constant))
+        self.add_module(name, module)
+        self.steps.append(Step(name, operands, results, call))
+
+    def _loop(self, number: int, call: ReadOperator) -> None:
+        """A loop, whose step is a module of its own."""
+        loop, reader = loop_of(call)
+        assert isinstance(reader, FloatReader)
+        step = FloatModule(reader, loop.step)
+        check_shapes(step)
+        carried = step.inputs[len(loop.elements) :][: len(loop.carried)]
+        module = loops.Looped(call, loop, step, [value.shape for value in carried])
+        operands = tuple(call.operand(n) for n in module.operands)
+        self._want_made(operands)
+        self._append(number, call, module, operands, tuple(call.outputs[n] for n in module.results))
+        loops.bound(call, loop)
 
     def _drop_unread(self) -> None:
         """Operators whose results nobody reads are left out."""
         needed = set(self.outputs)
         kept = []
         for step in reversed(self.steps):
-            if any(r in needed for r in step.call.outputs):
+            if any(r in needed for r in step.results):
                 needed.update(step.operands)
                 kept.append(step)
             else:
@@ -106,7 +134,7 @@ class FloatModule(nn.Module):
 
     def _want_made(self, values: Sequence[Value]) -> None:
         """Refuses what nothing has made so far."""
-        known = {*self.inputs, *(r for step in self.steps for r in step.call.outputs)}
+        known = {*self.inputs, *(r for step in self.steps for r in step.results)}
         missing = next((v for v in values if not v.is_constant and v not in known), None)
         if missing is not None:
             raise MalformedError(f"`{missing.name}` is read before anything makes it")
@@ -120,7 +148,7 @@ class FloatModule(nn.Module):
         def forward(*given: Tensor) -> Any:
             known: dict[Value, Tensor] = dict(zip(self.inputs, given, strict=True))
             for step in self.steps:
-                known.update(zip(step.call.outputs, self.run(step, known), strict=True))
+                known.update(zip(step.results, self.run(step, known), strict=True))
             made = tuple(known[v] for v in self.outputs)
             return made[0] if len(made) == 1 else made
 
@@ -148,7 +176,7 @@ def check_shapes(module: FloatModule) -> None:
             except (RuntimeError, ValueError, TypeError, IndexError) as error:
                 reason = (str(error).splitlines() or [type(error).__name__])[0]
                 raise step.call.refuse("its operands fit together", reason) from None
-            for value, tensor in zip(step.call.outputs, made, strict=True):
+            for value, tensor in zip(step.results, made, strict=True):
                 if tuple(tensor.shape) != value.shape:
                     raise step.call.refuse(f"the result is {list(tensor.shape)}", repr(value))
                 if value.type.elements * 4 > LARGEST:

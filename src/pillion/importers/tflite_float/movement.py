@@ -84,6 +84,13 @@ def strided_slice(call: ReadOperator) -> Made:
     return computed(call, lambda x: x[where].reshape(shape))
 
 
+def reverse(call: ReadOperator) -> Made:
+    """Reads elements in reverse order along some axes."""
+    rank = call.operand(0).type.rank
+    axes = tuple(axis_of(call, axis, rank) for axis in call.integers(1))
+    return computed(call, lambda x: torch.flip(x, axes))
+
+
 def pad(call: ReadOperator) -> Made:
     """Reads a pad with zeros, or with the number that is the last operand."""
     rank, sizes = call.operand(0).type.rank, call.constant(1).constant
@@ -157,6 +164,7 @@ ROWS: dict[str, Reading] = {
     "SPLIT_V": split_v,
     "SLICE": slice_of,
     "STRIDED_SLICE": strided_slice,
+    "REVERSE_V2": reverse,
     "PAD": pad,
     "PADV2": pad,
     "GATHER": gather,

@@ -19,6 +19,7 @@ from pillion.importers.torch import capture
 from pillion.importers.torch.export import export, quiet
 from pillion.importers.torch.given import as_inputs, as_model
 from pillion.importers.torch.inputs import as_in_model
+from pillion.importers.torch.loops import has_loops, run
 from pillion.importers.torch.quantize import QatModule
 from pillion.ir.types import Array
 
@@ -58,7 +59,9 @@ class TorchModel:
             self._runs.append(self.module())
         with torch.no_grad():
             own = as_in_model(self._runs[0].graph, inputs)
-            made = self._runs[0].forward(*own)  # not as a call, which would want the batch of the example
+            # `forward` is not a call, which would want the batch of the example.
+            graph = self._runs[0]
+            made = run(graph, *own) if has_loops(graph.graph) else graph.forward(*own)
         some = (
             made.values() if isinstance(made, dict) else made if isinstance(made, (tuple, list)) else (made,)
         )
