@@ -4,12 +4,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from pathlib import Path
 
 import numpy as np
 import pytest
 from byte_net import ByteNet
 from net_file import answers, litert
 
+import pillion
 from pillion.compiler import finish
 from pillion.errors import PillionError
 from pillion.importers.tflite import read
@@ -129,8 +131,22 @@ def test_npus_leave_them_to_the_core() -> None:
         assert on_core.count("resize_bilinear_float") == on_core.count("avg_pool2d_up") == 2
 
 
-def test_executorch_has_no_kernels_for_them() -> None:
-    program = finish(read(segmenter()), find_target("cortex-m33"))
+def test_executorch_rounds_pools_as_cmsis_nn_does(tmp_path: Path) -> None:
+    net = ByteNet(2)
+    x = net.input(1, 9, 9, 4, zero=131)
+    file = tmp_path / "pooled.tflite"
+    file.write_bytes(net.bytes(pool(net, x, (2, 2), 2, Padding.VALID), pool(net, x, (3, 3), 1, Padding.SAME)))
     with pytest.raises(PillionError, match="avg_pool2d_up") as caught:
-        program.pte()
-    assert "write C" in caught.value.help
+        pillion.compile(file, target="cortex-m33").pte()
+    assert "--arithmetic cmsis-nn" in caught.value.help
+    program = pillion.compile(file, target="cortex-m33", arithmetic="cmsis-nn")
+    change = program.change_of_arithmetic(4)
+    assert change is not None
+    assert change.different
+    assert change.largest == 1
+    loaded = pillion.load(program.save(tmp_path / "pooled.pte"))
+    stream = program.stream(on="host")
+    for image in np.random.default_rng(4).integers(126, 132, (3, 1, 9, 9, 4)).astype(np.uint8):
+        wanted = [a.tolist() for a in program.run(image)]
+        assert [a.tolist() for a in loaded.run(image)] == wanted
+        assert [a.tolist() for a in stream.step(image)] == wanted

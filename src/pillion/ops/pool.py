@@ -145,7 +145,8 @@ class AvgPool2d(Pool):
 
 @op("avg_pool2d_up", quantization=Quantization.SHARED)
 class AvgPool2dUp(Pool):
-    """The mean of the pixels of each window that lie inside the image, halves rounded up: that of LiteRT's kernel for uint8."""
+    """The mean of the pixels of each window that lie inside the image, as LiteRT's kernel for uint8 rounds it: halves up. Under
+    `cmsis-nn` they go away from zero, as those of all pools there."""
 
     x: Value = operand()
     y: Value = result()
@@ -159,7 +160,9 @@ class AvgPool2dUp(Pool):
         x = operands[0].astype(np.int64)
         sums = self.windows(x, 0).sum(axis=(-2, -1))
         counts = self.windows(np.ones_like(x), 0).sum(axis=(-2, -1))
-        return numerics.saturate((2 * sums + counts) // (2 * counts), self.low, self.high)
+        up = (2 * sums + counts) // (2 * counts)
+        means = up if arithmetic.is_tflite else numerics.divide_half_away(sums, counts)
+        return numerics.saturate(means, self.low, self.high)
 
 
 @op("mean")

@@ -21,7 +21,7 @@ from pillion.emitters.pte.node import (
     temp,
 )
 from pillion.ir.types import Sides
-from pillion.ops import AvgPool2d, MaxPool2d, Softmax
+from pillion.ops import AvgPool2d, AvgPool2dUp, MaxPool2d, Softmax
 from pillion.ops.softmax import OUTPUT
 
 FINER = "C has finer steps; saving a program as .pte gives it the usual ones, and the file is a program of its own: verify that"
@@ -67,6 +67,14 @@ def avg_pool2d(op: AvgPool2d, settings: Settings) -> list[KernelCall]:
     # The kernel looks at neither zero point nor scale: 1.0 is what they amount to.
     args = (image(op.x), op.kernel, op.stride, op.padding[:2], *modes, op.x.zero_point, 2**30, 1, need)
     return [KernelCall("cortex_m::quantized_avg_pool2d.out", args, image(op.y)), *clamped(op)]
+
+
+def avg_pool2d_up(op: AvgPool2dUp, settings: Settings) -> list[KernelCall]:
+    """Gives the calls of an average pool whose halves go up only in LiteRT's arithmetic, which no kernel has."""
+    if settings.arithmetic.is_tflite:
+        rule, way = "halves of means go away from zero, and those of uint8 go up", "--arithmetic cmsis-nn"
+        raise refusal(op, rule, f"`{settings.arithmetic.value}` arithmetic", way)
+    return avg_pool2d(AvgPool2d(x=op.x, y=op.y, source=op.source, **op.attributes), settings)
 
 
 def _is_even(op: AvgPool2d | MaxPool2d) -> bool:

@@ -89,8 +89,8 @@ TABLE: Mapping[type[Op], CallsOf | None] = {
     ReduceMax: reduce.reduce_max,
     ReduceMin: reduce.reduce_min,
     ResizeNearest: resize.resize_nearest,
-    # A mixture of four pixels, rounded once, and means whose halves are rounded up: no kernels of the runtime.
-    **dict.fromkeys((ResizeBilinear, ResizeBilinearFloat, AvgPool2dUp)),
+    # A mixture of four pixels, rounded once: no kernel of the runtime.
+    **dict.fromkeys((ResizeBilinear, ResizeBilinearFloat)),
     Add: elementwise.add,
     Sub: elementwise.sub,
     Mul: elementwise.mul,
@@ -102,6 +102,7 @@ TABLE: Mapping[type[Op], CallsOf | None] = {
     Quantize: elementwise.quantize,
     Dequantize: elementwise.dequantize,
     AvgPool2d: pool.avg_pool2d,
+    AvgPool2dUp: pool.avg_pool2d_up,
     MaxPool2d: pool.max_pool2d,
     Softmax: pool.softmax,
     Concat: movement.concat,

@@ -11,6 +11,7 @@ from pathlib import Path
 from types import MappingProxyType
 
 from pillion.errors import PillionError
+from pillion.importers.tflite.buffers import take_in_buffers
 from pillion.importers.tflite.floats import computes_in_float
 from pillion.importers.tflite.loops import subgraphs_of_loops
 from pillion.importers.tflite.model import Reader
@@ -73,7 +74,9 @@ def open_file(source: str | os.PathLike[str] | bytes, compiled: Mapping[str, str
     else:
         raw, name, place = read_whole(Path(source), ".tflite"), Path(source).stem, str(source)
     try:
-        return Opened(unpack(tflite.Model, raw, tflite.IDENTIFIER), name, place, raw, compiled)
+        model = unpack(tflite.Model, raw, tflite.IDENTIFIER)
+        take_in_buffers(model, raw)
+        return Opened(model, name, place, raw, compiled)
     except MalformedError as error:
         raise _malformed(name, place, error) from None
 

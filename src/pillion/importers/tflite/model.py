@@ -21,8 +21,6 @@ from pillion.schemas.tflite import ElementType
 
 MAX_RANK = 8
 MAX_ELEMENTS = 2**31 - 1
-EXTERNAL = 1
-"""A buffer whose offset is larger lies outside of the tables."""
 UNSIGNED_BY = 128
 """What uint8 numbers are more than the int8 ones that they are read as."""
 DTYPES = {int(ElementType[dtype.name]): dtype for dtype in DType}
@@ -250,8 +248,8 @@ class Reader:
         if tensor.buffer >= len(self.model.buffers):
             raise MalformedError(f"buffer {tensor.buffer} of {len(self.model.buffers)}")
         buffer = self.model.buffers[tensor.buffer]
-        if buffer.offset > EXTERNAL or tensor.external_buffer:
-            raise unreadable(tensor, "data lie inside the tables of the file")
+        if tensor.external_buffer:
+            raise unreadable(tensor, "data lie inside the file", "convert without external weights")
         if buffer.data is None or not buffer.data.size:
             return None
         return buffer.data ^ np.uint8(UNSIGNED_BY) if is_unsigned(tensor) else buffer.data

@@ -41,7 +41,8 @@ def pool(op: MaxPool2d | AvgPool2d | AvgPool2dUp, arithmetic: Arithmetic) -> tup
         },
         **{"pad_top": op.padding[0], "pad_left": op.padding[1], "low": op.low, "high": op.high},
     }
-    return (Call(PORTABLE.routine(f"{op.kind}_s8"), params, (op.x,), op.y),)
+    kind = op.kind if arithmetic.is_tflite or not isinstance(op, AvgPool2dUp) else AvgPool2d.kind
+    return (Call(PORTABLE.routine(f"{kind}_s8"), params, (op.x,), op.y),)
 
 
 def judge_pool(
