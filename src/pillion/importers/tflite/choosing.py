@@ -10,6 +10,7 @@ import numpy as np
 
 from pillion.importers.tflite.geometry import axis_of
 from pillion.importers.tflite.model import Reading, ReadOperator
+from pillion.importers.tflite.movement import reshaped
 from pillion.ir.op import Op
 from pillion.ir.sizes import LARGEST
 from pillion.ir.types import DType, PerTensor, TensorType, Value, constant
@@ -187,10 +188,28 @@ def cast(call: ReadOperator) -> list[Op]:
 
 def tile(call: ReadOperator) -> list[Op]:
     """Gives concatenations of the operand with itself, along one axis after another."""
-    x, y = call.operand(0), call.result
-    counts = call.integers(1)
+    x, counts = call.operand(0), call.integers(1)
     if len(counts) != x.type.rank or any(count < 1 for count in counts):
         raise call.refuse(f"there are {x.type.rank} counts, each at least 1", counts)
+    return _repeated(call, x, counts)
+
+
+def broadcast_to(call: ReadOperator) -> list[Op]:
+    """Gives a tensor as often as a larger shape has it. The result says that shape; LiteRT's reference kernels lack the operator."""
+    x, y = call.operand(0), call.result
+    call.want_shape(1, y.shape)
+    same = x.dtype is y.dtype and x.type.quant == y.type.quant
+    shape = (1,) * (y.type.rank - x.type.rank) + x.shape
+    fits = len(shape) == y.type.rank and all(a in (1, b) for a, b in zip(shape, y.shape, strict=True))
+    if not fits or not same:
+        raise call.refuse("a result of the same type, in which axes of 1 are larger", f"{x!r} to {y!r}")
+    before, x = reshaped(call, x, shape)
+    return [*before, *_repeated(call, x, [b // a for a, b in zip(shape, y.shape, strict=True)])]
+
+
+def _repeated(call: ReadOperator, x: Value, counts: list[int]) -> list[Op]:
+    """Concatenations of a tensor with itself."""
+    y = call.result
     if math.prod(counts) * x.type.size_bytes > LARGEST:
         raise call.refuse(f"a tensor has at most {LARGEST} bytes", f"{x!r} times {counts}")
     axes = [axis for axis, count in enumerate(counts) if count > 1]
@@ -276,6 +295,7 @@ ROWS: dict[str, Reading] = {
     "EMBEDDING_LOOKUP": embedding_lookup,
     "CAST": cast,
     "TILE": tile,
+    "BROADCAST_TO": broadcast_to,
     "FILL": fill,
     "ONE_HOT": one_hot,
 }

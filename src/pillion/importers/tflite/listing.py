@@ -19,6 +19,9 @@ LIMITS = {
     "CALL_ONCE": "a subgraph that assigns constants to variables",
     "CAST": "from bool, uint8 and int32, to those and to float32",
     "CONCATENATION": "without an activation",
+    "BROADCAST_TO": "copies; LiteRT's reference kernels lack it",
+    "ELU": "as LiteRT's optimized kernel: the reference kernels lack it",
+    "NEG": "as LiteRT: it negates the bytes, whatever their zero points",
     "FILL": "sizes and the number are known",
     "GATHER": "of int8, int32, bool and float32, by int32 and int64",
     "GATHER_ND": "numbers that are known, or one for each slice",
@@ -35,10 +38,9 @@ _NOT_INT8 = "LiteRT has it for float32 and int32 only"
 _UNREGISTERED = "LiteRT's reference kernels lack it"
 _FLOW = "what is computed does not depend on data: unroll loops"
 REASONS = {
-    **dict.fromkeys(("CUMSUM", "POW", "FLOOR", "SIN", "COS", "SQUARE"), _NOT_INT8),
-    **dict.fromkeys(("ELU", "CEIL", "ROUND", "BROADCAST_TO"), _UNREGISTERED),
+    **dict.fromkeys(("CUMSUM", "POW", "FLOOR", "SIN", "COS", "SQUARE", "SIGN"), _NOT_INT8),
+    **dict.fromkeys(("CEIL", "ROUND"), _UNREGISTERED),
     **dict.fromkeys(("IF", "CALL"), _FLOW),
-    "NEG": "LiteRT negates the bytes, whatever their zero points",
     "LSTM": "a single step of float32 or uint8: convert with TensorFlow 2",
     "CUSTOM": "but for those in this list",
 }

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from pillion.importers.tflite import choosing, detections, rearranged, recurrent, repeated
+from pillion.importers.tflite import choosing, detections, rearranged, recurrent, repeated, tables
 from pillion.importers.tflite import movement as shapes
 from pillion.importers.tflite.geometry import axis_of, levels, sides
 from pillion.importers.tflite.matmul import batch_matmul
@@ -280,6 +280,7 @@ ROWS: dict[str, Reading] = {
     **rearranged.ROWS,
     **recurrent.ROWS,
     **detections.ROWS,
+    **tables.ROWS,
     "WHILE": repeated.loop(ops_of),
 }
 """The reading of each operator, by its name in the format."""
