@@ -23,7 +23,8 @@ pytest.importorskip("executorch", reason="pip install 'pillion[executorch]'")
 
 from test_executorch import plain, program_of
 
-from pillion.run.executorch import messages, remote, run_executorch
+from pillion.run import messages
+from pillion.run.executorch import remote, run_executorch
 
 a, b, y = value("a", (2, 3)), value("b", (2, 3), 0.1), value("y", (2, 3), 0.2, 3)
 GRAPH = Graph("sum", (a, b), (Add(a=a, b=b, y=y),), (y,))

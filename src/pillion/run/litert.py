@@ -5,10 +5,8 @@ graphs for the NPU's segments, with the reference for the rest."""
 from __future__ import annotations
 
 import functools
-import importlib
 import importlib.util
 from collections.abc import Callable, Iterator
-from typing import Any
 
 from pillion.emitters import tflite
 from pillion.ir.graph import Graph
@@ -28,6 +26,7 @@ from pillion.run.executor import (
     judged,
     want_open,
 )
+from pillion.run.litert_remote import Interpreter
 from pillion.run.steps import steps
 from pillion.targets import example_with_npu
 
@@ -81,7 +80,8 @@ class LiteRt:
         if not segments and graph.arithmetic is Arithmetic.TFLITE:
             return list(_whole(graph, samples, options))
         instead: dict[Op, Callable[..., object]] = {
-            op: functools.partial(_in_litert, _interpreter(op.body), op.body) for op in segments
+            op: functools.partial(_in_litert, _interpreter(op.body), op.body, options.timeout)
+            for op in segments
         }
         mixed = functools.partial(graph.reference_step, instead=instead)
         return [RunResult(made) for made in steps(graph, samples, options, mixed)]
@@ -93,7 +93,7 @@ def _whole(graph: Graph, samples: Samples, options: RunOptions) -> Iterator[RunR
     for number, sample in enumerate(samples):
         if number and graph.states and not options.stream:
             interpreter = _interpreter(graph)
-        yield RunResult(_in_litert(interpreter, graph, *sample))
+        yield RunResult(_in_litert(interpreter, graph, options.timeout, *sample))
 
 
 def beyond(graph: Graph) -> Op | None:
@@ -106,28 +106,13 @@ def _segments(graph: Graph) -> list[Segment]:
     return [op for op in graph.ops if isinstance(op, Segment)]
 
 
-def _interpreter(body: Graph) -> Any:
-    return interpreter_of(tflite.emit(body))
+def _interpreter(body: Graph) -> Interpreter:
+    return Interpreter(tflite.emit(body))
 
 
-def interpreter_of(model: bytes) -> Any:
-    """Makes an interpreter of a file, with memory of its own for each tensor: where a tensor is reshaped and read again, LiteRT's sharing
-    lets an addition write over it."""
-    litert: Any = importlib.import_module("ai_edge_litert.interpreter")
-    made: Any = litert.Interpreter(
-        model_content=model,
-        experimental_op_resolver_type=litert.OpResolverType.BUILTIN_REF,
-        num_threads=1,
-        experimental_preserve_all_tensors=True,
-    )
-    made.allocate_tensors()
-    return made
-
-
-def _in_litert(interpreter: Any, body: Graph, *operands: Array) -> Outputs:
-    details = (*interpreter.get_input_details(), *interpreter.get_output_details())
-    places = {detail["name"]: detail["index"] for detail in details}
-    for value, data in zip(body.inputs, operands, strict=True):
-        interpreter.set_tensor(places[value.name], data)
-    interpreter.invoke()
-    return tuple(interpreter.get_tensor(places[value.name]) for value in body.outputs)
+def _in_litert(interpreter: Interpreter, body: Graph, seconds: float, *operands: Array) -> Outputs:
+    """The file is ours, whose tensors have the names of values."""
+    given = {value.name: data for value, data in zip(body.inputs, operands, strict=True)}
+    made = interpreter.run([given[tensor.name] for tensor in interpreter.inputs], seconds)
+    found = {tensor.name: array for tensor, array in zip(interpreter.outputs, made, strict=True)}
+    return tuple(found[value.name] for value in body.outputs)

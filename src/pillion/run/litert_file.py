@@ -5,19 +5,21 @@ from __future__ import annotations
 
 import importlib.util
 from collections.abc import Iterator, Sequence
-from typing import Any
 
 import numpy as np
 
 from pillion.errors import PillionError
 from pillion.ir.graph import Graph
 from pillion.ir.numerics import Arithmetic
-from pillion.ir.types import Array, Value
+from pillion.ir.types import Value
 from pillion.ir.verdict import Verdict
 from pillion.ops import Segment
-from pillion.run.executor import LITERT_FILE, USUAL, Outputs, Runnable, RunOptions, RunResult, Samples
-from pillion.run.litert import beyond, interpreter_of
+from pillion.run import messages
+from pillion.run.executor import LITERT_FILE, USUAL, Runnable, RunOptions, RunResult, Samples
+from pillion.run.litert import beyond
+from pillion.run.litert_remote import Interpreter, Refusal, Tensor
 
+ANEW = "`litert` runs the same graph, written anew by Pillion"
 RULE = "it runs the .tflite file that a program was read from, as it came"
 
 
@@ -43,13 +45,10 @@ class LiteRtFile:
             )
         try:
             found = _borders(_begun(raw))
-        except (ValueError, RuntimeError) as error:
-            said = " ".join(str(error).split())
-            return _no(
-                f"LiteRT itself refuses the file: {said}",
-                said,
-                "`litert` runs the same graph, written anew by Pillion",
-            )
+        except Refusal as error:
+            return _no(f"LiteRT itself refuses the file: {error}", str(error), ANEW)
+        except PillionError as error:
+            return _no(error.what, error.here, ANEW)
         wanted = (_words(program.graph.inputs), _words(program.graph.outputs))
         if wanted != found:
             here = f"the program: {wanted[0]} to {wanted[1]}; the file: {found[0]} to {found[1]}"
@@ -87,23 +86,21 @@ def rounds_otherwise(graph: Graph) -> str:
     return ""
 
 
-def _begun(raw: bytes) -> Any:
+def _begun(raw: bytes) -> Interpreter:
     """An interpreter that has run once, on zeros: some files are refused only then."""
-    made = interpreter_of(raw)
-    for detail in made.get_input_details():
-        made.set_tensor(detail["index"], np.zeros(detail["shape"], detail["dtype"]))
-    made.invoke()
+    made = Interpreter(raw)
+    zeros = (np.zeros(tensor.shape, tensor.dtype) for tensor in made.inputs)
+    made.run([x if messages.has_name(x.dtype.name) else messages.as_bytes(x) for x in zeros])
     return made
 
 
-def _borders(interpreter: Any) -> tuple[str, str]:
+def _borders(interpreter: Interpreter) -> tuple[str, str]:
     """The types of inputs and outputs."""
-    inputs, outputs = interpreter.get_input_details(), interpreter.get_output_details()
-    made = (
-        ", ".join(f"{np.dtype(d['dtype'])}{list(map(int, d['shape']))}" for d in some)
-        for some in (inputs, outputs)
-    )
-    return next(made), next(made)
+    return _types(interpreter.inputs), _types(interpreter.outputs)
+
+
+def _types(tensors: Sequence[Tensor]) -> str:
+    return ", ".join(f"{tensor.dtype}{list(tensor.shape)}" for tensor in tensors)
 
 
 def _words(values: Sequence[Value]) -> str:
@@ -112,23 +109,13 @@ def _words(values: Sequence[Value]) -> str:
 
 def _runs(raw: bytes, graph: Graph, samples: Samples, options: RunOptions) -> Iterator[RunResult]:
     """LiteRT keeps what a model remembers in the interpreter: a new one begins anew."""
-    interpreter = interpreter_of(raw)
+    interpreter = Interpreter(raw)
     for number, sample in enumerate(samples):
         if number and graph.states and not options.stream:
-            interpreter = interpreter_of(raw)
-        yield RunResult(_answer(interpreter, sample))
-
-
-def _answer(interpreter: Any, sample: Sequence[Array]) -> Outputs:
-    try:
-        for detail, array in zip(interpreter.get_input_details(), sample, strict=True):
-            interpreter.set_tensor(detail["index"], array)
-        interpreter.invoke()
-    except (ValueError, RuntimeError) as error:
-        raise PillionError(
-            "LiteRT stops on the file as it came",
-            rule=RULE,
-            here=" ".join(str(error).split()),
-            help="`litert` runs the same graph, written anew by Pillion",
-        ) from None
-    return tuple(interpreter.get_tensor(detail["index"]) for detail in interpreter.get_output_details())
+            interpreter = Interpreter(raw)
+        try:
+            yield RunResult(interpreter.run(sample, options.timeout))
+        except Refusal as error:
+            raise PillionError(
+                "LiteRT stops on the file as it came", rule=RULE, here=str(error), help=ANEW
+            ) from None

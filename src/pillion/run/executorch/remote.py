@@ -12,7 +12,7 @@ from pathlib import Path
 from pillion.errors import PillionError
 from pillion.ir.types import Array
 from pillion.outside.child import Child, ChildEnded, ChildLate
-from pillion.run.executorch import messages
+from pillion.run import messages
 from pillion.run.executorch.wheel import build_plugin, find_wheel
 
 WORKER = "pillion.run.executorch.worker"

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import BinaryIO
 
 from pillion.errors import PillionError
-from pillion.run.executorch import messages
+from pillion.run import messages
 from pillion.run.executorch.runtime import host
 
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What goes between us and the process of the runtime: a length, facts in JSON, and the bytes of a program or of arrays. Nothing of
+"""What goes between us and the process of a runtime: a length, facts in JSON, and the bytes of a program or of arrays. Nothing of
 it is executed by whoever reads it, so a runtime that a file has taken over can answer nonsense at most."""
 
 from __future__ import annotations
@@ -49,6 +49,20 @@ class Message:
     seconds: float = 0.0
     goes_on: bool = False
     """Whether the states are those that the run before has left, of the same program."""
+    number: int = 0
+    """Which of the programs it is about, where several are held."""
+    closed: tuple[int, ...] = ()
+    """The programs that are not asked any more."""
+
+
+def has_name(dtype: str) -> bool:
+    """Whether arrays of this element type can be sent; others are sent as their bytes."""
+    return dtype in {one.value for one in DType}
+
+
+def as_bytes(array: Array) -> Array:
+    """Gives the bytes of an array."""
+    return np.frombuffer(array.tobytes(), np.uint8)
 
 
 def write(
@@ -57,10 +71,13 @@ def write(
     error: Mapping[str, str] | None = None,
     seconds: float = 0.0,
     goes_on: bool = False,
+    number: int = 0,
+    closed: Sequence[int] = (),
 ) -> bytes:
     """Gives all bytes of a message."""
     shaped = tuple(Shaped(DType(array.dtype.name), array.shape, _order(array)) for array in arrays)
-    words = json.dumps(plain(Message(len(program), shaped, error, seconds, goes_on))).encode()
+    message = Message(len(program), shaped, error, seconds, goes_on, number, tuple(closed))
+    words = json.dumps(plain(message)).encode()
     data = (array.transpose(one.order).tobytes() for array, one in zip(arrays, shaped, strict=True))
     return b"".join([_LENGTH.pack(len(words)), words, program, *data])
 

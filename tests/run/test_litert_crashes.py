@@ -1,0 +1,108 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Files that make LiteRT stop its process, or that it refuses: ours goes on, and says what happened."""
+
+from __future__ import annotations
+
+import os
+import signal
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import pillion
+from pillion.errors import PillionError
+from pillion.run import litert_remote
+from pillion.run.litert_file import LiteRtFile
+from pillion.run.litert_remote import Interpreter, Refusal
+from pillion.schemas import tflite
+from pillion.schemas.flatbuffer import pack
+
+pytest.importorskip("ai_edge_litert", reason="pip install 'pillion[litert]'")
+
+
+def file_of(
+    code: str, shapes: list[list[int]], scales: list[float], options: object = None, **fields: object
+) -> bytes:
+    """One operator of int8; the last tensor is its result."""
+    kinds = {"type": tflite.ElementType.INT8, "has_rank": True} | fields
+    tensors = [
+        tflite.Tensor(shape=shape, name=f"t{n}", quantization=tflite.Quantization(scale=[s], zero_point=[0]))
+        for n, (shape, s) in enumerate(zip(shapes, scales, strict=True))
+    ]
+    for tensor in tensors:
+        for name, held in kinds.items():
+            setattr(tensor, name, held)
+    operands = list(range(len(tensors) - 1))
+    operator = tflite.Operator(inputs=operands, outputs=[len(operands)], options=options)  # type: ignore[arg-type]  # a table
+    operator.options_type = tflite.OPTION_NUMBERS[type(options)] if options is not None else 0
+    number = tflite.OPERATOR_NUMBERS[code]
+    graph = tflite.SubGraph(tensors=tensors, inputs=operands, outputs=[len(operands)], operators=[operator])
+    codes = [tflite.OperatorCode(builtin_code=number, deprecated_builtin_code=min(number, 127))]
+    return pack(
+        tflite.Model(version=3, operator_codes=codes, subgraphs=[graph], buffers=[tflite.Buffer()]),
+        tflite.IDENTIFIER,
+    )
+
+
+PAIR = [[2, 3], [2, 3], [2, 3]]
+ABORTS = file_of("ADD", PAIR, [0.1, 0.1, 1e-9], tflite.AddOptions(pot_scale_int16=False))
+"""An addition whose result has so fine a scale that LiteRT's check of it ends the process."""
+RUNS = file_of("MAXIMUM", PAIR, [0.1, 0.1, 0.1], tflite.MaximumMinimumOptions())
+
+
+def test_a_crash_is_an_error_of_four_parts_and_the_next_file_runs() -> None:
+    pair = [np.full((2, 3), n, np.int8) for n in (5, -7)]
+    with pytest.raises(PillionError, match="LiteRT crashed") as caught:
+        Interpreter(ABORTS).run(pair)
+    assert "SIGABRT" in caught.value.here
+    assert caught.value.rule
+    assert "--on host" in caught.value.help
+    assert Interpreter(RUNS).run(pair)[0].tolist() == [[5] * 3] * 2
+
+
+def test_verify_says_that_litert_crashes_on_a_file(tmp_path: Path) -> None:
+    file = tmp_path / "add.tflite"
+    file.write_bytes(ABORTS)
+    program = pillion.compile(file, target="cortex-m33")
+    verdict = LiteRtFile().judge(program)
+    assert not verdict.ok
+    assert "LiteRT crashed" in verdict.what
+    result = program.verify(samples=2)
+    assert result.ok
+
+
+def test_a_refusal_is_said_in_litert_s_words() -> None:
+    with pytest.raises(Refusal, match="not a valid Flatbuffer"):
+        Interpreter(b"no file at all")
+
+
+def test_a_process_that_is_gone_is_started_again() -> None:
+    one = Interpreter(RUNS)
+    remote = litert_remote._running[0]
+    os.kill(remote.child._process.pid, signal.SIGKILL)
+    pair = [np.zeros((2, 3), np.int8)] * 2
+    with pytest.raises(PillionError, match="LiteRT crashed"):
+        one.run(pair)
+    assert Interpreter(RUNS).run(pair)[0].tolist() == [[0] * 3] * 2
+    assert litert_remote._running[0] is not remote
+
+
+def test_files_that_nobody_asks_any_more_are_let_go() -> None:
+    for _ in range(3):
+        Interpreter(RUNS).run([np.zeros((2, 3), np.int8)] * 2)
+    held = Interpreter(RUNS)
+    assert not held._remote.dropped
+
+
+def test_numbers_of_another_type_are_refused() -> None:
+    with pytest.raises(Refusal, match="INT32"):
+        Interpreter(RUNS).run([np.zeros((2, 3), np.int32)] * 2)
+
+
+def test_what_lasts_too_long_is_stopped() -> None:
+    held = Interpreter(RUNS)
+    os.kill(held._remote.child._process.pid, signal.SIGSTOP)
+    with pytest.raises(PillionError, match="did not finish") as caught:
+        held.run([np.zeros((2, 3), np.int8)] * 2, seconds=0.2)
+    assert "0.2 s" in caught.value.rule
