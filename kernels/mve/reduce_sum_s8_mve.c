@@ -7,6 +7,7 @@
 
 #if defined(__ARM_FEATURE_MVE)
 #include "pillion/assembly.h"
+#include "sums.h"
 
 PILLION_AT(pillion_reduce_sum_s8_mve_params, multiplier, offsetof(pillion_reduce_sum_s8_mve_params, multiplier) + 0);
 PILLION_AT(pillion_reduce_sum_s8_mve_params, shift, offsetof(pillion_reduce_sum_s8_mve_params, multiplier) + 4);
@@ -14,40 +15,6 @@ PILLION_AT(pillion_reduce_sum_s8_mve_params, fix, offsetof(pillion_reduce_sum_s8
 PILLION_AT(pillion_reduce_sum_s8_mve_params, out_zp, offsetof(pillion_reduce_sum_s8_mve_params, multiplier) + 12);
 
 enum { MOST_ROWS = 256, LANES = 16 };
-
-/* Up to eight neighbouring results from the sums of the even ones, then of the odd ones. */
-static __attribute__((noinline)) void finish(const pillion_reduce_sum_s8_mve_params *p, const int32_t *sums, int32_t lanes,
-                                             int8_t *y) {
-    int32_t a, b;
-    __asm__ volatile(
-        "vldrw.s32 q0, [%[sums]]\n"
-        "vldrw.s32 q1, [%[sums], #16]\n"
-        "ldrd %[a], %[b], [%[numbers]]\n" /* multiplier, shift */
-        "vqrdmulh.s32 q0, q0, %[a]\n"
-        "vqrdmulh.s32 q1, q1, %[a]\n"
-        "ldr %[a], [%[numbers], #8]\n" /* fix */
-        "vqdmlah.s32 q0, q0, %[a]\n"
-        "vqdmlah.s32 q1, q1, %[a]\n"
-        "vrshl.s32 q0, %[b]\n"
-        "vrshl.s32 q1, %[b]\n"
-        "ldr %[a], [%[numbers], #12]\n" /* out_zp */
-        "vqmovnb.s32 q0, q0\n"
-        "vqmovnt.s32 q0, q1\n"
-        "vqadd.s16 q0, q0, %[a]\n"
-        "vqmovnb.s16 q0, q0\n"
-        "vctp.16 %[lanes]\n"
-        "vpst\n"
-        "vstrbt.16 q0, [%[y]]\n"
-        : [a] "=&r"(a), [b] "=&r"(b)
-        : [sums] "r"(sums), [numbers] "r"(&p->multiplier), [lanes] "r"(lanes), [y] "l"(y)
-        : "q0", "q1", "cc", "memory");
-}
-
-#define ADD_HALVES(from, even, odd)              \
-    "vmovlb.s16 q2, " from "\n"                  \
-    "vadd.i32 " even ", " even ", q2\n"          \
-    "vmovlt.s16 q2, " from "\n"                  \
-    "vadd.i32 " odd ", " odd ", q2\n"
 
 /* Up to sixteen neighbouring results. */
 static void columns(const pillion_reduce_sum_s8_mve_params *p, const int8_t *x, int32_t lanes, int8_t *y) {
@@ -81,9 +48,9 @@ static void columns(const pillion_reduce_sum_s8_mve_params *p, const int8_t *x, 
         : [x] "+l"(x), [left] "+r"(left), [rows] "+r"(rows)
         : [offset] "r"(-p->reduced * p->in_zp), [inner] "r"(p->inner), [sums] "r"(sums)
         : "lr", "q0", "q1", "q2", "q3", "q4", "q5", "q6", "q7", "cc", "memory");
-    finish(p, sums, lanes, y);
+    finish(&p->multiplier, sums, lanes, y);
     if (lanes > LANES / 2) {
-        finish(p, sums + LANES / 2, lanes - LANES / 2, y + LANES / 2);
+        finish(&p->multiplier, sums + LANES / 2, lanes - LANES / 2, y + LANES / 2);
     }
 }
 
@@ -110,7 +77,7 @@ static void up_to_four_rows(const pillion_reduce_sum_s8_mve_params *p, const int
           [s3] "+Te"(s3)
         : [count] "r"(n), [sums] "r"(sums)
         : "lr", "q0", "q1", "q2", "q3", "cc", "memory");
-    finish(p, sums, rows < 4 ? rows : 4, y);
+    finish(&p->multiplier, sums, rows < 4 ? rows : 4, y);
 }
 
 void pillion_reduce_sum_s8_mve(const pillion_reduce_sum_s8_mve_params *p, const int8_t *x, int8_t *y, void *scratch) {

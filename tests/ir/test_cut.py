@@ -17,6 +17,7 @@ from pillion.ops import ALL_OPS
 ROW_LOCAL = [cls for cls in ALL_OPS if any(not op.crosses_rows for op in cls.examples())]
 NEVER = {
     "batch_matmul",
+    "resize_bilinear_float",
     "lstm_cell",
     "lstm_output",
     "svdf_memory",

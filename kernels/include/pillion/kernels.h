@@ -313,6 +313,13 @@ typedef struct {
 } pillion_mean_s8_params;
 void pillion_mean_s8(const pillion_mean_s8_params *p, const int8_t *x, int8_t *y, void *scratch);
 
+/* The same of x[][inner] that comes a few rows at a time: `reduced` rows of `inner` elements are added to the sums in the scratch memory, which
+ * the first call begins and the last one makes means of. */
+typedef struct {
+    int32_t reduced, inner, is_first, is_last, offset, multiplier, shift, out_zp;
+} pillion_mean_rows_s8_params;
+void pillion_mean_rows_s8(const pillion_mean_rows_s8_params *p, const int8_t *x, int8_t *y, void *scratch);
+
 /* The logarithm of softmax along rows of `count` elements, in steps of 1/16 from 127 down. */
 typedef struct {
     int32_t rows, count;

@@ -239,6 +239,13 @@ typedef struct {
 } pillion_reduce_sum_s8_mve_params;
 void pillion_reduce_sum_s8_mve(const pillion_reduce_sum_s8_mve_params *p, const int8_t *x, int8_t *y, void *scratch);
 
+/* Means of x[][inner] that comes a few rows at a time, as pillion_mean_rows_s8; the scratch memory holds a multiple of 16 sums. */
+typedef struct {
+    int32_t reduced, inner, is_first, is_last, offset;
+    int32_t multiplier, shift, fix, out_zp;
+} pillion_mean_rows_s8_mve_params;
+void pillion_mean_rows_s8_mve(const pillion_mean_rows_s8_mve_params *p, const int8_t *x, int8_t *y, void *scratch);
+
 /* Products of matrices. Each batch has `held` vectors of one operand, which are kept in scratch, and `moving` ones of the
  * other, of `depth` elements each; y has a result for every two. */
 typedef struct {

@@ -120,7 +120,7 @@ def _c_project(program: Program) -> Facts:
 
 def _stripes(program: Program) -> Facts:
     """What runs a few rows at a time, and what that saves."""
-    from pillion.ir.rows import ROWS
+    from pillion.ops.region import rows_made
     from pillion.stripes.search import price
 
     if not program.stripes:
@@ -128,7 +128,7 @@ def _stripes(program: Program) -> Facts:
     rows = []
     for stripe in program.stripes:
         ops = program.graph.ops[stripe.first : stripe.end]
-        height = ops[-1].results[0].shape[ROWS]
+        height = rows_made(ops[-1])
         rows.append(
             {
                 **{"from": ops[0].name, "to": ops[-1].name, "ops": len(ops)},

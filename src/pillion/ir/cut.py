@@ -25,9 +25,10 @@ class Cut:
 
 
 def cut(op: Op, span: Span) -> Cut:
-    """Gives the op that makes some rows of one image of the result."""
+    """Gives the op that makes some rows of one image of the result, or that takes some of its operand's if the result has none."""
     y = op.results[0]
-    spans: dict[Value, Span | None] = {v: op.rows_of(v, span) for v in op.activations} | {y: span}
+    made = None if op.folded_bytes else span
+    spans: dict[Value, Span | None] = {v: op.rows_of(v, span) for v in op.activations} | {y: made}
     parts = {v: _part(v, rows, y) for v, rows in spans.items()}
     changes: dict[str, Any] = dict(op.on_rows(span))
     for name in (*operand_fields(op), *result_fields(op)):

@@ -144,6 +144,17 @@ class Op:
         """Gives the attributes that are others where only some rows of the result are made."""
         return {}
 
+    @property
+    def folded_bytes(self) -> int:
+        """The bytes that stand for the rows of the operand that were taken so far, where an op without rows of its own may take them a few
+        at a time; 0 where it takes all at once."""
+        return 0
+
+    @property
+    def is_part(self) -> bool:
+        """Whether it takes only some of the rows that its result is made of: it has a meaning together with the others alone."""
+        return False
+
     def along(self, operand: Value, axis: int) -> Course:
         """Says how the op goes along an axis of an operand: which rows of the result are made from which rows of that; or why they
         are not made one after another. What an op does not say is refused."""

@@ -28,6 +28,16 @@ class Span:
         return self.first + self.count
 
 
+@dataclass(frozen=True)
+class Part:
+    """Some of the rows that a result without rows is made of, a few at a time: of how many, and whether the first or the last ones
+    are among them."""
+
+    of: int
+    is_first: bool
+    is_last: bool
+
+
 def within(first: int, end: int, size: int) -> Span:
     """Gives what of some rows lies in a tensor with so many."""
     first, end = min(max(first, 0), size), min(max(end, 0), size)

@@ -249,7 +249,7 @@ def _scratch_blocks(graph: Graph, needs: Needs, clock: _Clock) -> Iterator[tuple
             yield op, Block(aligned(need.state_bytes), 0, clock.end[i])
         for number, inner in enumerate(need.ops):
             if inner.scratch_bytes:
-                live = need.schedule.firings(number)
+                live = need.schedule.in_scratch(number)
                 first, last = begin + _lowest(live), begin + live.bit_length() - 1
                 op_inside = need.schedule.body.ops[number]
                 yield op_inside, Block(aligned(inner.scratch_bytes), first, last, live=live << begin)

@@ -16,7 +16,9 @@ from pillion.ir.graph import Graph
 from pillion.ir.op import Op
 from pillion.ir.rows import ROWS, Span, row_bytes
 from pillion.ir.types import Value
+from pillion.memory.needed import Needed
 from pillion.ops import Region, Reshape
+from pillion.ops.region import rows_made
 
 
 @dataclass(frozen=True)
@@ -118,29 +120,44 @@ class Schedule:
         """Gives the events in which an op runs: a bit for each."""
         return sum(1 << i for i, e in enumerate(self.events) if isinstance(e, Firing) and e.op == op)
 
+    def in_scratch(self, op: int) -> int:
+        """Gives the events during which something is in the scratch of an op: a bit for each. What takes rows a few at a time keeps there
+        what it made of them."""
+        fired = self.firings(op)
+        return (1 << fired.bit_length()) - (fired & -fired) if self.body.ops[op].folded_bytes else fired
+
 
 def lag_of(body: Graph, events: Sequence[Event], x: Value, y: Value) -> int:
     """Gives the least bytes by which a result must begin before an operand, for what these events write never to reach what they
     read then or later."""
     lag, needed = 0, x.type.size_bytes
-    row = row_bytes(y)
     for event in reversed(events):
         if isinstance(event, Firing):
             needed = min(needed, event.starts.get(x, needed))
             if body.ops[event.op].results[0] is y:
-                lag = max(lag, event.starts[y] + event.span.count * row - needed)
+                lag = max(lag, event.starts[y] + _written(body.ops[event.op], event.span) - needed)
     return lag
+
+
+def _written(op: Op, span: Span) -> int:
+    """The bytes of a result behind which nothing is written when an op runs for some rows."""
+    y = op.results[0]
+    if op.folded_bytes:  # all of it is written with the last rows
+        return y.type.size_bytes // y.shape[0] if span.end == rows_made(op) else 0
+    return span.count * row_bytes(y)
 
 
 class _Buffer:
     """What there is of one tensor at some moment: rows from `base` to before `made`."""
 
-    def __init__(self, value: Value, whole: bool) -> None:
-        has_rows = value.type.rank > ROWS
+    def __init__(self, value: Value, whole: bool, taken: int = 0) -> None:
+        has_rows = value.type.rank > ROWS and not taken
         self.value, self.whole = value, whole
         self.size = value.shape[ROWS] if has_rows else 1
         self.row_bytes = row_bytes(value) if has_rows else value.type.size_bytes
         self.image_bytes = self.size * self.row_bytes if has_rows and value.shape[0] > 1 else 0
+        if taken:  # it is made of so many rows, and has none
+            self.size, self.row_bytes, self.image_bytes = taken, 0, value.type.size_bytes // value.shape[0]
         self.users: list[tuple[Op, Value, _Buffer]] = []
         """Who reads it, as which value, and what is made of it."""
         self.base = self.made = self.most = 0
@@ -167,31 +184,6 @@ class _Buffer:
         return reduce(or_, ((1 << last + 1) - (1 << first) for first, last in self.times), 0)
 
 
-class Needed:
-    """The rows that ops need of their operands, which are asked for again and again while regions of the same ops are tried."""
-
-    def __init__(self) -> None:
-        self._spans: dict[tuple[Op, int, int], dict[Value, Span | None]] = {}
-        self._first: dict[tuple[Op, Value, int], int] = {}
-
-    def spans(self, op: Op, span: Span) -> dict[Value, Span | None]:
-        """Gives the rows of each operand that some rows of the result are made of; None for all."""
-        key = (op, span.first, span.count)
-        found = self._spans.get(key)
-        if found is None:
-            found = self._spans[key] = {x: op.rows_of(x, span) for x in op.activations}
-        return found
-
-    def first(self, op: Op, operand: Value, made: int) -> int:
-        """Gives the first row of an operand that an op reads when it goes on after so many rows."""
-        key = (op, operand, made)
-        found = self._first.get(key)
-        if found is None:
-            rows = op.rows_of(operand, Span(made, op.row_unit))
-            found = self._first[key] = 0 if rows is None else rows.first
-        return found
-
-
 class _Run:
     """A region while it runs."""
 
@@ -202,7 +194,9 @@ class _Run:
         self.events: list[Event] = []
         self.fed = region.fed_value
         border = {v for v in (*region.xs, *region.ys) if v is not self.fed}
-        self.buffers = {v: _Buffer(v, v in border) for v in dict.fromkeys(self.storage.values())}
+        taken = {op.results[0]: rows_made(op) for op in region.body.ops if op.folded_bytes}
+        stored = dict.fromkeys(self.storage.values())
+        self.buffers = {v: _Buffer(v, v in border, taken.get(v, 0)) for v in stored}
         ops = [(i, op) for i, op in enumerate(self.body.ops) if not is_alias(op)]
         self.grains = {i: 1 if self._shrinks_what_is_fed(op) else region.grain for i, op in ops}
         self.producers = {op.results[0]: i for i, op in ops}
@@ -214,7 +208,13 @@ class _Run:
     def _shrinks_what_is_fed(self, op: Op) -> bool:
         """Whether an op makes of each row that is handed over a smaller one: then there need be but one of the large ones."""
         x, y = self.fed, op.results[0]
-        if x is None or x not in op.activations or op.row_unit > 1 or x.shape[ROWS] != y.shape[ROWS]:
+        if (
+            op.folded_bytes
+            or x is None
+            or x not in op.activations
+            or op.row_unit > 1
+            or x.shape[ROWS] != y.shape[ROWS]
+        ):
             return False
         return row_bytes(y) < row_bytes(x) and op.rows_of(x, Span(0, 1)) == Span(0, 1)
 
@@ -361,7 +361,8 @@ def preview(
             counts[event.op] += 1
             rows[event.op] = event.span.count
             live[i] = extra_bytes(event.op, event.span.count)
-    peak = max(held + live.get(i, 0) for i, held in enumerate(run.held()))
+    folded = sum(aligned(op.folded_bytes) for op in region.body.ops)
+    peak = folded + max(held + live.get(i, 0) for i, held in enumerate(run.held()))
     made = [run.buffers[op.results[0]] if not is_alias(op) else None for op in region.body.ops]
     firings = tuple(n * b.size / max(b.made, 1) if b else 0.0 for n, b in zip(counts, made, strict=True))
     moves = sum(n * run.of(v).size / max(run.of(v).made, 1) for v, n in moved.items())

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator
+from dataclasses import field
 from functools import cached_property
 from typing import Any
 
@@ -15,7 +16,7 @@ from pillion.ir import numerics
 from pillion.ir.along import Along, Course
 from pillion.ir.numerics import Arithmetic, Multiplier
 from pillion.ir.op import Op, Quantization, op, operand, result, want_rank, want_same_quant
-from pillion.ir.rows import ROWS, Span, why_no_rows
+from pillion.ir.rows import ROWS, Part, Span, why_no_rows
 from pillion.ir.types import Array, DType, Pair, Shape, Sides, TensorType, Value
 from pillion.ops.conv import output_size
 from pillion.ops.row_window import RowWindow, unpadded, window_along
@@ -176,6 +177,7 @@ class Mean(Op):
     y: Value = result()
     axes: tuple[int, ...] = ()
     keepdims: bool = False
+    part: Part | None = field(default=None, metadata={"role": "rows"})
 
     @property
     def is_idle(self) -> bool:
@@ -189,13 +191,29 @@ class Mean(Op):
     def rows_of(self, operand: Value, span: Span) -> Span | None:
         return span
 
+    def on_rows(self, span: Span) -> dict[str, object]:
+        rows = self.x.shape[ROWS]
+        return {"part": Part(rows, span.first == 0, span.end == rows)} if self.folded_bytes else {}
+
+    @property
+    def folded_bytes(self) -> int:
+        shape, behind = self.x.shape, ROWS + len(self.axes)
+        is_over_rows = sorted(self.axes) == list(range(ROWS, behind)) and len(shape) > ROWS + 1
+        is_int8 = self.x.dtype is DType.INT8 and self.y.dtype is DType.INT8
+        return 4 * math.prod(shape[behind:]) if is_over_rows and is_int8 and min(shape) > 0 else 0
+
+    @property
+    def is_part(self) -> bool:
+        return self.part is not None
+
     def along(self, operand: Value, axis: int) -> Course:
         return reduced_along(self, axis)
 
     @property
     def count(self) -> int:
         """The number of elements of which a mean is taken."""
-        return math.prod(self.x.shape[a] for a in self.axes)
+        sizes = {a: self.x.shape[a] for a in self.axes} | ({ROWS: self.part.of} if self.part else {})
+        return math.prod(sizes.values())
 
     def multiplier(self, arithmetic: Arithmetic) -> Multiplier:
         """Gives the multiplier that turns a sum into a mean at the result's scale."""

@@ -54,7 +54,17 @@ class Region(Op):
         driver = self.body.ops[-1].results[0]
         if not self.body.is_output(driver):
             raise self.refuse("the last op makes a result of the region", f"`{driver.name}`")
+        self._check_folded()
         self._check_fed()
+
+    def _check_folded(self) -> None:
+        """Raises where something goes on behind what is made of all rows."""
+        folded = {inner.results[0] for inner in self.body.ops if inner.folded_bytes}
+        for inner in self.body.ops:
+            if folded & set(inner.operands):
+                raise self.refuse(
+                    "what is made of all rows leaves the region", f"{inner.kind} `{inner.name}`"
+                )
 
     def _check_fed(self) -> None:
         """Raises where rows are handed over, and the operand is not one that can be had by rows."""
@@ -90,7 +100,12 @@ def why_not_in_rows(op: Op) -> str:
     """Says why an op cannot be part of a region; empty if it can."""
     if len(op.results) > 1 or not op.activations:
         return "it has several results" if op.activations else "it has no operand"
-    return op.crosses_rows
+    return "" if op.folded_bytes else op.crosses_rows
+
+
+def rows_made(op: Op) -> int:
+    """Gives how many rows an op makes one after another or, where its result has none, takes."""
+    return (op.activations if op.folded_bytes else op.results)[0].shape[ROWS]
 
 
 def as_region(graph: Graph, first: int, end: int, step: int, grain: int = 0, fed: bool = False) -> Region:

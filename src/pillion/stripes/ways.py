@@ -7,7 +7,6 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
-from itertools import pairwise
 
 from pillion.devices.cortex_m import Isa
 from pillion.devices.cortex_m.estimate import instructions
@@ -18,13 +17,16 @@ from pillion.ir.cut import cut
 from pillion.ir.graph import Graph
 from pillion.ir.rows import ROWS, Span, row_bytes
 from pillion.ir.types import Value
-from pillion.memory.schedule import ALIGNMENT, Needed, Preview, aligned, is_alias, preview
+from pillion.memory.needed import Needed
+from pillion.memory.schedule import ALIGNMENT, Preview, aligned, is_alias, preview
 from pillion.ops import Region, as_region
-from pillion.ops.region import why_not_in_rows
+from pillion.ops.region import rows_made, why_not_in_rows
 from pillion.stripes.plan import Stripe
 
 INSTRUCTIONS_PER_MOVED_BYTE = {Isa.MVE: 0.2, Isa.DSP: 0.75, Isa.SCALAR: 1.0, Isa.PORTABLE: 1.0}
 """Measured in the emulator, loops included."""
+INSTRUCTIONS_PER_KEPT_BYTE = 0.75
+"""For each call of an op that takes rows a few at a time: what it keeps is read and written."""
 ROWS_TRIED = (1, 2, 4, 8, 16)
 """Rows of the last result that a step may make."""
 CHEAP = 0.0005
@@ -128,6 +130,8 @@ class Ways:
                 is_border = self._is_border[end] or self.is_fed(first)
                 if is_hot and end - first >= least and is_border and self._has_rows(end - 1):
                     yield first, end
+                if self._folds(end - 1):
+                    break
 
     def _borders(self) -> list[bool]:
         """Says of each place between two ops whether regions may begin and end there: not where more bytes would have to lie whole than an
@@ -136,7 +140,12 @@ class Ways:
             sum(self._bytes(v) for v, born in self.born.items() if born < place <= self.last.get(v, -1))
             for place in range(len(self.why) + 1)
         ]
-        free = [True, *(bool(before or after) for before, after in pairwise(self.why)), True]
+        ends = [bool(why) or self._folds(i) for i, why in enumerate(self.why)]
+        free = [
+            True,
+            *(before or bool(after) for before, after in zip(ends, self.why[1:], strict=False)),
+            True,
+        ]
         sizes = [0, *crossing, 0]
         return [is_free or not _is_edge_of_a_top(sizes, at) for at, is_free in enumerate(free, 1)]
 
@@ -149,8 +158,11 @@ class Ways:
         return max((size for size in alone if size < NO_WAY.bytes), default=0)
 
     def _has_rows(self, i: int) -> bool:
-        y = self.graph.ops[i].results[0]
-        return y.shape[ROWS] > 1 and self.graph.ops[i].kind != "reshape"
+        return rows_made(self.graph.ops[i]) > 1 and self.graph.ops[i].kind != "reshape"
+
+    def _folds(self, i: int) -> bool:
+        """Whether an op takes all rows of its operand, a few at a time, and has none of its own: nothing goes on behind it."""
+        return self.graph.ops[i].folded_bytes > 0
 
     def region(self, first: int, end: int, rows: int, grain: int = 0) -> Way | None:
         """Gives the way of a part as a region with so many rows in a step; None if there is none."""
@@ -161,7 +173,7 @@ class Ways:
 
     def _region(self, first: int, end: int, rows: int, grain: int) -> Way | None:
         region = as_region(self.graph, first, end, rows, grain, self.is_fed(first))
-        if rows >= region.body.ops[-1].results[0].shape[ROWS]:
+        if rows >= rows_made(region.body.ops[-1]):
             return None
         try:
             region.check()
@@ -197,9 +209,9 @@ class Ways:
 
     def _look_at_window(self, i: int) -> None:
         """Notes the bytes of an op's operands that it reads for one row in the middle of the image, and those kept for the next one."""
-        op, y = self.graph.ops[i], self.graph.ops[i].results[0]
+        op = self.graph.ops[i]
         unit = op.row_unit
-        middle = y.shape[ROWS] // 2 // unit * unit if not self.why[i] else 0
+        middle = rows_made(op) // 2 // unit * unit if not self.why[i] else 0
         for x in dict.fromkeys(op.activations) if not self.why[i] else ():
             now, then = op.rows_of(x, Span(middle, unit)), op.rows_of(x, Span(middle + unit, unit))
             if now is not None and then is not None:
@@ -221,10 +233,11 @@ class Ways:
         )
 
     def _scratch_bytes(self, i: int, rows: int) -> int:
+        if self._folds(i):  # it is kept, and counted so
+            return 0
         if (i, rows) not in self._scratch:
-            form = cut(
-                self.graph.ops[i], Span(self.graph.ops[i].results[0].shape[ROWS] // 2 // rows * rows, rows)
-            ).op
+            op = self.graph.ops[i]
+            form = cut(op, Span(rows_made(op) // 2 // rows * rows, rows)).op
             self._scratch[i, rows] = aligned(self.choices[i].kernel.scratch_bytes(form))
         return self._scratch[i, rows]
 
@@ -240,7 +253,9 @@ class Ways:
     def _each_call(self, i: int, rows: int) -> float:
         """The instructions that each further call of an op adds."""
         op, cost = self.graph.ops[i], self.choices[i].kernel.each_call
-        a_row = instructions(op, self.isa) / op.results[0].shape[ROWS] if cost.together > 1 else 0.0
+        if self._folds(i):
+            return cost.call + INSTRUCTIONS_PER_KEPT_BYTE * op.folded_bytes
+        a_row = instructions(op, self.isa) / rows_made(op) if cost.together > 1 else 0.0
         return cost.of(op, rows) + cost.rows_for_nothing(rows) * a_row
 
     def cheapest(self, bound: int, budget: float = math.inf) -> tuple[Stripe, ...] | None:
@@ -290,11 +305,11 @@ class Ways:
         key = (first, end, rows)
         if key not in self._least_costs:
             steps = preview_steps(rows)
-            height = self.graph.ops[end - 1].results[0].shape[ROWS]
+            height = rows_made(self.graph.ops[end - 1])
             before = self._made(first, end, min((steps - 1) * rows, height))
             after = self._made(first, end, min(steps * rows, height))
             self._least_costs[key] = LEAST_SHARE * sum(
-                max(steps * self.graph.ops[i].results[0].shape[ROWS] / made - 1, 0.0)
+                max(steps * rows_made(self.graph.ops[i]) / made - 1, 0.0)
                 * self._each_call(i, made - before[i])
                 for i, made in after.items()
                 if made > before[i]

@@ -7,6 +7,7 @@ import math
 from itertools import groupby
 
 from pillion.emitters.c.conditions import int8
+from pillion.emitters.c.kernel import Params
 from pillion.ir.numerics import Arithmetic, Multiplier
 from pillion.ir.types import Shape
 from pillion.ir.verdict import Verdict
@@ -14,6 +15,8 @@ from pillion.ops.pool import Mean
 from pillion.ops.reduce import ReduceSum
 
 Summed = Mean | ReduceSum
+SUM_BYTES = 4
+"""Bytes of a sum that is kept."""
 Block = tuple[int, int, int]
 """Sizes before, along and behind the axes that go."""
 
@@ -50,6 +53,17 @@ def judge(op: Summed, arithmetic: Arithmetic, limit: int) -> tuple[Verdict, ...]
         return verdicts
     wanted = Arithmetic.CMSIS_NN
     return (Verdict("arithmetic", arithmetic is wanted, wanted.value, arithmetic.value), *verdicts)
+
+
+def rows_taken(op: Mean, arithmetic: Arithmetic) -> Params:
+    """Gives the parameters of a part of a mean: what its rows add to the sums, and what these become behind the last ones."""
+    assert op.part is not None
+    inner, m = op.folded_bytes // SUM_BYTES, op.multiplier(arithmetic)
+    return {
+        **{"reduced": op.x.type.elements // inner, "inner": inner},
+        **{"is_first": int(op.part.is_first), "is_last": int(op.part.is_last)},
+        **{"offset": op.count * op.x.zero_point, "multiplier": m.mantissa, "shift": m.shift},
+    }
 
 
 def judge_right(right: int, least: int, most: int) -> Verdict:

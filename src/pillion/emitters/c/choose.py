@@ -77,7 +77,7 @@ def choose(graph: Graph, isa: Isa, optimize: Optimize = "speed") -> tuple[Choice
     """Chooses a kernel for every op of the graph: the fastest that takes it, or for `size` one of few."""
     listed = (*kernels(isa), NPU, LOOP)
     choices = tuple(
-        _choose_one(op, graph.arithmetic, [k for k in listed if k.op is type(op)]) for op in graph.ops
+        _choose_one(op, graph.arithmetic, [k for k in listed if _is_of(k, op)]) for op in graph.ops
     )
     return _fewer_kernels(choices, listed, graph.arithmetic) if optimize == "size" else choices
 
@@ -106,8 +106,13 @@ def _fewer_kernels(
 
 def _another(op: Op, than: Kernel, used: Sequence[Kernel], arithmetic: Arithmetic) -> Kernel | None:
     """A kernel in use that takes the op too."""
-    fitting = (k for k in used if k.op is type(op) and k is not than and all_ok(k.takes(op, arithmetic)))
+    fitting = (k for k in used if _is_of(k, op) and k is not than and all_ok(k.takes(op, arithmetic)))
     return next(fitting, None)
+
+
+def _is_of(kernel: Kernel, op: Op) -> bool:
+    """Whether a kernel is for ops of a kind, and for the whole of them or for parts as it is asked."""
+    return kernel.op is type(op) and kernel.is_for_parts is op.is_part
 
 
 def _cheaper(first: Choice, arithmetic: Arithmetic, candidates: Sequence[Kernel]) -> Choice:

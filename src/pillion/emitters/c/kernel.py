@@ -117,5 +117,7 @@ class Kernel:
     overread_bytes: int = 0
     """How far behind the end of an operand the kernel may read (never write)."""
     each_call: CallCost = A_CALL
+    is_for_parts: bool = False
+    """Whether it takes some rows of an operand, and keeps in its scratch what it makes of them (`Op.is_part`)."""
     work: Callable[[Op], float] | None = None
     """About how many instructions it takes, where that decides: of the kernels that say so and take an op, the cheapest does it."""

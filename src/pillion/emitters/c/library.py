@@ -50,6 +50,7 @@ class Library:
         overread_bytes: int = 0,
         each_call: CallCost = A_CALL,
         work: Callable[[OpClass], float] | None = None,
+        is_for_parts: bool = False,
     ) -> Kernel:
         """Makes a row of the table of kernels. Its functions take the op's own class, because they are called with no other; a
         result without elements takes no call."""
@@ -63,6 +64,7 @@ class Library:
             "scratch_bytes": scratch_bytes,
             "in_place": in_place,
             "work": work,
+            "is_for_parts": is_for_parts,
         }
         full_name = f"{name or op.kind}{self.suffix}"
         return Kernel(full_name, op, **functions, overread_bytes=overread_bytes, each_call=each_call)

@@ -3,7 +3,8 @@
 
 from __future__ import annotations
 
-from pillion.emitters.c.blocks import Summed, judge, judge_right, multiplier, sizes
+from pillion.emitters.c.blocks import SUM_BYTES, Summed, judge, judge_right, multiplier, rows_taken, sizes
+from pillion.emitters.c.conditions import int8
 from pillion.emitters.c.kernel import Call, Kernel, Params
 from pillion.emitters.c.library import MVE
 from pillion.emitters.c.mve.elementwise import OVERREAD_BYTES, fix
@@ -27,7 +28,40 @@ def calls(op: Summed, arithmetic: Arithmetic) -> tuple[Call, ...]:
     return (Call(MVE.routine("reduce_sum_s8"), params, (op.x,), op.y),)
 
 
+LANES = 16
+"""Sums that are added to at once."""
+
+
+def takes_part(op: Mean, arithmetic: Arithmetic) -> tuple[Verdict, ...]:
+    """Judges whether the shift is one that the kernel for some rows has."""
+    return (*int8(x=op.x, y=op.y), judge_right(-op.multiplier(arithmetic).shift, 0, 31))
+
+
+def part(op: Mean, arithmetic: Arithmetic) -> tuple[Call, ...]:
+    """Gives the call that adds some rows to the sums."""
+    params: Params = {
+        **rows_taken(op, arithmetic),
+        "fix": fix(op.multiplier(arithmetic).shift),
+        "out_zp": op.y.zero_point,
+    }
+    return (Call(MVE.routine("mean_rows_s8"), params, (op.x,), op.y),)
+
+
+def sums_of(op: Mean) -> int:
+    """Gives the bytes of the sums, of which there are more than results where these are no whole vectors."""
+    return SUM_BYTES * LANES * -(-op.folded_bytes // (SUM_BYTES * LANES))
+
+
 KERNELS: tuple[Kernel, ...] = (
     MVE.row(Mean, calls, takes, overread_bytes=OVERREAD_BYTES),
+    MVE.row(
+        Mean,
+        part,
+        takes_part,
+        name="mean_rows",
+        scratch_bytes=sums_of,
+        overread_bytes=OVERREAD_BYTES,
+        is_for_parts=True,
+    ),
     MVE.row(ReduceSum, calls, takes, overread_bytes=OVERREAD_BYTES),
 )

@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pillion.emitters.c.axes import contiguous_steps, numbers
+from pillion.emitters.c.blocks import rows_taken
 from pillion.emitters.c.conditions import int8, overwritable
 from pillion.emitters.c.kernel import Call, Kernel, Params, scaling
 from pillion.emitters.c.library import PORTABLE
@@ -86,6 +87,12 @@ def mean(op: Mean, arithmetic: Arithmetic) -> tuple[Call, ...]:
         },
     }
     return (Call(PORTABLE.routine("mean_s8"), params, (op.x,), op.y),)
+
+
+def part_of_mean(op: Mean, arithmetic: Arithmetic) -> tuple[Call, ...]:
+    """Gives the call that adds some rows to the sums, and makes means of them behind the last ones."""
+    params: Params = {**rows_taken(op, arithmetic), "out_zp": op.y.zero_point}
+    return (Call(PORTABLE.routine("mean_rows_s8"), params, (op.x,), op.y),)
 
 
 def judge_mean(op: Mean, arithmetic: Arithmetic) -> tuple[Verdict, ...]:
@@ -178,6 +185,14 @@ KERNELS: tuple[Kernel, ...] = (
     PORTABLE.row(AvgPool2dUp, pool, judge_pool),
     PORTABLE.row(MaxPool2d, pool, judge_pool),
     PORTABLE.row(Mean, mean, judge_mean),
+    PORTABLE.row(
+        Mean,
+        part_of_mean,
+        judge_mean,
+        name="mean_rows",
+        scratch_bytes=lambda op: op.folded_bytes,
+        is_for_parts=True,
+    ),
     PORTABLE.row(
         Softmax,
         softmax_of_few,

@@ -1,0 +1,143 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A mean over all rows as the end of a stripe: its sums are kept while rows come, a few at a time."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+import torch
+from torch import nn
+
+import pillion
+from fuzz.properties import board_is_the_reference, host_is_the_reference, samples
+from pillion.emitters.c.program import lower
+from pillion.errors import PillionError
+from pillion.ir.graph import Graph
+from pillion.ir.numerics import Arithmetic
+from pillion.ir.op import Op
+from pillion.ir.types import DType, PerTensor, TensorType, Value
+from pillion.ir.verify import verify
+from pillion.ops import Clamp, Mean, as_region
+from pillion.program import Program
+from pillion.stripes.plan import Stripe, striped
+from pillion.stripes.wish import memory_wish
+
+SHAPES = (
+    ((1, 7, 5, 16), (1, 2), True),
+    ((2, 9, 3, 17), (1, 2), False),
+    ((1, 13, 1, 1), (2, 1), False),
+    ((3, 4, 2, 7), (1,), True),
+    ((1, 5, 3, 33), (3, 1, 2), False),
+    ((1, 3, 300, 8), (1, 2), False),
+    ((2, 521, 1, 3), (1,), False),
+    ((1, 6, 4, 15), (1, 2), True),
+)
+"""Images, the axes that go, and whether they leave axes of size 1: around whole vectors of channels, more elements than 16 bits hold sums of."""
+BOARDS = ("cortex-m33", "cortex-m55")
+
+
+def means(arithmetic: Arithmetic, shapes: tuple[tuple[tuple[int, ...], tuple[int, ...], bool], ...]) -> Graph:
+    """A program of a clamp and a mean for each shape, each pair a region of its own."""
+    ops: list[Op] = []
+    inputs = []
+    for i, (shape, axes, keepdims) in enumerate(shapes):
+        quant = PerTensor(0.05, (-128, 127, 0, 3)[i % 4])
+        x = Value(f"x{i}", TensorType(shape, DType.INT8, quant))
+        c = Value(f"c{i}", x.type)
+        scale, zero = (0.05, 0.011, 0.3)[i % 3], (5, -128, 127)[i % 3]
+        draft = Mean(x=c, y=c, axes=axes, keepdims=keepdims)
+        y = Value(f"y{i}", TensorType(draft.infer().shape, DType.INT8, PerTensor(scale, zero)))
+        ops += [Clamp(x=x, y=c, low=-120, high=127), Mean(x=c, y=y, axes=axes, keepdims=keepdims)]
+        inputs.append(x)
+    outputs = tuple(op.results[0] for op in ops[1::2])
+    return verify(Graph("means", tuple(inputs), tuple(ops), outputs, arithmetic))
+
+
+def in_pairs(graph: Graph, rows: int, grain: int = 0) -> Graph:
+    return verify(striped(graph, [Stripe(i, i + 2, rows, grain) for i in range(0, len(graph.ops), 2)]))
+
+
+@pytest.mark.parametrize("arithmetic", [Arithmetic.CMSIS_NN, Arithmetic.TFLITE])
+@pytest.mark.parametrize(("rows", "grain"), [(1, 0), (2, 1), (600, 0)])
+def test_sums_are_the_same_however_rows_come(arithmetic: Arithmetic, rows: int, grain: int) -> None:
+    graph = means(arithmetic, SHAPES)
+    in_rows = in_pairs(graph, rows, grain)
+    for given in samples(graph, 2):
+        for one, other in zip(graph.reference(*given), in_rows.reference(*given), strict=True):
+            assert np.array_equal(one, other)
+    host_is_the_reference(in_rows)
+
+
+@pytest.mark.qemu
+@pytest.mark.slow
+@pytest.mark.parametrize("rows", [1, 3])
+@pytest.mark.parametrize("target", BOARDS)
+def test_boards_add_up_the_same(target: str, rows: int) -> None:
+    board_is_the_reference(in_pairs(means(Arithmetic.CMSIS_NN, SHAPES), rows), target)
+
+
+def test_only_rows_before_all_others_are_taken_so() -> None:
+    """A mean over channels makes its rows one by one; one over images and rows, or over rows and channels alone, needs all."""
+    for axes, kept in (((3,), 0), ((0, 1), 0), ((1, 3), 0), ((1,), 4 * 5 * 6), ((1, 2), 4 * 6)):
+        graph = means(Arithmetic.CMSIS_NN, (((2, 4, 5, 6), axes, True),))
+        assert graph.ops[1].folded_bytes == kept, axes
+
+
+def test_nothing_goes_on_behind_it() -> None:
+    graph = means(Arithmetic.CMSIS_NN, (((1, 8, 5, 6), (1, 2), True),))
+    end = Value("end", graph.outputs[0].type)
+    longer = graph.replace(ops=(*graph.ops, Clamp(x=graph.outputs[0], y=end)), outputs=(end,))
+    with pytest.raises(PillionError, match="leaves the region"):
+        as_region(longer, 0, 3, 1).check()
+
+
+class Whole(nn.Module):
+    """A picture becomes numbers."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.one, self.two = nn.Conv2d(3, 8, 3, padding=1), nn.Conv2d(8, 21, 3, stride=2, padding=1)
+        self.head = nn.Linear(21, 5)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        y = self.two(self.one(x).relu()).relu()
+        return self.head(nn.functional.adaptive_avg_pool2d(y, 1).flatten(1))
+
+
+@pytest.fixture(scope="module")
+def whole() -> Program:
+    torch.manual_seed(4)
+    return pillion.compile(
+        Whole().eval(),
+        torch.randn(1, 3, 45, 31),
+        target="cortex-m55",
+        io_dtype="int8",
+        io_layout="nhwc",
+        extra=0,
+        progress=False,
+    )
+
+
+def test_a_whole_net_is_one_stripe_up_to_its_classifier(whole: Program) -> None:
+    program = whole.within(memory_wish(rows_in=True, extra="100%"))
+    (stripe,) = program.stripes
+    assert isinstance(program.graph.ops[stripe.end - 1], Mean)
+    x = np.random.default_rng(2).integers(-128, 128, whole.graph.inputs[0].shape).astype(np.int8)
+    assert np.array_equal(program.run(x, on="host")[0], whole.graph.reference(x)[0])
+    ends_before = replace(whole, memory_wish=(replace(stripe, end=stripe.end - 1),))
+    assert program.memory.arena_bytes < ends_before.memory.arena_bytes - 5000
+
+
+def test_what_is_kept_is_planned(whole: Program) -> None:
+    """The sums have a place of their own from the first row to the last: no buffer of the stripe lies there meanwhile."""
+    program = whole.within(memory_wish(rows_in=True, extra="100%"))
+    memory = program.memory
+    region = lower(striped(whole.graph, program.stripes), whole.target.isa).graph.ops[0]
+    mean = region.body.ops[-1]  # type: ignore[attr-defined]  # a region
+    place = memory.scratch_offsets[mean]
+    inner = [op.results[0] for op in region.body.ops[:-1]]  # type: ignore[attr-defined]  # a region
+    for value in inner:
+        held = next(r for r in memory.residents if value in r.values)
+        assert held.offset + held.bytes <= place or place + mean.folded_bytes <= held.offset
