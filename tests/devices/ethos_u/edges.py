@@ -300,10 +300,9 @@ LONGER_U85 = LONGER | {Transpose}
 TYPES = {kind: sized(kind, (1, 1, 5, 2)) for kind in SUPPORTED}
 OTHER_TYPES = {
     **{kind: {"bool"} for kind in (ReduceMax, ReduceMin, Minimum, Maximum)},
-    **{kind: {"int16", "bool"} for kind in (Concat, Slice, Pad, Transpose, Reshape)},
+    **{kind: {"int16", "uint8", "bool"} for kind in (Concat, Slice, Pad, Transpose, Reshape)},
     Requantize: {"uint8"},
 }
-OTHER_TYPES[Reshape] |= {"int32"}
 
 _PLAIN = {"weights": Maker(0).weights((4, 3, 3, 2)), "bias": bias(4)}
 
