@@ -14,7 +14,7 @@ from pillion.boards.layout import NPU_FOLDER
 from pillion.choices import Runtime
 from pillion.devices.clock import Clock, parse_clock
 from pillion.devices.cortex_m.memories import find_memories
-from pillion.devices.payloads import Payloads, in_file, marked
+from pillion.devices.payloads import Copied, Payloads, in_file, marked
 from pillion.emitters import pte, tflite
 from pillion.emitters.c.program import CProgram, lower
 from pillion.emitters.c.project import project_files, write_project
@@ -112,7 +112,7 @@ class Program:
     @cached_property
     def whole(self) -> CProgram:
         """The form from which C would be written if all ops ran whole."""
-        return lower(self.graph, self.target.isa, self.optimize)
+        return lower(self.graph, self.target.isa, self.optimize, self.payloads.workspaces)
 
     @property
     def lowered(self) -> CProgram:
@@ -138,7 +138,8 @@ class Program:
         """The bytes that the program holds in RAM while it runs: the arena, its states, the NPU's weights and what it works in. The
         stack comes on top."""
         own = self.memory.arena_bytes + self.memory.state_bytes
-        return own + self.npu_constant_bytes + self.payloads.scratch_bytes
+        beside = 0 if self.payloads.workspaces else self.payloads.scratch_bytes
+        return own + self.npu_constant_bytes + beside
 
     @cached_property
     def payloads(self) -> Payloads:
@@ -154,6 +155,11 @@ class Program:
         """Gives path → content of the C project."""
         return self._files(None)
 
+    def _copied(self) -> list[Copied]:
+        """What is copied for each segment, in the program for the core or in that for this computer."""
+        host = lower(self.graph, workspaces=self.payloads.workspaces)
+        return [one | other for one, other in zip(self.lowered.copied, host.copied, strict=True)]
+
     def _files(self, test: SelfTest | None) -> dict[str, Content]:
         more: dict[str, Content] = {}
         for number, segment in enumerate(self.payloads.segments):
@@ -162,7 +168,7 @@ class Program:
                 more[f"npu_segment_{number}.bin"] = segment.payload
         more |= {f"{name}.txt": text for name, text in self.payloads.firmware_files.items()}
         if self.payloads.sources:
-            sources = self.payloads.sources(self.lowered.graph.name)
+            sources = self.payloads.sources(self.lowered.graph.name, self._copied())
             more |= {f"{NPU_FOLDER}/{name}": text for name, text in sources.items()}
         return project_files(self.lowered, self.target.name, more, test)
 

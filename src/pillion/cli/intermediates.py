@@ -7,6 +7,7 @@ import json
 from pathlib import Path
 from typing import Any
 
+from pillion.emitters.segments import segment_files
 from pillion.ir.graph import Graph
 from pillion.ir.text import to_text
 from pillion.outside.files import write_whole, writing
@@ -26,11 +27,11 @@ class Intermediates:
         """Keeps the graph's text after a pass."""
         self._keep(f"{self.count:02d}_{name}.txt", to_text(graph, constants=False))
         self.count += 1
+        for number, segment in enumerate(segment_files(graph)):
+            self._keep(f"npu_segment_{number}.tflite", segment.tflite)
 
     def keep(self, program: Program) -> None:
         """Keeps what is known once the program is there."""
-        for number, segment in enumerate(program.payloads.segments):
-            self._keep(f"npu_segment_{number}.tflite", segment.tflite)
         self._json("ledger.json", [entry.as_row() for entry in program.ledger])
         self._json("memory.json", memory_facts(program))
 

@@ -22,6 +22,7 @@ LITERTS = "tflite"
 
 def compiled(program: Program, output: Path, runtime: str = "1.4") -> Facts:
     """Gathers what there is to say about a program that was written."""
+    form = _form(program, output, runtime)
     return {
         "model": program.graph.name,
         "target": program.target.name,
@@ -32,8 +33,8 @@ def compiled(program: Program, output: Path, runtime: str = "1.4") -> Facts:
         "inputs": [repr(v) for v in program.graph.inputs],
         "outputs": [repr(v) for v in program.graph.outputs],
         **_over_time(program),
-        **_form(program, output, runtime),
-        **(_npu(program) if program.target.npu else {}),
+        **form,
+        **(_npu(program, _sram_bytes(program, output, form)) if program.target.npu else {}),
     }
 
 
@@ -114,8 +115,14 @@ def _c_project(program: Program) -> Facts:
         "scratch_bytes": memory.scratch_bytes,
         "constant_bytes": lowered.constant_bytes,
         "params_bytes": lowered.params_bytes,
+        **_copied(program),
         **_stripes(program),
     }
+
+
+def _copied(program: Program) -> Facts:
+    """What is copied to and from the NPU's memory in each run of the C, where that is a part of the arena."""
+    return {"npu_copied_bytes": program.lowered.copied_bytes} if program.lowered.workspaces else {}
 
 
 def _stripes(program: Program) -> Facts:
@@ -162,7 +169,15 @@ def _ended_by(program: Program, end: int) -> str:
     return f"{op.kind} {op.name}: {reason}" if reason else "a longer stripe takes or costs more"
 
 
-def _npu(program: Program) -> Facts:
+def _sram_bytes(program: Program, output: Path, form: Facts) -> int:
+    """What must lie in RAM: in C the NPU may work in the arena, ExecuTorch's runtime has memory for it beside its own."""
+    if form_of(output) != ".pte":
+        return program.sram_bytes
+    own = int(form["arena_bytes"]) + int(form.get("state_bytes", 0))
+    return own + program.npu_constant_bytes + program.payloads.scratch_bytes
+
+
+def _npu(program: Program, sram_bytes: int) -> Facts:
     """What the NPU runs, and what of it must lie in RAM."""
     on_npu = len(program.ledger.on_npu)
     return {
@@ -171,7 +186,7 @@ def _npu(program: Program) -> Facts:
         "npu": program.payloads.summary,
         **program.payloads.figures,
         "npu_constant_bytes_copied_to_sram": program.npu_constant_bytes,
-        "sram_bytes_needed": program.sram_bytes,
+        "sram_bytes_needed": sram_bytes,
         "sram_bytes_of_chip": program.target.sram_bytes,
     }
 
@@ -224,6 +239,7 @@ def explained(program: Program) -> Facts:
         "ops_on_npu": len(ledger.on_npu),
         "ops_on_cpu": len(rows) - len(ledger.on_npu),
         "crossing_bytes": ledger.crossing_bytes,
+        **_copied(program),
         "segments": [_segment_row(number, entries) for number, entries in ledger.segments.items()],
         **_stripes(program),
         "ops": rows,

@@ -10,7 +10,11 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from pillion.errors import PillionError
+from pillion.ir.workspace import Workspace
 from pillion.schemas.ir_payload import ir_payload
+
+Copied = frozenset[int]
+"""Which operands and results of a segment, counted together, do not lie where its processor has them."""
 
 
 @dataclass(frozen=True)
@@ -59,10 +63,12 @@ class Payloads:
     """Who made them, with its version; empty where they are TFLite under Pillion's mark, which a chip refuses."""
     missing: str = ""
     """The converter that is not installed."""
-    sources: Callable[[str], Mapping[str, str]] | None = None
-    """C files that run the segments of a model of some name on the chip: name → text."""
+    sources: Callable[[str, Sequence[Copied]], Mapping[str, str]] | None = None
+    """C files that run the segments of a model of some name on the chip: name → text. For each segment it is told what must be copied."""
     scratch_bytes: int = 0
-    """The memory beside the program's arena that the largest segment works in."""
+    """The memory that the largest segment works in: beside the program's arena, or in it (`workspaces`)."""
+    workspaces: tuple[Workspace, ...] = ()
+    """The memory that each segment works in, where the program's own memory has it: what it reads and makes may then lie there."""
     cycles: tuple[int, ...] = ()
     """What the converter estimates for each segment."""
     firmware_files: Mapping[str, str] = field(default_factory=dict)

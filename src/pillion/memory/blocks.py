@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import accumulate
 from operator import attrgetter
@@ -37,6 +37,34 @@ class Block:
     """The blocks that may follow this one."""
     room: int = 0
     """Bytes that are left before it for what follows it, where nothing else is."""
+    bound: dict[Block, int] = field(default_factory=dict)
+    """The blocks that lie at fixed distances from this one, itself among them, and how far each lies behind the first."""
+    held: list[Block] = field(default_factory=list)
+    """The blocks that lie inside of this one, which is a workspace: what is read there, and what is made."""
+
+    def holds(self, other: Block, distance: int) -> bool:
+        """Puts another block inside of this one, so far behind its beginning. False where that cannot be."""
+        self.held.append(other)
+        if not self.bind(other, distance):
+            self.held.pop()
+            return False
+        return True
+
+    def bind(self, other: Block, distance: int) -> bool:
+        """Puts another block at a fixed distance behind this one, with all that is bound to either. False where that cannot be."""
+        ours, theirs = self.bound or {self: 0}, other.bound or {other: 0}
+        shift = ours[self] + distance - theirs[other]
+        if ours is theirs:
+            return shift == 0
+        moved = {block: at + shift for block, at in theirs.items()}
+        works = [block for block in (*ours, *moved) if block.held]
+        if any(_collide(a, b, moved[b] - ours[a], works) for a in ours for b in moved):
+            return False
+        first = min((*ours.values(), *moved.values()))
+        together = {block: at - first for block, at in (*ours.items(), *moved.items())}
+        for block in together:
+            block.bound = together
+        return True
 
     def may_follow(self, other: Block, lag: int) -> None:
         """Allows this block to lie over another, so many bytes before it."""
@@ -57,6 +85,16 @@ class Block:
         if not self.live:
             return [(self.first, self.last + 1)]
         return [(t, t + 1) for t in range(self.first, self.last + 1) if self.live >> t & 1]
+
+
+def _collide(one: Block, other: Block, distance: int, works: Iterable[Block]) -> bool:
+    """Whether two blocks lie over one another, so far apart, while both are needed, but for the time of a workspace that holds them: what
+    is read and made there may share its bytes, as who works there wants it."""
+    if not -other.size < distance < one.size or not one.meets(other):
+        return False
+    begin, end = max(one.first, other.first), min(one.last, other.last)
+    inside = (work for work in works if {one, other} <= {work, *work.held})
+    return not any(work.first <= begin and end <= work.last for work in inside)
 
 
 def live_bytes(blocks: Sequence[Block], ticks: int) -> list[int]:
@@ -82,6 +120,9 @@ def least_bytes(blocks: Sequence[Block], ticks: int) -> int:
     for block in blocks if any(block.followers or block.live for block in blocks) else ():
         if block.over is not None:
             _save(live, block, block.over, min(block.size, block.over.size))
+    for block in blocks:
+        for held in block.held:
+            _save(live, block, held, min(held.size, block.size - block.bound[held] + block.bound[block]))
     return max(live, default=0)
 
 
@@ -129,7 +170,8 @@ def _find_rivals(blocks: Sequence[Block]) -> None:
     live: list[int] = []
     for number in sorted(range(len(blocks)), key=lambda n: blocks[n].first):
         live = [other for other in live if blocks[other].last >= blocks[number].first]
-        meeting = [other for other in live if blocks[other].meets(blocks[number])]
+        block = blocks[number]
+        meeting = [other for other in live if blocks[other] not in block.bound and blocks[other].meets(block)]
         for other in meeting:
             rivals[other].append(number)
         rivals[number] += meeting
@@ -156,13 +198,36 @@ def _first_fit(order: Sequence[Block], best: int | None) -> int | None:
         block.offset = -1
     size = 0
     for block in order:
-        rivals = sorted((b for b in block.rivals if b.offset >= 0), key=_offset)
-        at = _overlaid(block, rivals)
-        block.offset = at if at >= 0 else _lowest_gap(block, rivals)
-        size = max(size, block.offset + block.size)
+        if block.offset < 0:
+            size = max(size, _put_bound(block.bound) if block.bound else _put(block))
         if best is not None and size >= best:
             return None
     return size
+
+
+def _put(block: Block) -> int:
+    """Gives a block its place; where it ends."""
+    rivals = sorted((b for b in block.rivals if b.offset >= 0), key=_offset)
+    at = _overlaid(block, rivals)
+    block.offset = at if at >= 0 else _lowest_gap(block, rivals)
+    return block.offset + block.size
+
+
+def _put_bound(bound: Mapping[Block, int]) -> int:
+    """Gives blocks that are bound to one another the lowest places where none of them lies over a rival; where the last one ends."""
+    taken = sorted(
+        (rival.offset - at - block.size, rival.offset + rival.size - at)
+        for block, at in bound.items()
+        for rival in block.rivals
+        if rival.offset >= 0
+    )
+    first = 0
+    for begin, end in taken:
+        if begin < first < end:
+            first = end
+    for block, at in bound.items():
+        block.offset = first + at
+    return max(block.offset + block.size for block in bound)
 
 
 def _overlaid(block: Block, rivals: Sequence[Block]) -> int:

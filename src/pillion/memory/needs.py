@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from pillion.ir.op import Op
 from pillion.ir.rows import ROWS
 from pillion.ir.types import Value
+from pillion.ir.workspace import Workspace
 from pillion.memory.schedule import Schedule
 from pillion.ops import Repeat
 
@@ -20,6 +21,8 @@ class OpMemory:
     scratch_bytes: int = 0
     overread_bytes: int = 0
     in_place: tuple[Value, ...] = ()
+    workspace: Workspace | None = None
+    """The scratch, where operands and results have fixed places in it."""
 
     @property
     def ticks(self) -> int:
@@ -45,6 +48,11 @@ class RegionMemory:
         """The bytes that say how far a region is that is fed: they are needed from the beginning to its end."""
         fed = self.schedule.fed
         return 4 * words_of_state(fed.shape[0] * fed.shape[ROWS]) if fed is not None else 0
+
+    @property
+    def workspace(self) -> None:
+        """None: its ops have kernels."""
+        return None
 
     @property
     def overread_bytes(self) -> int:
@@ -85,6 +93,11 @@ class RepeatMemory:
     op: Repeat
     ops: tuple[OpMemory | RepeatMemory, ...]
     """For each op of the inner graph."""
+
+    @property
+    def workspace(self) -> None:
+        """None: its ops have kernels."""
+        return None
 
     @property
     def overread_bytes(self) -> int:

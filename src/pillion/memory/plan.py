@@ -15,12 +15,14 @@ from pillion.ir.graph import Graph
 from pillion.ir.op import Op
 from pillion.ir.state import State
 from pillion.ir.types import Value
+from pillion.ir.workspace import Workspace
 from pillion.memory.blocks import Block, least_bytes, live_bytes, put_in_place
 from pillion.memory.homes import Spot, homes_of, settle
 from pillion.memory.joints import put_together
 from pillion.memory.needs import Needs, OpMemory, RegionMemory, RepeatMemory
 from pillion.memory.repeat import Inside, put_inside
-from pillion.memory.schedule import aligned
+from pillion.memory.schedule import ALIGNMENT, aligned
+from pillion.memory.workspaces import CACHE_LINE, put_inside_workspaces
 from pillion.ops import Reshape
 
 
@@ -57,6 +59,15 @@ class MemoryPlan:
     """The values that lie among the states, and their bytes there."""
     state_bytes: int = 0
     """The bytes that live between runs, apart from the arena."""
+    alignment: int = ALIGNMENT
+    """The arena begins at a multiple of so many bytes."""
+
+    def apart(self, op: Op, workspace: Workspace) -> frozenset[int]:
+        """Gives the operands and results of an op, counted together, that do not lie at their places in its workspace: they are copied."""
+        places = (*workspace.inputs, *workspace.outputs)
+        values = zip((*op.activations, *op.results), places, strict=True)
+        base = self.scratch_offsets[op]
+        return frozenset(n for n, (value, at) in enumerate(values) if self.spot(value) != Spot(base + at))
 
     def spot(self, value: Value, behind: int = 0) -> Spot:
         """Gives the place of a value, or of what lies some bytes behind its beginning."""
@@ -77,13 +88,16 @@ def plan_memory(graph: Graph, needs: Needs) -> MemoryPlan:
     activation_bytes = put_in_place(unique, least_bytes(unique, clock.ticks))
     scratch |= _scratch_blocks(graph, needs, clock)
     everything = [*unique, *scratch.values()]
+    put_inside_workspaces(graph, needs, blocks, scratch, shifts)
     least = least_bytes(everything, clock.ticks)
     arena_bytes = put_in_place(everything, least) if scratch else activation_bytes
     arena_bytes = max([arena_bytes, *(b.offset + b.size + b.tail for b in unique)])
+    alignment = CACHE_LINE if any(need.workspace for need in needs.values()) else ALIGNMENT
     return MemoryPlan(
         offsets={value: block.offset + shifts.get(value, 0) for value, block in blocks.items()},
         scratch_offsets={op: block.offset for op, block in scratch.items()},
-        arena_bytes=aligned(arena_bytes),
+        arena_bytes=-(-arena_bytes // alignment) * alignment,
+        alignment=alignment,
         activation_bytes=activation_bytes,
         floor_bytes=floor,
         scratch_bytes=max((b.size for b in scratch.values()), default=0),

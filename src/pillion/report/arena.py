@@ -146,14 +146,14 @@ def _kept_through(peak: PeakFacts, ops: Sequence[OpFacts]) -> Iterator[str]:
 
 def _other_plans(subject: Subject, plan: MemoryPlan) -> Iterator[str]:
     """What other options come to, by making those plans."""
-    graph, isa = subject.graph, subject.target.isa
+    graph, isa, workspaces = subject.graph, subject.target.isa, subject.payloads.workspaces
     if len(graph.ops) > MOST_OPS or subject.file is not None:
         return
     if subject.optimize == "speed" and plan.scratch_bytes:
-        small = lower(graph, isa, "size").memory.arena_bytes
+        small = lower(graph, isa, "size", workspaces).memory.arena_bytes
         if small < plan.arena_bytes:
             yield f"--optimize size needs {small:,} bytes (planned): its kernels take less scratch."
     if any(v.dtype is DType.FLOAT32 for v in (*graph.inputs, *graph.outputs)):
-        narrow = lower(int8_io(graph), isa, subject.optimize).memory.arena_bytes
+        narrow = lower(int8_io(graph), isa, subject.optimize, workspaces).memory.arena_bytes
         if narrow < plan.arena_bytes:
             yield f"--io-dtype int8 needs {narrow:,} bytes (planned): inputs and outputs are a quarter as large."

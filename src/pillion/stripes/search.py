@@ -56,7 +56,7 @@ def plan_with(graph: Graph, whole: CProgram, stripes: tuple[Stripe, ...]) -> Pla
     if not stripes:
         return Plan((), whole)
     known = {step.choice.op: step.choice for step in whole.steps}
-    return Plan(stripes, arrange(striped(graph, stripes), whole.isa, whole.optimize, known))
+    return Plan(stripes, arrange(striped(graph, stripes), whole.isa, whole.optimize, known, whole.workspaces))
 
 
 def find_stripes(graph: Graph, whole: CProgram, wish: MemoryWish, beside: int = 0) -> Plan:

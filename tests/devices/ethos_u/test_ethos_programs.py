@@ -3,7 +3,6 @@
 
 from __future__ import annotations
 
-import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -26,17 +25,6 @@ from pillion.ops import Conv2d, Segment
 from pillion.program import Program
 from pillion.run.executorch import ExecuTorch
 from pillion.targets import executable, find_target
-
-DRIVER = """
-#include <stddef.h>
-#include <stdint.h>
-struct ethosu_driver;
-struct ethosu_driver *ethosu_reserve_driver(void);
-void ethosu_release_driver(struct ethosu_driver *drv);
-int ethosu_invoke_v3(struct ethosu_driver *drv, const void *custom_data_ptr, const int custom_data_size,
-                     uint64_t *const base_addr, const size_t *base_addr_size, const int num_base_addr, void *user_arg);
-"""
-"""The driver's signatures, as its own header has them."""
 
 
 class Net(nn.Module):
@@ -116,80 +104,6 @@ def test_payloads_that_are_cut_off_are_refused(program: Program) -> None:
         payload.parse(whole[:-16])
 
 
-@needs_vela
-def test_c_calls_the_driver(program: Program, tmp_path: Path) -> None:
-    """A driver that checks what it is given, and leaves the reference's results where Vela says that they lie."""
-    program.firmware(tmp_path / "c")
-    made = [payload.parse(segment.payload) for segment in program.payloads.segments]
-    values = program.graph.reference_values(*(np.asarray(a) for a in _quantized(program)))
-    body = ""
-    for number, (one, op) in enumerate(zip(made, _segments(program), strict=True)):
-        wanted, expected = values[op.xs[0]], values[op.ys[0]]
-        body += _numbers(f"wanted_{number}", wanted.tobytes()) + _numbers(
-            f"made_{number}", expected.tobytes()
-        )
-        body += f"enum {{ in_{number} = {one.inputs[0].offset}, out_{number} = {one.outputs[0].offset} }};\n"
-    (tmp_path / "ethosu_driver.h").write_text(DRIVER)
-    (tmp_path / "main.c").write_text(_main(program, body, len(made)))
-    compiler = shutil.which("gcc") or shutil.which("cc")
-    if compiler is None:
-        pytest.skip("no C compiler for this computer")
-    sources = sorted((tmp_path / "c" / "npu").glob("*.c"))
-    include = [f"-I{tmp_path}", f"-I{tmp_path / 'c' / 'model'}", f"-I{tmp_path / 'c' / 'npu'}"]
-    command = [
-        compiler,
-        "-std=c11",
-        "-Wall",
-        "-Wextra",
-        "-Werror",
-        *include,
-        *map(str, sources),
-        str(tmp_path / "main.c"),
-    ]
-    subprocess.run([*command, "-o", str(tmp_path / "run")], check=True, timeout=60)
-    assert subprocess.run([tmp_path / "run"], timeout=60).returncode == 0
-
-
-def _quantized(program: Program) -> list[np.ndarray]:  # type: ignore[type-arg]  # of any type
-    return [X.numpy()] if program.graph.inputs[0].shape == tuple(X.shape) else [X.permute(0, 2, 3, 1).numpy()]
-
-
-def _segments(program: Program) -> list[Segment]:
-    return [op for op in program.graph.ops if isinstance(op, Segment)]
-
-
-def _numbers(name: str, data: bytes) -> str:
-    return f"static const unsigned char {name}[] = {{{', '.join(map(str, data))}}};\n"
-
-
-def _main(program: Program, body: str, count: int) -> str:
-    name = program.graph.name
-    calls = "".join(
-        f"    {{ const void *in[] = {{wanted_{n}}}; unsigned char y[sizeof made_{n}]; void *out[] = {{y}}; running = {n};\n"
-        f"      {name}_npu_segment_{n}(in, out); if (npu_error || memcmp(y, made_{n}, sizeof y)) return {n + 2}; }}\n"
-        for n in range(count)
-    )
-    cases = "".join(
-        f"    case {n}: if (memcmp(scratch + in_{n}, wanted_{n}, sizeof wanted_{n})) return 5;\n"
-        f"        memcpy(scratch + out_{n}, made_{n}, sizeof made_{n}); return 0;\n"
-        for n in range(count)
-    )
-    return (
-        '#include <ethosu_driver.h>\n#include <string.h>\n#include "npu.h"\n#include "npu_ethosu.h"\n'
-        f"{body}static int running;\n"
-        "struct ethosu_driver { int held; } npu;\n"
-        "struct ethosu_driver *ethosu_reserve_driver(void) { npu.held++; return &npu; }\n"
-        "void ethosu_release_driver(struct ethosu_driver *drv) { drv->held--; }\n"
-        "int ethosu_invoke_v3(struct ethosu_driver *drv, const void *data, const int size, uint64_t *const base,\n"
-        "                     const size_t *sizes, const int bases, void *user) {\n"
-        "    unsigned char *scratch = (unsigned char *)(uintptr_t)base[1];\n"
-        '    if (drv->held != 1 || bases != 3 || user || memcmp(data, "COP1", 4) || size % 4) return 1;\n'
-        "    if ((uintptr_t)data % 16 || base[0] % 16 || base[1] % 32 || sizes[1] != NPU_SCRATCH_BYTES) return 2;\n"
-        f"    switch (running) {{\n{cases}    }}\n    return 6;\n}}\n"
-        f"int main(void) {{\n{calls}    return npu.held;\n}}\n"
-    )
-
-
 def test_without_vela_segments_stay_tflite(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(converter, "available", lambda: False)
     program = pillion.compile(Net().eval(), (X,), target="himax-we2")
@@ -233,8 +147,7 @@ def test_a_target_is_a_core_and_an_npu() -> None:
 def test_weights_stay_in_flash_and_scratch_counts() -> None:
     program = pillion.compile(Net().eval(), (X,), target="cortex-m55+ethos-u55-128")
     assert program.npu_constant_bytes == 0
-    scratch = program.payloads.scratch_bytes
-    assert program.sram_bytes == program.memory.arena_bytes + scratch
+    assert program.sram_bytes == program.memory.arena_bytes >= program.payloads.scratch_bytes
 
 
 @needs_vela

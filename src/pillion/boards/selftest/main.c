@@ -9,7 +9,7 @@
 /* What the arena holds before the first run: a kernel that counts on zeros shall be seen. */
 #define JUNK 0xa5
 
-__attribute__((aligned(16), section(".pillion_arena"))) uint8_t pillion_arena[PILLION_ARENA_BYTES];
+__attribute__((aligned(32), section(".pillion_arena"))) uint8_t pillion_arena[PILLION_ARENA_BYTES];
 #if PILLION_STATE_BYTES > 0
 __attribute__((aligned(16), section(".pillion_state"))) uint8_t pillion_state[PILLION_STATE_BYTES];
 #define STATE pillion_state,

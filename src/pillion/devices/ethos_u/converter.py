@@ -35,7 +35,8 @@ def _payloads(accelerator: Accelerator, files: Sequence[SegmentFile], chip: str)
     return Payloads(
         tuple(_segment(file, one) for file, one in zip(files, made, strict=True)),
         converter=f"{VELA} {version()} for {accelerator.name}, {settings.memory.value}, {settings.system_name}",
-        sources=lambda model: sources(model, made),
+        sources=lambda model, copied: sources(model, made, copied),
+        workspaces=tuple(one.workspace for one in made),
         scratch_bytes=max(one.scratch_bytes for one in made),
         cycles=tuple(one.cycles for one in made),
     )

@@ -16,6 +16,7 @@ from pillion.errors import PillionError
 from pillion.ir.graph import Graph, identifier, want_computed_outputs
 from pillion.ir.op import Op
 from pillion.ir.sizes import LARGEST
+from pillion.ir.workspace import Workspace
 from pillion.memory import (
     Joint,
     MemoryPlan,
@@ -27,7 +28,7 @@ from pillion.memory import (
     plan_memory,
     unsettled,
 )
-from pillion.ops import Region, Repeat, leaves
+from pillion.ops import Region, Repeat, Segment, leaves
 from pillion.ops.states import with_own_ends
 
 
@@ -44,6 +45,8 @@ class Arranged:
     """The kernel of each op, and of each form of ops within regions."""
     needs: Needs
     memory: MemoryPlan
+    workspaces: tuple[Workspace, ...] = ()
+    """The memory of each segment, where it is part of the arena."""
 
 
 def arrange(
@@ -51,8 +54,10 @@ def arrange(
     isa: Isa = Isa.PORTABLE,
     optimize: Optimize = "speed",
     known: Mapping[Op, Choice] | None = None,
+    workspaces: tuple[Workspace, ...] = (),
 ) -> Arranged:
-    """Chooses a kernel for each op, and plans the memory. `known` are choices that were made for the same ops in another arrangement."""
+    """Chooses a kernel for each op, and plans the memory. `known` are choices that were made for the same ops in another arrangement,
+    `workspaces` what the segments work in."""
     want_computed_outputs(graph)
     _want_feed(graph)
     graph = with_own_ends(graph.replace(name=identifier(graph.name)))
@@ -60,15 +65,15 @@ def arrange(
     joints = tuple(joints_of(graph))
     known = {} if known is None or optimize == "size" else known
     chosen = _chosen(graph, regions, isa, optimize, known) | without_copies(joints)
-    left = unsettled(graph, _needs(graph, regions, chosen)) if graph.states else ()
+    left = unsettled(graph, _needs(graph, regions, chosen, workspaces)) if graph.states else ()
     if left:
         graph = with_own_ends(graph, left)
         chosen |= _chosen(graph.replace(ops=graph.ops[-len(left) :]), {}, isa, optimize, {})
-    needs = _needs(graph, regions, chosen)
+    needs = _needs(graph, regions, chosen, workspaces)
     memory = plan_memory(graph, needs)
     if memory.arena_bytes + memory.state_bytes > LARGEST:
         raise _too_large(graph, memory)
-    return Arranged(graph, isa, optimize, regions, joints, chosen, needs, memory)
+    return Arranged(graph, isa, optimize, regions, joints, chosen, needs, memory, workspaces)
 
 
 def _chosen(
@@ -81,8 +86,16 @@ def _chosen(
     return found | {c.op: c for c in choose(graph.replace(ops=asked), isa, optimize)}
 
 
-def _needs(graph: Graph, regions: Mapping[Op, Cuts], chosen: Mapping[Op, Choice]) -> Needs:
-    return {op: _need(op, regions, chosen) for op in graph.ops}
+def _needs(
+    graph: Graph,
+    regions: Mapping[Op, Cuts],
+    chosen: Mapping[Op, Choice],
+    workspaces: tuple[Workspace, ...],
+) -> Needs:
+    segments = (op for op in graph.ops if isinstance(op, Segment))
+    work = zip(segments, workspaces, strict=True) if workspaces else ()
+    own = {op: OpMemory(one.bytes, workspace=one) for op, one in work}
+    return {op: _need(op, regions, chosen) for op in graph.ops} | own
 
 
 def _need(

@@ -75,6 +75,12 @@ def segment_function(program: CProgram, number: int) -> str:
     return f"{program.graph.name}_npu_segment_{number}"
 
 
+def segment_signature(program: CProgram, number: int) -> str:
+    """Gives the declaration of the function that runs a segment. What it works in is handed over where that is part of the arena."""
+    more = ", void *workspace" if program.workspaces else ""
+    return f"void {segment_function(program, number)}(const void *const *inputs, void *const *outputs{more})"
+
+
 class Body:
     """Writes the body of a program's function, and the functions that it takes for what is done in several places."""
 
@@ -228,8 +234,13 @@ class Body:
         return (
             f"{{\n    const void *const inputs_{number}[] = {{{inputs}}};\n"
             f"    void *const outputs_{number}[] = {{{outputs}}};\n"
-            f"    {segment_function(self.program, number)}(inputs_{number}, outputs_{number});\n}}"
+            f"    {segment_function(self.program, number)}(inputs_{number}, outputs_{number}{self._workspace(variant)});\n}}"
         )
+
+    def _workspace(self, variant: Variant) -> str:
+        """The last argument of a segment, where it works in the arena."""
+        offset = self.program.memory.scratch_offsets.get(variant.choice.op)
+        return "" if offset is None else f", {Place(Spot(offset))}"
 
     def _call(self, step: Step, variant: Variant, number: int, places: Places, params: str) -> str:
         call = step.calls[number]

@@ -89,6 +89,8 @@ class Memory:
     params_bytes: int
     npu_stand_in: StandIn
     state_bytes: int = 0
+    npu_copied_bytes: int = 0
+    """What is copied in each run because it does not lie where the NPU has it."""
 
     def __post_init__(self) -> None:
         _check_counts(self)

@@ -27,13 +27,14 @@ from pillion.ir.op import Op
 from pillion.ir.rows import ROWS, row_bytes
 from pillion.ir.state import State
 from pillion.ir.types import Array, Value
+from pillion.ir.workspace import Workspace
 from pillion.memory import (
     MemoryPlan,
     Needs,
     RepeatMemory,
     words_of_state,
 )
-from pillion.ops import Region, Repeat, leaves
+from pillion.ops import Region, Repeat, Segment, leaves
 
 POINTER_BYTES = 4
 """Bytes of a pointer on all Cortex-M."""
@@ -121,6 +122,22 @@ class CProgram:
     feed: RowFeed | None = None
     hop: HopFeed | None = None
     """How it is handed new frames, if it is a stream."""
+    workspaces: tuple[Workspace, ...] = ()
+    """What each segment works in, where that is part of the arena."""
+
+    @property
+    def copied(self) -> tuple[frozenset[int], ...]:
+        """Gives for each segment with a workspace which operands and results, counted together, have to be copied."""
+        segments = (op for op in self.graph.ops if isinstance(op, Segment))
+        pairs = zip(segments, self.workspaces, strict=True) if self.workspaces else ()
+        return tuple(self.memory.apart(op, one) for op, one in pairs)
+
+    @property
+    def copied_bytes(self) -> int:
+        """The bytes that are copied between the arena and the segments' places, in each run."""
+        segments = [op for op in self.graph.ops if isinstance(op, Segment)]
+        pairs = zip(segments, self.copied, strict=True) if self.copied else ()
+        return sum((*op.activations, *op.results)[n].type.size_bytes for op, some in pairs for n in some)
 
     @property
     def routines(self) -> list[Routine]:
@@ -180,10 +197,15 @@ class _Constants:
         return self.by_content[key].name
 
 
-def lower(graph: Graph, isa: Isa = Isa.PORTABLE, optimize: Optimize = "speed") -> CProgram:
+def lower(
+    graph: Graph,
+    isa: Isa = Isa.PORTABLE,
+    optimize: Optimize = "speed",
+    workspaces: tuple[Workspace, ...] = (),
+) -> CProgram:
     """Gives the graph a kernel for each op, packed constants and a memory plan. Copies of what states become are added where it cannot
-    be made in their places."""
-    return packed(arrange(graph, isa, optimize))
+    be made in their places. `workspaces` are what its segments work in, where that is part of the arena."""
+    return packed(arrange(graph, isa, optimize, workspaces=workspaces))
 
 
 def packed(found: Arranged) -> CProgram:
@@ -221,7 +243,18 @@ def packed(found: Arranged) -> CProgram:
     done = tuple(item for items_of_op in items for item in items_of_op)
     arrays = tuple(constants.by_content.values())
     return CProgram(
-        graph, found.isa, tuple(steps), done, arrays, operands, memory, found.optimize, begins, feed, hop
+        graph,
+        found.isa,
+        tuple(steps),
+        done,
+        arrays,
+        operands,
+        memory,
+        found.optimize,
+        begins,
+        feed,
+        hop,
+        found.workspaces,
     )
 
 

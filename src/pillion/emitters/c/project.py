@@ -47,7 +47,7 @@ def project_files(
     isa = instruction_set(program)
     boards = [board.name for board in boards_for(isa)]
     files = _in_folders(program)
-    host = lower(program.graph) if isa is not Isa.PORTABLE else None
+    host = lower(program.graph, workspaces=program.workspaces) if isa is not Isa.PORTABLE else None
     if host is not None:
         files |= _within(HOST_FOLDER, _in_one_folder(host))
         header = f"{MODEL_FOLDER}/model.h"
@@ -173,6 +173,7 @@ def manifest(program: CProgram, target: str) -> Manifest:
             params_bytes=program.params_bytes,
             npu_stand_in=_stand_in(program),
             state_bytes=memory.state_bytes,
+            npu_copied_bytes=program.copied_bytes,
         ),
         states=tuple(_buffer(program, state.before) for state in program.graph.states),
         stream=program.graph.streaming,

@@ -119,7 +119,7 @@ def _calling(program: CProgram) -> Iterator[str]:
     yield "#include <stddef.h>"
     yield "#include <string.h>"
     yield ""
-    yield f"static _Alignas(16) uint8_t arena[{macro}_ARENA_BYTES];"
+    yield f"static _Alignas({program.memory.alignment}) uint8_t arena[{macro}_ARENA_BYTES];"
     if graph.states:
         yield f"static _Alignas(16) uint8_t state[{macro}_STATE_BYTES]; /* call {name}_reset(state) before the first run */"
     yield ""

@@ -53,7 +53,7 @@ def _functions_of(program: CProgram) -> str:
     if program.feed is not None:
         return feed.declarations(program.graph.name, program.feed)
     return dedent(f"""\
-        /* One inference. The arena is aligned to 16 bytes; inputs are written to their places before, outputs are read from
+        /* One inference. The arena is aligned to {program.memory.alignment} bytes; inputs are written to their places before, outputs are read from
          * theirs after. `after_op` may be NULL; it is called with the number of each op that has run. */
         {run_signature(program)};
         """) + (f"\n{hop.declaration(program.graph.name, program.hop)}" if program.hop is not None else "")

@@ -12,7 +12,7 @@
 #include <string.h>
 
 /* In a section of its own, so that the linked file shows its size. */
-__attribute__((aligned(16), section(".pillion_arena"))) uint8_t pillion_arena[PILLION_ARENA_BYTES];
+__attribute__((aligned(32), section(".pillion_arena"))) uint8_t pillion_arena[PILLION_ARENA_BYTES];
 
 #if PILLION_STATE_BYTES > 0
 __attribute__((aligned(16), section(".pillion_state"))) uint8_t pillion_state[PILLION_STATE_BYTES];

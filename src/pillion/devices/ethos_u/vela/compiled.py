@@ -18,6 +18,7 @@ from pillion.devices.ethos_u.stream.errors import StreamError
 from pillion.devices.ethos_u.stream.operations import Range
 from pillion.errors import PillionError
 from pillion.ir.types import Array
+from pillion.ir.workspace import Workspace
 from pillion.outside.arrays import UNREADABLE
 
 RANK = 6
@@ -61,6 +62,12 @@ class Compiled:
     def cycles(self) -> int:
         """Vela's estimate, for the system that it was told of."""
         return int(float(self.estimates.get("cycles_total", "0")))
+
+    @property
+    def workspace(self) -> Workspace:
+        """The scratch memory, and where inputs and outputs lie in it."""
+        inputs, outputs = (tuple(port.offset for port in ports) for ports in (self.inputs, self.outputs))
+        return Workspace(self.scratch_bytes, inputs, outputs)
 
     @cached_property
     def why_not_executed(self) -> str:

@@ -1,0 +1,185 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The C that calls Arm's driver: what it hands over, what it does when a call fails, and that compilers for chips take it."""
+
+from __future__ import annotations
+
+import shutil
+import subprocess
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+from torch import nn
+
+import pillion
+from ethos_streams import needs_vela
+from pillion.devices.ethos_u import firmware, payload
+from pillion.ops import Segment
+from pillion.program import Program
+
+DRIVER = """
+#include <stddef.h>
+#include <stdint.h>
+struct ethosu_driver;
+struct ethosu_driver *ethosu_reserve_driver(void);
+void ethosu_release_driver(struct ethosu_driver *drv);
+int ethosu_invoke_v3(struct ethosu_driver *drv, const void *custom_data_ptr, const int custom_data_size,
+                     uint64_t *const base_addr, const size_t *base_addr_size, const int num_base_addr, void *user_arg);
+"""
+"""The driver's signatures, as its own header has them."""
+X = torch.linspace(-1, 1, 3 * 23 * 19).reshape(1, 3, 23, 19)
+FLAGS = ("-std=c11", "-Wall", "-Wextra", "-Werror", "-Wconversion")
+
+
+class Net(nn.Module):
+    """Two segments, with a square root between them for the core."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        torch.manual_seed(0)
+        self.first, self.second, self.last = nn.Conv2d(3, 8, 3), nn.Conv2d(8, 16, 3, 2), nn.Linear(16, 5)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        x = torch.sqrt(torch.relu(self.first(x)))
+        return self.last(torch.relu(self.second(x)).mean((2, 3)))
+
+
+@pytest.fixture(scope="module")
+def program() -> Program:
+    return pillion.compile(Net().eval(), (X,), target="cortex-m55+ethos-u55-128")
+
+
+def sources(program: Program, folder: Path, is_copied: bool) -> list[Path]:
+    """The project's files for the NPU; with copies as if no input or output lay in its place."""
+    program.firmware(folder / "c", force=True)
+    made = [payload.parse(segment.payload) for segment in program.payloads.segments]
+    if is_copied:
+        everything = [frozenset(range(len(one.inputs) + len(one.outputs))) for one in made]
+        for name, text in firmware.sources(program.graph.name, made, everything).items():
+            (folder / "c" / "npu" / name).write_text(text)
+    (folder / "ethosu_driver.h").write_text(DRIVER)
+    return sorted((folder / "c" / "npu").glob("*.c"))
+
+
+def includes(folder: Path) -> list[str]:
+    return [f"-I{folder}", f"-I{folder / 'c' / 'model'}", f"-I{folder / 'c' / 'npu'}"]
+
+
+@needs_vela
+@pytest.mark.parametrize("is_copied", [False, True])
+def test_c_hands_the_driver_what_it_asks_for_and_says_when_it_fails(
+    program: Program, tmp_path: Path, is_copied: bool
+) -> None:
+    """A driver that checks what it is given, fails at the call that it is told to, and leaves the reference's results where Vela says that
+    they lie."""
+    compiler = shutil.which("gcc") or shutil.which("cc")
+    if compiler is None:
+        pytest.skip("no C compiler for this computer")
+    files = sources(program, tmp_path, is_copied)
+    (tmp_path / "main.c").write_text(_main(program, is_copied))
+    command = [compiler, *FLAGS[:-1], *includes(tmp_path), *map(str, files), str(tmp_path / "main.c")]
+    subprocess.run([*command, "-o", str(tmp_path / "run")], check=True, timeout=60)
+    assert subprocess.run([tmp_path / "run"], timeout=60).returncode == 0
+
+
+@needs_vela
+def test_nothing_is_copied_where_everything_lies_in_its_place(program: Program, tmp_path: Path) -> None:
+    text = "".join(path.read_text() for path in sources(program, tmp_path, False))
+    assert "memcpy" not in text
+    assert program.lowered.copied_bytes == 0
+    assert "memcpy" in "".join(path.read_text() for path in sources(program, tmp_path, True))
+
+
+@needs_vela
+@pytest.mark.parametrize("is_copied", [False, True])
+@pytest.mark.parametrize("core", ["cortex-m55", "cortex-m33"])
+def test_compilers_for_chips_take_it(program: Program, tmp_path: Path, is_copied: bool, core: str) -> None:
+    compiler = shutil.which("arm-none-eabi-gcc")
+    if compiler is None:
+        pytest.skip("not installed: arm-none-eabi-gcc")
+    files = sources(program, tmp_path, is_copied)
+    for level in ("-Os", "-O2"):
+        for file in files:
+            command = [compiler, f"-mcpu={core}", "-mthumb", level, *FLAGS, *includes(tmp_path)]
+            subprocess.run([*command, "-c", str(file), "-o", str(tmp_path / "o.o")], check=True, timeout=60)
+
+
+def _numbers(name: str, data: bytes) -> str:
+    return f"static const unsigned char {name}[] = {{{', '.join(map(str, data))}}};\n"
+
+
+def _main(program: Program, is_copied: bool) -> str:
+    """A main program with such a driver. Its answer says which check failed."""
+    name, segments = program.graph.name, [op for op in program.graph.ops if isinstance(op, Segment)]
+    made = [payload.parse(segment.payload) for segment in program.payloads.segments]
+    x = X.numpy() if program.graph.inputs[0].shape == tuple(X.shape) else X.permute(0, 2, 3, 1).numpy()
+    values = program.graph.reference_values(np.asarray(x))
+    data = "".join(
+        _numbers(f"wanted_{n}", values[op.xs[0]].tobytes())
+        + _numbers(f"made_{n}", values[op.ys[0]].tobytes())
+        for n, op in enumerate(segments)
+    )
+    cases = "".join(
+        f"    case {n}:\n        if (sizes[1] != {one.scratch_bytes} || sizes[0] != {len(one.constants)}) return 3;\n"
+        f"        if (memcmp(at + {one.inputs[0].offset}, wanted_{n}, sizeof wanted_{n})) return 5;\n"
+        f"        memcpy(at + {one.outputs[0].offset}, made_{n}, sizeof made_{n});\n        return 0;\n"
+        for n, one in enumerate(made)
+    )
+    calls = "".join(
+        _call(name, n, one.inputs[0].offset, one.outputs[0].offset, is_copied) for n, one in enumerate(made)
+    )
+    most = max(one.scratch_bytes for one in made)
+    return f"""
+#include <ethosu_driver.h>
+#include <string.h>
+#include "npu.h"
+#include "npu_ethosu.h"
+{data}
+struct ethosu_driver {{ int held; }} npu;
+static int running, refused, failing, calls;
+static _Alignas(32) unsigned char scratch[{most}];
+unsigned char apart[2][{most}];
+struct ethosu_driver *ethosu_reserve_driver(void) {{ if (refused) return NULL; npu.held++; return &npu; }}
+void ethosu_release_driver(struct ethosu_driver *drv) {{ drv->held--; }}
+int ethosu_invoke_v3(struct ethosu_driver *drv, const void *data, const int size, uint64_t *const base, const size_t *sizes,
+                     const int bases, void *user) {{
+    unsigned char *const at = (unsigned char *)(uintptr_t)base[1];
+    calls++;
+    if (failing) return failing;
+    if (drv->held != 1 || bases != 3 || user || memcmp(data, "COP1", 4) || size % 4 || sizes[2] || at != scratch) return 1;
+    if ((uintptr_t)data % 16 || base[0] % 16 || base[1] % 16) return 2;
+    switch (running) {{
+{cases}    }}
+    return 6;
+}}
+int main(void) {{
+{calls}    return npu.held;
+}}
+"""
+
+
+def _call(name: str, number: int, x: int, y: int, is_copied: bool) -> str:
+    """The calls for a segment: the driver is not there, its invocation fails, all is well. What fails leaves the result as it was."""
+    places = ("apart[0]", "apart[1]") if is_copied else (f"scratch + {x}", f"scratch + {y}")
+    return f"""
+    {{
+        running = {number};
+        unsigned char *const in = {places[0]}, *const out = {places[1]};
+        const void *const inputs[] = {{in}};
+        void *const outputs[] = {{out}};
+        memcpy(in, wanted_{number}, sizeof wanted_{number});
+        refused = 1, calls = 0;
+        {name}_npu_segment_{number}(inputs, outputs, scratch);
+        if (npu_error != -1 || calls || npu.held) return 10;
+        refused = 0, npu_error = 0, failing = -7;
+        if ({int(is_copied)}) memset(out, 0x5A, sizeof made_{number});
+        {name}_npu_segment_{number}(inputs, outputs, scratch);
+        if (npu_error != -7 || calls != 1 || npu.held) return 11;
+        for (unsigned i = 0; {int(is_copied)} && i < sizeof made_{number}; i++) if (out[i] != 0x5A) return 12;
+        failing = 0, npu_error = 0;
+        {name}_npu_segment_{number}(inputs, outputs, scratch);
+        if (npu_error) return 20 + npu_error;
+        if (memcmp(out, made_{number}, sizeof made_{number})) return 13;
+    }}
+"""
