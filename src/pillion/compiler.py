@@ -65,7 +65,7 @@ Inputs = Input | Sequence[Input]
 """A tensor for each argument of `forward`; one alone needs no tuple."""
 Model = Union["torch.nn.Module", "torch.export.ExportedProgram", str, "os.PathLike[str]"]
 """A module, an exported program, or what `-m` names: a model of the zoo, `net.py:Net`, a .pt2, .tflite or .pte file."""
-AS_IN_LITERT = Wishes(fixed=frozenset({"softmax"}))
+AS_IN_LITERT = Wishes(fixed=frozenset({"softmax", "add"}))
 """What LiteRT's own kernels fix."""
 
 

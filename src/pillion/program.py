@@ -30,7 +30,7 @@ from pillion.memory import MemoryPlan
 from pillion.ops import Segment
 from pillion.outside.files import Content, form_of, write_whole
 from pillion.outside.progress import shown, stage
-from pillion.passes import compose_norms, sum_hard_sigmoids, usual_softmaxes
+from pillion.passes import compose_norms, narrow_sums, sum_hard_sigmoids, usual_softmaxes
 from pillion.place import Ledger, inline_segments
 from pillion.report.collect import collect
 from pillion.report.notebook import in_a_notebook
@@ -174,8 +174,8 @@ class Program:
 
     @property
     def _in_files(self) -> Graph:
-        """The graph for runtimes that are not ours: softmaxes have one scale, and norms are made of other ops."""
-        return compose_norms(usual_softmaxes(self.graph))
+        """The graph for runtimes that are not ours: softmaxes have one scale, sums 8 bits, and norms are made of other ops."""
+        return compose_norms(narrow_sums(usual_softmaxes(self.graph)))
 
     def _for_others(self, form: str) -> Graph:
         """The graph for a runtime that is not ours, and a word on what is coarser there."""
@@ -184,8 +184,11 @@ class Program:
             warn(
                 f"{form}: probabilities that are multiplied on are in steps of 1/256 there, and in finer ones in C (docs/quality.md)"
             )
-        composed = compose_norms(usual)
-        if composed is not usual:
+        narrow = narrow_sums(usual)
+        if narrow is not usual:
+            warn(f"{form}: sums between norms have 8 bits there, and 16 in C (docs/guide/quantization.md)")
+        composed = compose_norms(narrow)
+        if composed is not narrow:
             warn(
                 f"{form}: norms are made of ops of 8 bits there, and one exact op in C (docs/guide/quantization.md)"
             )

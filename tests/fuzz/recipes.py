@@ -37,6 +37,7 @@ from pillion.ops import (
     Standardize,
     TransposeConv2d,
     Where,
+    WideAdd,
 )
 from pillion.ops.elementwise import Binary
 
@@ -150,9 +151,26 @@ def sloped(grower: Grower, cls: type[Prelu]) -> Value:
     return grower.put(cls, DType.INT8, grower.own_quant(x), fit=True, x=x, slope=slope)
 
 
+def wide_sum(grower: Grower, cls: type[WideAdd]) -> Value:
+    """An operand of 16 bits and one of 8 or 16; a result of either."""
+    x, scale = grower.held(), grower.choices.pick((2.0**-11, 0.0007, 2.0**-7))
+    wide = remembering_ops.remembered(grower, narrowed(grower, x.shape), scale)
+    if grower.choices.one_in(3):
+        x = remembering_ops.remembered(grower, x.shape, 0.003)
+    a, b = (x, wide) if grower.choices.one_in(2) else (wide, x)
+    dtype = grower.choices.pick((DType.INT8, DType.INT16))
+    low, high = dtype.bounds
+    quant = PerTensor(
+        grower.choices.pick((0.05, 2.0**-5)) * 256 / (high - low + 1), grower.choices.pick((low, 0, high))
+    )
+    return grower.put(cls, dtype, quant, a=a, b=b)
+
+
 def standardized(grower: Grower, cls: type[Standardize]) -> Value:
-    """With real weights and biases for each channel or for all, one of both, or none."""
+    """With real weights and biases for each channel or for all, one of both, or none. One operand in four has 16 bits."""
     x = grower.held()
+    if grower.choices.one_in(4):
+        x = remembering_ops.remembered(grower, x.shape, 2.0**-11)
     if x.type.rank < 1:
         raise Unfit
     held: dict[str, Value] = {}
@@ -277,6 +295,7 @@ SPECIAL: dict[type[Op], Recipe] = {
     Lut: lookup,
     Prelu: sloped,
     Standardize: standardized,
+    WideAdd: wide_sum,
     Concat: joined,
     Slice: slice_of,
     Reshape: reshape,

@@ -12,7 +12,7 @@ import pytest
 from pillion.errors import PillionError
 from pillion.ir.graph import Graph
 from pillion.ir.numerics import Arithmetic
-from pillion.ir.types import Array, constant
+from pillion.ir.types import Array, DType, PerTensor, TensorType, Value, constant
 from pillion.ir.verify import verify
 from pillion.ops import DepthwiseConv2d, Standardize, parse
 from pillion.ops.samples import make, random_like, value
@@ -54,7 +54,7 @@ def data(shape: tuple[int, ...], spread: float, seed: int) -> Array:
 def test_examples_are_the_nearest_integers(op: Standardize) -> None:
     for seed in range(20):
         x = random_like(op.x, seed)
-        assert np.abs(answer(op, x) - real(op, x)).max() < 0.501
+        assert np.abs(answer(op, x) - real(op, x)).max() < (0.501 if op.x.dtype is DType.INT8 else 0.51)
 
 
 LENGTHS = (2, 3, 8, 31, 64, 192, 769, 4096)
@@ -80,6 +80,22 @@ def test_it_is_the_nearest_integer_for_99_percent_and_a_step_away_at_most() -> N
         far += int((np.abs(got - wanted) > 0.501).sum())
         all_of_them += got.size
     assert far < all_of_them / 1000
+
+
+def test_rows_of_16_bits_that_differ_in_size_a_thousand_times() -> None:
+    """Each of them is as exact as if it were alone."""
+    rng = np.random.default_rng(3)
+    for length in (2, 17, 64, 192, 1024, 2**15):
+        for zero in (-(2**15), 0, 2**15 - 1):
+            quant = PerTensor(2.0**-11, zero)
+            x = Value("x", TensorType((4, length), DType.INT16, quant))
+            op = make(Standardize, value("y", (), 2.0**-5, 3), x=x, eps=1e-9)
+            assert isinstance(op, Standardize)
+            spread = np.array([[10000.0], [1000.0], [100.0], [10.0]])
+            levels = np.clip(np.rint(300 + spread * rng.standard_normal((4, length))), -(2**15), 2**15 - 1)
+            away = np.abs(answer(op, levels.astype(np.int16)) - real(op, levels))
+            assert away.max() < 0.6
+            assert (away > 0.51).mean() < 0.01
 
 
 @pytest.mark.parametrize("length", [2**15 + 1, 2**16 + 3, 2**18])
@@ -129,7 +145,12 @@ TWO, INFINITE = (constant("w", np.array(held, np.float32)) for held in ([1, 2], 
         ({"weights": TWO}, "one for each index of the last axis"),
         ({"bias": INFINITE}, "finite"),
         ({"bias": value("b", (12,))}, "`b` is float32"),
-        ({"x": value("x", (MOST_ELEMENTS + 1,), 0.05), "axis": 0}, "at most 8388608 elements"),
+        (
+            {"x": Value("x", TensorType((2**15 + 1,), DType.INT16, PerTensor(0.1))), "axis": 0},
+            "at most 32768 elements",
+        ),
+        ({"x": Value("x", TensorType((2, 12), DType.INT32, PerTensor(0.1)))}, "its operand is int8 or int16"),
+        ({"x": value("x", (MOST_ELEMENTS[DType.INT8] + 1,), 0.05), "axis": 0}, "at most 8388608 elements"),
     ],
 )
 def test_what_it_refuses(attributes: dict[str, Any], rule: str) -> None:
@@ -178,7 +199,11 @@ def test_composed_it_is_near(groups: int, centred: bool) -> None:
     assert sum(isinstance(made, DepthwiseConv2d) for made in composed.ops) == 1
 
 
-@pytest.mark.parametrize("op", list(Standardize.examples()), ids=lambda op: str(op.activations[0].shape))
+@pytest.mark.parametrize(
+    "op",
+    [op for op in Standardize.examples() if op.activations[0].dtype is DType.INT8],
+    ids=lambda op: str(op.activations[0].shape),
+)
 def test_every_example_is_composed(op: Standardize) -> None:
     """Valid, of the same type, and the bias alone where a row has one number only."""
     composed = verify(compose_norms(verify(Graph("g", op.activations, (op,), op.results))))

@@ -250,6 +250,15 @@ typedef struct {
 } pillion_add_s8_params;
 void pillion_add_s8(const pillion_add_s8_params *p, const int8_t *a, const int8_t *b, int8_t *y, void *scratch);
 
+/* y = (a * a_multiplier + b * b_multiplier + offset) >> places, saturated, broadcast as in add_s8; elements are of 1 or 2 bytes. y may be
+ * an operand of the same element type. */
+typedef struct {
+    int32_t rows, count, a_step, b_step, axes;
+    const int32_t *extent, *a_row_step, *b_row_step; /* [axes] */
+    int32_t a_bytes, b_bytes, y_bytes, a_multiplier, b_multiplier, offset_high, offset_low, places;
+} pillion_wide_add_params;
+void pillion_wide_add(const pillion_wide_add_params *p, const void *a, const void *b, void *y, void *scratch);
+
 /* y = clamp(requantize((a - a_zp) * (b - b_zp)) + out_zp, low, high), broadcast as in add_s8. */
 typedef struct {
     int32_t rows, count, a_step, b_step, axes;
@@ -337,14 +346,19 @@ void pillion_log_softmax_s8(const pillion_log_softmax_s8_params *p, const int8_t
 typedef struct {
     int32_t rows, positions, groups, inner, elements; /* elements = positions * inner */
     int32_t in_zp, centred;                           /* centred: the mean is subtracted, else in_zp */
-    int32_t mean_multiplier, mean_shift;              /* from a sum to a mean in Q22 */
+    int32_t mean_multiplier, mean_shift;              /* from a sum to a mean with mean_bits fraction bits */
     int32_t variance_bits, added_high, added_low;     /* the shift of a variance (to the left), and what is added to it */
     int32_t factor_bits, places, low, high;
     int32_t each_channel;   /* 1: there are factors and offsets for each channel; 0: one for all */
     const int32_t *factors; /* [groups * inner] or [1] */
     const int32_t *offsets; /* as many */
+    int32_t mean_bits;
 } pillion_standardize_s8_params;
 void pillion_standardize_s8(const pillion_standardize_s8_params *p, const int8_t *x, int8_t *y, void *scratch);
+
+/* The same of elements of 16 bits. */
+typedef pillion_standardize_s8_params pillion_standardize_s16_params;
+void pillion_standardize_s16(const pillion_standardize_s16_params *p, const int16_t *x, int8_t *y, void *scratch);
 
 /* Softmax along rows of `count` elements, in fixed point; the result is in steps of 2^(places - 43) from -128. */
 typedef struct {

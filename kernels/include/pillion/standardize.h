@@ -8,7 +8,6 @@
 #include "pillion/requantize.h"
 
 enum {
-    PILLION_MEAN_BITS = 22,
     PILLION_ROOT_FIRST = 1145023540, /* in Q29: a line that is near 1 / sqrt(u) from a quarter to 1 */
     PILLION_ROOT_SLOPE = 654299166
 };
@@ -53,7 +52,7 @@ static inline pillion_standard pillion_standard_of(const pillion_standardize_s8_
         mean = pillion_requantize(sum, p->mean_multiplier, p->mean_shift);
     } else {
         variance = count * (squares - 2 * (int64_t)p->in_zp * sum + count * p->in_zp * p->in_zp);
-        mean = p->in_zp * (1 << PILLION_MEAN_BITS);
+        mean = p->in_zp * (1 << p->mean_bits);
     }
     pillion_standard found = {0, 0};
     if (variance == 0) {
@@ -67,7 +66,7 @@ static inline pillion_standard pillion_standard_of(const pillion_standardize_s8_
     const int32_t shift = p->factor_bits - halves;
     const int64_t factor = shift >= 0 ? (int64_t)root << shift : (root + (INT64_C(1) << (-shift - 1))) >> -shift;
     found.factor = (uint32_t)factor;
-    found.start = 0u - (uint32_t)((mean * factor + (1 << (PILLION_MEAN_BITS - 1))) >> PILLION_MEAN_BITS);
+    found.start = 0u - (uint32_t)((mean * factor + (1 << (p->mean_bits - 1))) >> p->mean_bits);
     return found;
 }
 

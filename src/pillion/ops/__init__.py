@@ -39,6 +39,7 @@ from pillion.ops.standardize import Standardize
 from pillion.ops.svdf import SvdfMemory, SvdfOutput
 from pillion.ops.transpose_conv import TransposeConv2d
 from pillion.ops.whole import Calculation, Whole
+from pillion.ops.wide_add import WideAdd
 
 ALL_OPS: tuple[type[Op], ...] = (
     Conv2d,
@@ -47,6 +48,7 @@ ALL_OPS: tuple[type[Op], ...] = (
     Linear,
     BatchMatmul,
     Add,
+    WideAdd,
     Sub,
     Mul,
     Div,
@@ -168,6 +170,7 @@ __all__ = [
     "TransposeConv2d",
     "Where",
     "Whole",
+    "WideAdd",
     "as_region",
     "has_repeats",
     "in_copies",

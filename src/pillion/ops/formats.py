@@ -32,7 +32,7 @@ def want_normal(op: Op, value: Value) -> None:
 
 @op("quantize", quantization=Quantization.NONE)
 class Quantize(RowWise):
-    """Turns float32 numbers into int8 ones.
+    """Turns float32 numbers into int8 ones; before ops are made integers, also into int16 ones.
 
     `cmsis-nn` multiplies by the float32 reciprocal of the scale and rounds ties to even; `tflite` divides in float32 and rounds
     ties away from zero. Both saturate; not a number becomes the zero point."""
@@ -43,7 +43,7 @@ class Quantize(RowWise):
     y: Value = result()
 
     def infer(self) -> TensorType:
-        return TensorType(self.x.shape, DType.INT8)
+        return TensorType(self.x.shape, DType.INT16 if self.y.dtype is DType.INT16 else DType.INT8)
 
     def check(self) -> None:
         want_dtype(self, self.x, DType.FLOAT32)
@@ -57,8 +57,9 @@ class Quantize(RowWise):
                 levels = numerics.round_half_away(x / scale)
             else:
                 levels = np.rint(x * (np.float32(1) / scale)).astype(np.float64)
-        levels = np.clip(np.nan_to_num(levels, nan=0.0), -512, 512).astype(np.int64)
-        return numerics.saturate(levels + self.y.zero_point, -128, 127)
+        low, high = self.y.dtype.bounds
+        levels = np.clip(np.nan_to_num(levels, nan=0.0), 4 * low, 4 * high + 4).astype(np.int64)
+        return np.clip(levels + self.y.zero_point, low, high).astype(self.y.dtype.numpy)
 
     @classmethod
     def examples(cls) -> Iterator[Op]:

@@ -16,14 +16,14 @@ from pillion.ir.along import Along, Course
 from pillion.ir.numerics import Arithmetic, Int64Array, Multiplier
 from pillion.ir.op import Op, op, operand, optional_operand, result, want_dtype
 from pillion.ir.rows import ROWS, Span, why_no_rows
-from pillion.ir.types import Array, DType, Shape, TensorType, Value, constant
+from pillion.ir.types import Array, DType, PerTensor, Shape, TensorType, Value, constant
 from pillion.ops.samples import ZERO_POINTS, make, value
 
 Reals = NDArray[np.float64]
 
-MOST_ELEMENTS = 2**23
+MOST_ELEMENTS = {DType.INT8: 2**23, DType.FLOAT32: 2**23, DType.INT16: 2**15}
 """Elements of which there is one mean: their squares times their number fit 62 bits."""
-MEAN_BITS = 22
+MEAN_BITS = {DType.INT8: 22, DType.INT16: 14}
 """Fraction bits of a mean."""
 ROOT_BITS = 29
 """Fraction bits of a reciprocal square root between 1 and 2."""
@@ -47,7 +47,7 @@ class Standardize(Op):
     as many equal parts of the last axis. Without `centred` the mean is taken for 0: then the variance is the mean square.
 
     Weights and bias are constants of real numbers, one for each index of the last axis, or one for all. Sums and squares of the
-    elements are exact; the result is within one step of the real one (see "numbers")."""
+    elements are exact; the result is within one step of the real one (see "numbers"). The operand may have 16 bits."""
 
     real_constants: ClassVar[tuple[str, ...]] = ("weights", "bias")
     is_idle = False
@@ -70,14 +70,24 @@ class Standardize(Op):
 
     @property
     def mean_multiplier(self) -> Multiplier:
-        """The multiplier that makes the mean of a sum, in Q22."""
-        return numerics.encode(2.0**MEAN_BITS / self.elements)
+        """The multiplier that makes the mean of a sum, with `mean_bits` fraction bits."""
+        return numerics.encode(2.0**self.mean_bits / self.elements)
+
+    @property
+    def mean_bits(self) -> int:
+        """The fraction bits of a mean."""
+        return MEAN_BITS[self.x.dtype]
+
+    @property
+    def element_bits(self) -> int:
+        """The bits of an element."""
+        return 8 * self.x.dtype.size_bytes
 
     @property
     def variance_bits(self) -> int:
         """The fraction bits of a variance times the square of the number of elements; less than 0 where `eps` is larger than any
         variance can be."""
-        most = self.elements**2 * (2**16 + self.eps / self.x.scale**2)
+        most = self.elements**2 * (2 ** (2 * self.element_bits) + self.eps / self.x.scale**2)
         bits = min(POWER_BITS - math.ceil(math.log2(most)), MOST_FRACTION)
         if bits < -MOST_FRACTION:
             raise ValueError(f"eps is {self.eps / self.x.scale**2:.3g} squares of the operand's scale")
@@ -131,7 +141,7 @@ class Standardize(Op):
 
     def largest_sums(self) -> Iterator[tuple[int, int]]:
         self.factors_and_offsets()
-        yield 128 * self.elements, self.mean_multiplier.shift
+        yield (self.elements << self.element_bits - 1), self.mean_multiplier.shift
 
     def check_scales(self, arithmetic: Arithmetic) -> None:
         self.factors_and_offsets()
@@ -149,16 +159,19 @@ class Standardize(Op):
         return Along(axis) if axis < self.axis else "its mean is that of all"
 
     def infer(self) -> TensorType:
-        return TensorType(self.x.shape, self.x.dtype)
+        return TensorType(self.x.shape, DType.INT8 if self.x.dtype is DType.INT16 else self.x.dtype)
 
     def check(self) -> None:
         shape = self.x.shape
+        if self.x.dtype not in MOST_ELEMENTS:
+            raise self.refuse("its operand is int8 or int16", self.x.dtype.value)
         if not 0 <= self.axis < len(shape):
             raise self.refuse(f"axis is one of {len(shape)}", self.axis)
         if self.groups < 1 or shape[-1] % self.groups:
             raise self.refuse("the last axis is divided into equal groups", f"{shape[-1]} by {self.groups}")
-        if not 1 <= self.elements <= MOST_ELEMENTS:
-            raise self.refuse(f"a mean is of at most {MOST_ELEMENTS} elements", self.elements)
+        most = MOST_ELEMENTS[self.x.dtype]
+        if not 1 <= self.elements <= most:
+            raise self.refuse(f"a mean is of at most {most} elements", self.elements)
         if not (self.eps >= 0 and math.isfinite(self.eps)):
             raise self.refuse("eps is not negative", self.eps)
         for held in filter(None, (self.weights, self.bias)):
@@ -193,7 +206,7 @@ class Standardize(Op):
             means = numerics.requantize(sums, m.mantissa, m.shift)
             variances = count * squares - sums * sums
         else:
-            means = np.full_like(sums, zero << MEAN_BITS)
+            means = np.full_like(sums, zero << self.mean_bits)
             variances = count * (squares - 2 * zero * sums + count * zero * zero)
         bits = self.variance_bits
         fixed = (variances << max(bits, 0) >> max(-bits, 0)) + self.added
@@ -201,12 +214,13 @@ class Standardize(Op):
         shift = self.factor_bits - halves
         factors = np.where(shift > 0, root << np.maximum(shift, 0), numerics.shift_right(root, -shift))
         factors = np.where(variances > 0, factors, 0)
-        starts = -((means * factors + (1 << MEAN_BITS - 1)) >> MEAN_BITS)
+        starts = -((means * factors + (1 << self.mean_bits - 1)) >> self.mean_bits)
         return factors, numerics.wrap32(starts)
 
     @classmethod
     def examples(cls) -> Iterator[Op]:
         yield from _examples(cls)
+        yield from _wide_examples(cls)
 
 
 def reciprocal_root(fixed: Int64Array) -> tuple[Int64Array, Int64Array]:
@@ -248,3 +262,14 @@ def _examples(cls: type[Op]) -> Iterator[Op]:
         x = value("x", shape, scale, ZERO_POINTS[number % 4])
         y = value("y", (), (0.03, 2.0**-5, 0.01)[number % 3], (0, -128, 5, 127)[number % 4])
         yield make(cls, y, x=x, **held, **attributes)
+
+
+def _wide_examples(cls: type[Op]) -> Iterator[Op]:
+    """Operands of 16 bits."""
+    for number, (shape, scale, attributes) in enumerate(CASES):
+        if attributes.get("groups") or number % 2:
+            rng = np.random.default_rng(number)
+            quant = PerTensor(scale / 256, (-(2**15), 0, 2**15 - 1, 1300)[number % 4])
+            held = {"weights": constant("weights", rng.uniform(-1, 2, shape[-1]).astype(np.float32))}
+            y = value("y", (), (0.03, 0.01)[number % 2], (5, -128, 127)[number % 3])
+            yield make(cls, y, x=Value("x", TensorType(shape, DType.INT16, quant)), **held, **attributes)

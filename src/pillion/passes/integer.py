@@ -12,6 +12,7 @@ from pillion.ir.graph import Graph, Names
 from pillion.ir.op import Op, Quantization, operand_fields
 from pillion.ir.types import BYTES, LEAST_SCALE, DType, PerChannel, PerTensor, TensorType, Value, constant
 from pillion.ops import (
+    Add,
     Cast,
     Clamp,
     Dequantize,
@@ -25,6 +26,7 @@ from pillion.ops import (
     Requantize,
     Reshape,
     Slice,
+    WideAdd,
 )
 from pillion.ops.conv import Convolution
 from pillion.passes.reach import want_reach
@@ -52,7 +54,7 @@ class _Integers:
 
     def visit(self, op: Op) -> None:
         match op:
-            case Dequantize(x=x) if x.dtype in BYTES and isinstance(x.type.quant, PerTensor):
+            case Dequantize(x=x) if x.dtype in (*BYTES, DType.INT16) and isinstance(x.type.quant, PerTensor):
                 self.int8_of[op.y] = x
                 self.ops.append(op)
             case Quantize() if op.x in self.int8_of:
@@ -98,26 +100,28 @@ class _Integers:
         such that no operand saturates."""
         float_result = op.results[0]
         quants = {v.type.quant: None for v in operands.values()}
-        quant = next(iter(quants)) if len(quants) == 1 else self.wished_quant(float_result)
+        wished = self.wished(float_result)
+        quant = next(iter(quants)) if len(quants) == 1 else wished.quant if wished else None
         if quant is None:
             quant = covering(list(operands.values()))
         same = {old: self.rescaled(new, quant, op.source) for old, new in operands.items()}
-        made = self.emit(op, same, TensorType(float_result.shape, DType.INT8, quant))
+        dtype = next(iter(same.values())).dtype
+        made = self.emit(op, same, TensorType(float_result.shape, dtype, quant))
         self.int8_of[float_result] = made
         self.ops.append(Dequantize(x=made, y=float_result, source=op.source))
 
-    def wished_quant(self, value: Value) -> PerTensor | None:
-        users = [u for u in self.graph.users.get(value, []) if isinstance(u, Quantize)]
-        return users[0].y.quant if users else None
+    def wished(self, value: Value) -> Value | None:
+        """The integers that a real tensor is wanted as, if it is."""
+        return next((u.y for u in self.graph.users.get(value, []) if isinstance(u, Quantize)), None)
 
     def own(self, op: Op, operands: dict[Value, Value]) -> bool:
         """Gives the result in the parameters of the quantize that follows, behind a clamp if the op can take its bounds."""
         clamp = self.fusable_clamp(op)
         end = clamp.y if clamp else op.results[0]
-        quant = self.wished_quant(end)
-        if quant is None:
+        wished = self.wished(end)
+        if wished is None:
             return False
-        made = self.emit(op, operands, TensorType(end.shape, DType.INT8, quant), clamp)
+        made = self.emit(op, operands, TensorType(end.shape, wished.dtype, wished.quant), clamp)
         for value in {end, op.results[0]}:
             self.int8_of[value] = made
             self.ops.append(Dequantize(x=made, y=value, source=op.source))
@@ -148,6 +152,8 @@ class _Integers:
         if isinstance(op, Lut) and op.function is Function.CLAMP:
             low, high = levels(op, y)
             made = Clamp(x=operands[op.x], y=y, low=low, high=high, source=op.source)
+        if isinstance(made, Add) and DType.INT16 in {v.dtype for v in (*made.operands, y)}:
+            made = WideAdd(a=made.a, b=made.b, y=y, source=op.source)
         want_reach(made)
         self.ops.append(made)
         return y

@@ -29,7 +29,7 @@ MOVEMENT = (Reshape, Transpose, Slice, Pad)
 """Of these alone no segment is made: the core moves bytes as well."""
 
 
-WISHES = Wishes(functions_by_name=True, fixed=frozenset({"softmax"}))
+WISHES = Wishes(functions_by_name=True, fixed=frozenset({"softmax", "add"}))
 RULES = {family: rules(family) for family in Family}
 """The same for all sizes of a family."""
 

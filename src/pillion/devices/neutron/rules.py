@@ -51,6 +51,7 @@ from pillion.ops.standardize import Standardize
 from pillion.ops.svdf import SvdfMemory, SvdfOutput
 from pillion.ops.transpose_conv import TransposeConv2d
 from pillion.ops.whole import Whole
+from pillion.ops.wide_add import WideAdd
 
 CONVERTER, QUANTIZER, IR = "converter", "quantizer", "IR"
 
@@ -69,7 +70,7 @@ SUPPORTED: tuple[type[Op], ...] = (
 CHOOSING = (Gather, Compare, Whole, Where, ArgMax, ArgMin, TopValues, TopPlaces, Cast)
 REMEMBERING = (LstmCell, LstmOutput, SvdfMemory, SvdfOutput)
 LACKING: tuple[type[Op], ...] = (
-    *(Div, Flip, LogSoftmax, Standardize, *CHOOSING, *REMEMBERING),
+    *(Div, Flip, LogSoftmax, Standardize, WideAdd, *CHOOSING, *REMEMBERING),
     *(Detections, Quantize, Dequantize, Requantize, AvgPool2dUp, ResizeBilinearFloat),
 )
 """What stays on the core on purpose: the converter has no integer division, and segments begin and end in int8 of one scale."""

@@ -64,6 +64,7 @@ from pillion.ops import (
     TransposeConv2d,
     Where,
     Whole,
+    WideAdd,
 )
 
 Step = KernelCall | Delegate
@@ -114,6 +115,8 @@ TABLE: Mapping[type[Op], CallsOf | None] = {
     LogSoftmax: None,
     # Written as ops that there are (`passes.compose_norms`).
     Standardize: None,
+    # It has 8 bits there (`passes.narrow_sums`).
+    WideAdd: None,
     # What is chosen and looked up by numbers: no kernel of the runtime.
     **dict.fromkeys((Gather, Compare, Whole, Where, ArgMax, ArgMin, TopValues, TopPlaces, Cast)),
     # Layers that remember in 16 bits, and what detectors end in: no kernel of the runtime.

@@ -61,6 +61,7 @@ from pillion.ops.standardize import Standardize
 from pillion.ops.svdf import SvdfMemory, SvdfOutput
 from pillion.ops.transpose_conv import TransposeConv2d
 from pillion.ops.whole import Whole
+from pillion.ops.wide_add import WideAdd
 from pillion.schemas import tflite
 from pillion.schemas.flatbuffer import Table
 from pillion.schemas.tflite import Activation, Padding
@@ -340,6 +341,8 @@ ROWS: dict[type[Op], Writing | None] = {
     LogSoftmax: _log_softmax,
     # Written as ops that there are (`passes.compose_norms`).
     Standardize: None,
+    # It has 8 bits there (`passes.narrow_sums`).
+    WideAdd: None,
     Concat: _concat,
     Slice: _slice,
     Pad: _pad,

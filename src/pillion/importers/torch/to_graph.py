@@ -129,7 +129,8 @@ class _Importer:
         kwargs: Any = torch.fx.node.map_arg(node.kwargs, self.known.__getitem__)
         match _conversion(node):
             case "quantize_per_tensor":
-                return self.quantize(args[0], PerTensor(float(_number(args[1])), int(_number(args[2]))))
+                quant = PerTensor(float(_number(args[1])), int(_number(args[2])))
+                return self.quantize(args[0], quant, DTYPES[args[5]])
             case "dequantize_per_tensor":
                 return self.dequantize(args[0], PerTensor(float(_number(args[1])), int(_number(args[2]))))
             case "dequantize_per_channel":
@@ -151,7 +152,7 @@ class _Importer:
             here = error.here if line in error.here else f"{error.here}  ({line})"
             raise PillionError(error.what, rule=error.rule, here=here, help=error.help or OTHERWISE) from None
 
-    def quantize(self, x: Placed, quant: PerTensor) -> Placed:
+    def quantize(self, x: Placed, quant: PerTensor, dtype: DType) -> Placed:
         if x.value.is_constant:
             raise PillionError(
                 f"constant `{x.value.name}` was left in float by the quantizer",
@@ -159,7 +160,7 @@ class _Importer:
                 here=self.builder.source,
                 help="this is a defect of Pillion: please open an issue with the model's source line",
             )
-        return x.with_value(self.builder.emit(Quantize, x=x.value, dtype=DType.INT8, quant=quant))
+        return x.with_value(self.builder.emit(Quantize, x=x.value, dtype=dtype, quant=quant))
 
     def dequantize(self, x: Placed, quant: Quant) -> Placed:
         """Reads a dequantize. A quantized constant stays a constant of integers; the ops know how to read it."""
@@ -194,6 +195,7 @@ def _array(held: Any) -> np.ndarray[Any, Any]:
     return held.value.constant if isinstance(held, Placed) else np.asarray(held.detach().cpu())
 
 
+DTYPES = {torch.int8: DType.INT8, torch.int16: DType.INT16}
 BYTES = PerTensor(1.0)
 """What uint8 inputs mean: themselves."""
 

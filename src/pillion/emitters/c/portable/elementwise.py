@@ -11,6 +11,7 @@ from pillion.emitters.c.axes import broadcast_steps, numbers
 from pillion.emitters.c.conditions import int8, orderly, overwritable
 from pillion.emitters.c.kernel import Call, Kernel, Params
 from pillion.emitters.c.library import PORTABLE
+from pillion.emitters.c.portable.standardize import words
 from pillion.emitters.c.portable.walk import Rows, rows_of
 from pillion.errors import PillionError
 from pillion.ir.numerics import Arithmetic
@@ -22,6 +23,7 @@ from pillion.ops.elementwise import Add, Binary, Extremum, Maximum, Minimum, Mul
 from pillion.ops.formats import Dequantize, Quantize, Requantize
 from pillion.ops.lut import Lut
 from pillion.ops.prelu import Prelu
+from pillion.ops.wide_add import TYPES, WideAdd
 
 EVERY_INT8 = np.arange(-128, 128, dtype=np.int8)
 
@@ -52,6 +54,33 @@ def sum_of(op: Sum, arithmetic: Arithmetic) -> tuple[Call, ...]:
         **{"out_zp": op.y.zero_point, "low": op.low, "high": op.high},
     }
     return (Call(PORTABLE.routine("add_s8"), params, (op.a, op.b), op.y),)
+
+
+def wide_sum(op: WideAdd, arithmetic: Arithmetic) -> tuple[Call, ...]:
+    """Gives the call of a sum in 16 bits."""
+    first, second = op.multipliers
+    sizes: Params = {
+        f"{name}_bytes": v.dtype.size_bytes for name, v in (("a", op.a), ("b", op.b), ("y", op.y))
+    }
+    params: Params = {
+        **broadcast(op),
+        **sizes,
+        **{"a_multiplier": first, "b_multiplier": second, "places": op.places},
+        **words(op.offset, "offset"),
+    }
+    return (Call(PORTABLE.routine("wide_add"), params, (op.a, op.b), op.y),)
+
+
+def judge_wide_sum(op: WideAdd, arithmetic: Arithmetic) -> tuple[Verdict, ...]:
+    """Judges the element types of a sum in 16 bits and the number of its axes."""
+    values = {"a": op.a, "b": op.b, "y": op.y}
+    types = tuple(Verdict(n, v.dtype in TYPES, "int8 or int16", v.dtype.value) for n, v in values.items())
+    return (*types, *pairs(op).few_axes)
+
+
+def operand_of_its_type(op: WideAdd) -> tuple[Value, ...]:
+    """Gives the operands of the result's element type, whose memory it may take over."""
+    return overwritable(op, *(v for v in (op.a, op.b) if v.dtype is op.y.dtype))
 
 
 def product(op: Mul, arithmetic: Arithmetic) -> tuple[Call, ...]:
@@ -250,6 +279,7 @@ KERNELS: tuple[Kernel, ...] = (
         for cls in WITH_A_NUMBER
     ),
     PORTABLE.row(Add, sum_of, judge_pairs, in_place=either_operand),
+    PORTABLE.row(WideAdd, wide_sum, judge_wide_sum, in_place=operand_of_its_type),
     PORTABLE.row(Sub, sum_of, judge_pairs, in_place=either_operand),
     PORTABLE.row(Mul, product, judge_pairs, in_place=either_operand),
     PORTABLE.row(Minimum, extremum, judge_extremum, in_place=either_operand),

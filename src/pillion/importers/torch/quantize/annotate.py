@@ -32,10 +32,11 @@ from pillion.importers.torch.nodes import (
     source_line,
     value_of,
 )
-from pillion.importers.torch.quantize.sharing import Sharing, Site
+from pillion.importers.torch.quantize.sharing import Norm, Sharing, Site
 from pillion.importers.torch.quantize.specs import Specs
 from pillion.importers.torch.rewrite.batch_norm import shared_norms
 from pillion.importers.torch.rewrite.functional import DROPOUTS, is_write
+from pillion.importers.torch.rewrite.standardized import standardized
 from pillion.importers.torch.rows.quantization import RULES, Rule
 from pillion.importers.torch.rows.reasons import MOVES, REASONS, WRITES
 from pillion.importers.torch.train.norms import simulated_layer
@@ -245,6 +246,16 @@ def _read_each(node: Node, operands: list[Node], sharing: Sharing, *, symmetric:
         if source in sharing and not (symmetric and made):
             sharing.join(source, edge)
         sharing.group(edge).symmetric |= symmetric
+        if node.target is standardized and operand is node.args[0]:
+            sharing.group(edge).norm = _norm_of(node)
+
+
+def _norm_of(node: Node) -> Norm | None:
+    """What a norm asks of its operand; None where it does not go over the last axes."""
+    dims: Any = node.args[3]
+    centred, eps, rank = bool(node.args[4]), float(node.args[5]), value_of(node).dim()  # type: ignore[arg-type]  # a number
+    is_last = sorted(d % rank for d in dims) == list(range(rank - len(dims), rank))
+    return Norm(len(dims), centred, eps) if is_last else None
 
 
 def _share_all(node: Node, operands: list[Node], sharing: Sharing) -> None:
@@ -324,6 +335,8 @@ class Annotator:
             return self.specs.fixed(*group.fixed)
         if group.shares:
             return self.specs.shares
+        if group.norm is not None and not group.symmetric and self.specs.counted:
+            return self.specs.before(group.norm)
         return self.specs.symmetric if group.symmetric else self.specs.activation
 
     def _weight_spec(self, weight: Node, node: Node, axis: int | None) -> QuantizationSpecBase:

@@ -30,6 +30,7 @@ from pillion.importers.torch.quantize.histogram import settle_ranges
 from pillion.importers.torch.quantize.program import QuantizedProgram
 from pillion.importers.torch.quantize.specs import Specs
 from pillion.importers.torch.quantize.useful_ranges import want_finite, warn_of_ranges
+from pillion.importers.torch.quantize.widen import widen_sums
 from pillion.importers.torch.rewrite.expressions import join_functions
 from pillion.importers.torch.rewrite.masks import limit_masks
 from pillion.importers.torch.rewrite.normalize import normalize
@@ -88,6 +89,7 @@ def ptq(
     if refuse is not None:
         refuse(quantizer.float_ops)
     observe(prepared, batches, progress, inputs, follow)
+    widen_sums(prepared, quantizer.wishes)
     settle_ranges(prepared, ranges)
     limit_masks(prepared)
     cut_flat_ends(prepared)

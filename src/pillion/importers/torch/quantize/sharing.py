@@ -11,6 +11,16 @@ Site = Node | tuple[Node, Node]
 """The result of a node, or the read of one node by another."""
 
 
+@dataclass(frozen=True)
+class Norm:
+    """What of a norm decides how finely its operand has to be held."""
+
+    axes: int
+    """The number of last axes over which it goes."""
+    centred: bool
+    eps: float
+
+
 @dataclass
 class Group:
     """The sites that have common parameters, and what is known of these."""
@@ -19,6 +29,8 @@ class Group:
     symmetric: bool = False
     shares: bool = False
     """Whether they hold shares of one, each in [0, 1]."""
+    norm: Norm | None = None
+    """The norm that reads them, if one does."""
 
 
 @dataclass
@@ -59,3 +71,4 @@ class Sharing:
             joined = self._groups.pop(b)
             self._groups[a].symmetric |= joined.symmetric
             self._groups[a].shares |= joined.shares
+            self._groups[a].norm = self._groups[a].norm or joined.norm

@@ -11,6 +11,8 @@ import torch
 from torchao.quantization.pt2e.quantizer import FixedQParamsQuantizationSpec, QuantizationSpec
 
 from pillion.importers.torch.quantize.histogram import CountedRange
+from pillion.importers.torch.quantize.sharing import Norm
+from pillion.importers.torch.quantize.widen import RangeOfRows
 from pillion.importers.torch.train.ranges import (
     SMALLEST_SCALE,
     Range,
@@ -49,6 +51,11 @@ class Specs:
     def shares(self) -> QuantizationSpec:
         """The format of shares of one: zero point -128, and a power of two as scale. The largest is never cut off: it decides."""
         observer = _fake(SharesOverBatches) if self.training else RangeOfShares.with_args(eps=SMALLEST_SCALE)
+        return _spec(observer, torch.per_tensor_affine, -128)
+
+    def before(self, norm: Norm) -> QuantizationSpec:
+        """The format of what a norm reads: as that of activations, and how small its rows become is observed, too."""
+        observer = RangeOfRows.with_args(eps=SMALLEST_SCALE, norm=norm)
         return _spec(observer, torch.per_tensor_affine, -128)
 
     def weights(self, axis: int | None) -> QuantizationSpec:

@@ -29,6 +29,7 @@ from pillion.ops import (
     ResizeBilinearFloat,
     SvdfMemory,
     SvdfOutput,
+    WideAdd,
 )
 
 Refusal = Callable[[Node], str]
@@ -80,6 +81,7 @@ NO_OPERATOR: Mapping[type[Op], str] = {
     Quantize: "the quantizer puts it where int8 begins",
     Dequantize: "the quantizer puts it where int8 ends",
     **dict.fromkeys((LstmCell, LstmOutput, SvdfMemory, SvdfOutput), "files of LiteRT have such layers"),
+    WideAdd: "sums become it where calibration says so (quantize/widen.py)",
     Detections: "files of LiteRT end in it",
     **dict.fromkeys((AvgPool2dUp, ResizeBilinearFloat), "files of LiteRT in uint8 round so"),
 }

@@ -1,0 +1,96 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Sums in 16 bits, for what runs through all blocks of a network and is added to in each: rows that differ in size by a factor of a
+hundred share its scale, and a norm brings each of them to the same size again."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+
+import numpy as np
+
+from pillion.ir import numerics
+from pillion.ir.numerics import Arithmetic, Int64Array
+from pillion.ir.op import op, operand, result
+from pillion.ir.types import Array, DType, PerTensor, TensorType, Value
+from pillion.ops.elementwise import Binary
+from pillion.ops.samples import BROADCASTS, make
+
+MULTIPLIER_BITS = 30
+"""Bits of the larger multiplier."""
+MOST_PLACES = 44
+"""Fraction bits of a multiplier at most."""
+TYPES = (DType.INT8, DType.INT16)
+
+
+@op("wide_add")
+class WideAdd(Binary):
+    """Adds two tensors, a + b, of which one has 16 bits, or the result has. Each operand is multiplied by a number of 31 bits, the sum of 64 bits
+    is rounded once, half up."""
+
+    is_idle = False
+
+    a: Value = operand()
+    b: Value = operand()
+    y: Value = result()
+
+    @property
+    def places(self) -> int:
+        """The fraction bits of both multipliers."""
+        largest = max(self.a.scale, self.b.scale) / self.y.scale
+        return min(MULTIPLIER_BITS - math.ceil(math.log2(largest)), MOST_PLACES)
+
+    @property
+    def multipliers(self) -> tuple[int, int]:
+        """The steps of each operand in those of the result, with `places` fraction bits."""
+        first, second = (
+            int(numerics.round_half_away(v.scale / self.y.scale * 2.0**self.places)) for v in (self.a, self.b)
+        )
+        return first, second
+
+    @property
+    def offset(self) -> int:
+        """What is added to the products: all three zero points, and the half that rounds."""
+        first, second = self.multipliers
+        zeros = first * self.a.zero_point + second * self.b.zero_point
+        return (self.y.zero_point << self.places) + (1 << self.places >> 1) - zeros
+
+    def check_scales(self, arithmetic: Arithmetic) -> None:
+        if self.places < 1:
+            raise ValueError(f"an operand in steps of {2.0**MULTIPLIER_BITS:.3g} of the result's, or more")
+
+    def infer(self) -> TensorType:
+        return TensorType(super().infer().shape, self.y.dtype)
+
+    def check(self) -> None:
+        types = [v.dtype for v in (self.a, self.b, self.y)]
+        if not set(types) <= set(TYPES) or DType.INT16 not in types:
+            found = ", ".join(t.value for t in types)
+            raise self.refuse("operands and result are int8 or int16, and one of them is int16", found)
+
+    def reference(self, arithmetic: Arithmetic, *operands: Array) -> Array:
+        a, b = (x.astype(np.int64) for x in operands)
+        first, second = self.multipliers
+        sums: Int64Array = (a * first + b * second + self.offset) >> self.places
+        return np.clip(sums, *self.y.dtype.bounds).astype(self.y.dtype.numpy)
+
+    @classmethod
+    def examples(cls) -> Iterator[WideAdd]:
+        for number, (a_shape, b_shape) in enumerate(BROADCASTS):
+            for types in ((0, 0, 1), (1, 0, 1), (0, 1, 1), (1, 1, 1), (1, 0, 0), (1, 1, 0))[number % 2 :: 2]:
+                a, b, y = (
+                    _value(name, shape, TYPES[wide], number + place, ratio)
+                    for place, (name, shape, wide, ratio) in enumerate(
+                        zip("aby", (a_shape, b_shape, ()), types, (1.0, 0.31, 1.5), strict=True)
+                    )
+                )
+                made = make(cls, y, a=a, b=b)
+                assert isinstance(made, WideAdd)
+                yield made
+
+
+def _value(name: str, shape: tuple[int, ...], dtype: DType, number: int, ratio: float) -> Value:
+    """A tensor whose numbers reach as far in 8 bits as in 16."""
+    low, high = dtype.bounds
+    scale = 16.0 * ratio / (high - low + 1)
+    return Value(name, TensorType(shape, dtype, PerTensor(scale, (low, 0, high, high // 3)[number % 4])))

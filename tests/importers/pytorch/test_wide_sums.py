@@ -1,0 +1,120 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What runs through all blocks of a transformer has 16 bits where a norm reads a row that is small: that of a class token."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Sequence
+
+import numpy as np
+import pytest
+import torch
+from torch import Tensor, nn
+
+import pillion
+from pillion.ir.types import DType
+from pillion.ops import Add, Standardize, WideAdd
+
+
+class Block(nn.Module):
+    """Attention and two layers, each before a norm of its own."""
+
+    def __init__(self, width: int) -> None:
+        super().__init__()
+        self.before, self.between = nn.LayerNorm(width), nn.LayerNorm(width)
+        self.attention = nn.MultiheadAttention(width, 2, batch_first=True)
+        self.layers = nn.Sequential(nn.Linear(width, 2 * width), nn.GELU(), nn.Linear(2 * width, width))
+
+    def forward(self, x: Tensor) -> Tensor:
+        y = self.before(x)
+        x = x + self.attention(y, y, y, need_weights=False)[0]
+        return x + self.layers(self.between(x))
+
+
+class Vit(nn.Module):
+    """Patches of very different size beside a class token of which the place alone is known, which is `small`; with `bounded`, sums are cut at zero."""
+
+    def __init__(self, small: float, *, bounded: bool = False) -> None:
+        super().__init__()
+        self.token = nn.Parameter(torch.zeros(1, 1, 24))
+        self.places = nn.Parameter(small * torch.randn(1, 8, 24))
+        self.blocks = nn.Sequential(*(Block(24) for _ in range(2)))
+        self.norm, self.head, self.bounded = nn.LayerNorm(24), nn.Linear(24, 5), bounded
+
+    def forward(self, x: Tensor) -> Tensor:
+        x = torch.cat((self.token, x), 1) + self.places
+        x = self.blocks(x.relu() if self.bounded else x)
+        return self.head(self.norm(x)[:, 0])
+
+
+def samples(count: int, seed: int) -> list[Tensor]:
+    made = torch.Generator().manual_seed(seed)
+    return [3 * torch.randn(1, 7, 24, generator=made) for _ in range(count)]
+
+
+def compiled(net: nn.Module, target: str = "cortex-m55", **options: object) -> pillion.Program:
+    data = samples(8, 0)
+    return pillion.compile(net, data[0], target=target, calibrate=data, progress=False, **options)  # type: ignore[arg-type]
+
+
+def decibels(net: nn.Module, program: pillion.Program, judged: Sequence[Tensor]) -> float:
+    with torch.no_grad():
+        real = np.concatenate([net(x).numpy() for x in judged])
+    noise = np.concatenate([program.run(x)[0] for x in judged]) - real
+    return float(10 * np.log10((real**2).sum() / (noise**2).sum()))
+
+
+@pytest.fixture(scope="module")
+def net() -> nn.Module:
+    torch.manual_seed(0)
+    return Vit(0.01).eval()
+
+
+@pytest.fixture(scope="module")
+def program(net: nn.Module) -> pillion.Program:
+    return compiled(net)
+
+
+def test_a_small_class_token_is_held(net: nn.Module, program: pillion.Program) -> None:
+    wide = [op for op in program.graph.ops if isinstance(op, WideAdd)]
+    assert len(wide) == 5
+    assert {op.y.dtype for op in wide} == {DType.INT16}
+    norms = [op for op in program.graph.ops if isinstance(op, Standardize)]
+    assert [op.x.dtype for op in norms] == [DType.INT16] * 5
+    assert decibels(net, program, samples(8, 0)) > 28
+    as_in_litert = compiled(net, arithmetic="tflite")
+    assert not any(isinstance(op, WideAdd) for op in as_in_litert.graph.ops)
+    assert decibels(net, as_in_litert, samples(8, 0)) < 20
+
+
+def test_the_host_agrees(program: pillion.Program) -> None:
+    for x in samples(3, 2):
+        assert np.array_equal(program.run(x)[0], program.run(x, on="host")[0])
+
+
+def test_files_for_other_runtimes_have_8_bits_and_say_so(program: pillion.Program) -> None:
+    with warnings.catch_warnings(record=True) as said:
+        warnings.simplefilter("always")
+        raw = program.tflite()
+    assert any("sums between norms have 8 bits there" in str(one.message) for one in said)
+    assert raw[4:8] == b"TFL3"
+
+
+def test_rows_of_one_size_keep_8_bits() -> None:
+    torch.manual_seed(0)
+    program = compiled(Vit(3.0).eval())
+    assert all(v.dtype is not DType.INT16 for v in program.graph.values.values())
+
+
+def test_chips_with_an_npu_keep_8_bits(net: nn.Module) -> None:
+    program = compiled(net, target="imxrt700")
+    assert all(v.dtype is not DType.INT16 for v in program.graph.values.values())
+
+
+def test_sums_that_others_read_keep_8_bits(net: nn.Module) -> None:
+    """The first sum is cut at zero, and so a ReLU, too, reads it."""
+    torch.manual_seed(0)
+    program = compiled(Vit(0.01, bounded=True).eval())
+    sums = [op for op in program.graph.ops if isinstance(op, (Add, WideAdd))]
+    assert isinstance(sums[0], Add)
+    assert not isinstance(sums[-1], Add)
