@@ -34,6 +34,7 @@ from pillion.ir.op import beyond_scales
 from pillion.ir.tuning import Tuning
 from pillion.ir.types import Array
 from pillion.ir.verify import refuse_float
+from pillion.ir.verify import verify as verified
 from pillion.ir.wishes import Wishes
 from pillion.named import is_int8_file, refuse_useless
 from pillion.ops import Segment
@@ -276,6 +277,7 @@ def to_integers(graph: Graph, io_dtype: IoDtype, watch: passes.Watch | None) -> 
         watch("import", graph)
     graph = passes.run(graph, passes.PIPELINE + passes.BORDERS[io_dtype], watch)
     refuse_float(graph.name, [(f"{op.kind} {op.name}", op.source, reason) for op, reason in float_ops(graph)])
+    graph = verified(passes.write_constants(graph), "write_constants")
     want_computed_outputs(graph)
     return graph
 

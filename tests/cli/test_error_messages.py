@@ -40,7 +40,7 @@ class Nothing(Net):
 
 class Anchors(Net):
     def forward(self, x):
-        return self.conv(x), torch.ones(3)
+        return torch.ones(3)
 
 def dict_of_inputs():
     return Net(), {"x": torch.randn(1, 3, 8, 8)}

@@ -192,7 +192,9 @@ NEVER = "def train(model):\n    raise AssertionError('the loop must not begin')\
 def test_what_can_be_refused_is_refused_before_training(
     pillion: Command, options: tuple[str, ...], part: str
 ) -> None:
-    product = "class Product(nn.Module):\n    def forward(self, x):\n        return torch.cumprod(x, 1)\n"
+    product = (
+        "class Product(nn.Module):\n    def forward(self, x):\n        return torch.logcumsumexp(x, 1)\n"
+    )
     odd = product + "def Odd():\n    return nn.Sequential(Net(), Product())\n"
     bare = "def Bare():\n    return nn.Sequential(nn.Conv2d(2, 3, 3), nn.GELU())\n"
     pillion.write(HEAD, odd, bare, NEVER)

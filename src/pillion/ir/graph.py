@@ -206,7 +206,7 @@ def want_computed_outputs(graph: Graph) -> None:
     if constant:
         raise PillionError(
             f"an output of `{graph.name}` is a constant",
-            rule="outputs depend on inputs",
+            rule="one output at least depends on inputs",
             here=", ".join(constant),
             help="leave this output out of the model: it is the same for all inputs",
         )

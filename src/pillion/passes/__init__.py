@@ -32,6 +32,7 @@ from pillion.passes.transpose_product import transpose_product
 from pillion.passes.uint8_io import uint8_io
 from pillion.passes.usual_multipliers import usual_multipliers
 from pillion.passes.usual_softmaxes import usual_softmaxes
+from pillion.passes.write_constants import write_constants
 
 __all__ = [
     "AFTER_CUTTING",
@@ -51,6 +52,7 @@ __all__ = [
     "uint8_io",
     "usual_multipliers",
     "usual_softmaxes",
+    "write_constants",
 ]
 
 Pass = Callable[[Graph], Graph]

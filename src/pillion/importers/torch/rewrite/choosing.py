@@ -270,10 +270,14 @@ def _kth(module: GraphModule, node: Node) -> None:
     _both(node, lambda: last(top_values), lambda: last(top_places))
 
 
+MAKING_REAL = frozenset({*CASTS, *BROADCASTING})
+"""What whole numbers may go into, and real ones come out of."""
+
+
 def _counted(module: GraphModule, node: Node) -> Node | None:
     """The number of true ones, as a real number: for those who compute with it."""
     x = node.args[0]
-    is_real = [user.op != "output" and dtype_of(user).is_floating_point for user in node.users]
+    is_real = [user.target in MAKING_REAL and dtype_of(user).is_floating_point for user in node.users]
     if dtype_of(x) != torch.bool or not all(is_real):
         return None
     return call(node, node.target, as_type(module, node, x, torch.float32), *node.args[1:])  # type: ignore[arg-type]  # an operator

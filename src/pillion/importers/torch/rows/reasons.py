@@ -64,7 +64,7 @@ REASONS: Mapping[Any, Reason] = {
     aten._fft_c2r.default: Reason(COMPLEX, "x @ cosines - y @ sines"),
     aten._fft_r2c.default: Reason(COMPLEX, "x @ cosines, x @ sines"),
     aten.cumprod.default: Reason(
-        "its products have no common scale", "torch.exp(torch.cumsum(torch.log(x), 1))"
+        "it multiplies more than 64 numbers", "torch.exp(torch.cumsum(torch.log(x), 1))"
     ),
     aten.fractional_max_pool2d.default: Reason(
         "its windows are drawn at random", "F.adaptive_max_pool2d(x, (3, 3))"
@@ -83,7 +83,20 @@ REASONS: Mapping[Any, Reason] = {
     aten.native_batch_norm.default: Reason(
         "it has no running statistics and normalizes by those of the batch", "F.instance_norm(x)"
     ),
-    aten.prod.dim_int: Reason("its products have no common scale", "torch.exp(torch.log(x).sum(1))"),
+    **dict.fromkeys(
+        (aten.prod.default, aten.prod.dim_int),
+        Reason("it multiplies more than 64 numbers", "torch.exp(torch.log(x).sum(1))"),
+    ),
+    **dict.fromkeys(
+        (aten.scatter.src, aten.scatter.value, aten.scatter_add.default),
+        Reason(
+            "it writes to more than 32 places that are computed",
+            "torch.where(x >= x.amax(1, keepdim=True), 1.0, x)",
+        ),
+    ),
+    aten.to.dtype: Reason(
+        "it makes whole numbers of real ones", "(x.unsqueeze(-1) >= torch.arange(-3, 5)).sum(-1) - 4"
+    ),
     aten.scaled_dot_product_attention.default: Reason(
         "its mask is computed as booleans, or it drops out",
         "torch.softmax(x @ x.transpose(-2, -1) + torch.where(y > 0, 0.0, -30.0), -1) @ x",

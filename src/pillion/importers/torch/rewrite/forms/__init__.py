@@ -10,9 +10,18 @@ from typing import Any
 
 from torch.fx import Node
 
-from pillion.importers.torch.rewrite.forms import layers, norms, numbers, padding, pools, resizes
+from pillion.importers.torch.rewrite.forms import (
+    layers,
+    norms,
+    numbers,
+    padding,
+    placed,
+    pools,
+    products,
+    resizes,
+)
 
-PARTS = (layers, norms, numbers, padding, pools, resizes)
+PARTS = (layers, norms, numbers, padding, placed, pools, products, resizes)
 
 FORMS: dict[Any, Callable[..., Any]] = {target: form for part in PARTS for target, form in part.FORMS.items()}
 """By operator."""

@@ -100,6 +100,10 @@ def _length(
         return x.abs().amax(axes, keepdim=keepdim)
     if ord == -math.inf:
         return x.abs().amin(axes, keepdim=keepdim)
+    if (
+        ord > 2
+    ):  # the length of powers between: a power in 8 bits would lose all that is small beside the largest
+        return _length(x.abs() ** (ord / 2), 2, dim, keepdim) ** (2 / ord)
     return (x.abs() ** ord).sum(axes, keepdim=keepdim) ** (1 / ord)
 
 
