@@ -14,9 +14,13 @@ import pytest
 import pillion
 import planted
 from pillion.errors import PillionError
+from pillion.ir.graph import Graph
+from pillion.ir.types import DType, PerTensor, TensorType, Value
+from pillion.ops import Quantize
 from pillion.program import Program
 from pillion.run.executor import EXECUTORCH, HOST, REFERENCE
 from pillion.run.verify import verify_project
+from pillion.targets import find_target
 
 
 @pytest.fixture(scope="module")
@@ -87,3 +91,17 @@ def test_a_program_survives_pickling_after_it_was_lowered(program: Program) -> N
     again = pickle.loads(pickle.dumps(program))
     assert again.text() == program.text()
     assert again.files == program.files
+
+
+def test_numbers_of_python_are_inputs_that_are_numbers() -> None:
+    """As they are in example inputs; what a type does not hold is refused."""
+    x, y = (
+        Value("x", TensorType((), DType.FLOAT32)),
+        Value("y", TensorType((), DType.INT8, PerTensor(0.5, 3))),
+    )
+    program = Program(Graph("one", (x,), (Quantize(x=x, y=y),), (y,)), find_target("cortex-m33"))
+    for given in (1.5, 2, np.float32(4)):
+        np.testing.assert_array_equal(program.run(given), program.run(np.float32(given).reshape(())))
+    for beyond in (1e300, 10**400, True):
+        with pytest.raises(PillionError):
+            program.run(beyond)

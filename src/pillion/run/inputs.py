@@ -61,11 +61,23 @@ def as_arrays(inputs: Sequence[Any]) -> list[Array]:
 
 
 def fitted(graph: Graph, inputs: Sequence[Any]) -> list[Array]:
-    """Gives arrays for a graph: whole numbers of 64 bits as those of 32 that they are, where the graph takes these."""
-    arrays = as_arrays(inputs)
-    if len(arrays) != len(graph.inputs):
-        return arrays
-    return [_narrowed(v, array) for v, array in zip(graph.inputs, arrays, strict=True)]
+    """Gives arrays for a graph: whole numbers of 64 bits as those of 32 that they are, where the graph takes these; numbers of Python
+    in the type that the graph takes."""
+    if len(inputs) != len(graph.inputs):
+        return as_arrays(inputs)
+    given = [_of_type(v, one) for v, one in zip(graph.inputs, inputs, strict=True)]
+    return [_narrowed(v, array) for v, array in zip(graph.inputs, as_arrays(given), strict=True)]
+
+
+def _of_type(want: Tensor, given: Any) -> Any:
+    """A number of Python as an array, if that type holds it."""
+    if isinstance(given, bool) or not isinstance(given, (int, float)):
+        return given
+    is_held = {
+        DType.FLOAT32: not abs(given) > float(np.finfo(np.float32).max),
+        DType.INT32: isinstance(given, int) and -(2**31) <= given < 2**31,
+    }
+    return np.asarray(given, want.dtype.numpy) if is_held.get(want.dtype) else given
 
 
 def _narrowed(want: Tensor, array: Array) -> Array:
