@@ -62,11 +62,25 @@ def as_arrays(inputs: Sequence[Any]) -> list[Array]:
 
 def fitted(graph: Graph, inputs: Sequence[Any]) -> list[Array]:
     """Gives arrays for a graph: whole numbers of 64 bits as those of 32 that they are, where the graph takes these; numbers of Python
-    in the type that the graph takes."""
+    in the type that the graph takes. Where a model's forward has other arguments too, which the program has inside, all may be given."""
+    if len(inputs) != len(graph.inputs) or any(isinstance(x, (tuple, list)) for x in inputs):
+        tensors = _tensors(inputs)
+        inputs = tensors if len(tensors) == len(graph.inputs) else inputs
     if len(inputs) != len(graph.inputs):
         return as_arrays(inputs)
     given = [_of_type(v, one) for v, one in zip(graph.inputs, inputs, strict=True)]
     return [_narrowed(v, array) for v, array in zip(graph.inputs, as_arrays(given), strict=True)]
+
+
+def _tensors(given: Sequence[Any]) -> list[Any]:
+    """Arrays and tensors, also those in tuples and lists."""
+    found: list[Any] = []
+    for one in given:
+        if isinstance(one, (tuple, list)):
+            found += _tensors(one)
+        elif isinstance(one, np.ndarray) or hasattr(one, "detach"):
+            found.append(one)
+    return found
 
 
 def _of_type(want: Tensor, given: Any) -> Any:

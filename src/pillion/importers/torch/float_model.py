@@ -17,10 +17,11 @@ from torch.fx import GraphModule
 from pillion.errors import PillionError
 from pillion.importers.torch import capture
 from pillion.importers.torch.export import export, quiet
-from pillion.importers.torch.given import as_inputs, as_model
+from pillion.importers.torch.given import as_model
 from pillion.importers.torch.inputs import as_in_model
 from pillion.importers.torch.loops import has_loops, run
 from pillion.importers.torch.quantize import QatModule
+from pillion.importers.torch.settings import settled
 from pillion.ir.types import Array
 
 CLOSE = 1e-3
@@ -109,7 +110,7 @@ def float_model(
         source = capture.load(str(model), input_size=input_size, weights=weights, trust_pickle=trust_pickle)
         held, exported, inputs, name = source.module, source.exported, source.example_inputs, source.name
     else:
-        held, inputs = as_model(model), as_inputs(example_inputs, "example_inputs")
+        held, inputs, _ = settled(as_model(model), example_inputs)
         exported = held if isinstance(held, ExportedProgram) else export(held, inputs)
         name = type(held).__name__.lower()
     _want_float(held, name)

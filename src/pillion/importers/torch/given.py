@@ -60,7 +60,7 @@ def _way_to_a_model(model: Any, caller: str) -> str:
 def as_inputs(inputs: Any, place: str) -> tuple[Tensor, ...]:
     """Gives example inputs as tensors; one alone needs no tuple. Numbers and lists of numbers are tensors, too. `place` says who gave
     them."""
-    given = (inputs,) if isinstance(inputs, ARRAYS) or _is_list_of_numbers(inputs) else inputs
+    given = (inputs,) if isinstance(inputs, ARRAYS) or is_list_of_numbers(inputs) else inputs
     if not isinstance(given, (tuple, list)) or not given or not all(map(_holds_numbers, given)):
         raise PillionError(
             "example inputs are not tensors",
@@ -181,17 +181,17 @@ def _like(part: Any, example: Tensor) -> Tensor:
     return tensor.unsqueeze(0) if alone else tensor
 
 
-def _is_list_of_numbers(part: Any) -> bool:
-    """Whether a list holds numbers, or lists of them, of one length: a tuple holds the arguments of forward."""
+def is_list_of_numbers(part: Any) -> bool:
+    """Says whether a list holds numbers, or lists of them, of one length: a tuple holds the arguments of forward."""
     if not isinstance(part, list) or not part:
         return False
     if all(isinstance(x, list) for x in part):
-        return len({len(x) for x in part}) == 1 and all(map(_is_list_of_numbers, part))
+        return len({len(x) for x in part}) == 1 and all(map(is_list_of_numbers, part))
     return all(isinstance(x, (bool, int, float)) for x in part)
 
 
 def _holds_numbers(part: Any) -> bool:
-    if isinstance(part, (bool, int, float)) or _is_list_of_numbers(part):
+    if isinstance(part, (bool, int, float)) or is_list_of_numbers(part):
         return True
     return isinstance(part, Tensor) or (isinstance(part, np.ndarray) and part.dtype.kind in NUMBERS)
 

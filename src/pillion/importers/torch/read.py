@@ -15,12 +15,13 @@ from torch import Tensor
 from pillion.errors import PillionError
 from pillion.importers.torch import capture
 from pillion.importers.torch.floats import FloatNet
-from pillion.importers.torch.given import Batches, as_inputs, as_model
+from pillion.importers.torch.given import Batches, as_model
 from pillion.importers.torch.quantize import FloatOp, QatModule, finish_training, ptq
 from pillion.importers.torch.quantize.ptq import AS_USUAL, Progress
 from pillion.importers.torch.remembered import remembering
 from pillion.importers.torch.rewrite.functional import refused_writes
 from pillion.importers.torch.rows.reasons import MOVES, WRITES
+from pillion.importers.torch.settings import settled
 from pillion.importers.torch.to_graph import import_with_origins
 from pillion.ir.graph import Graph
 from pillion.ir.tuning import Tuning
@@ -63,7 +64,7 @@ def read(
         remembered = None if is_trained else remembering(source.module, inputs)
         name = name or source.name
     else:
-        found, inputs = as_model(model), as_inputs(example_inputs, "example_inputs")
+        found, inputs, calibrate = settled(as_model(model), example_inputs, calibrate)
         name = name or (
             found.preparation.name if isinstance(found, QatModule) else type(found).__name__.lower()
         )
