@@ -7,6 +7,7 @@
     python benchmarks/bench.py --host       only times on this computer (with --update, they are recorded)
     python benchmarks/bench.py --stripes    only what runs a few rows at a time; models may be named
     python benchmarks/bench.py --streams    only what is fed a few frames at a time; networks may be named
+    python benchmarks/bench.py --scalar     only cores without SIMD
     python benchmarks/bench.py --counted    all but these times
 
 Instructions are counted in the emulator: they are the same on every computer, and they are not cycles. peers.json has
@@ -178,15 +179,8 @@ def measure_streams(labels: list[str]) -> Figures:
     return found
 
 
-def measure_the_rest(peers: Figures) -> Figures:
-    """What is not asked for by a model's name."""
-    sizes: Figures = {}
-    print("--optimize size:")
-    for label in FOR_SIZE:
-        for core in BOARDS:
-            figures = measured(label, core, "size")
-            print(row(label, core, figures, peers), flush=True)
-            sizes.setdefault(label, {})[core] = {key: figures[key] for key in GUARDED if key in figures}
+def measure_scalar(peers: Figures) -> Figures:
+    """Models on cores without SIMD."""
     scalar: Figures = {}
     print("cores without SIMD:")
     for label in SMALL:
@@ -196,6 +190,19 @@ def measure_the_rest(peers: Figures) -> Figures:
             scalar.setdefault(label, {})[core] = {
                 key: figures[key] for key in (*GUARDED, "macs_per_instruction") if key in figures
             }
+    return scalar
+
+
+def measure_the_rest(peers: Figures) -> Figures:
+    """What is not asked for by a model's name."""
+    sizes: Figures = {}
+    print("--optimize size:")
+    for label in FOR_SIZE:
+        for core in BOARDS:
+            figures = measured(label, core, "size")
+            print(row(label, core, figures, peers), flush=True)
+            sizes.setdefault(label, {})[core] = {key: figures[key] for key in GUARDED if key in figures}
+    scalar = measure_scalar(peers)
     micros = {core: micro.measured(core, board) for core, board in BOARDS.items()}
     print("\n".join(micro_rows(micros, peers)))
     rows = measure_stripes(list(stripes.MODELS))
@@ -227,13 +234,16 @@ def main() -> None:
     parser.add_argument("--host", action="store_true", help="only times on this computer")
     parser.add_argument("--stripes", action="store_true", help="only what runs a few rows at a time")
     parser.add_argument("--streams", action="store_true", help="only what is fed a few frames at a time")
+    parser.add_argument("--scalar", action="store_true", help="only cores without SIMD")
     parser.add_argument("--counted", action="store_true", help="all but times on this computer")
     parser.add_argument("models", nargs="*", metavar="MODEL", help=f"some of {', '.join(MODELS)}")
     arguments = parser.parse_args()
     peers = json.loads(PEERS.read_text("utf-8"))
     before = json.loads(RESULTS.read_text("utf-8")) if RESULTS.exists() else {}
-    if arguments.host:
-        results: Figures = {"host": measure_on_host(), "models": {}}
+    if arguments.scalar:
+        results: Figures = {"scalar": measure_scalar(peers), "models": {}}
+    elif arguments.host:
+        results = {"host": measure_on_host(), "models": {}}
     elif arguments.stripes:
         results = {"stripes": measure_stripes(arguments.models or list(stripes.MODELS)), "models": {}}
     elif arguments.streams:
