@@ -25,6 +25,7 @@ def test_compile_says_what_runs_in_rows(pillion: Call, tmp_path: Path) -> None:
     assert first["ops"] > 1
     assert first["steps"] * first["rows_in_a_step"] >= 8
     assert all(stripe["ended_by"] for stripe in facts["stripes"])
+    assert facts["stripes"][-1]["ended_by"].endswith("it makes one of all rows")
     assert "pillion_move_rows" in (tmp_path / "fw" / "model" / "model.c").read_text()
 
 

@@ -162,7 +162,9 @@ def _ended_by(program: Program, end: int) -> str:
 
     if end == len(program.graph.ops):
         return "the last op"
-    op = program.graph.ops[end]
+    last, op = program.graph.ops[end - 1 : end + 1]
+    if last.folded_bytes:
+        return f"{last.kind} {last.name}: it makes one of all rows"
     reason = why_not_in_rows(op)
     if any(other.first == end for other in program.stripes):
         return "the next stripe, with other rows in a step"
