@@ -15,6 +15,8 @@ from pillion.errors import PillionError
 from pillion.run import litert_remote
 from pillion.run.litert_file import LiteRtFile
 from pillion.run.litert_remote import Interpreter, Refusal
+from pillion.run.places import find_executor
+from pillion.run.verify import verify
 from pillion.schemas import tflite
 from pillion.schemas.flatbuffer import pack
 
@@ -68,8 +70,9 @@ def test_verify_says_that_litert_crashes_on_a_file(tmp_path: Path) -> None:
     verdict = LiteRtFile().judge(program)
     assert not verdict.ok
     assert "LiteRT crashed" in verdict.what
-    result = program.verify(samples=2)
+    result = verify(program, 2, executors=[*map(find_executor, ("reference", "host")), LiteRtFile()])
     assert result.ok
+    assert [run.executor for run in result.runs if not run.has_run] == ["litert-file"]
 
 
 def test_a_refusal_is_said_in_litert_s_words() -> None:
