@@ -259,6 +259,16 @@ typedef struct {
 } pillion_wide_add_params;
 void pillion_wide_add(const pillion_wide_add_params *p, const void *a, const void *b, void *y, void *scratch);
 
+/* y = clamp(requantize((a - b)²) + out_zp, low, high), with both operands brought to a common scale first, broadcast as in add_s8. */
+typedef struct {
+    int32_t rows, count, a_step, b_step, axes;
+    const int32_t *extent, *a_row_step, *b_row_step; /* [axes] */
+    int32_t a_zp, a_multiplier, a_shift, b_zp, b_multiplier, b_shift;
+    int32_t out_multiplier, out_shift, out_zp, low, high;
+} pillion_squared_difference_s8_params;
+void pillion_squared_difference_s8(const pillion_squared_difference_s8_params *p, const int8_t *a, const int8_t *b,
+                                   int8_t *y, void *scratch);
+
 /* y = clamp(requantize((a - a_zp) * (b - b_zp)) + out_zp, low, high), broadcast as in add_s8. */
 typedef struct {
     int32_t rows, count, a_step, b_step, axes;

@@ -35,6 +35,7 @@ from pillion.ops.repeat import Repeat, has_repeats, in_copies, leaves, runs, unr
 from pillion.ops.resize import ResizeBilinear, ResizeBilinearFloat, ResizeNearest
 from pillion.ops.segment import Segment
 from pillion.ops.softmax import Softmax
+from pillion.ops.squared_difference import SquaredDifference
 from pillion.ops.standardize import Standardize
 from pillion.ops.svdf import SvdfMemory, SvdfOutput
 from pillion.ops.transpose_conv import TransposeConv2d
@@ -50,6 +51,7 @@ ALL_OPS: tuple[type[Op], ...] = (
     Add,
     WideAdd,
     Sub,
+    SquaredDifference,
     Mul,
     Div,
     Minimum,
@@ -160,6 +162,7 @@ __all__ = [
     "Segment",
     "Slice",
     "Softmax",
+    "SquaredDifference",
     "Standardize",
     "Sub",
     "SvdfMemory",

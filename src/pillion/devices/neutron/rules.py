@@ -47,6 +47,7 @@ from pillion.ops.matmul import BatchMatmul
 from pillion.ops.prelu import Prelu
 from pillion.ops.reduce import ReduceMax, ReduceMin, ReduceSum
 from pillion.ops.resize import ResizeBilinear, ResizeBilinearFloat, ResizeNearest
+from pillion.ops.squared_difference import SquaredDifference
 from pillion.ops.standardize import Standardize
 from pillion.ops.svdf import SvdfMemory, SvdfOutput
 from pillion.ops.transpose_conv import TransposeConv2d
@@ -70,7 +71,7 @@ SUPPORTED: tuple[type[Op], ...] = (
 CHOOSING = (Gather, Compare, Whole, Where, ArgMax, ArgMin, TopValues, TopPlaces, Cast)
 REMEMBERING = (LstmCell, LstmOutput, SvdfMemory, SvdfOutput)
 LACKING: tuple[type[Op], ...] = (
-    *(Div, Flip, LogSoftmax, Standardize, WideAdd, *CHOOSING, *REMEMBERING),
+    *(Div, SquaredDifference, Flip, LogSoftmax, Standardize, WideAdd, *CHOOSING, *REMEMBERING),
     *(Detections, Quantize, Dequantize, Requantize, AvgPool2dUp, ResizeBilinearFloat),
 )
 """What stays on the core on purpose: the converter has no integer division, and segments begin and end in int8 of one scale."""

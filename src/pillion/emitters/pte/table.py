@@ -54,6 +54,7 @@ from pillion.ops import (
     Segment,
     Slice,
     Softmax,
+    SquaredDifference,
     Standardize,
     Sub,
     SvdfMemory,
@@ -117,6 +118,8 @@ TABLE: Mapping[type[Op], CallsOf | None] = {
     Standardize: None,
     # It has 8 bits there (`passes.narrow_sums`).
     WideAdd: None,
+    # No kernel of the runtime: Sub and Mul round on the way.
+    SquaredDifference: None,
     # What is chosen and looked up by numbers: no kernel of the runtime.
     **dict.fromkeys((Gather, Compare, Whole, Where, ArgMax, ArgMin, TopValues, TopPlaces, Cast)),
     # Layers that remember in 16 bits, and what detectors end in: no kernel of the runtime.

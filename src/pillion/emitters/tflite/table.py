@@ -23,6 +23,7 @@ from pillion.emitters.tflite.node import Node, Writing, integers
 from pillion.emitters.tflite.pool import avg_pool, avg_pool_up, max_pool, pad_node, padded
 from pillion.emitters.tflite.reduce import reduction
 from pillion.emitters.tflite.resize import resize
+from pillion.emitters.tflite.squares import squared_difference
 from pillion.emitters.tflite.transpose_conv import transpose_conv
 from pillion.emitters.tflite.unsigned import between_uint8, in_uint8
 from pillion.emitters.tflite.whole import whole
@@ -57,6 +58,7 @@ from pillion.ops.prelu import Prelu
 from pillion.ops.reduce import ReduceMax, ReduceMin, ReduceSum
 from pillion.ops.resize import ResizeBilinear, ResizeBilinearFloat, ResizeNearest
 from pillion.ops.softmax import OUTPUT, Softmax
+from pillion.ops.squared_difference import SquaredDifference
 from pillion.ops.standardize import Standardize
 from pillion.ops.svdf import SvdfMemory, SvdfOutput
 from pillion.ops.transpose_conv import TransposeConv2d
@@ -355,6 +357,7 @@ ROWS: dict[type[Op], Writing | None] = {
     TransposeConv2d: transpose_conv,
     BatchMatmul: batch_matmul,
     Div: _div,
+    SquaredDifference: squared_difference,
     Prelu: _prelu,
     ReduceSum: reduction("SUM"),
     ReduceMax: choosing.or_logical(reduction("REDUCE_MAX")),

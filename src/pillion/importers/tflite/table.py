@@ -41,6 +41,7 @@ from pillion.ops.prelu import Prelu
 from pillion.ops.reduce import ReduceMax, ReduceMin, ReduceSum
 from pillion.ops.resize import ResizeBilinear, ResizeNearest
 from pillion.ops.softmax import OUTPUT, Softmax
+from pillion.ops.squared_difference import SquaredDifference
 from pillion.ops.whole import Calculation
 from pillion.schemas import tflite
 
@@ -222,6 +223,11 @@ def _div(call: ReadOperator) -> list[Op]:
     return [op]
 
 
+def _squared_difference(call: ReadOperator) -> list[Op]:
+    int8_only(call, 2)
+    return [SquaredDifference(a=call.operand(0), b=call.operand(1), y=call.result, source=call.source)]
+
+
 ROWS: dict[str, Reading] = {
     "CONV_2D": _conv,
     "DEPTHWISE_CONV_2D": _depthwise,
@@ -273,6 +279,7 @@ ROWS: dict[str, Reading] = {
     "RESIZE_BILINEAR": resize(ResizeBilinear, tflite.ResizeBilinearOptions),
     "PRELU": _prelu,
     "DIV": _div,
+    "SQUARED_DIFFERENCE": _squared_difference,
     "SUM": reduction(ReduceSum),
     "REDUCE_MAX": reduction(ReduceMax),
     "REDUCE_MIN": reduction(ReduceMin),

@@ -23,6 +23,7 @@ from pillion.ops.elementwise import Add, Binary, Extremum, Maximum, Minimum, Mul
 from pillion.ops.formats import Dequantize, Quantize, Requantize
 from pillion.ops.lut import Lut
 from pillion.ops.prelu import Prelu
+from pillion.ops.squared_difference import SquaredDifference
 from pillion.ops.wide_add import TYPES, WideAdd
 
 EVERY_INT8 = np.arange(-128, 128, dtype=np.int8)
@@ -83,6 +84,19 @@ def operand_of_its_type(op: WideAdd) -> tuple[Value, ...]:
     return overwritable(op, *(v for v in (op.a, op.b) if v.dtype is op.y.dtype))
 
 
+def squared_difference(op: SquaredDifference, arithmetic: Arithmetic) -> tuple[Call, ...]:
+    """Gives the call of the square of a difference."""
+    a, b, out = op.rescale
+    params: Params = {
+        **broadcast(op),
+        **{"a_zp": op.a.zero_point, "a_multiplier": a.mantissa, "a_shift": a.shift},
+        **{"b_zp": op.b.zero_point, "b_multiplier": b.mantissa, "b_shift": b.shift},
+        **{"out_multiplier": out.mantissa, "out_shift": out.shift},
+        **{"out_zp": op.y.zero_point, "low": -128, "high": 127},
+    }
+    return (Call(PORTABLE.routine("squared_difference_s8"), params, (op.a, op.b), op.y),)
+
+
 def product(op: Mul, arithmetic: Arithmetic) -> tuple[Call, ...]:
     """Gives the call of a product."""
     m = op.multiplier(arithmetic)
@@ -116,7 +130,7 @@ def either_operand(op: Binary) -> tuple[Value, ...]:
 
 # --- one operand and a number -----------------------------------------------------------------------------------------
 
-WITH_A_NUMBER: tuple[type[Op], ...] = (Add, Sub, Mul, Minimum, Maximum, Prelu)
+WITH_A_NUMBER: tuple[type[Op], ...] = (Add, Sub, SquaredDifference, Mul, Minimum, Maximum, Prelu)
 
 
 def other_than_a_number(op: Op) -> Value | None:
@@ -281,6 +295,7 @@ KERNELS: tuple[Kernel, ...] = (
     PORTABLE.row(Add, sum_of, judge_pairs, in_place=either_operand),
     PORTABLE.row(WideAdd, wide_sum, judge_wide_sum, in_place=operand_of_its_type),
     PORTABLE.row(Sub, sum_of, judge_pairs, in_place=either_operand),
+    PORTABLE.row(SquaredDifference, squared_difference, judge_pairs, in_place=either_operand),
     PORTABLE.row(Mul, product, judge_pairs, in_place=either_operand),
     PORTABLE.row(Minimum, extremum, judge_extremum, in_place=either_operand),
     PORTABLE.row(Maximum, extremum, judge_extremum, in_place=either_operand),

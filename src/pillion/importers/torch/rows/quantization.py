@@ -27,6 +27,7 @@ from pillion.ops import (
     Lut,
     Quantize,
     ResizeBilinearFloat,
+    SquaredDifference,
     SvdfMemory,
     SvdfOutput,
     WideAdd,
@@ -83,6 +84,7 @@ NO_OPERATOR: Mapping[type[Op], str] = {
     **dict.fromkeys((LstmCell, LstmOutput, SvdfMemory, SvdfOutput), "files of LiteRT have such layers"),
     WideAdd: "sums become it where calibration says so (quantize/widen.py)",
     Detections: "files of LiteRT end in it",
+    SquaredDifference: "files of LiteRT have it; in PyTorch it is a difference and a product",
     **dict.fromkeys((AvgPool2dUp, ResizeBilinearFloat), "files of LiteRT in uint8 round so"),
 }
 """Ops that no operator of a model becomes."""

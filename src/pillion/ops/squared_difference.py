@@ -1,0 +1,63 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The square of a difference, as files of TensorFlow have it in layer norms."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import numpy as np
+
+from pillion.ir import numerics
+from pillion.ir.numerics import Arithmetic, Multiplier
+from pillion.ir.op import Op, op, operand, result
+from pillion.ir.types import Array, Value
+from pillion.ops.elementwise import Binary
+from pillion.ops.samples import BROADCASTS, RATIOS, ZERO_POINTS, make, value
+
+LEFT_SHIFT = 7
+"""Headroom in bits of the operands: the square of their difference still fits 31 bits."""
+
+
+@op("squared_difference")
+class SquaredDifference(Binary):
+    """Squares the difference of two tensors: (a - b)². Both operands are brought to a common scale with 7 bits of headroom; the square
+    goes to the result's scale. Both arithmetics compute so."""
+
+    is_idle = False
+
+    a: Value = operand()
+    b: Value = operand()
+    y: Value = result()
+
+    @property
+    def rescale(self) -> tuple[Multiplier, Multiplier, Multiplier]:
+        """The multipliers of the first operand, the second operand, and the square."""
+        common = 2 * max(self.a.scale, self.b.scale)
+        scales = self.a.scale / common, self.b.scale / common
+        first, second = numerics.encode_all(scales)
+        return first, second, numerics.encode(common * common / (2 ** (2 * LEFT_SHIFT) * self.y.scale))
+
+    def check_scales(self, arithmetic: Arithmetic) -> None:
+        _ = self.rescale
+
+    def largest_sums(self) -> Iterator[tuple[int, int]]:
+        yield (numerics.INT8_STEPS << LEFT_SHIFT) ** 2, self.rescale[2].shift
+
+    def reference(self, arithmetic: Arithmetic, *operands: Array) -> Array:
+        first, second, out = self.rescale
+        a, b = (
+            numerics.requantize((x.astype(np.int64) - v.zero_point) << LEFT_SHIFT, m.mantissa, m.shift)
+            for x, v, m in zip(operands, (self.a, self.b), (first, second), strict=True)
+        )
+        squares = numerics.requantize((a - b) * (a - b), out.mantissa, out.shift)
+        return numerics.saturate(squares + self.y.zero_point, -128, 127)
+
+    @classmethod
+    def examples(cls) -> Iterator[Op]:
+        for number, (a_shape, b_shape) in enumerate(BROADCASTS):
+            for ratio in RATIOS[number % 2 :: 2]:
+                a = value("a", a_shape, 0.0625, ZERO_POINTS[number % 4])
+                b = value("b", b_shape, a.scale * ratio, ZERO_POINTS[(number + 1) % 4])
+                largest = 255 * max(a.scale, b.scale)
+                y = value("y", (), largest * largest / 400, ZERO_POINTS[(number + 3) % 4])
+                yield make(cls, y, a=a, b=b)
