@@ -1,63 +1,98 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Results that follow what they are made from, some bytes before it: in chains, beside others, and never closer."""
+"""Blocks of which now more, now fewer bytes are in use: results follow what they are made from, and what is free is room for others."""
 
 from __future__ import annotations
 
 import itertools
 import random
 
+import numpy as np
 import pytest
 
 from pillion.memory.blocks import Block, least_bytes, put_in_place
+from pillion.memory.extent import Extent, of_changes, reach, while_at
 
 
-def apart(one: Block, other: Block) -> bool:
-    return one.offset + one.size <= other.offset or other.offset + other.size <= one.offset
+def used_up(size: int, first: int, last: int, step: int) -> Block:
+    """A block that is there as a whole, and of which at each tick `step` more bytes are not needed any more."""
+    ticks = last - first + 1
+    low = np.minimum(np.arange(ticks) * step, size - 1)
+    return Block(size, first, last, extent=Extent(low, np.full(ticks, size)))
+
+
+def made(size: int, first: int, last: int, step: int) -> Block:
+    """A block of which at each tick `step` more bytes are made."""
+    ticks = last - first + 1
+    high = np.minimum(np.arange(1, ticks + 1) * step, size)
+    return Block(size, first, last, extent=Extent(np.zeros(ticks, np.int64), high))
 
 
 def sound(blocks: list[Block]) -> bool:
-    """Blocks that are needed at one time lie apart, or one of them follows the other at its distance."""
-    pairs = [(a, b) for i, a in enumerate(blocks) for b in blocks[:i] if a.meets(b)]
-    follows = [
-        apart(a, b)
-        or (b in a.lags and a.offset + a.lags[b] <= b.offset)
-        or (a in b.lags and b.offset + b.lags[a] <= a.offset)
-        for a, b in pairs
-    ]
-    return all(follows) and all(block.offset >= 0 for block in blocks)
+    """No byte is in use by two blocks at one tick."""
+    for tick in range(max(b.last for b in blocks) + 1):
+        there = [b for b in blocks if b.first <= tick <= b.last]
+        spans = sorted(
+            (b.offset + low, b.offset + high) for b in there for low, high in [b.used_at(tick)] if low < high
+        )
+        if any(end > begin for (_, end), (begin, _) in itertools.pairwise(spans)):
+            return False
+    return all(block.offset >= 0 and block.offset % 16 == 0 for block in blocks)
 
 
-@pytest.mark.parametrize(("lag", "size"), [(0, 1600), (160, 1760), (800, 2400), (1600, 2400)])
-def test_a_result_takes_the_place_of_what_is_used_up(lag: int, size: int) -> None:
-    x, y = Block(1600, 0, 5), Block(800, 3, 9)
-    y.may_follow(x, lag)
-    assert put_in_place([x, y], 0) == size
+@pytest.mark.parametrize(("step", "lag"), [(160, 160), (320, 480), (800, 800)])
+def test_a_result_takes_the_place_of_what_is_used_up(step: int, lag: int) -> None:
+    """The first rows of the result need room before there is anything that is used up."""
+    x, y = used_up(1600, 0, 9, 160), made(800, 0, 9, step)
+    x.room = lag
+    assert y.reach(x) == lag
+    assert put_in_place([x, y], 0) == 1600 + lag
     assert sound([x, y])
 
 
-def test_one_follows_another_that_follows() -> None:
-    """Three tensors of one size, each made from the one before: room for one, and for the distances."""
-    blocks = [Block(1600, 0, 3), Block(1600, 2, 6), Block(1600, 5, 9)]
-    for before, after in itertools.pairwise(blocks):
-        after.may_follow(before, 160)
-    assert put_in_place(blocks, 0) == 1600 + 320
-    assert sound(blocks)
+def test_what_is_not_made_yet_is_room_for_others() -> None:
+    """A buffer is gone before the upper half of a result is made."""
+    y, brief = made(1600, 0, 9, 160), Block(800, 0, 4)
+    assert put_in_place([y, brief], 0) == 1600
+    assert sound([y, brief])
 
 
-def test_what_is_live_at_once_counts_what_is_shared() -> None:
-    x, y, z = Block(1600, 0, 5), Block(800, 3, 9), Block(320, 4, 4)
-    y.may_follow(x, 160)
-    assert least_bytes([x, y, z], 10) == 1600 + 160 + 320
-    assert put_in_place([x, y, z], 0) == 1600 + 160 + 320
+def test_what_is_used_up_is_room_for_others() -> None:
+    x, late = used_up(1600, 0, 9, 160), Block(800, 5, 9)
+    assert put_in_place([x, late], 0) == 1600
+    assert sound([x, late])
+
+
+def test_what_is_live_at_once_counts_what_is_in_use() -> None:
+    x, y = used_up(1600, 0, 9, 160), made(1600, 0, 9, 160)
+    assert least_bytes([x, y], 10) == 1760
+    assert least_bytes([x, Block(320, 2, 3)], 10) == 1600
+
+
+def test_changes_and_ticks_say_what_is_in_use() -> None:
+    extent = of_changes([(1, 0, 32), (3, 16, 32), (4, 32, 32), (6, 0, 16)], 8)
+    assert extent.used.tolist() == [0, 32, 32, 16, 0, 0, 16, 16]
+    assert (extent.first, extent.last) == (1, 7)
+    assert while_at([2, 5], 48, 7).used.tolist() == [0, 0, 48, 0, 0, 48, 0]
+
+
+def test_what_is_never_in_use_at_once_may_lie_anywhere() -> None:
+    one, other = while_at([0, 2], 64, 4), while_at([1, 3], 64, 4)
+    assert reach(64, one, other) is None
+    assert reach(64, one, None) == 64
 
 
 @pytest.mark.parametrize("seed", range(40))
-def test_random_ones_keep_their_distance(seed: int) -> None:
+def test_random_ones_share_no_byte_at_any_tick(seed: int) -> None:
     dice = random.Random(seed)
-    blocks = [Block(16 * dice.randint(1, 40), t, t + dice.randint(1, 4)) for t in range(dice.randint(3, 14))]
-    for before, after in itertools.pairwise(blocks):
-        if dice.random() < 0.6:
-            after.may_follow(before, 16 * dice.randint(0, 30))
+    blocks = []
+    for number in range(dice.randint(3, 14)):
+        first, size = dice.randint(0, 9), 16 * dice.randint(1, 40)
+        last = first + dice.randint(0, 9)
+        kind = dice.choice([used_up, made, None])
+        blocks.append(kind(size, first, last, dice.randint(1, 200)) if kind else Block(size, first, last))
+        if number and dice.random() < 0.3:
+            blocks[-1].room = 16 * dice.randint(0, 20)
     size = put_in_place(blocks, least_bytes(blocks, 20))
     assert sound(blocks)
     assert size == max(block.offset + block.size for block in blocks)
+    assert size >= least_bytes(blocks, 20)

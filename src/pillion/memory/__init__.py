@@ -3,12 +3,13 @@
 
 from __future__ import annotations
 
+from pillion.memory.events import ALIGNMENT, Event, Feed, Firing, Move, is_alias
 from pillion.memory.homes import Area, Spot
 from pillion.memory.joints import Joint, joints_of
 from pillion.memory.needs import Needs, OpMemory, RegionMemory, RepeatMemory, words_of_state
 from pillion.memory.plan import MemoryPlan, Resident, plan_memory, unsettled
 from pillion.memory.repeat import moved, roots
-from pillion.memory.schedule import ALIGNMENT, Event, Feed, Firing, Move, Schedule, is_alias, schedule
+from pillion.memory.schedule import Schedule, schedule
 
 __all__ = [
     "ALIGNMENT",

@@ -4,13 +4,19 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import accumulate
-from operator import attrgetter
+
+import numpy as np
+
+from pillion.memory.events import aligned
+from pillion.memory.extent import Extent, reach
 
 SHUFFLES = 300
 """Tries after the fixed orders, at most."""
+CLIMBS = 2
+"""Times as many where some blocks have now more, now less in use: there is more to find."""
 MOST_MEETINGS = 4_000_000
 """Pairs of blocks that are compared in all shuffled tries together: some seconds."""
 
@@ -18,7 +24,7 @@ MOST_MEETINGS = 4_000_000
 @dataclass(eq=False)
 class Block:
     """Bytes that are needed from tick `first` to tick `last`; `over` may be overlaid if both begin at one place. An op takes one tick,
-    a region one for each of its events: there, `live` has a bit for each tick at which the bytes are needed."""
+    a region one for each of its events: there, `extent` says which of the bytes are in use at each tick from the first to the last."""
 
     size: int
     first: int
@@ -26,17 +32,16 @@ class Block:
     over: Block | None = None
     tail: int = 0
     offset: int = -1
-    live: int = 0
+    extent: Extent | None = None
     rivals: Sequence[Block] = ()
     """The blocks that are live at some time when this one is."""
     is_home: bool = False
     """Whether it belongs to a state, and lies outside the arena."""
-    lags: dict[Block, int] = field(default_factory=dict)
-    """Other blocks that this one may follow while both are needed, and by how many bytes at least it begins before them then."""
-    followers: list[Block] = field(default_factory=list)
-    """The blocks that may follow this one."""
+    apart: dict[Block, tuple[int, int]] = field(default_factory=dict)
+    """Rivals of which only some bytes are in use while this one is there: how far behind its own beginning such a one may begin, and how
+    far behind that one's beginning this one may."""
     room: int = 0
-    """Bytes that are left before it for what follows it, where nothing else is."""
+    """Bytes that are left before it for what is made of it, where nothing else is."""
     bound: dict[Block, int] = field(default_factory=dict)
     """The blocks that lie at fixed distances from this one, itself among them, and how far each lies behind the first."""
     held: list[Block] = field(default_factory=list)
@@ -66,25 +71,27 @@ class Block:
             block.bound = together
         return True
 
-    def may_follow(self, other: Block, lag: int) -> None:
-        """Allows this block to lie over another, so many bytes before it."""
-        if lag < self.size:  # or else it lies apart
-            self.lags[other] = lag
-            other.room = min([lag] + [other.room] * bool(other.followers))
-            other.followers.append(self)
+    def reach(self, other: Block) -> int | None:
+        """Gives how far behind the beginning of this block another one may begin; None if they are never needed at one tick."""
+        first, last = max(self.first, other.first), min(self.last, other.last)
+        if first > last:
+            return None
+        found = reach(self.size, self.seen(first, last), other.seen(first, last))
+        return found if found is None else aligned(found)
+
+    def seen(self, first: int, last: int) -> Extent | None:
+        """Gives what is in use from one tick to another."""
+        return self.extent.window(first - self.first, last - self.first) if self.extent is not None else None
+
+    def used_at(self, tick: int) -> tuple[int, int]:
+        """Gives the first byte that is in use at a tick, and the one behind the last."""
+        if self.extent is None:
+            return 0, self.size
+        return int(self.extent.low[tick - self.first]), int(self.extent.high[tick - self.first])
 
     def meets(self, other: Block) -> bool:
         """Says whether both are needed at some tick."""
-        if self.first > other.last or other.first > self.last:
-            return False
-        return not (self.live and other.live) or bool(self.live & other.live)
-
-    @property
-    def times(self) -> list[tuple[int, int]]:
-        """The ticks at which the bytes are needed, each row of them as its first one and the one after it."""
-        if not self.live:
-            return [(self.first, self.last + 1)]
-        return [(t, t + 1) for t in range(self.first, self.last + 1) if self.live >> t & 1]
+        return self.reach(other) is not None
 
 
 def _collide(one: Block, other: Block, distance: int, works: Iterable[Block]) -> bool:
@@ -98,51 +105,46 @@ def _collide(one: Block, other: Block, distance: int, works: Iterable[Block]) ->
 
 
 def live_bytes(blocks: Sequence[Block], ticks: int) -> list[int]:
-    """Gives the bytes that are needed at each tick. What follows something saves as much as it can."""
+    """Gives the bytes that are in use at each tick."""
     # what comes at a tick, less what goes: what lives long is no more work than what lives shortly
     changes = [0] * (max(ticks, 1) + 1)
     for block in blocks:
-        for begin, end in block.times:
-            changes[min(begin, len(changes) - 1)] += block.size
-            changes[min(end, len(changes) - 1)] -= block.size
-    live = list(accumulate(changes[:-1]))
+        if block.extent is None:
+            changes[min(block.first, len(changes) - 1)] += block.size
+            changes[min(block.last + 1, len(changes) - 1)] -= block.size
+    live = np.array(list(accumulate(changes[:-1])), np.int64)
     for block in blocks:
-        if block.followers:
-            follower = max(block.followers, key=lambda y: _shared(block, y))
-            _save(live, block, follower, _shared(block, follower))
-    return live
+        if block.extent is not None:
+            there = live[block.first : block.last + 1]
+            there += block.extent.used[: len(there)]
+    return [int(size) for size in live]
 
 
 def least_bytes(blocks: Sequence[Block], ticks: int) -> int:
-    """Gives the size below which no plan of them is looked for: what is live at once, where something follows something less what lies over
-    other blocks, too."""
+    """Gives the size below which no plan of them is looked for: what is live at once, where something in a region lies over something
+    else less what both have in use."""
     live = live_bytes(blocks, ticks)
-    for block in blocks if any(block.followers or block.live for block in blocks) else ():
+    for block in blocks if any(block.extent is not None for block in blocks) else ():
         if block.over is not None:
-            _save(live, block, block.over, min(block.size, block.over.size))
+            _save(live, block, block.over)
     for block in blocks:
         for held in block.held:
-            _save(live, block, held, min(held.size, block.size - block.bound[held] + block.bound[block]))
+            saved = min(held.size, block.size - block.bound[held] + block.bound[block])
+            for tick in range(max(block.first, held.first), min(block.last, held.last, len(live) - 1) + 1):
+                live[tick] -= saved
     return max(live, default=0)
 
 
-def _save(live: list[int], one: Block, other: Block, saved: int) -> None:
-    """Takes off what two blocks save while both are needed."""
-    both = one.live & other.live
-    for i in range(max(one.first, other.first), min(one.last, other.last, len(live) - 1) + 1):
-        if not (one.live and other.live) or both >> i & 1:
-            live[i] -= saved
-
-
-def _shared(block: Block, follower: Block) -> int:
-    """The bytes that a block and one that follows it save together."""
-    lag = follower.lags[block]
-    return max(block.size + follower.size - max(lag + block.size, follower.size), 0)
+def _save(live: list[int], block: Block, under: Block) -> None:
+    """Takes off what two blocks that begin at one place both have in use."""
+    for tick in range(max(block.first, under.first), min(block.last, under.last, len(live) - 1) + 1):
+        (low, high), (its_low, its_high) = block.used_at(tick), under.used_at(tick)
+        live[tick] -= max(min(high, its_high) - max(low, its_low), 0)
 
 
 def put_in_place(blocks: Sequence[Block], floor: int) -> int:
     """Gives every block an offset; the size of the best plan found."""
-    orders = (
+    orders: tuple[Callable[[Block], tuple[int, int]], ...] = (
         lambda b: (-b.size, b.first),
         lambda b: (-(b.last - b.first), -b.size),
         lambda b: (b.first, -b.size),
@@ -150,17 +152,165 @@ def put_in_place(blocks: Sequence[Block], floor: int) -> int:
         lambda b: (-b.last, -b.size),
     )
     _find_rivals(blocks)
-    best: int | None = None
-    best_offsets: list[int] = []
-    for order in _orders(blocks, [sorted(blocks, key=key) for key in orders]):
-        size = _first_fit(order, best)
-        if size is not None:
-            best, best_offsets = size, [b.offset for b in blocks]
-        if best is not None and best <= floor:
-            break
-    for block, offset in zip(blocks, best_offsets, strict=True):
+    found = _Fit(blocks, floor)
+    fixed = [_in_order(blocks, key) for key in orders]
+    for order in fixed:
+        found.take(order)
+    meetings = sum(len(block.rivals) for block in blocks) + 1
+    tries = min(SHUFFLES, MOST_MEETINGS // meetings)
+    if any(block.extent is not None for block in blocks):
+        found.climb(fixed, tries * CLIMBS)
+    else:
+        found.shuffle(fixed[0], tries)
+    for block, offset in zip(blocks, found.offsets, strict=True):
         block.offset = offset
-    return best or 0
+    return found.size or 0
+
+
+def _in_order(blocks: Sequence[Block], key: Callable[[Block], tuple[int, int]]) -> list[int]:
+    """The numbers of blocks in an order."""
+    return sorted(range(len(blocks)), key=lambda number: key(blocks[number]))
+
+
+class _Fit:
+    """The best plan that was found so far."""
+
+    def __init__(self, blocks: Sequence[Block], floor: int) -> None:
+        self.floor = floor
+        self.size: int | None = None
+        self.order: list[int] = []
+        self.has_room = True
+        self.offsets: list[int] = [0] * len(blocks)
+        numbers = {block: number for number, block in enumerate(blocks)}
+        self.blocks = [
+            _Numbered(
+                block.size,
+                block.room,
+                [(numbers[rival], *_around(block, rival)) for rival in block.rivals],
+                {numbers[r] for r in block.rivals if r is block.over or r.over is block},
+                {numbers[other]: at for other, at in block.bound.items()},
+            )
+            for block in blocks
+        ]
+
+    @property
+    def is_done(self) -> bool:
+        """Whether nothing smaller is looked for."""
+        return self.size is not None and self.size <= self.floor
+
+    def take(self, order: list[int], more: int = 0, has_room: bool = True) -> None:
+        """Puts blocks one after another in an order, and keeps that if it is less than `more` bytes larger than the best plan."""
+        if self.is_done:
+            return
+        offsets = self._first_fit(order, None if self.size is None else self.size + more, has_room)
+        if offsets is not None:
+            size = max((offsets[n] + b.size for n, b in enumerate(self.blocks)), default=0)
+            self.order, self.size, self.offsets, self.has_room = order, size, offsets, has_room
+
+    def shuffle(self, order: Sequence[int], tries: int) -> None:
+        """Tries orders that are a little different from one."""
+        dice = random.Random(0)
+        for _ in range(0 if self.is_done else tries):
+            self.take(_shuffled(order, 3, dice))
+
+    def climb(self, starts: Sequence[list[int]], tries: int) -> None:
+        """Goes on from several orders: to others that are a little different, as long as the plan gets no larger."""
+        best = self.size, self.order, self.offsets
+        rooms = [True, False] if any(block.room for block in self.blocks) else [True]
+        for has_room in rooms:
+            for order in starts:
+                if self.is_done:
+                    return
+                self.size = None
+                self.take(order, 0, has_room)
+                self._climb(tries // len(starts) // len(rooms))
+                best = min(best, (self.size, self.order, self.offsets), key=lambda one: one[0] or 0)
+                self.size, self.order, self.offsets = best
+
+    def _climb(self, tries: int) -> None:
+        dice = random.Random(0)
+        for _ in range(0 if self.is_done else tries):
+            order = _shuffled(self.order, dice.randint(0, 2), dice)
+            if dice.random() < 0.5:
+                at = order.index(max(order, key=self._end))
+                order.insert(dice.randint(0, at), order.pop(at))
+            self.take(order, 1, self.has_room)
+
+    def _end(self, number: int) -> int:
+        """Where a block ends in the best plan."""
+        return self.offsets[number] + self.blocks[number].size
+
+    def _first_fit(self, order: Sequence[int], bound: int | None, has_room: bool) -> list[int] | None:
+        """Places blocks one after another; None as soon as the plan is not smaller than a bound."""
+        offsets = [-1] * len(self.blocks)
+        for number in order:
+            if offsets[number] >= 0:
+                continue
+            block = self.blocks[number]
+            if block.bound:
+                end = self._put_bound(block.bound, offsets)
+            else:
+                offsets[number] = at = _place(block, offsets, has_room)
+                end = at + block.size
+            if bound is not None and end >= bound:
+                return None
+        return offsets
+
+    def _put_bound(self, bound: Mapping[int, int], offsets: list[int]) -> int:
+        """Gives blocks that are bound to one another the lowest places where none of them lies over a rival; where the last one ends."""
+        taken = sorted(
+            (placed - before - at, placed + behind - at)
+            for number, at in bound.items()
+            for other, before, behind in self.blocks[number].rivals
+            if (placed := offsets[other]) >= 0
+        )
+        first = 0
+        for begin, end in taken:
+            if begin < first < end:
+                first = end
+        for number, at in bound.items():
+            offsets[number] = first + at
+        return max(offsets[number] + self.blocks[number].size for number in bound)
+
+
+@dataclass(frozen=True)
+class _Numbered:
+    """A block among others that have numbers."""
+
+    size: int
+    room: int
+    rivals: list[tuple[int, int, int]]
+    """The number of each rival, how far behind this block's beginning that may begin, and how far behind that one's this one may."""
+    partners: set[int]
+    """The numbers of those that lie where it lies, if they can."""
+    bound: dict[int, int]
+    """The numbers of those that are bound to it, itself among them, and how far each lies behind the first."""
+
+
+def _place(block: _Numbered, offsets: Sequence[int], has_room: bool) -> int:
+    """Where a block goes among those that have an offset."""
+    taken = sorted(
+        [
+            (at - before + block.size, at + behind, other)
+            for other, before, behind in block.rivals
+            if (at := offsets[other]) >= 0
+        ]
+    )
+    at = _overlaid(block, taken, offsets) if block.partners else -1
+    return at if at >= 0 else _lowest_gap(block, taken, block.room if has_room else 0)
+
+
+def _around(block: Block, rival: Block) -> tuple[int, int]:
+    return block.apart.get(rival) or (block.size, rival.size)
+
+
+def _shuffled(order: Sequence[int], moves: int, dice: random.Random) -> list[int]:
+    """An order in which so many have gone elsewhere."""
+    other = list(order)
+    for _ in range(moves):
+        i, j = dice.randrange(len(other)), dice.randrange(len(other))
+        other.insert(i, other.pop(j))
+    return other
 
 
 def _find_rivals(blocks: Sequence[Block]) -> None:
@@ -174,96 +324,39 @@ def _find_rivals(blocks: Sequence[Block]) -> None:
         meeting = [other for other in live if blocks[other] not in block.bound and blocks[other].meets(block)]
         for other in meeting:
             rivals[other].append(number)
+            _note_apart(blocks[number], blocks[other])
         rivals[number] += meeting
         live.append(number)
     for block, numbers in zip(blocks, rivals, strict=True):
         block.rivals = [blocks[n] for n in sorted(numbers)]
 
 
-def _orders(blocks: Sequence[Block], fixed: list[list[Block]]) -> Iterable[list[Block]]:
-    yield from fixed
-    shuffler = random.Random(0)
-    meetings = sum(len(block.rivals) for block in blocks) + 1
-    for _ in range(min(SHUFFLES, MOST_MEETINGS // meetings)):
-        order = list(fixed[0])
-        for _ in range(3):
-            i, j = shuffler.randrange(len(order)), shuffler.randrange(len(order))
-            order.insert(i, order.pop(j))
-        yield order
+def _note_apart(one: Block, other: Block) -> None:
+    """Notes how far apart two blocks begin of which one has now more, now less in use."""
+    if one.extent is None and other.extent is None:
+        return
+    behind, before = one.reach(other), other.reach(one)
+    assert behind is not None
+    assert before is not None
+    one.apart[other], other.apart[one] = (behind, before), (before, behind)
 
 
-def _first_fit(order: Sequence[Block], best: int | None) -> int | None:
-    """Places the blocks one after another; the size of the plan, or None as soon as it is not smaller than the best one."""
-    for block in order:
-        block.offset = -1
-    size = 0
-    for block in order:
-        if block.offset < 0:
-            size = max(size, _put_bound(block.bound) if block.bound else _put(block))
-        if best is not None and size >= best:
-            return None
-    return size
-
-
-def _put(block: Block) -> int:
-    """Gives a block its place; where it ends."""
-    rivals = sorted((b for b in block.rivals if b.offset >= 0), key=_offset)
-    at = _overlaid(block, rivals)
-    block.offset = at if at >= 0 else _lowest_gap(block, rivals)
-    return block.offset + block.size
-
-
-def _put_bound(bound: Mapping[Block, int]) -> int:
-    """Gives blocks that are bound to one another the lowest places where none of them lies over a rival; where the last one ends."""
-    taken = sorted(
-        (rival.offset - at - block.size, rival.offset + rival.size - at)
-        for block, at in bound.items()
-        for rival in block.rivals
-        if rival.offset >= 0
-    )
-    first = 0
-    for begin, end in taken:
-        if begin < first < end:
-            first = end
-    for block, at in bound.items():
-        block.offset = first + at
-    return max(block.offset + block.size for block in bound)
-
-
-def _overlaid(block: Block, rivals: Sequence[Block]) -> int:
+def _overlaid(block: _Numbered, taken: Sequence[tuple[int, int, int]], offsets: Sequence[int]) -> int:
     """The offset of the operand that the block may overwrite, or that of the result that may overwrite the block; -1 if
     neither is placed or something else is in the way."""
-    for partner in rivals:
-        if partner is block.over or partner.over is block:
-            at, others = partner.offset, [b for b in rivals if b is not partner]
-            if all(b.offset + b.size <= at or at + block.size <= b.offset for b in others):
-                return at
+    for partner in sorted(block.partners, key=offsets.__getitem__):
+        at = offsets[partner]
+        if at >= 0 and all(
+            end <= at or at + block.size <= begin for begin, end, other in taken if other != partner
+        ):
+            return at
     return -1
 
 
-_offset = attrgetter("offset")
-
-
-def _lowest_gap(block: Block, rivals: Sequence[Block]) -> int:
-    at = block.room
-    for begin, end in _taken(block, rivals):
+def _lowest_gap(block: _Numbered, taken: Sequence[tuple[int, int, int]], at: int) -> int:
+    """The lowest place from an offset on that is free."""
+    for begin, end, _ in taken:
         if at + block.size <= begin:
             return at
         at = max(at, end)
     return at
-
-
-def _taken(block: Block, rivals: Sequence[Block]) -> Iterable[tuple[int, int]]:
-    """Where a block may not be. What follows another may begin in time before it; what is followed, that far behind."""
-    if not block.lags and not block.followers:
-        return ((b.offset, b.offset + b.size) for b in rivals)
-    return sorted(_between(block, rival) for rival in rivals)
-
-
-def _between(block: Block, rival: Block) -> tuple[int, int]:
-    begin, end = rival.offset, rival.offset + rival.size
-    if rival in block.lags:
-        return max(begin, begin - block.lags[rival] + block.size), end
-    if block in rival.lags:
-        return begin, min(end, begin + rival.lags[block])
-    return begin, end

@@ -13,8 +13,8 @@ from typing import Literal
 from pillion.ir.graph import Graph
 from pillion.ir.types import Value
 from pillion.memory.blocks import Block
+from pillion.memory.events import aligned, is_alias
 from pillion.memory.needs import Needs
-from pillion.memory.schedule import aligned, is_alias
 
 Area = Literal["arena", "state"]
 """Scratch memory that means nothing between runs, or what lives there."""

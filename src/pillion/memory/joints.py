@@ -15,7 +15,7 @@ from pillion.ir.op import Op
 from pillion.ir.state import State
 from pillion.ir.types import Value
 from pillion.memory.blocks import Block
-from pillion.memory.schedule import aligned, is_alias
+from pillion.memory.events import aligned, is_alias
 from pillion.ops import Concat, Slice
 
 

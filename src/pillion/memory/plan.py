@@ -1,15 +1,17 @@
 # SPDX-License-Identifier: Apache-2.0
 """Offsets for every activation and every kernel's scratch, in one arena.
 
-The *floor* is the largest sum of bytes that are live at once: no plan without in-place results can be smaller. Blocks are
-placed first fit in several orders and then in shuffled ones, until the floor is reached or the tries are used up. Graphs
+The *floor* is the largest sum of bytes that are live at once: no plan without in-place results can be smaller; with stripes, none at
+all. Blocks are placed first fit in several orders and then in shuffled ones, until the floor is reached or the tries are used up. Graphs
 of hundreds of values that are live at once get fewer tries."""
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+
+import numpy as np
 
 from pillion.ir.graph import Graph
 from pillion.ir.op import Op
@@ -17,11 +19,12 @@ from pillion.ir.state import State
 from pillion.ir.types import Value
 from pillion.ir.workspace import Workspace
 from pillion.memory.blocks import Block, least_bytes, live_bytes, put_in_place
+from pillion.memory.events import ALIGNMENT, aligned
+from pillion.memory.extent import Extent, reach, while_at
 from pillion.memory.homes import Spot, homes_of, settle
 from pillion.memory.joints import put_together
 from pillion.memory.needs import Needs, OpMemory, RegionMemory, RepeatMemory
 from pillion.memory.repeat import Inside, put_inside
-from pillion.memory.schedule import ALIGNMENT, aligned
 from pillion.memory.workspaces import CACHE_LINE, put_inside_workspaces
 from pillion.ops import Reshape
 
@@ -84,8 +87,8 @@ def plan_memory(graph: Graph, needs: Needs) -> MemoryPlan:
     blocks = {value: block for value, block in blocks.items() if not block.is_home}
     unique = list(dict.fromkeys(blocks.values()))
     live = live_bytes(unique, clock.ticks)
-    floor = max(live, default=0)
-    activation_bytes = put_in_place(unique, least_bytes(unique, clock.ticks))
+    floor = least_bytes(unique, clock.ticks)
+    activation_bytes = put_in_place(unique, floor)
     scratch |= _scratch_blocks(graph, needs, clock)
     everything = [*unique, *scratch.values()]
     put_inside_workspaces(graph, needs, blocks, scratch, shifts)
@@ -157,8 +160,7 @@ class _Clock:
                 yield ticks
             else:
                 for number in range(len(need.ops)):
-                    fired = need.schedule.firings(number)
-                    yield [t for t in ticks if fired >> t - self.begin[i] & 1]
+                    yield [self.begin[i] + event for event in need.schedule.firings(number)]
 
 
 Shifts = dict[Value, int]
@@ -205,38 +207,59 @@ def _activation_blocks(
     for value in graph.ends:
         if not value.is_constant:
             blocks[value].last = clock.ticks
-    _lay_over(graph, needs, blocks, clock, shifts)
+    _note_extents(graph, needs, blocks, clock, shifts)
     _allow_in_place(graph, needs, blocks, clock, shifts)
     return blocks, shifts, inside.scratch
 
 
-def _lay_over(
+def _note_extents(
     graph: Graph, needs: Needs, blocks: Mapping[Value, Block], clock: _Clock, shifts: Shifts
 ) -> None:
-    """The results of regions may follow the operands that they use up."""
+    """Of the operands of regions, what is used up is room for others, and so is what is not made yet of their results."""
     values = Counter(blocks.values())
+    parts: dict[Block, list[tuple[int, Extent]]] = {}
     for i, op in enumerate(graph.ops):
         need = needs[op]
-        for pair in need.schedule.lags if isinstance(need, RegionMemory) else ():
-            x, y = blocks[pair.operand], blocks[pair.result]
-            is_used_up = values[x] == 1 and x.last == clock.end[i] and not x.is_home
-            is_its_own = y.size == aligned(pair.result.type.size_bytes) and not y.is_home
-            if is_used_up and is_its_own and y.first == clock.begin[i] and not shifts.get(pair.result):
-                y.may_follow(x, aligned(max(pair.bytes, 0)))
+        if not isinstance(need, RegionMemory):
+            continue
+        begin, end = clock.begin[i], clock.end[i]
+        border = [v for v in op.activations if v in blocks and blocks[v].last == end]
+        seen = {v: need.schedule.used_up_by(v) for v in border if v is not need.schedule.fed}
+        seen |= {v: need.schedule.made_of(v) for v in op.results if blocks[v].first == begin}
+        for value, extent in seen.items():
+            block = blocks[value]
+            is_its_own = values[block] == 1 and block.size == aligned(value.type.size_bytes)
+            if is_its_own and not block.is_home and not shifts.get(value):
+                parts.setdefault(block, []).append((begin, extent))
+        _leave_room(op, blocks, seen)
+    for block, known in parts.items():
+        block.extent = _over_all(block, known)
+
+
+def _leave_room(op: Op, blocks: Mapping[Value, Block], seen: Mapping[Value, Extent]) -> None:
+    """Before an operand that is used up there may have to be room for the largest result to begin earlier."""
+    for x in op.activations:
+        for y in op.results:
+            far = reach(y.type.size_bytes, seen[y], seen[x]) if x in seen and y in seen else None
+            if far is not None and 0 < far < y.type.size_bytes:
+                blocks[x].room = max(blocks[x].room, aligned(far))
+
+
+def _over_all(block: Block, parts: Sequence[tuple[int, Extent]]) -> Extent:
+    """The extent of a block from its first tick to its last: all of it is in use where nothing else is known."""
+    ticks = block.last - block.first + 1
+    low, high = np.zeros(ticks, np.int64), np.full(ticks, block.size, np.int64)
+    for begin, extent in parts:
+        at = begin - block.first
+        low[at : at + len(extent.low)], high[at : at + len(extent.low)] = extent.low, extent.high
+    return Extent(low, high)
 
 
 def _inner_blocks(need: RegionMemory, begin: int) -> dict[Value, Block]:
     """A block for every buffer of a region. An op that uses up an operand may put its result there, if its kernel can."""
     tail = need.overread_bytes
     blocks = {
-        held.value: Block(
-            aligned(held.bytes),
-            begin + _lowest(held.live),
-            begin + held.live.bit_length() - 1,
-            tail=tail,
-            live=held.live << begin,
-        )
-        for held in need.schedule.buffers
+        held.value: _block_of(aligned(held.bytes), begin, held.extent, tail) for held in need.schedule.buffers
     }
     storage = need.schedule.storage
     for number, used_up in need.schedule.used_up.items():
@@ -248,8 +271,10 @@ def _inner_blocks(need: RegionMemory, begin: int) -> dict[Value, Block]:
     return blocks
 
 
-def _lowest(bits: int) -> int:
-    return (bits & -bits).bit_length() - 1
+def _block_of(size: int, begin: int, extent: Extent, tail: int = 0) -> Block:
+    """A block of a region that begins at a tick: it is needed as its extent says."""
+    first, last = extent.first, extent.last
+    return Block(size, begin + first, begin + last, tail=tail, extent=extent.window(first, last))
 
 
 def _scratch_blocks(graph: Graph, needs: Needs, clock: _Clock) -> Iterator[tuple[Op, Block]]:
@@ -263,10 +288,9 @@ def _scratch_blocks(graph: Graph, needs: Needs, clock: _Clock) -> Iterator[tuple
             yield op, Block(aligned(need.state_bytes), 0, clock.end[i])
         for number, inner in enumerate(need.ops):
             if inner.scratch_bytes:
-                live = need.schedule.in_scratch(number)
-                first, last = begin + _lowest(live), begin + live.bit_length() - 1
-                op_inside = need.schedule.body.ops[number]
-                yield op_inside, Block(aligned(inner.scratch_bytes), first, last, live=live << begin)
+                size = aligned(inner.scratch_bytes)
+                extent = while_at(need.schedule.in_scratch(number), size, need.ticks)
+                yield need.schedule.body.ops[number], _block_of(size, begin, extent)
 
 
 def _allow_in_place(

@@ -11,8 +11,8 @@ from dataclasses import dataclass, field
 from pillion.ir.op import Op
 from pillion.ir.types import Value
 from pillion.memory.blocks import Block
+from pillion.memory.events import aligned
 from pillion.memory.needs import OpMemory, RepeatMemory
-from pillion.memory.schedule import aligned
 from pillion.ops import Repeat, Reshape
 
 

@@ -10,8 +10,8 @@ from pillion.ir.op import Op
 from pillion.ir.types import Value
 from pillion.ir.workspace import Workspace
 from pillion.memory.blocks import Block
+from pillion.memory.events import aligned
 from pillion.memory.needs import Needs
-from pillion.memory.schedule import aligned
 
 CACHE_LINE = 32
 """Where processors share the arena, it begins and ends with a line of the core's cache: no other data are written back with it."""
@@ -46,5 +46,4 @@ def _places(op: Op, workspace: Workspace) -> Iterator[tuple[Value, int]]:
 
 def _is_free(block: Block, value: Value) -> bool:
     """Whether a block belongs to a value, or other shapes of it, in the arena, and follows no other."""
-    follows = block.lags or block.followers or block.live
-    return not block.is_home and not follows and block.size == aligned(value.type.size_bytes)
+    return not block.is_home and block.extent is None and block.size == aligned(value.type.size_bytes)

@@ -18,19 +18,22 @@ from pillion.errors import PillionError
 from pillion.ir.graph import Graph
 from pillion.ir.op import Op
 from pillion.ir.types import Value
-from pillion.memory.schedule import ALIGNMENT
+from pillion.memory.events import ALIGNMENT
 from pillion.ops import Quantize
 from pillion.ops.region import why_not_in_rows
 from pillion.stripes.plan import Stripe, striped
-from pillion.stripes.ways import Ways
+from pillion.stripes.ways import MANY, Ways
 from pillion.stripes.wish import WHOLE, MemoryWish
 
 BOUNDS_TRIED = 10
 """Bounds for which plans are made before a wish is refused."""
 EXTRA_FOR_ROWS = 0.01
 """The share of instructions that may be added where rows are handed over and nothing is said of a price."""
-NEAR_BOUNDS = (1.0, 1.03, 1.06, 1.1)
+NEAR_BOUNDS = (1.0, 1.03, 1.06, 1.1, 1.15, 1.2)
 """How many times as large as the least bound are those for which plans are made: what is live at once is not yet a plan."""
+
+FAR, NEARBY = 1.03, 16
+"""How many times as large as the least bound a plan is of which others are tried that are like it, and how many at most."""
 
 
 @dataclass(frozen=True)
@@ -155,7 +158,26 @@ class Search:
         near = dict.fromkeys(self.ways.cheapest(int(bound * more), budget) or () for more in NEAR_BOUNDS)
         plans = [self.plan(stripes) for stripes in near if self.ways.cost(stripes) <= budget]
         best = min([simplest, *plans], key=lambda plan: plan.bytes)
+        if best.stripes and best.bytes > FAR * bound and len(self.ways.whole) <= MANY:
+            best = self._nearby(best, budget)
         return best if simplest.bytes - best.bytes >= worth else simplest
+
+    def _nearby(self, plan: Plan, budget: float) -> Plan:
+        """Gives the smallest of a plan and those that are like it but for where one stripe begins or ends, or its rows: what is live at
+        once can be much the same, and lie together better."""
+        tried = 0
+        for _ in plan.stripes:
+            others = [
+                stripes
+                for stripes in dict.fromkeys(self.ways.like(plan.stripes))
+                if self.ways.cost(stripes) <= budget
+            ][: NEARBY - tried]
+            tried += len(others)
+            best = min([plan, *map(self.plan, others)], key=lambda one: one.bytes)
+            if best is plan:
+                break
+            plan = best
+        return plan
 
     def _least_bound(self, budget: float = math.inf) -> int:
         """The least bound, to half a percent, that can be kept at some price; that of the simplest plan can be."""

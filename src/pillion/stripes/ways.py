@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from pillion.devices.cortex_m import Isa
 from pillion.devices.cortex_m.estimate import instructions
@@ -17,8 +17,9 @@ from pillion.ir.cut import cut
 from pillion.ir.graph import Graph
 from pillion.ir.rows import ROWS, Span, row_bytes
 from pillion.ir.types import Value
+from pillion.memory.events import aligned, is_alias
 from pillion.memory.needed import Needed
-from pillion.memory.schedule import ALIGNMENT, Preview, aligned, is_alias, preview
+from pillion.memory.preview import Preview, preview
 from pillion.ops import Region, as_region
 from pillion.ops.region import rows_made, why_not_in_rows
 from pillion.stripes.plan import Stripe
@@ -33,10 +34,14 @@ CHEAP = 0.0005
 """The share of all instructions below which cheaper ways are not looked for."""
 GRAINS_TRIED = (1, 2, 4)
 """The most rows that any op may make at once, where as many as a step needs are too many."""
-LONGEST_REGION = 40
-"""Ops in one region."""
+LONGEST_REGION, LONGEST_OF_MANY = 40, 24
+"""Ops in one region; in graphs of more than `MANY` ops, of which there are too many parts to look at."""
+MANY = 48
 LEAST_SHARE = 0.8
 """The share of what a region seems to cost at first sight that it costs at least."""
+
+LEAST_BORDER = 0.75
+"""The share of what a region uses up or makes that lies there at least when rows of all tensors inside do."""
 
 
 @dataclass(frozen=True)
@@ -115,6 +120,7 @@ class Ways:
 
     def spans(self, above: int) -> Iterator[tuple[int, int]]:
         """Gives the parts that may run as a region and have an op that takes more bytes than that when it runs whole."""
+        longest = LONGEST_REGION if len(self.whole) <= MANY else LONGEST_OF_MANY
         hot = [way.bytes > above for way in self.whole]
         for first in range(len(hot)):
             if not self._is_border[first]:
@@ -122,8 +128,8 @@ class Ways:
             is_hot = False
             least = 2
             if self.fed is not None and first <= self.last[self.fed]:
-                least = self.last[self.fed] + 1 if first == 0 else LONGEST_REGION + 1
-            for end in range(first + 1, min(first + LONGEST_REGION, len(hot)) + 1):
+                least = self.last[self.fed] + 1 if first == 0 else longest + 1
+            for end in range(first + 1, min(first + longest, len(hot)) + 1):
                 if self.why[end - 1]:
                     break
                 is_hot |= hot[end - 1]
@@ -179,16 +185,16 @@ class Ways:
             region.check()
         except PillionError:
             return None
-        beside = self.beside(first, end)
+        used_up = {x for x in region.xs if self.last[x] < end and not region.fed}
         seen = preview(
             region,
             lambda op, made: self._scratch_bytes(first + op, made),
             self._needed,
+            used_up,
             preview_steps(rows),
         )
-        saved = seen.saved_bytes if self.last[region.xs[0]] < end else 0
         return Way(
-            beside + seen.held_bytes - saved // ALIGNMENT * ALIGNMENT,
+            aligned(self.beside(first, end) + seen.bytes),
             self._cost(region, first, seen),
             Stripe(first, end, rows, grain, self.is_fed(first)),
         )
@@ -198,12 +204,12 @@ class Ways:
         return self.fed is not None and first == 0
 
     def beside(self, first: int, end: int) -> int:
-        """Gives the bytes that lie in the arena while some ops run as a region, beside what is inside it."""
+        """Gives the bytes that lie in the arena while some ops run as a region, beside what they use up and make."""
         if (first, end) not in self._beside:
             self._beside[first, end] = sum(
                 self._bytes(v)
                 for v, born in self.born.items()
-                if born < end and self.last.get(v, -1) >= (first if born < first else end)
+                if born < first and self.last.get(v, -1) >= end
             )
         return self._beside[first, end]
 
@@ -228,9 +234,9 @@ class Ways:
         made = [v for i in range(first, end) for v in self.graph.ops[i].results]
         left = sum(self._bytes(v) for v in made if self.last.get(v, -1) >= end)
         kept = sum(self._kept.get(v, 0) for v in made if self.last.get(v, -1) < end)
-        return (
-            self.beside(first, end) - min(used_up, left) + kept + max(self._fresh[first + 1 : end], default=0)
-        )
+        fresh = max(self._fresh[first + 1 : end], default=0)
+        border = max(min(used_up, left), int(LEAST_BORDER * max(used_up, left)))
+        return self.beside(first, end) + border + kept + fresh
 
     def _scratch_bytes(self, i: int, rows: int) -> int:
         if self._folds(i):  # it is kept, and counted so
@@ -328,6 +334,32 @@ class Ways:
                 if at >= first:
                     made[at] = max(made[at], x.shape[ROWS] if span is None else span.end)
         return made
+
+    def like(self, stripes: Sequence[Stripe]) -> Iterator[tuple[Stripe, ...]]:
+        """Gives stripes like some, but for where one begins or ends, or the rows of its steps."""
+        for i, one in enumerate(stripes):
+            before = stripes[i - 1].end if i else 0
+            after = stripes[i + 1].first if i + 1 < len(stripes) else len(self.whole)
+            others = (
+                replace(one, first=one.first - 1),
+                replace(one, first=one.first + 1),
+                replace(one, end=one.end + 1),
+                replace(one, end=one.end - 1),
+                replace(one, rows=max(one.rows // 2, 1)),
+            )
+            for other in others:
+                is_there = before <= other.first < other.end - 1 < after
+                if (
+                    other == one
+                    or not is_there
+                    or (one.fed and other.first)
+                    or any(self.why[other.first : other.end])
+                ):
+                    continue
+                if self._has_rows(other.end - 1) and self.region(
+                    other.first, other.end, other.rows, other.grain
+                ):
+                    yield (*stripes[:i], other, *stripes[i + 1 :])
 
     def cost(self, stripes: Sequence[Stripe]) -> float:
         """Estimates the instructions that stripes add."""

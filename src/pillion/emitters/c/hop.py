@@ -15,7 +15,7 @@ from pillion.ir.graph import Graph
 from pillion.ir.streaming import Fed, Streaming
 from pillion.ir.types import Value
 from pillion.memory import MemoryPlan
-from pillion.memory.schedule import aligned
+from pillion.memory.events import aligned
 
 COUNTERS = 8
 """Bytes of two counters: the runs so far, as far as they matter, and the calls since the last run."""

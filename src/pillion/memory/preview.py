@@ -1,0 +1,143 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What the first steps of a region show of all of it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Set
+from dataclasses import dataclass
+from itertools import accumulate
+
+from pillion.ir.op import Op
+from pillion.ir.rows import ROWS, row_bytes
+from pillion.ir.types import Value
+from pillion.memory.events import Firing, Move, aligned, is_alias
+from pillion.memory.needed import Needed
+from pillion.memory.run import Run
+from pillion.ops import Region
+
+
+@dataclass(frozen=True)
+class Preview:
+    """What the first steps of a region show of all of it."""
+
+    bytes: int
+    """About the most bytes that its buffers, its results and the operands that it uses up have in use at once."""
+    firings: tuple[float, ...]
+    """About how often each op runs for one image."""
+    firing_rows: tuple[int, ...]
+    """The rows that each op makes at once after the first steps."""
+    moved_bytes: float
+    """About how many bytes are moved for one image."""
+
+
+def preview(
+    region: Region,
+    extra_bytes: Callable[[int, int], int],
+    needed: Needed,
+    used_up: Set[Value] = frozenset(),
+    steps: int = 3,
+) -> Preview:
+    """Runs the first steps of a region. `extra_bytes` says what an op needs, by its number and the rows that it makes, while it runs;
+    `used_up` are the operands that nobody reads later."""
+    run = Run(region, needed)
+    run.image(0, region.step, steps)
+    return _Seen(run, region).preview(extra_bytes, used_up)
+
+
+class _Seen:
+    """The first steps of a region, looked at."""
+
+    def __init__(self, run: Run, region: Region) -> None:
+        self.run, self.region = run, region
+        self.driver = run.of(region.body.ops[-1].results[0])
+        ops = region.body.ops
+        self.counts, self.last_moved = [0] * len(ops), dict[Value, int]()
+        self.moved = 0
+        for event in run.events:
+            if isinstance(event, Firing):
+                self.counts[event.op] += 1
+            elif isinstance(event, Move):
+                self.moved += event.bytes
+                self.last_moved[event.value] = event.bytes
+            else:
+                self.moved += event.rows * run.of(event.value).row_bytes
+
+    def preview(self, extra_bytes: Callable[[int, int], int], used_up: Set[Value]) -> Preview:
+        """What is to be expected of all steps."""
+        ops = self.region.body.ops
+        chunks = [0.0 if is_alias(op) else self._chunk(i, op) for i, op in enumerate(ops)]
+        rows = [max(round(chunk), 1) for chunk in chunks]
+        later = [
+            max(b.size - b.made, 0) / chunk if chunk else 0.0
+            for b, chunk in ((self.run.of(op.results[0]), c) for op, c in zip(ops, chunks, strict=True))
+        ]
+        firings = tuple(now + more for now, more in zip(self.counts, later, strict=True))
+        moved = self.moved + sum(
+            size * later[self.run.producers[v]]
+            for v, size in self.last_moved.items()
+            if v in self.run.producers
+        )
+        return Preview(self._bytes(extra_bytes, used_up), firings, tuple(rows), moved + self._fed_later())
+
+    def _chunk(self, number: int, op: Op) -> float:
+        """The rows that an op makes at once on an average, after the first steps."""
+        step = self.region.step * self.run.of(op.results[0]).size / self.driver.size
+        chunk = max(step, float(op.row_unit))
+        grain = self.run.grains[number]
+        return max(chunk / -(-chunk // grain), float(op.row_unit)) if grain else chunk
+
+    def _fed_later(self) -> float:
+        """The bytes of the rows that come from outside after the first steps."""
+        fed = self.run.of(self.run.fed) if self.run.fed is not None else None
+        return (fed.size - fed.made) * fed.row_bytes if fed is not None else 0
+
+    def _bytes(self, extra_bytes: Callable[[int, int], int], used_up: Set[Value]) -> int:
+        """About the most bytes at once: what the first steps show, and what results grow faster than operands are used up. Of what is
+        free in a buffer for a while, others find about half."""
+        events = self.run.events
+        changes = [0] * (len(events) + 1)
+        for buffer in self.run.buffers.values():
+            before = 0
+            for at, low, high in buffer.changes:
+                now = (high - low + buffer.most * buffer.row_bytes) // 2 if low < high else 0
+                changes[at] += now - before
+                before = now
+        left = self._use_up(used_up, changes)
+        made = self._make(changes)
+        live = accumulate(changes[:-1])
+        peak = max(
+            now + (extra_bytes(e.op, e.span.count) if isinstance(e, Firing) else 0)
+            for now, e in zip(live, events, strict=True)
+        )
+        whole = sum(v.type.size_bytes for v in used_up)
+        folded = sum(aligned(op.folded_bytes) for op in self.region.body.ops)
+        return folded + peak + max(int(left * (made - whole)), 0)
+
+    def _use_up(self, used_up: Set[Value], changes: list[int]) -> float:
+        """Notes what is used up of some operands; gives the share of all operands that is still to be read."""
+        rows = {x: 0 for x in self.region.xs if x is not self.run.fed and x.type.rank > ROWS}
+        firsts = {(x, self.run.producers[y.value]): 0 for x in rows for _, _, y in self.run.of(x).users}
+        for i, event in enumerate(self.run.events):
+            if not isinstance(event, Firing):
+                continue
+            op = self.region.body.ops[event.op]
+            for x in [x for x in op.activations if x in rows]:
+                firsts[x, event.op] = self.run.needed.first(op, x, event.span.end)
+                row = min(first for (read, _), first in firsts.items() if read is x)
+                changes[i + 1] -= (row - rows[x]) * row_bytes(x) if x in used_up else 0
+                rows[x] = row
+        changes[0] += sum(x.type.size_bytes for x in used_up)
+        shares = [1 - row / x.shape[ROWS] for x, row in rows.items()]
+        fed = self.run.of(self.run.fed) if self.run.fed is not None else None
+        return max([0.0, *shares, 1 - fed.made / fed.size if fed is not None else 0.0])
+
+    def _make(self, changes: list[int]) -> int:
+        """Notes what is made of the results; gives their bytes."""
+        folded = {op.results[0] for op in self.region.body.ops if op.folded_bytes}
+        results = {y: 0 if y in folded else row_bytes(y) for y in self.region.ys}
+        changes[0] += sum(y.type.size_bytes for y in folded)
+        for i, event in enumerate(self.run.events):
+            y = self.region.body.ops[event.op].results[0] if isinstance(event, Firing) else None
+            if y in results and isinstance(event, Firing):
+                changes[i] += event.span.count * results[y]
+        return sum(y.type.size_bytes for y in results)

@@ -1,0 +1,209 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A region while it runs: which op makes which rows when, from which rows in which buffers, and what is kept for later.
+
+`ensure(value, rows)` is all of it: while fewer rows of a value exist than somebody needs, its op makes more, after the rows that these are
+made from. Rows that nobody needs any more are dropped; what remains moves to the front of its buffer. Nothing is made twice."""
+
+from __future__ import annotations
+
+from pillion.ir.graph import Graph
+from pillion.ir.op import Op
+from pillion.ir.rows import ROWS, Span, row_bytes
+from pillion.ir.types import Value
+from pillion.memory.events import Event, Feed, Firing, Move, is_alias
+from pillion.memory.extent import Change
+from pillion.memory.needed import Needed
+from pillion.ops import Region
+from pillion.ops.region import rows_made
+
+
+class Buffer:
+    """What there is of one tensor at some moment: rows from `base` to before `made`."""
+
+    def __init__(self, value: Value, whole: bool, taken: int = 0) -> None:
+        has_rows = value.type.rank > ROWS and not taken
+        self.value, self.whole = value, whole
+        self.size = value.shape[ROWS] if has_rows else 1
+        self.row_bytes = row_bytes(value) if has_rows else value.type.size_bytes
+        self.image_bytes = self.size * self.row_bytes if has_rows and value.shape[0] > 1 else 0
+        if taken:  # it is made of so many rows, and has none
+            self.size, self.row_bytes, self.image_bytes = taken, 0, value.type.size_bytes // value.shape[0]
+        self.users: list[tuple[Op, Value, Buffer]] = []
+        """Who reads it, as which value, and what is made of it."""
+        self.base = self.made = self.most = 0
+        self.changes: list[Change] = []
+        """The bytes in use, whenever they become others; of a whole buffer nothing is noted."""
+        self.is_open = False
+
+    def start(self, row: int, image: int) -> int:
+        """The byte at which a row of an image begins."""
+        return (
+            row * self.row_bytes + image * self.image_bytes
+            if self.whole
+            else (row - self.base) * self.row_bytes
+        )
+
+    def note(self, event: int, needed: int) -> None:
+        """Notes that from an event on the rows from `needed` to before `made` are in use."""
+        if self.whole:
+            return
+        size, changes = self.row_bytes, self.changes
+        change = event, (needed - self.base) * size, (self.made - self.base) * size
+        if changes and changes[-1][0] == event:
+            changes[-1] = change
+        else:
+            changes.append(change)
+
+    def close(self, now: int) -> None:
+        """Notes that nothing is in the buffer after an event."""
+        if self.is_open:
+            self.note(now + 1, self.made)
+            self.is_open = False
+
+
+class Run:
+    """A region while it runs."""
+
+    def __init__(self, region: Region, needed: Needed | None = None) -> None:
+        self.needed = needed or Needed()
+        self.body = region.body
+        self.storage = _storage(region.body)
+        self.events: list[Event] = []
+        self.fed = region.fed_value
+        border = {v for v in (*region.xs, *region.ys) if v is not self.fed}
+        taken = {op.results[0]: rows_made(op) for op in region.body.ops if op.folded_bytes}
+        stored = dict.fromkeys(self.storage.values())
+        self.buffers = {v: Buffer(v, v in border, taken.get(v, 0)) for v in stored}
+        ops = [(i, op) for i, op in enumerate(self.body.ops) if not is_alias(op)]
+        self.grains = {i: 1 if self._shrinks_what_is_fed(op) else region.grain for i, op in ops}
+        self.producers = {op.results[0]: i for i, op in ops}
+        self.used_up: dict[int, set[Value]] = {i: set(op.activations) for i, op in ops}
+        for _, op in ops:
+            for x in op.activations:
+                self.of(x).users.append((op, x, self.of(op.results[0])))
+
+    def _shrinks_what_is_fed(self, op: Op) -> bool:
+        """Whether an op makes of each row that is handed over a smaller one: then there need be but one of the large ones."""
+        x, y = self.fed, op.results[0]
+        if (
+            op.folded_bytes
+            or x is None
+            or x not in op.activations
+            or op.row_unit > 1
+            or x.shape[ROWS] != y.shape[ROWS]
+        ):
+            return False
+        return row_bytes(y) < row_bytes(x) and op.rows_of(x, Span(0, 1)) == Span(0, 1)
+
+    def of(self, value: Value) -> Buffer:
+        """Gives the buffer in which a value lies."""
+        return self.buffers[self.storage[value]]
+
+    def ensure(self, value: Value, rows: int, image: int) -> None:
+        """Makes rows until there are so many."""
+        buffer = self.of(value)
+        number = self.producers.get(buffer.value)
+        if number is None:  # an input of the region
+            if buffer.value is self.fed and buffer.made < rows:
+                self._feed(buffer, rows)
+            return
+        op = self.body.ops[number]
+        while buffer.made < rows:
+            count = min(rows - buffer.made, self.grains[number] or rows)
+            count = min(-(-count // op.row_unit) * op.row_unit, buffer.size - buffer.made)
+            self._fire(number, op, Span(buffer.made, count), image)
+
+    def _feed(self, buffer: Buffer, rows: int) -> None:
+        """Takes rows from outside until there are so many."""
+        self._make_room(buffer)
+        at = buffer.start(buffer.made, 0)
+        self._add(Feed(buffer.value, rows - buffer.made, at), buffer, rows)
+
+    def _fire(self, number: int, op: Op, span: Span, image: int) -> None:
+        needs = self.needed.spans(op, span)
+        for x, rows in needs.items():
+            self.ensure(x, self.of(x).size if rows is None else rows.end, image)
+        y = self.of(op.results[0])
+        self._make_room(y)
+        rank = op.results[0].type.rank
+        # What has fewer axes is broadcast: it is the same for all images.
+        starts = {
+            x: self.of(x).start(rows.first if rows else 0, image if x.type.rank >= rank else 0)
+            for x, rows in needs.items()
+        }
+        starts[op.results[0]] = y.start(span.first, image)
+        is_fresh = not y.is_open
+        self._add(Firing(number, span, image, starts), y, span.end)
+        now = len(self.events) - 1
+        for x in op.activations:
+            self._drop(self.of(x), now)
+            if not is_fresh or y.whole or self.of(x).whole or self.of(x).is_open or starts[x]:
+                self.used_up[number].discard(x)
+        self._drop(y, now)
+
+    def _add(self, event: Firing | Feed, buffer: Buffer, made: int) -> None:
+        """Adds an event after which there are so many rows in a buffer."""
+        buffer.made = made
+        buffer.most = max(buffer.most, made - buffer.base)
+        buffer.is_open = not buffer.whole
+        buffer.note(len(self.events), buffer.base)
+        self.events.append(event)
+
+    def _drop(self, buffer: Buffer, now: int) -> None:
+        """Notes which rows of a buffer are still needed after an event."""
+        if buffer.whole:
+            return
+        needed = self._needed(buffer)
+        if needed >= buffer.made:
+            buffer.close(now)
+        else:
+            buffer.note(now + 1, needed)
+
+    def _needed(self, buffer: Buffer) -> int:
+        """The first row that somebody still reads; behind the last one that was made if nobody does."""
+        least = buffer.made
+        for op, x, y in buffer.users:
+            if y.made < y.size:
+                least = min(least, self.needed.first(op, x, y.made))
+        return least
+
+    def _make_room(self, buffer: Buffer) -> None:
+        """Drops the rows in front that nobody needs."""
+        if buffer.whole:
+            return
+        needed = self._needed(buffer)
+        dead, rest = needed - buffer.base, buffer.made - needed
+        if dead and rest:
+            buffer.note(len(self.events), buffer.base)
+            self.events.append(Move(buffer.value, dead * buffer.row_bytes, rest * buffer.row_bytes))
+        buffer.base = needed
+
+    def image(self, image: int, step: int, steps: int | None = None) -> None:
+        """Runs the region over one image, or the first steps of it."""
+        for buffer in self.buffers.values():
+            buffer.base = buffer.made = 0
+        driver = self.of(self.body.ops[-1].results[0])
+        end = driver.size if steps is None else min(step * steps, driver.size)
+        while driver.made < end:
+            self.ensure(driver.value, min(driver.made + step, driver.size), image)
+            for y in self.body.outputs:
+                size = self.of(y).size
+                self.ensure(y, size * driver.made // driver.size, image)
+        if self.fed is not None and end == driver.size:
+            self._skip_the_rest(self.of(self.fed))
+        for buffer in self.buffers.values():
+            buffer.close(len(self.events) - 1)
+
+    def _skip_the_rest(self, fed: Buffer) -> None:
+        """The rows of an image that nobody reads are handed over, too."""
+        if fed.made < fed.size:
+            self.events.append(Feed(fed.value, fed.size - fed.made, None))
+
+
+def _storage(body: Graph) -> dict[Value, Value]:
+    """The buffer of each value; a value that is another shape of one shares its buffer."""
+    storage = {v: v for v in body.inputs}
+    for op in body.ops:
+        y = op.results[0]
+        storage[y] = storage[op.operands[0]] if is_alias(op) else y
+    return storage
