@@ -24,11 +24,15 @@ def spread_multipliers(graph: Graph) -> Graph:
 
 
 def _spread(op: Op, names: Names) -> list[Op] | None:
-    if not isinstance(op, DepthwiseConv2d) or op.depth_multiplier == 1:
+    if not isinstance(op, DepthwiseConv2d) or not has_multiplier(op):
         return None
-    if not (op.weights.is_constant and op.bias.is_constant) or beyond_scales(op):
-        return None
-    return [_plain(op, names)] if op.in_channels <= FEW_CHANNELS else list(_by_filter(op, names))
+    return [as_plain(op, names)] if op.in_channels <= FEW_CHANNELS else list(_by_filter(op, names))
+
+
+def has_multiplier(op: DepthwiseConv2d) -> bool:
+    """Whether there are several filters for each channel, whose weights and scales are known."""
+    known = op.weights.is_constant and op.bias.is_constant and not beyond_scales(op)
+    return op.depth_multiplier > 1 and known
 
 
 def _fields(op: DepthwiseConv2d) -> dict[str, object]:
@@ -36,7 +40,8 @@ def _fields(op: DepthwiseConv2d) -> dict[str, object]:
     return {name: getattr(op, name) for name in kept}
 
 
-def _plain(op: DepthwiseConv2d, names: Names) -> Op:
+def as_plain(op: DepthwiseConv2d, names: Names) -> Op:
+    """Gives the plain convolution whose other weights are zero."""
     held = op.weights.constant  # [1, h, w, channel * multiplier + filter]
     dense = np.zeros((op.out_channels, *op.kernel, op.in_channels), held.dtype)
     for out in range(op.out_channels):

@@ -18,6 +18,7 @@ from pillion.devices.ethos_u.accelerators import ACCELERATORS, Accelerator, Fami
 from pillion.devices.ethos_u.computer import driver
 from pillion.devices.ethos_u.converter import payloads_for
 from pillion.devices.ethos_u.estimate import DISPATCH_CYCLES, FLASH_BYTES_PER_CYCLE, estimate
+from pillion.devices.ethos_u.multipliers import multipliers_for
 from pillion.devices.ethos_u.payload import executed, shown
 from pillion.devices.ethos_u.rules import SUPPORTED, rules
 from pillion.ir.numerics import Arithmetic
@@ -56,7 +57,7 @@ def ethos_u(accelerator: Accelerator) -> Device:
         delegate="EthosUBackend",
         file_operators=(("ethos-u", "Arm's Ethos-U, by Vela"),),
         wishes=WISHES,
-        rewrites=(sum_hard_sigmoids,),
+        rewrites=(sum_hard_sigmoids, multipliers_for(accelerator)),
         show=shown,
         execute=executed,
         driver=driver,
