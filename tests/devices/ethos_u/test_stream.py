@@ -22,9 +22,13 @@ from pillion.devices.ethos_u.stream.words import read_stream
 from pillion.devices.ethos_u.vela.compiler import VelaError
 from pillion.emitters import tflite
 from pillion.ir.graph import Graph
+from pillion.ir.numerics import Arithmetic
 from pillion.ir.op import Op
-from pillion.ops import Conv2d, Softmax
+from pillion.ir.verify import verify
+from pillion.ops import Conv2d, Lut, Softmax
+from pillion.ops.functions import Function
 from pillion.ops.reduce import ReduceMax, ReduceMin, ReduceSum
+from pillion.ops.samples import make, value
 
 pytestmark = needs_vela
 MISCOMPILED = (ReduceMax, ReduceMin, ReduceSum)
@@ -52,6 +56,19 @@ def test_examples_of_all_ops_are_computed_exactly(accelerator: str) -> None:
         assert differing(graph_of(op), made) == 0, op
         equal += 1
     assert equal >= 240 // step
+
+
+@pytest.mark.parametrize("accelerator", EXECUTED)
+def test_tables_of_bytes_and_of_32_bits_lie_beside_each_other(accelerator: str) -> None:
+    """A function, then a softmax, whose exponentials are a table of four times the size."""
+    x, h = value("x", (1, 9), 0.05, 3), value("h", (1, 9), 1 / 256, -128)
+    lut = Lut(x=x, y=h, function=Function.SIGMOID, table=None)
+    top = make(Softmax, value("y", (), 1 / 256, -128), x=h)
+    graph = verify(Graph("g", (x,), (lut, top), top.results, ARITHMETIC))
+    assert (
+        differing(graph, compiled(tflite.emit(graph.replace(arithmetic=Arithmetic.TFLITE)), accelerator), 6)
+        == 0
+    )
 
 
 def test_a_reduction_that_vela_miscompiles_is_seen() -> None:

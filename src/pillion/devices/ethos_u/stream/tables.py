@@ -35,9 +35,10 @@ class Tables:
         self._defined[start : start + len(data)] = True
 
     def place(self, number: int, dtype: DType, at: int) -> tuple[int, int]:
-        """Gives the first byte of a table, and the byte behind it, counted from where tables start."""
+        """Gives the first byte of a table, and the byte behind it, counted from where tables start. Tables are numbered by places for
+        entries of a byte, of which one with entries of 4 takes four."""
         size = _ENTRIES * (4 if dtype is DType.INT32 else 1)
-        start = number * size
+        start = number * _ENTRIES
         if start + size > _BYTES:
             raise wrong(
                 "a table lies outside the internal memory",
