@@ -26,6 +26,7 @@ from typing import TYPE_CHECKING, Any, Union, get_args
 from pillion import passes
 from pillion.boards.board import BOARDS, Board, Optimize, another_core
 from pillion.choices import ArithmeticName, IoDtype, IoLayout, StateForm
+from pillion.emitters.segments import cost_of
 from pillion.errors import PillionError, one_of
 from pillion.importers import pte, tflite
 from pillion.ir.graph import Graph, model_name, want_computed_outputs
@@ -289,7 +290,8 @@ def put_on(chip: Target, graph: Graph, options: PlacementOptions, watch: passes.
         return Placement(graph, all_on_cpu(graph, chip.isa, example_with_npu()))
     graph = passes.run(graph, (passes.usual_multipliers, *chip.npu.rewrites), watch)
     refuse_idle_patterns(graph, options)
-    placed = place(graph, chip.npu, chip.isa, options)
+    npu, name = chip.npu, chip.converter_name
+    placed = place(graph, npu, chip.isa, options, lambda body: cost_of(body, npu, name))
     if watch:
         watch("place", placed.graph)
     return placed

@@ -12,7 +12,7 @@ from typing import Any
 
 from pillion.devices.band import Band
 from pillion.devices.computer import Driver
-from pillion.devices.payloads import Executable, Payloads, SegmentFile, marked
+from pillion.devices.payloads import Executable, Payloads, SegmentCost, SegmentFile, marked
 from pillion.devices.retyped import Change
 from pillion.ir.graph import Graph
 from pillion.ir.numerics import Arithmetic
@@ -105,6 +105,9 @@ class Device:
     """What executes a payload on this computer, bit for bit; None for what is no payload of its, an error for what is not known of one."""
     driver: Callable[[], Driver] | None = None
     """What stands in for its driver on this computer, where the C of projects calls one."""
+    cost: Callable[[bytes, str], SegmentCost | None] = lambda file, chip: None
+    """What its converter says that a segment takes, from its TFLite file, for the chip of a name; None where it is not installed: then the
+    estimates of ops are added up."""
     payloads: Callable[[Sequence[SegmentFile], str], Payloads] = without_converter
     """What it is given for the segments of a program. The second argument is what its converter calls the chip."""
 

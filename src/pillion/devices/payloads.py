@@ -28,6 +28,15 @@ class SegmentFile:
 
 
 @dataclass(frozen=True)
+class SegmentCost:
+    """What a converter says that a segment takes."""
+
+    cycles: int
+    by: str
+    """The converter, with its version."""
+
+
+@dataclass(frozen=True)
 class SegmentPayload:
     """A segment in both forms: as the NPU takes it, and as TFLite."""
 
@@ -61,6 +70,8 @@ class Payloads:
     segments: tuple[SegmentPayload, ...]
     converter: str = ""
     """Who made them, with its version; empty where they are TFLite under Pillion's mark, which a chip refuses."""
+    cycles_by: str = ""
+    """Who says how many cycles segments take, with its version."""
     missing: str = ""
     """The converter that is not installed."""
     sources: Callable[[str, Sequence[Copied]], Mapping[str, str]] | None = None
@@ -75,9 +86,11 @@ class Payloads:
     """What the NPU's firmware needs to know beside the payloads: name → text."""
 
     @property
-    def figures(self) -> dict[str, int]:
+    def figures(self) -> dict[str, int | str]:
         """What the converter says of its code: estimated cycles, and the memory that it works in (in a .pte the temp allocator's)."""
-        cycles = {"npu_cycles_estimate": sum(self.cycles)} if self.cycles else {}
+        cycles: dict[str, int | str] = (
+            {"npu_cycles_estimate": sum(self.cycles), "npu_cycles_by": self.cycles_by} if self.cycles else {}
+        )
         return {**cycles, **({"npu_scratch_bytes": self.scratch_bytes} if self.scratch_bytes else {})}
 
     @property

@@ -3,8 +3,10 @@
 
 from __future__ import annotations
 
-from pillion.devices.payloads import SegmentFile, marked
+from pillion.devices.device import Device
+from pillion.devices.payloads import SegmentCost, SegmentFile, marked
 from pillion.emitters import tflite
+from pillion.errors import PillionError
 from pillion.ir.graph import Graph
 from pillion.ops import Segment
 
@@ -12,6 +14,14 @@ from pillion.ops import Segment
 def segment_files(graph: Graph) -> list[SegmentFile]:
     """Gives the TFLite file of each segment, in running order."""
     return [_file(op) for op in graph.ops if isinstance(op, Segment)]
+
+
+def cost_of(body: Graph, device: Device, chip: str) -> SegmentCost | None:
+    """Gives what the converter of a device says that a segment takes, where it says so."""
+    try:
+        return device.cost(tflite.emit(body), chip)
+    except PillionError:  # what has no such file is refused where it is written
+        return None
 
 
 def marked_payloads(graph: Graph) -> list[bytes]:

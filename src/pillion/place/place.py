@@ -10,12 +10,13 @@ from __future__ import annotations
 import fnmatch
 import heapq
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 from pillion.devices import cortex_m
 from pillion.devices.cortex_m import Isa
 from pillion.devices.device import Device
+from pillion.devices.payloads import SegmentCost
 from pillion.errors import PillionError
 from pillion.ir.graph import Graph
 from pillion.ir.op import Op
@@ -56,15 +57,28 @@ class Placement:
     ledger: Ledger
 
 
+Costs = Callable[[Graph], SegmentCost | None]
+"""What someone who knows says that a segment takes on the NPU."""
+
+
+def nobody_knows(body: Graph) -> SegmentCost | None:
+    """Answers where only estimates of ops are there, which are added up."""
+    return None
+
+
 def place(
-    graph: Graph, npu: Device, isa: Isa, options: PlacementOptions = PlacementOptions()
-) -> Placement:  # frozen
-    """Gathers ops into segments for the NPU and leaves everything else to the CPU."""
+    graph: Graph,
+    npu: Device,
+    isa: Isa,
+    options: PlacementOptions = PlacementOptions(),  # frozen
+    costs: Costs = nobody_knows,
+) -> Placement:
+    """Gathers ops into segments for the NPU and leaves everything else to the CPU. `costs` says what a whole segment takes there."""
     judged = {op: _judge(op, npu, options) for op in graph.ops}
     refused = {op for op, verdicts in judged.items() if not all_ok(verdicts)}
     while True:
         segments = _segments(graph, refused)
-        verdicts = [_worth(graph, segment, npu, isa, options) for segment in segments]
+        verdicts = [_worth(graph, segment, npu, isa, options, costs) for segment in segments]
         losing = [s for s, v in zip(segments, verdicts, strict=True) if not v.ok]
         if not losing:
             break
@@ -138,7 +152,9 @@ def _root(stands_for: dict[Op, Op], op: Op) -> Op:
     return op
 
 
-def _worth(graph: Graph, segment: list[Op], npu: Device, isa: Isa, options: PlacementOptions) -> Verdict:
+def _worth(
+    graph: Graph, segment: list[Op], npu: Device, isa: Isa, options: PlacementOptions, costs: Costs
+) -> Verdict:
     """Whether a segment works at all and is estimated to be faster on the NPU, where that matters."""
     if all(npu.drops(op) for op in segment):
         return Verdict(
@@ -148,7 +164,9 @@ def _worth(graph: Graph, segment: list[Op], npu: Device, isa: Isa, options: Plac
         asked = "--only-npu" if options.only_npu else "--prefer-npu"
         return Verdict(PREFERRED, True, "what the rules allow, whatever it costs", asked)
     border = sum(v.type.size_bytes for v in (*_inputs(graph, segment), *_outputs(graph, segment)))
-    on_npu = npu.dispatch_cycles + sum(npu.estimate(op) for op in segment) + border // CPU_BYTES_PER_CYCLE
+    known = costs(_segment_op(graph, segment, npu).body)
+    work = known.cycles if known else sum(npu.estimate(op) for op in segment)
+    on_npu = npu.dispatch_cycles + work + border // CPU_BYTES_PER_CYCLE
     on_cpu = sum(cortex_m.estimate(op, isa) for op in segment)
     if npu.flash_bytes_per_cycle is not None:  # then the NPU's own estimates count it
         constants = {v: None for op in segment for v in op.operands if v.is_constant}
@@ -158,7 +176,7 @@ def _worth(graph: Graph, segment: list[Op], npu: Device, isa: Isa, options: Plac
         "segment.cost",
         on_npu < on_cpu,
         f"less than {on_cpu:,} cycles (estimated on the CPU{flash})",
-        f"{on_npu:,} (estimated)",
+        f"{on_npu:,} ({f'estimated by {known.by}' if known else 'estimated'})",
     )
 
 

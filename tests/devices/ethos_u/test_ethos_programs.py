@@ -19,6 +19,7 @@ from pillion.devices.ethos_u import converter, payload
 from pillion.devices.ethos_u.accelerators import ACCELERATORS
 from pillion.devices.ethos_u.vela import MemoryMode, Settings, compile_segment
 from pillion.devices.ethos_u.vela.compiler import VelaError
+from pillion.devices.payloads import SegmentCost
 from pillion.errors import PillionError
 from pillion.importers.pte.container import Container
 from pillion.ops import Conv2d, Segment
@@ -112,6 +113,19 @@ def test_without_vela_segments_stay_tflite(monkeypatch: pytest.MonkeyPatch) -> N
     assert program.verify(1, seed=1).ok
     with pytest.raises(PillionError, match="executes the code of NPUs whose compiler is installed"):
         program.run(X, on="npu")
+
+
+@needs_vela
+def test_placement_asks_vela_what_a_segment_takes(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What it answers decides, and its version stands beside the number."""
+    program = pillion.compile(Net().eval(), (X,), target="himax-we2")
+    on_npu = [entry for entry in program.ledger if entry.segment is not None]
+    assert on_npu
+    assert all("estimated by Vela 5." in str(entry.deciding) for entry in on_npu)
+    assert str(program.payloads.figures["npu_cycles_by"]).startswith("Vela 5.")
+    slow = SegmentCost(10**9, "somebody")
+    monkeypatch.setattr(converter, "_compiled", lambda *_: slow)
+    assert not pillion.compile(Net().eval(), (X,), target="himax-we2").ledger.on_npu
 
 
 @needs_vela

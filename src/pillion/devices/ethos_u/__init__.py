@@ -16,7 +16,7 @@ from __future__ import annotations
 from pillion.devices.device import Device
 from pillion.devices.ethos_u.accelerators import ACCELERATORS, Accelerator, Family
 from pillion.devices.ethos_u.computer import driver
-from pillion.devices.ethos_u.converter import payloads_for
+from pillion.devices.ethos_u.converter import cost_for, payloads_for
 from pillion.devices.ethos_u.estimate import DISPATCH_CYCLES, FLASH_BYTES_PER_CYCLE, estimate
 from pillion.devices.ethos_u.multipliers import multipliers_for
 from pillion.devices.ethos_u.payload import executed, shown
@@ -61,6 +61,7 @@ def ethos_u(accelerator: Accelerator) -> Device:
         show=shown,
         execute=executed,
         driver=driver,
+        cost=cost_for(accelerator),
         payloads=payloads_for(accelerator),
     )
 
