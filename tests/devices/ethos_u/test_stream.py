@@ -60,11 +60,14 @@ def test_examples_of_all_ops_are_computed_exactly(accelerator: str) -> None:
 
 @pytest.mark.parametrize("accelerator", EXECUTED)
 def test_tables_of_bytes_and_of_32_bits_lie_beside_each_other(accelerator: str) -> None:
-    """A function, then a softmax, whose exponentials are a table of four times the size."""
-    x, h = value("x", (1, 9), 0.05, 3), value("h", (1, 9), 1 / 256, -128)
-    lut = Lut(x=x, y=h, function=Function.SIGMOID, table=None)
+    """Two functions, then a softmax, whose exponentials are a table of four times the size, behind a place that is taken."""
+    x, g, h = (
+        value(*v) for v in (("x", (1, 9), 0.05, 3), ("g", (1, 9), 1 / 128, 0), ("h", (1, 9), 1 / 256, -128))
+    )
+    first = Lut(x=x, y=g, function=Function.TANH, table=None)
+    second = Lut(x=g, y=h, function=Function.SIGMOID, table=None)
     top = make(Softmax, value("y", (), 1 / 256, -128), x=h)
-    graph = verify(Graph("g", (x,), (lut, top), top.results, ARITHMETIC))
+    graph = verify(Graph("g", (x,), (first, second, top), top.results, ARITHMETIC))
     assert (
         differing(graph, compiled(tflite.emit(graph.replace(arithmetic=Arithmetic.TFLITE)), accelerator), 6)
         == 0
