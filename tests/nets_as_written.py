@@ -248,6 +248,8 @@ NETS: dict[str, Net] = {
         (1, 12, 16),
         may_lose=3,
     ),
+    # An angle is a quotient, a table and three choices between differences, and rounded in each; near the origin one step of a coordinate
+    # turns far. Both nets keep off the jump by 2 pi (x < 0 and y near 0), where one step is the whole range.
     "angles": call(lambda x, y: torch.atan2(x, y.abs() + 0.5), (4, 16), (4, 16), may_lose=6),
     "angles behind": call(lambda x, y: torch.atan2(x.abs(), y), (4, 16), (16,), may_lose=8),
     "distances of all pairs": call(

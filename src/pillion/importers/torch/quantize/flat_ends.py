@@ -19,8 +19,6 @@ POINTS = 4097
 LEVELS_BETWEEN = 253
 """Of the 256, those that are left by one beyond each end: a function that jumps there has a level on either side, wherever the zero
 point lies."""
-MUCH_NARROWER = 0.85
-"""The part of the range up to which finer steps (1.4 dB) outweigh that the numbers beyond its ends become one."""
 TOLD_APART = 0.25
 """The part of a step of the result below which two numbers are one."""
 
@@ -44,7 +42,7 @@ def _narrow(prepared: GraphModule, observer: Any, functions: Sequence[Node]) -> 
         ends = [_ends(prepared, function, low, high) for function in functions]
         first, last = min(0.0, *(first for first, _ in ends)), max(0.0, *(last for _, last in ends))
         step = (last - first) / LEVELS_BETWEEN
-        if 0 < last - first <= MUCH_NARROWER * (high - low):
+        if last > first:
             observer.min_val.fill_(max(low, first - step))
             observer.max_val.fill_(min(high, last + step))
 
