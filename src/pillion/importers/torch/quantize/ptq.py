@@ -27,6 +27,7 @@ from pillion.importers.torch.quantize.correct import correct_biases
 from pillion.importers.torch.quantize.equalize import equalize
 from pillion.importers.torch.quantize.flat_ends import cut_flat_ends
 from pillion.importers.torch.quantize.histogram import settle_ranges
+from pillion.importers.torch.quantize.known_ranges import widen_known_ranges
 from pillion.importers.torch.quantize.program import QuantizedProgram
 from pillion.importers.torch.quantize.specs import Specs
 from pillion.importers.torch.quantize.useful_ranges import want_finite, warn_of_ranges
@@ -91,6 +92,7 @@ def ptq(
     observe(prepared, batches, progress, inputs, follow)
     widen_sums(prepared, quantizer.wishes)
     settle_ranges(prepared, ranges)
+    widen_known_ranges(prepared)
     limit_masks(prepared)
     cut_flat_ends(prepared)
     check_ranges(prepared, "calibration")

@@ -306,7 +306,7 @@ FORMS: dict[Any, Settle] = {
     ),
     **dict.fromkeys((aten.masked_fill.Scalar, aten.masked_fill.Tensor), _masked_fill),
     **dict.fromkeys(CASTS, _cast),
-    **dict.fromkeys(BROADCASTING, _arithmetic),
+    **dict.fromkeys((*BROADCASTING, aten.rsub.Scalar, aten.rsub.Tensor), _arithmetic),
     **dict.fromkeys((aten.argmax.default, aten.argmin.default), _place),
     aten.max.dim: _extreme(aten.amax.default, aten.argmax.default),
     aten.min.dim: _extreme(aten.amin.default, aten.argmin.default),

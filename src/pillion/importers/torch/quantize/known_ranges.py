@@ -1,0 +1,149 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Ranges that are known without any data: places lie between 0 and the size of their axis, whatever calibration has seen of them, and so
+does what is computed from places."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from types import MappingProxyType
+from typing import Any
+
+import torch
+from torch import Tensor
+from torch.fx import GraphModule, Node
+
+from pillion.importers.torch.expression import expression
+from pillion.importers.torch.nodes import aten, constant_of, shape_of, value_of
+from pillion.importers.torch.rewrite.choosing import top_places
+from pillion.importers.torch.rewrite.expressions import POINTWISE
+from pillion.importers.torch.rewrite.whole_numbers import whole
+from pillion.ops.whole import Calculation
+
+Span = tuple[int, int]
+"""The least and the largest of some whole numbers."""
+MOST = 2**15
+"""The largest place of which ranges are known: larger ones leave nothing of the small ones in int8 anyway."""
+POINTS = 1024
+"""How many places of an axis a function is computed at."""
+MOVES = frozenset(
+    {
+        *(aten.reshape.default, aten.permute.default, aten.slice.Tensor, aten.cat.default, aten.flip.default),
+        *(aten.index_select.default, aten.clone.default, aten.amax.default, aten.amin.default),
+    }
+)
+"""What gives numbers of its operands."""
+
+
+def _corners(function: Callable[[int, int], int]) -> Callable[[Span, Span], Span]:
+    """What grows or falls with each operand is largest at the end of both."""
+
+    def span(a: Span, b: Span) -> Span:
+        found = [function(x, y) for x in a for y in b]
+        return min(found), max(found)
+
+    return span
+
+
+def _remainder(a: Span, b: Span) -> Span | None:
+    return (0, min(a[1], b[1] - 1) if a[0] >= 0 else b[1] - 1) if b[0] > 0 else None
+
+
+SPANS: Mapping[Calculation, Callable[[Span, Span], Span | None]] = MappingProxyType(
+    {
+        Calculation.ADD: _corners(lambda x, y: x + y),
+        Calculation.SUB: _corners(lambda x, y: x - y),
+        Calculation.MUL: _corners(lambda x, y: x * y),
+        Calculation.MINIMUM: _corners(min),
+        Calculation.MAXIMUM: _corners(max),
+        Calculation.FLOOR_DIV: lambda a, b: _corners(lambda x, y: x // y)(a, b) if b[0] > 0 else None,
+        Calculation.FLOOR_MOD: _remainder,
+    }
+)
+"""Between what the results of a calculation lie."""
+
+
+def widen_known_ranges(prepared: GraphModule) -> None:
+    """Widens ranges that were observed of numbers which are computed from places to what these numbers can be."""
+    spans: dict[Node, Span] = {}
+    reals: dict[Node, Tensor] = {}
+    for node in prepared.graph.nodes:
+        span = _span(node, spans)
+        if span is not None and -MOST <= span[0] <= span[1] <= MOST:
+            spans[node] = span
+        real = _reals(prepared, node, spans, reals)
+        if real is not None and bool(torch.isfinite(real).all()):
+            reals[node] = real
+
+
+def _span(node: Node, spans: Mapping[Node, Span]) -> Span | None:
+    """Between what whole numbers lie, if that is known."""
+    held = constant_of(node)
+    if held is not None:
+        is_whole = not held.is_floating_point() and held.dtype != torch.bool and held.numel()
+        return (int(held.min()), int(held.max())) if is_whole else None
+    if node.target in (aten.argmax.default, aten.argmin.default):
+        shape = shape_of(_unobserved(node.args[0]))  # type: ignore[arg-type]  # a tensor
+        return 0, shape[int(node.args[1])] - 1  # type: ignore[arg-type]  # a number
+    if node.target is top_places:
+        return 0, shape_of(_unobserved(node.args[0]))[-1] - 1  # type: ignore[arg-type]  # a tensor
+    if node.target is whole:
+        a, b = (spans.get(operand) for operand in node.args[:2])  # type: ignore[arg-type]  # tensors
+        rule = SPANS.get(Calculation(node.args[2]))
+        return rule(a, b) if rule and a and b else None
+    if node.target is aten._to_copy.default and value_of(node.args[0]).dtype == torch.bool:  # type: ignore[arg-type]  # a tensor
+        return 0, 1
+    operands = node.all_input_nodes[:1] if node.target is aten.index_select.default else node.all_input_nodes
+    if node.target in (*MOVES, aten._to_copy.default) and operands and all(n in spans for n in operands):
+        return min(spans[n][0] for n in operands), max(spans[n][1] for n in operands)
+    return None
+
+
+def _reals(
+    prepared: GraphModule, node: Node, spans: Mapping[Node, Span], reals: Mapping[Node, Tensor]
+) -> Tensor | None:
+    """Numbers that a real tensor may hold: those at the ends, and some between."""
+    operands = [n for n in node.all_input_nodes if constant_of(_unobserved(n)) is None]
+    if node.target is aten._to_copy.default and node in spans and value_of(node).is_floating_point():
+        low, high = spans[node]
+        return torch.linspace(low, high, min(high - low + 1, POINTS)).round()
+    if len(operands) != 1 or operands[0] not in reals:
+        return None
+    known = reals[operands[0]]
+    if node.op == "call_module":
+        _widen(prepared.get_submodule(str(node.target)), known)
+        return known
+    if node.target in MOVES and len(node.all_input_nodes) == 1:
+        return known
+    return _computed(node, operands[0], known)
+
+
+def _widen(observer: Any, known: Tensor) -> None:
+    if hasattr(observer, "min_val") and observer.min_val.numel() == 1:
+        observer.min_val.copy_(torch.minimum(observer.min_val, known.min()))
+        observer.max_val.copy_(torch.maximum(observer.max_val, known.max()))
+
+
+def _computed(node: Node, operand: Node, known: Tensor) -> Tensor | None:
+    """What a function of one number gives."""
+    if node.target not in POINTWISE | {expression}:
+        return None
+
+    def given(argument: Any) -> Any:
+        if argument is operand:
+            return known
+        if isinstance(argument, Node):
+            held = constant_of(_unobserved(argument))
+            return held.reshape(()) if held is not None and held.numel() == 1 else None
+        return argument
+
+    args = [given(argument) for argument in node.args]
+    if any(isinstance(before, Node) and now is None for before, now in zip(node.args, args, strict=True)):
+        return None
+    with torch.no_grad():
+        found = node.target(*args, **node.kwargs)  # type: ignore[operator]  # a call
+    return found if isinstance(found, Tensor) and found.is_floating_point() else None
+
+
+def _unobserved(node: Node) -> Node:
+    """What an observer looks at."""
+    return node.all_input_nodes[0] if node.op == "call_module" and node.all_input_nodes else node
