@@ -15,6 +15,7 @@ from torch import nn
 import pillion
 from ethos_streams import compiled, needs_vela, tflite_of
 from pillion.choices import Runtime
+from pillion.cli.intermediates import Intermediates
 from pillion.devices.ethos_u import converter, payload
 from pillion.devices.ethos_u.accelerators import ACCELERATORS
 from pillion.devices.ethos_u.vela import MemoryMode, Settings, compile_segment
@@ -126,6 +127,17 @@ def test_placement_asks_vela_what_a_segment_takes(monkeypatch: pytest.MonkeyPatc
     slow = SegmentCost(10**9, "somebody")
     monkeypatch.setattr(converter, "_compiled", lambda *_: slow)
     assert not pillion.compile(Net().eval(), (X,), target="himax-we2").ledger.on_npu
+
+
+@needs_vela
+def test_the_segment_is_kept_where_vela_fails(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    def fail(*_: object) -> None:
+        raise VelaError("Vela did not compile a segment", rule="", here="", help="")
+
+    monkeypatch.setattr(converter, "_compiled", fail)
+    with pytest.raises(VelaError):
+        pillion.compile(Net().eval(), (X,), target="himax-we2", watch=Intermediates(tmp_path).watch)
+    assert (tmp_path / "npu_segment_0.tflite").read_bytes()[4:8] == b"TFL3"
 
 
 @needs_vela
