@@ -55,6 +55,11 @@ def judge(op: Summed, arithmetic: Arithmetic, limit: int) -> tuple[Verdict, ...]
     return (Verdict("arithmetic", arithmetic is wanted, wanted.value, arithmetic.value), *verdicts)
 
 
+def judge_part(op: Mean) -> Verdict:
+    """Judges whether a mean takes some of its rows only."""
+    return Verdict("rows", op.is_part, "some of a mean's", "all")
+
+
 def rows_taken(op: Mean, arithmetic: Arithmetic) -> Params:
     """Gives the parameters of a part of a mean: what its rows add to the sums, and what these become behind the last ones."""
     assert op.part is not None

@@ -3,7 +3,16 @@
 
 from __future__ import annotations
 
-from pillion.emitters.c.blocks import SUM_BYTES, Summed, judge, judge_right, multiplier, rows_taken, sizes
+from pillion.emitters.c.blocks import (
+    SUM_BYTES,
+    Summed,
+    judge,
+    judge_part,
+    judge_right,
+    multiplier,
+    rows_taken,
+    sizes,
+)
 from pillion.emitters.c.conditions import int8
 from pillion.emitters.c.kernel import Call, Kernel, Params
 from pillion.emitters.c.library import MVE
@@ -34,7 +43,7 @@ LANES = 16
 
 def takes_part(op: Mean, arithmetic: Arithmetic) -> tuple[Verdict, ...]:
     """Judges whether the shift is one that the kernel for some rows has."""
-    return (*int8(x=op.x, y=op.y), judge_right(-op.multiplier(arithmetic).shift, 0, 31))
+    return (judge_part(op), *int8(x=op.x, y=op.y), judge_right(-op.multiplier(arithmetic).shift, 0, 31))
 
 
 def part(op: Mean, arithmetic: Arithmetic) -> tuple[Call, ...]:

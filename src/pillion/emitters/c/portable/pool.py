@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pillion.emitters.c.axes import contiguous_steps, numbers
-from pillion.emitters.c.blocks import rows_taken
+from pillion.emitters.c.blocks import judge_part, rows_taken
 from pillion.emitters.c.conditions import int8, overwritable
 from pillion.emitters.c.kernel import Call, Kernel, Params, scaling
 from pillion.emitters.c.library import PORTABLE
@@ -93,6 +93,11 @@ def part_of_mean(op: Mean, arithmetic: Arithmetic) -> tuple[Call, ...]:
     """Gives the call that adds some rows to the sums, and makes means of them behind the last ones."""
     params: Params = {**rows_taken(op, arithmetic), "out_zp": op.y.zero_point}
     return (Call(PORTABLE.routine("mean_rows_s8"), params, (op.x,), op.y),)
+
+
+def judge_part_of_mean(op: Mean, arithmetic: Arithmetic) -> tuple[Verdict, ...]:
+    """Judges whether a mean takes some rows only, and what is asked of all means."""
+    return (judge_part(op), *judge_mean(op, arithmetic))
 
 
 def judge_mean(op: Mean, arithmetic: Arithmetic) -> tuple[Verdict, ...]:
@@ -188,7 +193,7 @@ KERNELS: tuple[Kernel, ...] = (
     PORTABLE.row(
         Mean,
         part_of_mean,
-        judge_mean,
+        judge_part_of_mean,
         name="mean_rows",
         scratch_bytes=lambda op: op.folded_bytes,
         is_for_parts=True,
