@@ -43,7 +43,7 @@ typedef pillion_conv2d_3x3_s8_mve_params params;
         __asm__ volatile(                                                       \
             "push {r7, r11}\n"                                                  \
             "mov r11, r0\n"                                                     \
-            "0:\n" LOAD_STATE LOAD_MULTIPLIERS                                  \
+            "0:\n" LOAD_STATE LOAD_GROUP                                  \
             "1:\n" LOAD_BIAS                                                    \
             "2:\n" taps taps taps                                               \
             "subs r7, #1\n"                                                     \
@@ -73,7 +73,7 @@ static void columns(const params *p, const int8_t *planes, int8_t *y, int32_t ro
     pillion_mve_pairs s;
     s.first_x0 = s.x0 = planes + column * p->stride_w * 16;
     s.first_x1 = s.x1 = (const int8_t *)(intptr_t)p->plane_bytes;
-    s.relu = p->relu;
+    s.signs = p->signs;
     s.first_y = s.y = y + column * p->out_c + channel;
     s.y_step = p->out_c;
     s.first_row_end = s.row_end = s.y + count * p->out_c;
@@ -84,7 +84,7 @@ static void columns(const params *p, const int8_t *planes, int8_t *y, int32_t ro
     s.rows = s.rows_left = rows;
     s.groups_left = groups;
     s.group_bytes = group_words * 4;
-    s.constants = p->constants + (channel + 7) / 8 * group_words + 8;
+    s.constants = p->constants + (channel + 7) / 8 * group_words + 10;
     s.out_zp = p->out_zp;
     s.one = 1;
     s.loops = s.even_entry = p->planes; /* the latter for the second half */

@@ -10,7 +10,7 @@
 typedef struct {
     int8_t *y;                             /* r0 */
     const int8_t *x0;                      /* r1 */
-    int32_t relu;                          /* r2: not 0 where negative results are nothing, and need no sign fix */
+    int32_t signs;                         /* r2: pillion_mve_signs */
     const int8_t *x1;                      /* r3 */
     int32_t out_zp;                        /* r4 */
     const int32_t *constants;              /* r5: of the group, behind its multipliers */
@@ -26,7 +26,20 @@ typedef struct {
     int8_t *first_y;                       /* 84: of the group */
     const int8_t *first_x0, *first_x1;     /* 88 92 */
     const int8_t *first_row_end;           /* 96 */
+    int32_t factors[8];                    /* 100: of the group, 2^(31 - right shift), even channels, then odd ones */
+    /* 132: for loops that keep places in registers: r2 r4 r5 r6 r8 r10 r12 of the results, as above */
+    int32_t kept_signs, kept_out_zp;
+    const int32_t *kept_constants;
+    const int8_t *kept_row_end;
+    int32_t kept_x_step, kept_y_step, kept_one;
 } pillion_mve_pairs;
+
+/* What is done for h below zero, so that half is rounded away from zero (README.md). */
+enum pillion_mve_signs {
+    PILLION_MVE_SIGN_FIX,    /* one is subtracted */
+    PILLION_MVE_FACTORS_FIX, /* nothing: factors are larger by one, which moves only halves. Right shifts are at most 11 */
+    PILLION_MVE_RECTIFIED    /* nothing: results below the zero point become the zero point */
+};
 
 /* A loop over all pairs. They are given the number of pieces of 16 inputs in `loops`. */
 typedef void (*pillion_mve_loop)(pillion_mve_pairs *s);
@@ -38,10 +51,10 @@ void pillion_mve_dot_4(pillion_mve_pairs *s);
 /* y[pixel][c] = saturate(requantize(bias[c] + sum_k x[pixel][k] * w[c][k]) + out_zp), the input offset being in the bias.
  * Constants, for each group of eight channels (the last group starts at out_c - 8 and may repeat channels; below eight
  * channels the group is filled with zeros), "even" being channels 0 2 4 6 of the group and "odd" 1 3 5 7:
+ *     int8 31 - right shift, even[4], odd[4]; right shifts are from 1 to 31
  *     int32 multiplier even[4], odd[4]
  *     int32 bias even[4];  int8 weights[chunks][even 4][16]
  *     int32 bias odd[4];   int8 weights[chunks][odd 4][16]
- *     int8 shift even[4], odd[4]           all from -31 to -1
  */
 typedef struct {
     pillion_mve_loop loop;
@@ -49,14 +62,14 @@ typedef struct {
     int32_t pixels, pixel_bytes; /* of a row, at least one; from one to the next in x */
     int32_t out_c, chunks;
     int32_t out_zp;
-    int32_t relu;                /* not 0 where results below out_zp will be clamped to it */
+    int32_t signs;               /* pillion_mve_signs */
     const int32_t *constants;
 } pillion_mve_dot_task;
 typedef void (*pillion_mve_products)(const pillion_mve_dot_task *d, const int8_t *x, int8_t *y);
 void pillion_mve_dot(const pillion_mve_dot_task *d, const int8_t *x, int8_t *y);
 
 /* The same for at most 16 inputs, at least four pixels, out_c a multiple of 4, y aligned to 4; `loop` and `chunks` are not
- * used. Constants, for each group of four channels, in the order 0 2 1 3:
+ * used, and signs is not PILLION_MVE_FACTORS_FIX. Constants, for each group of four channels, in the order 0 2 1 3:
  *     int32 bias, multiplier, shift;  int8 weights[16]
  */
 void pillion_mve_dot_16(const pillion_mve_dot_task *d, const int8_t *x, int8_t *y);

@@ -104,7 +104,7 @@ static void from(const pillion_mve_dot_task *d, const int8_t *x, int8_t *y, int3
     for (int32_t i = 0; i < 4; i++) {
         s.y[i] = address + (uint32_t)(i * d->out_c);
     }
-    (d->relu ? blocks_relu : blocks)(&s);
+    (d->signs ? blocks_relu : blocks)(&s);
 }
 
 void pillion_mve_dot_16(const pillion_mve_dot_task *d, const int8_t *x, int8_t *y) {

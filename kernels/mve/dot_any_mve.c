@@ -25,7 +25,7 @@ static __attribute__((noinline)) void pairs(pillion_mve_pairs *s) {
         "add r0, r2\n"
         "adds r0, #1\n"
         "str r0, [r11, #52]\n"
-        "0:\n" LOAD_STATE LOAD_MULTIPLIERS
+        "0:\n" LOAD_STATE LOAD_GROUP
         "1:\n" LOAD_BIAS
         "bx r9\n"
         ".p2align 2\n"

@@ -6,8 +6,8 @@
  * Registers of the sums: r0 r2 r4 r6 of the first pixel, r8 r10 r12 lr of the second, r1 and r3 the pixels, r5
  * constants, r7 rounds left, r9 where the first round begins, r11 the state (pillion_mve_pairs), which keeps what
  * outlives a pair of pixels; q0 q1 inputs, q2 q3 weights, q4 q5 sums of the even channels, q6 q7 multipliers. Of the
- * results: r0 y, r2 relu, r4 zero point, r6 end of the row, r8 from pair to pair of x, r10 from pixel to pixel of y,
- * r12 1, the number of the sign fix. */
+ * results: r0 y, r2 signs, r4 zero point, r6 end of the row, r8 from pair to pair of x, r10 from pixel to pixel of y,
+ * r12 1, the number of the sign fix; q2 q3 factors. */
 #ifndef PILLION_MVE_DOT_ASM_H
 #define PILLION_MVE_DOT_ASM_H
 
@@ -16,7 +16,7 @@
 
 PILLION_AT(pillion_mve_pairs, y, 0);
 PILLION_AT(pillion_mve_pairs, x0, 4);
-PILLION_AT(pillion_mve_pairs, relu, 8);
+PILLION_AT(pillion_mve_pairs, signs, 8);
 PILLION_AT(pillion_mve_pairs, x1, 12);
 PILLION_AT(pillion_mve_pairs, out_zp, 16);
 PILLION_AT(pillion_mve_pairs, constants, 20);
@@ -39,14 +39,16 @@ PILLION_AT(pillion_mve_pairs, first_y, 84);
 PILLION_AT(pillion_mve_pairs, first_x0, 88);
 PILLION_AT(pillion_mve_pairs, first_x1, 92);
 PILLION_AT(pillion_mve_pairs, first_row_end, 96);
+PILLION_AT(pillion_mve_pairs, factors, 100);
+PILLION_AT(pillion_mve_pairs, kept_signs, 132);
+PILLION_AT(pillion_mve_pairs, kept_one, 156);
 
 #define LOAD_STATE "ldm r11, {r0, r1, r2, r3, r4, r5, r6, r7, r8, r9, r10, r12}\n"
 #define STORE_PLACES "stm r11, {r0, r1, r2, r3}\n"
 #define LOAD_PLACES "ldm r11, {r0, r1, r2, r3}\n"
 
-#define LOAD_MULTIPLIERS               \
-    "vldrw.u32 q6, [r5, #-32]\n"       \
-    "vldrw.u32 q7, [r5, #-16]\n"
+/* Multipliers and factors of a group. */
+#define LOAD_GROUP "bl pillion_mve_dot_group\n"
 
 #define LOAD_BIAS                      \
     "ldm r5, {r0, r2, r4, r6}\n"       \
@@ -80,11 +82,11 @@ PILLION_AT(pillion_mve_pairs, first_row_end, 96);
     "vldrb.u8 q1, [r3], #16\n"         \
     MULTIPLY("q0", "q1")
 
-/* Even channels in q4 and q5, odd ones in q0 and q1; their shifts at r5. Leaves the state loaded, y at the next pair. */
-#define REQUANTIZE_AND_STORE           \
-    "vldrb.s32 q2, [r5]\n"             \
-    "vldrb.s32 q3, [r5, #4]\n"         \
-    LOAD_STATE                         \
+/* Sums of even channels in q4 and q5, of odd ones in q0 and q1; results in q4 and q5. VQRDMLASH is the shift by a product, and
+ * adds the zero point. */
+#define REQUANTIZE                     \
+    "vldrw.u32 q2, [r11, #100]\n"      \
+    "vldrw.u32 q3, [r11, #116]\n"      \
     "vqrdmulh.s32 q4, q4, q6\n"        \
     "vqrdmulh.s32 q5, q5, q6\n"        \
     "vqrdmulh.s32 q0, q0, q7\n"        \
@@ -95,22 +97,24 @@ PILLION_AT(pillion_mve_pairs, first_row_end, 96);
     "vqdmlah.s32 q0, q0, r12\n"        \
     "vqdmlah.s32 q1, q1, r12\n"        \
     "7:\n"                             \
-    "vrshl.s32 q4, q4, q2\n"           \
-    "vrshl.s32 q5, q5, q2\n"           \
-    "vrshl.s32 q0, q0, q3\n"           \
-    "vrshl.s32 q1, q1, q3\n"           \
+    "vqrdmlash.s32 q4, q2, r4\n"       \
+    "vqrdmlash.s32 q5, q2, r4\n"       \
+    "vqrdmlash.s32 q0, q3, r4\n"       \
+    "vqrdmlash.s32 q1, q3, r4\n"       \
     "vqmovnb.s32 q4, q4\n"             \
     "vqmovnb.s32 q5, q5\n"             \
     "vqmovnt.s32 q4, q0\n"             \
     "vqmovnt.s32 q5, q1\n"             \
-    "vqadd.s16 q4, q4, r4\n"           \
-    "vqadd.s16 q5, q5, r4\n"           \
     "vqmovnb.s16 q4, q4\n"             \
-    "vqmovnb.s16 q5, q5\n"             \
-    "vstrb.16 q4, [r0]\n"              \
-    "add r0, r10\n"                    \
-    "vstrb.16 q5, [r0]\n"              \
-    "add r0, r10\n"
+    "vqmovnb.s16 q5, q5\n"
+#define STORE(y)                       \
+    "vstrb.16 q4, [" y "]\n"           \
+    "add " y ", r10\n"                 \
+    "vstrb.16 q5, [" y "]\n"           \
+    "add " y ", r10\n"
+
+/* Leaves the state loaded, y at the next pair. */
+#define REQUANTIZE_AND_STORE LOAD_STATE REQUANTIZE STORE("r0")
 
 /* After the last pair of a row: to the next row, or to the first row of the next group of channels, else on.
  * `next_x1` moves r3 by r2. */

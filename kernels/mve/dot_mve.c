@@ -15,7 +15,7 @@ static void columns(const pillion_mve_dot_task *d, const int8_t *x, int8_t *y, i
     s.first_x0 = s.x0 = x + column * d->pixel_bytes;
     s.first_x1 = s.x1 = lone ? s.x0 : s.x0 + d->pixel_bytes;
     s.first_y = s.y = y + column * d->out_c + channel;
-    s.relu = d->relu;
+    s.signs = d->signs;
     s.y_step = lone ? 0 : d->out_c;
     s.first_row_end = s.row_end = s.y + count * s.y_step;
     s.x_step = 2 * d->pixel_bytes;
@@ -25,7 +25,7 @@ static void columns(const pillion_mve_dot_task *d, const int8_t *x, int8_t *y, i
     s.rows = s.rows_left = d->rows;
     s.groups_left = groups;
     s.group_bytes = group_words * 4;
-    s.constants = d->constants + (channel + 7) / 8 * group_words + 8;
+    s.constants = d->constants + (channel + 7) / 8 * group_words + 10;
     s.out_zp = d->out_zp;
     s.one = 1;
     s.loops = d->chunks;

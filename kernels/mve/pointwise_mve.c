@@ -7,7 +7,7 @@
 void pillion_mve_pointwise(const pillion_conv2d_1x1_s8_mve_params *p, const int8_t *x, int8_t *y, pillion_mve_products dot,
                            pillion_mve_loop loop) {
     const pillion_mve_dot_task task = {loop,     p->rows,   p->row_bytes, p->pixels, p->pixel_bytes,
-                                       p->out_c, p->chunks, p->out_zp,    p->relu,   p->constants};
+                                       p->out_c, p->chunks, p->out_zp,    p->signs,   p->constants};
     const int32_t outputs = p->rows * p->pixels * p->out_c;
     for (int32_t n = 0; n < p->images; n++) {
         dot(&task, x + n * p->image_bytes, y + n * outputs);

@@ -3,7 +3,7 @@
  *
  * Two gathers fetch eight columns of two rows, one byte to a 16-bit lane; VMOVNT puts them together, and a two-way
  * interleaving store merges the pair with the pair of rows above it (q0). A row outside the image is not read: it is the
- * zero point (q5). A round is a pair of rows of eight columns.
+ * zero point (q5). A round is two pairs of rows of eight columns; a pair that is odd comes first.
  * Registers: r1 x, r3 strips, r4 and r5 from pair to pair of them, r6 and r7 the block of columns, r8 and r9 to the
  * next block, r10 rounds, r11 the table, r12 blocks left; q0 the pair above, q1 q2 this one, q5 zero points, q6 q7
  * offsets of the columns.
@@ -26,6 +26,16 @@
     "vldrb.u16 q2, [r1, q6]\n"         \
     "9:\n"                             \
     "vmovnt.i16 " q ", q2\n"
+
+/* A pair of rows inside the image to `pair`, stored below `above`. */
+#define NEXT_PAIR(above, pair, q)             \
+    "add r1, r4\n"                            \
+    "vldrb.u16 " pair ", [r1, q7]\n"          \
+    "vldrb.u16 " q ", [r1, q6]\n"             \
+    "vmovnt.i16 " pair ", " q "\n"            \
+    "vst20.16 {" above ", " pair "}, [r3]\n"  \
+    "vst21.16 {" above ", " pair "}, [r3]\n"  \
+    "add r3, r5\n"
 
 /* A block of eight columns of a single strip: q0 and q1 are its pairs of rows. */
 #define SINGLE(second_pair)            \
@@ -74,18 +84,17 @@ PILLION_NAKED static void build_strips(PILLION_UNUSED const pillion_mve_strip_bu
         "mov r1, r6\n"
         "mov r3, r7\n"
         "ldrd r0, r2, [r11, #32]\n" EDGE("q0")
-        "wls lr, r10, 3f\n"
-        "2:\n"
-        "add r1, r4\n"
-        "vldrb.u16 q1, [r1, q7]\n"
-        "vldrb.u16 q2, [r1, q6]\n"
-        "vmovnt.i16 q1, q2\n"
-        "vst20.16 {q0, q1}, [r3]\n"
-        "vst21.16 {q0, q1}, [r3]\n"
+        "lsrs r0, r10, #1\n"
+        "bcc 3f\n"
+        NEXT_PAIR("q0", "q1", "q2")
         "vmov q0, q1\n"
-        "add r3, r5\n"
-        "le lr, 2b\n"
         "3:\n"
+        "wls lr, r0, 5f\n"
+        "4:\n"
+        NEXT_PAIR("q0", "q1", "q2") NEXT_PAIR("q1", "q2", "q3")
+        "vmov q0, q2\n"
+        "le lr, 4b\n"
+        "5:\n"
         "add r1, r4\n"
         "ldrd r0, r2, [r11, #40]\n" EDGE("q1")
         "vst20.16 {q0, q1}, [r3]\n"

@@ -19,7 +19,7 @@ typedef struct {
     int32_t pixels, pixel_bytes;     /* pixels of a row; from one to the next in x */
     int32_t out_c, chunks;           /* K in pieces of 16, rounded up */
     int32_t out_zp, low, high;
-    int32_t relu;                    /* not 0 where results below out_zp become out_zp */
+    int32_t signs;                   /* pillion_mve_signs, see kernels/mve/dot.h */
     const int32_t *constants;        /* see kernels/mve/dot.h */
 } pillion_conv2d_1x1_s8_mve_params;
 void pillion_conv2d_1x1_s8_mve(const pillion_conv2d_1x1_s8_mve_params *p, const int8_t *x, int8_t *y, void *scratch);
@@ -53,7 +53,7 @@ void pillion_conv2d_1x1_k16_s8_mve(const pillion_conv2d_1x1_k16_s8_mve_params *p
     int32_t block, patch_bytes;        /* windows at a time; from one patch to the next */                \
     int32_t chunks;                                                                                       \
     int32_t in_zp, out_zp, low, high;                                                                     \
-    int32_t relu;                      /* not 0 where results below out_zp become out_zp */               \
+    int32_t signs;                     /* pillion_mve_signs, see kernels/mve/dot.h */               \
     const int32_t *constants;          /* see kernels/mve/dot.h */
 typedef struct {
     PILLION_IM2COL_FIELDS
@@ -86,7 +86,7 @@ typedef struct {
     int32_t planes, plane_bytes;       /* in_c / 16; 16 bytes of each column, with padding */
     int32_t block_rows, scratch_rows;  /* output rows at a time, and the input rows for them */
     int32_t in_zp, out_zp, low, high;
-    int32_t relu;                      /* not 0 where results below out_zp become out_zp */
+    int32_t signs;                     /* pillion_mve_signs, see kernels/mve/dot.h */
     const int32_t *constants; /* see kernels/mve/dot.h; weights are [row][plane][column], at stride 2 columns 0 2 1 */
 } pillion_conv2d_3x3_s8_mve_params;
 void pillion_conv2d_3x3_s8_mve(const pillion_conv2d_3x3_s8_mve_params *p, const int8_t *x, int8_t *y, void *scratch);

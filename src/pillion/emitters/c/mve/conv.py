@@ -97,13 +97,13 @@ POINTWISE_16 = Variant(
     overread_bytes=OVERREAD_BYTES,
 )
 POINTWISE = Variant(
-    MVE.routine("conv2d_1x1_s8", "pointwise", "dot", "dot_any"),
+    MVE.routine("conv2d_1x1_s8", "pointwise", "dot", "dot_any", "dot_group"),
     pack.conv2d_1x1_verdicts,
     pack.conv2d_1x1_params,
     overread_bytes=OVERREAD_BYTES,
 )
 PLANES = Variant(
-    MVE.routine("conv2d_3x3_s8"),
+    MVE.routine("conv2d_3x3_s8", "dot_group"),
     pack.conv2d_3x3_verdicts,
     pack.conv2d_3x3_params,
     pack.conv2d_3x3_scratch,
@@ -118,7 +118,7 @@ IM2COL_16 = Variant(
     each_call=IM2COL_COST,
 )
 IM2COL = Variant(
-    MVE.routine("conv2d_im2col_s8", "im2col", "dot", "dot_any"),
+    MVE.routine("conv2d_im2col_s8", "im2col", "dot", "dot_any", "dot_group"),
     pack.conv2d_im2col_verdicts,
     pack.conv2d_im2col_params,
     pack.conv2d_im2col_scratch,
@@ -133,7 +133,7 @@ def with_few_inputs(variant: Variant, name: str, *also: str) -> dict[str, Varian
     def verdicts(pieces: int) -> Callable[[Geometry, Channels], tuple[Verdict, ...]]:
         return lambda g, s: (*variant.verdicts(g, s), pack.few_inputs(pieces, s.weights.shape[1]))
 
-    few = MVE.routine(f"{name}_few_s8", *also, "dot", "dot_few")
+    few = MVE.routine(f"{name}_few_s8", *also, "dot", "dot_few", "dot_group")
     made = {f"{name}_k{16 * pieces}": pieces for pieces in (2, 3, 4)}
     return {
         key: replace(variant, routine=replace(few, name=f"pillion_{key}_s8_mve"), verdicts=verdicts(pieces))

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pillion.emitters.c.accumulators import Channels, Int32Array, fold_input_offset
-from pillion.emitters.c.mve.pack import Geometry, Params, as_words, numbers, right_shifts
+from pillion.emitters.c.mve.pack import Geometry, Params, as_words, levels, right_shifts
 from pillion.ir import numerics
 from pillion.ir.verdict import Verdict, all_ok
 
@@ -139,7 +139,8 @@ def depthwise_3x3_params(g: Geometry, channels: Channels) -> Params:
         "passes": np.concatenate(_passes(s)),
         "kernels": _kernels(channels, s.transposed),
         "numbers": channel_numbers(channels),
-        **numbers(channels),
+        **levels(channels),
+        "relu": int(channels.is_rectified),
     }
 
 

@@ -73,10 +73,23 @@ def pack_dot(channels: Channels) -> Int32Array:
 def _dot_group(
     weights: Int8Array, bias: Int32Array, multipliers: Int32Array, shifts: Int32Array
 ) -> Int32Array:
-    parts: list[Int32Array] = [multipliers[EVEN], multipliers[ODD]]
-    for half in (EVEN, ODD):
+    halves = (EVEN, ODD)
+    parts = [as_words((31 + shifts[half]).astype(np.int8)) for half in halves]
+    parts += [multipliers[half] for half in halves]
+    for half in halves:
         parts += [bias[half], as_words(weights[half].reshape(4, -1, 16).swapaxes(0, 1))]
-    return np.concatenate([*parts, *(as_words(shifts[half].astype(np.int8)) for half in (EVEN, ODD))])
+    return np.concatenate(parts)
+
+
+MOST_SHIFT_OF_FACTORS = 11
+"""Up to this shift to the right, a factor larger by one rounds halves away from zero, and moves nothing else that is in int8."""
+
+
+def signs_of_sums(channels: Channels, dot: bool = True) -> int:
+    """Gives what is done for sums below zero, as `pillion_mve_signs` (kernels/mve/dot.h) has it; not all products have factors."""
+    if channels.is_rectified:
+        return 2
+    return int(dot and -int(fold_input_offset(channels).shifts.min()) <= MOST_SHIFT_OF_FACTORS)
 
 
 def pack_dot16(channels: Channels) -> Int32Array:
@@ -193,7 +206,7 @@ def _pointwise(g: Geometry, channels: Channels, pack: Callable[[Channels], Int32
         "out_zp": channels.out_zp,
         "low": channels.low,
         "high": channels.high,
-        "relu": int(channels.is_rectified),
+        "signs": signs_of_sums(channels, pack is pack_dot),
         "constants": pack(channels),
     }
 
@@ -220,22 +233,22 @@ def conv2d_im2col_k16_verdicts(g: Geometry, channels: Channels) -> tuple[Verdict
 
 def conv2d_im2col_params(g: Geometry, channels: Channels) -> Params:
     """Gives the parameters of the kernel that gathers windows."""
-    return {**_windows(g), **numbers(channels), "constants": pack_dot(channels)}
+    return {**_windows(g), **levels(channels), "signs": signs_of_sums(channels), "constants": pack_dot(channels)}
 
 
 def conv2d_im2col_k16_params(g: Geometry, channels: Channels) -> Params:
     """Gives the parameters of the kernel that gathers windows of at most 16 elements."""
-    return {**_windows(g), **numbers(channels), "constants": pack_dot16(channels)}
+    signs = signs_of_sums(channels, dot=False)
+    return {**_windows(g), **levels(channels), "signs": signs, "constants": pack_dot16(channels)}
 
 
-def numbers(channels: Channels) -> dict[str, int]:
+def levels(channels: Channels) -> dict[str, int]:
     """Gives the parameters that all kernels of sums have: zero points and bounds."""
     return {
         "in_zp": channels.in_zp,
         "out_zp": channels.out_zp,
         "low": channels.low,
         "high": channels.high,
-        "relu": int(channels.is_rectified),
     }
 
 
@@ -338,7 +351,8 @@ def conv2d_3x3_params(g: Geometry, channels: Channels) -> Params:
         "plane_bytes": 16 * columns,
         "block_rows": block_rows,
         "scratch_rows": (block_rows - 1) * stride_h + 3,
-        **numbers(channels),
+        **levels(channels),
+        "signs": signs_of_sums(channels),
         "constants": pack_dot(replace(channels, weights=weights.reshape(g.out_c, -1))),
     }
 

@@ -13,7 +13,7 @@ from pillion.ir.verdict import Verdict, all_ok
 from pillion.ops.transpose_conv import TransposeConv2d
 
 ROW = conv.IM2COL
-ROUTINE = MVE.routine("transpose_conv2d_s8", "conv2d_im2col_s8", "im2col", "dot", "dot_any")
+ROUTINE = MVE.routine("transpose_conv2d_s8", "conv2d_im2col_s8", "im2col", "dot", "dot_any", "dot_group")
 
 
 def takes(op: TransposeConv2d, arithmetic: Arithmetic) -> tuple[Verdict, ...]:
