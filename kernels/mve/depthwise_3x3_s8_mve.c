@@ -31,7 +31,7 @@
     "vmov " q "[3], " q "[1], r2, r6\n"
 #define UPPER_ROW(fix)                   \
     "dls lr, lr\n"                       \
-    "5:\n" ROUND(UPPER_WINDOWS, fix)     \
+    "5:\n" ROUND(UPPER_WINDOWS, fix, SHIFTED) \
     "le lr, 5b\n"
 
 /* The lanes around a kernel are not loaded, and stay zero. */
@@ -48,8 +48,8 @@
     "vldrbt.u8 q3, [r4, #-4]\n"
 
 /* The lanes of the lower row come first: where there is none, they go where those of the upper row go after them. */
-STRIP_OUTPUTS(outputs, LOAD_KERNEL, WINDOWS, UPPER_ROW, FIX)
-STRIP_OUTPUTS(outputs_relu, LOAD_KERNEL, WINDOWS, UPPER_ROW, NO_FIX)
+STRIP_OUTPUTS(outputs, LOAD_KERNEL, "", WINDOWS, UPPER_ROW, FIX, SHIFTED)
+STRIP_OUTPUTS(outputs_relu, LOAD_KERNEL, "", WINDOWS, UPPER_ROW, NO_FIX, SHIFTED)
 
 void pillion_depthwise_3x3_s8_mve(const pillion_depthwise_3x3_s8_mve_params *p, const int8_t *x, int8_t *y,
                                          void *scratch) {

@@ -20,8 +20,8 @@ typedef struct {
     int32_t top[2], bottom[2];           /* predicates of the first and of the last pair: rows inside the image */
     int32_t from, to;                    /* offsets of the first row and of its column in the strips */
     int32_t zp;                          /* what padding is made of */
-    uint16_t columns[8], next_columns[8]; /* offsets of eight columns, and of those one row below */
     int32_t single;                      /* one strip: of four rows of the image, of three, or 0 */
+    uint16_t columns[8], next_columns[8]; /* offsets of eight columns, and of those one row below */
 } pillion_mve_strip_build;
 
 /* Which outputs are made of strips: `blocks` blocks of eight outputs of each strip, of two rows of four columns, or of one row. */
@@ -56,9 +56,9 @@ PILLION_AT(pillion_mve_strip_build, bottom, 40);
 PILLION_AT(pillion_mve_strip_build, from, 48);
 PILLION_AT(pillion_mve_strip_build, to, 52);
 PILLION_AT(pillion_mve_strip_build, zp, 56);
-PILLION_AT(pillion_mve_strip_build, columns, 60);
-PILLION_AT(pillion_mve_strip_build, next_columns, 76);
-PILLION_AT(pillion_mve_strip_build, single, 92);
+PILLION_AT(pillion_mve_strip_build, single, 60);
+PILLION_AT(pillion_mve_strip_build, columns, 64);
+PILLION_AT(pillion_mve_strip_build, next_columns, 80);
 PILLION_AT(pillion_mve_strip_pass, strip_skip, 0);
 PILLION_AT(pillion_mve_strip_pass, y_skip, 4);
 PILLION_AT(pillion_mve_strip_pass, blocks, 8);

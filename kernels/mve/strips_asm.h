@@ -12,37 +12,46 @@
 #define FIX(q) "vqdmlah.s32 " q ", " q ", lr\n"
 #define NO_FIX(q) ""
 
+/* From h to the result in 16 bits: by a shift, or where a vector is left for a factor (README.md), by a product. */
+#define SHIFTED                                 \
+    "vrshl.s32 q5, r7\n"                        \
+    "vrshl.s32 q6, r7\n"                        \
+    "vqmovnb.s32 q5, q5\n"                      \
+    "vqmovnt.s32 q5, q6\n"                      \
+    "vqadd.s16 q5, q5, r8\n"
+#define MULTIPLIED(factor)                      \
+    "vqrdmlash.s32 q5, " factor ", r8\n"        \
+    "vqrdmlash.s32 q6, " factor ", r8\n"        \
+    "vqmovnb.s32 q5, q5\n"                      \
+    "vqmovnt.s32 q5, q6\n"
+
 /* Eight outputs from the sums of `windows`, then the next round. */
-#define ROUND(windows, fix)                     \
+#define ROUND(windows, fix, shifted)            \
     windows("q5") windows("q6")                 \
     "vadd.i32 q5, q5, r3\n"                     \
     "vadd.i32 q6, q6, r3\n"                     \
     "vqrdmulh.s32 q5, q5, r5\n"                 \
     "vqrdmulh.s32 q6, q6, r5\n"                 \
     fix("q5") fix("q6")                         \
-    "vrshl.s32 q5, r7\n"                        \
-    "vrshl.s32 q6, r7\n"                        \
-    "vqmovnb.s32 q5, q5\n"                      \
-    "vqmovnt.s32 q5, q6\n"                      \
-    "vqadd.s16 q5, q5, r8\n"                    \
+    shifted                                     \
     "vqmovnb.s16 q5, q5\n"                      \
     "vstrb.16 q5, [r9, q7]\n"                   \
     "add r9, r10\n"
 
-/* A function that makes all outputs of a channel. `load_kernel` puts the kernel at r4 into vectors from q0 on; `windows` makes a
- * vector of sums from the strip at r1, with q4, r0, r2, r4 and r6 to use; `lone_row` does so where the last strip has one row
- * of outputs and the pass says so. */
-#define STRIP_OUTPUTS(name, load_kernel, windows, lone_row, fix)                             \
+/* A function that makes all outputs of a channel, for pillion_mve_strips, which has saved q4 to q7. `load_kernel` puts the kernel
+ * at r4 into vectors from q0 on; `windows` makes a vector of sums from the strip at r1, with q4, r0, r2, r4 and r6 to use;
+ * `lone_row` does so where the last strip has one row of outputs and the pass says so; `load_factor` is what `shifted` asks for. */
+#define STRIP_OUTPUTS(name, load_kernel, load_factor, windows, lone_row, fix, shifted)       \
     PILLION_NAKED static void name(PILLION_UNUSED const pillion_mve_strip_channel *channel,  \
                            PILLION_UNUSED const pillion_mve_strip_pass *passes) {            \
         __asm__ volatile(                                                                    \
             "push {r4, r5, r6, r7, r8, r9, r10, r11, r12, lr}\n"                             \
-            "vpush {d8, d9, d10, d11, d12, d13, d14, d15}\n"                                 \
             "mov r11, r1\n"                                                                  \
             "ldm r0, {r1, r2, r3, r4, r8}\n"                                                 \
             "push {r1, r2}\n"                                                                \
             load_kernel                                                                      \
             "ldm r3, {r3, r5, r7}\n" /* bias, multiplier, shift */                           \
+            load_factor                                                                      \
             "0:\n"                                                                           \
             "ldrd lr, r10, [r11, #8]\n"                                                      \
             "ldrd r4, r12, [r11, #16]\n"                                                     \
@@ -56,7 +65,7 @@
             "bmi 4f\n"                                                                       \
             "1:\n"                                                                           \
             "dls lr, lr\n"                                                                   \
-            "2:\n" ROUND(windows, fix)                                                       \
+            "2:\n" ROUND(windows, fix, shifted)                                                     \
             "le lr, 2b\n"                                                                    \
             "ldm r11, {r0, r2, lr}\n"                                                        \
             "add r1, r0\n"                                                                   \
@@ -69,7 +78,6 @@
             "lsls r0, r0, #31\n"                                                             \
             "beq 0b\n"                                                                       \
             "add sp, #8\n"                                                                   \
-            "vpop {d8, d9, d10, d11, d12, d13, d14, d15}\n"                                  \
             "pop {r4, r5, r6, r7, r8, r9, r10, r11, r12, pc}\n"                              \
             "4:\n"                                                                           \
             lone_row(fix)                                                                    \

@@ -60,21 +60,18 @@ PILLION_NAKED static void build_strips(PILLION_UNUSED const pillion_mve_strip_bu
                                PILLION_UNUSED int8_t *strips) {
     __asm__ volatile(
         "push {r4, r5, r6, r7, r8, r9, r10, r11, r12, lr}\n"
-        "vpush {d10, d11, d12, d13, d14, d15}\n"
         "mov r11, r0\n"
         "ldm r0, {r4, r5, r10, r12}\n" /* pair_step, strip_step, inner, blocks */
         "ldrd r8, r9, [r11, #16]\n"    /* second_x, second_strip */
         "ldrd r6, r7, [r11, #48]\n"
-        "ldr r0, [r11, #56]\n"
-        "vdup.16 q5, r0\n"
-        "add r0, r11, #60\n"
-        "vldrh.u16 q7, [r0]\n"
-        "vldrh.u16 q6, [r0, #16]\n"
         "adds r6, r1\n" /* the block: in x and in the strips */
         "adds r7, r2\n"
-        "ldr r0, [r11, #92]\n"
-        "cbz r0, 1f\n"
-        "cmp r0, #4\n"
+        "ldrd r0, r2, [r11, #56]\n" /* zp, single */
+        "vdup.16 q5, r0\n"
+        "vldrh.u16 q7, [r11, #64]\n"
+        "vldrh.u16 q6, [r11, #80]\n"
+        "cbz r2, 1f\n"
+        "cmp r2, #4\n"
         "bne 7f\n"
         SINGLE("vldrb.u16 q2, [r1, q6]\n"
                "vmovnt.i16 q1, q2\n")
@@ -105,7 +102,6 @@ PILLION_NAKED static void build_strips(PILLION_UNUSED const pillion_mve_strip_bu
         "subs r12, #1\n"
         "bne 1b\n"
         "6:\n"
-        "vpop {d10, d11, d12, d13, d14, d15}\n"
         "pop {r4, r5, r6, r7, r8, r9, r10, r11, r12, pc}\n");
 }
 
@@ -117,9 +113,11 @@ void pillion_mve_strips(const pillion_depthwise_3x3_s8_mve_params *p, const int8
     pillion_mve_fill(scratch, p->in_zp, p->strip_bytes);
     for (int32_t n = 0; n < p->images; n++, x += p->image_bytes, out += p->output_bytes) {
         pillion_mve_strip_channel c = {scratch, out, p->numbers, p->kernels + 1, p->out_zp};
-        for (int32_t i = 0; i < p->channels; i++, c.y++, c.numbers += 3, c.kernel += 12) {
-            build_strips(build, x + i, scratch);
+        const int8_t *in = x;
+        for (int32_t left = p->channels; left > 0; left--, in++, c.y++, c.numbers += 3, c.kernel += 12) {
+            build_strips(build, in, scratch);
             outputs(&c, passes);
+            __asm__ volatile("" : : : "q4", "q5", "q6", "q7"); /* neither saves them: this function does, once */
         }
     }
     pillion_mve_clamp(y, (int32_t)(out - y), p->low, p->high);
