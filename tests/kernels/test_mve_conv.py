@@ -25,7 +25,8 @@ IM2COL = under_test(mve_conv.IM2COL)
 IM2COL_16 = under_test(mve_conv.IM2COL_16, aligned=True)
 IM2COL_FEW = tuple(map(under_test, mve_conv.IM2COL_FEW.values()))
 PLANES = under_test(mve_conv.PLANES)
-VARIANTS = (POINTWISE, POINTWISE_16, IM2COL, IM2COL_16, PLANES)
+FOURS = under_test(mve_conv.FOURS, aligned=True)
+VARIANTS = (POINTWISE, POINTWISE_16, IM2COL, IM2COL_16, PLANES, FOURS)
 
 
 @pytest.mark.parametrize("pixels", [1, 2, 3, 7, 16])
@@ -60,6 +61,7 @@ ANY_KERNEL = ((1, 1), (1, 1), (3, 3), (3, 3), (5, 5), (2, 3), (1, 7), (7, 1), (1
         (IM2COL, ANY_KERNEL, (1, 2, 3, 4, 5, 8, 15, 16, 17, 24, 33)),
         (IM2COL_16, ((3, 3), (2, 2), (4, 4), (1, 5), (1, 1)), (1, 2, 3, 4)),
         (PLANES, ((3, 3),), (16, 32, 48, 80)),
+        (FOURS, ((3, 3),), (16, 32, 48, 80)),
         *((variant, ((1, 1),), CHANNELS) for variant in POINTWISE_FEW),
         *((variant, ANY_KERNEL, range(1, 13)) for variant in IM2COL_FEW),
     ],
@@ -71,6 +73,12 @@ def test_random_layers(
     check(variant, random_layers(variant, seed, kernels, channels))
 
 
+def test_3x3_fours_of_every_width() -> None:
+    rng = np.random.default_rng(10)
+    sizes = [(h, w) for h in (1, 2, 5) for w in range(4, 19)]
+    check(FOURS, (layer(rng, geometry(size, 16 + w % 2 * 16, 12, (3, 3))) for size in sizes for w in size[1:]))
+
+
 def test_3x3_every_width() -> None:
     rng = np.random.default_rng(8)
     sizes = [(h, w) for h in (1, 2, 5) for w in range(2, 19)]
@@ -80,7 +88,7 @@ def test_3x3_every_width() -> None:
 @pytest.mark.parametrize("variant", VARIANTS, ids=lambda v: v.kernel)
 def test_every_right_shift(variant: Variant) -> None:
     rng = np.random.default_rng(5)
-    g = geometry((4, 5), 16, 12, (3, 3) if variant is PLANES else (1, 1))
+    g = geometry((4, 5), 16, 12, (3, 3) if variant in (PLANES, FOURS) else (1, 1))
     check(variant, (layer(rng, g, extreme=True, shifts=(-s, -s)) for s in range(1, 32)))
 
 
@@ -99,7 +107,7 @@ def test_1x1_many_chunks() -> None:
 @pytest.mark.parametrize("variant", VARIANTS, ids=lambda v: v.kernel)
 def test_dead_channel(variant: Variant) -> None:
     rng = np.random.default_rng(7)
-    g = geometry((4, 5), 16, 12, (3, 3) if variant is PLANES else (1, 1))
+    g = geometry((4, 5), 16, 12, (3, 3) if variant in (PLANES, FOURS) else (1, 1))
     check(variant, (with_dead_channel(layer(rng, g, zps=(3, zp)), 4) for zp in (-128, -5, 0, 127)))
 
 
@@ -126,6 +134,8 @@ NO_PADDING = (0, 0, 0, 0)
         (PLANES, ["stride"], geometry((9, 9), 16, 8, (3, 3), stride=(1, 3))),
         (PLANES, ["in_channels", "out_channels"], geometry((9, 9), 8, 7, (3, 3))),
         (PLANES, ["pixels"], geometry((9, 1), 16, 8, (3, 3))),
+        (FOURS, ["steps"], geometry((9, 9), 16, 8, (3, 3), stride=(1, 2))),
+        (FOURS, ["fours", "row"], geometry((9, 3), 16, 9, (3, 3))),
     ],
 )
 def test_refuses(variant: Variant, rules: list[str], refused: Geometry) -> None:
@@ -136,7 +146,7 @@ def test_refuses(variant: Variant, rules: list[str], refused: Geometry) -> None:
 @pytest.mark.parametrize("variant", VARIANTS, ids=lambda v: v.kernel)
 @pytest.mark.parametrize("shift", [0, 1, 4])
 def test_refuses_shifts_without_exact_fast_rounding(variant: Variant, shift: int) -> None:
-    g = geometry((4, 5), 16, 12, (3, 3) if variant is PLANES else (1, 1))
+    g = geometry((4, 5), 16, 12, (3, 3) if variant in (PLANES, FOURS) else (1, 1))
     case = layer(np.random.default_rng(0), g, extreme=True, shifts=(shift, shift))
     assert [v.rule for v in failures(variant.verdicts(g, case.channels))] == ["right_shift"]
 

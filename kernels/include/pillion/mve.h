@@ -91,6 +91,12 @@ typedef struct {
 } pillion_conv2d_3x3_s8_mve_params;
 void pillion_conv2d_3x3_s8_mve(const pillion_conv2d_3x3_s8_mve_params *p, const int8_t *x, int8_t *y, void *scratch);
 
+/* The same at stride 1 along rows; out_c is a multiple of 4, out_w >= 4; y is aligned to 4. Constants, for each group of four
+ * channels, in the order 0 2 1 3: bias[4], multiplier[4], shift[4]; weights of the first two, [row][plane][column][channel][16];
+ * weights of the others. */
+typedef pillion_conv2d_3x3_s8_mve_params pillion_conv2d_3x3_fours_s8_mve_params;
+void pillion_conv2d_3x3_fours_s8_mve(const pillion_conv2d_3x3_fours_s8_mve_params *p, const int8_t *x, int8_t *y, void *scratch);
+
 /* Depthwise convolution by strips, one channel at a time: 3x3 at stride 1; out_c = in_c. y may be x.
  * Scratch: strip_bytes. */
 typedef struct {

@@ -103,12 +103,20 @@ POINTWISE = Variant(
     overread_bytes=OVERREAD_BYTES,
 )
 PLANES = Variant(
-    MVE.routine("conv2d_3x3_s8", "dot_group"),
+    MVE.routine("conv2d_3x3_s8", "planes", "dot_group"),
     pack.conv2d_3x3_verdicts,
     pack.conv2d_3x3_params,
     pack.conv2d_3x3_scratch,
     each_call=CallCost(650.0, seen=0.125),
     work=pack.conv2d_3x3_work,
+)
+FOURS = Variant(
+    MVE.routine("conv2d_3x3_fours_s8", "planes"),
+    pack.conv2d_3x3_fours_verdicts,
+    pack.conv2d_3x3_fours_params,
+    pack.conv2d_3x3_scratch,
+    each_call=CallCost(750.0, seen=0.125),
+    work=pack.conv2d_3x3_fours_work,
 )
 IM2COL_16 = Variant(
     MVE.routine("conv2d_im2col_k16_s8", "im2col", "dot_16"),
@@ -250,6 +258,7 @@ KERNELS: tuple[Kernel, ...] = (
     POINTWISE_16.row("conv2d_1x1_k16", Conv2d),
     *(variant.row(name, Conv2d) for name, variant in POINTWISE_FEW.items()),
     POINTWISE.row("conv2d_1x1", Conv2d),
+    FOURS.row("conv2d_3x3_fours", Conv2d),
     PLANES.row("conv2d_3x3", Conv2d),
     IM2COL_16.row("conv2d_im2col_k16", Conv2d),
     *(variant.row(name, Conv2d) for name, variant in IM2COL_FEW.items()),
