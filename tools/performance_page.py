@@ -15,24 +15,40 @@ WITHOUT_SIMD = {"cortex-m3": "M3", "cortex-m0": "M0"}
 DENSE = ("conv2d", "linear")
 PRODUCTS = {"cortex-m55": 128 / 14, "cortex-m33": 24 / 17}
 """Products of an instruction in the inner loops of convolutions."""
+OF_FOURS = {"conv2d_3x3_fours_mve": 384 / 37}
+"""The same of kernels that share more loads."""
 SHARES = """What of the ratio to ExecuTorch is left if nothing but the inner loops of convolutions and fully connected layers ran, at their full rate:
-on M55, 14 instructions for 128 products (six loads, eight VMLADAVA into the eight even registers that it can add to), on M33, 17 for 24
-(three loads, two unpackings, twelve SMLAD in thirteen registers). Around them: widening or gathering inputs, requantization (about 2.5
-instructions for an output on M55, 8 on M33), the fill of pieces of 16 where a sum is shorter.
+on M55, 14 instructions for 128 products (six loads, eight VMLADAVA into the eight even registers that it can add to), and 37 for 384 where four
+pixels of a 3x3 kernel share columns; on M33, 17 for 24 (three loads, two unpackings, twelve SMLAD in thirteen registers). Around them: widening or
+gathering inputs, requantization (about 2.5 instructions for an output on M55, 8 on M33), the fill of pieces of 16 where a sum is shorter.
 """
 FLOORS = """What keeps single ops from going below these figures with the same scheme of work:
 
-- **Convolutions.** 16 results on M55 take 44 instructions beside their products: 6 for biases and multipliers, 8 to move the sums into vectors,
-  24 for two roundings, narrowing, the zero point and the stores, 6 around. resnet8 has 86,016 of them: 0.284 for the loops alone and 0.049 for
-  this are 0.333 of ExecuTorch, before a window is gathered or two tensors are added. On M33 its loops alone are 0.295, and 8 instructions for
-  each result 0.023. MobileNetV2 on M33 is at 1.34 to 1.37 products an instruction, of 1.41, where sums have 144 inputs and more; its share of
-  depthwise layers and of sums of 16, 24 and 32 inputs keeps it above. Only other arithmetic (Winograd's, for 3x3 on M33, with 3.6 times the bytes
-  of weights) would go below.
+- **Convolutions on M55.** VMLADAVA adds to an even core register, of which there are eight; a result takes one. So a round has eight of them and at least
+  six loads, of 2 + 4 or 4 + 2 vectors; only taps that share columns need fewer (12 loads for 24 products of vectors). 16 results take 38 instructions
+  beside their products: 4 for biases, 8 to move the sums into vectors, 2 for factors, 8 for both roundings (the second one adds the zero point and rounds
+  halves away from zero, `kernels/README.md`), 1 that asks whether that may be, 6 for narrowing, 4 for the stores, 5 around; 47 where sums are longer than 64,
+  for the loop over them, and 45 in fours of a 3x3 kernel. resnet8 has 86,016 results. Its products alone are 0.259 of ExecuTorch and 45 for 16 results 0.050;
+  its first layer fills 27 inputs up to 32, windows are copied with their padding, three tensors are added: 0.33 would leave 0.022 for all of these, which take
+  0.033. MobileNetV2 at 96x96 spends two fifths of its instructions in 1x1 layers on maps of 6x6 and 3x3: there a group of eight channels, which takes 40 to begin,
+  meets 18 or 5 pairs of pixels, and the ninth pixel is half of a pair.
+- **Convolutions on M33.** A product of SMLAD is two of bytes. Six sums need twelve of them for four inputs, and three loads and two unpackings: 1.41 products
+  an instruction. Four pixels instead of three would be 1.45, and take fifteen registers of fourteen. resnet8's loops alone are 0.295 and 8 instructions for each
+  result 0.023; MobileNetV2 is at 1.34 to 1.37 where sums have 144 inputs and more, and its depthwise layers and its sums of 16, 24 and 32 inputs keep it above 0.33.
+  What would go below is SMLAL with two numbers in a word: (p + q z)(A + B z) has three fields, a third pixel in a second word tells the middle one apart, and
+  two instructions make six products, 12 in 6 with their loads. But such words have to be made of bytes: those of weights in two instructions each, for
+  all pixels that wait in scratch, those of inputs in 2.1 instructions for a byte instead of 0.8, and a result takes 3 more. With 12 pixels at a time that is
+  78 instructions for a result of 96 inputs and 24 channels, which takes 80 now, and 256 for one of 384 inputs and 64 channels instead of 285: a tenth
+  of MobileNetV2, for 40 bytes of scratch an input channel instead of 6. Memory is dearer here. Winograd's products (3x3) ask for 3.6 times the bytes of weights.
 - **Depthwise 3x3, stride 1, on M55.** A round is 29 instructions for eight outputs (27 where results are rectified): two loads, eight VMLADAV, four
   moves, two biases, four or six of rounding, seven to narrow and store, two around: 2.48 products each. A channel of 48x48 makes 288 rounds; 2.3 products an
   instruction for the whole would leave 660 instructions to lay out 2,304 bytes, of which gathers, their joining and the interleaving
-  stores alone are 720. Narrowing by the shift itself would save two of a round, but takes the shift as a constant of the code: 16 copies of
+  stores alone are 720. All eight vectors are taken (four of the kernel, a window, two of sums, the places of results), so the factors that save the zero
+  point and the sign fix elsewhere, also at stride 2, have no place. Narrowing by the shift itself would take it as a constant of the code: 16 copies of
   each loop.
+- **Fully connected on M33.** One row of inputs meets four channels in 14 instructions for 16 products: weights are used once, so that each needs its unpacking.
+  The autoencoder's products alone are 0.387 at that rate; its 1,672 results take 40 instructions for four, 0.028, and float inputs
+  and outputs 0.013.
 - **Products of two tensors.** With 16 products to a result (the first `bmm`), eight results on M55 take 35 instructions, of which 10 are products
   and loads: 3.66 products each, before a vector is copied. On M33 four results take 44 for products and loads and 33 for the rest: 0.83.
   Longer sums (the second one) get beyond 4 on M55 and to 1 on M33.
@@ -255,7 +271,7 @@ def shares_table(results: Figures, peers: Figures, table: Table) -> str:
         for core, figures in cores.items():
             their = peers["executorch"][label][core]["instructions"]
             dense = [op for op in figures["ops"] if op["kind"] in DENSE]
-            loops = sum(op["macs"] for op in dense) / PRODUCTS[core]
+            loops = sum(op["macs"] / OF_FOURS.get(op["kernel"], PRODUCTS[core]) for op in dense)
             around = sum(op["instructions"] for op in dense) - loops
             depthwise = sum(op["instructions"] for op in figures["ops"] if op["kind"] == "depthwise_conv2d")
             others = figures["instructions"] - loops - around - depthwise

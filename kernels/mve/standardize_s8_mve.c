@@ -1,14 +1,19 @@
 /* SPDX-License-Identifier: Apache-2.0
  * Norms, four elements at a time: a multiplication and an addition modulo 2^32 standardize an element, VRMULH and an addition
  * give it the scale and the bias of its channel. Where a row has one group, its sums are those of elements side by side; where
- * it has several, sums, and then factors and starts, are kept for each channel in scratch. y may be x. */
+ * it has several, sums, and then factors and starts, are kept for each channel in scratch, those of few channels several times, so
+ * that several positions are done like one. y may be x. */
 #include "pillion/mve.h"
 
 #if defined(__ARM_FEATURE_MVE)
 #include "pillion/assembly.h"
 #include "pillion/standardize.h"
 
+#include <string.h>
+
 typedef pillion_standardize_s8_mve_params params;
+
+enum { FEW_CHANNELS = 48 }; /* the compiler (standardize.py) knows this number, too */
 
 PILLION_AT(params, inner, 12);
 PILLION_AT(params, elements, 16);
@@ -150,10 +155,14 @@ static void standards(const params *p, int32_t *sums, int32_t *squares) {
     }
 }
 
-/* All channels of one position. The arrays of factors and offsets have one element for all channels, or one for each. */
-static void position(const params *p, const int8_t *x, const int32_t *factors, const int32_t *starts, int8_t *y) {
-    const int32_t *f = p->factors, *o = p->offsets;
-    const int32_t channels = p->groups * p->inner;
+/* What the elements of some positions are multiplied by and what is added, twice; of the last two there is one number alone
+ * where all channels have the same. */
+typedef struct {
+    const int32_t *factors, *starts, *scales, *offsets;
+} numbers;
+
+/* `count` elements: all channels of some positions. */
+static void some_positions(const params *p, numbers by, const int8_t *x, int32_t count, int8_t *y) {
     int32_t t;
     if (p->each_channel) {
         __asm__ volatile(
@@ -166,9 +175,9 @@ static void position(const params *p, const int8_t *x, const int32_t *factors, c
             "vldrw.u32 q1, [%[f]], #16\n"
             "vrmulh.s32 q0, q0, q1\n"
             "vldrw.u32 q2, [%[o]], #16\n" TO_BYTES
-            : [x] "+l"(x), [y] "+l"(y), [f] "+r"(f), [o] "+r"(o), [factors] "+r"(factors), [starts] "+r"(starts),
-              [t] "=&r"(t), [p] "+r"(p)
-            : [count] "r"(channels)
+            : [x] "+l"(x), [y] "+l"(y), [f] "+r"(by.scales), [o] "+r"(by.offsets), [factors] "+r"(by.factors),
+              [starts] "+r"(by.starts), [t] "=&r"(t), [p] "+r"(p)
+            : [count] "r"(count)
             : "lr", "q0", "q1", "q2", "q3", "q4", "q5", "q6", "cc", "memory");
     } else {
         __asm__ volatile(
@@ -180,21 +189,42 @@ static void position(const params *p, const int8_t *x, const int32_t *factors, c
             "vldrw.u32 q4, [%[starts]], #16\n"
             "vadd.i32 q0, q0, q4\n"
             "vrmulh.s32 q0, q0, q1\n" TO_BYTES
-            : [x] "+l"(x), [y] "+l"(y), [factors] "+r"(factors), [starts] "+r"(starts), [t] "=&r"(t), [p] "+r"(p)
-            : [count] "r"(channels), [f] "r"(*f), [o] "r"(*o)
+            : [x] "+l"(x), [y] "+l"(y), [factors] "+r"(by.factors), [starts] "+r"(by.starts), [t] "=&r"(t), [p] "+r"(p)
+            : [count] "r"(count), [f] "r"(*by.scales), [o] "r"(*by.offsets)
             : "lr", "q0", "q1", "q2", "q3", "q4", "q5", "q6", "cc", "memory");
+    }
+}
+
+/* The first `channels` of `count` numbers again and again. */
+static void repeat(int32_t *numbers, int32_t channels, int32_t count) {
+    for (int32_t i = channels; i < count; i++) {
+        numbers[i] = numbers[i - channels];
     }
 }
 
 static void many_groups(const params *p, const int8_t *x, int8_t *y, int32_t *scratch) {
     const int32_t channels = p->groups * p->inner;
-    int32_t *const sums = scratch, *const squares = scratch + channels;
+    const int32_t together = channels < FEW_CHANNELS ? (FEW_CHANNELS - 1 + channels) / channels : 1;
+    const int32_t most = together * channels;
+    int32_t *const sums = scratch, *const squares = sums + most, *const scales = squares + most, *const offsets = scales + most;
+    numbers by = {sums, squares, p->factors, p->offsets};
     for (int32_t c = 0; c < channels; c += 4) {
         channel_sums(p, x + c, channels - c < 4 ? channels - c : 4, sums + c, squares + c);
     }
     standards(p, sums, squares);
-    for (int32_t n = 0; n < p->positions; n++, x += channels, y += channels) {
-        position(p, x, sums, squares, y);
+    if (together > 1) {
+        repeat(sums, channels, most);
+        repeat(squares, channels, most);
+        if (p->each_channel) {
+            memcpy(scales, p->factors, (size_t)channels * sizeof *scales);
+            memcpy(offsets, p->offsets, (size_t)channels * sizeof *offsets);
+            repeat(scales, channels, most);
+            repeat(offsets, channels, most);
+            by.scales = scales, by.offsets = offsets;
+        }
+    }
+    for (int32_t left = p->positions * channels; left > 0; left -= most, x += most, y += most) {
+        some_positions(p, by, x, left < most ? left : most, y);
     }
 }
 

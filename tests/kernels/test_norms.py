@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from kernels import rig
-from kernels.op_cases import Run, check_runs, kernel_of, random_operands, refusals
+from kernels.op_cases import Run, case_of, check_runs, kernel_of, random_operands, refusals
 from kernels.rig import M4, M33, M55, SANITIZED
 from pillion.ir.op import Op
 from pillion.ir.types import Array, Shape, constant
@@ -46,6 +46,9 @@ def shapes() -> list[Op]:
             "low": -128 if number % 3 else -50,
             "high": 127 - number % 2,
         }
+        if channels in (1, 2, 3, 5, 6, 16, 17, 31, 65):
+            shape = (1, 5, 11, channels)
+            ops.append(norm(shape, number, number % 4 != 3, axis=1, groups=channels, **attributes))
         ops.append(norm((2, channels), number, number % 4 != 1, **attributes))
         ops.append(norm((1, 3, 2, channels), number, number % 4 != 2, axis=1, **attributes))
         for groups in {g for g in (2, 3, channels // 2, channels) if g and channels % g == 0}:
@@ -83,3 +86,14 @@ def test_no_rows_are_too_long(target: rig.Target) -> None:
 def test_helium_leaves_large_images_in_groups_to_others() -> None:
     assert kernel_of(M55, norm((1, 256, 256, 2), 0, axis=1, groups=2)) is not None
     assert refusals(M55, norm((1, 257, 256, 2), 0, axis=1, groups=2)) == ["positions"]
+
+
+@pytest.mark.qemu
+@pytest.mark.parametrize(("channels", "most"), [(3, 7.0), (8, 6.2), (40, 6.0)])
+def test_what_norms_of_each_channel_take_on_helium(channels: int, most: float) -> None:
+    """Instructions of an element: few channels take hardly more than many."""
+    op = norm((1, 32, 32, channels), 0, axis=1, groups=channels)
+    kernel = kernel_of(M55, op)
+    assert kernel is not None
+    (result,) = rig.run(M55, [case_of(op, kernel, random_operands(op, np.random.default_rng(0)))])
+    assert result.instructions <= most * op.activations[0].type.elements

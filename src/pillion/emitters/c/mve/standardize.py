@@ -15,6 +15,9 @@ from pillion.ops.standardize import Standardize
 MOST_POSITIONS = 2**16
 """Squares that 32 bits hold together, lane by lane."""
 
+FEW_CHANNELS = 48
+"""Numbers of fewer channels stand in scratch several times, so that several positions are done like one."""
+
 
 def calls(op: Standardize, arithmetic: Arithmetic) -> tuple[Call, ...]:
     """Gives the call of a norm."""
@@ -30,8 +33,11 @@ def takes(op: Standardize, arithmetic: Arithmetic) -> tuple[Verdict, ...]:
 
 
 def scratch_bytes(op: Standardize) -> int:
-    """Gives the room for two numbers of each channel, where there are groups."""
-    return 8 * op.x.shape[-1] if op.groups > 1 else 0
+    """Gives the room for two numbers of each channel, where there are groups; for four of each, several times, where there are few."""
+    channels = op.x.shape[-1]
+    if op.groups == 1:
+        return 0
+    return 16 * channels * -(-FEW_CHANNELS // channels) if channels < FEW_CHANNELS else 8 * channels
 
 
 KERNELS: tuple[Kernel, ...] = (
