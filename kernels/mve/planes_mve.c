@@ -5,10 +5,8 @@
 #if defined(__ARM_FEATURE_MVE)
 #include "bytes.h"
 
-typedef pillion_conv2d_3x3_s8_mve_params params;
-
 /* A row of the image, channels 16 at a time: two planes side by side, then what is left. */
-static void split_row(const params *p, const int8_t *x, int8_t *to) {
+static void split_row(const pillion_conv2d_3x3_s8_mve_params *p, const int8_t *x, int8_t *to) {
     int32_t plane = 0;
     for (; plane + 1 < p->planes; plane += 2, x += 32, to += 2 * p->plane_bytes) {
         const int8_t *from = x;
@@ -30,7 +28,8 @@ static void split_row(const params *p, const int8_t *x, int8_t *to) {
     }
 }
 
-void pillion_mve_planes(const params *p, const int8_t *x, int8_t *y, int8_t *scratch, pillion_mve_plane_rows output_rows) {
+void pillion_mve_planes(const pillion_conv2d_3x3_s8_mve_params *p, const int8_t *x, int8_t *y, int8_t *scratch,
+                        pillion_mve_plane_rows output_rows) {
     const int32_t row_bytes = p->planes * p->plane_bytes;
     int8_t *out = y;
     pillion_mve_fill(scratch, p->in_zp, p->scratch_rows * row_bytes);

@@ -76,7 +76,9 @@ def test_random_layers(
 def test_3x3_fours_of_every_width() -> None:
     rng = np.random.default_rng(10)
     sizes = [(h, w) for h in (1, 2, 5) for w in range(4, 19)]
-    check(FOURS, (layer(rng, geometry(size, 16 + w % 2 * 16, 12, (3, 3))) for size in sizes for w in size[1:]))
+    check(
+        FOURS, (layer(rng, geometry(size, 16 + w % 2 * 16, 12, (3, 3))) for size in sizes for w in size[1:])
+    )
 
 
 def test_3x3_every_width() -> None:

@@ -11,7 +11,7 @@ from pillion.emitters.c.accumulators import Channels, channels_of
 from pillion.emitters.c.conditions import constants, int8
 from pillion.emitters.c.kernel import Call, CallCost, Kernel, Params, Routine
 from pillion.emitters.c.library import MVE
-from pillion.emitters.c.mve import depthwise, depthwise_5x5, pack
+from pillion.emitters.c.mve import depthwise, depthwise_5x5, pack, pack_3x3
 from pillion.emitters.c.mve.pack import Geometry
 from pillion.ir.numerics import Arithmetic
 from pillion.ir.types import Value
@@ -104,19 +104,19 @@ POINTWISE = Variant(
 )
 PLANES = Variant(
     MVE.routine("conv2d_3x3_s8", "planes", "dot_group"),
-    pack.conv2d_3x3_verdicts,
-    pack.conv2d_3x3_params,
-    pack.conv2d_3x3_scratch,
+    pack_3x3.conv2d_3x3_verdicts,
+    pack_3x3.conv2d_3x3_params,
+    pack_3x3.conv2d_3x3_scratch,
     each_call=CallCost(650.0, seen=0.125),
-    work=pack.conv2d_3x3_work,
+    work=pack_3x3.conv2d_3x3_work,
 )
 FOURS = Variant(
     MVE.routine("conv2d_3x3_fours_s8", "planes"),
-    pack.conv2d_3x3_fours_verdicts,
-    pack.conv2d_3x3_fours_params,
-    pack.conv2d_3x3_scratch,
+    pack_3x3.conv2d_3x3_fours_verdicts,
+    pack_3x3.conv2d_3x3_fours_params,
+    pack_3x3.conv2d_3x3_scratch,
     each_call=CallCost(750.0, seen=0.125),
-    work=pack.conv2d_3x3_fours_work,
+    work=pack_3x3.conv2d_3x3_fours_work,
 )
 IM2COL_16 = Variant(
     MVE.routine("conv2d_im2col_k16_s8", "im2col", "dot_16"),

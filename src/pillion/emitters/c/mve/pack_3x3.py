@@ -1,0 +1,145 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Constants of the Helium kernels of 3x3 convolutions over planes of 16 channels, and what these need to be exact."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+
+from pillion.emitters.c.accumulators import Channels, Int8Array, fold_input_offset
+from pillion.emitters.c.mve.pack import (
+    Geometry,
+    Params,
+    as_words,
+    levels,
+    pack_dot,
+    right_shifts,
+    signs_of_sums,
+    work_of_sums,
+)
+from pillion.ir.verdict import Verdict
+
+SCRATCH_3X3_BYTES = 8192
+"""The bytes of the planes that decide how many output rows are made at a time."""
+
+
+def conv2d_3x3_verdicts(g: Geometry, channels: Channels) -> tuple[Verdict, ...]:
+    """Judges what pillion_conv2d_3x3_s8_mve needs to be exact."""
+    return (
+        Verdict("kernel", g.kernel == (3, 3), "3x3", "x".join(map(str, g.kernel))),
+        Verdict("dilation", g.dilation == (1, 1), "1", "x".join(map(str, g.dilation))),
+        Verdict("groups", g.groups == 1, "1", str(g.groups)),
+        Verdict("stride", g.stride[1] <= 2, "1 or 2 along rows", str(g.stride[1])),
+        Verdict("in_channels", g.in_c % 16 == 0, "a multiple of 16", str(g.in_c)),
+        Verdict("out_channels", g.out_c >= 8, "at least 8", str(g.out_c)),
+        Verdict("pixels", g.out_size[1] >= 2, "at least 2 in a row", str(g.out_size[1])),
+        Verdict(
+            "columns", g.pad_left < conv2d_3x3_columns(g), "windows reach the image", f"padding {g.pad_left}"
+        ),
+        right_shifts(channels),
+    )
+
+
+def conv2d_3x3_columns(g: Geometry) -> int:
+    """Counts the columns of the padded image that lie in the windows."""
+    return (g.out_size[1] - 1) * g.stride[1] + 3
+
+
+def conv2d_3x3_params(g: Geometry, channels: Channels) -> Params:
+    """Gives the parameters of the 3x3 kernel."""
+    order = [0, 1, 2] if g.stride[1] == 1 else [0, 2, 1]
+    weights = _by_planes(g, channels)[:, :, :, order].reshape(g.out_c, -1)
+    constants = pack_dot(replace(channels, weights=weights))
+    return {**_planes(g), **levels(channels), "signs": signs_of_sums(channels), "constants": constants}
+
+
+def conv2d_3x3_fours_verdicts(g: Geometry, channels: Channels) -> tuple[Verdict, ...]:
+    """Judges what pillion_conv2d_3x3_fours_s8_mve needs to be exact."""
+    return (
+        *conv2d_3x3_verdicts(g, channels),
+        Verdict("steps", g.stride[1] == 1, "1 along rows", str(g.stride[1])),
+        Verdict("fours", g.out_c % 4 == 0, "a multiple of 4 channels", str(g.out_c)),
+        Verdict("row", g.out_size[1] >= 4, "at least 4 pixels", str(g.out_size[1])),
+    )
+
+
+def conv2d_3x3_fours_params(g: Geometry, channels: Channels) -> Params:
+    """Gives the parameters of the 3x3 kernel of four pixels at a time."""
+    ready = fold_input_offset(channels)
+    order = np.arange(g.out_c).reshape(-1, 4)[:, [0, 2, 1, 3]]
+    numbers = [of_channels[order] for of_channels in (ready.wrapped_bias, ready.multipliers, ready.shifts)]
+    weights = _by_planes(g, ready)[order].reshape(len(order), 2, 2, 3, -1, 3, 16)
+    words = as_words(np.moveaxis(weights, 2, 5)).reshape(len(order), -1)
+    constants = np.hstack([*numbers, words]).astype(np.int32).ravel()
+    signs = signs_of_sums(channels, dot=False)
+    return {**_planes(g), **levels(channels), "signs": signs, "constants": constants}
+
+
+def _by_planes(g: Geometry, channels: Channels) -> Int8Array:
+    """The weights of each channel as [row][plane][column][16]."""
+    return channels.weights.reshape(g.out_c, 3, 3, -1, 16).swapaxes(2, 3)
+
+
+def _planes(g: Geometry) -> dict[str, int]:
+    columns = conv2d_3x3_columns(g)
+    block_rows = block_of_rows(g)
+    return {
+        "images": g.images,
+        "in_h": g.in_size[0],
+        "in_row_bytes": g.in_size[1] * g.in_c,
+        "out_h": g.out_size[0],
+        "out_w": g.out_size[1],
+        "out_c": g.out_c,
+        "stride_h": g.stride[0],
+        "stride_w": g.stride[1],
+        "pad_top": g.pad_top,
+        "pad_left": g.pad_left,
+        "copy_w": min(columns - g.pad_left, g.in_size[1]),
+        "planes": g.in_c // 16,
+        "plane_bytes": 16 * columns,
+        "block_rows": block_rows,
+        "scratch_rows": (block_rows - 1) * g.stride[0] + 3,
+    }
+
+
+def block_of_rows(g: Geometry) -> int:
+    """Gives how many rows of outputs the 3x3 kernel makes from one padded block of the image."""
+    columns = (g.out_size[1] - 1) * g.stride[1] + 3
+    most = (SCRATCH_3X3_BYTES // (columns * g.in_c) - 3) // g.stride[0] + 1
+    blocks = -(-g.out_size[0] // max(most, 1))
+    return -(-g.out_size[0] // blocks)
+
+
+def conv2d_3x3_scratch(g: Geometry) -> int:
+    """Gives the scratch of the 3x3 kernel: a padded block of the image."""
+    columns = conv2d_3x3_columns(g)
+    return ((block_of_rows(g) - 1) * g.stride[0] + 3) * columns * g.in_c
+
+
+PLANES_WORK = (310.0, 32.0, 54.0, 27.9, 10.0, 6.8)
+"""Instructions of the 3x3 kernel, fitted to counts in the emulator: of each block of rows, of each eight channels, of a pair of
+pixels of these, of a piece of 16 inputs of these; of a row of 16 channels of the image, of each of its pixels."""
+
+
+FOURS_WORK = (420.0, 130.0, 49.0, 25.0, 10.0, 6.8)
+"""The same of the kernel of four pixels at a time: of four channels, of four pixels of these."""
+
+
+def conv2d_3x3_work(g: Geometry) -> float:
+    """Estimates the instructions of the 3x3 kernel; of rows of an odd number of pixels, one is done twice."""
+    block, *sums, row, pixel = PLANES_WORK
+    (in_h, in_w), (out_h, out_w) = g.in_size, g.out_size
+    blocks = -(-out_h // block_of_rows(g))
+    copied = g.in_c / 16 * in_h * (row + pixel * in_w)
+    return g.images * (blocks * block + work_of_sums(g, out_h * -(-out_w // 2), tuple(sums)) + copied)
+
+
+def conv2d_3x3_fours_work(g: Geometry) -> float:
+    """Estimates the instructions of the 3x3 kernel of four pixels at a time; of an odd number, some are done twice."""
+    block, group, four, piece, row, pixel = FOURS_WORK
+    (in_h, in_w), (out_h, out_w) = g.in_size, g.out_size
+    blocks, calls = -(-out_h // block_of_rows(g)), 1 + (out_w % 4 > 0)
+    fours = out_h * -(-out_w // 4) * (four + 9 * g.in_c // 16 * piece)
+    copied = g.in_c / 16 * in_h * (row + pixel * in_w)
+    return g.images * (blocks * block + g.out_c // 4 * (blocks * calls * group + fours) + copied)
