@@ -259,4 +259,29 @@ NETS: dict[str, Net] = {
         may_lose=5,
     ),
     "distances of many pairs": call(lambda x, y: torch.cdist(x, y), (41, 9), (50, 9), may_lose=5),
+    # Both jump where the quotient is next to a whole number, and the steps of int8 decide on which side.
+    "whole quotients": call(
+        lambda x, y: (
+            torch.floor_divide(x * 4, y.abs() + 0.5),
+            torch.div(x * 4, y.abs() + 0.5, rounding_mode="trunc"),
+            torch.ldexp(x, y),
+        ),
+        (4, 16),
+        (4, 16),
+        may_lose=9,
+    ),
+    "what is left of quotients": call(
+        lambda x, y: (torch.remainder(x * 4, y.abs() + 0.5), torch.fmod(x * 4, y.abs() + 0.5)),
+        (4, 16),
+        (16,),
+        may_lose=9,
+    ),
+    "copies of views": call(
+        lambda x: (
+            torch.ops.aten.t_copy(torch.ops.aten.alias_copy(x)),
+            torch.ops.aten.unfold_copy(torch.ops.aten.detach_copy(x), 1, 3, 2),
+            *torch.ops.aten.split_copy(x, 3, 1),
+        ),
+        (5, 7),
+    ),
 }

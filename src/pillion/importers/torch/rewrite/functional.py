@@ -39,17 +39,30 @@ DROPOUTS = (
     aten.feature_alpha_dropout.default,
     aten.feature_dropout.default,
 )
+COPIES = ("_to_copy", "lift_fresh_copy", "index_copy")
+"""Operators with the name of a view's copy that are none."""
 NO_RESULT = (aten._assert_tensor_metadata.default, aten._assert_async.msg, aten._assert_scalar.default)
 
 
 def make_functional(module: GraphModule, *, training: bool = False) -> None:
     """Turns calls that change their operand into calls that do not: `relu_(x)` becomes `relu(x)`, and what read x afterwards reads
     that. Calls of which that cannot be said stay, and are refused together with all else; before training at once."""
+    for node in calls(module.graph):
+        node.target = _view(node.target)
     for node in calls(module.graph, [aten.rrelu_with_noise.default]):
         replace(node, _without_noise(node))
     for node in calls(module.graph):
         if is_write(node) and not _renamed(node) and training:
             raise refused_writes([source_line(node)], operator_name(node))
+
+
+def _view(target: Any) -> Any:
+    """The operator of the same values that need no memory of their own: `t` for `t_copy`."""
+    packet = getattr(getattr(target, "overloadpacket", None), "__name__", "")
+    if not packet.endswith("_copy") or packet in COPIES:
+        return target
+    view = getattr(aten, packet.removesuffix("_copy"), None)
+    return getattr(view, target._overloadname, target)
 
 
 def is_write(node: Node) -> bool:

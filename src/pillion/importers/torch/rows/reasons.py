@@ -47,17 +47,11 @@ ONE_NUMBER = "a table needs one of its operands to be one number, the same for a
 COMPLEX = "its numbers are complex"
 LOSS = "a loss is for training: leave it outside the model"
 SPECTRUM = Reason(COMPLEX, "F.conv1d(x, cosine_windows, stride=8), F.conv1d(x, sine_windows, stride=8)")
-DIVISION = Reason(ONE_NUMBER, "torch.floor(x / y)")
-
 DIFFERENT = Reason("norm 0 counts the elements that differ", "(x[:, :, None] != y[:, None]).float().sum(-1)")
 
 REASONS: Mapping[Any, Reason] = {
     **dict.fromkeys(WITH_A_NUMBER, Reason(ONE_NUMBER)),
-    aten.div.Tensor_mode: DIVISION,
-    aten.floor_divide.default: DIVISION,
-    aten.ldexp.Tensor: Reason(ONE_NUMBER, "x * 2 ** y"),
     aten.pow.Tensor_Tensor: Reason(ONE_NUMBER, "torch.exp(y * torch.log(x))"),
-    aten.remainder.Tensor: Reason(ONE_NUMBER, "x - y * torch.floor(x / y)"),
     aten.xlogy.Tensor: Reason(ONE_NUMBER, "x * torch.log(y)"),
     **dict.fromkeys((aten._cdist_forward.default, aten.cdist.default), DIFFERENT),
     aten._fft_c2c.default: Reason(COMPLEX, "x @ cosines, x @ sines"),

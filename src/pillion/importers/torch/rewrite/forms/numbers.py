@@ -62,23 +62,44 @@ def _are_tensors(node: Node) -> bool:
     return not any(is_constant(operand) and value_of(operand).numel() == 1 for operand in operands)
 
 
+def _divided(a: Tensor, b: Tensor, rounding_mode: str | None = None) -> Tensor:
+    ratio = a / b
+    return {"floor": torch.floor, "trunc": torch.trunc}.get(rounding_mode or "", lambda x: x)(ratio)
+
+
+def _are_real_tensors(node: Node) -> bool:
+    """Both are real numbers: what is divided as whole numbers has an op of its own."""
+    values = [value_of(operand) for operand in node.args[:2] if isinstance(operand, Node)]
+    return len(values) == 2 and all(v.is_floating_point() for v in values) and _are_tensors(node)
+
+
 FORMS: dict[Any, Callable[..., Any]] = {
     aten._cdist_forward.default: _distances,
     aten._euclidean_dist.default: _distances,
     aten.atan2.default: _angle,
     aten.cdist.default: _distances,
     aten.diagonal.default: diagonal,
+    aten.div.Tensor_mode: _divided,
+    aten.floor_divide.default: lambda a, b: torch.floor(a / b),
     aten.fmax.default: torch.maximum,
     aten.fmin.default: torch.minimum,
+    aten.fmod.Tensor: lambda a, b: a - b * torch.trunc(a / b),
     aten.hypot.default: lambda a, b: torch.sqrt(a * a + b * b),
+    aten.ldexp.Tensor: lambda a, b: a * torch.exp2(b),
     aten.logaddexp.default: _sum_of_exponentials,
     aten.logsumexp.default: _log_sum_exp,
+    aten.remainder.Tensor: lambda a, b: a - b * torch.floor(a / b),
     aten.trace.default: lambda x: diagonal(x).sum(),
 }
 CONDITIONS: dict[Any, Callable[[Node], bool]] = {
     aten._cdist_forward.default: _is_a_distance,
     aten.cdist.default: _is_a_distance,
     aten.atan2.default: _are_tensors,
+    aten.div.Tensor_mode: _are_real_tensors,
+    aten.floor_divide.default: _are_real_tensors,
+    aten.fmod.Tensor: _are_real_tensors,
     aten.hypot.default: _are_tensors,
+    aten.ldexp.Tensor: _are_real_tensors,
     aten.logaddexp.default: _are_tensors,
+    aten.remainder.Tensor: _are_real_tensors,
 }
