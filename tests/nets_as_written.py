@@ -266,14 +266,14 @@ NETS: dict[str, Net] = {
             torch.div(x * 4, y.abs() + 0.5, rounding_mode="trunc"),
             torch.ldexp(x, y),
         ),
-        (4, 16),
-        (4, 16),
+        (60, 64),
+        (60, 64),
         may_lose=9,
     ),
     "what is left of quotients": call(
         lambda x, y: (torch.remainder(x * 4, y.abs() + 0.5), torch.fmod(x * 4, y.abs() + 0.5)),
-        (4, 16),
-        (16,),
+        (60, 64),
+        (64,),
         may_lose=9,
     ),
     "copies of views": call(
