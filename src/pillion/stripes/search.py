@@ -84,7 +84,7 @@ def price(graph: Graph, whole: CProgram, stripes: Sequence[Stripe]) -> float:
     """Estimates the share of instructions that stripes add to those of a graph's whole program."""
     fed = graph.inputs[0] if stripes and stripes[0].fed else None
     ways = _ways(graph, whole, fed)
-    return ways.cost(stripes) / max(ways.instructions, 1)
+    return sum(map(ways.counted, stripes)) / max(ways.instructions, 1)
 
 
 def want_rows_in(graph: Graph) -> Value:

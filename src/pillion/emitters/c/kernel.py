@@ -77,6 +77,10 @@ class CallCost:
     few: CallCost | None = None
     together: int = 1
     """The rows that are made at once: fewer cost as much."""
+    pixels: int = 1
+    """The pixels that are made at once, from weights that are read once."""
+    left: float = 0.0
+    """Instructions for each multiplication of one pixel, where some are left over."""
 
     def rows_for_nothing(self, rows: int) -> int:
         """Gives how many rows a call makes, or takes as long as if it made them, beyond those that it is asked for."""
@@ -89,7 +93,10 @@ class CallCost:
         x, y = op.activations[0], op.results[0]
         window = getattr(op, "window", None)
         seen_rows = max(window.dilation * (window.kernel - 1) + 1 - window.stride, 0) if window else 0
-        return self.call + self.channel * y.shape[-1] + self.seen * seen_rows * row_elements(x)
+        known = self.call + self.channel * y.shape[-1] + self.seen * seen_rows * row_elements(x)
+        if self.pixels == 1 or not rows * y.shape[-2] % self.pixels:
+            return known
+        return known + self.left * op.macs * y.shape[-1] / y.type.elements
 
 
 A_CALL = CallCost()

@@ -328,16 +328,21 @@ def scratch_linear_tflite(op: Linear) -> int:
     return 4 * op.out_features + pack.group_channels(plain_sums(channels_of(op))).row_bytes
 
 
-WIDENED = CallCost(300.0, channel=312.0, seen=4.1)
-"""Rows that the call before has widened to 16 bits are widened again."""
+THREE_PIXELS = CallCost(180.0, pixels=3, left=0.7)
+"""Three pixels at a time share what is read of the weights; one or two that are left over cost about as much as three."""
+GATHERED = CallCost(900.0, pixels=3, left=0.75)
+WIDENED = CallCost(10_800.0, seen=0.45)
+"""The ring of widened rows is begun anew."""
 
 KERNELS: tuple[Kernel, ...] = (
     DSP.row(Conv2d, calls_whole, takes_whole, name="conv2d_whole", scratch_bytes=scratch_whole),
-    DSP.row(Conv2d, calls_1x1, takes_1x1, name="conv2d_1x1", scratch_bytes=scratch_1x1),
+    DSP.row(
+        Conv2d, calls_1x1, takes_1x1, name="conv2d_1x1", scratch_bytes=scratch_1x1, each_call=THREE_PIXELS
+    ),
     DSP.row(
         Conv2d, calls_ring, takes_ring, name="conv2d_ring", scratch_bytes=scratch_ring, each_call=WIDENED
     ),
-    DSP.row(Conv2d, calls_conv, takes_conv, name="conv2d", scratch_bytes=scratch_conv, each_call=WIDENED),
+    DSP.row(Conv2d, calls_conv, takes_conv, name="conv2d", scratch_bytes=scratch_conv, each_call=GATHERED),
     DSP.row(
         Conv2d,
         calls_thin,

@@ -300,7 +300,7 @@ KERNELS: tuple[Kernel, ...] = (
     ),
     MVE.row(Quantize, quantized, takes_quantize, in_place=portable_elementwise.same_operand),
     MVE.row(Dequantize, dequantized, portable_elementwise.judge_dequantized),
-    MVE.row(MaxPool2d, pool, takes_max, overread_bytes=OVERREAD_BYTES, each_call=CallCost(280.0)),
+    MVE.row(MaxPool2d, pool, takes_max, overread_bytes=OVERREAD_BYTES, each_call=CallCost(60.0)),
     MVE.row(AvgPool2d, pool, takes_mean, overread_bytes=OVERREAD_BYTES),
     MVE.row(
         Softmax,
@@ -310,7 +310,7 @@ KERNELS: tuple[Kernel, ...] = (
         in_place=portable_pool.softmax_in_place,
         overread_bytes=OVERREAD_BYTES,
     ),
-    MVE.row(Concat, moved, portable_movement.judge_movement, each_call=CallCost(220.0)),
+    MVE.row(Concat, moved, portable_movement.judge_movement, each_call=CallCost(100.0)),
     MVE.row(Slice, moved, portable_movement.judge_movement),
     MVE.row(Pad, moved, portable_movement.judge_movement),
     MVE.row(Transpose, moved, portable_movement.judge_movement),
