@@ -349,7 +349,7 @@ KERNELS: tuple[Kernel, ...] = (
         takes_thin,
         name="conv2d_thin",
         scratch_bytes=scratch_thin,
-        each_call=CallCost(1000.0),
+        each_call=CallCost(1500.0),
     ),
     DSP.row(Linear, calls_linear, takes_linear, name="linear", scratch_bytes=scratch_linear),
     DSP.row(
