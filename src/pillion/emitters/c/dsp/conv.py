@@ -331,8 +331,8 @@ def scratch_linear_tflite(op: Linear) -> int:
 THREE_PIXELS = CallCost(180.0, pixels=3, left=0.7)
 """Three pixels at a time share what is read of the weights; one or two that are left over cost about as much as three."""
 GATHERED = CallCost(900.0, pixels=3, left=0.75)
-WIDENED = CallCost(10_800.0, seen=0.45)
-"""The ring of widened rows is begun anew."""
+WIDENED = CallCost(6_000.0, seen=9.0, few_rows=2, few=CallCost(10_800.0, seen=0.45))
+"""The ring of widened rows is begun anew, and many rows go round in it."""
 
 KERNELS: tuple[Kernel, ...] = (
     DSP.row(Conv2d, calls_whole, takes_whole, name="conv2d_whole", scratch_bytes=scratch_whole),
