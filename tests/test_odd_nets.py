@@ -238,8 +238,6 @@ def test_it_is_refused(name: str) -> None:
 
 
 OTHER_TYPES = {
-    torch.bool: "whole numbers or booleans",
-    torch.int64: "whole numbers or booleans",
     torch.float16: "float32",
     torch.float64: "float32",
     torch.complex64: "float32",
@@ -248,8 +246,14 @@ OTHER_TYPES = {
 
 @pytest.mark.parametrize("dtype", OTHER_TYPES, ids=str)
 def test_no_reals_are_computed_from_inputs_of_other_types(dtype: torch.dtype) -> None:
-    """Whole numbers and booleans are inputs, but are not multiplied as they are."""
     check_refusal(Call(lambda m, x: x * 2), (torch.ones(2, 3).to(dtype),), OTHER_TYPES[dtype])
+
+
+@pytest.mark.parametrize("dtype", [torch.int32, torch.int64], ids=str)
+def test_whole_numbers_are_computed_as_they_are(dtype: torch.dtype) -> None:
+    x = torch.tensor([[0, -7, 2**29], [5, 1, -(2**30)]], dtype=dtype)
+    program = pillion.compile(Call(lambda m, x: x * 2 + 1), x, target="cortex-m33")
+    np.testing.assert_array_equal(program.run(x, on="reference")[0], (x * 2 + 1).numpy())
 
 
 @pytest.mark.parametrize("dtype", [torch.bool, torch.int64], ids=str)

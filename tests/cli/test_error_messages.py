@@ -119,7 +119,7 @@ WRONG = {
     ),
     "size_of_a_pte": (
         ("explain", "-m", "NET.PTE", "-t", "imxrt700", "--input-size", "99"),
-        "--input-size 99x99",
+        "--input-size 99",
     ),
     "calibration_of_a_tflite": (
         ("compile", "-m", "net.tflite", *BOTH, "--calibrate", "gone"),

@@ -9,6 +9,7 @@ from numpy.typing import NDArray
 from pillion.emitters.c.program import CProgram
 from pillion.ir.op import Op
 from pillion.ir.types import Value
+from pillion.memory.joints import joints_of
 from pillion.ops import Reshape
 
 NOBODY, SCRATCH = -1, -2
@@ -42,6 +43,18 @@ class Arena:
         assert self.place(value) == self.place(operand), f"{value} does not lie where {operand} lies"
         self.number[value] = self.number[operand]
 
+    def join(self, op: Op) -> None:
+        """Rows that are kept lie in front of the new ones already, and what is kept of both moves to the front."""
+        (y,), (first, *new) = op.results, op.activations
+        assert self.place(first).start == self.place(y).start, f"{first} does not lie where {y} begins"
+        for value in op.activations:
+            assert self.holds(value), f"{value} is lost before {op.name}"
+        for value in new:
+            behind = self.place(first).stop
+            is_there = self.place(value) == slice(behind, self.place(y).stop)
+            assert is_there or apart(self.place(value), self.place(y)), f"{value} lies across {y}"
+        self.write(y)
+
     def holds(self, value: Value) -> bool:
         return bool((self.owner[self.place(value)] == self.number[value]).all())
 
@@ -51,9 +64,13 @@ def check_plan(program: CProgram) -> None:
     arena = Arena(program)
     for value in program.graph.sources:
         arena.write(value)
+    joined = {op for joint in joints_of(program.graph) for op in (joint.join, joint.keep)}
     for step in program.steps:
         op, kernel = step.choice.op, step.choice.kernel
-        _run(arena, op, kernel.in_place(op), kernel.scratch_bytes(op))
+        if op in joined:
+            arena.join(op)
+        else:
+            _run(arena, op, kernel.in_place(op), kernel.scratch_bytes(op))
     for value in program.graph.outputs:
         assert arena.holds(value), f"output {value} was overwritten"
         assert program.memory.spot(value).area == "arena", f"output {value} lies among the states"

@@ -255,7 +255,7 @@ BORDERS = {
     "nothing": (([], []), False),
     "no operators, output made by none": (([0], [1], False), False),
     "output is a constant": (([0], [2]), False),
-    "output is a constant, too": (([0], [1, 2]), False),
+    "output is a constant, too": (([0], [1, 2]), True),
     "input is a constant": (([2], [1]), False),
     "input twice": (([0, 0], [1]), False),
     "input is a result": (([1], [1]), False),

@@ -14,6 +14,7 @@ from float_files import FloatFile, landmarks, mobile
 from net_file import answers, litert
 
 import pillion
+from pillion.cli.groups import How, Quantizing
 from pillion.cli.named_program import Named
 from pillion.cli.request import Request, check
 from pillion.errors import PillionError
@@ -267,9 +268,10 @@ def test_the_command_line_takes_data_for_files_that_are_to_be_quantized(tmp_path
         (tmp_path / name).write_bytes(raw)
     data = tmp_path / "samples.npz"
     np.savez(data, np.zeros((1, 31, 25, 3), np.float32))
-    check(Request(str(tmp_path / "net.tflite"), "cortex-m33", quantize=True, calibrate=data))
+    how = How(quantizing=Quantizing(calibrate=data))
+    check(Request(str(tmp_path / "net.tflite"), "cortex-m33", True, how))
     with pytest.raises(PillionError, match="inside"):
-        check(Request(str(tmp_path / "other.pte"), "cortex-m33", quantize=True, calibrate=data))
+        check(Request(str(tmp_path / "other.pte"), "cortex-m33", True, how))
 
 
 def test_the_float_model_beside_a_program_is_the_file(tmp_path: Path) -> None:

@@ -23,10 +23,6 @@ def quick(code: str, **fields: Any) -> File:
 def refused_files() -> dict[str, tuple[File, str]]:
     """Valid files that Pillion does not read, and what it says of them."""
     add = File("ADD").input(2, 3)
-    asymmetric = tflite.Quantization(scale=[0.1], zero_point=[7])
-    connected = (
-        File("FULLY_CONNECTED").input(2, 3).constant(weights(5, 3), ElementType.INT8, quantization=asymmetric)
-    )
     blocks = tflite.Quantization(scale=[0.1], zero_point=[0], details_type=2)
     tanh = tflite.ConcatenationOptions(fused_activation=Activation.TANH)
     filters = File("CONV_2D", tflite.Conv2DOptions(stride_w=1, stride_h=1)).input(1, 5, 5, 2)
@@ -41,7 +37,6 @@ def refused_files() -> dict[str, tuple[File, str]]:
         "int8 without scales": (quick("ABS", quantization=None), "compute on int8"),
         "variable": (quick("ABS", is_variable=True), "tensors that live between runs"),
         "blockwise quantization": (quick("ABS", quantization=blocks), "scales and zero points"),
-        "weights that are not symmetric": (connected.absent().output(2, 5), "zero point 0"),
         "weights made at run time": (filters.input(2, 3, 3, 2).absent().output(1, 3, 3, 2), "is a constant"),
         "softmax with another beta": (
             File("SOFTMAX", tflite.SoftmaxOptions(beta=0.5)).input(2, 3).output(2, 3),

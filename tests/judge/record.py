@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Asks the judge again and keeps its answers: `cd tests && python -m judge.record`, where the judge is.
+"""Asks the judge again and keeps its answers: `cd tests && python -m judge.record [KIND …]`, where the judge is.
 
 To be run when the emitter writes other calls. What differs from the reference is not recorded but reported."""
 
@@ -7,13 +7,13 @@ from __future__ import annotations
 
 import itertools
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 from judge.beyond import BOTH, PROGRAMS
 from judge.cases import KINDS, case
 from judge.inputs import samples
 from judge.machine import CORES, RUNTIMES, VERSIONS, Core, judged, missing
-from judge.records import Record, hash_of, save
+from judge.records import Record, hash_of, load, save
 from pillion.devices import cortex_m
 from pillion.emitters.pte import Runtime, emit
 from pillion.errors import PillionError
@@ -27,13 +27,13 @@ SMALLISH = 400
 """Elements of a value, about: the programs are kept."""
 
 
-def graphs() -> Iterator[tuple[str, Graph]]:
-    """Small programs of all kinds, and those that get another form because of a limit."""
-    for kind in KINDS:
+def graphs(kinds: Sequence[str]) -> Iterator[tuple[str, Graph]]:
+    """Small programs of some kinds, and, where that is all of them, those that get another form because of a limit."""
+    for kind in kinds:
         seeds = ((seed, case(kind, FIRST_SEED + seed, SMALLISH)) for seed in range(10 * EACH))
         fitting = ((f"{kind} {seed}", graph) for seed, graph in seeds if graph and is_written(graph))
         yield from itertools.islice(fitting, EACH)
-    for name, make in PROGRAMS.items():
+    for name, make in PROGRAMS.items() if len(kinds) == len(KINDS) else ():
         yield name, make().graph
 
 
@@ -65,13 +65,14 @@ def recorded(name: str, graph: Graph, core: Core, runtime: Runtime) -> Record | 
     return Record(name, core, runtime, program, hash_of(fed), hash_of(answer.outputs))
 
 
-def main() -> None:
-    """Records all."""
+def main(kinds: Sequence[str]) -> None:
+    """Records all, or some kinds beside what is known of others."""
     if missing():
         sys.exit(missing())
-    found = [
+    held = [record for record in load()[0] if record.name.split()[0] not in kinds] if kinds else []
+    found = held + [
         record
-        for number, (name, graph) in enumerate(graphs())
+        for number, (name, graph) in enumerate(graphs(kinds or list(KINDS)))
         for place in places(number)
         if (record := recorded(name, graph, *place))
     ]
@@ -80,4 +81,4 @@ def main() -> None:
 
 
 if __name__ == "__main__":
-    main()
+    main(sys.argv[1:])

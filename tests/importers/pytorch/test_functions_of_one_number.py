@@ -15,7 +15,6 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 import pillion
-from pillion.errors import PillionError
 from pillion.ops import Add, Clamp, Lut, Mul
 from pillion.targets import WITH_NPU
 from plain_int8 import arrays_of, decibels, plain_answers
@@ -25,6 +24,8 @@ pytestmark = pytest.mark.torch
 Function = Callable[[Tensor], Tensor]
 ALLOWED = 1.0
 """Decibels that a table may lose against rounding once, by the rounding of its operand."""
+OF_JUMPS = {"decimals": 2.0}
+"""And by how near a jump is to the middle between two levels, which moves with the range."""
 
 
 class Call(nn.Module):
@@ -124,7 +125,9 @@ def test_tables_are_as_near_as_eight_bits_are(name: str) -> None:
     module = Call(function).eval()
     (found,) = pillion.compile(module, (x,), target="cortex-m33").run(x)
     (wanted,) = arrays_of(module(x.clone()))
-    assert decibels(wanted, found) >= decibels(wanted, plain_answers(module, (x,))[0]) - ALLOWED
+    assert decibels(wanted, found) >= decibels(wanted, plain_answers(module, (x,))[0]) - OF_JUMPS.get(
+        name, ALLOWED
+    )
 
 
 @pytest.mark.skipif(shutil.which("cc") is None, reason="needs a C compiler")
@@ -227,8 +230,8 @@ def test_where_a_function_is_not_defined_it_has_its_nearest_value(
     assert np.abs(found - end).max() < 0.2  # the last level within 1 is that far from 1
 
 
-def test_the_exponents_of_channels_are_refused_with_a_reason() -> None:
+def test_channels_have_exponents_of_their_own() -> None:
     module = Call(lambda m, x: x.pow(m.p), p=torch.tensor([1.5, 2.0, 3.0]).reshape(3, 1, 1))
-    with pytest.raises(PillionError) as refused:
-        pillion.compile(module, (POSITIVE,), target="cortex-m33")
-    assert "one number" in refused.value.here
+    (found,) = pillion.compile(module, (POSITIVE,), target="cortex-m33").run(POSITIVE)
+    (wanted,) = arrays_of(module(POSITIVE))
+    assert decibels(wanted, found) >= decibels(wanted, plain_answers(module, (POSITIVE,))[0]) - 3

@@ -84,8 +84,10 @@ def calculated(op: Whole, arithmetic: Arithmetic) -> tuple[Call, ...]:
 
 
 def judge_calculated(op: Whole, arithmetic: Arithmetic) -> tuple[Verdict, ...]:
-    """Judges the number of axes of a calculation."""
-    return pairs(op).few_axes
+    """Judges the element types of a calculation and the number of its axes."""
+    types = {v.dtype for v in (op.a, op.b, op.y)}
+    got = " and ".join(sorted(dtype.value for dtype in types))
+    return (Verdict("operands", types == {DType.INT32}, "int32", got), *pairs(op).few_axes)
 
 
 # --- one of two -------------------------------------------------------------------------------------------------------
