@@ -25,7 +25,7 @@ two others on the same data:
 - **plain**: layers with int8 weights (a scale for each output) that read and make int8 tensors (one scale); all else computes in float.
 
 The gate is ours ≥ the better of the two - 1 dB. `python benchmarks/quality.py` measures all again and fails where a network does not pass;
-`--update` records. MobileNetV2, the U-Net and the YOLO of the zoo are not in the record yet: they take long. Networks with random weights say how carefully is rounded, not how accurate a trained model will be:
+`--update` records. Networks with random weights say how carefully is rounded, not how accurate a trained model will be:
 `pillion eval` and `pillion compare` say that of yours.
 """
 

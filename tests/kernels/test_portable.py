@@ -112,7 +112,7 @@ def taken(ops: Sequence[Op], arithmetic: Arithmetic) -> list[Op]:
 def is_defined(op: Op, arithmetic: Arithmetic) -> bool:
     """Some functions have no meaning in LiteRT's arithmetic."""
     try:
-        ROWS[type(op)][-1].calls(op, arithmetic)
+        kernels_of(op, arithmetic)[-1].calls(op, arithmetic)
     except PillionError:
         return False
     return True

@@ -16,6 +16,7 @@ from pillion.memory.blocks import Block, put_in_place
 from pillion.ops import Segment
 from pillion.place import PlacementOptions
 from pillion.program import Program
+from pillion.targets import WITH_NPU
 
 
 class Skips(nn.Module):
@@ -37,7 +38,9 @@ class Skips(nn.Module):
 @pytest.fixture(scope="module")
 def program() -> Program:
     options = PlacementOptions(prefer_npu=True)
-    return pillion.compile(Skips().eval(), (torch.randn(1, 3, 13, 11),), target="imxrt700", placement=options)
+    return pillion.compile(
+        Skips().eval(), (torch.randn(1, 3, 13, 11),), target=WITH_NPU[0].name, placement=options
+    )
 
 
 def segments(program: Program) -> list[Segment]:

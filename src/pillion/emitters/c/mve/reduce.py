@@ -62,7 +62,6 @@ def sums_of(op: Mean) -> int:
 
 
 KERNELS: tuple[Kernel, ...] = (
-    MVE.row(Mean, calls, takes, overread_bytes=OVERREAD_BYTES),
     MVE.row(
         Mean,
         part,
@@ -72,5 +71,6 @@ KERNELS: tuple[Kernel, ...] = (
         overread_bytes=OVERREAD_BYTES,
         is_for_parts=True,
     ),
+    MVE.row(Mean, calls, takes, overread_bytes=OVERREAD_BYTES),
     MVE.row(ReduceSum, calls, takes, overread_bytes=OVERREAD_BYTES),
 )

@@ -189,7 +189,6 @@ KERNELS: tuple[Kernel, ...] = (
     PORTABLE.row(AvgPool2d, pool, judge_pool),
     PORTABLE.row(AvgPool2dUp, pool, judge_pool),
     PORTABLE.row(MaxPool2d, pool, judge_pool),
-    PORTABLE.row(Mean, mean, judge_mean),
     PORTABLE.row(
         Mean,
         part_of_mean,
@@ -198,6 +197,7 @@ KERNELS: tuple[Kernel, ...] = (
         scratch_bytes=lambda op: op.folded_bytes,
         is_for_parts=True,
     ),
+    PORTABLE.row(Mean, mean, judge_mean),
     PORTABLE.row(
         Softmax,
         softmax_of_few,
