@@ -192,3 +192,15 @@ def test_a_report_shows_what_runs_in_rows(tmp_path: Path) -> None:
     residents = program.memory.residents
     assert {op for one in residents for op in (one.first, one.last)} <= set(range(len(program.graph.ops)))
     assert max(one.offset + one.bytes for one in residents) <= program.memory.arena_bytes
+
+
+@pytest.mark.parametrize("core", ["cortex-m33", "cortex-m55"])
+def test_a_bound_is_kept_that_a_price_reaches(core: str) -> None:
+    """What is live at once is an estimate: a bound that seems too small may fit all the same."""
+    from pillion import zoo
+
+    module, example = zoo.build("yolo_two_heads")
+    program = pillion.compile(module, example, target=core, io_dtype="int8", io_layout="nhwc", extra=0)
+    for extra in (0.01, 0.05):
+        reached = program.within(memory_wish(extra=extra)).memory.arena_bytes
+        assert program.within(memory_wish(max_ram=reached)).memory.arena_bytes <= reached

@@ -7,7 +7,7 @@ once; the plan that is chosen in the end was made in full."""
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -32,6 +32,8 @@ EXTRA_FOR_ROWS = 0.01
 NEAR_BOUNDS = (1.0, 1.03, 1.06, 1.1, 1.15, 1.2)
 """How many times as large as the least bound are those for which plans are made: what is live at once is not yet a plan."""
 
+PRICES = (0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1.0)
+"""Shares of instructions for which the smallest plans are made before a bound of the memory is refused."""
 FAR, NEARBY = 1.03, 16
 """How many times as large as the least bound a plan is of which others are tried that are like it, and how many at most."""
 
@@ -200,10 +202,19 @@ class Search:
             if plan.bytes <= room:
                 return plan
             bound -= max((plan.bytes - room) // 2, ALIGNMENT)
-        smallest = self._smallest(simplest)
+        smallest = simplest
+        for plan in self._by_price():
+            if plan.bytes <= room:
+                return plan
+            smallest = min(smallest, plan, key=lambda one: one.bytes)
+        smallest = self._smallest(smallest)
         if smallest.bytes <= room:
             return smallest
         raise self._too_small(limit, beside, simplest.bytes, smallest.bytes)
+
+    def _by_price(self) -> Iterator[Plan]:
+        """The smallest plans for prices that rise: what is live at once is an estimate, and a plan may lie together better than that."""
+        yield from (self.for_extra(share * self.ways.instructions) for share in PRICES)
 
     def _smallest(self, simplest: Plan) -> Plan:
         """The smallest of the plans for bounds from the least to that of the whole ops: what is live at once is not yet a plan, and now
