@@ -49,6 +49,7 @@ ALLOWED: dict[str, set[str]] = {
     "report": FLOOR
     | FILES
     | {
+        "data",
         "memory",
         "passes",
         "devices",

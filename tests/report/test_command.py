@@ -122,7 +122,10 @@ WRONG: dict[str, tuple[tuple[object, ...], str]] = {
     "no target": (("ds_cnn", "-o", "r.html"), "--target goes with all models but .pte files"),
     "folder": (("ds_cnn", "-t", "cortex-m55", "-o", "."), "a report is an .html file"),
     "suffix": (("ds_cnn", "-t", "cortex-m55", "-o", "r.pdf"), "suffix .pdf"),
-    "no data": (("ds_cnn", "-t", "cortex-m55", "-o", "r.html", "--data", "no.npz"), "no data at no.npz"),
+    "no data": (
+        ("ds_cnn", "-t", "cortex-m55", "-o", "r.html", "--data", "no.npz"),
+        "`no.npz` cannot be read",
+    ),
     "no model": (("ds_cn", "-t", "cortex-m55", "-o", "r.html"), "ds_cnn"),
     "target": (("ds_cnn", "-t", "cortex-m56", "-o", "r.html"), "did you mean"),
     "no samples": (("ds_cnn", "-t", "cortex-m55", "-o", "r.html", "--samples", "0"), "--samples"),

@@ -293,12 +293,11 @@ def test_a_segment_that_was_read_is_no_riddle() -> None:
 
 WRONG: dict[str, tuple[Any, str]] = {
     "nothing": ([], "no samples to look at"),
-    "labels": ([(np.zeros((1, 3, 17, 23)), 1)], "is no input of the model"),
-    "shape": ([np.zeros((1, 3, 17, 24))], "is no input of the model"),
-    "words": ([np.array(["a"])], "is no input of the model"),
+    "shape": ([np.zeros((1, 3, 17, 24))], "does not fit the model"),
+    "words": ([np.array(["a"])], "does not fit the model"),
     "NaN": ([np.full((1, 3, 17, 23), np.nan)], "not finite"),
-    "mapping": ({"x": 1}, "data cannot be read"),
-    "number": (3, "data cannot be read"),
+    "mapping": ({"x": 1}, "does not fit the model"),
+    "number": (3, "cannot be gone through"),
     "no path": ("nowhere/at/all.npz", "no data at"),
 }
 
@@ -313,11 +312,12 @@ def test_data_that_is_wrong_is_refused(name: str, on_cpu: Program) -> None:
 def test_data_may_be_of_many_kinds(on_cpu: Program, samples: list[Array], tmp_path: Any) -> None:
     whole = np.concatenate(samples)
     np.save(tmp_path / "all.npy", whole)
-    np.savez(tmp_path / "all.npz", x=whole)
+    np.savez(tmp_path / "all.npz", x=whole, y=np.arange(len(whole)))
     many: list[Callable[[], Any]] = [
         lambda: samples,
         lambda: (torch.from_numpy(x) for x in samples),
         lambda: [(x[0],) for x in samples],
+        lambda: [(x, 1) for x in samples],
         lambda: tmp_path / "all.npy",
         lambda: str(tmp_path / "all.npz"),
     ]

@@ -13,9 +13,10 @@ from pillion.cli.application import app
 from pillion.cli.groups import How, InParts
 from pillion.cli.help import LOOK
 from pillion.cli.options import ImpliedOption, JsonOption
-from pillion.cli.request import Request, build
+from pillion.cli.request import Request, build, check_there
 from pillion.errors import PillionError
 from pillion.outside.files import MODEL_FILES, suffix_of
+from pillion.outside.user_code import split_spec
 
 if TYPE_CHECKING:
     from pillion.program import Program
@@ -57,12 +58,11 @@ def report_command(
 
     Graph, memory over time, work of each op, quality of quantization, placement: an .html file that opens from disk."""
     from pillion.cli.pages import check_page, gathered, written
-    from pillion.report.data import no_data
 
     _want_somewhere(model, output, as_json)
     check_page(output)
-    if data is not None and not data.exists():
-        raise no_data(data)
+    if data is not None:
+        check_there(split_spec(str(data))[0])
     request = Request(model, target or "", True, how, parts)
     with screen.progress(quiet=as_json) as progress:
         program = _program(request, progress)

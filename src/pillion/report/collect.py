@@ -25,7 +25,7 @@ def collect(subject: Subject, asked: Asked) -> Facts:
     stage = asked.stage or (lambda words: None)
     stage("comparing with float" if subject.floats else "looking at samples")
     shapes = subject.floats.input_shapes if subject.floats else [v.shape for v in subject.graph.inputs]
-    given = [] if asked.data is None else samples(asked.data, shapes, asked.samples)
+    given = [] if asked.data is None else samples(asked.data, subject.graph.inputs, shapes, asked.samples)
     found = quality.quality(subject, given, asked.progress)
     stage("counting instructions")
     measurement = _measurement(subject, given) if asked.measure else measured.not_measured(NOT_ASKED)
