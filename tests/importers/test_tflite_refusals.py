@@ -89,8 +89,9 @@ def test_what_is_not_read_is_named(file: File, words: str) -> None:
 def test_control_flow_and_other_versions_are_named() -> None:
     model = quick("ABS").model()
     model.subgraphs *= 2
-    with pytest.raises(PillionError, match="2 subgraphs"):
+    with pytest.raises(PillionError, match="2 subgraphs") as several:
         read(pack(model, tflite.IDENTIFIER))
+    assert "one function at a time" in several.value.help
     with pytest.raises(PillionError, match="schema version is 3, found 4"):
         read(pack(tflite.Model(version=4), tflite.IDENTIFIER))
 

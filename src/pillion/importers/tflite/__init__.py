@@ -96,6 +96,13 @@ def read(source: str | os.PathLike[str] | bytes, compiled: Mapping[str, str] = N
     return open_file(source, compiled).graph()
 
 
+ONE_SIGNATURE = (
+    "convert one function at a time: tf.lite.TFLiteConverter.from_concrete_functions([module.run.get_concrete_function()], module), "
+    "and compile each file"
+)
+"""The way out where a file has several signatures."""
+
+
 def _graph(model: tflite.Model, name: str) -> Graph:
     if model.version != tflite.VERSION:
         raise MalformedError(f"the schema version is {tflite.VERSION}, found {model.version}")
@@ -109,7 +116,7 @@ def _graph(model: tflite.Model, name: str) -> Graph:
             f"`{name}` has {len(model.subgraphs)} subgraphs",
             rule="a model is one subgraph, and what CALL_ONCE and loops run",
             here=", ".join(clean_name(s.name) if s.name else "(no name)" for s in others[:8]),
-            help="convert the model without if and call",
+            help=ONE_SIGNATURE,
         )
     reader = Reader(model, main)
     borders = Borders(reader)

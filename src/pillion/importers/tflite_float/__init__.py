@@ -11,7 +11,7 @@ from torch.export import ExportedProgram
 from torch.fx import Node
 
 from pillion.errors import PillionError
-from pillion.importers.tflite import Opened
+from pillion.importers.tflite import ONE_SIGNATURE, Opened
 from pillion.importers.tflite.loops import subgraphs_of_loops
 from pillion.importers.tflite.survey import Survey, compiled_already, control_flow, unknown_operators
 from pillion.importers.tflite_float.module import PREFIX, ROWS, FloatModule, check_shapes, examples
@@ -40,7 +40,7 @@ def _want_known(opened: Opened) -> None:
             f"`{opened.name}` has {len(opened.model.subgraphs)} subgraphs",
             rule="a model in float is one subgraph, and what its loops run",
             here=opened.place,
-            help="convert the model without variables, if and call",
+            help=f"convert the model without variables; where it has several signatures, {ONE_SIGNATURE}",
         )
 
 
