@@ -10,6 +10,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from pillion.errors import PillionError
+from pillion.ir.numerics import Arithmetic
 from pillion.ir.workspace import Workspace
 from pillion.schemas.ir_payload import ir_payload
 
@@ -19,12 +20,14 @@ Copied = frozenset[int]
 
 @dataclass(frozen=True)
 class SegmentFile:
-    """A segment as a TFLite file, and the names of what crosses its border in the order of the program's arguments."""
+    """A segment as a TFLite file, the names of what crosses its border in the order of the program's arguments, and the arithmetic of the
+    processor that runs it."""
 
     name: str
     tflite: bytes
     inputs: tuple[str, ...]
     outputs: tuple[str, ...]
+    arithmetic: Arithmetic = Arithmetic.TFLITE
 
 
 @dataclass(frozen=True)
@@ -123,7 +126,11 @@ def marked(files: Sequence[SegmentFile], missing: str = "") -> Payloads:
     """Puts the TFLite files under Pillion's mark, for a runtime without the NPU's converter."""
     return Payloads(
         tuple(
-            SegmentPayload(file.name, file.tflite, ir_payload(file.tflite, file.inputs, file.outputs))
+            SegmentPayload(
+                file.name,
+                file.tflite,
+                ir_payload(file.tflite, file.inputs, file.outputs, file.arithmetic.value),
+            )
             for file in files
         ),
         missing=missing,

@@ -33,4 +33,4 @@ def _file(op: Segment) -> SegmentFile:
     op.want_open()
     body = op.body
     inputs, outputs = (tuple(value.name for value in values) for values in (body.inputs, body.outputs))
-    return SegmentFile(body.name, tflite.emit(body), inputs, outputs)
+    return SegmentFile(body.name, tflite.emit(body), inputs, outputs, body.arithmetic)

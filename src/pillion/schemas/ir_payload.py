@@ -8,7 +8,8 @@
     28  u32       CRC-32 of everything behind
     32            TFLite, to a multiple of 16; names, to a multiple of 16
 
-Names are two u16 counts (inputs, outputs), then each name as u16 length and UTF-8. A device refuses such a payload on three
+Names are two u16 counts (inputs, outputs), then each name as u16 length and UTF-8; behind them, in the same form, the name of the
+arithmetic where it is not that of TFLite. A device refuses such a payload on three
 accounts; Pillion's executors run it."""
 
 from __future__ import annotations
@@ -24,20 +25,23 @@ VERSION = 1
 HEAD = struct.Struct("<16s4I")
 TFLITE_IDENTIFIER = b"TFL3"
 BLOCK_BYTES = 16
+USUAL = "tflite"
+"""The arithmetic where nothing is said of it."""
 MAX_NAME_BYTES = 65535
 
 
 @dataclass(frozen=True)
 class IrPayload:
-    """A segment as TFLite, and the names of what crosses its border in the order of the program's arguments."""
+    """A segment as TFLite, the names of what crosses its border in the order of the program's arguments, and how the processor rounds."""
 
     tflite: bytes
     inputs: tuple[str, ...]
     outputs: tuple[str, ...]
+    arithmetic: str = USUAL
 
     def compose(self) -> bytes:
         """Gives the payload's bytes."""
-        names = _pack_names(self.inputs, self.outputs)
+        names = _pack_names(self.inputs, self.outputs, self.arithmetic)
         behind = to_block(self.tflite) + to_block(names)
         return HEAD.pack(MARK, VERSION, len(self.tflite), len(names), zlib.crc32(behind)) + behind
 
@@ -52,9 +56,11 @@ def to_block(raw: bytes) -> bytes:
     return raw + bytes(-len(raw) % BLOCK_BYTES)
 
 
-def ir_payload(tflite: bytes, inputs: tuple[str, ...], outputs: tuple[str, ...]) -> bytes:
+def ir_payload(
+    tflite: bytes, inputs: tuple[str, ...], outputs: tuple[str, ...], arithmetic: str = USUAL
+) -> bytes:
     """Gives the bytes that stand for a segment where there is no converter."""
-    return IrPayload(tflite, inputs, outputs).compose()
+    return IrPayload(tflite, inputs, outputs, arithmetic).compose()
 
 
 def is_ir(raw: bytes) -> bool:
@@ -78,12 +84,11 @@ def parse_ir(raw: bytes) -> IrPayload:
     tflite = raw[HEAD.size : HEAD.size + tflite_bytes]
     if tflite[4:8] != TFLITE_IDENTIFIER:
         raise damaged(f"a TFLite file with {TFLITE_IDENTIFIER!r} at byte 4", repr(tflite[4:8]))
-    inputs, outputs = _unpack_names(raw[names_start : names_start + names_bytes])
-    return IrPayload(tflite, inputs, outputs)
+    return IrPayload(tflite, *_unpack_names(raw[names_start : names_start + names_bytes]))
 
 
-def _pack_names(inputs: tuple[str, ...], outputs: tuple[str, ...]) -> bytes:
-    encoded = [name.encode() for name in (*inputs, *outputs)]
+def _pack_names(inputs: tuple[str, ...], outputs: tuple[str, ...], arithmetic: str) -> bytes:
+    encoded = [name.encode() for name in (*inputs, *outputs, *([] if arithmetic == USUAL else [arithmetic]))]
     if len(encoded) > MAX_NAME_BYTES or any(len(name) > MAX_NAME_BYTES for name in encoded):
         longest = max(map(len, encoded), default=0)
         rule = f"at most {MAX_NAME_BYTES} names of at most {MAX_NAME_BYTES} bytes"
@@ -92,12 +97,12 @@ def _pack_names(inputs: tuple[str, ...], outputs: tuple[str, ...]) -> bytes:
     return counts + b"".join(struct.pack("<H", len(name)) + name for name in encoded)
 
 
-def _unpack_names(raw: bytes) -> tuple[tuple[str, ...], tuple[str, ...]]:
+def _unpack_names(raw: bytes) -> tuple[tuple[str, ...], tuple[str, ...], str]:
     names: list[str] = []
     try:
         inputs, outputs = struct.unpack_from("<2H", raw)
         at = 4
-        for _ in range(inputs + outputs):
+        while len(names) < inputs + outputs or (len(names) == inputs + outputs and at < len(raw)):
             (length,) = struct.unpack_from("<H", raw, at)
             names.append(struct.unpack_from(f"{length}s", raw, at + 2)[0].decode())
             at += 2 + length
@@ -105,4 +110,5 @@ def _unpack_names(raw: bytes) -> tuple[tuple[str, ...], tuple[str, ...]]:
         raise damaged("names of inputs and outputs in UTF-8", str(error)) from None
     if at != len(raw):
         raise damaged(f"{at} bytes of names", f"{len(raw)}")
-    return tuple(names[:inputs]), tuple(names[inputs:])
+    count = inputs + outputs
+    return tuple(names[:inputs]), tuple(names[inputs:count]), names[count] if len(names) > count else USUAL

@@ -6,8 +6,9 @@ from __future__ import annotations
 from pillion.errors import PillionError
 from pillion.importers.tflite import read as read_tflite
 from pillion.ir.graph import Graph
+from pillion.ir.numerics import Arithmetic
 from pillion.ir.types import Value
-from pillion.schemas.ir_payload import is_ir, parse_ir
+from pillion.schemas.ir_payload import damaged, is_ir, parse_ir
 
 
 def read_payload(payload: bytes) -> Graph:
@@ -22,8 +23,17 @@ def read_payload(payload: bytes) -> Graph:
     parsed = parse_ir(payload)
     graph = read_tflite(parsed.tflite)
     return graph.replace(
-        inputs=_in_order(graph.inputs, parsed.inputs), outputs=_in_order(graph.outputs, parsed.outputs)
+        inputs=_in_order(graph.inputs, parsed.inputs),
+        outputs=_in_order(graph.outputs, parsed.outputs),
+        arithmetic=_arithmetic(parsed.arithmetic),
     )
+
+
+def _arithmetic(name: str) -> Arithmetic:
+    known = {one.value: one for one in Arithmetic}
+    if name not in known:
+        raise damaged(f"an arithmetic of {', '.join(known)}", repr(name))
+    return known[name]
 
 
 def _in_order(values: tuple[Value, ...], names: tuple[str, ...]) -> tuple[Value, ...]:
