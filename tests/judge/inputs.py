@@ -66,5 +66,8 @@ def _turns(value: Value, graph: Graph) -> Array:
 
 def _all(value: Value, graph: Graph, level: int) -> Array:
     if value.dtype is not DType.FLOAT32:
-        return np.full(value.shape, level, value.dtype.numpy)
+        held = (
+            np.full(value.shape, level) & 0xFF if value.dtype is DType.UINT8 else np.full(value.shape, level)
+        )
+        return held.astype(value.dtype.numpy)
     return _real(np.full(value.shape, level), np.zeros(value.shape, np.int16), value, graph)
