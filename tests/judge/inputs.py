@@ -66,8 +66,6 @@ def _turns(value: Value, graph: Graph) -> Array:
 
 def _all(value: Value, graph: Graph, level: int) -> Array:
     if value.dtype is not DType.FLOAT32:
-        held = (
-            np.full(value.shape, level) & 0xFF if value.dtype is DType.UINT8 else np.full(value.shape, level)
-        )
+        held = np.full(value.shape, level + 128 if value.dtype is DType.UINT8 else level)
         return held.astype(value.dtype.numpy)
     return _real(np.full(value.shape, level), np.zeros(value.shape, np.int16), value, graph)
