@@ -95,7 +95,7 @@ def test_files_that_nobody_asks_any_more_are_let_go() -> None:
     for _ in range(3):
         Interpreter(RUNS).run([np.zeros((2, 3), np.int8)] * 2)
     held = Interpreter(RUNS)
-    assert not held._remote.dropped
+    assert not held._process._dropped
 
 
 def test_numbers_of_another_type_are_refused() -> None:
@@ -105,7 +105,7 @@ def test_numbers_of_another_type_are_refused() -> None:
 
 def test_what_lasts_too_long_is_stopped() -> None:
     held = Interpreter(RUNS)
-    os.kill(held._remote.child._process.pid, signal.SIGSTOP)
+    os.kill(held._process.child._process.pid, signal.SIGSTOP)
     with pytest.raises(PillionError, match="did not finish") as caught:
         held.run([np.zeros((2, 3), np.int8)] * 2, seconds=0.2)
     assert "0.2 s" in caught.value.rule

@@ -4,22 +4,27 @@
 from __future__ import annotations
 
 import itertools
-import os
-import sys
 import weakref
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from pillion.errors import PillionError
 from pillion.ir.types import Array, Shape
-from pillion.outside.child import Child, ChildEnded, ChildLate
 from pillion.outside.declared import build, parse
 from pillion.run import messages
 from pillion.run.executor import TIMEOUT_SECONDS
+from pillion.run.runtime_process import Refused, RuntimeProcess, Words
 
 WORKER = "pillion.run.litert_worker"
 START_SECONDS = 120.0
 """How long importing LiteRT may take, on a computer that does other things too."""
+WORDS = Words(
+    crashed="LiteRT crashed",
+    crash_help=(
+        "run another executor: --on host, or verify without LiteRT; scales beyond reason and layers without a bias can do that"
+    ),
+    late="the file did not finish in LiteRT",
+    late_help="give more time: --timeout, timeout= in Python",
+)
 
 
 class Refusal(Exception):
@@ -43,47 +48,39 @@ class Borders:
     outputs: tuple[Tensor, ...]
 
 
-class _Remote:
-    """The process, until it crashes or is late."""
+class _LiteRt(RuntimeProcess):
+    """The process, and the numbers of the files that it holds."""
 
     def __init__(self) -> None:
-        # The child finds the modules that this process finds, wherever it starts.
-        path = os.pathsep.join(os.path.abspath(entry) for entry in sys.path)
-        self.child = Child([sys.executable, "-m", WORKER], env={**os.environ, "PYTHONPATH": path})
         self.numbers = itertools.count(1)
-        self.dropped: list[int] = []
-        self.ask(b"", START_SECONDS)
+        self._dropped: list[int] = []
+        super().__init__(WORKER, words=WORDS, seconds=START_SECONDS)
 
-    def ask(self, question: bytes, seconds: float) -> tuple[bytes, list[Array]]:
-        """Gives the bytes and the arrays of the answer; whatever else comes is an error."""
+    def open(self, model: bytes) -> tuple[int, bytes]:
+        """Opens a file. Gives its number, and what is said of it."""
+        number = next(self.numbers)
+        closed, self._dropped[:] = list(self._dropped), []
+        question = messages.write(model, seconds=TIMEOUT_SECONDS, number=number, closed=closed)
+        return number, self.asked(question, TIMEOUT_SECONDS)[0]
+
+    def asked(self, question: bytes, seconds: float) -> tuple[bytes, list[Array]]:
+        """Asks, and raises a `Refusal` with what LiteRT says."""
         try:
-            self.child.send(question, seconds)
-            message, program, arrays = messages.read(lambda count: self.child.receive(count, seconds))
-        except ChildEnded as ended:
-            raise _crashed(str(ended)) from None
-        except ChildLate:
-            raise _late(seconds) from None
-        except BaseException as error:  # what is left in the pipes would be taken for the next answer
-            self.child.close()
-            if isinstance(error, ValueError):
-                raise _crashed(f"its answer makes no sense: {error}") from None
-            raise
-        if message.error is not None:
-            raise Refusal(message.error.get("what", ""))
-        return program, arrays
+            return self.ask(question, seconds)
+        except Refused as refused:
+            raise Refusal(refused.parts.get("what", "")) from None
 
-    def closed(self) -> list[int]:
-        """Gives the files that nobody asks any more since the last question."""
-        found, self.dropped[:] = list(self.dropped), []
-        return found
+    def drop(self, number: int) -> None:
+        """Has a file let go with the next that is opened."""
+        self._dropped.append(number)
 
 
-_running: list[_Remote] = []
+_running: list[_LiteRt] = []
 
 
-def _remote() -> _Remote:
-    if not _running or not _running[0].child.close.alive:
-        _running[:] = [_Remote()]
+def _litert() -> _LiteRt:
+    if not _running or not _running[0].alive:
+        _running[:] = [_LiteRt()]
     return _running[0]
 
 
@@ -92,14 +89,13 @@ class Interpreter:
     sharing lets an addition write over it. What the file remembers is there from run to run."""
 
     def __init__(self, model: bytes) -> None:
-        self._remote = _remote()
-        self._number = next(self._remote.numbers)
-        question = messages.write(
-            model, seconds=TIMEOUT_SECONDS, number=self._number, closed=self._remote.closed()
-        )
-        said, _ = self._remote.ask(question, TIMEOUT_SECONDS)
-        self._borders = _borders(said)
-        weakref.finalize(self, self._remote.dropped.append, self._number)
+        self._process = _litert()
+        self._number, said = self._process.open(model)
+        try:
+            self._borders = build(Borders, parse(said.decode()))
+        except ValueError as error:
+            raise self._process.nonsense(error) from None
+        weakref.finalize(self, self._process.drop, self._number)
 
     @property
     def inputs(self) -> tuple[Tensor, ...]:
@@ -114,29 +110,4 @@ class Interpreter:
     def run(self, inputs: Sequence[Array], seconds: float = TIMEOUT_SECONDS) -> tuple[Array, ...]:
         """Gives the outputs for some inputs. A `Refusal` says why LiteRT does not run them."""
         question = messages.write(arrays=inputs, seconds=seconds, number=self._number)
-        return tuple(self._remote.ask(question, seconds)[1])
-
-
-def _borders(said: bytes) -> Borders:
-    try:
-        return build(Borders, parse(said.decode()))
-    except ValueError as error:
-        raise _crashed(f"its answer makes no sense: {error}") from None
-
-
-def _crashed(how: str) -> PillionError:
-    return PillionError(
-        "LiteRT crashed",
-        rule="it answers, or says why it does not run a file",
-        here=how,
-        help="run another executor: --on host, or verify without LiteRT; scales beyond reason and layers without a bias can do that",
-    )
-
-
-def _late(seconds: float) -> PillionError:
-    return PillionError(
-        "the file did not finish in LiteRT",
-        rule=f"a run ends within {seconds:g} s",
-        here="it was stopped",
-        help="give more time: --timeout, timeout= in Python",
-    )
+        return tuple(self._process.asked(question, seconds)[1])

@@ -5,41 +5,30 @@ from __future__ import annotations
 
 import importlib
 import json
-import os
-import signal
-from typing import Any, BinaryIO
+from typing import Any
 
 import numpy as np
 
 from pillion.run import messages
+from pillion.run.runtime_process import serve
 
 _OPEN: dict[int, Any] = {}
 """The files that are open, by their numbers."""
 
 
 def main() -> None:
-    """Opens files and runs them; what LiteRT prints is kept from getting among the answers."""
-    answers = os.fdopen(os.dup(1), "wb", buffering=0)
-    os.dup2(2, 1)
-    importlib.import_module("ai_edge_litert.interpreter")
-    _write(answers, messages.write())
-    with os.fdopen(os.dup(0), "rb") as questions:
-        while questions.peek(1):
-            _write(answers, _answer(questions.read))
+    """Opens files and runs them."""
+    serve(lambda: importlib.import_module("ai_edge_litert.interpreter"), _answer, _failure)
 
 
-def _answer(receive: messages.Receive) -> bytes:
-    question, program, inputs = messages.read(receive)
+def _answer(question: messages.Message, program: bytes, inputs: list[Any]) -> bytes:
     for number in question.closed:
         _OPEN.pop(number, None)
-    # We are stopped by our parent; if that was killed, by this.
-    signal.setitimer(signal.ITIMER_REAL, question.seconds + 1)
-    try:
-        return _opened(question.number, program) if program else _run(_OPEN[question.number], inputs)
-    except (ValueError, RuntimeError) as error:
-        return messages.write(error={"what": " ".join(str(error).split())})
-    finally:
-        signal.setitimer(signal.ITIMER_REAL, 0)
+    return _opened(question.number, program) if program else _run(_OPEN[question.number], inputs)
+
+
+def _failure(error: Exception) -> dict[str, str] | None:
+    return {"what": " ".join(str(error).split())} if isinstance(error, ValueError | RuntimeError) else None
 
 
 def _opened(number: int, program: bytes) -> bytes:
@@ -75,12 +64,6 @@ def _run(interpreter: Any, inputs: list[Any]) -> bytes:
     return messages.write(
         arrays=[y if messages.has_name(y.dtype.name) else messages.as_bytes(y) for y in made]
     )
-
-
-def _write(answers: BinaryIO, message: bytes) -> None:
-    view = memoryview(message)
-    while view:
-        view = view[answers.write(view) :]
 
 
 if __name__ == "__main__":
