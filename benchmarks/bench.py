@@ -22,6 +22,7 @@ import sys
 import time
 from collections.abc import Iterator
 from pathlib import Path
+from types import ModuleType
 from typing import Any
 
 import host
@@ -157,25 +158,14 @@ def measure_models(labels: list[str], peers: Figures) -> Figures:
     return models
 
 
-def measure_stripes(labels: list[str]) -> Figures:
-    """Models that run a few rows at a time."""
+def measure_ways(labels: list[str], way: ModuleType) -> Figures:
+    """Models that run in a way of their own: a few rows at a time (`stripes`), or fed a few frames at a time (`streams`)."""
     found: Figures = {}
     for label in labels:
         for core, board in BOARDS.items():
-            figures = stripes.measured(label, core, board)
+            figures = way.measured(label, core, board)
             found.setdefault(label, {})[core] = figures
-            print(stripes.lines(label, core, figures), flush=True)
-    return found
-
-
-def measure_streams(labels: list[str]) -> Figures:
-    """Networks that are fed a few frames at a time."""
-    found: Figures = {}
-    for label in labels:
-        for core, board in BOARDS.items():
-            figures = streams.measured(label, core, board)
-            found.setdefault(label, {})[core] = figures
-            print(streams.lines(label, core, figures), flush=True)
+            print(way.lines(label, core, figures), flush=True)
     return found
 
 
@@ -205,8 +195,8 @@ def measure_the_rest(peers: Figures) -> Figures:
     scalar = measure_scalar(peers)
     micros = {core: micro.measured(core, board) for core, board in BOARDS.items()}
     print("\n".join(micro_rows(micros, peers)))
-    rows = measure_stripes(list(stripes.MODELS))
-    frames = measure_streams(list(streams.MODELS))
+    rows = measure_ways(list(stripes.MODELS), stripes)
+    frames = measure_ways(list(streams.MODELS), streams)
     return {"size": sizes, "scalar": scalar, "micro": micros, "stripes": rows, "streams": frames}
 
 
@@ -245,9 +235,9 @@ def main() -> None:
     elif arguments.host:
         results = {"host": measure_on_host(), "models": {}}
     elif arguments.stripes:
-        results = {"stripes": measure_stripes(arguments.models or list(stripes.MODELS)), "models": {}}
+        results = {"stripes": measure_ways(arguments.models or list(stripes.MODELS), stripes), "models": {}}
     elif arguments.streams:
-        results = {"streams": measure_streams(arguments.models or list(streams.MODELS)), "models": {}}
+        results = {"streams": measure_ways(arguments.models or list(streams.MODELS), streams), "models": {}}
     else:
         results = {"tools": tools(), "models": measure_models(arguments.models or list(MODELS), peers)}
         results |= {} if arguments.models else measure_the_rest(peers)

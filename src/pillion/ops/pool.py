@@ -93,6 +93,11 @@ class Pool(Op):
         if self.x.dtype is DType.INT8:
             want_same_quant(self, self.x, self.y)
 
+    def sums(self, x: Array) -> tuple[numerics.Int64Array, numerics.Int64Array]:
+        """Gives the sum of the pixels of each window that lie inside the image, and how many these are."""
+        x = x.astype(np.int64)
+        return self.windows(x, 0).sum(axis=(-2, -1)), self.windows(np.ones_like(x), 0).sum(axis=(-2, -1))
+
     def windows(self, x: Array, outside: int) -> Array:
         """Gives the pixels of all windows: [n, out_h, out_w, c, kernel_h, kernel_w]."""
         top, left, bottom, right = self.padding
@@ -138,9 +143,7 @@ class AvgPool2d(Pool):
     high: int = 127
 
     def reference(self, arithmetic: Arithmetic, *operands: Array) -> Array:
-        x = operands[0].astype(np.int64)
-        sums = self.windows(x, 0).sum(axis=(-2, -1))
-        counts = self.windows(np.ones_like(x), 0).sum(axis=(-2, -1))
+        sums, counts = self.sums(operands[0])
         return numerics.saturate(numerics.divide_half_away(sums, counts), self.low, self.high)
 
 
@@ -158,9 +161,7 @@ class AvgPool2dUp(Pool):
     high: int = 127
 
     def reference(self, arithmetic: Arithmetic, *operands: Array) -> Array:
-        x = operands[0].astype(np.int64)
-        sums = self.windows(x, 0).sum(axis=(-2, -1))
-        counts = self.windows(np.ones_like(x), 0).sum(axis=(-2, -1))
+        sums, counts = self.sums(operands[0])
         up = (2 * sums + counts) // (2 * counts)
         means = up if arithmetic.is_tflite else numerics.divide_half_away(sums, counts)
         return numerics.saturate(means, self.low, self.high)

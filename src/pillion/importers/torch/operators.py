@@ -10,7 +10,7 @@ from torch._ops import OpOverload
 from pillion.importers.torch.expression import expression
 from pillion.importers.torch.loops import LOOP_ARGUMENT
 from pillion.importers.torch.rewrite.canonical import SYNONYMS
-from pillion.importers.torch.rewrite.decompose import FORMS, KEPT
+from pillion.importers.torch.rewrite.decompose import KEPT
 from pillion.importers.torch.rewrite.functional import CASTS, DROPOUTS, SAME_VALUES
 from pillion.importers.torch.rewrite.recurrent import LAYERS
 from pillion.importers.torch.rewrite.standardized import (
@@ -18,6 +18,7 @@ from pillion.importers.torch.rewrite.standardized import (
     standardized,
     standardized_groups,
 )
+from pillion.importers.torch.rewrite.tensor_forms import FORMS
 from pillion.importers.torch.rows.quantization import RULES
 from pillion.importers.torch.rows.reasons import REASONS, WITH_A_NUMBER
 from pillion.importers.torch.train.simulation import batch_norm
