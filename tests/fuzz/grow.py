@@ -20,6 +20,7 @@ from pillion.ir.verify import verify
 from pillion.ops import (
     Dequantize,
     Function,
+    L2Normalize,
     LogSoftmax,
     Lut,
     Quantize,
@@ -28,6 +29,7 @@ from pillion.ops import (
     Softmax,
     Transpose,
 )
+from pillion.ops.l2_normalize import OUTPUT as UNIT_OUTPUT
 from pillion.ops.log_softmax import OUTPUT as LOG_OUTPUT
 from pillion.ops.samples import random_like
 from pillion.ops.softmax import OUTPUT, OUTPUTS
@@ -42,7 +44,7 @@ FINER = 4
 """How often a scale is divided for a result that shows no differences: some never do, as x - x."""
 
 
-FIXED = {Softmax: OUTPUT, LogSoftmax: LOG_OUTPUT}
+FIXED = {Softmax: OUTPUT, LogSoftmax: LOG_OUTPUT, L2Normalize: UNIT_OUTPUT}
 """What ops fix of their result, or usually have."""
 
 

@@ -350,6 +350,13 @@ typedef struct {
 } pillion_log_softmax_s8_params;
 void pillion_log_softmax_s8(const pillion_log_softmax_s8_params *p, const int8_t *x, int8_t *y, void *scratch);
 
+/* Rows of `count` elements divided by their lengths, in steps of 1/128. y may be x. */
+typedef struct {
+    int32_t rows, count, in_zp;
+    int32_t headroom; /* bits that elements are moved to the left before they are multiplied: 0 or 7 */
+} pillion_l2_normalize_s8_params;
+void pillion_l2_normalize_s8(const pillion_l2_normalize_s8_params *p, const int8_t *x, int8_t *y, void *scratch);
+
 /* Norms: of x[rows][positions][groups][inner], the elements of a group in all positions of a row have one mean and one variance, in the
  * fixed point that `standardize.h` explains. Each element is then multiplied by the factor of its channel, its offset added to
  * the upper half of the product, and the sum shifted to the right. y may be x. */

@@ -19,6 +19,7 @@ from pillion.ops.functions import (
     Function,
 )
 from pillion.ops.indexing import Cast, Gather
+from pillion.ops.l2_normalize import L2Normalize
 from pillion.ops.linear import Linear
 from pillion.ops.log_softmax import LogSoftmax
 from pillion.ops.lstm import LstmCell, LstmOutput
@@ -71,6 +72,7 @@ ALL_OPS: tuple[type[Op], ...] = (
     ResizeBilinearFloat,
     Softmax,
     LogSoftmax,
+    L2Normalize,
     Standardize,
     Concat,
     Slice,
@@ -134,6 +136,7 @@ __all__ = [
     "Flip",
     "Function",
     "Gather",
+    "L2Normalize",
     "Linear",
     "LogSoftmax",
     "LstmCell",

@@ -22,6 +22,7 @@ from pillion.ir.types import PerTensor, Value
 from pillion.ops.clamp import Clamp
 from pillion.ops.elementwise import Mul, Sub
 from pillion.ops.functions import Function
+from pillion.ops.square_root import inverse_square_root
 
 Floats = NDArray[np.float32]
 
@@ -189,26 +190,9 @@ def _rsqrt(op: Lut, levels: Int64Array) -> Int64Array:
 
 def _rsqrt_of_level(level: int, out: Multiplier) -> int:
     """out / sqrt(level), with 20 bits of headroom between the two multiplications."""
-    root = inverse_square_root(level)
-    wide = numerics.requantize(1, root.mantissa, root.shift + 20)
+    mantissa, shift = inverse_square_root(level)
+    wide = numerics.requantize(1, mantissa, shift + 20)
     return int(numerics.requantize(wide, out.mantissa, out.shift - 20))
-
-
-def inverse_square_root(level: int) -> Multiplier:
-    """Gives 1 / sqrt(level) of 0 < level < 256: five steps of x ← x · (3 - a·x²) / 2 from x = 1 in Q3.28."""
-    if level == 1:
-        return Multiplier(numerics.INT32_MAX, 0)
-    pairs = (29 - level.bit_length()) // 2
-    a = level << 2 * pairs  # in [2^27, 2^29)
-    half_a, three_halves, x = int(numerics.shift_right(a >> 1, 1)), 3 << 27, 1 << 28
-    for _ in range(5):
-        cube = _mul(_mul(x, x), x) << 6
-        x = (_mul(three_halves, x) - _mul(half_a, cube)) << 3
-    return Multiplier(_mul(x, SQRT_HALF), pairs - 11)
-
-
-def _mul(a: int, b: int) -> int:
-    return int(numerics.multiply_high(a, b))
 
 
 def _abs(op: Lut, levels: Int64Array) -> Int64Array:

@@ -330,6 +330,10 @@ class ReadVariableOptions(Table):
     pass
 
 
+class L2NormOptions(Table):
+    fused_activation: int = scalar(0, "b")
+
+
 class AssignVariableOptions(Table):
     pass
 
@@ -343,6 +347,7 @@ OPTIONS: dict[int, type[Table]] = {
     9: SoftmaxOptions,
     10: ConcatenationOptions,
     11: AddOptions,
+    12: L2NormOptions,
     15: ResizeBilinearOptions,
     17: ReshapeOptions,
     19: SpaceToDepthOptions,

@@ -41,6 +41,7 @@ from pillion.ops import (
 from pillion.ops.choosing import ArgMax, ArgMin, Compare, TopPlaces, TopValues, Where
 from pillion.ops.detections import Detections
 from pillion.ops.indexing import Cast, Gather
+from pillion.ops.l2_normalize import L2Normalize
 from pillion.ops.log_softmax import LogSoftmax
 from pillion.ops.lstm import LstmCell, LstmOutput
 from pillion.ops.matmul import BatchMatmul
@@ -71,8 +72,8 @@ SUPPORTED: tuple[type[Op], ...] = (
 CHOOSING = (Gather, Compare, Whole, Where, ArgMax, ArgMin, TopValues, TopPlaces, Cast)
 REMEMBERING = (LstmCell, LstmOutput, SvdfMemory, SvdfOutput)
 LACKING: tuple[type[Op], ...] = (
-    *(Div, SquaredDifference, Flip, LogSoftmax, Standardize, WideAdd, *CHOOSING, *REMEMBERING),
-    *(Detections, Quantize, Dequantize, Requantize, AvgPool2dUp, ResizeBilinearFloat),
+    *(Div, SquaredDifference, Flip, LogSoftmax, L2Normalize, Standardize, WideAdd, *CHOOSING),
+    *(*REMEMBERING, Detections, Quantize, Dequantize, Requantize, AvgPool2dUp, ResizeBilinearFloat),
 )
 """What stays on the core on purpose: the converter has no integer division, and segments begin and end in int8 of one scale."""
 

@@ -30,6 +30,7 @@ from pillion.ops import (
     Div,
     Flip,
     Gather,
+    L2Normalize,
     Linear,
     LogSoftmax,
     LstmCell,
@@ -114,6 +115,8 @@ TABLE: Mapping[type[Op], CallsOf | None] = {
     Flip: movement.flip,
     # The logarithm of softmax has finer steps than the table of a softmax could give it.
     LogSoftmax: None,
+    # No kernel of the runtime has square roots.
+    L2Normalize: None,
     # Written as ops that there are (`passes.compose_norms`).
     Standardize: None,
     # It has 8 bits there (`passes.narrow_sums`).

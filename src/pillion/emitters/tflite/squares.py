@@ -1,14 +1,17 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The square of a difference as a TFLite operator."""
+"""The square of a difference, and vectors over their lengths, as TFLite operators."""
 
 from __future__ import annotations
 
 from pillion.emitters.tflite.exact import int8_only, refusal
 from pillion.emitters.tflite.node import Node
+from pillion.emitters.tflite.unsigned import between_uint8
+from pillion.ops.l2_normalize import L2Normalize
 from pillion.ops.squared_difference import SquaredDifference
+from pillion.schemas import tflite
 
 MOST_AXES = 4
-"""The most axes along which LiteRT broadcasts it."""
+"""The most axes that LiteRT's kernels have."""
 
 
 def squared_difference(op: SquaredDifference) -> list[Node]:
@@ -18,3 +21,13 @@ def squared_difference(op: SquaredDifference) -> list[Node]:
         rule = f"LiteRT broadcasts at most {MOST_AXES} axes"
         raise refusal(op, rule, repr(op.y), "join axes by a reshape")
     return [Node("SQUARED_DIFFERENCE", (op.a, op.b), (op.y,))]
+
+
+def l2_normalize(op: L2Normalize) -> list[Node]:
+    """Gives the operator; with headroom that on uint8, between two that convert."""
+    int8_only(op)
+    if op.x.type.rank > MOST_AXES:
+        rule = f"LiteRT takes vectors in tensors of at most {MOST_AXES} axes"
+        raise refusal(op, rule, repr(op.x), "join axes by a reshape")
+    node = Node("L2_NORMALIZATION", (op.x,), (op.y,), tflite.L2NormOptions())
+    return between_uint8(op, node) if op.headroom else [node]

@@ -23,7 +23,7 @@ from pillion.emitters.tflite.node import Node, Writing, integers
 from pillion.emitters.tflite.pool import avg_pool, avg_pool_up, max_pool, pad_node, padded
 from pillion.emitters.tflite.reduce import reduction
 from pillion.emitters.tflite.resize import resize
-from pillion.emitters.tflite.squares import squared_difference
+from pillion.emitters.tflite.squares import l2_normalize, squared_difference
 from pillion.emitters.tflite.transpose_conv import transpose_conv
 from pillion.emitters.tflite.unsigned import between_uint8, in_uint8
 from pillion.emitters.tflite.whole import whole
@@ -44,6 +44,7 @@ from pillion.ops.functions import (
     Function,
 )
 from pillion.ops.indexing import Cast, Gather
+from pillion.ops.l2_normalize import L2Normalize
 from pillion.ops.linear import Linear
 from pillion.ops.log_softmax import LogSoftmax
 from pillion.ops.lstm import LstmCell, LstmOutput
@@ -341,6 +342,7 @@ ROWS: dict[type[Op], Writing | None] = {
     Mean: _mean,
     Softmax: _softmax,
     LogSoftmax: _log_softmax,
+    L2Normalize: l2_normalize,
     # Written as ops that there are (`passes.compose_norms`).
     Standardize: None,
     # It has 8 bits there (`passes.narrow_sums`).

@@ -30,6 +30,7 @@ from pillion.ops.formats import Dequantize, Quantize, Requantize
 from pillion.ops.functions import (
     Function,
 )
+from pillion.ops.l2_normalize import FRACTION_BITS, L2Normalize
 from pillion.ops.linear import Linear
 from pillion.ops.log_softmax import LogSoftmax
 from pillion.ops.lut import (
@@ -228,6 +229,16 @@ def _squared_difference(call: ReadOperator) -> list[Op]:
     return [SquaredDifference(a=call.operand(0), b=call.operand(1), y=call.result, source=call.source)]
 
 
+def _l2_normalize(call: ReadOperator) -> list[Op]:
+    """LiteRT moves elements of uint8 to the left before it multiplies them, those of int8 afterwards."""
+    int8_only(call)
+    activation = call.options_as(tflite.L2NormOptions).fused_activation
+    if activation:
+        raise call.refuse("a norm has no activation", activation, "an activation of its own behind it")
+    headroom = FRACTION_BITS if call.is_unsigned else 0
+    return [L2Normalize(x=call.operand(0), y=call.result, headroom=headroom, source=call.source)]
+
+
 ROWS: dict[str, Reading] = {
     "CONV_2D": _conv,
     "DEPTHWISE_CONV_2D": _depthwise,
@@ -256,6 +267,7 @@ ROWS: dict[str, Reading] = {
     "MEAN": _mean,
     "SOFTMAX": _softmax,
     "LOG_SOFTMAX": _log_softmax,
+    "L2_NORMALIZATION": _l2_normalize,
     "CONCATENATION": shapes.concat,
     "SPLIT": shapes.split,
     "SPLIT_V": shapes.split_v,

@@ -28,7 +28,7 @@ SAME = frozenset(
         *("MEAN", "REDUCE_MAX", "REDUCE_MIN", "RESIZE_NEAREST_NEIGHBOR", "CONCATENATION", "SPLIT", "SPLIT_V"),
         *("PACK", "UNPACK", "SLICE", "STRIDED_SLICE", "PAD", "PADV2", "SHAPE", "RESHAPE", "SQUEEZE"),
         *("EXPAND_DIMS", "TRANSPOSE", "REVERSE_V2", "QUANTIZE", "DEQUANTIZE", "GATHER", "TILE"),
-        *("ARG_MAX", "ARG_MIN", "CUSTOM TFLite_Detection_PostProcess"),
+        *("ARG_MAX", "ARG_MIN", "L2_NORMALIZATION", "CUSTOM TFLite_Detection_PostProcess"),
     }
 )
 """The operators that make the same of uint8 numbers as of int8 ones, which the tests compare."""

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The portable kernels of pooling, means and softmax."""
+"""The portable kernels of pooling, means, softmax and lengths."""
 
 from __future__ import annotations
 
@@ -18,6 +18,7 @@ from pillion.ir import numerics
 from pillion.ir.numerics import Arithmetic
 from pillion.ir.types import Value
 from pillion.ir.verdict import Verdict
+from pillion.ops.l2_normalize import L2Normalize
 from pillion.ops.log_softmax import LogSoftmax
 from pillion.ops.pool import AvgPool2d, AvgPool2dUp, MaxPool2d, Mean
 from pillion.ops.softmax import Softmax, exp_of_negative
@@ -120,8 +121,8 @@ def exponentials(op: Softmax | LogSoftmax) -> NDArray[np.int32]:
     return exp_of_negative(numerics.multiply_high(differences << m.shift, m.mantissa)).astype(np.int32)
 
 
-def softmax_rows(op: Softmax | LogSoftmax) -> Params:
-    """Gives the number of softmaxes and their length as parameters."""
+def softmax_rows(op: Softmax | LogSoftmax | L2Normalize) -> Params:
+    """Gives the number of rows and their length as parameters."""
     return {"rows": math.prod(op.x.shape[:-1]), "count": op.x.shape[-1]}
 
 
@@ -153,6 +154,17 @@ def judge_log_softmax(op: LogSoftmax, arithmetic: Arithmetic) -> tuple[Verdict, 
     return int8(x=op.x, y=op.y)
 
 
+def l2_normalize(op: L2Normalize, arithmetic: Arithmetic) -> tuple[Call, ...]:
+    """Gives the call that divides rows by their lengths."""
+    params: Params = {**softmax_rows(op), "in_zp": op.x.zero_point, "headroom": op.headroom}
+    return (Call(PORTABLE.routine("l2_normalize_s8"), params, (op.x,), op.y),)
+
+
+def judge_l2_normalize(op: L2Normalize, arithmetic: Arithmetic) -> tuple[Verdict, ...]:
+    """Judges the element types of rows that are divided by their lengths."""
+    return int8(x=op.x, y=op.y)
+
+
 def softmax_of_few(op: Softmax, arithmetic: Arithmetic) -> tuple[Call, ...]:
     """Gives the call of a softmax that computes its exponentials, for tensors that are shorter than the table."""
     params: Params = {
@@ -180,7 +192,7 @@ def judge_softmax(op: Softmax, arithmetic: Arithmetic) -> tuple[Verdict, ...]:
     )
 
 
-def softmax_in_place(op: Softmax) -> tuple[Value, ...]:
+def softmax_in_place(op: Softmax | L2Normalize) -> tuple[Value, ...]:
     """Gives the operand, whose memory the result may take over."""
     return overwritable(op, op.x)
 
@@ -208,4 +220,5 @@ KERNELS: tuple[Kernel, ...] = (
     ),
     PORTABLE.row(Softmax, softmax, judge_softmax, in_place=softmax_in_place),
     PORTABLE.row(LogSoftmax, log_softmax, judge_log_softmax),
+    PORTABLE.row(L2Normalize, l2_normalize, judge_l2_normalize, in_place=softmax_in_place),
 )

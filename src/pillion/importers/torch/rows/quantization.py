@@ -22,6 +22,7 @@ from pillion.ops import (
     Dequantize,
     Detections,
     Function,
+    L2Normalize,
     LstmCell,
     LstmOutput,
     Lut,
@@ -85,6 +86,7 @@ NO_OPERATOR: Mapping[type[Op], str] = {
     WideAdd: "sums become it where calibration says so (quantize/widen.py)",
     Detections: "files of LiteRT end in it",
     SquaredDifference: "files of LiteRT have it; in PyTorch it is a difference and a product",
+    L2Normalize: "files of LiteRT have it; in PyTorch F.normalize has finer steps",
     **dict.fromkeys((AvgPool2dUp, ResizeBilinearFloat), "files of LiteRT in uint8 round so"),
 }
 """Ops that no operator of a model becomes."""

@@ -1,0 +1,71 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Vectors brought to length 1, as files of TensorFlow have it behind embeddings."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import numpy as np
+
+from pillion.ir import numerics
+from pillion.ir.along import Along, Course
+from pillion.ir.numerics import Arithmetic
+from pillion.ir.op import Op, Quantization, op, operand, result, want_dtype
+from pillion.ir.types import Array, DType, PerTensor, TensorType, Value
+from pillion.ops.rowwise import RowWise
+from pillion.ops.samples import ZERO_POINTS, make, value
+from pillion.ops.square_root import inverse_square_root
+
+OUTPUT = PerTensor(1 / 128, 0)
+"""From -1 up to 127/128 in steps of 1/128."""
+FRACTION_BITS = 7
+"""Of the result."""
+LARGEST_SHIFT = 2
+"""Of the inverse of a length, which is that of sums of 2 and 3."""
+LONGEST = numerics.INT32_MAX // 255**2
+"""Elements whose squares have a sum of 31 bits, whatever they are."""
+
+
+@op("l2_normalize", quantization=Quantization.FIXED)
+class L2Normalize(RowWise):
+    """Divides vectors along the last axis by their lengths: x / sqrt(sum(x²)). The inverse of the length is found by Newton's method in
+    integers; `headroom` says by how many bits elements are moved to the left before they are multiplied with it, the rest comes after.
+    LiteRT has 0 for int8 and 7 for uint8. Both arithmetics compute so."""
+
+    is_idle = False
+
+    x: Value = operand()
+    y: Value = result()
+    headroom: int = 0
+
+    def along(self, operand: Value, axis: int) -> Course:
+        return Along(axis) if axis < self.x.type.rank - 1 else "each is divided by the length of them all"
+
+    def infer(self) -> TensorType:
+        return TensorType(self.x.shape, self.x.dtype)
+
+    def check(self) -> None:
+        want_dtype(self, self.x, DType.INT8)
+        if self.x.type.rank < 1 or self.x.shape[-1] > LONGEST:
+            raise self.refuse(f"vectors lie along the last axis and have at most {LONGEST} elements", self.x)
+        if self.headroom not in (0, FRACTION_BITS):
+            raise self.refuse(f"the headroom is 0 or {FRACTION_BITS} bits", self.headroom)
+        if self.y.type.quant is not None and self.y.quant != OUTPUT:
+            raise self.refuse("the result has scale 1/128 and zero point 0", self.y.quant)
+
+    def largest_sums(self) -> Iterator[tuple[int, int]]:
+        yield numerics.INT8_STEPS << self.headroom, LARGEST_SHIFT + FRACTION_BITS - self.headroom
+
+    def reference(self, arithmetic: Arithmetic, *operands: Array) -> Array:
+        x = operands[0].astype(np.int64) - self.x.zero_point
+        mantissa, shift = inverse_square_root((x * x).sum(axis=-1, keepdims=True))
+        levels = numerics.requantize(x << self.headroom, mantissa, shift + FRACTION_BITS - self.headroom)
+        return numerics.saturate(levels, -128, 127)
+
+    @classmethod
+    def examples(cls) -> Iterator[Op]:
+        shapes = ((1, 2), (2, 3, 7), (1, 33), (3, 1), (1, 1000), (2, 1, 4, 5), (1, 128), (2, 9001))
+        for number, shape in enumerate(shapes):
+            x = value("x", shape, 0.0371, ZERO_POINTS[number % 4])
+            y = value("y", (), OUTPUT.scale, OUTPUT.zero_point)
+            yield make(cls, y, x=x, headroom=(0, FRACTION_BITS)[number % 3 == 1])
