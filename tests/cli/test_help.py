@@ -79,7 +79,7 @@ def test_options_come_in_the_order_in_which_one_thinks(pillion: Call) -> None:
     [
         (("compile", "--nothing"), "no such option: --nothing"),
         (("compil",), "no such command 'compil'. Did you mean 'compile'"),
-        (("compile",), "missing option '-m' / '--model'"),
+        (("compile",), "missing option '-o' / '--output'"),
         (("verify", "--samples", "0"), "invalid value for '--samples'"),
         (("run", "fw", "--timeout", "soon"), "invalid value for '--timeout'"),
         (("new",), "missing argument"),

@@ -136,8 +136,8 @@ def test_nothing_to_compare_is_no_mismatch(
 @pytest.mark.parametrize(
     ("arguments", "what"),
     [
-        ([], "one program is verified"),
-        (["x.pte", "-m", "ds_cnn"], "one program is verified"),
+        ([], "a program has to be named"),
+        (["x.pte", "-m", "ds_cnn"], "x.pte and ds_cnn are two models"),
         (["-m", "ds_cnn"], "compiled for nothing"),
         (["missing.pte"], "cannot be read"),
         (["missing"], "missing"),

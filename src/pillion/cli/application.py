@@ -40,8 +40,8 @@ app = Application(
     "computer to the bit.",
     epilog="""
 pillion new kws/                                              a project to begin with
-pillion compile -m ds_cnn -t cortex-m55 -q -o kws_fw/         a network of the zoo as C
-pillion compile -m net.py:Net -t cortex-m33 -q --calibrate samples/ -o net.pte
+pillion compile ds_cnn -t cortex-m55 -q -o kws_fw/         a network of the zoo as C
+pillion compile net.py:Net -t cortex-m33 -q --calibrate samples/ -o net.pte
 pillion run kws_fw/ --on mps3-an547 --profile                 on an emulated board
 pillion COMMAND --help                                        all options of a command, with examples
 """,

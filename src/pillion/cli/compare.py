@@ -9,11 +9,11 @@ from typing import TYPE_CHECKING, Annotated, Any, Optional
 
 import typer
 
-from pillion.cli import screen
+from pillion.cli import completion, screen
 from pillion.cli.application import app
 from pillion.cli.data_options import Read
-from pillion.cli.evaluate import FloatOption, NativeOption, OptionalTarget, ProgramArgument, WorkersOption
-from pillion.cli.groups import How
+from pillion.cli.evaluate import FloatOption, NativeOption, OptionalTarget, WorkersOption
+from pillion.cli.groups import How, NamedProgram
 from pillion.cli.help import CHECK, DATA
 from pillion.cli.options import ImpliedOption, JsonOption
 from pillion.cli.request import Request
@@ -34,9 +34,14 @@ pillion compare old.pte new.pte -d test.npz                                     
 )
 def compare(
     *,
-    program: ProgramArgument,
+    program: NamedProgram,
     other: Annotated[
-        Optional[str], typer.Argument(help="A second program: what changes from the first to it is shown.")
+        Optional[str],
+        typer.Argument(
+            metavar="OTHER",
+            help="A second program: what changes from the first to it is shown.",
+            autocompletion=completion.models,
+        ),
     ] = None,
     data: Annotated[
         Optional[str],
@@ -81,7 +86,7 @@ def compare(
     from pillion.cli.named_program import Named
 
     reading = read.reading
-    request = Request(program, target or "", True, how)
+    request = Request(program.name, target or "", True, how)
     named = Named(request, float_model, reading)
     if other is None:
         _layers(named, data, reading, limit, picture, as_json)

@@ -10,12 +10,11 @@ import typer
 
 from pillion.cli import completion, report, screen
 from pillion.cli.application import app
-from pillion.cli.groups import How, InParts, Timing
+from pillion.cli.groups import How, InParts, NamedModel, Timing
 from pillion.cli.help import MAKE, RESULT
 from pillion.cli.options import (
     ForceOption,
     JsonOption,
-    ModelOption,
     OutputOption,
     QuantizeOption,
     SelfTestOption,
@@ -28,20 +27,20 @@ from pillion.outside.files import form_of
 @app.command(
     rich_help_panel=MAKE,
     epilog="""
-pillion compile -m ds_cnn -t cortex-m55 -q -o kws_fw/               a C project
-pillion compile -m net.py:Net -t cortex-m33 -q --calibrate samples/ -o net_fw/
-pillion compile -m mobilenet_v2 --input-size 96 -t cortex-m33 -q -o mv2.pte
-pillion compile -m resnet8 -t cortex-m33 -q --io-layout nhwc --rows-in -o cam/       lines of a camera, no frame buffer
-pillion compile -m net.py:Net -t cortex-m55 -q --stream x:2 --hop 2 -o kws_fw/      two new frames in each run
-pillion compile -m gru.py:Net -t cortex-m55 -q --stateful -o gru_fw/         it goes on where the run before ended
-pillion compile -m cell.py:Net -t cortex-m55 -q --state-pair h:1 -o cell_fw/   the input h is output 1 of the run before
-pillion compile -m kws.tflite -t CHIP -o kws.pte                 int8 already: no -q; CHIP is of `pillion targets`
-pillion compile -m kws.tflite -t cortex-m55 --arithmetic cmsis-nn -o kws.pte     rounded as CMSIS-NN does, and what that changes
+pillion compile ds_cnn -t cortex-m55 -q -o kws_fw/               a C project
+pillion compile net.py:Net -t cortex-m33 -q --calibrate samples/ -o net_fw/
+pillion compile mobilenet_v2 --input-size 96 -t cortex-m33 -q -o mv2.pte
+pillion compile resnet8 -t cortex-m33 -q --io-layout nhwc --rows-in -o cam/       lines of a camera, no frame buffer
+pillion compile net.py:Net -t cortex-m55 -q --stream x:2 --hop 2 -o kws_fw/      two new frames in each run
+pillion compile gru.py:Net -t cortex-m55 -q --stateful -o gru_fw/         it goes on where the run before ended
+pillion compile cell.py:Net -t cortex-m55 -q --state-pair h:1 -o cell_fw/   the input h is output 1 of the run before
+pillion compile kws.tflite -t CHIP -o kws.pte                 int8 already: no -q; CHIP is of `pillion targets`
+pillion compile kws.tflite -t cortex-m55 --arithmetic cmsis-nn -o kws.pte     rounded as CMSIS-NN does, and what that changes
 """,
 )
 def compile(
     *,
-    model: ModelOption,
+    model: NamedModel,
     output: OutputOption,
     target: TargetOption,
     quantize: QuantizeOption = False,
@@ -83,7 +82,7 @@ def compile(
 
     A model that computes in float is quantized on the way (-q), best with data like those it will see (--calibrate). What cannot be
     compiled is refused with the rule, the line of your model, and a way out."""
-    request = Request(model, target, quantize, how, parts, intermediates, runtime)
+    request = Request(model.name, target, quantize, how, parts, intermediates, runtime)
     form_of(output)
     check(request)
     from pillion.cli import pages, selftests, times

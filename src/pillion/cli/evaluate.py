@@ -13,7 +13,7 @@ import typer
 from pillion.cli import screen
 from pillion.cli.application import app
 from pillion.cli.data_options import DataOption, LimitOption, Read
-from pillion.cli.groups import How
+from pillion.cli.groups import How, NamedProgram
 from pillion.cli.help import CHECK, DATA, GATES, RUNNING
 from pillion.cli.options import ImpliedOption, JsonOption, SchedulerOption
 from pillion.cli.request import Request
@@ -21,12 +21,6 @@ from pillion.cli.request import Request
 if TYPE_CHECKING:
     from pillion.evaluation.gates import Limits
 
-ProgramArgument = Annotated[
-    str,
-    typer.Argument(
-        help="A .pte file or a C project that `pillion compile` wrote; or, with --target, a model as for `pillion compile`."
-    ),
-]
 OptionalTarget = Annotated[
     Optional[str],
     typer.Option("-t", "--target", help="What to compile a model for; of a .pte, another core than its own."),
@@ -108,7 +102,7 @@ pillion eval fw/ -d test.npz --min-accuracy 0.9 --max-ram 256K         exit code
 )
 def evaluate(
     *,
-    program: ProgramArgument,
+    program: NamedProgram,
     data: DataOption,
     target: OptionalTarget = None,
     metric: Annotated[
@@ -175,7 +169,7 @@ def evaluate(
     limits.check(metric)
     reading = read.reading
     source = open_data(data, reading)
-    named = Named(Request(program, target or "", True, how), float_model, reading)
+    named = Named(Request(program.name, target or "", True, how), float_model, reading)
     with screen.progress(quiet=as_json) as progress:
         built = named.program(progress)
     floats = named.floats(beside=not only_int8)

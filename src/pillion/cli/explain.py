@@ -8,9 +8,9 @@ from dataclasses import replace
 
 from pillion.cli import report, screen
 from pillion.cli.application import app
-from pillion.cli.groups import How, InParts, Timing
+from pillion.cli.groups import How, InParts, NamedModel, Timing
 from pillion.cli.help import LOOK
-from pillion.cli.options import ImpliedOption, JsonOption, ModelOption, TargetsOption
+from pillion.cli.options import ImpliedOption, JsonOption, TargetsOption
 from pillion.cli.request import Request, build, check
 from pillion.errors import PillionError
 
@@ -18,15 +18,15 @@ from pillion.errors import PillionError
 @app.command(
     rich_help_panel=LOOK,
     epilog="""
-pillion explain -m ds_cnn -t CHIP                      on a CHIP with an NPU: what would flip an op
-pillion explain -m net.py:Net -t cortex-m55            which kernel, and why not a faster one
-pillion explain -m ds_cnn -t cortex-m55 -t CHIP        two chips, side by side
-pillion explain -m ds_cnn -t cortex-m55 --json         all columns
+pillion explain ds_cnn -t CHIP                      on a CHIP with an NPU: what would flip an op
+pillion explain net.py:Net -t cortex-m55            which kernel, and why not a faster one
+pillion explain ds_cnn -t cortex-m55 -t CHIP        two chips, side by side
+pillion explain ds_cnn -t cortex-m55 --json         all columns
 """,
 )
 def explain(
     *,
-    model: ModelOption,
+    model: NamedModel,
     target: TargetsOption,
     quantize: ImpliedOption = True,
     how: How,
@@ -38,7 +38,7 @@ def explain(
 
     On a chip with an NPU: on which unit, which rule decided, and what would change that. On a core alone: by which kernel, and why that
     one. With several targets: who runs each op on each of them, and what the whole takes there. Nothing is written."""
-    request = Request(model, target[0], True, how, parts)
+    request = Request(model.name, target[0], True, how, parts)
     requests = [replace(request, target=one) for one in dict.fromkeys(target)]
     for one in requests:
         check(one)

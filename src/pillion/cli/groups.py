@@ -23,10 +23,13 @@ from pillion.cli.options import (
     KeepOption,
     MaxRamOption,
     MemoriesOption,
+    ModelArgument,
+    ModelOption,
     NpuClockOption,
     OnlyNpuOption,
     OptimizeOption,
     PreferNpuOption,
+    ProgramArgument,
     RangesOption,
     RowsInOption,
     SizeOption,
@@ -38,13 +41,68 @@ from pillion.cli.options import (
     WeightsOption,
 )
 from pillion.cli.typed import parse_pair, parse_size
-from pillion.errors import one_of
+from pillion.errors import PillionError, one_of
 from pillion.ir.tuning import Tuning
 from pillion.streams.wish import StreamWish, stream_wish
 from pillion.stripes.wish import MemoryWish, memory_wish
 
 if TYPE_CHECKING:
     from pillion.run.time import Conditions
+
+
+@dataclass(frozen=True)
+class NamedModel:
+    """A model, named by itself or as an option."""
+
+    named: ModelArgument = None
+    model: ModelOption = None
+
+    def __post_init__(self) -> None:
+        _want_one(self.named, self.model, "a model", "ds_cnn, or net.py:Net")
+
+    @property
+    def name(self) -> str:
+        """What was typed, in either way."""
+        return self.named or self.model or ""
+
+
+@dataclass(frozen=True)
+class NamedProgram:
+    """A program that was written, named by itself; or a model that is compiled for the command, in either way."""
+
+    named: ProgramArgument = None
+    model: ModelOption = None
+
+    def __post_init__(self) -> None:
+        _want_one(self.named, self.model, "a program", "kws.pte, or ds_cnn with --target cortex-m55")
+
+    @property
+    def name(self) -> str:
+        """What was typed, in either way."""
+        return self.named or self.model or ""
+
+
+def want_once(named: str | None, model: str | None) -> None:
+    """Raises where a model is named by itself and as an option."""
+    if named and model:
+        raise PillionError(
+            f"{named} and {model} are two models",
+            rule="one model: named by itself, or with --model",
+            here=f"{named} --model {model}",
+            help="leave one of them out",
+        )
+
+
+def _want_one(named: str | None, model: str | None, what: str, example: str) -> None:
+    """Raises unless one of both was typed."""
+    want_once(named, model)
+    if not (named or model):
+        raise PillionError(
+            f"{what} has to be named",
+            rule="a name that `pillion models` lists, or a path, before the options or with --model",
+            here="no name" if named is None and model is None else "an empty name",
+            help=example,
+        )
 
 
 @dataclass(frozen=True)

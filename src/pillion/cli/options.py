@@ -13,12 +13,30 @@ from pillion.cli import completion
 from pillion.cli.help import INPUT, MEMORY, PLACEMENT, QUANTIZATION, RESULT, STREAM, TIME
 from pillion.outside.files import MODEL_FILES
 
+ModelArgument = Annotated[
+    Optional[str],
+    typer.Argument(
+        metavar="MODEL",
+        help=f"A zoo name (`pillion models`), {MODEL_FILES}.",
+        autocompletion=completion.models,
+        show_default=False,
+    ),
+]
+ProgramArgument = Annotated[
+    Optional[str],
+    typer.Argument(
+        metavar="PROGRAM",
+        help="A .pte file or a C project that `pillion compile` wrote; or, with --target, a model as for `pillion compile`.",
+        autocompletion=completion.models,
+        show_default=False,
+    ),
+]
 ModelOption = Annotated[
-    str,
+    Optional[str],
     typer.Option(
         *("-m", "--model"),
         metavar="MODEL",
-        help=f"A zoo name (`pillion models`), {MODEL_FILES}.",
+        help="The model, where it is not named by itself.",
         autocompletion=completion.models,
         rich_help_panel=INPUT,
     ),

@@ -10,12 +10,12 @@ import typer
 
 from pillion.cli import screen
 from pillion.cli.application import app
-from pillion.cli.groups import How, InParts
+from pillion.cli.groups import How, InParts, NamedModel
 from pillion.cli.help import LOOK
 from pillion.cli.options import ImpliedOption, JsonOption
 from pillion.cli.request import Request, build, check_there
 from pillion.errors import PillionError
-from pillion.outside.files import MODEL_FILES, suffix_of
+from pillion.outside.files import suffix_of
 from pillion.outside.user_code import split_spec
 
 if TYPE_CHECKING:
@@ -33,7 +33,7 @@ pillion report kws.pte -o kws.html                          a program as it was 
 )
 def report_command(
     *,
-    model: Annotated[str, typer.Argument(help=f"A zoo name (`pillion models`), {MODEL_FILES}.")],
+    model: NamedModel,
     output: Annotated[Optional[Path], typer.Option("-o", "--output", help="The .html file to write.")] = None,
     target: Annotated[
         Optional[str],
@@ -59,11 +59,11 @@ def report_command(
     Graph, memory over time, work of each op, quality of quantization, placement: an .html file that opens from disk."""
     from pillion.cli.pages import check_page, gathered, written
 
-    _want_somewhere(model, output, as_json)
+    _want_somewhere(model.name, output, as_json)
     check_page(output)
     if data is not None:
         check_there(split_spec(str(data))[0])
-    request = Request(model, target or "", True, how, parts)
+    request = Request(model.name, target or "", True, how, parts)
     with screen.progress(quiet=as_json) as progress:
         program = _program(request, progress)
     facts = gathered(

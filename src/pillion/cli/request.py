@@ -65,7 +65,7 @@ class Request:
             raise PillionError(
                 "there is nothing to tune",
                 rule="--ranges, --equalize and --correct-biases go with --quantize",
-                here=f"-m {self.model}, no --quantize",
+                here=f"{self.model}, no --quantize",
                 help="add --quantize, or leave them out: .tflite and .pte files are quantized already",
             )
 
@@ -168,7 +168,7 @@ def _want_quantize(request: Request) -> None:
         raise PillionError(
             f"`{request.model}` computes in float",
             rule="programs are int8",
-            here=f"-m {request.model}, no --quantize",
+            here=f"{request.model}, no --quantize",
             help="add --quantize (and --calibrate with real data for real accuracy)",
         )
     if request.how.quantizing.calibrate is None:

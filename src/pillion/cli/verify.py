@@ -8,14 +8,18 @@ from typing import TYPE_CHECKING, Annotated, Optional
 
 import typer
 
+from pillion import zoo
 from pillion.cli import completion, screen
 from pillion.cli.application import app
-from pillion.cli.groups import How, InParts
+from pillion.cli.groups import How, InParts, NamedProgram
 from pillion.cli.help import CHECK, INPUT, RUNNING
 from pillion.cli.options import JsonOption, QuantizeOption
 from pillion.cli.request import Request, build, check_program, read_inputs, refuse_how
 from pillion.errors import PillionError
+from pillion.named import FILES as MODEL_FILES
+from pillion.named import check_named
 from pillion.outside.files import suffix_of
+from pillion.outside.user_code import split_spec
 
 if TYPE_CHECKING:
     from pillion.ir.types import Array
@@ -27,29 +31,12 @@ if TYPE_CHECKING:
     epilog="""
 pillion verify kws.pte                              a program that was written
 pillion verify kws_fw/ --samples 10                 a C project, on this computer and on a board
-pillion verify -m ds_cnn -t cortex-m55 -q             compile a model and verify it, nothing is written
+pillion verify ds_cnn -t cortex-m55 -q                compile a model and verify it, nothing is written
 """,
 )
 def verify(
     *,
-    program: Annotated[
-        Optional[Path],
-        typer.Argument(
-            metavar="PROGRAM",
-            help="A .pte file or a C project that `pillion compile` wrote.",
-            autocompletion=completion.programs,
-        ),
-    ] = None,
-    model: Annotated[
-        Optional[str],
-        typer.Option(
-            *("-m", "--model"),
-            metavar="MODEL",
-            help="Or a model, as for `pillion compile`, with the options below.",
-            autocompletion=completion.models,
-            rich_help_panel=INPUT,
-        ),
-    ] = None,
+    program: NamedProgram,
     target: Annotated[
         Optional[str],
         typer.Option(
@@ -87,33 +74,37 @@ def verify(
 
     The reference, this computer, an emulated board, ExecuTorch and LiteRT, as far as they are there (`pillion doctor`). Where bytes differ,
     the op and the element in which it begins are named, and the exit code is 1."""
-    _check_request(program, model, target)
-    arrays = read_inputs(input) if input else None
-    if program is not None:
-        check_program(program)
-        refuse_how(program, how, parts=parts)
+    if program.named and not _is_model(program.named, target):
+        path = Path(program.named)
+        check_program(path)
+        refuse_how(path, how, None if suffix_of(path) == ".pte" else target, parts)
+        arrays = read_inputs(input) if input else None
         with screen.progress(quiet=as_json):
-            found = _verify_file(program, target, samples, seed, arrays)
+            found = _verify_file(path, target, samples, seed, arrays)
         _show(found, as_json)
         return
-    request = Request(model or "", target or "", quantize, how, parts)
+    _want_target(program.name, target)
+    arrays = read_inputs(input) if input else None
+    request = Request(program.name, target or "", quantize, how, parts)
     with screen.progress(quiet=as_json):
         found = build(request).verify(samples, seed=seed, inputs=arrays)
     _show(found, as_json)
 
 
-def _check_request(program: Path | None, model: str | None, target: str | None) -> None:
-    if (program is None) == (model is None):
-        raise PillionError(
-            "one program is verified",
-            rule="the path of a .pte file or a C project, or --model and --target",
-            here="neither" if model is None else f"{program} and --model {model}",
-            help="pillion verify ds_cnn.pte, or pillion verify -m ds_cnn --target cortex-m55 --quantize",
-        )
-    if model is not None and target is None:
+def _is_model(named: str, target: str | None) -> bool:
+    """Whether what was named by itself is a model, and no program: a folder of that name is a program before a network of the zoo."""
+    if Path(named).is_dir() or suffix_of(named) == ".pte":
+        return False
+    looks_like_one = split_spec(named)[1] or suffix_of(named) in MODEL_FILES or zoo.find(named) is not None
+    return bool(target or looks_like_one)
+
+
+def _want_target(model: str, target: str | None) -> None:
+    check_named(model)
+    if target is None:
         raise PillionError(
             f"`{model}` is compiled for nothing",
-            rule="--target goes with --model",
+            rule="--target goes with a model",
             here="no --target",
             help="--target cortex-m55+int8 (`pillion targets` lists all)",
         )
