@@ -83,8 +83,8 @@ REFUSED: dict[str, tuple[Callable[..., Any], tuple[tuple[int, ...], ...], str, s
         "F.interpolate",
     ),
     "places of the largest": (
-        lambda x: F.max_unpool2d(*F.max_pool2d(x, 2, return_indices=True), 2),
-        ((1, 3, 4, 4),),
+        lambda x: F.max_unpool2d(*F.max_pool2d(x, 3, 2, return_indices=True), 3, 2),
+        ((1, 3, 9, 9),),
         "aten.max_unpool2d",
         "F.interpolate",
     ),

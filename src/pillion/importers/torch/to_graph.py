@@ -111,7 +111,7 @@ class _Importer:
         array = held.detach().cpu().numpy()
         if array.dtype == np.float64:
             array = array.astype(np.float32)
-        if array.dtype == np.int64 and (np.abs(array) < 2**31).all():
+        if array.dtype == np.int64 and (array == array.astype(np.int32)).all():
             array = array.astype(np.int32)
         if array.dtype.name not in {d.value for d in DType}:
             return held

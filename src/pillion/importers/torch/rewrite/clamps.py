@@ -6,6 +6,7 @@ from __future__ import annotations
 import math
 from typing import Any
 
+import torch
 from torch import Tensor
 from torch.fx import GraphModule, Node
 
@@ -58,8 +59,10 @@ def normalize_clamps(module: GraphModule, *, training: bool = False) -> None:
 
 
 def _bounds(node: Node) -> Bounds | None:
-    """The least and the largest value of the result; None where the op is no clamp."""
+    """The least and the largest value of the result; None where the op is no clamp, such as a logical and of booleans."""
     target = node.target
+    if value_of(node).dtype == torch.bool:
+        return None
     if target is aten.relu.default:
         return 0.0, math.inf
     if target is aten.relu6.default:

@@ -7,27 +7,24 @@ itself composes of others (einsum, matmul, hstack …) need no entry."""
 from __future__ import annotations
 
 from collections.abc import Callable
-from operator import getitem
 from typing import Any
 
 import torch
 from torch import Tensor
 from torch.fx import GraphModule, Node
 from torch.fx.experimental.proxy_tensor import make_fx
-from torch.fx.node import map_arg
 from torch.utils import _pytree as pytree
 
 from pillion.importers.torch.nodes import (
-    KEPT_META,
     aten,
     calls,
-    evaluate,
     fake_mode,
     value_of,
 )
 from pillion.importers.torch.rewrite import forms
-from pillion.importers.torch.rewrite.functional import DROPOUTS, NO_RESULT
+from pillion.importers.torch.rewrite.functional import DROPOUTS
 from pillion.importers.torch.rewrite.recurrent import LAYERS
+from pillion.importers.torch.rewrite.scopes import graft, hand_over
 from pillion.importers.torch.rewrite.tensor_forms import CONDITIONS, FORMS
 
 # Composite ops that stay whole: they have a rule of their own, or are listed as float under the name that the user knows.
@@ -69,10 +66,6 @@ KEPT = frozenset(
 )
 
 
-AUTOCAST = torch.ops.higher_order.wrap_with_autocast
-SCOPES = (torch.ops.higher_order.wrap_with_set_grad_enabled, AUTOCAST)
-
-
 def decompose_late(module: GraphModule) -> bool:
     """Replaces layers that kernels lack, once batch norms had their chance to go into them; whether there were any."""
     late = [n for n in calls(module.graph, forms.LATE) if forms.LATE_CONDITIONS[n.target](n)]
@@ -90,37 +83,6 @@ def decompose(module: GraphModule) -> None:
         if function is not None:
             pending += _inline(node, function)
     module.graph.eliminate_dead_code()  # results that nobody asked for, such as the indices of a max pool
-
-
-def inline_scopes(module: GraphModule) -> None:
-    """Inlines what runs under `torch.no_grad()` or `torch.autocast`, which is a graph of its own. What `autocast` would compute in
-    fewer bits is computed in float32: rounding comes later, and to 8 bits."""
-    if _inline_scopes(module):
-        _evaluate_again(module)
-
-
-def _inline_scopes(module: GraphModule) -> bool:
-    """Inlines the scopes of a graph, those within scopes first; whether any of them casts."""
-    casts = False
-    for node in calls(module.graph, SCOPES):
-        casts |= node.target is AUTOCAST
-        place = next(i for i, a in enumerate(node.args) if isinstance(a, Node) and a.op == "get_attr")
-        scope, *inputs = node.args[place:]
-        inner: Any = module.get_submodule(str(scope.target))  # type: ignore[union-attr]  # a node
-        casts |= _inline_scopes(inner)
-        _, results = _graft(inner, node, inputs)  # type: ignore[arg-type]  # what follows is nodes
-        _hand_over(node, results)
-    module.graph.eliminate_dead_code()
-    return casts
-
-
-def _evaluate_again(module: GraphModule) -> None:
-    """Finds the types of all results anew."""
-    for node in calls(module.graph):
-        if node.target in NO_RESULT:
-            module.graph.erase_node(node)
-        else:
-            node.meta["val"] = evaluate(module.graph, node.target, node.args, node.kwargs)  # type: ignore[arg-type]  # a call
 
 
 def _function(node: Node) -> Callable[..., Any] | None:
@@ -146,40 +108,15 @@ def _inline(node: Node, function: Callable[..., Any]) -> list[Node]:
 
     with fake_mode(node.graph), torch.no_grad():
         traced = make_fx(run)(*(value_of(leaf) for leaf in inputs))
-    made, results = _graft(traced, node, inputs)
+    made, results = graft(traced, node, inputs)
     if [n for n in made if n.target is node.target] and len(made) == 1:
         for same in made:  # torch has nothing simpler for it
             node.graph.erase_node(same)
         return []
-    _hand_over(node, results)
+    hand_over(node, results)
     unread = set()
     for new in reversed(made):
         if not new.users and not new.is_impure():  # such as the indices of a max pool
             unread.add(new)
             new.graph.erase_node(new)
     return [new for new in made if new not in unread]
-
-
-def _graft(traced: GraphModule, node: Node, inputs: list[Node]) -> tuple[list[Node], Any]:
-    places: dict[Node, Node] = dict(zip(traced.graph.find_nodes(op="placeholder"), inputs, strict=True))
-    made = []
-    with node.graph.inserting_before(node):
-        for old in calls(traced.graph):
-            new = node.graph.node_copy(old, lambda n: places[n])
-            new.meta = {
-                "val": value_of(old),
-                **{key: node.meta[key] for key in KEPT_META if key in node.meta},
-            }
-            places[old] = new
-            made.append(new)
-    return made, map_arg(traced.graph.output_node().args[0], lambda n: places[n])
-
-
-def _hand_over(node: Node, results: Any) -> None:
-    if isinstance(results, Node):
-        node.replace_all_uses_with(results)
-    else:
-        for user in [u for u in node.users if u.target is getitem]:
-            user.replace_all_uses_with(results[user.args[1]])
-            user.graph.erase_node(user)
-    node.graph.erase_node(node)

@@ -26,6 +26,8 @@ from pillion.importers.torch.nodes import (
     value_of,
 )
 
+MOST_PUT = 32
+"""Slices that are put at computed places: the numbers of all slices are compared with each of them."""
 LONGEST_SUM = 256
 """The longest axis of which running sums are made, by a matrix of ones and zeros."""
 
@@ -67,8 +69,8 @@ def _index(module: GraphModule, node: Node) -> Node | None:
     if any(h is None for h in held):
         raise _refuse(
             node,
-            "several axes are indexed by constants, one also by numbers that are computed; masks are constants",
-            f"{len(axes)} axes",
+            "axes are indexed by numbers, which may be computed, or all by constants; masks are constants",
+            f"{len(axes)} axes, with a mask",
             "torch.where chooses by a mask; index one axis after another",
         )
     return _by_many(module, node, x, given, [h for h in held if h is not None])
@@ -240,9 +242,11 @@ def _index_put(module: GraphModule, node: Node) -> Node:
     if any(h is None for h in held) or argument(node, 3):
         raise _refuse(
             node,
-            "elements are put by constant indices, and not added to those that are there",
-            "accumulate" if argument(node, 3) else "computed indices or masks",
-            "torch.where chooses by a mask",
+            f"elements are put by constants, by one mask the same everywhere, or at {MOST_PUT} places that are computed",
+            "added to those that are there"
+            if argument(node, 3)
+            else "more places, several masks, or several values",
+            "torch.where chooses by a mask; put several parts one after another",
         )
     shape = shape_of(x)
     axes, places = _positions(shape, given, [h for h in held if h is not None])

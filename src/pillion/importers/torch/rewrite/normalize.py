@@ -15,7 +15,7 @@ from pillion.importers.torch.rewrite.canonical import canonicalize, drop_expansi
 from pillion.importers.torch.rewrite.choosing import settle_choices
 from pillion.importers.torch.rewrite.clamps import normalize_clamps
 from pillion.importers.torch.rewrite.constants import fold_constants, make_scalars_constants, use_linear
-from pillion.importers.torch.rewrite.decompose import decompose, decompose_late, inline_scopes
+from pillion.importers.torch.rewrite.decompose import decompose, decompose_late
 from pillion.importers.torch.rewrite.expressions import join_expressions
 from pillion.importers.torch.rewrite.functional import make_functional, remove_identities
 from pillion.importers.torch.rewrite.indexing import settle_indices
@@ -23,6 +23,7 @@ from pillion.importers.torch.rewrite.layer_biases import settle_biases
 from pillion.importers.torch.rewrite.mask_rows import settle_masks
 from pillion.importers.torch.rewrite.masked_scores import settle_masked_scores
 from pillion.importers.torch.rewrite.recurrent import settle_operands
+from pillion.importers.torch.rewrite.scopes import inline_scopes
 from pillion.importers.torch.rewrite.standardized import settle_norms
 from pillion.importers.torch.rewrite.written import settle_likenesses, settle_written_constants
 from pillion.importers.torch.train.norms import make_trainable

@@ -15,6 +15,7 @@ from torch.fx import GraphModule, Node
 
 from pillion.importers.torch.nodes import argument, aten, call, constant, named_argument, shape_of
 from pillion.importers.torch.rewrite.spelling import Settle, as_type, dtype_of
+from pillion.ir.types import DType
 from pillion.ops.whole import MEANINGS, Calculation
 
 FITTING = 2**31
@@ -90,8 +91,14 @@ def _clamped(module: GraphModule, node: Node) -> Node | None:
     made: Any = node.args[0]
     for name, calculation in (("min", Calculation.MAXIMUM), ("max", Calculation.MINIMUM)):
         bound = named_argument(node, name) if name in names else None
-        made = made if bound is None else _made(module, node, calculation, made, bound)
+        made = made if bound is None else _made(module, node, calculation, made, _in_32_bits(bound))
     return made if isinstance(made, Node) else None
+
+
+def _in_32_bits(bound: Any) -> Any:
+    """A bound that no number of 32 bits reaches is the last of them."""
+    low, high = DType.INT32.bounds
+    return max(low, min(high, bound)) if isinstance(bound, int) else bound
 
 
 def _power(module: GraphModule, node: Node) -> Node | None:

@@ -60,8 +60,9 @@ for _target, _relation in RELATIONS.items():
 
 def _fits(node: Node) -> str:
     held = [constant_of(operand) for operand in node.args[:2]]
-    largest = max((int(v.abs().max()) for v in held if v is not None and v.numel()), default=0)
-    return "" if largest < FITTING else f"whole numbers have 32 bits, and {largest} has more"
+    ends = [int(end) for v in held if v is not None and v.numel() for end in (v.min(), v.max())]
+    beyond = next((end for end in ends if not -FITTING <= end < FITTING), None)
+    return "" if beyond is None else f"whole numbers have 32 bits, and {beyond} has more"
 
 
 @lowers(whole, quantized=row(Whole, operands=(0, 1), numbers=True, refusal=_fits))

@@ -7,6 +7,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
+import torch
+
 from pillion.importers.torch.nodes import aten
 
 
@@ -48,6 +50,7 @@ COMPLEX = "its numbers are complex"
 LOSS = "a loss is for training: leave it outside the model"
 SPECTRUM = Reason(COMPLEX, "F.conv1d(x, cosine_windows, stride=8), F.conv1d(x, sine_windows, stride=8)")
 DIFFERENT = Reason("norm 0 counts the elements that differ", "(x[:, :, None] != y[:, None]).float().sum(-1)")
+WHILE_LOOP = Reason("how often it runs depends on data", "torch.where(x.sum() < 9.0, x + x, x)")
 
 REASONS: Mapping[Any, Reason] = {
     **dict.fromkeys(WITH_A_NUMBER, Reason(ONE_NUMBER)),
@@ -71,7 +74,8 @@ REASONS: Mapping[Any, Reason] = {
     ),
     aten.linalg_vector_norm.default: Reason("norm 0 counts elements", "(x != 0).float().sum(1)"),
     aten.max_unpool2d.default: Reason(
-        "it writes pixels to places that are computed", "F.interpolate(x, scale_factor=2)"
+        "its places are not those of a max pool of this model whose windows lie side by side",
+        "F.interpolate(x, scale_factor=2)",
     ),
     aten.mse_loss.default: Reason(LOSS),
     aten.native_batch_norm.default: Reason(
@@ -96,6 +100,7 @@ REASONS: Mapping[Any, Reason] = {
         "torch.softmax(x @ x.transpose(-2, -1) + torch.where(y > 0, 0.0, -30.0), -1) @ x",
     ),
     **dict.fromkeys((aten.stft.center, aten.stft.default), SPECTRUM),
+    torch.ops.higher_order.while_loop: WHILE_LOOP,
 }
 """Why ops that could have had a row stay in float."""
 

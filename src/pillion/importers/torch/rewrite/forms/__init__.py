@@ -18,10 +18,13 @@ from pillion.importers.torch.rewrite.forms import (
     placed,
     pools,
     products,
+    put,
     resizes,
+    unpool,
+    warps,
 )
 
-PARTS = (layers, norms, numbers, padding, placed, pools, products, resizes)
+PARTS = (layers, norms, numbers, padding, placed, pools, products, put, resizes, unpool, warps)
 
 FORMS: dict[Any, Callable[..., Any]] = {target: form for part in PARTS for target, form in part.FORMS.items()}
 """By operator."""

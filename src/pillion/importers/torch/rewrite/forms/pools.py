@@ -62,8 +62,8 @@ def _adaptive(pool: Pool) -> Callable[[Tensor, Sequence[int]], Tensor]:
 
 def _pooled(pool: Pool, x: Tensor, tall: Sequence[_Phase], wide: Sequence[_Phase]) -> Tensor:
     """The pools of each kind of window, in turns along both axes."""
-    bands = [_in_turns([_phase_pooled(pool, x, row, column) for column in wide], x.dim() - 1) for row in tall]
-    return _in_turns(bands, x.dim() - 2)
+    bands = [in_turns([_phase_pooled(pool, x, row, column) for column in wide], x.dim() - 1) for row in tall]
+    return in_turns(bands, x.dim() - 2)
 
 
 def _phase_pooled(pool: Pool, x: Tensor, row: _Phase, column: _Phase) -> Tensor:
@@ -73,8 +73,8 @@ def _phase_pooled(pool: Pool, x: Tensor, row: _Phase, column: _Phase) -> Tensor:
     return pool(part, (row.kernel, column.kernel), (row.step, column.step))
 
 
-def _in_turns(parts: Sequence[Tensor], dim: int) -> Tensor:
-    """The first elements of all along an axis, then the second ones."""
+def in_turns(parts: Sequence[Tensor], dim: int) -> Tensor:
+    """Gives the first elements of all along an axis, then the second ones."""
     first = parts[0]
     if len(parts) == 1:
         return first
@@ -90,7 +90,7 @@ def _is_irregular(node: Node) -> bool:
     return all(after) and any(b % a for b, a in zip(before, after, strict=True))
 
 
-def _only_values(node: Node) -> bool:
+def only_values(node: Node) -> bool:
     """Whether nobody asks where the largest values are."""
     return all(user.target is getitem and user.args[1] == 0 for user in node.users)
 
@@ -99,12 +99,13 @@ def _adaptive_max(x: Tensor, output_size: Sequence[int]) -> tuple[Tensor, None]:
     return _adaptive(F.max_pool2d)(x, output_size), None
 
 
-def _two(given: Ints) -> list[int]:
+def two(given: Ints) -> list[int]:
+    """Gives a number for each axis of an image."""
     numbers = [given] if isinstance(given, int) else list(given)
     return numbers * 2 if len(numbers) == 1 else numbers
 
 
-def _dilated_max(
+def dilated_max(
     x: Tensor,
     kernel_size: Ints,
     stride: Ints = (),
@@ -112,10 +113,10 @@ def _dilated_max(
     dilation: Ints = 1,
     ceil_mode: bool = False,
 ) -> Tensor:
-    """Rows first, then columns: the largest of shifted images. Where a window reaches beyond the image, a pixel that it sees
+    """Gives the largest of each window, rows first, then columns: the largest of shifted images. Where a window reaches beyond the image, a pixel that it sees
     stands for one that it does not see."""
-    steps = _two(stride) if stride not in ((), []) else _two(kernel_size)
-    for axis, options in enumerate(zip(_two(kernel_size), steps, _two(padding), _two(dilation), strict=True)):
+    steps = two(stride) if stride not in ((), []) else two(kernel_size)
+    for axis, options in enumerate(zip(two(kernel_size), steps, two(padding), two(dilation), strict=True)):
         x = _largest_along(x, x.dim() - 2 + axis, *options, ceil_mode)
     return x
 
@@ -124,10 +125,10 @@ def _largest_along(
     x: Tensor, dim: int, kernel: int, step: int, border: int, apart: int, ceil_mode: bool
 ) -> Tensor:
     size = x.shape[dim]
-    windows = _windows(size, kernel, step, border, apart, ceil_mode)
+    count = windows(size, kernel, step, border, apart, ceil_mode)
     seen = [
         [place for tap in range(kernel) if 0 <= (place := i * step - border + tap * apart) < size]
-        for i in range(windows)
+        for i in range(count)
     ]
     largest = taken(x, dim, [places[0] for places in seen])
     for tap in range(1, kernel):
@@ -136,20 +137,17 @@ def _largest_along(
     return largest
 
 
-def _windows(size: int, kernel: int, step: int, border: int, apart: int, ceil_mode: bool) -> int:
-    """How many windows there are; with `ceil_mode` also one that ends outside, if it begins in the image or its border."""
+def windows(size: int, kernel: int, step: int, border: int, apart: int, ceil_mode: bool) -> int:
+    """Counts the windows along an axis; with `ceil_mode` also one that ends outside, if it begins in the image or its border."""
     room = size + 2 * border - apart * (kernel - 1) - 1
     count = (-(-room // step) if ceil_mode else room // step) + 1
     return count - 1 if ceil_mode and (count - 1) * step >= size + border else count
 
 
-def _dilated_max_with_indices(*args: Any, **options: Any) -> tuple[Tensor, None]:
-    return _dilated_max(*args, **options), None
-
-
-def _is_dilated(node: Node) -> bool:
+def is_dilated(node: Node) -> bool:
+    """Whether the windows of a pool have gaps."""
     dilation = named_argument(node, "dilation")
-    return any(d != 1 for d in _two(dilation))
+    return any(d != 1 for d in two(dilation))
 
 
 def _divided(
@@ -165,10 +163,10 @@ def _divided(
     if x.dim() == 3:
         options = (stride, padding, ceil_mode, count_include_pad, divisor_override)
         return _divided(x.unsqueeze(0), kernel_size, *options).squeeze(0)
-    kernel, border = _two(kernel_size), _two(padding)
-    step = _two(stride) if stride not in ((), []) else kernel
+    kernel, border = two(kernel_size), two(padding)
+    step = two(stride) if stride not in ((), []) else kernel
     counts = [
-        _windows(size, k, s, p, 1, ceil_mode)
+        windows(size, k, s, p, 1, ceil_mode)
         for size, k, s, p in zip(x.shape[-2:], kernel, step, border, strict=True)
     ]
     more = [
@@ -261,19 +259,17 @@ FORMS: dict[Any, Callable[..., Any]] = {
     ),
     aten.avg_pool2d.default: _divided,
     aten.avg_pool3d.default: _average_over_volumes,
-    aten.max_pool2d.default: _dilated_max,
-    aten.max_pool2d_with_indices.default: _dilated_max_with_indices,
+    aten.max_pool2d.default: dilated_max,
     aten.max_pool3d.default: _max_over_volumes,
     aten.max_pool3d_with_indices.default: lambda *args: (_max_over_volumes(*args), None),
 }
 CONDITIONS: dict[Any, Callable[[Node], bool]] = {
     aten.adaptive_avg_pool2d.default: _is_irregular,
     aten._adaptive_avg_pool2d.default: _is_irregular,
-    aten.adaptive_max_pool2d.default: _only_values,
-    aten.adaptive_max_pool3d.default: _only_values,
+    aten.adaptive_max_pool2d.default: only_values,
+    aten.adaptive_max_pool3d.default: only_values,
     aten.avg_pool2d.default: _has_divisor,
     aten.avg_pool3d.default: _is_plain_average,
-    aten.max_pool2d.default: _is_dilated,
-    aten.max_pool2d_with_indices.default: lambda node: _is_dilated(node) and _only_values(node),
-    aten.max_pool3d_with_indices.default: _only_values,
+    aten.max_pool2d.default: is_dilated,
+    aten.max_pool3d_with_indices.default: only_values,
 }
