@@ -16,10 +16,17 @@ from pillion.outside.user_code import split_spec
 
 INT8_FILES = (".tflite", ".pte")
 """Models that are quantized already."""
-WEIGHTS = (".pt", ".pth", ".safetensors", ".npz")
+WEIGHTS = (".pt", ".pth", ".ckpt", ".bin", ".safetensors", ".npz")
 """Files that hold the numbers of a model, or a module that only its own code can read."""
 FILES = (".pt2", *INT8_FILES)
 """The ends of files that are models; a .py is one with what is behind its colon."""
+
+_KERAS = "tf.lite.TFLiteConverter of TensorFlow makes a .tflite of it, in int8 or in float, which is read"
+OTHER_FORMS = {
+    ".onnx": "ONNX is not read: name the PyTorch module that it was exported from, net.py:Net",
+    **dict.fromkeys((".h5", ".keras", ".pb"), _KERAS),
+}
+"""What to do with models that are not read."""
 
 
 def check_named(spec: str) -> None:
@@ -74,7 +81,7 @@ def _way_to_name(spec: str, is_file: bool) -> str:
         return f"-m {known.name}"
     if is_file:
         return f"name the class or function that makes the model: {Path(spec.rstrip(':')).name}:Net"
-    return "write a function that loads it: file.py:factory"
+    return OTHER_FORMS.get(suffix_of(spec), "write a function that loads it: file.py:factory")
 
 
 def _only_weights(spec: str) -> PillionError:

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import argparse
 import json
 import pickle
 from collections.abc import Callable
@@ -15,7 +16,7 @@ import torch
 from torch import Tensor, nn
 
 from pillion import zoo
-from pillion.errors import PillionError
+from pillion.errors import PillionError, PillionWarning
 from pillion.named import check_named
 
 pytestmark = pytest.mark.torch
@@ -47,7 +48,7 @@ def assert_loads(path: Path, state: State) -> None:
     assert all(torch.equal(found[key], value.float()) for key, value in state.items() if "num_" not in key)
 
 
-@pytest.mark.parametrize("suffix", [".npz", ".safetensors", ".pt", ".pth", ".PTH"])
+@pytest.mark.parametrize("suffix", [".npz", ".safetensors", ".pt", ".pth", ".PTH", ".ckpt", ".bin"])
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64, torch.float16])
 def test_each_kind_of_file_gives_its_tensors(tmp_path: Path, suffix: str, dtype: torch.dtype) -> None:
     state = {key: value.to(dtype) for key, value in state_of(1).items() if value.is_floating_point()}
@@ -76,6 +77,8 @@ WRAPPED: dict[str, Callable[[State], Any]] = {
         "loss": 0.25,
     },
     "under a name of one's own": lambda state: {"best_of_all": state, "args": {"lr": 0.1}},
+    "an average over models": lambda state: {"n_averaged": torch.tensor(5), **prefixed("module.")(state)},
+    "arguments of a script beside it": lambda state: {"model": state, "args": argparse.Namespace(lr=0.1)},
     "a module that held it": lambda state: {"state_dict": prefixed("model.")(state), "global_step": 7},
 }
 
@@ -88,7 +91,19 @@ def test_wrappers_are_taken_off(tmp_path: Path, name: str) -> None:
 
 def test_the_usual_copy_is_taken_where_there_are_two(tmp_path: Path) -> None:
     torch.save({"ema": state_of(3), "state_dict": state_of(2)}, tmp_path / "w.pt")
-    assert_loads(tmp_path / "w.pt", state_of(2))
+    with pytest.warns(PillionWarning, match="more than once: those of `state_dict` are taken, not `ema`"):
+        assert_loads(tmp_path / "w.pt", state_of(2))
+
+
+def test_what_lies_beside_the_model_is_left_out_and_named(tmp_path: Path) -> None:
+    state = prefixed("net.")(state_of(2)) | {"loss.weight": torch.ones(5)}
+    torch.save({"state_dict": state}, tmp_path / "w.ckpt")
+    with pytest.warns(PillionWarning, match="those of `net`; left out: loss.weight"):
+        assert_loads(tmp_path / "w.ckpt", state_of(2))
+    # below the prefix, nothing is left out
+    torch.save({"net.extra": torch.ones(1), **state}, tmp_path / "w.pt")
+    with pytest.warns(PillionWarning, match="left out"):
+        assert refusal(tmp_path / "w.pt").here == "unexpected: extra"
 
 
 def refusal(path: Path) -> PillionError:
@@ -136,10 +151,30 @@ def test_a_pickled_module_is_told_what_to_do(tmp_path: Path) -> None:
     error = refusal(tmp_path / "whole.pt")
     assert error.here == "it names torch.nn.modules.linear.Linear"
     assert "torch.save(model.state_dict()" in error.help
-    assert "whole_weights.pt" in error.help
+    assert error.help.count(str(tmp_path / "whole_weights.pt")) == 2
 
 
-@pytest.mark.parametrize("suffix", [".pt", ".pth", ".safetensors", ".npz"])
+def test_files_of_other_kinds_are_told_what_to_do(tmp_path: Path) -> None:
+    scripted = torch.jit.trace(nn.Linear(3, 2), torch.zeros(1, 3))
+    scripted.save(str(tmp_path / "scripted.pt"))
+    error = refusal(tmp_path / "scripted.pt")
+    assert "TorchScript" in error.here
+    exec(error.help, {"torch": torch})
+    assert torch.load(tmp_path / "scripted_weights.pt").keys() == {"weight", "bias"}
+    (tmp_path / "net.pt2").touch()
+    assert refusal(tmp_path / "net.pt2").help.startswith(f"-m {tmp_path / 'net.pt2'}, without --weights")
+    (tmp_path / "broken.pt").write_bytes(b"hello")
+    assert refusal(tmp_path / "broken.pt").here == "it does not begin as such a file does"
+
+
+@pytest.mark.parametrize(("name", "words"), [("m.onnx", "ONNX is not read"), ("m.h5", "makes a .tflite")])
+def test_models_of_other_frameworks_are_told_what_to_do(name: str, words: str) -> None:
+    with pytest.raises(PillionError, match="does not name a model") as caught:
+        check_named(name)
+    assert words in caught.value.help
+
+
+@pytest.mark.parametrize("suffix", [".pt", ".pth", ".ckpt", ".bin", ".safetensors", ".npz"])
 def test_weights_that_are_named_as_a_model(tmp_path: Path, suffix: str) -> None:
     path = write(tmp_path / f"m{suffix}", state_of(1))
     with pytest.raises(PillionError, match="does not say what the model computes") as caught:
@@ -208,10 +243,12 @@ def test_tensors_that_are_larger_than_what_holds_them(tmp_path: Path) -> None:
     assert "shape: head.weight has (1048576, 1048576), the model (8, 16)" in refusal(tmp_path / "w.pt").here
 
 
-@pytest.mark.parametrize("name", ["w.bin", "w", "w.onnx", "w.ckpt"])
+@pytest.mark.parametrize("name", ["w", "w.onnx", "w.h5"])
 def test_other_files(tmp_path: Path, name: str) -> None:
     (tmp_path / name).write_bytes(b"123")
-    assert "weights are in an .npz, .safetensors, .pt or .pth file" in refusal(tmp_path / name).rule
+    assert (
+        "weights are in an .npz, .safetensors, .pt, .pth, .ckpt or .bin file" in refusal(tmp_path / name).rule
+    )
 
 
 def test_sparse_and_complex_tensors_are_no_weights(tmp_path: Path) -> None:

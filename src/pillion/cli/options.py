@@ -65,7 +65,7 @@ WeightsOption = Annotated[
     Optional[Path],
     typer.Option(
         metavar="FILE",
-        help="Weights for a zoo name or file.py:factory: a state dict in a .pt, .pth, .safetensors or .npz.",
+        help="Weights for a zoo name or file.py:factory: a state dict in a .pt, .pth, .ckpt, .bin, .safetensors or .npz.",
         rich_help_panel=INPUT,
     ),
 ]

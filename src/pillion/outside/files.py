@@ -27,7 +27,7 @@ except ImportError:  # Windows, where there are no such locks
 MODEL_FILES = "file.py:factory, a .pt2, .tflite or .pte file"
 """What `-m` takes beside the names of the zoo."""
 
-WEIGHT_FILES = "an .npz, .safetensors, .pt or .pth file"
+WEIGHT_FILES = "an .npz, .safetensors, .pt, .pth, .ckpt or .bin file"
 """What `--weights` takes."""
 
 OTHER_NAMES = {".lite": ".tflite"}

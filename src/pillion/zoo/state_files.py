@@ -1,24 +1,26 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Weights from files that nobody has checked: `.npz`, `.safetensors`, `.pt` and `.pth`. Tensors are read, and nothing is executed.
+"""Weights from files that nobody has checked: `.npz`, `.safetensors`, and what `torch.save` wrote. Tensors are read, and nothing is executed.
 
-Checkpoints come in wrappers: `{"state_dict": …}` of training loops, `module.` before each key of `DataParallel`, `_orig_mod.` of `torch.compile`,
-`model.` of a module that held the model. What is in them is taken out where it fits the model."""
+Checkpoints come in wrappers: `{"state_dict": …}` of training loops, `module.` before each key of `DataParallel` and of averages over models,
+`_orig_mod.` of `torch.compile`, `model.` of a module that held the model. What is in them is taken out where it fits the model."""
 
 from __future__ import annotations
 
+import argparse
 import json
 import math
 import pickle
 import re
 import warnings
-from collections.abc import Callable, Iterable, Mapping
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path
 from shlex import quote
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from pillion.errors import PillionError
+from pillion.errors import PillionError, warn
 from pillion.outside.arrays import UNREADABLE, read_arrays, reason
 from pillion.outside.files import WEIGHT_FILES, read_whole, regular_file, suffix_of
 
@@ -41,6 +43,8 @@ TYPES = {
 MOST_HEADER_BYTES = 100_000_000
 WRAPPERS = ("state_dict", "model_state_dict", "model_state", "model", "net", "network", "weights", "params")
 """Keys under which checkpoints keep the weights, the usual ones first; others are looked at after them."""
+BESIDE = frozenset({"n_averaged"})
+"""Tensors that wrappers have beside those of the model."""
 DEEPEST = 3
 """How many wrappers are looked through."""
 
@@ -54,7 +58,9 @@ def read_state(path: Path, wanted: Iterable[str]) -> dict[str, Tensor]:
             f"{path} is not a file of weights",
             rule=f"weights are in {WEIGHT_FILES}",
             here=f"suffix {path.suffix}" if path.suffix else "no suffix",
-            help=f"torch.save(model.state_dict(), {path.stem + '.pt'!r})",
+            help=f"-m {quote(str(path))}, without --weights: it holds the model with its weights"
+            if suffix == ".pt2"
+            else f"torch.save(model.state_dict(), {path.stem + '.pt'!r})",
         )
     regular_file(path, suffix)
     return _unwrapped(path, reader(path), frozenset(wanted))
@@ -122,7 +128,7 @@ def _checkpoint(path: Path) -> Any:
     import torch
 
     try:
-        with warnings.catch_warnings():
+        with warnings.catch_warnings(), torch.serialization.safe_globals([argparse.Namespace]):
             warnings.simplefilter("ignore")
             return torch.load(path, map_location="cpu", weights_only=True)
     except pickle.UnpicklingError as error:
@@ -131,9 +137,27 @@ def _checkpoint(path: Path) -> Any:
         raise PillionError(
             f"{path} is not a file of weights",
             rule="what torch.save wrote of a state dict",
-            here=reason(error)[:200],
-            help=_save_state(path),
+            here=_why_not(error),
+            help=_save_scripted(path) if SCRIPTED in str(error) else _save_state(path),
         ) from None
+
+
+SCRIPTED = "TorchScript"
+
+
+def _why_not(error: Exception) -> str:
+    """What a broken file, or one of another kind, led torch to, in a few words."""
+    if SCRIPTED in str(error):
+        return "an archive of TorchScript, which is code"
+    return "it does not begin as such a file does" if isinstance(error, LookupError) else reason(error)[:200]
+
+
+def _save_scripted(path: Path) -> str:
+    return f"torch.save(torch.jit.load({str(path)!r}).state_dict(), {str(_beside(path))!r})"
+
+
+def _beside(path: Path) -> Path:
+    return path.with_name(path.stem + "_weights.pt")
 
 
 def _found(text: str) -> str:
@@ -143,7 +167,7 @@ def _found(text: str) -> str:
 
 
 def _save_state(path: Path) -> str:
-    return f"where the model is at hand: torch.save(model.state_dict(), {str(path.with_name(path.stem + '_weights.pt'))!r})"
+    return f"where the model is at hand: torch.save(model.state_dict(), {str(_beside(path))!r})"
 
 
 def _code(path: Path, found: str) -> PillionError:
@@ -151,7 +175,7 @@ def _code(path: Path, found: str) -> PillionError:
         f"{path} holds more than tensors",
         rule="weights are tensors by name; a pickled module is code, and is never executed",
         here=found,
-        help=f"{_save_state(path)}; then --weights {quote(path.stem + '_weights.pt')} -m file.py:factory",
+        help=f"{_save_state(path)}; then --weights {quote(str(_beside(path)))} -m file.py:factory",
     )
 
 
@@ -160,12 +184,14 @@ _READERS: Mapping[str, Callable[[Path], Any]] = {
     ".safetensors": _safetensors,
     ".pt": _checkpoint,
     ".pth": _checkpoint,
+    ".ckpt": _checkpoint,
+    ".bin": _checkpoint,
 }
 
 
 def _unwrapped(path: Path, held: Any, wanted: frozenset[str]) -> dict[str, Tensor]:
     """The tables of tensors in a checkpoint: the one that has most of the wanted keys, the usual ones first."""
-    tables = [_without_prefix(table, wanted) for table in _tables(held)]
+    tables = [(where, _without_prefix(table, wanted)) for where, table in _tables(held)]
     if not tables:
         raise PillionError(
             f"{path} holds no weights",
@@ -173,31 +199,46 @@ def _unwrapped(path: Path, held: Any, wanted: frozenset[str]) -> dict[str, Tenso
             here=_in_words(held),
             help=_save_state(path),
         )
-    return max(tables, key=lambda table: len(wanted & table.keys()))
+    most = max(len(wanted & table.keys()) for _, table in tables)
+    best = [(where, table) for where, table in tables if len(wanted & table.keys()) == most]
+    if most and len(best) > 1:
+        others = ", ".join(f"`{where}`" for where, _ in best[1:])
+        warn(f"{path} holds such weights more than once: those of `{best[0][0]}` are taken, not {others}")
+    return best[0][1]
 
 
-def _tables(held: Any, depth: int = 0) -> list[dict[str, Tensor]]:
-    """All tables of tensors in a checkpoint that lie not too deep: a hostile one may hold itself."""
+def _tables(held: Any, where: str = "", depth: int = 0) -> list[tuple[str, dict[str, Tensor]]]:
+    """All tables of tensors in a checkpoint that lie not too deep, and where: a hostile one may hold itself."""
     from torch import Tensor
 
     if not isinstance(held, Mapping) or depth > DEEPEST:
         return []
     tensors = {str(key): value for key, value in held.items() if isinstance(value, Tensor)}
     inside = sorted(held, key=lambda key: WRAPPERS.index(key) if key in WRAPPERS else len(WRAPPERS))
-    found = [table for key in inside for table in _tables(held[key], depth + 1)]
-    return [tensors, *found] if tensors else found
+    found = [table for key in inside for table in _tables(held[key], f"{where}{key}", depth + 1)]
+    return [(where, tensors), *found] if tensors else found
 
 
 def _without_prefix(table: dict[str, Tensor], wanted: frozenset[str]) -> dict[str, Tensor]:
-    """The keys as the model has them, where all of them lie below some module that the model itself is."""
-    best = table
-    while table and not wanted & best.keys():
-        first = {key.partition(".")[0] for key in table}
-        if len(first) != 1 or not all("." in key for key in table):
-            break
-        table = {key.partition(".")[2]: value for key, value in table.items()}
-        best = table if wanted & table.keys() else best
-    return best
+    """The keys as the model has them, where it was a part of what was saved. What lies beside that part is left out."""
+    if wanted & table.keys():
+        return table
+    fits = Counter(start for key in table for start, rest in _splits(key) if rest in wanted)
+    if not fits:
+        return table
+    ((prefix, _),) = fits.most_common(1)
+    inside = {key.removeprefix(prefix): value for key, value in table.items() if key.startswith(prefix)}
+    beside = [key for key in table if not key.startswith(prefix) and key not in BESIDE]
+    if beside:
+        more = ", …" if len(beside) > 3 else ""
+        warn(f"weights are those of `{prefix[:-1]}`; left out: {', '.join(beside[:3])}{more}")
+    return inside
+
+
+def _splits(key: str) -> Iterator[tuple[str, str]]:
+    """All beginnings of a key that end with a dot, and what follows them."""
+    for dot in (at for at, mark in enumerate(key) if mark == "."):
+        yield key[: dot + 1], key[dot + 1 :]
 
 
 def _in_words(held: Any) -> str:

@@ -34,6 +34,11 @@ class Sum(nn.Module):
         return x + y
 
 
+class Weighed(nn.Module):
+    def forward(self, x: Tensor, y: Tensor) -> Tensor:
+        return x * 2 + y
+
+
 class Stream(IterableDataset[Tensor]):
     """A dataset without a length."""
 
@@ -71,6 +76,46 @@ def compiled(model: Any = None, inputs: Any = (X,), **options: Any) -> pillion.P
     return pillion.compile(
         Net() if model is None else model, inputs, **{"target": "cortex-m33", "name": "net", **options}
     )
+
+
+LABELS = torch.arange(4)
+AT_HAND: dict[str, Any] = {
+    "dicts": [{"label": 3, "x": x} for x in SAMPLES],
+    "dicts with more beside": [{"id": "a", "x": x, "y": LABELS, "z": x + 9} for x in SAMPLES],
+    "dicts of other names": [
+        {"pixel_values": x, "labels": torch.tensor(3), "path": "a.png"} for x in SAMPLES
+    ],
+    "a loader of dicts": DataLoader([{"x": x, "y": 1} for x in SAMPLES], 3),  # type: ignore[arg-type]  # a list
+    "a dict of all": {"x": SAMPLES, "y": LABELS},
+    "all with their labels": (SAMPLES, LABELS),
+    "arrays with their labels": (SAMPLES.numpy(), LABELS.numpy()),
+    "labels in a column": (SAMPLES, LABELS[:, None]),
+    "two batches": (SAMPLES[:3], SAMPLES[3:]),
+    "numbers of 16 bits that hold them": list(SAMPLES.half().float().half()),
+}
+
+
+@pytest.mark.parametrize("name", AT_HAND)
+def test_data_is_taken_as_it_is_at_hand(name: str) -> None:
+    samples = SAMPLES.half().float() if "16 bits" in name else SAMPLES
+    assert compiled(calibrate=AT_HAND[name]).text() == compiled(calibrate=list(samples)).text()
+
+
+def test_inputs_are_found_by_their_names(tmp_path: Path) -> None:
+    a, b = SAMPLES, SAMPLES * 5
+    model, inputs = Weighed(), (X, X)
+    wanted = compiled(model, inputs, calibrate=list(zip(a, b, strict=True))).text()
+    named = [{"y": y, "label": 1, "x": x} for x, y in zip(a, b, strict=True)]
+    np.savez(tmp_path / "named.npz", y=b.numpy(), x=a.numpy())
+    for data in (
+        named,
+        DataLoader(named, 3),
+        {"y": b, "x": a},
+        (a, b),
+        (a, b, LABELS),
+        tmp_path / "named.npz",
+    ):  # type: ignore[arg-type]  # a list
+        assert compiled(model, inputs, calibrate=data).text() == wanted
 
 
 @pytest.mark.parametrize(
@@ -203,11 +248,25 @@ WRONG: dict[str, tuple[Callable[[], object], str]] = {
     "no target": (lambda: compiled(target=None), "no target `None`"),
     "missing path": (lambda: compiled(calibrate="samples/"), "no data at samples"),
     "number for samples": (lambda: compiled(calibrate=3), "an iterable of samples"),
-    "dict of samples": (lambda: compiled(calibrate={"x": X}), "an iterable of samples"),
     "function for samples": (lambda: compiled(calibrate=lambda: [X]), r"calibrate=samples\(\)"),
     "sample of nothing": (lambda: compiled(calibrate=[None]), "sample 1 .* None"),
     "sample of parts of nothing": (lambda: compiled(calibrate=[(X,), (None,)]), "sample 2 .*None"),
-    "sample that is a dict": (lambda: compiled(calibrate=[{"x": X}]), r"tuple\(sample.values\(\)\)"),
+    "names of two others": (
+        lambda: compiled(calibrate=[{"a": X, "b": X}]),
+        r"under the names of forward's arguments: x.*keys a, b.*s\['x'\]",
+    ),
+    "names of one input of two": (
+        lambda: compiled(Sum(), (X, X), calibrate=[{"x": X, "label": 3}]),
+        "arguments: x, y.*keys x, label",
+    ),
+    "bytes for real numbers": (
+        lambda: compiled(calibrate=[X.byte()]),
+        r"other numbers.*uint8.*x.float\(\) / 255",
+    ),
+    "something of another shape": (
+        lambda: compiled(calibrate=[X.permute(0, 2, 3, 1)]),
+        r"shapes \[1, 8, 8, 3\]; the example inputs: \[1, 3, 8, 8\]",
+    ),
     "two more than the inputs": (
         lambda: compiled(calibrate=[(X, 3, 4)]),
         r"perhaps a label.*calibrate=\(\(x,\) for x, \*_ in loader\)",

@@ -23,25 +23,31 @@ class CalibrationData:
 
     source: Source
     examples: tuple[Tensor, ...]
+    names: tuple[str, ...] = ()
+    """Of the model's inputs: arrays of several inputs may have them."""
 
     def __iter__(self) -> Iterator[tuple[Tensor, ...]]:
-        wanted = wanted_of(self.examples)
+        wanted = wanted_of(self.examples, self.names)
         for inputs, _ in grouped(self.source.samples(wanted), wanted):
             yield tuple(map(_tensor, inputs))
 
 
 def load_calibration(
-    path: str | Path, example_inputs: Sequence[Tensor], reading: Reading = AS_IT_IS
+    path: str | Path,
+    example_inputs: Sequence[Tensor],
+    reading: Reading = AS_IT_IS,
+    names: Sequence[str] = (),
 ) -> CalibrationData:
     """Opens the data in a file, in all files of a folder in the order of their names, or of `file.py:function`."""
-    return CalibrationData(open_data(path, reading), tuple(example_inputs))
+    return CalibrationData(open_data(path, reading), tuple(example_inputs), tuple(names))
 
 
-def wanted_of(examples: Sequence[Tensor]) -> tuple[Wanted, ...]:
-    """Gives what a model takes, by its example inputs."""
+def wanted_of(examples: Sequence[Tensor], names: Sequence[str] = ()) -> tuple[Wanted, ...]:
+    """Gives what a model takes, by its example inputs; numbers stand for names that are not known."""
+    known = names[: len(examples)] if len(names) >= len(examples) else [str(n) for n in range(len(examples))]
     return tuple(
-        Wanted(f"{number}", tuple(x.shape), dtype_of_input(f"{number}", x.dtype))
-        for number, x in enumerate(examples)
+        Wanted(name, tuple(x.shape), dtype_of_input(name, x.dtype))
+        for name, x in zip(known, examples, strict=True)
     )
 
 

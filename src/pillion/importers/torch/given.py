@@ -13,6 +13,7 @@ from torch import Tensor, nn
 from torch.export import ExportedProgram
 
 from pillion.data.given import open_data
+from pillion.data.options import LABEL_NAMES
 from pillion.errors import PillionError
 from pillion.importers.torch.data import CalibrationData, load_calibration
 from pillion.importers.torch.inputs import like_examples
@@ -86,31 +87,44 @@ def _check_input(tensor: Tensor, index: int) -> None:
         )
 
 
-def as_batches(given: Batches, examples: Sequence[Tensor]) -> Iterable[Any]:
+def as_batches(given: Batches, examples: Sequence[Tensor], names: Sequence[str] = ()) -> Iterable[Any]:
     """Gives samples to iterate over. Raises where there are none to be had."""
     if isinstance(given, (str, os.PathLike)):
-        return load_calibration(os.fspath(given), examples)
+        return load_calibration(os.fspath(given), examples, names=names)
     if hasattr(given, "samples") and hasattr(given, "count"):
-        return CalibrationData(open_data(given), tuple(examples))
+        return CalibrationData(open_data(given), tuple(examples), tuple(names))
+    if isinstance(given, Mapping) or _is_whole(given, examples):
+        return [given]
     try:
         iter(given)
     except TypeError:
-        pass
-    else:
-        if not isinstance(given, Mapping):
-            return given
-    raise PillionError(
-        "calibration data cannot be read",
-        rule="an iterable of samples (a list, a DataLoader, a generator), or the path of a folder of samples",
-        here=f"`calibrate` is {_model_in_words(given)}",
-        help="call it: calibrate=samples()" if callable(given) else "calibrate=[(x,) for x in samples]",
-    )
+        raise PillionError(
+            "calibration data cannot be read",
+            rule="an iterable of samples (a list, a DataLoader, a generator), or the path of a folder of samples",
+            here=f"`calibrate` is {_model_in_words(given)}",
+            help="call it: calibrate=samples()" if callable(given) else "calibrate=[(x,) for x in samples]",
+        ) from None
+    return given
 
 
-def as_samples(given: Any, number: int, examples: Sequence[Tensor]) -> Iterator[tuple[Tensor, ...]]:
+def _is_whole(given: Any, examples: Sequence[Tensor]) -> bool:
+    """Whether this is no row of samples, but all inputs with their labels, (x, y): a tuple of arrays, the last of which is no input."""
+    if not isinstance(given, tuple) or len(given) < 2 or not all(isinstance(part, ARRAYS) for part in given):
+        return False
+    if len(examples) > 1:
+        return True
+    last = tuple(given[1].shape)
+    return len(given) == 2 and last not in (examples[0].shape[1:], (len(given[1]), *examples[0].shape[1:]))
+
+
+def as_samples(
+    given: Any, number: int, examples: Sequence[Tensor], names: Sequence[str] = ()
+) -> Iterator[tuple[Tensor, ...]]:
     """Gives the samples in one item of the data: a tensor for each input of the model, of the example's size. Batches of other sizes are split,
     and labels left out. Arrays get the number type of the example, as those of files do."""
     parts: Any = (given,) if isinstance(given, ARRAYS) else given
+    if isinstance(parts, Mapping):
+        parts = _named_parts(parts, number, names[: len(examples)], len(examples))
     if isinstance(parts, (tuple, list)):
         parts = _without_label(parts, len(examples))
         if len(parts) != len(examples):
@@ -120,12 +134,43 @@ def as_samples(given: Any, number: int, examples: Sequence[Tensor]) -> Iterator[
             f"sample {number} of the calibration data is no input of the model",
             rule="a tensor, or a tuple of tensors, one for each input; or arrays of numpy",
             here=in_words(given),
-            help="tuple(sample.values()), in the order of forward's arguments"
-            if isinstance(given, Mapping)
-            else "calibrate=[(x,) for x in samples]",
+            help="give what the model takes, made as for its training: of images `ToTensor()` makes tensors",
         )
-    yield from _split(
-        tuple(_like(part, example) for part, example in zip(parts, examples, strict=True)), examples
+    samples = tuple(_like(part, example) for part, example in zip(parts, examples, strict=True))
+    for sample, example in zip(samples, examples, strict=True):
+        if example.is_floating_point() and not sample.is_floating_point():
+            raise _other_numbers(sample, example, number)
+    yield from _split(samples, examples)
+
+
+def _named_parts(
+    sample: Mapping[Any, Any], number: int, names: Sequence[str], wanted: int
+) -> tuple[Any, ...]:
+    """The inputs of a sample that is a dict: by the names that they have in forward, or the only one that is no label."""
+    if names and all(name in sample for name in names):
+        return tuple(sample[name] for name in names)
+    inputs = [
+        part
+        for name, part in sample.items()
+        if isinstance(part, ARRAYS) and str(name).lower() not in LABEL_NAMES
+    ]
+    if len(inputs) == wanted == 1:
+        return tuple(inputs)
+    names = [name for name in names if name.isidentifier()] or [f"x{i}" for i in range(wanted)]
+    raise PillionError(
+        f"sample {number} of the calibration data does not name the model's inputs",
+        rule=f"a dict has the inputs under the names of forward's arguments: {', '.join(names)}",
+        here=f"keys {', '.join(map(str, sample))}",
+        help=f"calibrate=[({', '.join(f's[{name!r}]' for name in names)},) for s in samples], with the keys of yours",
+    )
+
+
+def _other_numbers(sample: Tensor, example: Tensor, number: int) -> PillionError:
+    return PillionError(
+        f"sample {number} of the calibration data has other numbers than the model takes",
+        rule=f"{in_words(example)}, as the example inputs are",
+        here=in_words(sample),
+        help="make them real numbers as for training: x.float() / 255 of bytes, where the model has learned with those",
     )
 
 
@@ -175,7 +220,7 @@ def _like(part: Any, example: Tensor) -> Tensor:
     """A part of a sample as a tensor, with the axis of the batch where that is missing and 1."""
     tensor = _as_tensor(part)
     (tensor,) = like_examples([tensor], [example])
-    if not isinstance(part, Tensor):
+    if not isinstance(part, Tensor) or (tensor.is_floating_point() and example.is_floating_point()):
         tensor = tensor.to(example.dtype)
     alone = example.shape[:1] == (1,) and tensor.shape == example.shape[1:]
     return tensor.unsqueeze(0) if alone else tensor
@@ -211,4 +256,5 @@ def in_words(thing: Any) -> str:
     if isinstance(thing, (tuple, list)):
         parts = ", ".join(type(x).__name__ if isinstance(x, (tuple, list)) else in_words(x) for x in thing)
         return f"({parts})" if thing else "nothing"
-    return "None" if thing is None else f"a {type(thing).__name__}"
+    name = type(thing).__name__
+    return "None" if thing is None else f"{'an' if name[0] in 'AEIOUaeiou' else 'a'} {name}"

@@ -82,7 +82,7 @@ def ptq(
         scale_pools(module, quantizer.wishes)
         join_functions(module, quantizer.wishes)
         if tuning.equalize or tuning.correct_biases:
-            few, batches = first_samples(batches, inputs)
+            few, batches = first_samples(batches, inputs, names_of_inputs(module))
         if tuning.equalize and not _has_loops(module, "--equalize"):
             equalize(module, few)
         in_float = copied(module)
@@ -107,15 +107,23 @@ def ptq(
 
 
 def first_samples(
-    batches: Batches, examples: Sequence[Tensor]
+    batches: Batches, examples: Sequence[Tensor], names: Sequence[str] = ()
 ) -> tuple[list[tuple[Tensor, ...]], Iterable[Any]]:
     """Gives some samples, and all of them to go through again: a generator gives each only once."""
-    items = enumerate(items_of(as_batches(batches, examples), "calibrate"), start=1)
-    samples = (sample for number, item in items for sample in as_samples(item, number, examples))
+    items = enumerate(items_of(as_batches(batches, examples, names), "calibrate"), start=1)
+    samples = (sample for number, item in items for sample in as_samples(item, number, examples, names))
     few = list(islice(samples, FEW))
     for number, sample in enumerate(few, start=1):
         want_finite(sample, number)
     return few, chain(few, samples)
+
+
+def names_of_inputs(module: nn.Module) -> tuple[str, ...]:
+    """Gives the names that a model's inputs have in its forward, as far as its graph kept them."""
+    graph = getattr(module, "rounding", module)
+    if not isinstance(graph, GraphModule):
+        return ()
+    return tuple(str(node.target) for node in graph.graph.find_nodes(op="placeholder"))
 
 
 def _without_states(tuning: Tuning) -> Tuning:
@@ -147,13 +155,14 @@ def observe(
     follow: Follow | None = None,
 ) -> None:
     """Runs the batches through the observers, each of which is like the examples."""
-    samples = as_batches(batches, examples)
+    names = names_of_inputs(prepared)
+    samples = as_batches(batches, examples, names)
     total = _count(samples)
     done = 0
     with stage("calibrating", total) as advance, torch.no_grad():
         for done, item in enumerate(items_of(samples, "calibrate"), start=1):
-            for sample in as_samples(item, done, examples):
-                _observe_one(prepared, follow(sample) if follow else sample, done)
+            for sample in as_samples(item, done, examples, names):
+                _observe_one(prepared, follow(sample) if follow else sample, done, examples)
             advance(done, total)
             if progress is not None:
                 progress(done, total)
@@ -174,17 +183,19 @@ def _count(samples: Iterable[Any]) -> int | None:
         return None
 
 
-def _observe_one(prepared: nn.Module, batch: tuple[Tensor, ...], number: int) -> None:
+def _observe_one(
+    prepared: nn.Module, batch: tuple[Tensor, ...], number: int, examples: Sequence[Tensor]
+) -> None:
     want_finite(batch, number)
     try:
         run(prepared, *batch) if isinstance(prepared, GraphModule) else prepared(*batch)
     except (RuntimeError, IndexError, TypeError, ValueError) as error:
-        shapes = ", ".join(str(list(getattr(x, "shape", ()))) for x in batch)
+        shapes, usual = (", ".join(str(list(x.shape)) for x in inputs) for inputs in (batch, examples))
         raise PillionError(
             f"the model fails on batch {number} of the calibration data",
             rule="the model computes every batch, as it computes the example inputs",
-            here=f"{str(error).splitlines()[0]}  (shapes {shapes})",
-            help="run the model on this batch in PyTorch; the shapes of batches are those of the example inputs",
+            here=f"{str(error).splitlines()[0]}  (shapes {shapes}; the example inputs: {usual})",
+            help="give samples of the shapes of the example inputs, or run the model on this batch in PyTorch",
         ) from error
 
 
