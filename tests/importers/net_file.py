@@ -48,7 +48,7 @@ class NetFile:
 
     def constant(self, data: Any, **fields: Any) -> int:
         """A constant of the type that its data have."""
-        data = np.ascontiguousarray(data)
+        data = np.asarray(data, order="C")
         self.buffers.append(tflite.Buffer(data=data.reshape(-1).view(np.uint8)))
         kind = ElementType[data.dtype.name.upper()]
         made = {"type": kind, "buffer": len(self.buffers) - 1, "quantization": None} | fields

@@ -330,6 +330,20 @@ class ReadVariableOptions(Table):
     pass
 
 
+class ShapeOptions(Table):
+    out_type: int = scalar(0, "b")
+
+
+class CumsumOptions(Table):
+    exclusive: bool = scalar(0, "?")
+    reverse: bool = scalar(1, "?")
+
+
+class ReverseSequenceOptions(Table):
+    seq_dim: int = scalar(0, "i")
+    batch_dim: int = scalar(1, "i")
+
+
 class L2NormOptions(Table):
     fused_activation: int = scalar(0, "b")
 
@@ -369,6 +383,7 @@ OPTIONS: dict[int, type[Table]] = {
     43: PadV2Options,
     48: SliceOptions,
     49: TransposeConvOptions,
+    55: ShapeOptions,
     57: ArgMinOptions,
     59: PackOptions,
     61: OneHotOptions,
@@ -379,11 +394,13 @@ OPTIONS: dict[int, type[Table]] = {
     77: MirrorPadOptions,
     78: AbsOptions,
     79: SplitVOptions,
+    87: ReverseSequenceOptions,
     89: QuantizeOptions,
     91: HardSwishOptions,
     93: WhileOptions,
     94: DepthToSpaceOptions,
     101: BatchMatMulOptions,
+    102: CumsumOptions,
     103: CallOnceOptions,
     111: VarHandleOptions,
     112: ReadVariableOptions,

@@ -282,6 +282,9 @@ def _pad(op: Pad) -> list[Node]:
 
 
 def _reshape(op: Reshape) -> list[Node]:
+    """A tensor without axes is what is left when all are squeezed out: the shape of one has no numbers, and no data in a file."""
+    if not op.y.shape and op.x.shape:
+        return [Node("SQUEEZE", (op.x,), (op.y,), tflite.SqueezeOptions())]
     shape = integers(f"{op.name}/shape", op.y.shape)
     return [Node("RESHAPE", (op.x, shape), (op.y,), tflite.ReshapeOptions(new_shape=list(op.y.shape)))]
 

@@ -9,6 +9,7 @@ from typing import Any
 
 from pillion.emitters.tflite.exact import refusal
 from pillion.emitters.tflite.node import Node
+from pillion.ir.types import Value
 from pillion.ops.whole import Calculation, Whole
 from pillion.schemas import tflite
 
@@ -21,6 +22,8 @@ CODES: Mapping[Calculation, tuple[str, Callable[[], Any] | None]] = MappingProxy
         Calculation.MAXIMUM: ("MAXIMUM", tflite.MaximumMinimumOptions),
         Calculation.FLOOR_DIV: ("FLOOR_DIV", None),
         Calculation.FLOOR_MOD: ("FLOOR_MOD", None),
+        Calculation.XOR: ("BITWISE_XOR", None),
+        Calculation.SHIFT_RIGHT: ("RIGHT_SHIFT", None),
     }
 )
 """The operators that LiteRT has for whole numbers, and their options."""
@@ -42,5 +45,12 @@ def whole(op: Whole) -> list[Node]:
     if op.calculation in DIVISIONS and not is_safe:
         rule = "LiteRT stops at a divisor of 0: it is a constant above 0"
         raise refusal(op, rule, repr(op.b), "write C: -o folder/")
+    if op.calculation is Calculation.SHIFT_RIGHT and not _is_amount(op.b):
+        rule = "LiteRT moves by 0 to 31 places, and by one of these where more or less is asked for: the places are constants"
+        raise refusal(op, rule, repr(op.b), "write C: -o folder/")
     code, options = CODES[op.calculation]
     return [Node(code, (op.a, op.b), (op.y,), options() if options else None)]
+
+
+def _is_amount(places: Value) -> bool:
+    return places.is_constant and int(places.constant.min()) >= 0 and int(places.constant.max()) < 32

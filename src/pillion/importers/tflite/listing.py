@@ -6,6 +6,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 
+from pillion.importers.tflite.reasons import REASONS
 from pillion.importers.tflite.shifted import WEIGHTED
 from pillion.importers.tflite.table import ROWS
 from pillion.importers.tflite.unsigned_ops import OWN, SAME
@@ -18,6 +19,18 @@ LIMITS = {
     "BATCH_MATMUL": "int8; batches may be broadcast",
     "CALL_ONCE": "a subgraph that assigns constants to variables",
     "CAST": "from bool, uint8 and int32, to those and to float32",
+    "ADD_N": "of whole numbers, as in LiteRT",
+    "BITWISE_XOR": "of whole numbers",
+    "BROADCAST_ARGS": "of known shapes",
+    "CUMSUM": "of whole numbers, as in LiteRT",
+    "DYNAMIC_UPDATE_SLICE": "at a known place",
+    "L2_NORMALIZATION": "along the last axis, of up to 33025 elements",
+    "RANGE": "of known numbers",
+    "REDUCE_PROD": "of whole numbers",
+    "REVERSE_SEQUENCE": "known lengths",
+    "RIGHT_SHIFT": "of whole numbers",
+    "SCATTER_ND": "at known places, each named once",
+    "SIGN": "of whole numbers, as in LiteRT",
     "CONCATENATION": "without an activation",
     "BROADCAST_TO": "copies; LiteRT's reference kernels lack it",
     "ELU": "as LiteRT's optimized kernel: the reference kernels lack it",
@@ -34,17 +47,6 @@ LIMITS = {
     "CUSTOM TFLite_Detection_PostProcess": "one class for each box; float32 or uint8",
 }
 """What an operator that is read has to be like, beyond int8 with one scale."""
-_NOT_INT8 = "LiteRT has it for float32 and int32 only"
-_UNREGISTERED = "LiteRT's reference kernels lack it"
-_FLOW = "what is computed does not depend on data: unroll loops"
-REASONS = {
-    **dict.fromkeys(("CUMSUM", "POW", "FLOOR", "SIN", "COS", "SQUARE", "SIGN"), _NOT_INT8),
-    **dict.fromkeys(("CEIL", "ROUND"), _UNREGISTERED),
-    **dict.fromkeys(("IF", "CALL"), _FLOW),
-    "LSTM": "a single step of float32 or uint8: convert with TensorFlow 2",
-    "CUSTOM": "but for those in this list",
-}
-"""Why operators are refused that files are known to have; others are refused because nothing is known of them."""
 
 
 @dataclass(frozen=True)

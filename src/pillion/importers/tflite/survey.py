@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from functools import cached_property
 
 from pillion.errors import PillionError
+from pillion.importers.tflite.reasons import REASONS
 from pillion.ir.graph import clean_name
 from pillion.schemas import tflite
 from pillion.schemas.tflite import ElementType
@@ -216,7 +217,8 @@ def unknown_operators(file: Survey) -> Finding | None:
 
 def _advice(code: str) -> str:
     found = next((words for begin, words in ADVICE.items() if code.startswith(begin)), None)
-    return found or f"write {code} with operators that are read, or {OTHER_WAY}"
+    why = f" ({REASONS[code]})" if code in REASONS else ""
+    return found or f"write {code} with operators that are read{why}, or {OTHER_WAY}"
 
 
 KINDS: tuple[Callable[[Survey], Finding | None], ...] = (

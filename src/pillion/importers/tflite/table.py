@@ -7,9 +7,19 @@ from typing import Any
 
 import numpy as np
 
-from pillion.importers.tflite import choosing, detections, rearranged, recurrent, repeated, tables
+from pillion.importers.tflite import (
+    calculations,
+    choosing,
+    detections,
+    placed,
+    rearranged,
+    recurrent,
+    repeated,
+    tables,
+)
 from pillion.importers.tflite import movement as shapes
 from pillion.importers.tflite.geometry import axis_of, levels, sides
+from pillion.importers.tflite.known import folded
 from pillion.importers.tflite.matmul import batch_matmul
 from pillion.importers.tflite.model import Reading, ReadOperator
 from pillion.importers.tflite.operands import bias_of, checked, int8_only, with_axes
@@ -56,7 +66,7 @@ def ops_of(call: ReadOperator) -> list[Op]:
         row = unsigned(call, row)
     try:
         with np.errstate(all="ignore"):  # scales that lead nowhere are refused by name
-            return [checked(call, op) for op in row(call)]
+            return folded(call, [checked(call, op) for op in row(call)])
     except ValueError as error:
         raise call.refuse(str(error), ", ".join(map(repr, call.inputs))) from None
 
@@ -300,6 +310,9 @@ ROWS: dict[str, Reading] = {
     **recurrent.ROWS,
     **detections.ROWS,
     **tables.ROWS,
+    **calculations.ROWS,
+    **placed.ROWS,
     "WHILE": repeated.loop(ops_of),
 }
+ROWS |= {code: calculations.by_type(ROWS[code], row) for code, row in calculations.WHOLE.items()}
 """The reading of each operator, by its name in the format."""

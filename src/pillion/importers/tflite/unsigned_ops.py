@@ -29,6 +29,34 @@ SAME = frozenset(
         *("PACK", "UNPACK", "SLICE", "STRIDED_SLICE", "PAD", "PADV2", "SHAPE", "RESHAPE", "SQUEEZE"),
         *("EXPAND_DIMS", "TRANSPOSE", "REVERSE_V2", "QUANTIZE", "DEQUANTIZE", "GATHER", "TILE"),
         *("ARG_MAX", "ARG_MIN", "L2_NORMALIZATION", "CUSTOM TFLite_Detection_PostProcess"),
+        *(
+            "SPACE_TO_DEPTH",
+            "DEPTH_TO_SPACE",
+            "SPACE_TO_BATCH_ND",
+            "BATCH_TO_SPACE_ND",
+            "MIRROR_PAD",
+            "GATHER_ND",
+        ),
+        *(
+            "LESS",
+            "LESS_EQUAL",
+            "GREATER",
+            "GREATER_EQUAL",
+            "EQUAL",
+            "NOT_EQUAL",
+            "SELECT",
+            "SELECT_V2",
+            "ONE_HOT",
+        ),
+        *(
+            "TOPK_V2",
+            "EMBEDDING_LOOKUP",
+            "SCATTER_ND",
+            "REVERSE_SEQUENCE",
+            "DYNAMIC_UPDATE_SLICE",
+            "SHAPE",
+            "RANK",
+        ),
     }
 )
 """The operators that make the same of uint8 numbers as of int8 ones, which the tests compare."""
