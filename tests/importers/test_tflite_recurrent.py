@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -13,10 +14,11 @@ from recurrent_files import LstmFile, SvdfFile, stream
 from streaming_file import InLiteRt
 
 import pillion
+from pillion.emitters.tflite import emit
 from pillion.errors import PillionError
 from pillion.importers.tflite import read
-from pillion.ir.types import Array
-from pillion.ops import Repeat
+from pillion.ir.types import Array, Value
+from pillion.ops import Repeat, Reshape
 from pillion.program import Program
 from pillion.schemas import tflite
 from pillion.schemas.flatbuffer import pack, unpack
@@ -57,6 +59,7 @@ def test_lstms_of_any_size_answer_as_in_litert(seed: int) -> None:
     steps = stream(program.graph.inputs[0].shape, 12, seed)
     wanted = answers(raw, steps)
     assert same(program.stream().run(steps), wanted)
+    assert same(answers(emit(program.graph), steps), wanted)
     assert len({ys[0].tobytes() for ys in wanted}) > 1 or file.zeros[1] in (-128, 127)
 
 
@@ -75,6 +78,7 @@ def test_filters_over_time_answer_as_in_litert(seed: int) -> None:
     wanted = answers(raw, steps)
     assert len({ys[0].tobytes() for ys in wanted}) > 3
     assert same(program.stream().run(steps), wanted)
+    assert same(answers(emit(program.graph), steps), wanted)
 
 
 LAYERS = {
@@ -114,20 +118,45 @@ def test_states_begin_anew_and_may_be_inputs(tmp_path: Path) -> None:
         assert same([(y,)], [ys])
 
 
-def test_what_has_no_form_is_left_out_of_verification(tmp_path: Path) -> None:
-    """LiteRT runs the file as it came; what is written anew it cannot."""
+def test_whole_layers_are_written_as_they_came(tmp_path: Path) -> None:
+    """Verification has LiteRT run the file as it came, and what is written anew."""
     (tmp_path / "net.tflite").write_bytes(LstmFile(1, 3, 5, 4).bytes())
     program = pillion.compile(tmp_path / "net.tflite", target="cortex-m33")
-    with pytest.raises(PillionError, match="no exact TFLite form") as caught:
-        program.save(tmp_path / "again.tflite")
-    assert caught.value.help == "write C: -o folder/"
-    with pytest.raises(PillionError, match="no exact TFLite form"):
-        program.run(np.zeros((1, 3, 5), np.int8), on="litert")
+    program.save(tmp_path / "again.tflite")
+    model = unpack(tflite.Model, (tmp_path / "again.tflite").read_bytes(), tflite.IDENTIFIER)
+    codes = [tflite.OPERATORS[one.builtin_code] for one in model.operator_codes]
+    assert "UNIDIRECTIONAL_SEQUENCE_LSTM" in codes
+    assert [t.name for t in model.subgraphs[0].tensors if t.is_variable] == ["h", "c"]
     found = program.verify(1)
     assert found.ok
-    runs = {one.executor: one for one in found.runs}
-    assert runs["litert"].skipped
-    assert runs["host"].has_run
+    assert {"litert", "litert-file", "host"} <= {one.executor for one in found.runs if one.has_run}
+
+
+def test_halves_of_layers_have_no_form(tmp_path: Path) -> None:
+    """What lives between runs is the operator's own there."""
+    (tmp_path / "net.tflite").write_bytes(LstmFile(1, 3, 5, 4).bytes())
+    program = pillion.compile(tmp_path / "net.tflite", target="cortex-m33", state="io")
+    with pytest.raises(PillionError, match="no exact TFLite form") as caught:
+        program.save(tmp_path / "again.tflite")
+    assert caught.value.help == "without --state io, or write C: -o folder/"
+    with pytest.raises(PillionError, match="no exact TFLite form"):
+        program.run(*(np.zeros(v.shape, v.dtype.numpy) for v in program.graph.inputs), on="litert")
+    found = program.verify(1)
+    assert found.ok
+    assert {one.executor: one.skipped for one in found.runs}["litert"]
+
+
+def test_layers_whose_states_others_read_have_no_form() -> None:
+    graph = read(SvdfFile().bytes())
+    memory = graph.states[0].before
+    y = Value("seen", memory.type)
+    seen = dataclasses.replace(graph, ops=(*graph.ops, Reshape(x=memory, y=y)), outputs=(*graph.outputs, y))
+    with pytest.raises(PillionError, match="no exact TFLite form"):
+        emit(seen)
+    later = np.ones_like(graph.states[0].initial)
+    begun = dataclasses.replace(graph, states=(dataclasses.replace(graph.states[0], initial=later),))
+    with pytest.raises(PillionError, match="begin at zero"):
+        emit(begun)
 
 
 def test_a_long_sequence_stands_once() -> None:

@@ -13,17 +13,19 @@ def emit(graph: Graph) -> bytes:
 
     The file means what the graph means under `tflite` arithmetic, whichever the graph names. What TFLite cannot say
     exactly is refused."""
+    from pillion.emitters.tflite.remembering import with_layers
     from pillion.emitters.tflite.writer import write
 
-    return write(in_copies(graph, ".tflite"))
+    return write(in_copies(with_layers(graph), ".tflite"))
 
 
 def want_operators(graph: Graph) -> None:
     """Raises where an op of a graph has no TFLite operator on purpose."""
+    from pillion.emitters.tflite.remembering import half, with_layers
     from pillion.emitters.tflite.table import ROWS, nodes
 
-    for op in leaves(graph.ops):
-        if type(op) in ROWS and ROWS[type(op)] is None:
+    for op in leaves(with_layers(graph).ops):
+        if type(op) in ROWS and ROWS[type(op)] in (None, half):
             nodes(op)
 
 

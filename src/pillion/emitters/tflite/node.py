@@ -21,9 +21,16 @@ class Node:
     Values that the graph does not have (axes, an intermediate) may carry any name; the writer makes it unique."""
 
     code: str
-    inputs: tuple[Value, ...]
+    inputs: tuple[Value | None, ...]
+    """None: an operand that is left out."""
     outputs: tuple[Value, ...]
     options: Table | None = None
+    variables: tuple[Value, ...] = ()
+    """The operands that live between runs, in tensors of the operator."""
+    intermediates: tuple[Value, ...] = ()
+    """What the operator makes on its way."""
+    custom: bytes = b""
+    """What a custom operator says of itself."""
 
 
 Writing = Callable[[Any], list[Node]]

@@ -8,6 +8,7 @@ from dataclasses import replace
 import numpy as np
 
 from pillion.emitters.tflite import choosing
+from pillion.emitters.tflite.detections import detections
 from pillion.emitters.tflite.exact import (
     bias_of,
     bounded,
@@ -22,6 +23,7 @@ from pillion.emitters.tflite.matmul import batch_matmul
 from pillion.emitters.tflite.node import Node, Writing, integers
 from pillion.emitters.tflite.pool import avg_pool, avg_pool_up, max_pool, pad_node, padded
 from pillion.emitters.tflite.reduce import reduction
+from pillion.emitters.tflite.remembering import Layer, half, layer_nodes
 from pillion.emitters.tflite.resize import resize
 from pillion.emitters.tflite.squares import l2_normalize, squared_difference
 from pillion.emitters.tflite.transpose_conv import transpose_conv
@@ -377,9 +379,9 @@ ROWS: dict[type[Op], Writing | None] = {
     TopPlaces: choosing.top,
     Cast: choosing.cast,
     # Halves of an operator, which has no form for one of them.
-    **dict.fromkeys((LstmCell, LstmOutput, SvdfMemory, SvdfOutput)),
-    # Its vector holds what the operator has four results for.
-    Detections: None,
+    **dict.fromkeys((LstmCell, LstmOutput, SvdfMemory, SvdfOutput), half),
+    Layer: layer_nodes,
+    Detections: detections,
     ResizeNearest: resize("RESIZE_NEAREST_NEIGHBOR", tflite.ResizeNearestNeighborOptions),
     ResizeBilinear: resize("RESIZE_BILINEAR", tflite.ResizeBilinearOptions),
     ResizeBilinearFloat: _resize_in_float,

@@ -43,7 +43,9 @@ def between_uint8(op: Op, node: Node, instead: Mapping[Value, Value] = MappingPr
     instead = {**instead, x: inner}
     return [
         Node("QUANTIZE", (x,), (inner,), tflite.QuantizeOptions()),
-        replace(node, inputs=tuple(instead.get(v, v) for v in node.inputs), outputs=(y,)),
+        replace(
+            node, inputs=tuple(None if v is None else instead.get(v, v) for v in node.inputs), outputs=(y,)
+        ),
         Node("QUANTIZE", (y,), node.outputs, tflite.QuantizeOptions()),
     ]
 

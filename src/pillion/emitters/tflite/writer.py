@@ -84,8 +84,15 @@ class _Writer:
 
     def add(self, node: Node) -> None:
         """Adds an operator over values."""
-        inputs, outputs = ([self.tensor(v) for v in values] for values in (node.inputs, node.outputs))
-        self.operator(node.code, inputs, outputs, node.options)
+        inputs = [-1 if v is None else self.tensor(v) for v in node.inputs]
+        self.operator(node.code, inputs, [self.tensor(v) for v in node.outputs], node.options)
+        made = self.subgraph.operators[-1]
+        for value in node.variables:
+            self.subgraph.tensors[self.tensor(value)].is_variable = True
+        if node.intermediates:
+            made.intermediates = [self.marker(value) for value in node.intermediates]
+        if node.custom:
+            made.custom_options = np.frombuffer(node.custom, np.uint8)
 
     def operator(self, code: str, inputs: list[int], outputs: list[int], options: Table | None) -> None:
         """Adds an operator over tensors."""
@@ -118,6 +125,15 @@ class _Writer:
             self.subgraph.tensors.append(self.make_tensor(value))
         return self.tensors[value]
 
+    def marker(self, value: Value) -> int:
+        """Gives the number of a tensor that only says a scale: it has no elements."""
+        quant = quantization_of(value.type.quant)
+        name = self.names.fresh(value.name)
+        self.subgraph.tensors.append(
+            tflite.Tensor(shape=list(value.shape), type=TYPES[value.dtype], name=name, quantization=quant)
+        )
+        return len(self.subgraph.tensors) - 1
+
     def make_tensor(self, value: Value) -> tflite.Tensor:
         if 0 in value.shape or value.type.rank > MAX_RANK:
             rule = f"tensors have at most {MAX_RANK} axes, none of them empty"
@@ -138,10 +154,14 @@ class _Writer:
 
 
 def code_of(name: str) -> tflite.OperatorCode:
-    """Gives the table's entry for an operator; numbers above 127 stand in a second field."""
+    """Gives the table's entry for an operator; numbers above 127 stand in a second field, and so does a custom one's own name."""
+    name, _, custom = name.partition(" ")
     number = tflite.OPERATOR_NUMBERS[name]
     return tflite.OperatorCode(
-        deprecated_builtin_code=min(number, tflite.LAST_DEPRECATED_CODE), version=1, builtin_code=number
+        deprecated_builtin_code=min(number, tflite.LAST_DEPRECATED_CODE),
+        custom_code=custom,
+        version=1,
+        builtin_code=number,
     )
 
 

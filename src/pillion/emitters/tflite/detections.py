@@ -1,0 +1,51 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What detectors end in, as the custom operator of LiteRT: its four results are put into one vector."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from flatbuffers import flexbuffers
+
+from pillion.emitters.tflite.node import Node, integers
+from pillion.ir.types import DType, TensorType, Value
+from pillion.ops.detections import Detections, parts
+from pillion.schemas import tflite
+
+BUILDER: Any = flexbuffers.Builder
+"""It has no types."""
+CODE = "CUSTOM TFLite_Detection_PostProcess"
+NAMES = ("boxes", "classes", "scores", "count")
+SCALES = ("y_scale", "x_scale", "h_scale", "w_scale")
+
+
+def detections(op: Detections) -> list[Node]:
+    """Gives the operator, and what joins its results."""
+    made, flat, nodes = [], [], list[Node]()
+    for name, (_, shape) in zip(NAMES, parts(op.most), strict=True):
+        y = Value(f"{op.name}/{name}", TensorType(shape, DType.FLOAT32))
+        row = Value(f"{op.name}/{name}_row", TensorType((y.type.elements,), DType.FLOAT32))
+        made.append(y)
+        flat.append(row)
+        options = tflite.ReshapeOptions(new_shape=list(row.shape))
+        nodes.append(Node("RESHAPE", (y, integers(f"{row.name}/shape", row.shape)), (row,), options))
+    first = Node(CODE, (op.boxes, op.scores, op.anchors), tuple(made), custom=_said(op))
+    joined = Node("CONCATENATION", tuple(flat), (op.y,), tflite.ConcatenationOptions(axis=0))
+    return [first, *nodes, joined]
+
+
+def _said(op: Detections) -> bytes:
+    """How the operator works, in the words of the format."""
+    builder = BUILDER()
+    with builder.Map():
+        builder.Int("max_detections", op.most)
+        builder.Int("max_classes_per_detection", 1)
+        builder.Int("detections_per_class", op.by_class or 1)
+        builder.Bool("use_regular_nms", op.by_class > 0)
+        builder.Float("nms_score_threshold", float(np.float32(op.score_threshold)))
+        builder.Float("nms_iou_threshold", float(np.float32(op.iou_threshold)))
+        builder.Int("num_classes", op.classes)
+        for name, scale in zip(SCALES, op.scales, strict=True):
+            builder.Float(name, float(np.float32(scale)))
+    return bytes(builder.Finish())
