@@ -250,7 +250,8 @@ def read_float_tflite(opened: tflite.Opened, example_inputs: Any, **options: Any
     """Quantizes and imports a .tflite file that computes in float. Ranges come from data, or from inputs like those that it will see."""
     if options["calibrate"] is None and example_inputs is None:
         raise PillionError(
-            f"`{opened.name}` computes in float",
+            f"`{opened.name}` computes in float"
+            + (", with weights of 8 bits (hybrid, dynamic range quantization)" if opened.is_hybrid else ""),
             rule="programs are int8: a model in float is quantized by the ranges of data like those that it will see",
             here=f"{opened.place}, without calibration data",
             help=f"--quantize --calibrate DATA (a folder, an .npz or file.py:function); in Python compile({opened.place!r}, calibrate=samples, …)",

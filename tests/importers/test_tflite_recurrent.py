@@ -233,3 +233,10 @@ def test_what_layers_do_not_take_is_refused(raw: bytes, words: str) -> None:
         read(raw)
     assert caught.value.rule
     assert caught.value.here
+
+
+@pytest.mark.parametrize("extra", [(9, 10, 11), (16, 17), (20, 21, 22, 23), (1,)])
+def test_what_an_lstm_does_not_take_is_told_how_to_train_it_without(extra: tuple[int, ...]) -> None:
+    with pytest.raises(PillionError) as caught:
+        read(LstmFile(extra=extra).bytes())
+    assert caught.value.help.startswith("train it with")

@@ -4,12 +4,15 @@
 from __future__ import annotations
 
 import copy
+import re
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from net_file import litert
 from tflite_file import File, weights
 
+import pillion
 from pillion.errors import PillionError
 from pillion.importers.tflite import read
 from pillion.importers.tflite.listing import operators
@@ -134,6 +137,24 @@ def test_what_is_damaged_stays_a_damaged_file() -> None:
 
 def test_lite_is_another_name() -> None:
     assert suffix_of("a/Net.LITE") == suffix_of("net.tflite") == form_of(Path("net.lite")) == ".tflite"
+
+
+@pytest.mark.parametrize("code", ["ADD", "MAXIMUM", "CONCATENATION"])
+def test_operators_on_int8_and_uint8_at_once_are_refused_as_litert_refuses_them(code: str) -> None:
+    file = File(code).input(2, 3, type=ElementType.UINT8).input(2, 3)
+    raw = file.output(*((4, 3) if code == "CONCATENATION" else (2, 3))).bytes()
+    with pytest.raises(PillionError, match="all int8 or all uint8"):
+        read(raw)
+    with pytest.raises(RuntimeError, match="type"):
+        litert(raw)
+
+
+def test_hybrid_files_are_called_so(tmp_path: Path) -> None:
+    for model, words in ((hybrid(), "weights of 8 bits"), (chain("ABS", **FLOAT), "computes in float$")):
+        (tmp_path / "net.tflite").write_bytes(pack(model, tflite.IDENTIFIER))
+        with pytest.raises(PillionError) as caught:
+            pillion.compile(tmp_path / "net.tflite", target="cortex-m33")
+        assert re.search(words, caught.value.what)
 
 
 def test_every_operator_that_is_not_read_has_its_sentence() -> None:

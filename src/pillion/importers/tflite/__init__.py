@@ -12,7 +12,7 @@ from types import MappingProxyType
 
 from pillion.errors import PillionError
 from pillion.importers.tflite.buffers import take_in_buffers
-from pillion.importers.tflite.floats import computes_in_float
+from pillion.importers.tflite.floats import computes_in_float, is_hybrid
 from pillion.importers.tflite.loops import subgraphs_of_loops
 from pillion.importers.tflite.model import Reader
 from pillion.importers.tflite.repeated import all_ops
@@ -57,6 +57,11 @@ class Opened:
             yield
         except MalformedError as error:
             raise _malformed(self.name, self.place, error) from None
+
+    @property
+    def is_hybrid(self) -> bool:
+        """Whether a model that computes in float has weights of 8 bits."""
+        return is_hybrid(self.model)
 
     def graph(self) -> Graph:
         """Gives the int8 model in it, in the arithmetic of LiteRT's reference kernels."""

@@ -33,6 +33,22 @@ def computes_in_float(model: tflite.Model) -> bool:
     return not is_quantized and any(t.type == ElementType.FLOAT32 for t in tensors)
 
 
+def is_hybrid(model: tflite.Model) -> bool:
+    """Whether operators that compute real numbers are handed weights of 8 bits (dynamic range quantization)."""
+    graph = model.subgraphs[0]
+    handed = {
+        number
+        for one in graph.operators
+        if operator_name(model, one.opcode_index) not in NEITHER
+        for number in one.inputs
+        if 0 <= number < len(graph.tensors)
+    }
+    return any(
+        graph.tensors[number].type in INTEGERS and graph.tensors[number].quantization is not None
+        for number in handed
+    )
+
+
 def operator_name(model: tflite.Model, index: int) -> str:
     """Gives the name of an operator by its number; nothing for one that is not in the format."""
     if index >= len(model.operator_codes):

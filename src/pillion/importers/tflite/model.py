@@ -47,6 +47,8 @@ class ReadOperator:
     keep: Keeping
     is_unsigned: bool = False
     """Whether tensors that it reads or makes are uint8 in the file."""
+    is_mixed: bool = False
+    """Whether others are int8."""
     intermediates: tuple[PerTensor | None, ...] = ()
     """The quantization of what it makes on the way, where the file says so."""
     custom: bytes = b""
@@ -140,6 +142,7 @@ class Reader:
                 continue
             inputs = tuple(None if n == -1 else self.value(n) for n in operator.inputs)
             outputs = self.outputs(operator)
+            in_bytes = {v in self.unsigned for v in (*inputs, *outputs) if _is_bytes(v)}
             self.want_no_variable(code, operator)
             yield ReadOperator(
                 code=code,
@@ -152,6 +155,7 @@ class Reader:
                 bind=self.bind,
                 rename=lambda old, new: self.rename(self.numbers[old], new),
                 is_unsigned=any(v in self.unsigned for v in (*inputs, *outputs)),
+                is_mixed=len(in_bytes) > 1,
                 keep=self.variables.keep,
                 intermediates=tuple(map(self.intermediate, operator.intermediates or ())),
                 custom=b"" if operator.custom_options is None else operator.custom_options.tobytes(),
@@ -253,6 +257,11 @@ class Reader:
         if buffer.data is None or not buffer.data.size:
             return None
         return buffer.data ^ np.uint8(UNSIGNED_BY) if is_unsigned(tensor) else buffer.data
+
+
+def _is_bytes(value: Value | None) -> bool:
+    """Whether a tensor has 8 bits that stand for real numbers."""
+    return value is not None and value.dtype is DType.INT8 and value.is_quantized
 
 
 def unreadable(tensor: tflite.Tensor, rule: str, help: str = "") -> PillionError:

@@ -23,6 +23,13 @@ from pillion.schemas.tflite import Activation
 
 PARTS = {"peephole": (9, 10, 11), "projection": (16, 17), "layer norm": (20, 21, 22, 23)}
 """What an LSTM may have beyond its gates, by the operands that stand for it."""
+WITHOUT = {
+    "peephole": "train it without peepholes: tf.keras.layers.LSTM has none, LSTMCell of TensorFlow 1 has use_peepholes=False",
+    "projection": "train it without a projection (num_proj=None), with a Dense layer behind the LSTM in its place",
+    "layer norm": "train it with a layer normalization behind the LSTM: inside of its gates they are not read",
+    "coupled gates": "train it with an input gate of its own: tf.keras.layers.LSTM has one",
+}
+"""What to do about each of these."""
 INPUT, FORGET, CANDIDATE, OUTPUT = range(4)
 """Gates in the order of the operands."""
 INPUT_WEIGHTS, RECURRENT_WEIGHTS, BIASES = 1, 5, 12
@@ -96,11 +103,12 @@ def _layer(call: ReadOperator) -> _Layer:
     int8_only(call)
     options = call.options_as(tflite.SequenceLstmOptions)
     held = [name for name, numbers in PARTS.items() if any(call.optional(n) is not None for n in numbers)]
-    if held or call.optional(INPUT_WEIGHTS) is None:
+    held += ["coupled gates"] if call.optional(INPUT_WEIGHTS) is None else []
+    if held:
         rule = (
             "an LSTM has four gates and nothing else: no peephole, projection, layer norm, or coupled gates"
         )
-        raise call.refuse(rule, ", ".join(held) or "coupled gates", "Keras' LSTM layer has none of them")
+        raise call.refuse(rule, ", ".join(held), "\n".join(WITHOUT[name] for name in held))
     if options.fused_activation != Activation.TANH or options.diagonal_recurrent_tensors:
         raise call.refuse("an LSTM has tanh as its activation, and whole recurrent weights", options)
     h, c = call.operand(OUTPUT_STATE), call.operand(CELL_STATE)

@@ -72,6 +72,9 @@ REASONS = {
 def unsigned(call: ReadOperator, row: Reading) -> Reading:
     """Gives the reading of an operator on uint8: that of the one on int8, where LiteRT computes the same or the difference can be
     said."""
+    if call.is_mixed and call.code != "QUANTIZE":
+        rule = "the tensors of an operator are all int8 or all uint8: LiteRT refuses others, but for QUANTIZE"
+        raise call.refuse(rule, ", ".join(map(repr, (*call.inputs, *call.outputs))), TO_INT8)
     if call.code in WEIGHTED:
         return lambda one: [_as_in_uint8(op) for op in in_int8(one, row)]
     if call.code == "CONCATENATION":
