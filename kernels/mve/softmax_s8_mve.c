@@ -88,9 +88,9 @@ static uint32_t exponentials(const pillion_softmax_s8_mve_params *p, const int8_
     return sum;
 }
 
-/* y = e / sum in steps of 2^(places - 43), less 128. q1 becomes 1 / (1 + a) in Q0.31, 1 + a being the sum without its exponent:
+/* y = e / sum in steps of 2^(places - 43), or of that over the factor in Q0.31 if it is not 0, less 128. q1 becomes 1 / (1 + a) in Q0.31, 1 + a being the sum without its exponent:
  * Newton's method, from 48/17 - 32/17 * half the denominator. */
-static void divide(const int32_t *e, int32_t count, uint32_t sum, int32_t places, int8_t *y) {
+static void divide(const pillion_softmax_s8_mve_params *p, const int32_t *e, uint32_t sum, int8_t *y) {
     const int32_t zeros = __builtin_clz(sum);
     __asm__ volatile(
         "vdup.32 q0, %[half_denominator]\n"
@@ -106,8 +106,11 @@ static void divide(const int32_t *e, int32_t count, uint32_t sum, int32_t places
         "vadd.i32 q1, q1, q2\n"
         "le lr, 1b\n"
         "vqshl.s32 q1, q1, #1\n"
-        "dlstp.32 lr, %[count]\n"
+        "cbz %[factor], 2f\n"
+        "vqrdmulh.s32 q1, q1, %[factor]\n"
         "2:\n"
+        "dlstp.32 lr, %[count]\n"
+        "3:\n"
         "vldrw.u32 q0, [%[e]], #16\n"
         "vqrdmulh.s32 q0, q0, q1\n"
         "vrshl.s32 q0, %[shift]\n"
@@ -115,10 +118,11 @@ static void divide(const int32_t *e, int32_t count, uint32_t sum, int32_t places
         "vqmovnb.s32 q0, q0\n"
         "vqmovnb.s16 q0, q0\n"
         "vstrb.32 q0, [%[y]], #4\n"
-        "letp lr, 2b\n"
+        "letp lr, 3b\n"
         : [e] "+r"(e), [y] "+l"(y)
         : [half_denominator] "r"(sum << zeros >> 1), [minus_32_17] "r"(-1010580540), [plus_48_17] "r"(1515870810),
-          [steps] "r"(3), [count] "r"(count), [shift] "r"(zeros - places), [half_range] "r"(128)
+          [steps] "r"(3), [count] "r"(p->count), [shift] "r"(zeros - p->places), [factor] "l"(p->factor),
+          [half_range] "r"(128)
         : "lr", "q0", "q1", "q2", "q3", "cc", "memory");
 }
 
@@ -126,7 +130,7 @@ void pillion_softmax_s8_mve(const pillion_softmax_s8_mve_params *p, const int8_t
     int32_t *const e = scratch;
     for (int32_t n = 0; n < p->rows; n++, x += p->count, y += p->count) {
         const uint32_t sum = exponentials(p, x, largest_of(x, p->count), e);
-        divide(e, p->count, sum, p->places, y);
+        divide(p, e, sum, y);
     }
 }
 

@@ -45,7 +45,8 @@ static uint32_t exponentials_of(const pillion_softmax_few_s8_params *p, const in
 void pillion_softmax_few_s8(const pillion_softmax_few_s8_params *p, const int8_t *x, int8_t *y, void *scratch) {
     int32_t *const exponentials = scratch;
     for (int32_t n = 0; n < p->rows; n++, x += p->count, y += p->count) {
-        const pillion_divisor by = pillion_divide_by(exponentials_of(p, x, exponentials), p->places);
+        const uint32_t sum = exponentials_of(p, x, exponentials);
+        const pillion_divisor by = pillion_divide_by(sum, p->places, p->factor);
         for (int32_t i = 0; i < p->count; i++) {
             y[i] = pillion_probability(by, exponentials[i]);
         }

@@ -15,7 +15,7 @@ static void row(const pillion_softmax_s8_params *p, const int8_t *x, int8_t *y) 
     for (int32_t i = 0; i < p->count; i++) {
         sum += pillion_in_sum(exponential(p, largest, x[i]));
     }
-    const pillion_divisor by = pillion_divide_by(sum, p->places);
+    const pillion_divisor by = pillion_divide_by(sum, p->places, p->factor);
     for (int32_t i = 0; i < p->count; i++) {
         y[i] = pillion_probability(by, exponential(p, largest, x[i]));
     }

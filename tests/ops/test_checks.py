@@ -164,8 +164,9 @@ WRONG: list[tuple[str, dict[str, Any], str]] = [
         for name in ("reduce_sum", "reduce_max", "reduce_min")
     ),
     ("softmax", {"x": value("x", ())}, "at least one axis"),
-    ("softmax", {"y": value("y", (2, 5), 1 / 255, -128)}, "scale 1/256"),
-    ("softmax", {"y": value("y", (2, 5), 1 / 256, -127)}, "scale 1/256"),
+    ("softmax", {"y": value("y", (2, 5), 1 / 255, -128)}, "scale from 2\\^-21 to 1/256"),
+    ("softmax", {"y": value("y", (2, 5), 2.0**-21.01, -128)}, "scale from 2\\^-21 to 1/256"),
+    ("softmax", {"y": value("y", (2, 5), 1 / 256, -127)}, "zero point -128"),
     ("prelu", {"slope": value("slope", (5,))}, "one number"),
     ("prelu", {"slope": value("slope", (7, 6))}, "one number"),
     ("prelu", {"slope": real("slope", (6,))}, "int8"),

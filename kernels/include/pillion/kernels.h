@@ -377,16 +377,17 @@ void pillion_standardize_s8(const pillion_standardize_s8_params *p, const int8_t
 typedef pillion_standardize_s8_params pillion_standardize_s16_params;
 void pillion_standardize_s16(const pillion_standardize_s16_params *p, const int16_t *x, int8_t *y, void *scratch);
 
-/* Softmax along rows of `count` elements, in fixed point; the result is in steps of 2^(places - 43) from -128. */
+/* Softmax along rows of `count` elements, in fixed point; the result is in steps of 2^(places - 43) from -128, or of that over `factor`
+ * in Q0.31 where it is not 0. */
 typedef struct {
-    int32_t rows, count, places, exponentials_count;
+    int32_t rows, count, places, factor, exponentials_count;
     const int32_t *exponentials; /* [exponentials_count]: exp(-i * in_scale) in Q0.31; 0 beyond */
 } pillion_softmax_s8_params;
 void pillion_softmax_s8(const pillion_softmax_s8_params *p, const int8_t *x, int8_t *y, void *scratch);
 
 /* The same without a table. Scratch: 4 bytes for each element of a row. */
 typedef struct {
-    int32_t rows, count, places;
+    int32_t rows, count, places, factor;
     int32_t multiplier, shift; /* from steps of the input to Q5.26 */
     int32_t farthest;          /* below the largest; 0 beyond */
 } pillion_softmax_few_s8_params;

@@ -294,7 +294,7 @@ void pillion_avg_pool2d_s8_mve(const pillion_avg_pool2d_s8_mve_params *p, const 
 /* Softmax of rows of `count` elements. Scratch: 4 bytes for each element of a row, rounded up to 16. Reads up to 3 bytes
  * beyond x. y may be x. */
 typedef struct {
-    int32_t rows, count, places;
+    int32_t rows, count, places, factor;
     int32_t multiplier, shift; /* from steps of the input to Q5.26 */
 } pillion_softmax_s8_mve_params;
 void pillion_softmax_s8_mve(const pillion_softmax_s8_mve_params *p, const int8_t *x, int8_t *y, void *scratch);

@@ -39,13 +39,17 @@ typedef struct {
     int32_t inverse, places; /* from Q0.31 times Q0.31 over the sum to steps of the result */
 } pillion_divisor;
 
-/* `places` are those of a sum of 2^31: 35 for steps of 1/256, one less for each power of two that steps are finer. */
-static inline pillion_divisor pillion_divide_by(uint32_t sum, int32_t places) {
+/* `places` are those of a sum of 2^31: 35 for steps of 1/256, one less for each power of two that steps are finer. Steps between two
+ * powers of two have a factor in Q0.31, between 1/2 and 1; for others it is 0, and nothing is multiplied. */
+static inline pillion_divisor pillion_divide_by(uint32_t sum, int32_t places, int32_t factor) {
     pillion_divisor d = {0, places};
     for (; sum < UINT32_C(0x80000000); sum <<= 1) {
         d.places--;
     }
     d.inverse = pillion_one_over_one_plus(sum - UINT32_C(0x80000000));
+    if (factor) {
+        d.inverse = pillion_fraction_of(d.inverse, factor);
+    }
     return d;
 }
 

@@ -22,13 +22,17 @@ SUM_BITS = 12
 """Integer bits of the sum of exponentials."""
 SMALLEST_STEP, LARGEST_STEP = 1.0, 2.0**30 - 1
 """The steps of the input, in Q5.26: what a left shift of 1 to 30 can hold."""
-STEPS, FINEST_STEPS = 8, 21
-"""The steps of the result are from 2^-8, the usual one, to 2^-21, so fine that a share of one among 8,192 still has all levels."""
-OUTPUT = PerTensor(2.0**-STEPS, -128)
+OUTPUT = PerTensor(2.0**-8, -128)
 """What other runtimes give, and want."""
+FINEST_SCALE = 2.0**-21
+"""The finest steps of a result: a share of one among 8,192 still has all levels."""
 
-OUTPUTS = tuple(PerTensor(2.0**-steps, OUTPUT.zero_point) for steps in range(STEPS, FINEST_STEPS + 1))
-"""All that a result may have."""
+OUTPUTS = tuple(
+    PerTensor(part * 2.0**-steps, OUTPUT.zero_point)
+    for steps in range(8, 21)
+    for part in (1, 0.999, 0.7, 0.5001)
+)
+"""Some of the scales that a result may have, for examples and tests: powers of two and what lies between."""
 
 EXP_MINUS_EIGHTH = 1895147668
 """exp(-1/8) in Q0.31."""
@@ -43,7 +47,7 @@ NEWTON_48_17, NEWTON_32_17 = 1515870810, -1010580540
 @op("softmax", quantization=Quantization.FIXED)
 class Softmax(Scaled, RowWise):
     """Gives exp(x) over the sum of exp(x) along the last axis. The result is in steps of 1/256 from -128, as in other runtimes; or in
-    finer ones, down to 2^-21, where every share is small: what is larger than 255 steps saturates."""
+    finer ones, of any size down to 2^-21, where every share is small: what is larger than 255 steps saturates."""
 
     is_idle = False
 
@@ -72,8 +76,15 @@ class Softmax(Scaled, RowWise):
 
     @property
     def places(self) -> int:
-        """The places from a share in Q0.62 over a sum of 2^31 in Q12 to steps of the result."""
-        return SUM_BITS + 31 + round(math.log2(self.y.scale))
+        """The places from a share in Q0.62 over a sum of 2^31 in Q12 to the power of two below or at a step of the result."""
+        return SUM_BITS + 30 + math.frexp(self.y.scale)[1]
+
+    @property
+    def factor(self) -> int:
+        """What the reciprocal of a sum is multiplied by, in Q0.31, where a step of the result is no power of two: the part of the one below. 0
+        where it is one, and nothing is multiplied."""
+        part = 0.5 / math.frexp(self.y.scale)[0]
+        return 0 if part == 1 else min(round(part * 2**31), numerics.INT32_MAX)
 
     @property
     def smallest_difference(self) -> int:
@@ -86,11 +97,8 @@ class Softmax(Scaled, RowWise):
     def check(self) -> None:
         if self.x.type.rank < 1:
             raise self.refuse("the input has at least one axis", list(self.x.shape))
-        if self.x.dtype is DType.INT8 and self.y.quant not in OUTPUTS:
-            raise self.refuse(
-                f"the result has zero point -128, and scale 1/256 or a power of two down to 2^-{FINEST_STEPS}",
-                self.y.quant,
-            )
+        if self.x.dtype is DType.INT8 and not _is_output(self.y.quant):
+            raise self.refuse("the result has zero point -128, and a scale from 2^-21 to 1/256", self.y.quant)
 
     def reference(self, arithmetic: Arithmetic, *operands: Array) -> Array:
         x = operands[0].astype(np.int64)
@@ -102,6 +110,8 @@ class Softmax(Scaled, RowWise):
         total = numerics.shift_right(exponential, SUM_BITS).sum(axis=-1, keepdims=True)
         zeros = 32 - np.floor(np.log2(total)).astype(np.int64) - 1
         inverse = one_over_one_plus((total << zeros) - 2**31)
+        if self.factor:
+            inverse = numerics.multiply_high(inverse, self.factor)
         places = self.places - zeros
         probability = numerics.shift_right(numerics.multiply_high(inverse, exponential), places)
         return np.where(counted, numerics.saturate(probability - 128, -128, 127), -128).astype(np.int8)
@@ -109,6 +119,10 @@ class Softmax(Scaled, RowWise):
     @classmethod
     def examples(cls) -> Iterator[Op]:
         yield from _softmax_examples(cls)
+
+
+def _is_output(quant: PerTensor) -> bool:
+    return quant.zero_point == OUTPUT.zero_point and FINEST_SCALE <= quant.scale <= OUTPUT.scale
 
 
 def smallest_difference(multiplier: Multiplier) -> int:
@@ -153,20 +167,23 @@ _SHAPES_AND_SCALES = (
 )
 _FINER = (
     *(
-        ((2, 9), 0.02, 9),
-        ((3, 40), 0.01, 11),
-        ((1, 301), 0.003, 15),
-        ((2, 1), 1.5, 21),
-        ((1, 8191), 1e-4, 21),
+        ((2, 9), 0.02, 2.0**-9),
+        ((3, 40), 0.01, 2.0**-11),
+        ((3, 41), 0.01, 0.258 / 255),
+        ((5, 7), 0.03, 0.999 * 2.0**-8),
+        ((1, 301), 0.003, 2.0**-15),
+        ((2, 303), 0.003, 1.0001 * 2.0**-15),
+        ((2, 1), 1.5, 2.0**-21),
+        ((1, 8191), 1e-4, 2.0**-21),
     ),
 )
 
 
 def _softmax_examples(cls: type[Op]) -> Iterator[Op]:
-    usual = ((shape, scale, STEPS) for shape, scale in _SHAPES_AND_SCALES)
-    for number, (shape, scale, steps) in enumerate((*usual, *_FINER)):
+    usual = ((shape, scale, OUTPUT.scale) for shape, scale in _SHAPES_AND_SCALES)
+    for number, (shape, scale, step) in enumerate((*usual, *_FINER)):
         yield make(
             cls,
-            value("y", (), 2.0**-steps, OUTPUT.zero_point),
+            value("y", (), step, OUTPUT.zero_point),
             x=value("x", shape, scale, ZERO_POINTS[number % 4]),
         )

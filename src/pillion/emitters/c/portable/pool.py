@@ -130,7 +130,7 @@ def softmax(op: Softmax, arithmetic: Arithmetic) -> tuple[Call, ...]:
     """Gives the call of a softmax that reads its exponentials from a table."""
     table = exponentials(op)
     params: Params = {
-        **{**softmax_rows(op), "places": op.places},
+        **{**softmax_rows(op), "places": op.places, "factor": op.factor},
         **{"exponentials_count": len(table), "exponentials": table},
     }
     return (Call(PORTABLE.routine("softmax_s8"), params, (op.x,), op.y),)
@@ -168,7 +168,7 @@ def judge_l2_normalize(op: L2Normalize, arithmetic: Arithmetic) -> tuple[Verdict
 def softmax_of_few(op: Softmax, arithmetic: Arithmetic) -> tuple[Call, ...]:
     """Gives the call of a softmax that computes its exponentials, for tensors that are shorter than the table."""
     params: Params = {
-        **{**softmax_rows(op), "places": op.places},
+        **{**softmax_rows(op), "places": op.places, "factor": op.factor},
         **{**scaling(op.multiplier), "farthest": min(255, -op.smallest_difference)},
     }
     return (Call(PORTABLE.routine("softmax_few_s8"), params, (op.x,), op.y),)

@@ -49,7 +49,7 @@ class Specs:
 
     @cached_property
     def shares(self) -> QuantizationSpec:
-        """The format of shares of one: zero point -128, and a power of two as scale. The largest is never cut off: it decides."""
+        """The format of shares of one: zero point -128. The largest is never cut off: it decides."""
         observer = _fake(SharesOverBatches) if self.training else RangeOfShares.with_args(eps=SMALLEST_SCALE)
         return _spec(observer, torch.per_tensor_affine, -128)
 
