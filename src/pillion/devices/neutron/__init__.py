@@ -29,7 +29,7 @@ WISHES = Wishes(
     functions_by_name=True,
     symmetric_operands=frozenset({"batch_matmul"}),
     shared=frozenset({"mean", "reduce_max", "reduce_min"}),
-    fixed=frozenset({"softmax", "add"}),
+    fixed=frozenset({"softmax", "add", "concat"}),
     per_tensor_weights=frozenset({"linear"}),
 )
 """What the rules above need of the quantizer. Not for sums: in the steps of a sum nothing is left of what it sums up. They become means

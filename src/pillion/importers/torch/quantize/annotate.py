@@ -18,7 +18,7 @@ from torchao.quantization.pt2e.quantizer import (
 )
 from torchao.quantization.pt2e.quantizer.quantizer import Q_ANNOTATION_KEY
 
-from pillion.importers.torch.loops import CARRIED, LAST, loop_of
+from pillion.importers.torch.loops import BEGINS, CARRIED, LAST, loop_of
 from pillion.importers.torch.nodes import (
     aten,
     calls,
@@ -32,6 +32,7 @@ from pillion.importers.torch.nodes import (
     source_line,
     value_of,
 )
+from pillion.importers.torch.quantize.joins import is_read_by_others
 from pillion.importers.torch.quantize.sharing import Norm, Sharing, Site
 from pillion.importers.torch.quantize.specs import Specs
 from pillion.importers.torch.rewrite.batch_norm import shared_norms
@@ -43,7 +44,7 @@ from pillion.importers.torch.train.norms import simulated_layer
 from pillion.importers.torch.train.simulation import batch_norm
 from pillion.ir.op import Quantization
 from pillion.ir.wishes import Wishes
-from pillion.ops import Softmax
+from pillion.ops import Concat, Softmax
 
 MOVES_OF_ONE = frozenset({aten.reshape.default, aten.permute.default, aten.slice.Tensor})
 CLAMPS = frozenset({aten.relu.default, aten.clamp.default})
@@ -75,7 +76,7 @@ class PillionQuantizer(Quantizer):
 
     def annotate(self, model: GraphModule) -> GraphModule:
         """Writes into the nodes how each tensor is quantized; torch calls it."""
-        plan = plan_of(model, self.wishes)
+        plan = plan_of(model, self.wishes, apart=self.specs.counted)
         self.float_ops = [
             _float_op(n, reason) for n, reason in plan.reasons.items() if n.target is not getitem
         ]
@@ -100,8 +101,9 @@ class Plan:
     sharing: Sharing = field(default_factory=Sharing)
 
 
-def plan_of(model: GraphModule, wishes: Wishes) -> Plan:
-    """Decides for every node by which rule it is quantized, or why it is not."""
+def plan_of(model: GraphModule, wishes: Wishes, *, apart: bool = False) -> Plan:
+    """Decides for every node by which rule it is quantized, or why it is not. With `apart`, what others read as well as a concatenation
+    has a range of its own."""
     plan = Plan(constant_nodes(model.graph), shared_norms(model.graph))
     for node in calls(model.graph):
         if is_write(node):
@@ -115,8 +117,9 @@ def plan_of(model: GraphModule, wishes: Wishes) -> Plan:
     _leave_moves_between_floats(plan)
     plan.fused = {node for node in plan.rules if _gives_range_away(node, plan)}
     _fix_states(plan)
+    apart = apart and Concat.kind not in wishes.fixed and not any(n.target in BEGINS for n in model.graph.nodes)
     for node in plan.rules:
-        _share(node, plan, wishes)
+        _share(node, plan, wishes, apart=apart)
     return plan
 
 
@@ -206,7 +209,7 @@ def _gives_range_away(node: Node, plan: Plan) -> bool:
     )
 
 
-def _share(node: Node, plan: Plan, wishes: Wishes) -> None:
+def _share(node: Node, plan: Plan, wishes: Wishes, *, apart: bool) -> None:
     """Enters a call's operands and result into the groups."""
     rule, sharing = plan.rules[node], plan.sharing
     operands = [n for n in operands_of(node, rule) if n not in plan.fused]
@@ -214,7 +217,10 @@ def _share(node: Node, plan: Plan, wishes: Wishes) -> None:
         if operand not in plan.constants:
             sharing.add(operand)
     if rule.quantization is Quantization.SHARED or rule.kind in wishes.shared:
-        _share_all(node, operands, sharing)
+        own = set()
+        if apart and node.target is aten.cat.default:
+            own = {operand for operand in operands if is_read_by_others(_source(operand), plan.rules)}
+        _share_all(node, operands, sharing, own)
     else:
         _read_each(node, operands, sharing, symmetric=rule.kind in wishes.symmetric_operands)
         if node not in plan.fused and is_tensor(node):
@@ -258,8 +264,9 @@ def _norm_of(node: Node) -> Norm | None:
     return Norm(len(dims), centred, eps) if is_last else None
 
 
-def _share_all(node: Node, operands: list[Node], sharing: Sharing) -> None:
-    """Operands and result have one group; operands with other fixed parameters are requantized where they are read."""
+def _share_all(node: Node, operands: list[Node], sharing: Sharing, own: set[Node]) -> None:
+    """Operands and result have one group; operands that have a range of their own, or other fixed parameters, are requantized where they are
+    read."""
     sources = [node] if node in sharing else map(_source, operands)
     fixed = {sharing.group(source).fixed for source in sources if source in sharing}
     common = fixed.pop() if len(fixed) == 1 else None
@@ -271,7 +278,7 @@ def _share_all(node: Node, operands: list[Node], sharing: Sharing) -> None:
         if edge not in sharing:
             sharing.add(edge, common)
         sharing.join(node, edge)
-        if source in sharing and sharing.group(source).fixed == common:
+        if operand not in own and source in sharing and sharing.group(source).fixed == common:
             sharing.join(source, node)
 
 

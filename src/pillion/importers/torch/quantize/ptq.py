@@ -27,15 +27,15 @@ from pillion.importers.torch.quantize.correct import correct_biases
 from pillion.importers.torch.quantize.equalize import equalize
 from pillion.importers.torch.quantize.flat_ends import cut_flat_ends
 from pillion.importers.torch.quantize.histogram import settle_ranges
+from pillion.importers.torch.quantize.joins import settle_joins
 from pillion.importers.torch.quantize.known_ranges import widen_known_ranges
 from pillion.importers.torch.quantize.program import QuantizedProgram
 from pillion.importers.torch.quantize.specs import Specs
 from pillion.importers.torch.quantize.useful_ranges import want_finite, warn_of_ranges
 from pillion.importers.torch.quantize.widen import widen_sums
-from pillion.importers.torch.rewrite.expressions import join_functions
+from pillion.importers.torch.rewrite.finer_forms import finer_forms
 from pillion.importers.torch.rewrite.masks import limit_masks
 from pillion.importers.torch.rewrite.normalize import normalize
-from pillion.importers.torch.rewrite.pools import scale_pools
 from pillion.ir.tuning import Tuning
 from pillion.ir.wishes import Wishes
 from pillion.outside.progress import stage
@@ -79,8 +79,7 @@ def ptq(
     few: list[tuple[Tensor, ...]] = []
     with stage("preparing"):
         module = normalize(exported.module(check_guards=False))
-        scale_pools(module, quantizer.wishes)
-        join_functions(module, quantizer.wishes)
+        finer_forms(module, quantizer.wishes)
         if tuning.equalize or tuning.correct_biases:
             few, batches = first_samples(batches, inputs, names_of_inputs(module))
         if tuning.equalize and not _has_loops(module, "--equalize"):
@@ -95,6 +94,7 @@ def ptq(
     widen_known_ranges(prepared)
     limit_masks(prepared)
     cut_flat_ends(prepared)
+    settle_joins(prepared)
     check_ranges(prepared, "calibration")
     warn_of_ranges(prepared)
     make_room_for_biases(prepared)
