@@ -121,9 +121,7 @@ def test_a_soft_argmax_over_both_axes() -> None:
     """Measured: 28 dB, and 18 where products are rounded before they are added."""
     samples = [numbers(1, 3, 24, 26, seed=seed) for seed in range(14)]
     net = SoftArgmax().eval()
-    program = pillion.compile(
-        net, samples[0], target="cortex-m55", calibrate=samples[:8], progress=False
-    )
+    program = pillion.compile(net, samples[0], target="cortex-m55", calibrate=samples[:8], progress=False)
     assert not any(isinstance(op, (Mul, BatchMatmul)) for op in program.graph.ops)
     assert sum(isinstance(op, Linear) for op in program.graph.ops) == 2
     with torch.no_grad():
@@ -159,9 +157,7 @@ def test_a_small_token_beside_large_patches_is_kept(behind: bool, second: bool) 
     """Measured: 30 to 33 dB of the token's own row, of which 0 to 3 are left where it has the scale of the patches."""
     samples = [numbers(1, 3, 16, 16, seed=seed) for seed in range(12)]
     net = Tokens(0.02, behind=behind, second=second).eval()
-    program = pillion.compile(
-        net, samples[0], target="cortex-m55", calibrate=samples[:8], progress=False
-    )
+    program = pillion.compile(net, samples[0], target="cortex-m55", calibrate=samples[:8], progress=False)
     kinds = [type(op) for op in program.graph.ops]
     assert Pad in kinds
     assert Concat not in kinds

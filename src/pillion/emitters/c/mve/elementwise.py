@@ -248,7 +248,12 @@ def takes_mean(op: AvgPool2d, arithmetic: Arithmetic) -> tuple[Verdict, ...]:
 
 def softmax(op: Softmax, arithmetic: Arithmetic) -> tuple[Call, ...]:
     """Gives the call of the softmax kernel."""
-    params = {**portable_pool.softmax_rows(op), "places": op.places, "factor": op.factor, **scaling(op.multiplier)}
+    params = {
+        **portable_pool.softmax_rows(op),
+        "places": op.places,
+        "factor": op.factor,
+        **scaling(op.multiplier),
+    }
     return (Call(MVE.routine("softmax_s8"), params, (op.x,), op.y),)
 
 

@@ -117,7 +117,9 @@ def plan_of(model: GraphModule, wishes: Wishes, *, apart: bool = False) -> Plan:
     _leave_moves_between_floats(plan)
     plan.fused = {node for node in plan.rules if _gives_range_away(node, plan)}
     _fix_states(plan)
-    apart = apart and Concat.kind not in wishes.fixed and not any(n.target in BEGINS for n in model.graph.nodes)
+    apart = (
+        apart and Concat.kind not in wishes.fixed and not any(n.target in BEGINS for n in model.graph.nodes)
+    )
     for node in plan.rules:
         _share(node, plan, wishes, apart=apart)
     return plan

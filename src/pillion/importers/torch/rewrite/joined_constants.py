@@ -68,10 +68,13 @@ def _of_zeros(module: GraphModule, cat: Node) -> Node:
     computed = [n for n in operands if constant_of(n) is None]
     if len(computed) == 1:
         place = operands.index(computed[0])
-        before, after = (sum(shape_of(n)[dim] for n in part) for part in (operands[:place], operands[place + 1 :]))
+        before, after = (
+            sum(shape_of(n)[dim] for n in part) for part in (operands[:place], operands[place + 1 :])
+        )
         sides = [0, 0] * (len(shape_of(cat)) - 1 - dim) + [before, after]
         return call(cat, aten.pad.default, computed[0], sides, "constant", 0.0)
     parts = [
-        n if n in computed else constant(module, cat, torch.zeros(shape_of(n)), f"{n.name}_zeros") for n in operands
+        n if n in computed else constant(module, cat, torch.zeros(shape_of(n)), f"{n.name}_zeros")
+        for n in operands
     ]
     return call(cat, aten.cat.default, parts, dim)
