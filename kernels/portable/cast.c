@@ -1,10 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "pillion/kernels.h"
 
-enum { BOOL, UINT8, INT32 };
+enum { BOOL, UINT8, INT32, FLOAT32, INT8, INT16 };
 
 static int32_t number(const pillion_cast_params *p, const void *x, int32_t i) {
-    return p->from == INT32 ? ((const int32_t *)x)[i] : ((const uint8_t *)x)[i];
+    if (p->from == INT32) {
+        return ((const int32_t *)x)[i];
+    }
+    if (p->from == INT16) {
+        return ((const int16_t *)x)[i];
+    }
+    return p->from == INT8 ? ((const int8_t *)x)[i] : ((const uint8_t *)x)[i];
 }
 
 /* A loop for each type: a compiler puts conversions to float under a condition otherwise, which not every assembler takes. */

@@ -115,6 +115,8 @@ class Gather(Op):
 
 CASTS = (DType.BOOL, DType.UINT8, DType.INT32)
 """The element types of whole numbers without a scale."""
+SOURCES = (*CASTS, DType.INT8, DType.INT16)
+"""The element types of whole numbers that a program is given."""
 
 
 def _counts(value: Value) -> bool:
@@ -137,18 +139,16 @@ class Cast(RowWise):
         return TensorType(self.x.shape, self.to)
 
     def check(self) -> None:
-        if self.x.dtype not in CASTS or self.to not in (*CASTS, DType.FLOAT32) or not _counts(self.x):
-            listed = ", ".join(t.value for t in CASTS)
-            raise self.refuse(
-                f"from one of {listed} to one of them, or to float32", f"{self.x!r} to {self.to.value}"
-            )
+        if self.x.dtype not in SOURCES or self.to not in (*CASTS, DType.FLOAT32) or not _counts(self.x):
+            before, after = (", ".join(t.value for t in types) for types in (SOURCES, CASTS))
+            raise self.refuse(f"from {before} to {after} or float32", f"{self.x!r} to {self.to.value}")
 
     def reference(self, arithmetic: Arithmetic, *operands: Array) -> Array:
         return operands[0].astype(self.to.numpy)
 
     @classmethod
     def examples(cls) -> Iterator[Op]:
-        for number, source in enumerate(CASTS):
+        for number, source in enumerate(SOURCES):
             for to in (*CASTS, DType.FLOAT32):
                 if to is not source:
                     x = Value("x", TensorType((2, 3, 5 + number), source))

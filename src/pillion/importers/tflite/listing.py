@@ -18,7 +18,7 @@ LIMITS = {
     "ARG_MIN": "of int8, along one axis",
     "BATCH_MATMUL": "int8; batches may be broadcast",
     "CALL_ONCE": "a subgraph that assigns constants to variables",
-    "CAST": "from bool, uint8 and int32, to those and to float32",
+    "CAST": "from bool, uint8, int8, int16 and int32, to float32 and all but int8 and int16",
     "ADD_N": "of whole numbers, as in LiteRT",
     "BITWISE_XOR": "of whole numbers",
     "BROADCAST_ARGS": "of known shapes",

@@ -17,6 +17,8 @@ INPUT_TYPES = {
     torch.float32: DType.FLOAT32,
     torch.int64: DType.INT32,
     torch.int32: DType.INT32,
+    torch.int16: DType.INT16,
+    torch.int8: DType.INT8,
     torch.uint8: DType.UINT8,
     torch.bool: DType.BOOL,
 }

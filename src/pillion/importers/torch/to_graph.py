@@ -22,7 +22,7 @@ from pillion.importers.torch.nodes import operator_name
 from pillion.importers.torch.repeats import import_loop
 from pillion.importers.torch.rows import ROWS
 from pillion.ir.graph import Graph, Names, identifier, printable
-from pillion.ir.types import DType, PerChannel, PerTensor, Quant, TensorType, Value, constant
+from pillion.ir.types import BYTES, DType, PerChannel, PerTensor, Quant, TensorType, Value, constant
 from pillion.ops import Dequantize, Quantize
 
 OTHERWISE = "write this line of the model so that the rule holds, or leave it outside the model"
@@ -97,7 +97,7 @@ class _Importer:
         dtype = input_dtype(node)
         value = Value(
             self.builder.names.fresh(identifier(node.name)),
-            TensorType(tuple(shape[a] for a in order), dtype, BYTES if dtype is DType.UINT8 else None),
+            TensorType(tuple(shape[a] for a in order), dtype, ITSELF if dtype in BYTES else None),
         )
         self.inputs.append(value)
         return Placed(value, order)
@@ -196,8 +196,8 @@ def _array(held: Any) -> np.ndarray[Any, Any]:
 
 
 DTYPES = {torch.int8: DType.INT8, torch.int16: DType.INT16}
-BYTES = PerTensor(1.0)
-"""What uint8 inputs mean: themselves."""
+ITSELF = PerTensor(1.0)
+"""What inputs of bytes mean."""
 
 
 def _conversion(node: Node) -> str:

@@ -25,7 +25,7 @@ from pillion.ir.numerics import Arithmetic
 from pillion.ir.types import DType, Value
 from pillion.ir.verdict import Verdict
 from pillion.ops.choosing import ArgMax, ArgMin, Compare, Place, Top, TopPlaces, TopValues, Where
-from pillion.ops.indexing import CASTS, Cast, Gather
+from pillion.ops.indexing import SOURCES, Cast, Gather
 from pillion.ops.whole import Calculation, Whole
 
 BYTES = (DType.INT8, DType.BOOL, DType.UINT8)
@@ -176,7 +176,7 @@ def judge_gathered(op: Gather, arithmetic: Arithmetic) -> tuple[Verdict, ...]:
     return (Verdict("indices", op.indices.dtype is DType.INT32, "int32", op.indices.dtype.value),)
 
 
-CODES = {DType.BOOL: 0, DType.UINT8: 1, DType.INT32: 2, DType.FLOAT32: 3}
+CODES = {DType.BOOL: 0, DType.UINT8: 1, DType.INT32: 2, DType.FLOAT32: 3, DType.INT8: 4, DType.INT16: 5}
 """The numbers by which the kernel knows element types."""
 
 
@@ -188,8 +188,8 @@ def cast(op: Cast, arithmetic: Arithmetic) -> tuple[Call, ...]:
 
 def judge_cast(op: Cast, arithmetic: Arithmetic) -> tuple[Verdict, ...]:
     """Judges whether a cast is from whole numbers."""
-    is_whole = op.x.dtype in CASTS
-    return (Verdict("x", is_whole, "bool, uint8 or int32", op.x.dtype.value),)
+    is_whole = op.x.dtype in SOURCES
+    return (Verdict("x", is_whole, ", ".join(t.value for t in SOURCES), op.x.dtype.value),)
 
 
 KERNELS: tuple[Kernel, ...] = (

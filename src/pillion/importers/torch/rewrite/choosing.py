@@ -28,7 +28,7 @@ from pillion.importers.torch.nodes import (
 )
 from pillion.importers.torch.rewrite import whole_numbers
 from pillion.importers.torch.rewrite.canonical import BROADCASTING
-from pillion.importers.torch.rewrite.spelling import Settle, as_type, dtype_of
+from pillion.importers.torch.rewrite.spelling import NARROW, Settle, as_type, dtype_of, is_of_8_bits
 
 CASTS = (aten.to.dtype, aten._to_copy.default, aten.type_as.default)
 
@@ -51,6 +51,8 @@ def settle_choices(module: GraphModule) -> None:
             _evaluate_again(node, real)
         new = _settled(module, node) if _is_of_tensors(node) else None
         if new is not None and new is not node:
+            if dtype_of(node) in NARROW and dtype_of(new) == torch.int64:
+                new.meta["val"] = value_of(node)  # so that what is computed from it wraps as it does in torch
             if dtype_of(new) != dtype_of(node):
                 real.add(new)
             replace(node, new)
@@ -181,7 +183,9 @@ def _cast(module: GraphModule, node: Node) -> Node | None:
         return as_type(module, node, source, torch.float32)
     if dtype_of(source).is_floating_point and dtype != torch.bool:
         return None
-    return as_type(module, node, source, dtype if dtype == torch.bool else torch.int64)
+    if dtype == torch.bool:
+        return as_type(module, node, source, dtype)
+    return whole_numbers.cast(module, node, source)
 
 
 def _arithmetic(module: GraphModule, node: Node) -> None:
@@ -197,6 +201,9 @@ def _arithmetic(module: GraphModule, node: Node) -> None:
 
 def _place(module: GraphModule, node: Node) -> Node | None:
     x, dim = node.args[0], argument(node, 1)
+    if is_of_8_bits(x):
+        node.update_arg(0, as_type(module, node, x, torch.float32))
+        x = node.args[0]
     if dim is not None:
         return None
     flat = call(node, aten.reshape.default, x, [-1])

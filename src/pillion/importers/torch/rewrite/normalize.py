@@ -24,6 +24,7 @@ from pillion.importers.torch.rewrite.mask_rows import settle_masks
 from pillion.importers.torch.rewrite.masked_scores import settle_masked_scores
 from pillion.importers.torch.rewrite.recurrent import settle_operands
 from pillion.importers.torch.rewrite.scopes import inline_scopes
+from pillion.importers.torch.rewrite.spelling import widen_constants, widen_inputs
 from pillion.importers.torch.rewrite.standardized import settle_norms
 from pillion.importers.torch.rewrite.written import settle_likenesses, settle_written_constants
 from pillion.importers.torch.train.norms import make_trainable
@@ -36,6 +37,7 @@ def normalize(module: GraphModule, *, training: bool = False) -> GraphModule:
     constants, so that the result can still be trained."""
     for node in module.graph.find_nodes(op="placeholder"):
         input_dtype(node)
+    widen_inputs(module)
     inline_scopes(module)
     settle_likenesses(module)
     settle_written_constants(module)
@@ -48,6 +50,7 @@ def normalize(module: GraphModule, *, training: bool = False) -> GraphModule:
     number_loops(module.graph)
     make_functional(module, training=training)
     _tidy(module, training)
+    widen_constants(module)
     settle_choices(module)
     settle_masked_scores(module)
     join_expressions(module, training=training)

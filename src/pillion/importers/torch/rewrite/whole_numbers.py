@@ -4,7 +4,6 @@ in as many steps as their length has binary digits."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -14,7 +13,7 @@ from torch._subclasses.fake_tensor import FakeTensor
 from torch.fx import GraphModule, Node
 
 from pillion.importers.torch.nodes import argument, aten, call, constant, named_argument, shape_of
-from pillion.importers.torch.rewrite.spelling import Settle, as_type, dtype_of
+from pillion.importers.torch.rewrite.spelling import NARROW, Settle, as_type, dtype_of
 from pillion.ir.types import DType
 from pillion.ops.whole import MEANINGS, Calculation
 
@@ -47,13 +46,52 @@ def _of_two(calculation: Calculation, turned: bool = False) -> Settle:
 
 
 def _is_whole(node: Node) -> bool:
-    """Whether a call gives whole numbers that are not of 8 bits, which wrap at 256."""
-    return dtype_of(node) in (torch.int64, torch.int32, torch.int16)
+    """Whether a call gives whole numbers that are kept in 32 bits: not those of images."""
+    return dtype_of(node) in (torch.int64, torch.int32, *NARROW)
 
 
 def _made(module: GraphModule, node: Node, calculation: Calculation, a: Any, b: Any) -> Node:
     left, right = (as_type(module, node, x, torch.int64) for x in (a, b))
     return call(node, whole, left, right, calculation.value)
+
+
+def cast(module: GraphModule, node: Node, source: Any) -> Node:
+    """Gives whole numbers another type: the lowest bits of what does not fit."""
+    dtype, before = dtype_of(node), dtype_of(source)
+    if before == torch.bool or before == dtype or (dtype in NARROW and BITS.get(before, 64) <= BITS[dtype]):
+        return as_type(module, node, source, torch.int64)
+    if dtype == torch.uint8:
+        return _made(module, node, Calculation.AND, source, 255)
+    if dtype in NARROW:
+        return _wrapped(module, node, as_type(module, node, source, torch.int64))
+    is_narrow = before in NARROW  # from here on they have more room
+    return (
+        _made(module, node, Calculation.ADD, source, 0)
+        if is_narrow
+        else as_type(module, node, source, torch.int64)
+    )
+
+
+BITS = {torch.int8: 8, torch.uint8: 9, torch.int16: 16, torch.int32: 32}
+"""How many bits the numbers of a type take, with their sign."""
+
+
+def _wrapped(module: GraphModule, node: Node, wide: Node) -> Node:
+    """The lowest bits of numbers, as many as the type of a call has, with their sign: by what `.tflite` files have, too."""
+    half = 2 ** (BITS[dtype_of(node)] - 1)
+    above = _made(module, node, Calculation.ADD, wide, half)
+    rest = _made(module, node, Calculation.FLOOR_MOD, above, 2 * half)
+    return _made(module, node, Calculation.SUB, rest, half)
+
+
+def _wrapping(settle: Settle) -> Settle:
+    """Results of few bits wrap where those bits end."""
+
+    def wrapping(module: GraphModule, node: Node) -> Node | None:
+        new = settle(module, node)
+        return _wrapped(module, node, new) if new is not None and dtype_of(node) in NARROW else new
+
+    return wrapping
 
 
 def _divided(module: GraphModule, node: Node) -> Node | None:
@@ -184,7 +222,7 @@ OF_TWO: dict[Calculation, tuple[str, ...]] = {
     Calculation.SHIFT_LEFT: ("bitwise_left_shift", "__lshift__"),
     Calculation.SHIFT_RIGHT: ("bitwise_right_shift", "__rshift__"),
 }
-FORMS: dict[Any, Callable[[GraphModule, Node], Node | None]] = {
+EXACT: dict[Any, Settle] = {
     **{
         target: _of_two(calculation, target in TURNED)
         for calculation, names in OF_TWO.items()
@@ -207,3 +245,13 @@ FORMS: dict[Any, Callable[[GraphModule, Node], Node | None]] = {
     aten.cumsum.default: _summed_up,
 }
 """The calls that compute with whole numbers, where their results are such."""
+FITTING_ALWAYS = {
+    *_overloads("minimum", "maximum", "remainder", "fmod", "sign", "sgn", "amax", "amin"),
+    *_overloads("bitwise_and", "__and__", "bitwise_or", "__or__", "bitwise_xor", "__xor__", "bitwise_not"),
+    *_overloads("bitwise_right_shift", "__rshift__", "clamp", "clamp_min", "clamp_max"),
+}
+"""Those whose results have as many bits as their operands."""
+FORMS = {
+    target: settle if target in FITTING_ALWAYS else _wrapping(settle) for target, settle in EXACT.items()
+}
+"""The same, wrapped where their types have few bits."""

@@ -14,7 +14,7 @@ from pillion.importers.torch.nodes import aten, constant_of, shape_of, value_of
 from pillion.importers.torch.rewrite.choosing import top_places, top_values
 from pillion.importers.torch.rewrite.indexing import gather_last
 from pillion.importers.torch.rewrite.masked_scores import masked_scores
-from pillion.importers.torch.rewrite.spelling import real_bytes
+from pillion.importers.torch.rewrite.spelling import real_bytes, real_numbers, widened
 from pillion.importers.torch.rewrite.whole_numbers import FITTING, whole
 from pillion.importers.torch.rows.elementwise import binary, in_one_order
 from pillion.importers.torch.rows.quantization import row
@@ -184,6 +184,18 @@ def _of_numbers(node: Node) -> str:
 def bytes_as_reals(b: Builder, x: Placed) -> Placed:
     """Gives an image of bytes as real numbers: they are quantized already, in steps of 1."""
     return x.with_value(b.emit(Dequantize, x=x.value))
+
+
+@lowers(real_numbers, quantized=row(Requantize, fixed=(1.0, 0), numbers=True))
+def numbers_as_reals(b: Builder, x: Placed) -> Placed:
+    """Gives an input of 8 bits as real numbers: they are quantized already, in steps of 1."""
+    return x.with_value(b.emit(Dequantize, x=x.value))
+
+
+@lowers(widened, quantized=row(Cast, numbers=True))
+def widen(b: Builder, x: Placed) -> Placed:
+    """Gives an input of few bits in 32."""
+    return x.with_value(b.emit(Cast, x=x.value, to=DType.INT32))
 
 
 @lowers(aten._to_copy.default, quantized=row(Cast, numbers=True, refusal=_of_numbers))
