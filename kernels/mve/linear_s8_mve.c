@@ -1,72 +1,23 @@
 /* SPDX-License-Identifier: Apache-2.0
- * Fully connected: one vector of inputs by eight outputs at a time.
+ * Fully connected: one vector of inputs by eight outputs at a time (eights.h).
  *
- * A piece of 16 inputs is one load of x, eight of weights and eight VMLADAVA to r0 r2 r4 r6 (even outputs of the group)
- * and r8 r10 r12 lr (odd ones). The loop over pieces is entered in its middle (r9) where their number is no multiple of
- * UNROLL: eight pieces are a round.
- * Registers: r0 r2 r4 r6 r8 r10 r12 lr sums, r1 x, r3 y, r5 constants of all groups, without a step back, r7 rounds
- * left, r9 where the first round begins, r11 the state; q0 inputs, q1 q3 weights. Of the results: r0 zero point, r2 1,
- * the number of the sign fix, r4 end of the constants; q0 q1 sums, q2 q3 multipliers, then shifts. */
+ * Registers of the results: r0 zero point, r2 1, the number of the sign fix, r4 end of the constants; q0 q1 sums, q2 q3
+ * multipliers, then shifts. */
 #include "pillion/mve.h"
 
 #if defined(__ARM_FEATURE_MVE)
 #include "bytes.h"
-#include "pillion/assembly.h"
+#include "eights.h"
 #include "pillion/once.h"
 
-#define UNROLL 8
-#define PIECE_BYTES 68 /* of code */
-
-#define TWO(q, a, b)                 \
-    "vldrw.u32 " q ", [r5], #16\n"   \
-    "vmladava.s8 " a ", q0, " q "\n" \
-    "vldrw.u32 q3, [r5], #16\n"      \
-    "vmladava.s8 " b ", q0, q3\n"
-#define PIECE                        \
-    "vldrb.u8 q0, [r1], #16\n"      \
-    TWO("q1", "r0", "r2") TWO("q1", "r4", "r6") TWO("q1", "r8", "r10") TWO("q1", "r12", "lr")
-
 typedef struct {
-    const int8_t *x;         /* r1 */
-    int32_t loops, entry;    /* r7 r9 */
+    pillion_mve_eights of;
     int32_t out_zp, one;     /* 12 16 */
     const int32_t *end;      /* 20: behind the constants */
 } state;
-PILLION_AT(state, x, 0);
-PILLION_AT(state, loops, 4);
-PILLION_AT(state, entry, 8);
 PILLION_AT(state, out_zp, 12);
 PILLION_AT(state, one, 16);
 PILLION_AT(state, end, 20);
-
-/* `finish` makes answers of the sums of a group, and has r5 behind its constants; it ends with "cmp r5, r4". */
-#define GROUPS(finish)                                                                                                 \
-    register state *r0 __asm__("r0") = s;                                                                              \
-    register void *r3 __asm__("r3") = y;                                                                               \
-    register const int32_t *r5 __asm__("r5") = constants;                                                              \
-    __asm__ volatile(                                                                                                  \
-        "push {r7, r11}\n"                                                                                             \
-        "mov r11, r0\n"                                                                                                \
-        "ldr r2, [r11, #8]\n" /* bytes of code to skip */                                                              \
-        "adr.w r0, 2f\n"                                                                                               \
-        "add r0, r2\n"                                                                                                 \
-        "adds r0, #1\n"                                                                                                \
-        "str r0, [r11, #8]\n"                                                                                          \
-        "1:\n"                                                                                                         \
-        "ldm r5!, {r0, r2, r4, r6, r8, r10, r12, lr}\n"                                                                \
-        "ldm r11, {r1, r7, r9}\n"                                                                                      \
-        "bx r9\n"                                                                                                      \
-        ".p2align 2\n"                                                                                                 \
-        "2:\n"                                                                                                         \
-        PILLION_REPEAT("2b", UNROLL, PIECE_BYTES, PIECE)                                                               \
-        "subs r7, #1\n"                                                                                                \
-        "bne 2b\n"                                                                                                     \
-        finish                                                                                                         \
-        "bne 1b\n"                                                                                                     \
-        "pop {r7, r11}\n"                                                                                              \
-        : "+r"(r0), "+r"(r3), "+r"(r5)                                                                                 \
-        :                                                                                                              \
-        : "r1", "r2", "r4", "r6", "r8", "r9", "r10", "r12", "lr", "q0", "q1", "q2", "q3", "cc", "memory")
 
 #define REQUANTIZE                                    \
     "vmov q0[2], q0[0], r0, r4\n"                     \
@@ -104,16 +55,15 @@ PILLION_AT(state, end, 20);
     "cmp r5, r4\n"
 
 static __attribute__((noinline)) void groups(state *s, void *y, const int32_t *constants) {
-    GROUPS(REQUANTIZE);
+    PILLION_MVE_GROUPS(s, y, constants, REQUANTIZE);
 }
 
 static __attribute__((noinline)) void sums_of_groups(state *s, void *y, const int32_t *constants) {
-    GROUPS(STORE_SUMS);
+    PILLION_MVE_GROUPS(s, y, constants, STORE_SUMS);
 }
 
 static state begin(const int8_t *x, int32_t chunks, int32_t out_zp, const int32_t *constants, int32_t count) {
-    const int32_t loops = (chunks + UNROLL - 1) / UNROLL;
-    const state s = {x, loops, (loops * UNROLL - chunks) * PIECE_BYTES, out_zp, 1, constants + count * (18 + 32 * chunks)};
+    const state s = {pillion_mve_eights_of(x, chunks), out_zp, 1, constants + count * (18 + 32 * chunks)};
     return s;
 }
 

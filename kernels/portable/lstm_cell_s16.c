@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+#include "pillion/cells.h"
 #include "pillion/gates.h"
 
 void pillion_lstm_cell_s16(const pillion_lstm_cell_s16_params *p, const int8_t *x, const int8_t *h, const int16_t *c,
@@ -7,12 +8,9 @@ void pillion_lstm_cell_s16(const pillion_lstm_cell_s16_params *p, const int8_t *
     const pillion_gates gates = PILLION_GATES(p);
     for (int32_t n = 0; n < p->batch; n++, x += p->inputs, h += p->outputs, c += p->cells, y += p->cells) {
         for (int32_t i = 0; i < p->cells; i++) {
-            const int32_t let_in = pillion_logistic16(pillion_gate(&gates, 0, i, x, h));
-            const int32_t keep = pillion_logistic16(pillion_gate(&gates, 1, i, x, h));
-            const int32_t candidate = pillion_tanh16(pillion_gate(&gates, 2, i, x, h), 3);
-            const int32_t kept = pillion_saturate16(pillion_places_less(keep * c[i], 15));
-            const int32_t added = pillion_saturate16(pillion_places_less(let_in * candidate, p->places));
-            y[i] = (int16_t)pillion_clamp(kept + added, p->low, p->high);
+            const int32_t let_in = pillion_gate(&gates, 0, i, x, h), keep = pillion_gate(&gates, 1, i, x, h);
+            const int32_t cell = pillion_next_cell(let_in, keep, pillion_gate(&gates, 2, i, x, h), c[i], p->places);
+            y[i] = (int16_t)pillion_clamp(cell, p->low, p->high);
         }
     }
 }

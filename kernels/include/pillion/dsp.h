@@ -203,4 +203,36 @@ typedef struct {
 } pillion_transpose_s8_dsp_params;
 void pillion_transpose_s8_dsp(const pillion_transpose_s8_dsp_params *p, const int8_t *x, int8_t *y, void *scratch);
 
+/* The halves of a step of an LSTM, as pillion_lstm_cell_s16 and pillion_lstm_output_s8. Scratch: the sums of all gates in 16 bits, in
+ * whole groups, and inputs and outputs in 16 bits, in whole eights. */
+#define PILLION_DSP_GATES_FIELDS                                                                     \
+    int32_t batch, inputs, outputs, cells;                                                           \
+    int32_t groups;                   /* of four cells */                                            \
+    int32_t eights, recurrent_eights; /* of inputs, of outputs */                                    \
+    const int32_t *stream, *recurrent_stream; /* [gates][groups], see kernels/dsp/gates.h */         \
+    const int32_t *scalings; /* [2][gates] of multiplier, right shift, left shift: of inputs, then of outputs */
+typedef struct {
+    PILLION_DSP_GATES_FIELDS
+    int32_t places, low, high;
+} pillion_lstm_cell_s16_dsp_params;
+void pillion_lstm_cell_s16_dsp(const pillion_lstm_cell_s16_dsp_params *p, const int8_t *x, const int8_t *h, const int16_t *c,
+                               int16_t *y, void *scratch);
+typedef struct {
+    PILLION_DSP_GATES_FIELDS
+    int32_t integer_bits;
+    int32_t out_multiplier, out_shift, out_zp;
+} pillion_lstm_output_s8_dsp_params;
+void pillion_lstm_output_s8_dsp(const pillion_lstm_output_s8_dsp_params *p, const int8_t *x, const int8_t *h,
+                                const int16_t *c, int8_t *y, void *scratch);
+
+/* Memory of filters, as pillion_svdf_memory_s16. Scratch: inputs in 16 bits, in whole eights, and 2 bytes for each filter, in whole
+ * fours. */
+typedef struct {
+    int32_t batch, inputs, filters, length;
+    int32_t groups, eights;
+    const int32_t *stream, *scalings; /* as above, of one gate */
+} pillion_svdf_memory_s16_dsp_params;
+void pillion_svdf_memory_s16_dsp(const pillion_svdf_memory_s16_dsp_params *p, const int8_t *x, const int16_t *memory,
+                                 int16_t *y, void *scratch);
+
 #endif

@@ -6,6 +6,19 @@
 
 #include "pillion/requantize.h"
 
+#if defined(__ARM_FEATURE_DSP) && defined(__thumb2__)
+static inline int32_t pillion_saturate16(int32_t x) {
+    __asm("ssat %0, #16, %0" : "+r"(x));
+    return x;
+}
+
+/* a * b / 2^15, rounded half up. */
+static inline int32_t pillion_fraction16_of(int32_t a, int32_t b) {
+    int32_t product;
+    __asm("smlabb %0, %1, %2, %3\n\tssat %0, #16, %0, asr #15" : "=r"(product) : "r"(a), "r"(b), "r"(1 << 14));
+    return product;
+}
+#else
 static inline int32_t pillion_saturate16(int32_t x) {
     return pillion_clamp(x, INT16_MIN, INT16_MAX);
 }
@@ -15,6 +28,7 @@ static inline int32_t pillion_fraction16_of(int32_t a, int32_t b) {
     const int32_t product = (a * b + (1 << 14)) >> 15;
     return product > INT16_MAX ? INT16_MAX : product;
 }
+#endif
 
 /* x / 2^places, rounded half away from zero; there is a place at least, and x is below 2^30. */
 static inline int32_t pillion_places_less(int32_t x, int32_t places) {

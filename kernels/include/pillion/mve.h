@@ -303,6 +303,38 @@ void pillion_softmax_s8_mve(const pillion_softmax_s8_mve_params *p, const int8_t
 typedef pillion_standardize_s8_params pillion_standardize_s8_mve_params;
 void pillion_standardize_s8_mve(const pillion_standardize_s8_mve_params *p, const int8_t *x, int8_t *y, void *scratch);
 
+/* The halves of a step of an LSTM, as pillion_lstm_cell_s16 and pillion_lstm_output_s8. The last shift is not to the left. Scratch:
+ * the sums of all gates in 16 bits, in whole groups. May read 15 bytes beyond x and h. */
+#define PILLION_MVE_GATES_FIELDS                                                                                  \
+    int32_t batch, inputs, outputs, cells;                                                                        \
+    int32_t groups;                   /* of eight cells */                                                        \
+    int32_t chunks, recurrent_chunks; /* of 16 inputs, of 16 outputs */                                           \
+    const int32_t *constants, *recurrent_constants; /* [gates][groups] of bias, int8 weights[chunks][8][16], of even cells first */ \
+    const int32_t *scalings; /* [2][gates] of four numbers, see kernels/mve/gates.h: of inputs, then of outputs */
+typedef struct {
+    PILLION_MVE_GATES_FIELDS
+    int32_t places, low, high;
+} pillion_lstm_cell_s16_mve_params;
+void pillion_lstm_cell_s16_mve(const pillion_lstm_cell_s16_mve_params *p, const int8_t *x, const int8_t *h, const int16_t *c,
+                               int16_t *y, void *scratch);
+typedef struct {
+    PILLION_MVE_GATES_FIELDS
+    int32_t integer_bits;
+    int32_t out_multiplier, out_shift, out_fix, out_zp;
+} pillion_lstm_output_s8_mve_params;
+void pillion_lstm_output_s8_mve(const pillion_lstm_output_s8_mve_params *p, const int8_t *x, const int8_t *h, const int16_t *c,
+                                int8_t *y, void *scratch);
+
+/* Memory of filters, as pillion_svdf_memory_s16. Scratch: 2 bytes for each filter, in whole groups. May read
+ * 15 bytes beyond x. */
+typedef struct {
+    int32_t batch, inputs, filters, length;
+    int32_t groups, chunks;
+    const int32_t *constants, *scalings; /* as above, of one gate */
+} pillion_svdf_memory_s16_mve_params;
+void pillion_svdf_memory_s16_mve(const pillion_svdf_memory_s16_mve_params *p, const int8_t *x, const int16_t *memory,
+                                 int16_t *y, void *scratch);
+
 /* Copies along strides, as pillion_strided_copy. */
 typedef pillion_strided_copy_params pillion_strided_copy_mve_params;
 void pillion_strided_copy_mve(const pillion_strided_copy_mve_params *p, const void *x, void *y, void *scratch);

@@ -8,7 +8,7 @@ import numpy as np
 from pillion.emitters.c.kernel import Call, Kernel, Params, scaling
 from pillion.emitters.c.library import PORTABLE
 from pillion.ir import numerics
-from pillion.ir.numerics import INT16_MAX, Arithmetic
+from pillion.ir.numerics import INT16_MAX, Arithmetic, Multipliers
 from pillion.ir.op import Op
 from pillion.ir.types import DType, Value
 from pillion.ir.verdict import Verdict
@@ -38,29 +38,38 @@ def gates(op: Gated) -> Params:
     }
 
 
+def of_each(op: Gated, multipliers: Multipliers) -> Multipliers:
+    """Gives one multiplier for each gate, where all may share one."""
+    return tuple(multipliers[gate % len(multipliers)] for gate in range(op.gates))
+
+
 def cell(op: LstmCell, arithmetic: Arithmetic) -> tuple[Call, ...]:
     """Gives the call that makes the next cell."""
-    bounds = (-op.clip, op.clip) if op.clip else (-INT16_MAX - 1, INT16_MAX)
-    params: Params = {
-        **gates(op),
-        "places": 2 * FRACTION_BITS + op.cell_exponent,
-        "low": bounds[0],
-        "high": bounds[1],
-    }
+    params: Params = {**gates(op), **cell_bounds(op)}
     return (Call(PORTABLE.routine("lstm_cell_s16"), params, (op.x, op.h, op.c), op.y),)
+
+
+def cell_bounds(op: LstmCell) -> Params:
+    """Gives what makes a cell of two fractions, and the bounds of it, as parameters."""
+    low, high = (-op.clip, op.clip) if op.clip else (-INT16_MAX - 1, INT16_MAX)
+    return {"places": 2 * FRACTION_BITS + op.cell_exponent, "low": low, "high": high}
 
 
 def output(op: LstmOutput, arithmetic: Arithmetic) -> tuple[Call, ...]:
     """Gives the call that makes the answer of a step."""
+    params: Params = {**gates(op), **answer(op)}
+    return (Call(PORTABLE.routine("lstm_output_s8"), params, (op.x, op.h, op.c), op.y),)
+
+
+def answer(op: LstmOutput) -> Params:
+    """Gives what makes an answer of two fractions as parameters."""
     m = op.multiplier
-    params: Params = {
-        **gates(op),
+    return {
         "integer_bits": FRACTION_BITS + op.cell_exponent,
         "out_multiplier": m.mantissa,
         "out_shift": m.shift,
         "out_zp": op.y.zero_point,
     }
-    return (Call(PORTABLE.routine("lstm_output_s8"), params, (op.x, op.h, op.c), op.y),)
 
 
 def on_the_cell(op: LstmCell) -> tuple[Value, ...]:
@@ -70,8 +79,13 @@ def on_the_cell(op: LstmCell) -> tuple[Value, ...]:
 
 def memory(op: SvdfMemory, arithmetic: Arithmetic) -> tuple[Call, ...]:
     """Gives the call by which filters remember an input."""
+    return (Call(PORTABLE.routine("svdf_memory_s16"), remembered(op), (op.x, op.memory), op.y),)
+
+
+def remembered(op: SvdfMemory) -> Params:
+    """Gives sizes, weights and scale of filters as parameters. The zero point becomes part of the biases."""
     weights = op.weights.constant
-    params: Params = {
+    return {
         "batch": op.x.shape[0],
         "inputs": op.x.shape[1],
         "filters": op.filters,
@@ -80,7 +94,6 @@ def memory(op: SvdfMemory, arithmetic: Arithmetic) -> tuple[Call, ...]:
         "weights": weights,
         "bias": (-op.x.zero_point * numerics.row_sums(weights)).astype(np.int32),
     }
-    return (Call(PORTABLE.routine("svdf_memory_s16"), params, (op.x, op.memory), op.y),)
 
 
 def weighed(op: SvdfOutput, arithmetic: Arithmetic) -> tuple[Call, ...]:

@@ -1,0 +1,137 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The DSP kernels of layers that remember: steps of LSTMs, and filters over time."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from pillion.emitters.c.accumulators import Int8Array, Int32Array
+from pillion.emitters.c.dsp.pack import B_LIMIT, in_fours, pack_pairs
+from pillion.emitters.c.kernel import Call, Kernel, Params
+from pillion.emitters.c.library import DSP
+from pillion.emitters.c.portable import recurrent as portable
+from pillion.emitters.c.rescaled import MOST_SHIFT, SUM_LIMIT
+from pillion.ir.numerics import Arithmetic, Multipliers
+from pillion.ir.op import Op
+from pillion.ir.types import Array
+from pillion.ir.verdict import Verdict
+from pillion.ops.lstm import Gated, LstmCell, LstmOutput
+from pillion.ops.svdf import SvdfMemory
+
+CELL = DSP.routine("lstm_cell_s16", "gates")
+OUTPUT = DSP.routine("lstm_output_s8", "gates")
+MEMORY = DSP.routine("svdf_memory_s16", "gates")
+ROUTINES = (CELL, OUTPUT, MEMORY)
+LEAST_WEIGHT = -127
+"""256 times -128 and a number below zero do not fit a halfword."""
+
+
+def eights(inputs: int) -> int:
+    """Counts the rounds of eight inputs."""
+    return -(-inputs // 8)
+
+
+def pack(weights: Int8Array, bias: Int32Array, gates: int = 1) -> Int32Array:
+    """Packs the rows of some gates in fours, each of which begins with a gate or follows four: pairs of weights in halfwords, of four inputs
+    of the first and of the second pair in turn, then biases."""
+    rows, inputs = weights.shape[0] // gates, weights.shape[1]
+    missing = 4 * in_fours(rows) - rows
+    whole = np.pad(weights.reshape(gates, rows, inputs), ((0, 0), (0, missing), (0, -inputs % 8)))
+    biases = np.pad(bias.reshape(gates, rows), ((0, 0), (0, missing))).reshape(-1, 4)
+    pairs = whole.reshape(-1, 2, whole.shape[-1])
+    words = pack_pairs(pairs[:, 0], pairs[:, 1]).reshape(len(biases), 2, -1, 2).swapaxes(1, 2)
+    return np.hstack([words.reshape(len(biases), -1), biases]).astype(np.int32).reshape(-1)
+
+
+def scalings(multipliers: Multipliers) -> Int32Array:
+    """Gives multiplier, shift to the right and shift to the left of each gate."""
+    numbers = [(m.mantissa, max(-m.shift, 0), max(m.shift, 0)) for m in multipliers]
+    return np.array(numbers, np.int32).reshape(-1)
+
+
+def sums(op: Gated) -> Params:
+    """Gives weights, biases and multipliers of the gates as the kernels read them."""
+    plain = portable.gates(op)
+    weights, recurrent, bias, recurrent_bias = (
+        np.asarray(plain[name]) for name in ("weights", "recurrent", "bias", "recurrent_bias")
+    )
+    inputs, outputs = (portable.of_each(op, m) for m in (op.input_multipliers, op.recurrent_multipliers))
+    return {
+        **{name: plain[name] for name in ("batch", "inputs", "outputs", "cells")},
+        "groups": in_fours(op.cells),
+        **{"eights": eights(op.x.shape[1]), "recurrent_eights": eights(op.h.shape[1])},
+        "stream": pack(weights, bias, op.gates),
+        "recurrent_stream": pack(recurrent, recurrent_bias, op.gates),
+        "scalings": scalings((*inputs, *outputs)),
+    }
+
+
+def cell(op: LstmCell, arithmetic: Arithmetic) -> tuple[Call, ...]:
+    """Gives the call that makes the next cell."""
+    return (Call(CELL, {**sums(op), **portable.cell_bounds(op)}, (op.x, op.h, op.c), op.y),)
+
+
+def output(op: LstmOutput, arithmetic: Arithmetic) -> tuple[Call, ...]:
+    """Gives the call that makes the answer of a step."""
+    return (Call(OUTPUT, {**sums(op), **portable.answer(op)}, (op.x, op.h, op.c), op.y),)
+
+
+def memory(op: SvdfMemory, arithmetic: Arithmetic) -> tuple[Call, ...]:
+    """Gives the call by which filters remember an input."""
+    plain = portable.remembered(op)
+    params: Params = {
+        **{name: plain[name] for name in ("batch", "inputs", "filters", "length")},
+        **{"groups": in_fours(op.filters), "eights": eights(op.x.shape[1])},
+        "stream": pack(np.asarray(plain["weights"]), np.asarray(plain["bias"])),
+        "scalings": scalings((op.multiplier,)),
+    }
+    return (Call(MEMORY, params, (op.x, op.memory), op.y),)
+
+
+def judge(
+    op: Op, arithmetic: Arithmetic, weights: tuple[Array, ...], largest: int, multipliers: Multipliers
+) -> tuple[Verdict, ...]:
+    """Judges what the sums of rows need to be exact: weights that fit halfwords in pairs, sums that fit 24 bits and, with their biases,
+    31, after a shift to the left."""
+    few = min(w.shape[1] for w in weights)
+    least = min(int(w.min(initial=0)) for w in weights)
+    reach = 128 * max(int(np.abs(w.astype(np.int64)).sum(axis=1).max(initial=0)) for w in weights)
+    least_shift, most_shift = (edge(m.shift for m in multipliers) for edge in (min, max))
+    largest <<= max(most_shift, 0)
+    return (
+        *portable.judge(op, arithmetic),
+        Verdict("inputs", few > 0, "one at least", str(few)),
+        Verdict("weights", least >= LEAST_WEIGHT, f"{LEAST_WEIGHT} or more", str(least)),
+        Verdict("products", reach < B_LIMIT, f"below {B_LIMIT}", f"up to {reach}"),
+        Verdict("sum", largest < SUM_LIMIT, f"below {SUM_LIMIT}", f"up to {largest}"),
+        Verdict("right_shift", -least_shift <= MOST_SHIFT, f"{MOST_SHIFT} at most", str(-least_shift)),
+    )
+
+
+def takes_gates(op: LstmCell | LstmOutput, arithmetic: Arithmetic) -> tuple[Verdict, ...]:
+    """Judges the gates of a step."""
+    weights = op.input_weights.constant, op.recurrent_weights.constant
+    largest = max(largest for largest, _ in Gated.largest_sums(op))
+    return judge(op, arithmetic, weights, largest, (*op.input_multipliers, *op.recurrent_multipliers))
+
+
+def takes_memory(op: SvdfMemory, arithmetic: Arithmetic) -> tuple[Verdict, ...]:
+    """Judges filters that take an input."""
+    return judge(op, arithmetic, (op.weights.constant,), op.largest_sum, (op.multiplier,))
+
+
+def gates_bytes(op: Gated) -> int:
+    """Gives the room for the sums of all gates, and for inputs and outputs in 16 bits."""
+    return 8 * in_fours(op.cells) * op.gates + 16 * (eights(op.x.shape[1]) + eights(op.h.shape[1]))
+
+
+def memory_bytes(op: SvdfMemory) -> int:
+    """Gives the room for the new numbers of all filters, and for inputs in 16 bits."""
+    return 8 * in_fours(op.filters) + 16 * eights(op.x.shape[1])
+
+
+KERNELS: tuple[Kernel, ...] = (
+    DSP.row(LstmCell, cell, takes_gates, scratch_bytes=gates_bytes, in_place=portable.on_the_cell),
+    DSP.row(LstmOutput, output, takes_gates, scratch_bytes=gates_bytes),
+    DSP.row(SvdfMemory, memory, takes_memory, scratch_bytes=memory_bytes, in_place=portable.on_the_memory),
+)

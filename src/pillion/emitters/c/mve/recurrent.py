@@ -1,0 +1,137 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The Helium kernels of layers that remember: steps of LSTMs, and filters over time."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from pillion.emitters.c.accumulators import Int8Array, Int32Array
+from pillion.emitters.c.kernel import Call, Kernel, Params
+from pillion.emitters.c.library import MVE
+from pillion.emitters.c.mve.elementwise import OVERREAD_BYTES, fix, no_left_shift
+from pillion.emitters.c.mve.pack import EVEN, ODD, as_words, chunks
+from pillion.emitters.c.portable import recurrent as portable
+from pillion.ir.numerics import Arithmetic, Multipliers
+from pillion.ir.types import Array
+from pillion.ir.verdict import Verdict
+from pillion.ops.lstm import Gated, LstmCell, LstmOutput
+from pillion.ops.svdf import SvdfMemory
+
+ROWS = 8
+"""Rows of weights that are summed together."""
+CELL = MVE.routine("lstm_cell_s16", "gates")
+OUTPUT = MVE.routine("lstm_output_s8", "gates")
+MEMORY = MVE.routine("svdf_memory_s16", "gates")
+
+
+def groups(rows: int) -> int:
+    """Counts the groups that hold so many rows."""
+    return -(-rows // ROWS)
+
+
+def pack(weights: Int8Array, bias: Int32Array, gates: int = 1) -> Int32Array:
+    """Packs the rows of some gates in groups, each of which begins with a gate or follows a whole one: biases, then weights by pieces of 16
+    inputs, even rows first."""
+    rows, inputs = weights.shape[0] // gates, weights.shape[1]
+    missing = ROWS * groups(rows) - rows
+    whole = np.pad(weights.reshape(gates, rows, inputs), ((0, 0), (0, missing), (0, -inputs % 16)))
+    biases = np.pad(bias.reshape(gates, rows), ((0, 0), (0, missing)))
+    return np.concatenate([_group(w, b) for w, b in zip(_eights(whole), _eights(biases), strict=True)])
+
+
+def _eights(rows: Array) -> Array:
+    return rows.reshape(-1, ROWS, *rows.shape[2:])
+
+
+def _group(weights: Int8Array, bias: Int32Array) -> Int32Array:
+    order = [*EVEN, *ODD]
+    pieces = weights[order].reshape(ROWS, -1, 16).swapaxes(0, 1)
+    return np.concatenate([bias[order], as_words(pieces)])
+
+
+def scalings(multipliers: Multipliers) -> Int32Array:
+    """Gives multiplier, shift to the right and whether there is one, and shift to the left, of each gate."""
+    numbers = [(m.mantissa, min(m.shift, 0), fix(m.shift), max(m.shift, 0)) for m in multipliers]
+    return np.array(numbers, np.int32).reshape(-1)
+
+
+def sums(op: Gated) -> Params:
+    """Gives weights, biases and multipliers of the gates as the kernels read them."""
+    plain = portable.gates(op)
+    inputs, outputs = (portable.of_each(op, m) for m in (op.input_multipliers, op.recurrent_multipliers))
+    packed = {
+        name: pack(np.asarray(plain[weights]), np.asarray(plain[bias]), op.gates)
+        for name, weights, bias in (
+            ("constants", "weights", "bias"),
+            ("recurrent_constants", "recurrent", "recurrent_bias"),
+        )
+    }
+    return {
+        **{name: plain[name] for name in ("batch", "inputs", "outputs", "cells")},
+        "groups": groups(op.cells),
+        **{"chunks": chunks(op.x.shape[1]), "recurrent_chunks": chunks(op.h.shape[1])},
+        **packed,
+        "scalings": scalings((*inputs, *outputs)),
+    }
+
+
+def cell(op: LstmCell, arithmetic: Arithmetic) -> tuple[Call, ...]:
+    """Gives the call that makes the next cell."""
+    return (Call(CELL, {**sums(op), **portable.cell_bounds(op)}, (op.x, op.h, op.c), op.y),)
+
+
+def output(op: LstmOutput, arithmetic: Arithmetic) -> tuple[Call, ...]:
+    """Gives the call that makes the answer of a step."""
+    params = {**sums(op), **portable.answer(op), "out_fix": fix(op.multiplier.shift)}
+    return (Call(OUTPUT, params, (op.x, op.h, op.c), op.y),)
+
+
+def memory(op: SvdfMemory, arithmetic: Arithmetic) -> tuple[Call, ...]:
+    """Gives the call by which filters remember an input."""
+    plain = portable.remembered(op)
+    params: Params = {
+        **{name: plain[name] for name in ("batch", "inputs", "filters", "length")},
+        **{"groups": groups(op.filters), "chunks": chunks(op.x.shape[1])},
+        "constants": pack(np.asarray(plain["weights"]), np.asarray(plain["bias"])),
+        "scalings": scalings((op.multiplier,)),
+    }
+    return (Call(MEMORY, params, (op.x, op.memory), op.y),)
+
+
+def takes_gates(op: LstmCell | LstmOutput, arithmetic: Arithmetic) -> tuple[Verdict, ...]:
+    """Judges element types, that there is something to sum, and that answers are not moved to the left."""
+    few = min(op.x.shape[1], op.h.shape[1])
+    known = (*portable.judge(op, arithmetic), Verdict("inputs", few > 0, "one at least", str(few)))
+    return (*known, no_left_shift(op.multiplier.shift)) if isinstance(op, LstmOutput) else known
+
+
+def takes_memory(op: SvdfMemory, arithmetic: Arithmetic) -> tuple[Verdict, ...]:
+    """Judges element types, and that there is something to sum."""
+    inputs = op.x.shape[1]
+    return (*portable.judge(op, arithmetic), Verdict("inputs", inputs > 0, "one at least", str(inputs)))
+
+
+def scratch_bytes(op: Gated) -> int:
+    """Gives the room for the sums of all gates."""
+    return 2 * ROWS * groups(op.cells) * op.gates
+
+
+KERNELS: tuple[Kernel, ...] = (
+    MVE.row(
+        LstmCell,
+        cell,
+        takes_gates,
+        scratch_bytes=scratch_bytes,
+        in_place=portable.on_the_cell,
+        overread_bytes=OVERREAD_BYTES,
+    ),
+    MVE.row(LstmOutput, output, takes_gates, scratch_bytes=scratch_bytes, overread_bytes=OVERREAD_BYTES),
+    MVE.row(
+        SvdfMemory,
+        memory,
+        takes_memory,
+        scratch_bytes=lambda op: 2 * ROWS * groups(op.filters),
+        in_place=portable.on_the_memory,
+        overread_bytes=OVERREAD_BYTES,
+    ),
+)
