@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0
- * Norms: sums and squares of four bytes take six instructions, an element eight. SMMLAR adds the offset of a channel to the upper
- * half of the product with its factor. Where a row has several groups, all four numbers of each channel lie in scratch, and
+ * Norms: sums and squares of four bytes take six instructions, an element eight (standardize.h). Where a row has several groups, all four numbers of each channel lie in scratch, and
  * groups of few channels are added up channel by channel. y may be x. */
 #include "dot.h"
 
 #if PILLION_HAS_DSP
-#include "pillion/standardize.h"
+#define LOAD "ldrsb %[t], [%[x]], #1\n\t"
+typedef int8_t element;
+#include "standardize.h"
 
 typedef pillion_standardize_s8_dsp_params params;
 
@@ -76,61 +77,6 @@ static pillion_standard standard_of_few(const params *p, const int8_t *x, int32_
     return pillion_standard_of(p, sum, squares);
 }
 
-#define ONE(load)                       \
-    "ldrsb %[t], [%[x]], #1\n\t" load   \
-    "mla %[t], %[t], %[by], %[start]\n\t" \
-    "smmlar %[t], %[t], %[f], %[o]\n\t" \
-    "asr %[t], %[t], %[places]\n\t"     \
-    "ssat %[t], #8, %[t]\n\t"           \
-    "strb %[t], [%[y]], #1\n\t"
-
-#define OF_CHANNEL "ldr %[f], [%[fs]], #4\n\tldr %[o], [%[os]], #4\n\t"
-#define EACH(code)                                                                                                   \
-    __asm volatile(code                                                                                              \
-                   : [x] "+r"(x), [y] "+r"(y), [fs] "+r"(factors), [os] "+r"(offsets), [t] "=&r"(t), [f] "=&r"(f),   \
-                     [o] "=&r"(o)                                                                                    \
-                   : [by] "r"(by.factor), [start] "r"(by.start), [places] "r"(places)                                \
-                   : "memory")
-#define ALIKE(code)                                                                                          \
-    __asm volatile(code                                                                                      \
-                   : [x] "+r"(x), [y] "+r"(y), [t] "=&r"(t)                                                  \
-                   : [by] "r"(by.factor), [start] "r"(by.start), [places] "r"(places), [f] "r"(f), [o] "r"(o) \
-                   : "memory")
-
-/* Elements side by side, by factors and offsets of their own. */
-static void each(pillion_standard by, int32_t places, const int32_t *factors, const int32_t *offsets, int32_t count,
-                 const int8_t *x, int8_t *y) {
-    int32_t t, f, o;
-    for (; count >= 4; count -= 4) {
-        EACH(ONE(OF_CHANNEL) ONE(OF_CHANNEL) ONE(OF_CHANNEL) ONE(OF_CHANNEL));
-    }
-    for (; count > 0; count--) {
-        EACH(ONE(OF_CHANNEL));
-    }
-}
-
-/* By one factor and one offset. */
-static void alike(pillion_standard by, int32_t places, int32_t f, int32_t o, int32_t count, const int8_t *x, int8_t *y) {
-    int32_t t;
-    for (; count >= 4; count -= 4) {
-        ALIKE(ONE("") ONE("") ONE("") ONE(""));
-    }
-    for (; count > 0; count--) {
-        ALIKE(ONE(""));
-    }
-}
-
-static void one_group(const params *p, const int8_t *x, int8_t *y) {
-    const pillion_standard by = standard_of(p, x, 1, p->elements, 0);
-    if (!p->each_channel) {
-        alike(by, p->places, *p->factors, *p->offsets, p->elements, x, y);
-        return;
-    }
-    for (int32_t n = 0; n < p->positions; n++, x += p->inner, y += p->inner) {
-        each(by, p->places, p->factors, p->offsets, p->inner, x, y);
-    }
-}
-
 /* --- groups */
 
 typedef struct {
@@ -187,7 +133,7 @@ void pillion_standardize_s8_dsp(const params *p, const int8_t *x, int8_t *y, voi
     const int32_t step = p->positions * p->groups * p->inner;
     for (int32_t row = 0; row < p->rows; row++, x += step, y += step) {
         if (p->groups == 1) {
-            one_group(p, x, y);
+            one_group(p, standard_of(p, x, 1, p->elements, 0), x, y);
         } else {
             many_groups(p, x, y, scratch);
         }

@@ -6,32 +6,15 @@
 #include "pillion/mve.h"
 
 #if defined(__ARM_FEATURE_MVE)
-#include "pillion/assembly.h"
-#include "pillion/standardize.h"
+#define LOAD "vldrb.s32 q0, [%[x]], #4\n"
+typedef int8_t element;
+#include "standardize.h"
 
 #include <string.h>
 
 typedef pillion_standardize_s8_mve_params params;
 
 enum { FEW_CHANNELS = 48 }; /* the compiler (standardize.py) knows this number, too */
-
-PILLION_AT(params, inner, 12);
-PILLION_AT(params, elements, 16);
-PILLION_AT(params, places, 52);
-PILLION_AT(params, low, 56);
-PILLION_AT(params, high, 60);
-
-/* Bounds in q5 and q6; a shift, as VSHL takes it, in the place of the params; the loop over as many elements as the number says that
- * lies so far behind their begin. */
-#define BOUNDS                \
-    "ldr %[t], [%[p], #56]\n" \
-    "vdup.32 q5, %[t]\n"      \
-    "ldr %[t], [%[p], #60]\n" \
-    "vdup.32 q6, %[t]\n"
-#define SHIFT                 \
-    "ldr %[p], [%[p], #52]\n" \
-    "rsb %[p], %[p], #0\n"
-#define COUNT(at) "ldr %[t], [%[p], #" at "]\n" SHIFT "wlstp.32 lr, %[t], 2f\n"
 
 /* Up to 2^16 elements side by side. */
 static void add_sums(const int8_t *x, int32_t count, int32_t *sum, uint32_t *squares) {
@@ -60,57 +43,6 @@ static pillion_standard standard_of(const params *p, const int8_t *x) {
         squares += some;
     }
     return pillion_standard_of(p, sum, squares);
-}
-
-#define TO_BYTES                \
-    "vadd.i32 q0, q0, q2\n"     \
-    "vshl.s32 q0, %[p]\n"       \
-    "vmax.s32 q0, q0, q5\n"     \
-    "vmin.s32 q0, q0, q6\n"     \
-    "vstrb.32 q0, [%[y]], #4\n" \
-    "letp lr, 1b\n"             \
-    "2:\n"
-
-/* Elements side by side of one group, by factors and offsets of their own. */
-static void each(const params *p, pillion_standard by, const int8_t *x, int8_t *y) {
-    const int32_t *f = p->factors, *o = p->offsets;
-    uint32_t t = by.factor;
-    __asm__ volatile(
-        "vdup.32 q4, %[t]\n" BOUNDS COUNT("12")
-        "1: vldrb.s32 q0, [%[x]], #4\n"
-        "vldrw.u32 q1, [%[f]], #16\n"
-        "vmlas.s32 q0, q4, %[start]\n"
-        "vldrw.u32 q2, [%[o]], #16\n"
-        "vrmulh.s32 q0, q0, q1\n" TO_BYTES
-        : [x] "+l"(x), [y] "+l"(y), [f] "+r"(f), [o] "+r"(o), [t] "+r"(t), [p] "+r"(p)
-        : [start] "r"(by.start)
-        : "lr", "q0", "q1", "q2", "q4", "q5", "q6", "cc", "memory");
-}
-
-/* By one factor and one offset. */
-static void alike(const params *p, pillion_standard by, const int8_t *x, int8_t *y) {
-    uint32_t t = by.factor;
-    __asm__ volatile(
-        "vdup.32 q4, %[t]\n"
-        "vdup.32 q1, %[f]\n"
-        "vdup.32 q2, %[o]\n" BOUNDS COUNT("16")
-        "1: vldrb.s32 q0, [%[x]], #4\n"
-        "vmlas.s32 q0, q4, %[start]\n"
-        "vrmulh.s32 q0, q0, q1\n" TO_BYTES
-        : [x] "+l"(x), [y] "+l"(y), [t] "+r"(t), [p] "+r"(p)
-        : [start] "r"(by.start), [f] "r"(p->factors[0]), [o] "r"(p->offsets[0])
-        : "lr", "q0", "q1", "q2", "q4", "q5", "q6", "cc", "memory");
-}
-
-static void one_group(const params *p, const int8_t *x, int8_t *y) {
-    const pillion_standard by = standard_of(p, x);
-    if (!p->each_channel) {
-        alike(p, by, x, y);
-        return;
-    }
-    for (int32_t n = 0; n < p->positions; n++, x += p->inner, y += p->inner) {
-        each(p, by, x, y);
-    }
 }
 
 /* --- groups */
@@ -232,7 +164,7 @@ void pillion_standardize_s8_mve(const params *p, const int8_t *x, int8_t *y, voi
     const int32_t step = p->positions * p->groups * p->inner;
     for (int32_t row = 0; row < p->rows; row++, x += step, y += step) {
         if (p->groups == 1) {
-            one_group(p, x, y);
+            one_group(p, standard_of(p, x), x, y);
         } else {
             many_groups(p, x, y, scratch);
         }

@@ -12,7 +12,7 @@ from kernels import rig
 from kernels.op_cases import Run, case_of, check_runs, kernel_of, random_operands, refusals
 from kernels.rig import M4, M33, M55, SANITIZED
 from pillion.ir.op import Op
-from pillion.ir.types import Array, Shape, constant
+from pillion.ir.types import Array, DType, PerTensor, Shape, TensorType, Value, constant
 from pillion.ops.samples import make, value
 from pillion.ops.standardize import Standardize
 
@@ -35,6 +35,28 @@ def norm(shape: Shape, number: int, each: bool = True, **attributes: Any) -> Op:
     x = value("x", shape, (0.05, 0.002, 1.3)[number % 3], (-128, 127, 0, -7)[number % 4])
     y = value("y", (), (0.03, 0.05)[number % 2], (0, 127, -128, 11)[number % 4])
     return make(Standardize, y, x=x, **held, **attributes)
+
+
+def of_16_bits(op: Any) -> Op:
+    """The same norm of numbers of 16 bits, whose steps are finer."""
+    quant = PerTensor(op.x.scale / 200, (0, -(2**15), 2**15 - 1, 1000)[op.x.shape[-1] % 4])
+    held = {"weights": op.weights, "bias": op.bias, "centred": op.centred}
+    x = Value("x", TensorType(op.x.shape, DType.INT16, quant))
+    bounds = {"axis": op.axis, "groups": op.groups, "low": op.low, "high": op.high}
+    return make(Standardize, op.y, x=x, **held, **bounds)
+
+
+def rows_of_16_bits(op: Op) -> list[Array]:
+    """Random rows, rows of the ends, and rows of equal numbers."""
+    shape, rng = op.activations[0].shape, np.random.default_rng(5)
+    ends = -(2**15), 2**15 - 1
+    flat = [np.full(shape, level, np.int16) for level in ends]
+    return [
+        rng.integers(*ends, shape, endpoint=True).astype(np.int16),
+        rng.integers(-300, 300, shape).astype(np.int16),
+        rng.choice(np.array(ends, np.int16), shape),
+        *flat,
+    ]
 
 
 def shapes() -> list[Op]:
@@ -70,6 +92,16 @@ def rows(op: Op) -> list[Array]:
 def test_every_shape(target: rig.Target) -> None:
     runs = [Run(op, (x,), number % 2 == 1) for op in shapes() for number, x in enumerate(rows(op))]
     check_runs(target, runs)
+
+
+@pytest.mark.parametrize("target", TARGETS, ids=["host", "m4", "m33", "m55"])
+def test_every_shape_of_16_bits(target: rig.Target) -> None:
+    """With one group, which the kernels for vectors and pairs take; the portable one has them all."""
+    longest = of_16_bits(norm((1, 2**15), 2, False))
+    ops = [*(of_16_bits(op) for op in shapes()), longest]
+    taken = [op for op in ops if kernel_of(target, op) is not None]
+    assert {op for op in ops if op.groups == 1} <= {*taken}  # type: ignore[attr-defined]  # of norms
+    check_runs(target, [Run(op, (x,)) for op in taken for x in rows_of_16_bits(op)])
 
 
 @pytest.mark.parametrize("target", TARGETS, ids=["host", "m4", "m33", "m55"])

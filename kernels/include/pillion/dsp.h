@@ -196,12 +196,24 @@ void pillion_max_pool2d_s8_dsp(const pillion_max_pool2d_s8_dsp_params *p, const 
 /* Norms, as pillion_standardize_s8. With several groups, scratch has 16 bytes for each channel. */
 typedef pillion_standardize_s8_params pillion_standardize_s8_dsp_params;
 void pillion_standardize_s8_dsp(const pillion_standardize_s8_dsp_params *p, const int8_t *x, int8_t *y, void *scratch);
+/* Of elements of 16 bits, with one group. */
+typedef pillion_standardize_s8_params pillion_standardize_s16_dsp_params;
+void pillion_standardize_s16_dsp(const pillion_standardize_s16_dsp_params *p, const int16_t *x, int8_t *y, void *scratch);
 
 /* y[n][column][row] = x[n][row][column] */
 typedef struct {
     int32_t batch, rows, columns;
 } pillion_transpose_s8_dsp_params;
 void pillion_transpose_s8_dsp(const pillion_transpose_s8_dsp_params *p, const int8_t *x, int8_t *y, void *scratch);
+
+/* Sums in 16 bits, as pillion_wide_add; from row to row operands move on by so many elements. a is the wider operand. Operands are
+ * shifted to the left, so that what is left of a sum is in its upper word, which may be shifted to the right. y may be an operand of the same element type. */
+typedef struct {
+    int32_t rows, count, a_row_step, b_row_step;
+    int32_t a_bytes, b_bytes, y_bytes;
+    int32_t a_multiplier, b_multiplier, offset_high, offset_low, left, right;
+} pillion_wide_add_dsp_params;
+void pillion_wide_add_dsp(const pillion_wide_add_dsp_params *p, const void *a, const void *b, void *y, void *scratch);
 
 /* The halves of a step of an LSTM, as pillion_lstm_cell_s16 and pillion_lstm_output_s8. Scratch: the sums of all gates in 16 bits, in
  * whole groups, and inputs and outputs in 16 bits, in whole eights. */

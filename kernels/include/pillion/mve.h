@@ -302,6 +302,19 @@ void pillion_softmax_s8_mve(const pillion_softmax_s8_mve_params *p, const int8_t
 /* Norms, as pillion_standardize_s8. With several groups there are at most 2^16 positions, and scratch has eight bytes for each channel. */
 typedef pillion_standardize_s8_params pillion_standardize_s8_mve_params;
 void pillion_standardize_s8_mve(const pillion_standardize_s8_mve_params *p, const int8_t *x, int8_t *y, void *scratch);
+/* Of elements of 16 bits, with one group. */
+typedef pillion_standardize_s8_params pillion_standardize_s16_mve_params;
+void pillion_standardize_s16_mve(const pillion_standardize_s16_mve_params *p, const int16_t *x, int8_t *y, void *scratch);
+
+/* Sums in 16 bits, as pillion_wide_add; rows as in add_s8. a is the wider operand. Both multipliers and the offset are in halves, the
+ * lower ones signed; a sum has at most 48 bits. y may be an operand of the same element type. */
+typedef struct {
+    int32_t rows, count, a_row_step, b_row_step;
+    int32_t a_bytes, b_bytes, y_bytes;
+    int32_t a_low, a_high, b_low, b_high, offset_low, offset_high;
+    int32_t shift; /* 16 less than the places */
+} pillion_wide_add_mve_params;
+void pillion_wide_add_mve(const pillion_wide_add_mve_params *p, const void *a, const void *b, void *y, void *scratch);
 
 /* The halves of a step of an LSTM, as pillion_lstm_cell_s16 and pillion_lstm_output_s8. The last shift is not to the left. Scratch:
  * the sums of all gates in 16 bits, in whole groups. May read 15 bytes beyond x and h. */

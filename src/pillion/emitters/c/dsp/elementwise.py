@@ -8,6 +8,7 @@ from functools import lru_cache
 
 import numpy as np
 
+from pillion.emitters.c import wide_sums
 from pillion.emitters.c.axes import collapsed, contiguous_steps
 from pillion.emitters.c.conditions import int8, overwritable
 from pillion.emitters.c.dsp import pairs
@@ -25,11 +26,13 @@ from pillion.emitters.c.portable.elementwise import (
     judge_numbers,
     judge_quantized,
     judge_rescaled,
+    operand_of_its_type,
     other_than_a_number,
     reciprocal,
     same_operand,
 )
 from pillion.emitters.c.portable.pool import judge_pool, pool
+from pillion.emitters.c.portable.standardize import words
 from pillion.emitters.c.rescaled import MOST_SHIFT, rounding
 from pillion.ir.numerics import Arithmetic
 from pillion.ir.op import Op
@@ -41,12 +44,13 @@ from pillion.ops.formats import Dequantize, Quantize, Requantize
 from pillion.ops.lut import Lut
 from pillion.ops.movement import Transpose
 from pillion.ops.pool import AvgPool2d, MaxPool2d
+from pillion.ops.wide_add import MOST_PLACES, WideAdd
 
 SUM, MUL = DSP.routine("sum_s8", "clamp"), DSP.routine("mul_s8", "clamp")
 LUT, QUANTIZE, DEQUANTIZE = DSP.routine("lut_s8"), DSP.routine("quantize_s8"), DSP.routine("dequantize_s8")
 AVG_POOL, MAX_POOL = DSP.routine("avg_pool2d_s8", "clamp"), DSP.routine("max_pool2d_s8", "clamp")
-TRANSPOSE = DSP.routine("transpose_s8")
-ROUTINES = (TRANSPOSE, SUM, MUL, LUT, QUANTIZE, DEQUANTIZE, AVG_POOL, MAX_POOL)
+TRANSPOSE, WIDE_SUM = DSP.routine("transpose_s8"), DSP.routine("wide_add")
+ROUTINES = (TRANSPOSE, WIDE_SUM, SUM, MUL, LUT, QUANTIZE, DEQUANTIZE, AVG_POOL, MAX_POOL)
 
 # --- two operands -----------------------------------------------------------------------------------------------------
 
@@ -116,6 +120,29 @@ def calls_sum(op: Sum, arithmetic: Arithmetic) -> tuple[Call, ...]:
     a, b = (found.a, found.b) if operands[0] is op.a else (found.b, found.a)
     last: Params = {"a": a, "b": b, "c": found.c, "shift": found.shift, "low": op.low, "high": op.high}
     return (Call(SUM, {**rows_of(op), **last}, operands, op.y),)
+
+
+MOST_LEFT = 15
+"""Operands of 16 bits that are shifted to the left by so many places stay in 32."""
+
+
+def judge_wide_sum(op: WideAdd, arithmetic: Arithmetic) -> tuple[Verdict, ...]:
+    """Judges whether operands can be shifted so far that what is left of their sum is in its upper word."""
+    return wide_sums.judge(op, arithmetic, 32 - MOST_LEFT, MOST_PLACES, 31 + min(op.places, 32))
+
+
+def calls_wide_sum(op: WideAdd, arithmetic: Arithmetic) -> tuple[Call, ...]:
+    """Gives the call of a sum in 16 bits."""
+    op = wide_sums.wider_first(op)
+    first, second = op.multipliers
+    left, right = max(32 - op.places, 0), max(op.places - 32, 0)
+    params: Params = {
+        **wide_sums.rows(op),
+        **{"a_multiplier": first, "b_multiplier": second},
+        **words(op.offset << left, "offset"),
+        **{"left": left, "right": right},
+    }
+    return (Call(WIDE_SUM, params, (op.a, op.b), op.y),)
 
 
 def judge_mul(op: Mul, arithmetic: Arithmetic) -> tuple[Verdict, ...]:
@@ -254,6 +281,7 @@ KERNELS: tuple[Kernel, ...] = (
     ),
     DSP.row(Add, calls_sum, judge_sum, name="sum", in_place=in_place_of_whole),
     DSP.row(Sub, calls_sum, judge_sum, name="sum", in_place=in_place_of_whole),
+    DSP.row(WideAdd, calls_wide_sum, judge_wide_sum, name="wide_add", in_place=operand_of_its_type),
     DSP.row(Mul, calls_mul, judge_mul, name="mul", in_place=in_place_of_whole),
     DSP.row(Lut, calls_lut, judge_lookup, name="lut", in_place=same_operand),
     DSP.row(Requantize, calls_rescaled, judge_rescaled, name="lut", in_place=same_operand),

@@ -10,7 +10,8 @@ from pillion.ir.numerics import Arithmetic
 from pillion.ops.standardize import Standardize
 
 STANDARDIZE = DSP.routine("standardize_s8", "clamp")
-ROUTINES = (STANDARDIZE,)
+WIDE = DSP.routine("standardize_s16", "clamp")
+ROUTINES = (STANDARDIZE, WIDE)
 
 
 def calls(op: Standardize, arithmetic: Arithmetic) -> tuple[Call, ...]:
@@ -23,6 +24,12 @@ def scratch_bytes(op: Standardize) -> int:
     return 16 * op.x.shape[-1] if op.groups > 1 else 0
 
 
+def of_wide(op: Standardize, arithmetic: Arithmetic) -> tuple[Call, ...]:
+    """Gives the call of a norm whose operand has 16 bits."""
+    return (Call(WIDE, portable.params(op), (op.x,), op.y),)
+
+
 KERNELS: tuple[Kernel, ...] = (
+    DSP.row(Standardize, of_wide, portable.judge_wide_group, name="standardize_wide"),
     DSP.row(Standardize, calls, portable.judge, scratch_bytes=scratch_bytes, in_place=portable.in_place),
 )

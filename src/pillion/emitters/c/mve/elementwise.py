@@ -9,7 +9,9 @@ from typing import Any
 
 import numpy as np
 
+from pillion.emitters.c import wide_sums
 from pillion.emitters.c.conditions import int8
+from pillion.emitters.c.in_rows import rows_params, rows_verdict
 from pillion.emitters.c.kernel import Call, CallCost, Kernel, Params, scaling
 from pillion.emitters.c.library import MVE
 from pillion.emitters.c.mve.pairs import LEVELS, Factors, find_factors
@@ -17,17 +19,18 @@ from pillion.emitters.c.portable import elementwise as portable_elementwise
 from pillion.emitters.c.portable import movement as portable_movement
 from pillion.emitters.c.portable import pool as portable_pool
 from pillion.emitters.c.portable import prelu as portable_prelu
-from pillion.ir.numerics import Arithmetic
+from pillion.ir.numerics import INT32_MAX, Arithmetic, wrap32
 from pillion.ir.op import Op
 from pillion.ir.verdict import Verdict, all_ok
 from pillion.ops.clamp import Clamp
-from pillion.ops.elementwise import ADD_LEFT_SHIFT, Add, Binary, Mul, Sub, Sum
+from pillion.ops.elementwise import ADD_LEFT_SHIFT, Add, Mul, Sub, Sum
 from pillion.ops.formats import Dequantize, Quantize, Requantize
 from pillion.ops.lut import Lut
 from pillion.ops.movement import Concat, Pad, Slice, Transpose
 from pillion.ops.pool import AvgPool2d, MaxPool2d
 from pillion.ops.prelu import Prelu
 from pillion.ops.softmax import Softmax
+from pillion.ops.wide_add import WideAdd
 
 MOST_COLUMNS, MOST_PIXELS = 256, 4096
 """The largest window: a row of int8 values adds up to 16 bits; means of so many are right in float32."""
@@ -35,21 +38,6 @@ OVERREAD_BYTES = 15
 
 
 # --- two operands -----------------------------------------------------------------------------------------------------
-
-
-def rows_verdict(op: Binary) -> Verdict:
-    """Judges whether an op is a walk over rows of elements side by side, with one step from row to row."""
-    rows = portable_elementwise.pairs(op)
-    is_plain = rows.step == (1, 1) and len(rows.extent) <= 1
-    got = f"{list(op.a.shape)} and {list(op.b.shape)}"
-    return Verdict("broadcast", is_plain, "equal shapes, or whole rows again and again", got)
-
-
-def rows_params(op: Binary) -> Params:
-    """Gives the parameters of a walk through both operands in rows."""
-    rows = portable_elementwise.pairs(op)
-    a_step, b_step = (step[0] if step else 0 for step in rows.row_step)
-    return {"rows": rows.rows, "count": rows.count, "a_row_step": a_step, "b_row_step": b_step}
 
 
 @lru_cache(maxsize=64)
@@ -112,6 +100,37 @@ def rescaled_sum(op: Sum, arithmetic: Arithmetic) -> tuple[Call, ...]:
         **{"out_zp": op.y.zero_point, "b_sign": type(op).sign, "low": op.low, "high": op.high},
     }
     return (Call(MVE.routine("add_rescaled_s8"), params, (op.a, op.b), op.y),)
+
+
+LOW_BITS = 16
+"""Bits of the lower halves of multipliers."""
+
+
+def halves(number: int) -> tuple[int, int]:
+    """Gives a number as a lower half with a sign, and the rest, modulo 2^32."""
+    half = 1 << LOW_BITS >> 1
+    low = (number + half) % (1 << LOW_BITS) - half
+    return low, int(wrap32(number - low >> LOW_BITS))
+
+
+def takes_wide_sum(op: WideAdd, arithmetic: Arithmetic) -> tuple[Verdict, ...]:
+    """Judges whether products with lower halves fit 32 bits, and what is left of a sum behind them."""
+    parts = [abs(halves(number)[0]) for number in (*op.multipliers, op.offset)]
+    largest = parts[0] * -op.a.dtype.bounds[0] + parts[1] * -op.b.dtype.bounds[0] + parts[2]
+    fits = Verdict("halves", largest <= INT32_MAX, "below 2^31", f"up to {largest}")
+    return (*wide_sums.judge(op, arithmetic, LOW_BITS, LOW_BITS + 31, LOW_BITS + 31), fits)
+
+
+def wide_sum(op: WideAdd, arithmetic: Arithmetic) -> tuple[Call, ...]:
+    """Gives the call of a sum in 16 bits, by multipliers and an offset in halves."""
+    op = wide_sums.wider_first(op)
+    parts = {
+        f"{name}_{part}": half
+        for name, number in zip(("a", "b", "offset"), (*op.multipliers, op.offset), strict=True)
+        for part, half in zip(("low", "high"), halves(number), strict=True)
+    }
+    params: Params = {**wide_sums.rows(op), **parts, "shift": LOW_BITS - op.places}
+    return (Call(MVE.routine("wide_add"), params, (op.a, op.b), op.y),)
 
 
 def takes_product(op: Mul, arithmetic: Arithmetic) -> tuple[Verdict, ...]:
@@ -296,6 +315,7 @@ KERNELS: tuple[Kernel, ...] = (
     MVE.row(
         Sub, rescaled_sum, takes_any_sum, name="sub_rescaled", in_place=portable_elementwise.either_operand
     ),
+    MVE.row(WideAdd, wide_sum, takes_wide_sum, in_place=portable_elementwise.operand_of_its_type),
     MVE.row(Mul, product, takes_product, in_place=portable_elementwise.either_operand),
     MVE.row(Prelu, prelu, takes_prelu, in_place=portable_prelu.in_place),
     MVE.row(Lut, lookup, portable_elementwise.judge_lookup, in_place=portable_elementwise.same_operand),

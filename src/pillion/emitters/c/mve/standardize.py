@@ -40,6 +40,12 @@ def scratch_bytes(op: Standardize) -> int:
     return 16 * channels * -(-FEW_CHANNELS // channels) if channels < FEW_CHANNELS else 8 * channels
 
 
+def of_wide(op: Standardize, arithmetic: Arithmetic) -> tuple[Call, ...]:
+    """Gives the call of a norm whose operand has 16 bits."""
+    return (Call(MVE.routine("standardize_s16"), portable.params(op), (op.x,), op.y),)
+
+
 KERNELS: tuple[Kernel, ...] = (
+    MVE.row(Standardize, of_wide, portable.judge_wide_group, name="standardize_wide"),
     MVE.row(Standardize, calls, takes, scratch_bytes=scratch_bytes, in_place=portable.in_place),
 )

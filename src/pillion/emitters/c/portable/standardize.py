@@ -61,6 +61,11 @@ def judge_wide(op: Standardize, arithmetic: Arithmetic) -> tuple[Verdict, ...]:
     return (Verdict("x", op.x.dtype is DType.INT16, "int16", op.x.dtype.value), *int8(y=op.y))
 
 
+def judge_wide_group(op: Standardize, arithmetic: Arithmetic) -> tuple[Verdict, ...]:
+    """Judges whether an operand of 16 bits has one group."""
+    return (*judge_wide(op, arithmetic), Verdict("groups", op.groups == 1, "1", str(op.groups)))
+
+
 def in_place(op: Standardize) -> tuple[Value, ...]:
     """Gives the operand, whose memory the result may take over: sums are complete before the first result is written."""
     return overwritable(op, op.x)

@@ -1,0 +1,116 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Sums in 16 bits on the emulated cores and on this computer against the reference, byte for byte."""
+
+from __future__ import annotations
+
+from itertools import product
+
+import numpy as np
+import pytest
+
+from kernels import rig
+from kernels.op_cases import Run, case_of, check_runs, kernel_of, reference, refusals
+from kernels.rig import M4, M33, M55, SANITIZED
+from pillion.emitters.c import portable
+from pillion.ir.numerics import Arithmetic
+from pillion.ir.types import Array, DType, PerTensor, Shape, TensorType, Value
+from pillion.ops.samples import make
+from pillion.ops.wide_add import WideAdd
+
+TARGETS = [
+    pytest.param(rig.host(*SANITIZED), marks=pytest.mark.slow, id="host"),
+    *(
+        pytest.param(t, marks=pytest.mark.qemu, id=name)
+        for name, t in (("m4", M4), ("m33", M33), ("m55", M55))
+    ),
+]
+INT8, INT16 = DType.INT8, DType.INT16
+TYPES = [types for types in product((INT8, INT16), repeat=3) if INT16 in types]
+ZEROS = {INT8: (-128, 127, 0, 5), INT16: (-(2**15), 2**15 - 1, 0, 1000)}
+Types = tuple[DType, ...]
+
+
+def tensor(name: str, shape: Shape, dtype: DType, number: int, ratio: float = 1.0) -> Value:
+    """A tensor whose numbers reach about as far in 8 bits as in 16."""
+    scale = ratio * (8.0 / 128 if dtype is INT8 else 8.0 / 2**15)
+    return Value(name, TensorType(shape, dtype, PerTensor(scale, ZEROS[dtype][number % 4])))
+
+
+def wide_sum(
+    a: Shape, b: Shape, types: Types, number: int, ratios: tuple[float, ...] = (1, 0.9, 2)
+) -> WideAdd:
+    first, second, y = (
+        tensor(name, shape, dtype, number + place, ratio)
+        for place, (name, shape, dtype, ratio) in enumerate(
+            zip("aby", (a, b, ()), types, ratios, strict=True)
+        )
+    )
+    made = make(WideAdd, y, a=first, b=second)
+    assert isinstance(made, WideAdd)
+    return made
+
+
+def data(op: WideAdd, seed: int) -> tuple[Array, ...]:
+    """Random numbers, or nothing but the ends."""
+    rng = np.random.default_rng(seed)
+    if seed % 2:
+        return tuple(
+            rng.choice(np.array(v.dtype.bounds), v.shape).astype(v.dtype.numpy) for v in (op.a, op.b)
+        )
+    return tuple(
+        rng.integers(*v.dtype.bounds, v.shape, endpoint=True).astype(v.dtype.numpy) for v in (op.a, op.b)
+    )
+
+
+def sums() -> list[WideAdd]:
+    """All element types, counts around a vector, rows that repeat on either side, and one past 2^15."""
+    made = []
+    for number, types in enumerate(TYPES):
+        counts = (1, 2, 3, 4, 5, 7, 8, 9, 17, 2**15 + 3 if types == (INT16, INT8, INT16) else 33)
+        for i, count in enumerate(counts):
+            made.append(wide_sum((count,), (count,), types, number + i))
+        made.append(wide_sum((3, 5, 9), (9,), types, number))
+        made.append(wide_sum((1, 13), (6, 13), types, number + 1))
+    return made
+
+
+@pytest.mark.parametrize("target", TARGETS)
+def test_every_size(target: rig.Target) -> None:
+    taken = [op for op in sums() if kernel_of(target, op) is not None]
+    assert len(taken) > 0.6 * len(sums())
+    assert {(op.a.dtype, op.b.dtype, op.y.dtype) for op in taken} >= {t for t in TYPES if t[2] is INT16}
+    runs = [Run(op, data(op, seed)) for op in taken for seed in range(2)]
+    check_runs(target, runs)
+    alike = [op for op in taken if (op.a.dtype, op.a.shape) == (op.y.dtype, op.y.shape)]
+    check_runs(target, [Run(op, data(op, seed), True) for op in alike for seed in range(2)])
+
+
+@pytest.mark.parametrize("target", TARGETS)
+def test_every_ratio_of_scales_that_is_taken(target: rig.Target) -> None:
+    """From operands in much finer steps than the result's to coarser ones; halves are rounded up where scales are powers of two."""
+    rng, runs = np.random.default_rng(1), []
+    for number in range(120):
+        exact = 2.0 ** rng.integers(-4, 3, 3) if number % 3 == 0 else 2.0 ** rng.uniform(-4, 2, 3)
+        op = wide_sum((67,), (67,), TYPES[number % len(TYPES)], number, tuple(exact.tolist()))
+        if kernel_of(target, op) is not None:
+            runs.append(Run(op, data(op, number)))
+    assert len(runs) >= 20
+    check_runs(target, runs)
+
+
+def test_sums_of_any_ratio_have_the_portable_kernel() -> None:
+    """Steps of the result that are far finer than the operands', or coarser, and operands that repeat elsewhere than in rows."""
+    coarse = wide_sum((5,), (5,), (INT16, INT16, INT8), 2, (1.0, 1.0, 1.0))
+    assert coarse.places == 38
+    assert kernel_of(M33, coarse) is not None
+    fine = wide_sum((5,), (5,), (INT8, INT8, INT16), 2, (2.0**6, 1.0, 2.0**-3))
+    assert refusals(M33, fine) == refusals(M55, fine) == ["places"]
+    apart = wide_sum((4, 1), (1, 3), (INT16, INT16, INT16), 2)
+    assert refusals(M55, apart) == refusals(M33, apart) == ["broadcast"]
+    halves = wide_sum((5,), (5,), (INT16, INT16, INT16), 2, (1 - 2.0**-15, 1 - 2.0**-15, 1.0))
+    assert refusals(M55, halves) == ["halves"]
+    assert kernel_of(M33, halves) is not None
+    (kernel,) = (k for k in portable.KERNELS if k.op is WideAdd)
+    host, inputs = rig.host(*SANITIZED), data(coarse, 0)
+    case = case_of(coarse, kernel, inputs)
+    rig.check(host, [case], [reference(coarse, Arithmetic.CMSIS_NN, inputs)])
