@@ -10,7 +10,7 @@ from pillion.emitters.c.in_rows import rows_params, rows_verdict
 from pillion.emitters.c.kernel import Params
 from pillion.emitters.c.portable.elementwise import judge_wide_sum
 from pillion.ir.numerics import Arithmetic
-from pillion.ir.verdict import Verdict
+from pillion.ir.verdict import Verdict, all_ok
 from pillion.ops.wide_add import WideAdd
 
 
@@ -37,9 +37,12 @@ def largest_sum(op: WideAdd) -> int:
 def judge(op: WideAdd, arithmetic: Arithmetic, least: int, most: int, bits: int) -> tuple[Verdict, ...]:
     """Judges the element types, whether operands are equal or rows that repeat, how many places there are, and how many bits beside its
     sign a sum has."""
+    known = judge_wide_sum(op, arithmetic)
+    if not all_ok(known):
+        return known
     found = largest_sum(op).bit_length()
     return (
-        *judge_wide_sum(op, arithmetic),
+        *known,
         rows_verdict(op),
         Verdict("places", least <= op.places <= most, f"{least} to {most}", str(op.places)),
         Verdict("sum", found <= bits, f"below 2^{bits}", f"up to 2^{found}"),

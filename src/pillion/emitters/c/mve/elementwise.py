@@ -115,10 +115,13 @@ def halves(number: int) -> tuple[int, int]:
 
 def takes_wide_sum(op: WideAdd, arithmetic: Arithmetic) -> tuple[Verdict, ...]:
     """Judges whether products with lower halves fit 32 bits, and what is left of a sum behind them."""
+    known = wide_sums.judge(op, arithmetic, LOW_BITS, LOW_BITS + 31, LOW_BITS + 31)
+    if not all_ok(known):
+        return known
     parts = [abs(halves(number)[0]) for number in (*op.multipliers, op.offset)]
     largest = parts[0] * -op.a.dtype.bounds[0] + parts[1] * -op.b.dtype.bounds[0] + parts[2]
     fits = Verdict("halves", largest <= INT32_MAX, "below 2^31", f"up to {largest}")
-    return (*wide_sums.judge(op, arithmetic, LOW_BITS, LOW_BITS + 31, LOW_BITS + 31), fits)
+    return (*known, fits)
 
 
 def wide_sum(op: WideAdd, arithmetic: Arithmetic) -> tuple[Call, ...]:
