@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
 from itertools import product
 
@@ -12,6 +13,10 @@ from pillion.emitters.c.portable.elementwise import judge_wide_sum
 from pillion.ir.numerics import Arithmetic
 from pillion.ir.verdict import Verdict, all_ok
 from pillion.ops.wide_add import WideAdd
+
+
+BitsOf = Callable[[int], int]
+"""How many bits beside its sign a sum may have with so many places."""
 
 
 def wider_first(op: WideAdd) -> WideAdd:
@@ -34,13 +39,13 @@ def largest_sum(op: WideAdd) -> int:
     return max(max(sums), -min(sums) - 1)
 
 
-def judge(op: WideAdd, arithmetic: Arithmetic, least: int, most: int, bits: int) -> tuple[Verdict, ...]:
+def judge(op: WideAdd, arithmetic: Arithmetic, least: int, most: int, bits_of: BitsOf) -> tuple[Verdict, ...]:
     """Judges the element types, whether operands are equal or rows that repeat, how many places there are, and how many bits beside its
     sign a sum has."""
     known = judge_wide_sum(op, arithmetic)
     if not all_ok(known):
         return known
-    found = largest_sum(op).bit_length()
+    found, bits = largest_sum(op).bit_length(), bits_of(op.places)
     return (
         *known,
         rows_verdict(op),

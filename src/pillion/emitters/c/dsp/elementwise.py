@@ -128,7 +128,7 @@ MOST_LEFT = 15
 
 def judge_wide_sum(op: WideAdd, arithmetic: Arithmetic) -> tuple[Verdict, ...]:
     """Judges whether operands can be shifted so far that what is left of their sum is in its upper word."""
-    return wide_sums.judge(op, arithmetic, 32 - MOST_LEFT, MOST_PLACES, 31 + min(op.places, 32))
+    return wide_sums.judge(op, arithmetic, 32 - MOST_LEFT, MOST_PLACES, lambda places: 31 + min(places, 32))
 
 
 def calls_wide_sum(op: WideAdd, arithmetic: Arithmetic) -> tuple[Call, ...]:

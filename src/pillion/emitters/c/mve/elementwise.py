@@ -115,7 +115,7 @@ def halves(number: int) -> tuple[int, int]:
 
 def takes_wide_sum(op: WideAdd, arithmetic: Arithmetic) -> tuple[Verdict, ...]:
     """Judges whether products with lower halves fit 32 bits, and what is left of a sum behind them."""
-    known = wide_sums.judge(op, arithmetic, LOW_BITS, LOW_BITS + 31, LOW_BITS + 31)
+    known = wide_sums.judge(op, arithmetic, LOW_BITS, LOW_BITS + 31, lambda places: LOW_BITS + 31)
     if not all_ok(known):
         return known
     parts = [abs(halves(number)[0]) for number in (*op.multipliers, op.offset)]
