@@ -14,7 +14,6 @@ from pillion.ir.numerics import Arithmetic
 from pillion.ir.verdict import Verdict, all_ok
 from pillion.ops.wide_add import WideAdd
 
-
 BitsOf = Callable[[int], int]
 """How many bits beside its sign a sum may have with so many places."""
 

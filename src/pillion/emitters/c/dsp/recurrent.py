@@ -12,9 +12,8 @@ from pillion.emitters.c.library import DSP
 from pillion.emitters.c.portable import recurrent as portable
 from pillion.emitters.c.rescaled import MOST_SHIFT, SUM_LIMIT
 from pillion.ir.numerics import Arithmetic, Multipliers
-from pillion.ir.op import Op
 from pillion.ir.types import Array
-from pillion.ir.verdict import Verdict
+from pillion.ir.verdict import Verdict, all_ok
 from pillion.ops.lstm import Gated, LstmCell, LstmOutput
 from pillion.ops.svdf import SvdfMemory
 
@@ -88,9 +87,7 @@ def memory(op: SvdfMemory, arithmetic: Arithmetic) -> tuple[Call, ...]:
     return (Call(MEMORY, params, (op.x, op.memory), op.y),)
 
 
-def judge(
-    op: Op, arithmetic: Arithmetic, weights: tuple[Array, ...], largest: int, multipliers: Multipliers
-) -> tuple[Verdict, ...]:
+def judge_sums(weights: tuple[Array, ...], largest: int, multipliers: Multipliers) -> tuple[Verdict, ...]:
     """Judges what the sums of rows need to be exact: weights that fit halfwords in pairs, sums that fit 24 bits and, with their biases,
     31, after a shift to the left."""
     few = min(w.shape[1] for w in weights)
@@ -99,7 +96,6 @@ def judge(
     least_shift, most_shift = (edge(m.shift for m in multipliers) for edge in (min, max))
     largest <<= max(most_shift, 0)
     return (
-        *portable.judge(op, arithmetic),
         Verdict("inputs", few > 0, "one at least", str(few)),
         Verdict("weights", least >= LEAST_WEIGHT, f"{LEAST_WEIGHT} or more", str(least)),
         Verdict("products", reach < B_LIMIT, f"below {B_LIMIT}", f"up to {reach}"),
@@ -110,14 +106,20 @@ def judge(
 
 def takes_gates(op: LstmCell | LstmOutput, arithmetic: Arithmetic) -> tuple[Verdict, ...]:
     """Judges the gates of a step."""
+    known = portable.judge(op, arithmetic)
+    if not all_ok(known):
+        return known
     weights = op.input_weights.constant, op.recurrent_weights.constant
     largest = max(largest for largest, _ in Gated.largest_sums(op))
-    return judge(op, arithmetic, weights, largest, (*op.input_multipliers, *op.recurrent_multipliers))
+    return (*known, *judge_sums(weights, largest, (*op.input_multipliers, *op.recurrent_multipliers)))
 
 
 def takes_memory(op: SvdfMemory, arithmetic: Arithmetic) -> tuple[Verdict, ...]:
     """Judges filters that take an input."""
-    return judge(op, arithmetic, (op.weights.constant,), op.largest_sum, (op.multiplier,))
+    known = portable.judge(op, arithmetic)
+    if not all_ok(known):
+        return known
+    return (*known, *judge_sums((op.weights.constant,), op.largest_sum, (op.multiplier,)))
 
 
 def gates_bytes(op: Gated) -> int:

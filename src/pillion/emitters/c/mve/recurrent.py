@@ -13,7 +13,7 @@ from pillion.emitters.c.mve.pack import EVEN, ODD, as_words, chunks
 from pillion.emitters.c.portable import recurrent as portable
 from pillion.ir.numerics import Arithmetic, Multipliers
 from pillion.ir.types import Array
-from pillion.ir.verdict import Verdict
+from pillion.ir.verdict import Verdict, all_ok
 from pillion.ops.lstm import Gated, LstmCell, LstmOutput
 from pillion.ops.svdf import SvdfMemory
 
@@ -102,7 +102,11 @@ def takes_gates(op: LstmCell | LstmOutput, arithmetic: Arithmetic) -> tuple[Verd
     """Judges element types, that there is something to sum, and that answers are not moved to the left."""
     few = min(op.x.shape[1], op.h.shape[1])
     known = (*portable.judge(op, arithmetic), Verdict("inputs", few > 0, "one at least", str(few)))
-    return (*known, no_left_shift(op.multiplier.shift)) if isinstance(op, LstmOutput) else known
+    return (
+        (*known, no_left_shift(op.multiplier.shift))
+        if isinstance(op, LstmOutput) and all_ok(known)
+        else known
+    )
 
 
 def takes_memory(op: SvdfMemory, arithmetic: Arithmetic) -> tuple[Verdict, ...]:
