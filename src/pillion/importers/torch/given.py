@@ -11,6 +11,7 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 from torch.export import ExportedProgram
+from torch.optim.swa_utils import AveragedModel
 
 from pillion.data.given import open_data
 from pillion.data.options import LABEL_NAMES
@@ -21,14 +22,16 @@ from pillion.importers.torch.inputs import like_examples
 ARRAYS = (Tensor, np.ndarray)
 Batches = Iterable[Any] | str | os.PathLike[str]
 """Calibration data: samples, the path of a folder or file with samples, or a source that `pillion.data` has opened."""
+WRAPPERS = (nn.DataParallel, nn.parallel.DistributedDataParallel, AveragedModel)
+"""Modules that compute what the module in them computes."""
 NUMBERS = "fiub"
 """Kinds of numpy's types that hold numbers."""
 
 
 def as_model(model: Any, caller: str = "compile") -> Any:
-    """Gives the model itself: what `torch.compile` has wrapped is taken out. Raises where it is none."""
+    """Gives the model itself, without what wraps it. Raises where it is none."""
     if isinstance(model, nn.Module):
-        return getattr(model, "_orig_mod", model)
+        return unwrapped(model)
     if isinstance(model, ExportedProgram) and caller == "compile":
         return model
     raise PillionError(
@@ -37,6 +40,13 @@ def as_model(model: Any, caller: str = "compile") -> Any:
         here=_model_in_words(model),
         help=_way_to_a_model(model, caller),
     )
+
+
+def unwrapped(model: Any) -> Any:
+    """Takes a model out of what `torch.compile`, `DataParallel` and averages over models wrap around it."""
+    while isinstance(model, WRAPPERS) or hasattr(model, "_orig_mod"):
+        model = model.module if isinstance(model, WRAPPERS) else model._orig_mod
+    return model
 
 
 def _model_in_words(model: Any) -> str:

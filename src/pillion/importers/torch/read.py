@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from torch import Tensor
+from torch import Tensor, nn
 
 from pillion.errors import PillionError
 from pillion.importers.torch import capture
@@ -68,6 +68,8 @@ def read(
         name = name or (
             found.preparation.name if isinstance(found, QatModule) else type(found).__name__.lower()
         )
+        if not isinstance(found, QatModule):
+            _want_none_prepared(found)
         remembered = None if isinstance(found, QatModule) else remembering(found, inputs)
     if remembered is not None:
         with_states = ptq(
@@ -85,6 +87,19 @@ def _want_no_inputs(spec: str, example_inputs: Any) -> None:
             rule="example_inputs go with a module or an exported program",
             here=f"example_inputs with {spec}",
             help="leave example_inputs out",
+        )
+
+
+def _want_none_prepared(model: Any) -> None:
+    """Raises where a part of a model was prepared for training, as of a module that holds model and loss."""
+    parts = model.named_modules() if isinstance(model, nn.Module) else ()
+    path = next((name for name, part in parts if isinstance(part, QatModule)), None)
+    if path is not None:
+        raise PillionError(
+            f"a part of {type(model).__name__} was prepared for training",
+            rule="compile takes what prepare_qat gave, by itself",
+            here=f"`{path}`",
+            help=f"pillion.compile(module.{path}, example_inputs, target), or prepare the module as a whole",
         )
 
 

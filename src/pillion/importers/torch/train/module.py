@@ -18,12 +18,13 @@ from torch import Tensor, nn
 from torch.fx import GraphModule, Node
 
 from pillion.errors import PillionError
+from pillion.importers.torch.given import unwrapped
 from pillion.importers.torch.loops import run
 from pillion.importers.torch.nodes import calls, module_of
 from pillion.importers.torch.quantize.annotate import FloatOp
 from pillion.importers.torch.rewrite.functional import DROPOUTS
 from pillion.importers.torch.train.ranges import RangeOverBatches
-from pillion.importers.torch.train.simulation import batch_norm
+from pillion.importers.torch.train.simulation import UNTRACKED, batch_norm
 from pillion.ir.wishes import Wishes
 
 ROUNDING = "rounding"
@@ -89,6 +90,7 @@ class QatModule(nn.Module):
             if not named and all(isinstance(x, Tensor) for x in inputs)
             else self._in_order(inputs, named)
         )
+        self.check_parts()
         self._follow_parts()
         if self.training:
             self.batches_seen += 1
@@ -107,11 +109,23 @@ class QatModule(nn.Module):
         self._follow_parts()
         self._follow_ranges(self.training or not self.is_trained)
 
+    def check_parts(self) -> None:
+        """Raises where parts of the model are others than those that the graph was recorded from, which would go on computing."""
+        before, now = self.__dict__["_recorded"], self._parts()
+        if before != now:
+            changed = [path for path in {**now, **before} if before.get(path) != now.get(path)]
+            raise _replaced(changed[0], self.preparation.name)
+
     def settle(self, inputs: Sequence[Tensor]) -> None:
         """Sets the ranges of weights to those of the weights as they are, after the last step of the optimizer."""
         self._follow_ranges(False)
         with torch.no_grad():
             run(self.rounding, *inputs)
+
+    def measure_anew(self) -> None:
+        """Lets ranges follow the data that comes now, in eval mode, too."""
+        self.batches_seen.zero_()
+        self.eval()
 
     def ranges(self) -> list[RangeOverBatches]:
         """Gives the observers of the ranges of all activations."""
@@ -139,15 +153,21 @@ class QatModule(nn.Module):
         super()._load_from_state_dict(state_dict, prefix, *rest)
 
     def _apply(self, fn: Callable[..., Any], recurse: bool = True) -> QatModule:
+        made = fn(torch.zeros(1)).dtype
+        if made.is_floating_point and made != torch.float32:
+            raise _other_type(made, self.preparation.name)
         super()._apply(fn, recurse)  # type: ignore[no-untyped-call]  # of torch
         self._link()
         return self
 
     def __deepcopy__(self, memo: dict[int, Any]) -> QatModule:
         """A module of its own, whose graph reads the copied tensors."""
+        self.check_parts()
         made = type(self).__new__(type(self))
         memo[id(self)] = made
-        kept = {name: value for name, value in self.__dict__.items() if name != "_switched"}
+        kept = {
+            name: value for name, value in self.__dict__.items() if name not in ("_switched", "_recorded")
+        }
         made.__dict__.update(copy.deepcopy(kept, memo))
         made._link()
         return made
@@ -171,6 +191,10 @@ class QatModule(nn.Module):
             kept = self.__dict__.get("_origin", (None,))[0]
             if name in getattr(kept, "__dict__", ()) and not name.startswith("_"):
                 return kept.__dict__[name]
+            if callable(getattr(type(kept), name, None)):
+                raise AttributeError(
+                    f"`{name}` is a method of the model, which would compute without rounding: call the prepared module itself"
+                ) from None
             raise
 
     def _in_order(self, inputs: tuple[Any, ...], named: dict[str, Any]) -> list[Tensor]:
@@ -217,6 +241,16 @@ class QatModule(nn.Module):
             _copy_entry(self, self.origin, name)
             _copy_entry(self, self.rounding, name)
         self.__dict__["_switched"] = list(self._switches())
+        self.__dict__.setdefault("_recorded", self._parts())
+
+    def _parts(self) -> dict[str, tuple[nn.Module, tuple[str, ...]]]:
+        """The parts of the model as this module shows them, with the names of their parameters."""
+        children = {name: child for name, child in self._modules.items() if child and name != ROUNDING}
+        return {
+            path: (part, tuple(part._parameters))
+            for name, child in children.items()
+            for path, part in child.named_modules(prefix=name)
+        }
 
     def _switches(self) -> Iterator[tuple[Node, nn.Module]]:
         """The calls that depend on a mode, and the part of the model whose mode it is."""
@@ -247,7 +281,7 @@ class QatModule(nn.Module):
 
 def float_weights(trained: Any) -> dict[str, Tensor]:
     """Gives copies of what a prepared module has learned, under the names of the float model."""
-    module = getattr(trained, "_orig_mod", trained)
+    module = unwrapped(trained)
     if not isinstance(module, QatModule):
         raise PillionError(
             "this module was not prepared for training",
@@ -264,7 +298,7 @@ def _switch(node: Node, part: nn.Module) -> bool:
     after = list(before)
     after[TRAINING_ARGUMENT[node.target]] = part.training
     if node.target is batch_norm and isinstance(part, nn.modules.batchnorm._BatchNorm):
-        after[MOMENTUM] = part.momentum
+        after[MOMENTUM] = part.momentum if part.track_running_stats else UNTRACKED
     if after != before:
         node.args = tuple(after)
     return after != before
@@ -311,6 +345,24 @@ def _after_loading(module: nn.Module, found: Any) -> None:
         found.missing_keys.remove(key)
     module._link()
     module.follow_modes()
+
+
+def _replaced(path: str, model: str) -> PillionError:
+    return PillionError(
+        f"the prepared `{model}` has another part than it was prepared with",
+        rule="what computes was recorded from the parts as they were",
+        here=f"`{path}` was replaced, added, taken out, pruned or parametrized",
+        help="change the float model, and prepare that: pillion.prepare_qat(model, example_inputs, target)",
+    )
+
+
+def _other_type(dtype: torch.dtype, model: str) -> PillionError:
+    return PillionError(
+        f"the prepared `{model}` cannot be {str(dtype).removeprefix('torch.')}",
+        rule="ranges and weights are float32 while rounding is learned",
+        here=str(dtype),
+        help='torch.autocast("cuda", torch.bfloat16) around the forward computes in 16 bits what may be',
+    )
 
 
 def _recorded(name: str, value: object, model: str) -> PillionError:

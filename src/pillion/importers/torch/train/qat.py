@@ -105,7 +105,11 @@ def finish_training(
     wishes: Wishes | None = None,
 ) -> QuantizedProgram:
     """Gives the int8 graph of a trained module, which stays as it is. Without training it is calibrated instead, with a warning."""
-    _check_use(trained, calibrate, wishes or Wishes())
+    trained.check_parts()
+    is_measured = _is_measured(trained)
+    _check_use(trained, None if not is_measured else calibrate, wishes or Wishes())
+    if trained.is_trained and not is_measured and calibrate is None:
+        raise _unmeasured(trained)
     inputs = tuple(x.cpu() for x in as_inputs(example_inputs, "example_inputs"))
     check_fit(trained.rounding, inputs)
     with quiet():
@@ -113,6 +117,8 @@ def finish_training(
     notes = () if trained.is_trained else (NOT_TRAINED,)
     if notes:
         warn(NOT_TRAINED, UserWarning)
+    if notes or not is_measured:
+        module.measure_anew()
         _calibrate(module, inputs, calibrate, progress)
     module.settle(inputs)
     check_ranges(module.rounding, "training")
@@ -123,6 +129,20 @@ def finish_training(
     converted = convert(module.rounding)
     fix_shapes(converted, inputs)
     return QuantizedProgram(converted, trained.preparation.float_ops, notes)
+
+
+def _is_measured(trained: QatModule) -> bool:
+    """Whether no range is still that of no data at all, from the largest number down to the smallest: averages begin so."""
+    return not any(bool(o.min_val.isposinf().any() and o.max_val.isneginf().any()) for o in trained.ranges())
+
+
+def _unmeasured(trained: QatModule) -> PillionError:
+    return PillionError(
+        f"the prepared `{trained.preparation.name}` has learned, but has no ranges",
+        rule="ranges follow the batches that go through the module in train mode; an average of state dicts that began before has none",
+        here="ranges from +inf to -inf",
+        help="pillion.compile(module, example_inputs, target, calibrate=batches) measures them",
+    )
 
 
 def _check_use(trained: QatModule, calibrate: object, wishes: Wishes) -> None:

@@ -13,6 +13,8 @@ from torch.nn import functional as F
 
 SMALLEST_FACTOR = 2.0**-12
 """Smaller factors are simulated by this one: a channel whose γ is 0 can still learn, and nothing is divided by zero."""
+UNTRACKED = -1.0
+"""The momentum of a norm that computes with the statistics of the batch, and keeps its own as they are."""
 
 
 def batch_norm(
@@ -27,6 +29,8 @@ def batch_norm(
     count: Tensor | None = None,
 ) -> Tensor:
     """Computes what `torch.nn.BatchNorm` computes; without momentum the statistics are averages over all batches."""
+    if training and momentum == UNTRACKED:
+        return F.batch_norm(x, None, None, weight, bias, training, 0.0, eps)
     if training and count is not None:
         count.add_(1)
         momentum = 1.0 / float(count) if momentum is None else momentum
