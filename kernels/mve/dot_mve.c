@@ -32,8 +32,39 @@ static void columns(const pillion_mve_dot_task *d, const int8_t *x, int8_t *y, i
     d->loop(&s);
 }
 
+enum { SHORT_ROW = 7 };
+
+/* An odd row that is short: pairs of the first half and the second, each a row of its own to the loop, so that the constants of a group are
+ * loaded once. The pixel in the middle is done twice. */
+static void halves(const pillion_mve_dot_task *d, const int8_t *x, int8_t *y, int32_t channel, int32_t groups) {
+    const int32_t apart = d->pixels / 2, group_words = 18 + 32 * d->chunks;
+    pillion_mve_pairs s;
+    s.first_x0 = s.x0 = x;
+    s.first_x1 = s.x1 = x + apart * d->pixel_bytes;
+    s.first_y = s.y = y + channel;
+    s.signs = d->signs;
+    s.y_step = apart * d->out_c;
+    s.first_row_end = s.row_end = s.y + 2 * s.y_step;
+    s.x_step = d->pixel_bytes;
+    s.x_skip = 0;
+    s.y_row = d->out_c;
+    s.y_skip = s.y_row - 2 * s.y_step;
+    s.rows = s.rows_left = apart + 1;
+    s.groups_left = groups;
+    s.group_bytes = group_words * 4;
+    s.constants = d->constants + (channel + 7) / 8 * group_words + 10;
+    s.out_zp = d->out_zp;
+    s.one = 1;
+    s.loops = d->chunks;
+    d->loop(&s);
+}
+
 /* The pixels of an odd row in pairs: the last two again, or the only one twice. */
 static void groups(const pillion_mve_dot_task *d, const int8_t *x, int8_t *y, int32_t channel, int32_t count) {
+    if (d->rows == 1 && d->pixels & 1 && d->pixels > 1 && d->pixels <= SHORT_ROW && d->out_c >= 8) {
+        halves(d, x, y, channel, count);
+        return;
+    }
     if (d->pixels > 1) {
         columns(d, x, y, channel, count, 0, d->pixels & ~1);
     }

@@ -41,6 +41,9 @@ def layers() -> Iterator[Layer]:
                 fields = {"stride": (stride, stride), "padding": (side // 2,) * 4}
                 yield depthwise((1, h, w, channels), (side, side), seed=1, **fields)
     yield conv2d((1, 5, 5, 9), 12, (5, 5), seed=1)
+    for pixels in (2, 4):
+        for channels, out in CHANNELS:
+            yield conv2d((1, 1, pixels + 2, channels), out, (1, 3), seed=1)
 
 
 @pytest.mark.parametrize(("target", "isa"), [(rig.M55, Isa.MVE), (rig.M33, Isa.DSP)], ids=["m55", "m33"])

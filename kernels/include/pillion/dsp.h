@@ -112,6 +112,17 @@ typedef struct {
 } pillion_linear_s8_dsp_params;
 void pillion_linear_s8_dsp(const pillion_linear_s8_dsp_params *p, const int8_t *x, int8_t *y, void *scratch);
 
+/* Convolution without padding that makes few pixels: a fully connected layer of so many rows, which are gathered first, into the scratch
+ * memory behind what the layer needs. Steps are in bytes. */
+typedef struct {
+    PILLION_LINEAR_FIELDS
+    int32_t out_zp, rectified, rest_rights; /* as above */
+    int32_t windows, window_row_step, row_windows, window_step; /* rows of windows, windows of each */
+    int32_t kernel_rows, kernel_row_step, pieces, piece_step, piece_bytes;
+    int32_t gathered; /* the bytes of the layer's own scratch */
+} pillion_conv2d_lone_s8_dsp_params;
+void pillion_conv2d_lone_s8_dsp(const pillion_conv2d_lone_s8_dsp_params *p, const int8_t *x, int8_t *y, void *scratch);
+
 /* The same for sums that are rounded once, as LiteRT's are. */
 typedef struct {
     PILLION_LINEAR_FIELDS
@@ -141,6 +152,14 @@ typedef struct {
     int32_t multiplier, round, right;
 } pillion_reduce_sum_s8_dsp_params;
 void pillion_reduce_sum_s8_dsp(const pillion_reduce_sum_s8_dsp_params *p, const int8_t *x, int8_t *y, void *scratch);
+
+/* The mean or sum of x[window][inner] that moves from run to run, as pillion_window_mean_s8, with sums less the zero points of the window;
+ * inner is a multiple of 4, entering at most 255, round as above. */
+typedef struct {
+    int32_t inner, entering, window;
+    int32_t multiplier, round, right;
+} pillion_window_mean_s8_dsp_params;
+void pillion_window_mean_s8_dsp(const pillion_window_mean_s8_dsp_params *p, const int8_t *x, int8_t *y, void *scratch);
 
 /* Products of matrices. Each batch has `held` vectors of one operand, which are kept in scratch, and `moving` ones of the
  * other, of `depth` elements each; y has a result for every two. round = (2 * out_zp + 1) << (right - 1). */

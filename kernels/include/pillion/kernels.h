@@ -339,6 +339,19 @@ typedef struct {
 } pillion_mean_rows_s8_params;
 void pillion_mean_rows_s8(const pillion_mean_rows_s8_params *p, const int8_t *x, int8_t *y, void *scratch);
 
+/* The mean of x[window][inner] that moves by `entering` rows from run to run: the scratch memory, which lives on, holds the sums of all but
+ * the newest `entering` rows, and behind the run those of all but the oldest. */
+typedef struct {
+    int32_t inner, entering, window, offset, multiplier, shift, out_zp;
+} pillion_window_mean_s8_params;
+void pillion_window_mean_s8(const pillion_window_mean_s8_params *p, const int8_t *x, int8_t *y, void *scratch);
+
+/* The same, as an average pool divides: half away from zero. */
+typedef struct {
+    int32_t inner, entering, window, low, high;
+} pillion_window_pool_s8_params;
+void pillion_window_pool_s8(const pillion_window_pool_s8_params *p, const int8_t *x, int8_t *y, void *scratch);
+
 /* The logarithm of softmax along rows of `count` elements, in steps of 1/16 from 127 down. */
 typedef struct {
     int32_t rows, count;

@@ -252,6 +252,14 @@ typedef struct {
 } pillion_mean_rows_s8_mve_params;
 void pillion_mean_rows_s8_mve(const pillion_mean_rows_s8_mve_params *p, const int8_t *x, int8_t *y, void *scratch);
 
+/* The mean of x[window][inner] that moves from run to run, as pillion_window_mean_s8; there is a multiple of 16 sums, less the zero points
+ * of the window: of each 8 neighbours the even ones, then the odd ones. */
+typedef struct {
+    int32_t inner, entering, window;
+    int32_t multiplier, shift, fix, out_zp;
+} pillion_window_mean_s8_mve_params;
+void pillion_window_mean_s8_mve(const pillion_window_mean_s8_mve_params *p, const int8_t *x, int8_t *y, void *scratch);
+
 /* Products of matrices. Each batch has `held` vectors of one operand, which are kept in scratch, and `moving` ones of the
  * other, of `depth` elements each; y has a result for every two. */
 typedef struct {

@@ -18,14 +18,20 @@ static inline void pillion_move_rows(void *to, const void *from, uint32_t bytes)
     uint8_t *put = to;
     const uint8_t *take = from;
 #if defined(__ARM_FEATURE_MVE)
-    __asm__ volatile("wlstp.8 lr, %2, 2f\n"
+    __asm__ volatile("wls lr, %2, 2f\n"
                      "1: vldrb.u8 q0, [%0], #16\n"
+                     "vldrb.u8 q1, [%0], #16\n"
                      "vstrb.8 q0, [%1], #16\n"
-                     "letp lr, 1b\n"
-                     "2:\n"
+                     "vstrb.8 q1, [%1], #16\n"
+                     "le lr, 1b\n"
+                     "2: wlstp.8 lr, %3, 4f\n"
+                     "3: vldrb.u8 q0, [%0], #16\n"
+                     "vstrb.8 q0, [%1], #16\n"
+                     "letp lr, 3b\n"
+                     "4:\n"
                      : "+l"(take), "+l"(put)
-                     : "r"(bytes)
-                     : "lr", "q0", "cc", "memory");
+                     : "r"(bytes / 32), "r"(bytes % 32)
+                     : "lr", "q0", "q1", "cc", "memory");
 #else
 #if defined(__ARM_ARCH) && !defined(__ARM_FEATURE_UNALIGNED)
     /* A word at an odd address is a fault. */

@@ -62,6 +62,8 @@ class MemoryPlan:
     """The values that lie among the states, and their bytes there."""
     state_bytes: int = 0
     """The bytes that live between runs, apart from the arena."""
+    kept_scratch: Mapping[Op, int] = field(default_factory=dict)
+    """Scratch that lives between runs: its bytes behind the states."""
     alignment: int = ALIGNMENT
     """The arena begins at a multiple of so many bytes."""
 
@@ -71,6 +73,12 @@ class MemoryPlan:
         values = zip((*op.activations, *op.results), places, strict=True)
         base = self.scratch_offsets[op]
         return frozenset(n for n, (value, at) in enumerate(values) if self.spot(value) != Spot(base + at))
+
+    def scratch_spot(self, op: Op) -> Spot | None:
+        """Gives the place of an op's scratch, if it has some."""
+        if op in self.kept_scratch:
+            return Spot(self.kept_scratch[op], "state")
+        return Spot(self.scratch_offsets[op]) if op in self.scratch_offsets else None
 
     def spot(self, value: Value, behind: int = 0) -> Spot:
         """Gives the place of a value, or of what lies some bytes behind its beginning."""

@@ -60,7 +60,8 @@ def plan_with(graph: Graph, whole: CProgram, stripes: tuple[Stripe, ...]) -> Pla
     """Gives the plan of a graph with stripes. `whole` is its program without any."""
     if not stripes:
         return Plan((), whole)
-    known = {step.choice.op: step.choice for step in whole.steps}
+    kept = {one.op for one in whole.sums}
+    known = {step.choice.op: step.choice for step in whole.steps if step.choice.op not in kept}
     return Plan(stripes, arrange(striped(graph, stripes), whole.isa, whole.optimize, known, whole.workspaces))
 
 

@@ -12,6 +12,7 @@ from pillion.emitters.c.choose import Choice, choose
 from pillion.emitters.c.cuts import Cuts, memory_of
 from pillion.emitters.c.joints import without_copies
 from pillion.emitters.c.repeats import repeat_memory
+from pillion.emitters.c.window_sums import KeptSums, kept_sums, window_kernels, with_places
 from pillion.errors import PillionError
 from pillion.ir.graph import Graph, identifier, want_computed_outputs
 from pillion.ir.op import Op
@@ -41,6 +42,7 @@ class Arranged:
     optimize: Optimize
     regions: Mapping[Op, Cuts]
     joints: tuple[Joint, ...]
+    sums: tuple[KeptSums, ...]
     chosen: Mapping[Op, Choice]
     """The kernel of each op, and of each form of ops within regions."""
     needs: Needs
@@ -63,17 +65,19 @@ def arrange(
     graph = with_own_ends(graph.replace(name=identifier(graph.name)))
     regions: dict[Op, Cuts] = {op: Cuts(op) for op in graph.ops if isinstance(op, Region)}
     joints = tuple(joints_of(graph))
+    sums = tuple(kept_sums(graph, joints, window_kernels(isa)))
     known = {} if known is None or optimize == "size" else known
-    chosen = _chosen(graph, regions, isa, optimize, known) | without_copies(joints)
+    chosen = _chosen(graph, regions, isa, optimize, known)
+    chosen |= without_copies(joints) | {one.op: one.choice for one in sums}
     left = unsettled(graph, _needs(graph, regions, chosen, workspaces)) if graph.states else ()
     if left:
         graph = with_own_ends(graph, left)
         chosen |= _chosen(graph.replace(ops=graph.ops[-len(left) :]), {}, isa, optimize, {})
     needs = _needs(graph, regions, chosen, workspaces)
-    memory = plan_memory(graph, needs)
+    memory = with_places(sums, plan_memory(graph, needs))
     if memory.arena_bytes + memory.state_bytes > LARGEST:
         raise _too_large(graph, memory)
-    return Arranged(graph, isa, optimize, regions, joints, chosen, needs, memory, workspaces)
+    return Arranged(graph, isa, optimize, regions, joints, sums, chosen, needs, memory, workspaces)
 
 
 def _chosen(

@@ -245,10 +245,10 @@ class Body:
     def _call(self, step: Step, variant: Variant, number: int, places: Places, params: str) -> str:
         call = step.calls[number]
         place = dict(zip(variant.values, places, strict=True))
-        scratch = self.program.memory.scratch_offsets.get(step.choice.op)
+        scratch = self.program.memory.scratch_spot(step.choice.op)
         arguments = [params or f"&{params_name(step, number)}"]
         arguments += [self._argument(value, place) for value in (*call.inputs, call.output)]
-        arguments.append("NULL" if scratch is None else str(Place(Spot(scratch))))
+        arguments.append("NULL" if scratch is None else str(Place(scratch)))
         return f"{call.routine.name}({', '.join(arguments)});"
 
     def _argument(self, value: Value, place: dict[Value, Place]) -> str:

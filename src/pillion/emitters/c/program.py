@@ -21,6 +21,7 @@ from pillion.emitters.c.joints import moves_of
 from pillion.emitters.c.kernel import Call, Routine
 from pillion.emitters.c.loops import Fire, Item, Loop, What, roll
 from pillion.emitters.c.repeats import loaded, repeat_items
+from pillion.emitters.c.window_sums import KeptSums
 from pillion.ir.graph import Graph, Names, identifier, shortened
 from pillion.ir.numerics import Arithmetic
 from pillion.ir.op import Op
@@ -119,6 +120,10 @@ class CProgram:
     optimize: Optimize = "speed"
     begins: Mapping[str, str] = field(default_factory=dict)
     """State → name of the array that it is a copy of after a reset; the others are filled with one byte."""
+    sums: tuple[KeptSums, ...] = ()
+    """Sums that live between runs, behind the states."""
+    sums_begin: Mapping[Op, str] = field(default_factory=dict)
+    """Op → name of the array that its sums are a copy of after a reset; others are filled with one number."""
     feed: RowFeed | None = None
     hop: HopFeed | None = None
     """How it is handed new frames, if it is a stream."""
@@ -235,6 +240,9 @@ def packed(found: Arranged) -> CProgram:
         for value in loaded(op)
     }
     begins = {s.name: constants.name(f"state_{s.name}", s.initial) for s in graph.states if not is_even(s)}
+    sums_begin = {
+        one.op: constants.name(f"sums_{one.op.name}", one.stored) for one in found.sums if not one.is_even
+    }
     done_by = _Doing(regions, needs, dict(moves_of(found.joints, memory)), memory)
     items = tuple(tuple(done_by.items(op, first)) for op, first in _numbered(graph, needs))
     feed = _feed(graph, len(items[0]) if items else 0, memory)
@@ -252,6 +260,8 @@ def packed(found: Arranged) -> CProgram:
         memory,
         found.optimize,
         begins,
+        found.sums,
+        sums_begin,
         feed,
         hop,
         found.workspaces,

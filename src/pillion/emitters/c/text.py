@@ -17,6 +17,7 @@ from pillion.emitters.c.loops import Load, Loop, MoveRows, What
 from pillion.emitters.c.numbers import lines, literal
 from pillion.emitters.c.program import Constant, CProgram, Step
 from pillion.emitters.c.spelling import C_TYPES, commented, quoted
+from pillion.emitters.c.window_sums import KeptSums
 from pillion.ir.state import State
 from pillion.ir.types import Unscaled, Value
 from pillion.ops import Segment
@@ -217,6 +218,7 @@ def _reset_function(program: CProgram) -> str:
     if not program.graph.states:
         return ""
     lines = [_begin(program, state) for state in program.graph.states]
+    lines += [_begin_sums(program, one) for one in program.sums]
     lines += [hop.reset_line(program.hop)] if program.hop is not None else []
     body = "".join(f"    {line}\n" for line in lines)
     return f"\nvoid {program.graph.name}_reset(void *state) {{\n    uint8_t *const kept = state;\n{body}}}\n"
@@ -227,6 +229,14 @@ def _begin(program: CProgram, state: State) -> str:
     if state.name in program.begins:
         return f"memcpy({at}, {program.begins[state.name]}, {state.bytes});"
     return f"memset({at}, {np.ascontiguousarray(state.initial).tobytes()[0]}, {state.bytes});"
+
+
+def _begin_sums(program: CProgram, sums: KeptSums) -> str:
+    at = f"kept + {program.memory.kept_scratch[sums.op]}"
+    if sums.op in program.sums_begin:
+        return f"memcpy({at}, {program.sums_begin[sums.op]}, {sums.stored.nbytes});"
+    filled = f"((int32_t *)({at}))[i] = {literal(int(sums.stored[0]))};"
+    return f"for (uint32_t i = 0; i < {sums.stored.size}; i++) {{ {filled} }}"
 
 
 def _entry_points(program: CProgram) -> str:

@@ -23,6 +23,8 @@ from pillion.ops.linear import Linear
 BLOCK_BYTES = 24
 """Four inputs of three pixels, widened."""
 FEW_PIXELS = 2
+LONE_PIXELS = (1, 2, 4)
+"""Pixels that take longer three at a time, one or two of them for nothing, than one by one."""
 SMALL_RING = 8192
 """Bytes that a ring of widened rows may always take."""
 
@@ -42,9 +44,10 @@ CONV = DSP.routine("conv2d_s8", "dot", "clamp")
 CONV_RING = DSP.routine("conv2d_ring_s8", "dot", "clamp")
 CONV_THIN = DSP.routine("conv2d_thin_s8", "dot", "clamp")
 LINEAR = DSP.routine("linear_s8", "clamp")
+CONV_LONE = DSP.routine("conv2d_lone_s8", "linear_s8", "clamp")
 LINEAR_TFLITE = replace(LINEAR, name="pillion_linear_tflite_s8_dsp")
 DEPTHWISE = {name: DSP.routine(f"{name}_s8", "depthwise", "clamp") for name in DEPTHWISE_WINDOWS}
-ROUTINES = (CONV_1X1, CONV, CONV_RING, CONV_THIN, LINEAR, LINEAR_TFLITE, *DEPTHWISE.values())
+ROUTINES = (CONV_1X1, CONV, CONV_RING, CONV_THIN, CONV_LONE, LINEAR, LINEAR_TFLITE, *DEPTHWISE.values())
 
 
 def judge_operands(op: Convolution | Linear) -> tuple[Verdict, ...]:
@@ -287,6 +290,37 @@ def scratch_whole(op: Conv2d) -> int:
     return pack.group_channels(scale_channels(channels_of(op))).row_bytes
 
 
+def takes_lone(op: Conv2d, arithmetic: Arithmetic) -> tuple[Verdict, ...]:
+    """Judges whether a convolution makes so few pixels, all from inside the image, that each is worth a row of a fully connected layer."""
+    n, h, w, _ = op.y.shape
+    return (
+        Verdict("pixels", n == 1 and h * w in LONE_PIXELS, "1, 2 or 4 of one image", f"{n} x {h} x {w}"),
+        Verdict("padding", not any(op.padding), "none", str(op.padding)),
+        *takes_dot(op),
+    )
+
+
+def calls_lone(op: Conv2d, arithmetic: Arithmetic) -> tuple[Call, ...]:
+    """Gives the call of a convolution of few pixels."""
+    _, out_h, out_w, _ = op.y.shape
+    _, _, in_w, in_c = op.x.shape
+    is_whole = op.dilation[1] == 1
+    place: Params = {
+        **{"windows": out_h, "window_row_step": op.stride[0] * in_w * in_c},
+        **{"row_windows": out_w, "window_step": op.stride[1] * in_c},
+        **{"kernel_rows": op.kernel[0], "kernel_row_step": op.dilation[0] * in_w * in_c},
+        **{"pieces": 1 if is_whole else op.kernel[1], "piece_step": op.dilation[1] * in_c},
+        **{"piece_bytes": in_c * (op.kernel[1] if is_whole else 1), "gathered": scratch_whole(op)},
+    }
+    return (Call(CONV_LONE, {**linear_params(channels_of(op), out_h * out_w), **place}, (op.x,), op.y),)
+
+
+def scratch_lone(op: Conv2d) -> int:
+    """Gives the scratch of a convolution of few pixels: that of the fully connected layer, then the windows."""
+    _, out_h, out_w, _ = op.y.shape
+    return scratch_whole(op) + out_h * out_w * op.weights_per_output.shape[1]
+
+
 def linear_params(channels: Channels, rows: int) -> Params:
     """Gives the parameters of the fully connected kernel."""
     scaled = scale_channels(channels)
@@ -339,6 +373,7 @@ KERNELS: tuple[Kernel, ...] = (
     DSP.row(
         Conv2d, calls_1x1, takes_1x1, name="conv2d_1x1", scratch_bytes=scratch_1x1, each_call=THREE_PIXELS
     ),
+    DSP.row(Conv2d, calls_lone, takes_lone, name="conv2d_lone", scratch_bytes=scratch_lone),
     DSP.row(
         Conv2d, calls_ring, takes_ring, name="conv2d_ring", scratch_bytes=scratch_ring, each_call=WIDENED
     ),
