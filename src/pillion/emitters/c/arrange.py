@@ -11,8 +11,8 @@ from pillion.devices.cortex_m import Isa
 from pillion.emitters.c.choose import Choice, choose
 from pillion.emitters.c.cuts import Cuts, memory_of
 from pillion.emitters.c.joints import without_copies
+from pillion.emitters.c.kept_sums import KeptSums, kept_sums, window_kernels, with_places
 from pillion.emitters.c.repeats import repeat_memory
-from pillion.emitters.c.window_sums import KeptSums, kept_sums, window_kernels, with_places
 from pillion.errors import PillionError
 from pillion.ir.graph import Graph, identifier, want_computed_outputs
 from pillion.ir.op import Op

@@ -18,10 +18,10 @@ from pillion.emitters.c.choose import Choice
 from pillion.emitters.c.cuts import Cuts, Uses
 from pillion.emitters.c.hop import HopFeed, hop_feed
 from pillion.emitters.c.joints import moves_of
+from pillion.emitters.c.kept_sums import KeptSums
 from pillion.emitters.c.kernel import Call, Routine
 from pillion.emitters.c.loops import Fire, Item, Loop, What, roll
 from pillion.emitters.c.repeats import loaded, repeat_items
-from pillion.emitters.c.window_sums import KeptSums
 from pillion.ir.graph import Graph, Names, identifier, shortened
 from pillion.ir.numerics import Arithmetic
 from pillion.ir.op import Op

@@ -12,12 +12,12 @@ import numpy as np
 
 from pillion.emitters.c import feed, hop
 from pillion.emitters.c.body import NO_ONE, Body, params_name
+from pillion.emitters.c.kept_sums import KeptSums
 from pillion.emitters.c.kernel import Call, Param
 from pillion.emitters.c.loops import Load, Loop, MoveRows, What
 from pillion.emitters.c.numbers import lines, literal
 from pillion.emitters.c.program import Constant, CProgram, Step
 from pillion.emitters.c.spelling import C_TYPES, commented, quoted
-from pillion.emitters.c.window_sums import KeptSums
 from pillion.ir.state import State
 from pillion.ir.types import Unscaled, Value
 from pillion.ops import Segment
