@@ -158,7 +158,59 @@ def test_recurrent_layers_go_on_where_they_stopped(kind: type[nn.RNNBase], hop: 
 def test_layers_that_begin_at_the_end_are_refused() -> None:
     with pytest.raises(PillionError, match="begins with the last of them") as refusal:
         compiled(Recurrent(nn.GRU, True), (1, 18, 4), stream="x:1")
-    assert "look back only" in refusal.value.help
+    assert "bidirectional=False" in refusal.value.help
+
+
+class Chomped(nn.Module):
+    """A temporal network as it is usually written: padding at both ends, what looks ahead cut off again."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.layers = nn.ModuleList(
+            nn.Conv1d(5, 5, 3, dilation=2**i, padding=2 * 2**i, groups=5 if i == 1 else 1) for i in range(3)
+        )
+        self.head = nn.Linear(5, 2)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        for layer in self.layers:
+            x = torch.relu(x + torch.relu(layer(x)[:, :, : -layer.padding[0]]))
+        return self.head(x[:, :, -1])
+
+
+def test_padding_that_is_cut_off_again_does_not_look_ahead() -> None:
+    torch.manual_seed(5)
+    model = Chomped()
+    whole = compiled(model, (1, 5, 30), io_dtype="int8")
+    assert not any(getattr(op, "padding", (0, 0, 0, 0))[3] for op in whole.graph.ops)
+    program = compiled(model, (1, 5, 30), stream="x:2", hop=3, io_dtype="int8")
+    assert program.streaming is not None
+    assert program.streaming.meaning is Meaning.BOTH
+    held = signals(whole.graph, program.streaming, 40)
+    given = list(steps(whole.graph, program.streaming, held, 40))
+    with program.stream("host") as stream:
+        assert want_windows(whole.graph, program.streaming, stream.run(given), held) == 31
+
+
+class Attended(nn.Module):
+    """Each frame asks all others."""
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return torch.softmax(x @ x.transpose(1, 2), -1) @ x
+
+
+@pytest.mark.parametrize(
+    ("model", "shape", "way_out"),
+    [
+        (Attended(), (1, 9, 4), "attention over time sees all frames"),
+        (nn.Sequential(nn.Conv1d(4, 4, 2), nn.GroupNorm(2, 4), nn.ReLU()), (1, 4, 12), "BatchNorm"),
+        (nn.Sequential(nn.Conv1d(4, 4, 2), nn.Softmax(2)), (1, 4, 12), "softmax over channels"),
+    ],
+)
+def test_each_kind_of_layer_has_its_way_out(model: nn.Module, shape: tuple[int, ...], way_out: str) -> None:
+    name = "x" if isinstance(model, Attended) else "input_1"
+    with pytest.raises(PillionError, match="cannot be streamed") as refusal:
+        compiled(model, shape, stream={name: 1 if name == "x" else 2})
+    assert way_out in refusal.value.help
 
 
 def test_tflite_files_answer_what_litert_does(tmp_path: Path) -> None:

@@ -10,6 +10,7 @@ from pillion.ir.graph import Graph
 from pillion.ir.verify import verify
 from pillion.ops import Repeat, has_repeats
 from pillion.passes.compose_norms import compose_norms
+from pillion.passes.crop_padding import crop_padding
 from pillion.passes.drop_idle import drop_idle
 from pillion.passes.flatten_linear import flatten_linear
 from pillion.passes.fold_constants import fold_constants
@@ -72,6 +73,7 @@ PIPELINE: tuple[Pass, ...] = (
     transpose_product,
     flatten_linear,
     fold_pad,
+    crop_padding,
     merge_movement,
     merge_duplicates,
 )

@@ -9,12 +9,28 @@ from pillion.errors import PillionError
 from pillion.ir.graph import Graph
 from pillion.ir.op import Op
 from pillion.ir.types import Value
+from pillion.ops import BatchMatmul, Repeat, Softmax, Standardize
 from pillion.streams.wish import StreamWish
 
 CAUSAL = (
     "no padding in time, or padding in front only: F.pad(x, (k - 1, 0)) before a convolution without padding, "
     'padding="causal" in Keras'
 )
+
+
+LOOK_BACK = "take a mean or maximum over time before it, make it look back only or along another axis, or leave --stream out"
+ATTENTION = (
+    "attention over time sees all frames at once: layers that look back only in its place (causal convolutions, a GRU or LSTM), "
+    "or leave --stream out"
+)
+INSTEAD = {
+    Repeat.kind: "bidirectional=False: a layer that begins with the last frame waits for all of them; or leave --stream out",
+    Standardize.kind: "normalize each frame over its channels (LayerNorm over the last axis of [batch, time, channels]), or BatchNorm, "
+    "which becomes part of the weights",
+    Softmax.kind: "a softmax over channels, a mean or maximum over time in the place of what it weights, or leave --stream out",
+    BatchMatmul.kind: ATTENTION,
+}
+"""The ways out for ops that are not always the usual one."""
 
 
 def _refuse(op: Op, rule: str, here: str, help: str) -> PillionError:
@@ -28,7 +44,7 @@ def crosses(op: Op, reason: str) -> PillionError:
         op,
         "an op makes its rows from a few rows, once and for all, or makes one answer of the whole window (mean, max, flatten, linear)",
         f"its rows over time: {reason}",
-        "take a mean or maximum over time before it, make it look back only or along another axis, or leave --stream out",
+        INSTEAD.get(op.kind, LOOK_BACK),
     )
 
 
@@ -39,6 +55,16 @@ def rows_meet(op: Op, reason: str) -> PillionError:
         "operands have their rows along one axis, at one pace",
         reason,
         "bring both to one pace first: the same strides in time on both ways",
+    )
+
+
+def meets_all(op: Op) -> PillionError:
+    """The error of an op that brings the frames of one operand together with those of another one."""
+    return _refuse(
+        op,
+        "an op makes its rows from a few rows, once and for all",
+        "each frame of one operand meets all frames of the other",
+        ATTENTION if isinstance(op, BatchMatmul) else LOOK_BACK,
     )
 
 
@@ -105,7 +131,8 @@ def begins_later(op: Op, x: Value) -> PillionError:
         op,
         "a layer that goes from row to row begins with the first frame of the signal",
         f"`{x.name}` begins later: ops before it have no padding in time, or strides that do not divide the window",
-        "padding in front for the ops before it, and a window that is a multiple of all strides in time",
+        "padding in front for the ops before it (F.pad(x, (k - 1, 0)) before a convolution), and a window that is a multiple of all strides "
+        "in time",
     )
 
 

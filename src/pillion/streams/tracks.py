@@ -117,7 +117,7 @@ class Tracks:
             self._end(op, moving, reason)
             return
         if len({c.axis for c in known.values()}) > 1:
-            raise refusals.rows_meet(op, "time lies along different axes of its operands")
+            raise refusals.meets_all(op)
         self._go_on(op, known)
 
     def _repeat(self, op: Repeat, moving: list[Value]) -> None:

@@ -1,0 +1,61 @@
+# SPDX-License-Identifier: Apache-2.0
+from __future__ import annotations
+
+import dataclasses
+from typing import Any
+
+from pillion.ir.graph import Graph, Names, rewrite
+from pillion.ir.op import Op
+from pillion.ir.types import Shape, Sides, Value
+from pillion.ops import Conv2d, DepthwiseConv2d, Reshape, Slice
+
+
+def crop_padding(graph: Graph) -> Graph:
+    """Does not make rows and columns of a convolution that are cut off behind it: they come from padding, and there is less of that. A
+    convolution that is padded at both ends and cut at the end, as temporal networks write it, is padded in front only."""
+    return rewrite(graph, _cropped)
+
+
+def _cropped(graph: Graph, op: Op) -> list[Op] | None:
+    if not isinstance(op, Slice) or set(op.step) != {1}:
+        return None
+    shaped = graph.producers.get(op.x)
+    made = shaped.x if isinstance(shaped, Reshape) and graph.only_user(op.x) is op else op.x
+    conv = graph.producers.get(made)
+    if not isinstance(conv, Conv2d | DepthwiseConv2d) or graph.only_user(made) not in (op, shaped):
+        return None
+    cuts = _cuts(op, made.shape)
+    padding = _less(conv, cuts) if cuts else None
+    if padding is None:
+        return None
+    if made is op.x:
+        return [dataclasses.replace(conv, y=op.y, padding=padding)]
+    shape = tuple(size - sum(cuts.get(axis, ())) for axis, size in enumerate(made.shape))
+    y = Value(Names(graph.values).fresh(f"{op.y.name}_made"), dataclasses.replace(made.type, shape=shape))
+    return [dataclasses.replace(conv, y=y, padding=padding), Reshape(x=y, y=op.y, source=op.source)]
+
+
+def _cuts(op: Slice, made: Shape) -> dict[int, tuple[int, int]]:
+    """What is cut off in front and behind, for each axis of the convolution's result; nothing where axes are others there."""
+    axes = _same_axes(op.x.shape, made)
+    places = enumerate(zip(op.begin, op.x.shape, op.y.shape, strict=True))
+    cuts = {a: (begin, size - begin - kept) for a, (begin, size, kept) in places if size != kept}
+    found = {axes[a]: cut for a, cut in cuts.items()} if axes else {}
+    return found if found.keys() <= {1, 2} else {}
+
+
+def _same_axes(shape: Shape, other: Shape) -> dict[int, int] | None:
+    """The axes of a shape that are not of size 1 → those of another one, which differs in axes of size 1 only."""
+    ours, theirs = ([a for a, size in enumerate(s) if size != 1] for s in (shape, other))
+    same = [shape[a] for a in ours] == [other[a] for a in theirs]
+    return dict(zip(ours, theirs, strict=True)) if same else None
+
+
+def _less(conv: Any, cuts: dict[int, tuple[int, int]]) -> Sides | None:
+    """The padding that is left; None where something else than padding would be cut."""
+    padding = list(conv.padding)
+    for axis, (front, back) in cuts.items():
+        stride = conv.stride[axis - 1]
+        padding[axis - 1] -= front * stride
+        padding[axis + 1] -= back * stride
+    return (padding[0], padding[1], padding[2], padding[3]) if min(padding) >= 0 else None
