@@ -199,6 +199,42 @@ def outputs_of_all_kinds(x: Tensor, layer: nn.Module) -> Any:
     }
 
 
+class Unpooled(nn.Module):
+    """A segmentation net that remembers where its largest pixels were."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.before, self.inner, self.after = (
+            nn.Conv2d(a, b, 3, padding=1) for a, b in ((3, 8), (8, 8), (8, 3))
+        )
+        self.down, self.up = nn.MaxPool2d(2, return_indices=True), nn.MaxUnpool2d(2)
+
+    def forward(self, x: Tensor) -> Tensor:
+        x, places = self.down(F.relu(self.before(x)))
+        return self.after(self.up(F.relu(self.inner(x)), places))
+
+
+class Edges(nn.Module):
+    """A net over a graph: messages along its edges, added where these end."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.message = nn.Linear(8, 8)
+        self.register_buffer("edges", torch.arange(48).reshape(2, 24) * 7 % 10)
+
+    def forward(self, x: Tensor) -> Tensor:
+        ends, starts = self.edges
+        messages = F.relu(self.message(torch.cat([x[ends], x[starts] - x[ends]], -1)))
+        return x.new_zeros(10, 8).index_add(0, ends, messages)
+
+
+def standardized(x: Tensor, filters: nn.Module) -> Tensor:
+    """Signals centred and scaled by hand: the mean of what is centred is nothing but rounding."""
+    x = x - x.mean(1, keepdim=True)
+    x = torch.nan_to_num(x / (x.std(1, keepdim=True, unbiased=False) + 1e-3))
+    return filters(torch.diff(x, dim=1).permute(0, 2, 1)).abs().mean(-1)
+
+
 torch.manual_seed(0)  # of the layers that are made here
 NETS: dict[str, Net] = {
     "points of a heat map": call(points, (1, 3, 12, 16), heat=nn.Conv2d(3, 5, 3, padding=1)),
@@ -226,5 +262,8 @@ NETS: dict[str, Net] = {
     "boxes by distributions": net(Boxes, (1, 8, 6, 6), may_lose=2),
     "turned attention": net(Rotated, (1, 12, 32), may_lose=2),
     "spectrum": net(Spectrum, (1, 512), may_lose=2),
+    "pixels go back to where they were": net(Unpooled, (1, 3, 12, 16), may_lose=3),
+    "messages along edges": net(Edges, (10, 4), may_lose=3),
+    "signals centred by hand": call(standardized, (1, 50, 4), filters=nn.Conv1d(4, 8, 5), may_lose=4),
     "outputs of all kinds": call(outputs_of_all_kinds, (2, 4), layer=nn.Linear(4, 3)),
 }

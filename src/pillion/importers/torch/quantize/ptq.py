@@ -29,6 +29,7 @@ from pillion.importers.torch.quantize.flat_ends import cut_flat_ends
 from pillion.importers.torch.quantize.histogram import settle_ranges
 from pillion.importers.torch.quantize.joins import settle_joins
 from pillion.importers.torch.quantize.known_ranges import widen_known_ranges
+from pillion.importers.torch.quantize.least_ranges import widen_least_ranges
 from pillion.importers.torch.quantize.program import QuantizedProgram
 from pillion.importers.torch.quantize.specs import Specs
 from pillion.importers.torch.quantize.useful_ranges import want_finite, warn_of_ranges
@@ -92,6 +93,7 @@ def ptq(
     widen_sums(prepared, quantizer.wishes)
     settle_ranges(prepared, ranges)
     widen_known_ranges(prepared)
+    widen_least_ranges(prepared)
     limit_masks(prepared)
     cut_flat_ends(prepared)
     settle_joins(prepared)

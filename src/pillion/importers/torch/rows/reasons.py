@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import torch
+from torch._functorch.predispatch import _add_batch_dim, _remove_batch_dim
 
 from pillion.importers.torch.nodes import aten
 
@@ -50,6 +51,10 @@ COMPLEX = "its numbers are complex"
 LOSS = "a loss is for training: leave it outside the model"
 SPECTRUM = Reason(COMPLEX, "F.conv1d(x, cosine_windows, stride=8), F.conv1d(x, sine_windows, stride=8)")
 DIFFERENT = Reason("norm 0 counts the elements that differ", "(x[:, :, None] != y[:, None]).float().sum(-1)")
+VMAP = Reason(
+    "torch.vmap runs a function on slices that torch.export does not see",
+    "torch.stack([row.sum() for row in x])",
+)
 WHILE_LOOP = Reason("how often it runs depends on data", "torch.where(x.sum() < 9.0, x + x, x)")
 
 REASONS: Mapping[Any, Reason] = {
@@ -101,6 +106,7 @@ REASONS: Mapping[Any, Reason] = {
     ),
     **dict.fromkeys((aten.stft.center, aten.stft.default), SPECTRUM),
     torch.ops.higher_order.while_loop: WHILE_LOOP,
+    **dict.fromkeys((_add_batch_dim, _remove_batch_dim), VMAP),
 }
 """Why ops that could have had a row stay in float."""
 
