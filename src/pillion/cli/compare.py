@@ -131,7 +131,12 @@ def _layers(
         raise _no_float(named.spec)
     with screen.progress(quiet=as_json, what="comparing") as progress:
         found = compare_layers(
-            built, floats, FloatTensors(floats), source, limit=limit or SAMPLES, progress=progress
+            built,
+            floats,
+            FloatTensors(floats, built.target.quantization),
+            source,
+            limit=limit or SAMPLES,
+            progress=progress,
         )
     if picture is not None:
         write_whole(picture, svg(found).encode())

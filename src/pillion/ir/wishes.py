@@ -20,6 +20,8 @@ class Wishes:
     """Kinds whose weights have one scale instead of one for each channel."""
     functions_by_name: bool = False
     """Whether the device has functions that it knows by name, and no tables of any expression."""
+    copies_of_convolutions: bool = False
+    """Whether convolutions in a loop that is written out stay copies: the device knows no loops, and takes copies of these."""
     target: str = field(default="", compare=False)
     """The chip whose wishes these are, to be named in messages."""
 
@@ -30,5 +32,6 @@ class Wishes:
             self.fixed | other.fixed,
             self.per_tensor_weights | other.per_tensor_weights,
             self.functions_by_name or other.functions_by_name,
+            self.copies_of_convolutions or other.copies_of_convolutions,
             " and ".join(dict.fromkeys(filter(None, (self.target, other.target)))),
         )

@@ -30,7 +30,9 @@ MOVEMENT = (Reshape, Transpose, Slice, Pad)
 """Of these alone no segment is made: the core moves bytes as well."""
 
 
-WISHES = Wishes(functions_by_name=True, fixed=frozenset({"softmax", "add", "concat"}))
+WISHES = Wishes(
+    functions_by_name=True, fixed=frozenset({"softmax", "add", "concat"}), copies_of_convolutions=True
+)
 RULES = {family: rules(family) for family in Family}
 """The same for all sizes of a family."""
 

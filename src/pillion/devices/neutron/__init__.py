@@ -31,6 +31,7 @@ WISHES = Wishes(
     shared=frozenset({"mean", "reduce_max", "reduce_min"}),
     fixed=frozenset({"softmax", "add", "concat"}),
     per_tensor_weights=frozenset({"linear"}),
+    copies_of_convolutions=True,
 )
 """What the rules above need of the quantizer. Not for sums: in the steps of a sum nothing is left of what it sums up. They become means
 and products."""

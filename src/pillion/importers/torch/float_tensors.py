@@ -13,10 +13,12 @@ from torch.fx import GraphModule, Node
 from torch.fx.node import map_arg
 
 from pillion.importers.torch.float_model import TorchModel
+from pillion.importers.torch.loops import Loop, LoopingInterpreter, in_turn
 from pillion.importers.torch.nodes import constant_of
 from pillion.importers.torch.rewrite.normalize import normalize
 from pillion.ir.graph import identifier
 from pillion.ir.types import Array
+from pillion.ir.wishes import Wishes
 
 Values = dict[Node, Any]
 """The result of every node for one sample."""
@@ -25,12 +27,16 @@ Values = dict[Node, Any]
 class FloatTensors:
     """The graph of a float model as the quantizer sees it: batch norms are folded, and each thing is written in one way."""
 
-    def __init__(self, model: TorchModel) -> None:
-        self.module: GraphModule = normalize(model.module())
-        self._nodes = list(self.module.graph.nodes)
-        self._places = {node: place for place, node in enumerate(self._nodes)}
+    def __init__(self, model: TorchModel, wishes: Wishes | None = None) -> None:
+        self.module: GraphModule = normalize(model.module(), wishes)
+        self._items = list(in_turn(self.module.graph))
+        made = [item.ends if isinstance(item, Loop) else [item] for item in self._items]
+        self._places = {node: place for place, nodes in enumerate(made) for node in nodes}
+        self._last = self.module.graph.output_node()
         self._named = {
-            identifier(node.name): node for node in self._nodes if node.op in ("placeholder", "call_function")
+            identifier(node.name): node
+            for node in self._places
+            if node.op in ("placeholder", "call_function")
         }
 
     def run(self, inputs: Sequence[Array]) -> Values:
@@ -38,8 +44,11 @@ class FloatTensors:
         given = iter([torch.from_numpy(np.ascontiguousarray(x)) for x in inputs])
         values: Values = {}
         with torch.no_grad():
-            for node in self._nodes:
-                values[node] = next(given) if node.op == "placeholder" else self._compute(node, values)
+            for item in self._items:
+                if isinstance(item, Loop):
+                    values.update(self._steps(item, values))
+                else:
+                    values[item] = next(given) if item.op == "placeholder" else self._compute(item, values)
         return values
 
     def tensor(self, values: Values, name: str) -> Array | None:
@@ -49,13 +58,12 @@ class FloatTensors:
 
     def outputs(self, values: Values) -> list[Array]:
         """Gives the outputs."""
-        return [y.detach().cpu().numpy() for y in _tensors(values[self._nodes[-1]])]
+        return [y.detach().cpu().numpy() for y in _tensors(values[self._last])]
 
     def outputs_with(self, values: Values, name: str, instead: Array) -> list[Array]:
         """Gives what the outputs would be with other numbers in one tensor: all that depends on it is computed again."""
-        last = self._nodes[-1]
-        changed = self._changed(values, {name: instead}, last)
-        return [y.detach().cpu().numpy() for y in _tensors(changed.get(last, values[last]))]
+        changed = self._changed(values, {name: instead}, self._last)
+        return [y.detach().cpu().numpy() for y in _tensors(changed.get(self._last, values[self._last]))]
 
     def tensor_with(self, values: Values, instead: Mapping[str, Array], name: str) -> Array:
         """Gives what a tensor would be with other numbers in tensors before it."""
@@ -71,10 +79,18 @@ class FloatTensors:
         }
         first = min((self._places[node] for node in changed), default=self._places[last])
         with torch.no_grad():
-            for node in self._nodes[first + 1 : self._places[last] + 1]:
-                if node not in changed and any(source in changed for source in node.all_input_nodes):
-                    changed[node] = self._compute(node, values, changed)
+            for item in self._items[first + 1 : self._places[last] + 1]:
+                if isinstance(item, Loop):
+                    if any(source in changed for source in item.reads):
+                        again = self._steps(item, {**values, **changed})
+                        changed.update((node, made) for node, made in again.items() if node not in changed)
+                elif item not in changed and any(source in changed for source in item.all_input_nodes):
+                    changed[item] = self._compute(item, values, changed)
         return changed
+
+    def _steps(self, loop: Loop, values: Values) -> Values:
+        """What a loop makes; what it makes in one step has no number of its own."""
+        return LoopingInterpreter(self.module).steps(loop, values)
 
     def _compute(self, node: Node, values: Values, changed: Mapping[Node, Any] = {}) -> Any:  # never changed
         if node.op == "get_attr":

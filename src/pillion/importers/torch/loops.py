@@ -11,7 +11,7 @@ Who computes such a graph does it with `run`, which goes through the steps; a ca
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from itertools import count
 from typing import Any
@@ -115,6 +115,12 @@ class Loop:
         return list(dict.fromkeys(read))
 
     @property
+    def reads(self) -> list[Node]:
+        """All that it reads from outside."""
+        begins = (n for node in self.begins for n in node.all_input_nodes)
+        return list(dict.fromkeys([*begins, *self.outside]))
+
+    @property
     def nodes(self) -> list[Node]:
         """All its calls."""
         return [*self.begins, *self.body, *self.ends]
@@ -208,6 +214,12 @@ class LoopingInterpreter(Interpreter):
                 self.env[item] = self.run_node(item)
         result = self.env[self.graph.output_node()]
         return self.graph.process_outputs(result)
+
+    def steps(self, loop: Loop, values: Mapping[Node, Any]) -> dict[Node, Any]:
+        """Gives the results of one loop alone."""
+        self.env = {node: values[node] for node in loop.reads}
+        self._loop(loop)
+        return {node: self.env[node] for node in loop.ends}
 
     def _loop(self, loop: Loop) -> None:
         args: dict[Node, Any] = {node: self.map_nodes_to_values(node.args, node) for node in loop.begins}

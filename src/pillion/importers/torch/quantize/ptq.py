@@ -79,7 +79,7 @@ def ptq(
     batches: Batches = [inputs] if calibrate is None else calibrate
     few: list[tuple[Tensor, ...]] = []
     with stage("preparing"):
-        module = normalize(exported.module(check_guards=False))
+        module = normalize(exported.module(check_guards=False), quantizer.wishes)
         finer_forms(module, quantizer.wishes)
         if tuning.equalize or tuning.correct_biases:
             few, batches = first_samples(batches, inputs, names_of_inputs(module))

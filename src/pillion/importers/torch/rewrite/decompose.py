@@ -11,7 +11,7 @@ from typing import Any
 
 import torch
 from torch import Tensor
-from torch.fx import GraphModule, Node
+from torch.fx import Graph, GraphModule, Node
 from torch.fx.experimental.proxy_tensor import make_fx
 from torch.utils import _pytree as pytree
 
@@ -26,6 +26,9 @@ from pillion.importers.torch.rewrite.functional import DROPOUTS
 from pillion.importers.torch.rewrite.recurrent import LAYERS
 from pillion.importers.torch.rewrite.scopes import graft, hand_over
 from pillion.importers.torch.rewrite.tensor_forms import CONDITIONS, FORMS
+
+Traces = dict[Any, GraphModule]
+"""What calls are made of, by function and arguments: loops that are written out call the same again and again."""
 
 # Composite ops that stay whole: they have a rule of their own, or are listed as float under the name that the user knows.
 KEPT = frozenset(
@@ -70,18 +73,19 @@ def decompose_late(module: GraphModule) -> bool:
     """Replaces layers that kernels lack, once batch norms had their chance to go into them; whether there were any."""
     late = [n for n in calls(module.graph, forms.LATE) if forms.LATE_CONDITIONS[n.target](n)]
     for node in late:
-        _inline(node, forms.LATE[node.target])
+        _inline(node, forms.LATE[node.target], {})
     return bool(late)
 
 
 def decompose(module: GraphModule) -> None:
     """Replaces calls by what they are made of, until nothing is left to replace."""
     pending = calls(module.graph)
+    traces: Traces = {}
     while pending:
         node = pending.pop()
         function = _function(node)
         if function is not None:
-            pending += _inline(node, function)
+            pending += _inline(node, function, traces)
     module.graph.eliminate_dead_code()  # results that nobody asked for, such as the indices of a max pool
 
 
@@ -96,19 +100,14 @@ def _function(node: Node) -> Callable[..., Any] | None:
     return target if composed and value_of(node) is not None else None
 
 
-def _inline(node: Node, function: Callable[..., Any]) -> list[Node]:
+def _inline(node: Node, function: Callable[..., Any], traces: Traces) -> list[Node]:
     """Puts the trace of a function in the place of a call; the new calls."""
     leaves, form = pytree.tree_flatten((node.args, node.kwargs))
     inputs = [leaf for leaf in leaves if isinstance(leaf, Node)]
-
-    def run(*tensors: Tensor) -> Any:
-        rest = iter(tensors)
-        args, kwargs = pytree.tree_unflatten([next(rest) if isinstance(x, Node) else x for x in leaves], form)
-        return function(*args, **kwargs)
-
-    with fake_mode(node.graph), torch.no_grad():
-        traced = make_fx(run)(*(value_of(leaf) for leaf in inputs))
-    made, results = graft(traced, node, inputs)
+    key = (function, form, tuple(map(_looks, leaves)))
+    if key not in traces or node.target in LAYERS:  # each layer is a loop of its own
+        traces[key] = _traced(node.graph, function, leaves, form)
+    made, results = graft(traces[key], node, inputs)
     if [n for n in made if n.target is node.target] and len(made) == 1:
         for same in made:  # torch has nothing simpler for it
             node.graph.erase_node(same)
@@ -120,3 +119,23 @@ def _inline(node: Node, function: Callable[..., Any]) -> list[Node]:
             unread.add(new)
             new.graph.erase_node(new)
     return [new for new in made if new not in unread]
+
+
+def _traced(graph: Graph, function: Callable[..., Any], leaves: list[Any], form: Any) -> GraphModule:
+    """The calls that a function makes of some arguments."""
+
+    def run(*tensors: Tensor) -> Any:
+        rest = iter(tensors)
+        args, kwargs = pytree.tree_unflatten([next(rest) if isinstance(x, Node) else x for x in leaves], form)
+        return function(*args, **kwargs)
+
+    with fake_mode(graph), torch.no_grad():
+        return make_fx(run)(*(value_of(leaf) for leaf in leaves if isinstance(leaf, Node)))
+
+
+def _looks(leaf: Any) -> Any:
+    """What of an argument a trace depends on."""
+    if not isinstance(leaf, Node):
+        return type(leaf), str(leaf)
+    value = value_of(leaf)
+    return (value.dtype, tuple(value.shape), value.stride()) if isinstance(value, Tensor) else leaf

@@ -17,22 +17,25 @@ from pillion.importers.torch.rewrite.clamps import normalize_clamps
 from pillion.importers.torch.rewrite.constants import fold_constants, make_scalars_constants, use_linear
 from pillion.importers.torch.rewrite.decompose import decompose, decompose_late
 from pillion.importers.torch.rewrite.expressions import join_expressions
+from pillion.importers.torch.rewrite.filled import join_filled
 from pillion.importers.torch.rewrite.functional import make_functional, remove_identities
 from pillion.importers.torch.rewrite.indexing import settle_indices
 from pillion.importers.torch.rewrite.layer_biases import settle_biases
 from pillion.importers.torch.rewrite.mask_rows import settle_masks
 from pillion.importers.torch.rewrite.masked_scores import settle_masked_scores
 from pillion.importers.torch.rewrite.recurrent import settle_operands
+from pillion.importers.torch.rewrite.rolled import roll_steps
 from pillion.importers.torch.rewrite.scopes import inline_scopes
 from pillion.importers.torch.rewrite.spelling import widen_constants, widen_inputs
 from pillion.importers.torch.rewrite.standardized import settle_norms
 from pillion.importers.torch.rewrite.written import settle_likenesses, settle_written_constants
 from pillion.importers.torch.train.norms import make_trainable
+from pillion.ir.wishes import Wishes
 from pillion.outside.threads import one_thread
 
 
 @one_thread()
-def normalize(module: GraphModule, *, training: bool = False) -> GraphModule:
+def normalize(module: GraphModule, wishes: Wishes | None = None, *, training: bool = False) -> GraphModule:
     """Rewrites in place and returns the module. With `training`, dropouts and batch norms stay, and parameters are no
     constants, so that the result can still be trained."""
     for node in module.graph.find_nodes(op="placeholder"):
@@ -47,9 +50,12 @@ def normalize(module: GraphModule, *, training: bool = False) -> GraphModule:
     drop_expansions(module)
     settle_operands(module)
     decompose(module)
-    number_loops(module.graph)
     make_functional(module, training=training)
-    _tidy(module, training)
+    _spell(module, training)
+    join_filled(module)
+    roll_steps(module, wishes or Wishes())
+    number_loops(module.graph)
+    fold_constants(module, training=training)
     widen_constants(module)
     settle_choices(module)
     settle_masked_scores(module)
@@ -74,11 +80,16 @@ def normalize(module: GraphModule, *, training: bool = False) -> GraphModule:
 
 
 def _tidy(module: GraphModule, training: bool) -> None:
+    """Each thing in one spelling, and what depends on no input computed."""
+    _spell(module, training)
+    fold_constants(module, training=training)
+
+
+def _spell(module: GraphModule, training: bool) -> None:
     """Each thing in one spelling, and nothing that does nothing."""
     canonicalize(module)
     join_moves(module)
     remove_identities(module, training=training)
-    fold_constants(module, training=training)
 
 
 def _drop_unused_inputs(module: GraphModule) -> None:

@@ -15,22 +15,25 @@ from pillion.errors import PillionError
 from pillion.importers.torch.export import export
 from pillion.importers.torch.nodes import aten, calls, constant_of, evaluate, fake_mode, shape_of
 from pillion.importers.torch.rewrite.normalize import normalize
+from pillion.ir.wishes import Wishes
 
 Change = tuple[Node, list[int]]
 
 
-def trainable_graph(model: nn.Module, inputs: Sequence[Tensor]) -> tuple[GraphModule, bool]:
+def trainable_graph(
+    model: nn.Module, inputs: Sequence[Tensor], wishes: Wishes | None = None
+) -> tuple[GraphModule, bool]:
     """Gives the normalized graph of a module, and whether it takes batches of any size."""
-    graph = _graph(model, inputs)
+    graph = _graph(model, inputs, wishes)
     try:
-        longer = _graph(model, one_sample_more(inputs))
+        longer = _graph(model, one_sample_more(inputs), wishes)
     except PillionError:
         return graph, False
     return graph, take_any_batch(graph, longer)
 
 
-def _graph(model: nn.Module, inputs: Sequence[Tensor]) -> GraphModule:
-    return normalize(export(model, inputs).module(check_guards=False), training=True)
+def _graph(model: nn.Module, inputs: Sequence[Tensor], wishes: Wishes | None) -> GraphModule:
+    return normalize(export(model, inputs).module(check_guards=False), wishes, training=True)
 
 
 def one_sample_more(inputs: Sequence[Tensor]) -> tuple[Tensor, ...]:

@@ -56,7 +56,7 @@ def prepare_qat(model: nn.Module, example_inputs: Any, wishes: Wishes | None = N
 
 def prepared(model: nn.Module, inputs: tuple[Tensor, ...], wishes: Wishes) -> QatModule:
     """Gives a module for training, which takes over the model that it is made of."""
-    graph, any_batch = trainable_graph(model, inputs)
+    graph, any_batch = trainable_graph(model, inputs, wishes)
     quantizer = PillionQuantizer(Specs(training=True), wishes)
     scale_pools(graph, wishes)
     join_functions(graph, wishes, training=True)
