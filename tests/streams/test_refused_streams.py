@@ -105,7 +105,7 @@ REFUSED: dict[str, tuple[Callable[[], Graph], str, str]] = {
         "--stream for that input too",
     ),
     "positions": (lambda: graph_of(made(Add, a=X, b=ROWS)), "[1, 12, 1, 1]", "position embeddings"),
-    "attention": (self_attention, "different axes", "one pace"),
+    "attention": (self_attention, "meets all frames of the other", "look back only"),
     "a product over time": (weighted_rows, "a sum over them all", "mean or maximum"),
     "softmax over time": (softmax_over_time, "a share of them all", "mean or maximum"),
     "both directions": (lambda: graph_of(made(Flip, x=X, axes=(1,))), "reverses them", "--stream out"),

@@ -201,7 +201,7 @@ class Attended(nn.Module):
 @pytest.mark.parametrize(
     ("model", "shape", "way_out"),
     [
-        (Attended(), (1, 9, 4), "attention over time sees all frames"),
+        (Attended(), (1, 9, 4), "attention and weighted sums over time"),
         (nn.Sequential(nn.Conv1d(4, 4, 2), nn.GroupNorm(2, 4), nn.ReLU()), (1, 4, 12), "BatchNorm"),
         (nn.Sequential(nn.Conv1d(4, 4, 2), nn.Softmax(2)), (1, 4, 12), "softmax over channels"),
     ],

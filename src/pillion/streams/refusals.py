@@ -20,8 +20,8 @@ CAUSAL = (
 
 LOOK_BACK = "take a mean or maximum over time before it, make it look back only or along another axis, or leave --stream out"
 ATTENTION = (
-    "attention over time sees all frames at once: layers that look back only in its place (causal convolutions, a GRU or LSTM), "
-    "or leave --stream out"
+    "attention and weighted sums over time see all frames at once: in their place a mean or maximum over time, or layers that look back "
+    "only (causal convolutions, a GRU or LSTM); or leave --stream out"
 )
 INSTEAD = {
     Repeat.kind: "bidirectional=False: a layer that begins with the last frame waits for all of them; or leave --stream out",
