@@ -38,6 +38,8 @@ EXAMPLES: dict[str, str] = {
     "doorbell": "examples/doorbell/net.py:Net",
     "digits, small": "examples/digits/nets.py:Small",
     "digits, stack": "examples/digits/nets.py:Stack",
+    "vision transformer": "benchmarks/quality_nets.py:VisionTransformer",
+    "partial blocks": "benchmarks/quality_nets.py:PartialBlocks",
 }
 SIZES = {"mobilenet_v2": 96}
 """Of inputs, where the model's own takes long."""
@@ -63,7 +65,7 @@ class Quality:
 
 
 def names() -> list[str]:
-    """Gives the networks of the zoo and of the examples."""
+    """Gives the networks of the zoo, of the examples and of benchmarks/quality_nets.py."""
     return [*(model.name for model in zoo.MODELS.values()), *EXAMPLES]
 
 
