@@ -128,6 +128,23 @@ def test_the_float_model_is_evaluated_beside() -> None:
     assert other.float_model.signal_to_noise_db == pytest.approx(beside.signal_to_noise_db, abs=0.01)
 
 
+def test_without_labels_answers_are_compared() -> None:
+    floats = float_model(nets.Net(), X[:1])
+    found = pillion.evaluate(nets.classifier(), X, float_model=floats)
+    assert found.metrics == {}
+    assert found.float_model is not None
+    assert found.float_model.metrics == {}
+    labelled = pillion.evaluate(nets.classifier(), (X, Y), float_model=floats).float_model
+    assert labelled is not None
+    assert found.float_model.same_answer == labelled.same_answer
+    assert found.float_model.signal_to_noise_db == pytest.approx(labelled.signal_to_noise_db, abs=0.01)
+    (agreed,) = pillion.evaluate(nets.classifier(), X, agree=("reference",)).agreements
+    assert agreed.bytes_different == 0
+    with pytest.raises(PillionError, match="needs labels") as caught:
+        pillion.evaluate(nets.classifier(), X, ("mse",), float_model=floats)
+    assert "--float MODEL" in caught.value.help
+
+
 def test_a_float_model_written_for_one_sample_is_not_run_on_batches() -> None:
     class One(nets.Net):
         def forward(self, x: torch.Tensor) -> torch.Tensor:

@@ -141,5 +141,6 @@ def test_the_usual_metric_follows_from_the_label() -> None:
     assert usual_metrics([4], np.zeros(4), [9]) == ("mse",)
     with pytest.raises(PillionError, match="needs labels"):
         usual_metrics([10], None, [784])
+    assert usual_metrics([10], None, [784], is_compared=True) == ()
     with pytest.raises(PillionError, match="has to be named"):
         usual_metrics([784], np.asarray(1), [784])

@@ -78,6 +78,8 @@ def names_of(evaluation: Evaluation) -> list[str]:
 def on_screen(facts: Facts) -> Facts:
     """Gives the facts with the confusion matrix as rows of a table."""
     shown = {name: value for name, value in facts.items() if name not in ("classes", "confusion")}
+    if not facts["metrics"]:
+        del shown["metrics"]
     if "confusion" not in facts:
         return shown
     names, counts = facts["classes"], facts["confusion"]

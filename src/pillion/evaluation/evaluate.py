@@ -112,7 +112,8 @@ def evaluate(
     """Runs a program, or the C project in a folder, on data, and gives its metrics.
 
     `data` is a path, `file.py:function`, arrays, a dataset or loader, or a generator. `metrics` are `top1`, `top5`, `auc`, `mse`, `mae`,
-    `file.py:function` or functions of (outputs, labels); without them the first label decides. The generated C runs in a process for each
+    `file.py:function` or functions of (outputs, labels); without them the first label decides, and without labels there is none where a float model or another
+    executor is compared with. The generated C runs in a process for each
     core, or for each of `workers`, or where else `runs` has it run. `float_model` is evaluated beside; `agree` names executors that run the
     first samples, too."""
     _check_limit(limit)
@@ -134,8 +135,10 @@ def evaluate(
         # Beside a float model the program waits for it, so that each has the computer for itself.
         for chunk, outputs in _flow(run, chunks_of(source, borders, limit), 2 * count if beside else None):
             if gathered.scores is None:
-                gathered.scores = _scores(named, chunk, borders, source)
-                gathered.floats = _scores(_named_again(names), chunk, borders, source) if beside else None
+                is_compared = beside is not None or bool(agree)
+                gathered.scores = _scores(named, chunk, borders, source, is_compared)
+                again = _named_again(names)
+                gathered.floats = _scores(again, chunk, borders, source, is_compared) if beside else None
             found = _take(gathered, chunk, outputs, borders)
             if beside is not None:
                 watch.stop()
@@ -181,11 +184,12 @@ def _named_again(names: tuple[MetricName, ...] | None) -> list[Metric]:
     return [metric_of(name) for name in names or ()]
 
 
-def _scores(named: list[Metric], chunk: Chunk, borders: Borders, source: Source) -> Scores:
+def _scores(named: list[Metric], chunk: Chunk, borders: Borders, source: Source, is_compared: bool) -> Scores:
     """The metrics that were asked for, or those that suit; and a confusion matrix for classes."""
     first = chunk.samples[0][0].label
     inputs, outputs = ([elements(one.of_one) for one in some] for some in (borders.inputs, borders.outputs))
-    metrics = named or [metric_of(name) for name in usual_metrics(outputs, first, inputs)]
+    usual = () if named else usual_metrics(outputs, first, inputs, is_compared=is_compared)
+    metrics = named or [metric_of(name) for name in usual]
     is_classes = any(isinstance(metric, TopK) for metric in metrics)
     if is_classes:
         _want_order_of_classes(source, outputs[0])

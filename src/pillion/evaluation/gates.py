@@ -67,7 +67,8 @@ class Limits:
 def _accuracy(evaluation: Evaluation | None) -> float:
     if evaluation is not None and evaluation.accuracy is not None:
         return evaluation.accuracy
-    raise _no_accuracy(f"metrics {', '.join(evaluation.metrics)}" if evaluation else "no data")
+    metrics = ", ".join(evaluation.metrics) if evaluation is not None else ""
+    raise _no_accuracy(f"metrics {metrics}" if metrics else "no labels" if evaluation else "no data")
 
 
 def _no_accuracy(found: str) -> PillionError:

@@ -221,11 +221,16 @@ def metric_of(asked: str | Callable[..., Any]) -> Metric:
     )
 
 
-def usual_metrics(outputs: Sequence[int], first: Array | None, inputs: Sequence[int]) -> tuple[str, ...]:
-    """Gives the names of the metrics that suit a model with outputs of so many numbers, by the label of the first sample."""
+def usual_metrics(
+    outputs: Sequence[int], first: Array | None, inputs: Sequence[int], *, is_compared: bool = False
+) -> tuple[str, ...]:
+    """Gives the names of the metrics that suit a model with outputs of so many numbers, by the label of the first sample. Without labels there
+    may be none, where answers are compared with those of another model or executor."""
     if first is None:
         if outputs[0] == inputs[0]:
             return ("mse",)
+        if is_compared:
+            return ()
         raise _no_labels("a metric")
     if first.ndim == 0 and first.dtype.kind in "iub" and outputs[0] > 1:
         if outputs[0] == inputs[0]:
@@ -318,5 +323,5 @@ def _no_labels(metric: str) -> PillionError:
         f"{metric} needs labels, and the data has none",
         rule="samples come with labels: a folder for each class, an array named y, a column named label, or pairs",
         here="no labels",
-        help="--labels FILE.npy; --metric mse goes without where outputs are as large as inputs",
+        help="--labels FILE.npy; without labels and without --metric, --float MODEL compares with a float model, --agree reference with the exact one",
     )
