@@ -71,6 +71,11 @@ AS_IN_LITERT = Wishes(fixed=frozenset({"softmax", "add"}))
 """What LiteRT's own kernels fix."""
 
 
+def layout_of(wish: MemoryWish) -> IoLayout:
+    """Gives the order of the axes of images where nobody says it: PyTorch's, or that of a camera, which gives lines of pixels."""
+    return "nhwc" if wish.rows_in else "nchw"
+
+
 @showing_progress
 def compile(
     model: Model,
@@ -80,7 +85,7 @@ def compile(
     calibrate: Iterable[Inputs] | str | Path | None = None,
     name: str | None = None,
     io_dtype: IoDtype = "float32",
-    io_layout: IoLayout = "nchw",
+    io_layout: IoLayout | None = None,
     state: StateForm = "kept",
     stateful: bool = False,
     state_pairs: Pairs | None = None,
@@ -111,7 +116,8 @@ def compile(
     `watch` sees the graph after each pass. `max_ram` (`"256K"`) bounds the RAM of the C, `extra` (`"5%"`) the instructions that less RAM
     may cost: parts of the model then run a few rows at a time. Where nothing is said, that is 1 % if it saves much; with `extra=0`, all
     ops run whole. With `rows_in`, the C is handed its input row by row, and has no room
-    for all of it. `stream` (`"x:2"`, an input and its time axis) and `hop` make a program that takes so many new frames in each run, and
+    for all of it. Images go in and come out in the order of axes of `io_layout`: where nothing is said `"nchw"`, or `"nhwc"` with `rows_in`,
+    for a row of a picture is a line of pixels. `stream` (`"x:2"`, an input and its time axis) and `hop` make a program that takes so many new frames in each run, and
     answers what the model answers to the whole window: see `Program.stream`. On a terminal bars show
     how far it is, unless `progress` is False, or a function that is called after each calibration sample instead. With `trust_pickle`,
     what a .pt2 holds beside tensors is executed."""
@@ -119,7 +125,8 @@ def compile(
     if over_time is not None and rows_in:
         raise two_ways_in()
     one_of("io_dtype", io_dtype, get_args(IoDtype))
-    one_of("io_layout", io_layout, get_args(IoLayout))
+    if io_layout is not None:
+        one_of("io_layout", io_layout, get_args(IoLayout))
     one_of("state", state, get_args(StateForm))
     one_of("optimize", optimize, get_args(Optimize))
     if arithmetic is not None:
@@ -153,7 +160,7 @@ def compile(
             model,
             example_inputs,
             name=name,
-            nhwc=io_layout == "nhwc",
+            nhwc=(io_layout or layout_of(wish)) == "nhwc",
             input_size=input_size,
             weights=weights,
             trust_pickle=trust_pickle,

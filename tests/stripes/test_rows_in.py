@@ -148,9 +148,27 @@ def test_bounds_hold_with_rows() -> None:
 def test_pictures_in_planes_are_refused() -> None:
     torch.manual_seed(6)
     with pytest.raises(PillionError, match="row by row") as refusal:
-        pillion.compile(Camera().eval(), torch.randn(1, 3, HEIGHT, WIDTH), target="cortex-m33", rows_in=True)
+        pillion.compile(
+            Camera().eval(),
+            torch.randn(1, 3, HEIGHT, WIDTH),
+            target="cortex-m33",
+            io_layout="nchw",
+            rows_in=True,
+        )
     assert "transpose" in refusal.value.here
     assert "--io-layout nhwc" in refusal.value.help
+
+
+def test_pictures_come_as_lines_where_nobody_says_how() -> None:
+    """The usual network of PyTorch, as it is: a camera gives lines of pixels, and answers are those of the network."""
+    torch.manual_seed(6)
+    model, x = Camera().eval(), torch.randn(1, 3, HEIGHT, WIDTH)
+    program = pillion.compile(model, x, target="cortex-m33", rows_in=True)
+    assert program.graph.inputs[0].shape == (1, HEIGHT, WIDTH, 3)
+    assert program.stripes[0].fed
+    (usual,) = pillion.compile(model, x, target="cortex-m33").run(x)
+    (answer,) = program.run(x.permute(0, 2, 3, 1).contiguous(), on="host")
+    assert np.array_equal(answer, usual)
 
 
 class Two(nn.Module):

@@ -145,7 +145,7 @@ class Form:
     """What goes in and out of a program, and what its numbers and its code are like."""
 
     io_dtype: IoDtypeOption = "float32"
-    io_layout: IoLayoutOption = "nchw"
+    io_layout: IoLayoutOption = None
     state: StateOption = "kept"
     stateful: StatefulOption = False
     state_pair: StatePairOption = None
@@ -154,7 +154,8 @@ class Form:
 
     def __post_init__(self) -> None:
         one_of("--io-dtype", self.io_dtype, get_args(IoDtype))
-        one_of("--io-layout", self.io_layout, get_args(IoLayout))
+        if self.io_layout is not None:
+            one_of("--io-layout", self.io_layout, get_args(IoLayout))
         one_of("--state", self.state, get_args(StateForm))
         one_of("--optimize", self.optimize, get_args(Optimize))
         if self.arithmetic is not None:

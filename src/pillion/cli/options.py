@@ -284,10 +284,10 @@ StatePairOption = Annotated[
     ),
 ]
 IoLayoutOption = Annotated[
-    str,
+    Optional[str],
     typer.Option(
         metavar="nchw|nhwc",
-        help="The order of the axes of images that go in and come out.",
+        help="The order of the axes of images that go in and come out; with --rows-in, which takes lines of pixels, nhwc where nothing is said, else nchw.",
         autocompletion=completion.one_of_these("nchw", "nhwc"),
         rich_help_panel=RESULT,
     ),

@@ -141,7 +141,7 @@ def refuse_options(request: Request) -> None:
     given = given_options(request.how.source)
     if not is_to_be:
         given |= given_options(request.how.quantizing)
-    if request.how.form.io_layout != "nchw":
+    if request.how.form.io_layout == "nhwc":
         given["--io-layout"] = request.how.form.io_layout
     refuse_useless(request.model, given)
 
