@@ -1,24 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "pillion/pool.h"
+#include "pillion/requantize.h"
 
-/* Up to PILLION_BLOCK channels of one output pixel; x is at the first tap inside the image. */
-static void pixel(const pillion_pool_s8_params *p, const int8_t *x, int32_t rows, int32_t columns, int32_t count, int8_t *y) {
-    const int32_t low = p->low, high = p->high, channels = p->channels, row_step = p->in_w * channels;
-    const int32_t taps = rows * columns, half = taps / 2;
-    int32_t sums[PILLION_BLOCK] = {0};
-    for (int32_t ky = 0; ky < rows; ky++) {
-        for (int32_t kx = 0; kx < columns; kx++) {
-            const int8_t *const tap = x + ky * row_step + kx * channels;
-            for (int32_t i = 0; i < count; i++) {
-                sums[i] += tap[i];
-            }
-        }
-    }
-    for (int32_t i = 0; i < count; i++) {
-        const int32_t mean = (sums[i] < 0 ? sums[i] - half : sums[i] + half) / taps; /* half away from zero */
-        y[i] = (int8_t)pillion_clamp(mean, low, high);
-    }
+/* Half away from zero. */
+PILLION_INLINE int32_t mean_of(int32_t sum, int32_t taps) {
+    const int32_t half = taps / 2;
+    return (sum < 0 ? sum - half : sum + half) / taps;
 }
+
+#include "pillion/average.h"
 
 void pillion_avg_pool2d_s8(const pillion_avg_pool2d_s8_params *p, const int8_t *x, int8_t *y, void *scratch) {
     (void)scratch;

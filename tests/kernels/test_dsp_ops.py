@@ -21,7 +21,7 @@ from pillion.ops.elementwise import Add, Mul, Sub
 from pillion.ops.formats import Dequantize, Quantize
 from pillion.ops.matmul import BatchMatmul
 from pillion.ops.movement import Transpose
-from pillion.ops.pool import AvgPool2d, MaxPool2d, Mean
+from pillion.ops.pool import AvgPool2d, AvgPool2dUp, MaxPool2d, Mean
 from pillion.ops.samples import make, real, value
 
 pytestmark = pytest.mark.qemu
@@ -161,17 +161,18 @@ def pool(cls: Any, rng: np.random.Generator, channels: int) -> Op:
     return make(cls, x, x=x, kernel=kernel, stride=stride, padding=padding, low=low, high=high)
 
 
-@pytest.mark.parametrize("cls", [MaxPool2d, AvgPool2d], ids=lambda cls: cls.kind)
+@pytest.mark.parametrize("cls", [MaxPool2d, AvgPool2d, AvgPool2dUp], ids=lambda cls: cls.kind)
 def test_random_windows(cls: Any) -> None:
     rng = np.random.default_rng(9)
-    check(M33, [pool(cls, rng, c) for c in COUNTS for _ in (0, 1)])
+    arithmetic = Arithmetic.TFLITE if cls is AvgPool2dUp else Arithmetic.CMSIS_NN
+    check(M33, [pool(cls, rng, c) for c in COUNTS for _ in (0, 1)], arithmetic=arithmetic)
 
 
 @pytest.mark.parametrize("size", [(1, 1), (7, 7), (16, 16), (17, 31), (1, 200), (64, 64)])
 def test_global_means(size: tuple[int, int]) -> None:
     x = value("x", (1, *size, 19), 0.05, 3)
     op = make(AvgPool2d, x, x=x, kernel=size)
-    check(M33, [op])
+    check(M33, [op, make(AvgPool2dUp, x, x=x, kernel=size)], arithmetic=Arithmetic.TFLITE)
     check_data([(op, (np.full(x.shape, level, np.int8),)) for level in (-128, 127)])
 
 

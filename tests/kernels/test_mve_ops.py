@@ -24,7 +24,7 @@ from pillion.ops.formats import Dequantize, Quantize
 from pillion.ops.linear import Linear
 from pillion.ops.matmul import BatchMatmul
 from pillion.ops.movement import Concat, Pad, Slice, Transpose
-from pillion.ops.pool import AvgPool2d, MaxPool2d, Mean
+from pillion.ops.pool import AvgPool2d, AvgPool2dUp, MaxPool2d, Mean
 from pillion.ops.prelu import Prelu
 from pillion.ops.samples import conv_bias, conv_weights, make, random_like, real, value
 from pillion.ops.softmax import OUTPUT, OUTPUTS, Softmax
@@ -285,20 +285,21 @@ def pool(cls: Any, rng: np.random.Generator, channels: int) -> Op | None:
     return made
 
 
-@pytest.mark.parametrize("cls", [MaxPool2d, AvgPool2d], ids=lambda cls: cls.kind)
+@pytest.mark.parametrize("cls", [MaxPool2d, AvgPool2d, AvgPool2dUp], ids=lambda cls: cls.kind)
 def test_random_windows(cls: Any) -> None:
     rng = np.random.default_rng(9)
     ops = [pool(cls, rng, c) for c in (*range(1, 34), 63, 64, 65) for _ in (0, 1)]
-    check(with_random_data(op, i) for i, op in enumerate(ops) if op is not None)
+    arithmetic = Arithmetic.TFLITE if cls is AvgPool2dUp else Arithmetic.CMSIS_NN
+    check((with_random_data(op, i) for i, op in enumerate(ops) if op is not None), arithmetic)
 
 
 @pytest.mark.parametrize("size", [(1, 1), (7, 7), (16, 16), (17, 31), (64, 64), (3, 256), (1, 200), (255, 2)])
 @pytest.mark.parametrize("level", [-128, 127, None])
 def test_global_means(size: tuple[int, int], level: int | None) -> None:
     x = value("x", (1, *size, 19), 0.05, 3)
-    op = make(AvgPool2d, x, x=x, kernel=size)
-    run = with_random_data(op)
-    check([run if level is None else Run(op, (np.full(x.shape, level, np.int8),))])
+    ops = [make(cls, x, x=x, kernel=size) for cls in (AvgPool2d, AvgPool2dUp)]
+    data = [random_like(x, 0) if level is None else np.full(x.shape, level, np.int8)]
+    check([Run(op, tuple(data)) for op in ops], Arithmetic.TFLITE)
 
 
 def test_means_near_ties() -> None:
@@ -313,17 +314,17 @@ def test_means_near_ties() -> None:
             data[0, 0, :, c] = base
             data[0, 0, :more, c] += 1
         x = value("x", data.shape, 0.05, 3)
-        runs.append(Run(make(AvgPool2d, x, x=x, kernel=(1, columns)), (data,)))
-    check(runs)
+        runs += [Run(make(cls, x, x=x, kernel=(1, columns)), (data,)) for cls in (AvgPool2d, AvgPool2dUp)]
+    check(runs, Arithmetic.TFLITE)
 
 
 def test_all_sums_of_all_windows_have_the_right_mean() -> None:
     """What the kernel computes in float32, for every number of pixels, at the sums where it could go wrong."""
     for pixels in range(1, 4097):
-        reciprocal = np.float32(1 + 2.0**-21) / np.float32(pixels)
-        ties = np.floor((np.arange(-128, 128) + 0.5) * pixels).astype(np.int64)
+        reciprocal = np.float32(1 + 2.0**-22) / np.float32(pixels)
+        ties = np.floor((np.arange(-128, 256) + 0.5) * pixels).astype(np.int64)
         sums = np.unique(np.concatenate([ties - 1, ties, ties + 1, ties + 2]))
-        sums = sums[(sums >= -128 * pixels) & (sums <= 127 * pixels)]
+        sums = sums[(sums >= -128 * pixels) & (sums <= 255 * pixels)]
         means = sums.astype(np.float32) * reciprocal
         rounded = np.sign(means) * np.floor(np.abs(means.astype(np.float64)) + 0.5)
         assert np.array_equal(rounded, np.sign(sums) * ((np.abs(sums) + pixels // 2) // pixels)), pixels

@@ -208,6 +208,9 @@ typedef struct {
 /* The mean, half away from zero. A row of a window has at most 255 pixels. */
 typedef pillion_pool_s8_dsp_params pillion_avg_pool2d_s8_dsp_params;
 void pillion_avg_pool2d_s8_dsp(const pillion_avg_pool2d_s8_dsp_params *p, const int8_t *x, int8_t *y, void *scratch);
+/* The mean, half up. */
+typedef pillion_pool_s8_dsp_params pillion_avg_pool2d_up_s8_dsp_params;
+void pillion_avg_pool2d_up_s8_dsp(const pillion_avg_pool2d_up_s8_dsp_params *p, const int8_t *x, int8_t *y, void *scratch);
 /* The largest. */
 typedef pillion_pool_s8_dsp_params pillion_max_pool2d_s8_dsp_params;
 void pillion_max_pool2d_s8_dsp(const pillion_max_pool2d_s8_dsp_params *p, const int8_t *x, int8_t *y, void *scratch);

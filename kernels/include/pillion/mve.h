@@ -298,6 +298,9 @@ void pillion_max_pool2d_s8_mve(const pillion_max_pool2d_s8_mve_params *p, const 
 /* For rows of at most 256 pixels of a window, and at most 4096 in all. */
 typedef pillion_pool_s8_mve_params pillion_avg_pool2d_s8_mve_params;
 void pillion_avg_pool2d_s8_mve(const pillion_avg_pool2d_s8_mve_params *p, const int8_t *x, int8_t *y, void *scratch);
+/* The mean, half up. */
+typedef pillion_pool_s8_mve_params pillion_avg_pool2d_up_s8_mve_params;
+void pillion_avg_pool2d_up_s8_mve(const pillion_avg_pool2d_up_s8_mve_params *p, const int8_t *x, int8_t *y, void *scratch);
 
 /* Softmax of rows of `count` elements. Scratch: 4 bytes for each element of a row, rounded up to 16. Reads up to 3 bytes
  * beyond x. y may be x. */

@@ -31,7 +31,7 @@ from pillion.emitters.c.portable.elementwise import (
     reciprocal,
     same_operand,
 )
-from pillion.emitters.c.portable.pool import judge_pool, pool
+from pillion.emitters.c.portable.pool import judge_pool, kind_of_mean, pool
 from pillion.emitters.c.portable.standardize import words
 from pillion.emitters.c.rescaled import MOST_SHIFT, rounding
 from pillion.ir.numerics import Arithmetic
@@ -43,14 +43,14 @@ from pillion.ops.elementwise import Add, Binary, Mul, Sub, Sum
 from pillion.ops.formats import Dequantize, Quantize, Requantize
 from pillion.ops.lut import Lut
 from pillion.ops.movement import Transpose
-from pillion.ops.pool import AvgPool2d, MaxPool2d
+from pillion.ops.pool import AvgPool2d, AvgPool2dUp, MaxPool2d
 from pillion.ops.wide_add import MOST_PLACES, WideAdd
 
 SUM, MUL = DSP.routine("sum_s8", "clamp"), DSP.routine("mul_s8", "clamp")
 LUT, QUANTIZE, DEQUANTIZE = DSP.routine("lut_s8"), DSP.routine("quantize_s8"), DSP.routine("dequantize_s8")
-AVG_POOL, MAX_POOL = DSP.routine("avg_pool2d_s8", "clamp"), DSP.routine("max_pool2d_s8", "clamp")
+POOLS = {kind: DSP.routine(f"{kind}_s8", "clamp") for kind in ("avg_pool2d", "avg_pool2d_up", "max_pool2d")}
 TRANSPOSE, WIDE_SUM = DSP.routine("transpose_s8"), DSP.routine("wide_add")
-ROUTINES = (TRANSPOSE, WIDE_SUM, SUM, MUL, LUT, QUANTIZE, DEQUANTIZE, AVG_POOL, MAX_POOL)
+ROUTINES = (TRANSPOSE, WIDE_SUM, SUM, MUL, LUT, QUANTIZE, DEQUANTIZE, *POOLS.values())
 
 # --- two operands -----------------------------------------------------------------------------------------------------
 
@@ -228,13 +228,13 @@ MOST_PIXELS = 255
 """The most pixels in a row of a window whose sum fits 16 bits."""
 
 
-def calls_pool(op: MaxPool2d | AvgPool2d, arithmetic: Arithmetic) -> tuple[Call, ...]:
+def calls_pool(op: MaxPool2d | AvgPool2d | AvgPool2dUp, arithmetic: Arithmetic) -> tuple[Call, ...]:
     """Gives the call of a pool: the portable kernel's parameters, another function."""
     (call,) = pool(op, arithmetic)
-    return (Call(AVG_POOL if isinstance(op, AvgPool2d) else MAX_POOL, call.params, call.inputs, call.output),)
+    return (Call(POOLS[kind_of_mean(op, arithmetic)], call.params, call.inputs, call.output),)
 
 
-def takes_avg_pool(op: AvgPool2d, arithmetic: Arithmetic) -> tuple[Verdict, ...]:
+def takes_avg_pool(op: AvgPool2d | AvgPool2dUp, arithmetic: Arithmetic) -> tuple[Verdict, ...]:
     """Judges whether the sums of a row of an average pool fit in 16 bits."""
     width = op.kernel[1]
     row_fits = Verdict("kernel_width", width <= MOST_PIXELS, f"at most {MOST_PIXELS}", str(width))
@@ -289,6 +289,7 @@ KERNELS: tuple[Kernel, ...] = (
     DSP.row(Quantize, calls_quantize, takes_quantize, name="quantize", in_place=same_operand),
     DSP.row(Dequantize, calls_dequantize, judge_dequantized, name="dequantize"),
     DSP.row(AvgPool2d, calls_pool, takes_avg_pool, name="avg_pool2d"),
+    DSP.row(AvgPool2dUp, calls_pool, takes_avg_pool, name="avg_pool2d_up"),
     DSP.row(Transpose, calls_transpose, judge_transpose, name="transpose"),
     DSP.row(MaxPool2d, calls_pool, judge_pool, name="max_pool2d"),
 )

@@ -27,7 +27,7 @@ from pillion.ops.elementwise import ADD_LEFT_SHIFT, Add, Mul, Sub, Sum
 from pillion.ops.formats import Dequantize, Quantize, Requantize
 from pillion.ops.lut import Lut
 from pillion.ops.movement import Concat, Pad, Slice, Transpose
-from pillion.ops.pool import AvgPool2d, MaxPool2d
+from pillion.ops.pool import AvgPool2d, AvgPool2dUp, MaxPool2d
 from pillion.ops.prelu import Prelu
 from pillion.ops.softmax import Softmax
 from pillion.ops.wide_add import WideAdd
@@ -246,10 +246,11 @@ def dequantized(op: Dequantize, arithmetic: Arithmetic) -> tuple[Call, ...]:
 # --- pooling ----------------------------------------------------------------------------------------------------------
 
 
-def pool(op: MaxPool2d | AvgPool2d, arithmetic: Arithmetic) -> tuple[Call, ...]:
+def pool(op: MaxPool2d | AvgPool2d | AvgPool2dUp, arithmetic: Arithmetic) -> tuple[Call, ...]:
     """Gives the call of a pool: the portable kernel's parameters, another function."""
     (call,) = portable_pool.pool(op, arithmetic)
-    return (Call(MVE.routine(f"{op.kind}_s8"), call.params, call.inputs, call.output),)
+    name = f"{portable_pool.kind_of_mean(op, arithmetic)}_s8"
+    return (Call(MVE.routine(name), call.params, call.inputs, call.output),)
 
 
 def takes_max(op: MaxPool2d, arithmetic: Arithmetic) -> tuple[Verdict, ...]:
@@ -257,7 +258,7 @@ def takes_max(op: MaxPool2d, arithmetic: Arithmetic) -> tuple[Verdict, ...]:
     return int8(x=op.x, y=op.y)
 
 
-def takes_mean(op: AvgPool2d, arithmetic: Arithmetic) -> tuple[Verdict, ...]:
+def takes_mean(op: AvgPool2d | AvgPool2dUp, arithmetic: Arithmetic) -> tuple[Verdict, ...]:
     """Judges whether an average pool's window is small enough for its sums and means to be exact."""
     rows, columns = op.kernel
     fits = columns <= MOST_COLUMNS and rows * columns <= MOST_PIXELS
@@ -330,6 +331,7 @@ KERNELS: tuple[Kernel, ...] = (
     MVE.row(Dequantize, dequantized, portable_elementwise.judge_dequantized),
     MVE.row(MaxPool2d, pool, takes_max, overread_bytes=OVERREAD_BYTES, each_call=CallCost(60.0)),
     MVE.row(AvgPool2d, pool, takes_mean, overread_bytes=OVERREAD_BYTES),
+    MVE.row(AvgPool2dUp, pool, takes_mean, overread_bytes=OVERREAD_BYTES),
     MVE.row(
         Softmax,
         softmax,

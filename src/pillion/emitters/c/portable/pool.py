@@ -43,8 +43,12 @@ def pool(op: MaxPool2d | AvgPool2d | AvgPool2dUp, arithmetic: Arithmetic) -> tup
         },
         **{"pad_top": op.padding[0], "pad_left": op.padding[1], "low": op.low, "high": op.high},
     }
-    kind = op.kind if arithmetic.is_tflite or not isinstance(op, AvgPool2dUp) else AvgPool2d.kind
-    return (Call(PORTABLE.routine(f"{kind}_s8"), params, (op.x,), op.y),)
+    return (Call(PORTABLE.routine(f"{kind_of_mean(op, arithmetic)}_s8"), params, (op.x,), op.y),)
+
+
+def kind_of_mean(op: MaxPool2d | AvgPool2d | AvgPool2dUp, arithmetic: Arithmetic) -> str:
+    """Gives the kind of pool that an op is in an arithmetic: only LiteRT's has means that are rounded up."""
+    return op.kind if arithmetic.is_tflite or not isinstance(op, AvgPool2dUp) else AvgPool2d.kind
 
 
 def judge_pool(

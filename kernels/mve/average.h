@@ -1,0 +1,75 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * The mean of each window, counted up from FROM below zero, which BACK takes away again; see pool.h.
+ *
+ * Rows are added up in 16 bits as long as they have at most 256 pixels together, and these sums in 32 bits. They are
+ * multiplied by the reciprocal of the number of pixels in float32, which is made a little larger: that moves a mean that
+ * lies between two numbers to the outer one and is too little to move any other; then VCVTA rounds to nearest, ties away
+ * from zero. For windows of up to 4096 pixels all sums have been tried. */
+#include "pool.h"
+
+#define MOST_PIXELS 256 /* whose sum has 16 bits */
+#define FACTOR 1.0000002384185791015625f /* 1 + 2^-22 */
+
+/* Adds up `rows` rows of 16 channels: q0 has the first eight of them in 16 bits, q1 the others, q4 to q7 all in 32. */
+#define SUM_ROWS(rows)               \
+    "vmov.i32 q0, #0\n"              \
+    "vmov.i32 q1, #0\n"              \
+    "1: dls lr, %[columns]\n"        \
+    "2: vldrb.s16 q2, [%[x]]\n"      \
+    "vldrb.s16 q3, [%[x], #8]\n"     \
+    "add %[x], %[step]\n"            \
+    "vadd.i16 q0, q0, q2\n"          \
+    "vadd.i16 q1, q1, q3\n"          \
+    "le lr, 2b\n"                    \
+    "add %[x], %[skip]\n"            \
+    "subs " rows ", #1\n"            \
+    "bne 1b\n"                       \
+    "vmovlb.s16 q2, q0\n"            \
+    "vmovlt.s16 q0, q0\n"            \
+    "vmovlb.s16 q3, q1\n"            \
+    "vmovlt.s16 q1, q1\n"            \
+    "vadd.i32 q4, q4, q2\n"          \
+    "vadd.i32 q5, q5, q0\n"          \
+    "vadd.i32 q6, q6, q3\n"          \
+    "vadd.i32 q7, q7, q1\n"
+
+#define MEAN(q)                                       \
+    "vcvt.f32.s32 " q ", " q "\n"                     \
+    "vmul.f32 " q ", " q ", %[reciprocal]\n"          \
+    "vcvta.s32.f32 " q ", " q "\n"
+
+static void window(const pillion_mve_window *w, const int8_t *x, int8_t *y) {
+    const union {
+        float number;
+        uint32_t bits;
+    } reciprocal = {FACTOR / (float)(w->rows * w->columns)};
+    const int32_t most = MOST_PIXELS / w->columns > 0 ? MOST_PIXELS / w->columns : 1;
+    int32_t left = w->rows, rows = FROM * w->rows * w->columns;
+    __asm__ volatile(
+        "vdup.32 q4, %[rows]\n"
+        "vmov q5, q4\n"
+        "vmov q6, q4\n"
+        "vmov q7, q4\n"
+        "3:\n"
+        "cmp %[left], %[most]\n"
+        "ite lt\n"
+        "movlt %[rows], %[left]\n"
+        "movge %[rows], %[most]\n"
+        "subs %[left], %[rows]\n" SUM_ROWS("%[rows]")
+        "cmp %[left], #0\n"
+        "bne 3b\n" MEAN("q4") MEAN("q5") MEAN("q6") MEAN("q7")
+        "vqmovnb.s32 q4, q4\n"
+        "vqmovnt.s32 q4, q5\n"
+        "vqmovnb.s32 q6, q6\n"
+        "vqmovnt.s32 q6, q7\n" BACK
+        "vctp.16 %[first]\n"
+        "vpst\n"
+        "vstrbt.16 q4, [%[y]]\n"
+        "vctp.16 %[second]\n"
+        "vpst\n"
+        "vstrbt.16 q6, [%[y], #8]\n"
+        : [x] "+l"(x), [left] "+r"(left), [rows] "+r"(rows)
+        : [y] "l"(y), [columns] "r"(w->columns), [step] "r"(w->pixel_bytes), [skip] "r"(w->row_skip), [most] "r"(most),
+          [reciprocal] "r"(reciprocal.bits), [first] "r"(w->left), [second] "r"(w->left > 8 ? w->left - 8 : 0)
+        : "lr", "q0", "q1", "q2", "q3", "q4", "q5", "q6", "q7", "cc", "memory");
+}
