@@ -27,6 +27,7 @@ from typing import Any
 
 import host
 import micro
+import variants
 from compare import GUARDED, worse
 
 import pillion
@@ -169,6 +170,18 @@ def measure_ways(labels: list[str], way: ModuleType) -> Figures:
     return found
 
 
+def measure_variants() -> Figures:
+    """Ops that have kernels for the core, in networks that have these ops."""
+    found: Figures = {}
+    for label in variants.NETS:
+        for core, board in BOARDS.items():
+            figures = variants.measured(label, core, board)
+            found.setdefault(label, {})[core] = figures
+            before, now = figures["portable"]["instructions"], figures["instructions"]
+            print(f"{label:46} {core:10} {before:>12,} {now:>12,}", flush=True)
+    return found
+
+
 def measure_scalar(peers: Figures) -> Figures:
     """Models on cores without SIMD."""
     scalar: Figures = {}
@@ -197,7 +210,8 @@ def measure_the_rest(peers: Figures) -> Figures:
     print("\n".join(micro_rows(micros, peers)))
     rows = measure_ways(list(stripes.MODELS), stripes)
     frames = measure_ways(list(streams.MODELS), streams)
-    return {"size": sizes, "scalar": scalar, "micro": micros, "stripes": rows, "streams": frames}
+    found = {"size": sizes, "scalar": scalar, "micro": micros, "stripes": rows, "streams": frames}
+    return found | {"variants": measure_variants()}
 
 
 def measure_times() -> Figures:

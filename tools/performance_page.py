@@ -107,6 +107,12 @@ were compared with the reference's over forty runs.
 - **causal**: ten residual blocks of two `Conv1d` each that are padded in front (k = 3, d = 1 to 16, 64 channels), 64 frames, an answer for each frame
 """
 
+VARIANTS = """What LSTMs, filters over time (SVDF), sums in 16 bits with the norms behind them, and means that are rounded up take of networks that have
+them: instructions by the portable C of these ops, and by the kernels for the core, with their share of all instructions. `all ops` and `less` are
+of the whole network. The networks are written op by op, with the shapes of such ones and random weights (`benchmarks/variants.py`): the figures do
+not depend on these.
+"""
+
 MICRO = """One op each, with random data and int8 bounds, beside a call of CMSIS-NN for the same shape. Counts include all that happens
 inside the call: padding, copies, borders.
 """
@@ -280,6 +286,20 @@ def shares_table(results: Figures, peers: Figures, table: Table) -> str:
     return table(["model", "core", "ratio", "loops alone", "around them", "depthwise", "others"], rows)
 
 
+def variants_table(results: Figures, table: Table) -> str:
+    rows = []
+    for label, cores in results["variants"].items():
+        for core, now in cores.items():
+            before = now["portable"]
+            shares = (f"{100 * f['of_these'] / f['instructions']:.1f} %" for f in (before, now))
+            pairs = zip((before, now), shares, strict=True)
+            cells = [cell for f, share in pairs for cell in (number(f["of_these"]), share)]
+            less = f"{before['instructions'] / now['instructions']:.1f} ×"
+            rows.append([label, CORES[core], *cells, number(now["instructions"]), less])
+    head = ["network", "core", "portable C", "share", "now", "share", "all ops", "less"]
+    return table(head, rows)
+
+
 def scalar_table(results: Figures, table: Table) -> str:
     keys = ("instructions", "code_bytes", "constant_bytes", "arena_bytes", "stack_bytes")
     rows = [
@@ -370,6 +390,7 @@ def performance_page(table: Table) -> str:
         + shares_table(results, peers, table)
         + "\n\n"
         + FLOORS,
+        "## Ops of other networks\n\n" + VARIANTS + "\n" + variants_table(results, table),
         "## Cores without SIMD\n\n" + SCALAR + "\n" + scalar_table(results, table),
         "## `--optimize size`\n\n" + size_table(results, table),
         f"## On a computer\n\n{HOST.format(computer=results['host']['computer'])}\n"
