@@ -19,12 +19,13 @@ from typing import Any
 
 import torch
 from torch import Tensor, nn
-from torch.fx import GraphModule, Interpreter, Node
+from torch.fx import GraphModule, Node
 from torchao.quantization.pt2e.quantize_pt2e import convert_pt2e, prepare_pt2e
 
 import pillion
 from pillion import zoo
 from pillion.importers.torch.export import export, quiet
+from pillion.importers.torch.loops import CARRIED, ELEMENT, LAST, LoopingInterpreter
 from pillion.importers.torch.nodes import aten, constant_of, single_user
 from pillion.importers.torch.rewrite.normalize import normalize
 
@@ -41,6 +42,8 @@ EXAMPLES: dict[str, str] = {
     "vision transformer": "benchmarks/quality_nets.py:VisionTransformer",
     "partial blocks": "benchmarks/quality_nets.py:PartialBlocks",
 }
+RECURRENT = {"lstm, 50 steps": "LSTM", "gru, 50 steps": "GRU", "minGRU, 50 steps": "MinGRU"}
+"""Cells of linear layers in a loop: what the others make of one in a single call computes in float."""
 SIZES = {"mobilenet_v2": 96}
 """Of inputs, where the model's own takes long."""
 CALIBRATED, JUDGED = 8, 6
@@ -65,8 +68,40 @@ class Quality:
 
 
 def names() -> list[str]:
-    """Gives the networks of the zoo, of the examples and of benchmarks/quality_nets.py."""
-    return [*(model.name for model in zoo.MODELS.values()), *EXAMPLES]
+    """Gives the networks of the zoo, of the examples and of benchmarks/quality_nets.py, and recurrences."""
+    return [*(model.name for model in zoo.MODELS.values()), *EXAMPLES, *RECURRENT]
+
+
+class Recurrence(nn.Module):
+    """A cell whose gates remember long, over 50 steps."""
+
+    def __init__(self, cell: str) -> None:
+        super().__init__()
+        gates = {"LSTM": 4, "GRU": 2, "MinGRU": 2}[cell]
+        self.cell, self.x, self.h = cell, nn.Linear(16, gates * 32), nn.Linear(32, gates * 32)
+        self.new = nn.Linear(48, 32)
+
+    def forward(self, x: Tensor) -> Tensor:
+        h = c = x.new_zeros(1, 32)
+        outs = []
+        for t in range(50):
+            h, c = self.step(x[:, t], h, c)
+            outs.append(h)
+        return torch.stack(outs, 1)
+
+    def step(self, x: Tensor, h: Tensor, c: Tensor) -> tuple[Tensor, Tensor]:
+        """Gives the next states; those of one state do without the second."""
+        if self.cell == "MinGRU":
+            change, new = self.x(x).chunk(2, 1)
+            return h + torch.sigmoid(change - 2) * (new - h), c
+        gates = self.x(x) + self.h(h)
+        if self.cell == "GRU":
+            reset, change = gates.chunk(2, 1)
+            new = torch.tanh(self.new(torch.cat([x, torch.sigmoid(reset) * h], 1)))
+            return h + torch.sigmoid(change - 2) * (new - h), c
+        read, lost, new, shown = gates.chunk(4, 1)
+        c = c + (torch.sigmoid(read) * torch.tanh(new) - torch.sigmoid(lost - 2) * c)
+        return torch.sigmoid(shown) * torch.tanh(c), c
 
 
 def network(name: str) -> tuple[nn.Module, tuple[int, ...]]:
@@ -84,6 +119,9 @@ def network(name: str) -> tuple[nn.Module, tuple[int, ...]]:
         with torch.no_grad():
             net.train()(torch.cat(list(samples(shape, 32, seed=7))))
         return net.eval(), shape
+    if name in RECURRENT:
+        torch.manual_seed(0)
+        return Recurrence(RECURRENT[name]).eval(), (1, 50, 16)
     net, (x,) = zoo.build(name, SIZES.get(name))
     return net.eval(), tuple(x.shape)
 
@@ -150,7 +188,7 @@ def xnnpack(net: nn.Module, data: Sequence[Tensor]) -> Any:
         return convert_pt2e(prepared)
 
 
-class _Ranges(Interpreter):
+class _Ranges(LoopingInterpreter):
     """What each layer reads and makes, from the least to the largest value."""
 
     def __init__(self, module: GraphModule) -> None:
@@ -166,7 +204,7 @@ class _Ranges(Interpreter):
         return value
 
 
-class _Rounded(Interpreter):
+class _Rounded(LoopingInterpreter):
     """The same with these tensors, and the weights of layers, rounded to int8."""
 
     def __init__(self, module: GraphModule, ranges: dict[Node, tuple[float, float]]) -> None:
@@ -196,8 +234,17 @@ def borders(module: GraphModule) -> set[Node]:
         if node.target in LAYERS and constant_of(node.args[1]) is not None:
             user = single_user(node)
             clamped = user is not None and user.target in (aten.relu.default, aten.clamp.default)
-            found |= {node.args[0], user if clamped else node}
+            found |= {_made_by(node.args[0]), user if clamped else node}
     return found
+
+
+def _made_by(read: Any) -> Any:
+    """What computes a tensor that a step of a loop reads: a whole sequence, or what each step leaves to the next."""
+    if read.target is ELEMENT:
+        return read.args[0]
+    if read.target is CARRIED:
+        return next(user.args[1] for user in read.users if user.target is LAST)
+    return read
 
 
 def plain(net: nn.Module, data: Sequence[Tensor]) -> Any:

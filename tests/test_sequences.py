@@ -96,6 +96,20 @@ def test_layers_are_loops_and_near_to_the_float_model(case: Any) -> None:
             assert real.tobytes() == copy.tobytes() == host.tobytes()
 
 
+@pytest.mark.parametrize("target", ["cortex-m33", "cortex-m55"])
+@pytest.mark.parametrize("case", CASES.values(), ids=CASES)
+@pytest.mark.qemu
+def test_layers_answer_the_same_on_boards(case: Any, target: str) -> None:
+    kind, sizes, options, shapes = case
+    torch.manual_seed(2)
+    data = samples(shapes, 3)
+    program = compiled(Layer(kind, *sizes, **options), data, target)
+    for wanted, found in zip(
+        program.run(*data[0]), program.run(*data[0], on=program.target.core.board), strict=True
+    ):
+        assert found.tobytes() == wanted.tobytes()
+
+
 class Keywords(nn.Module):
     """A word spotter: features of sound, a recurrent layer, a decision at the end."""
 
