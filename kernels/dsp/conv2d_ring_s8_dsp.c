@@ -81,6 +81,17 @@ static ring ring_of(const pillion_conv2d_ring_s8_dsp_params *p, void *scratch) {
     return r;
 }
 
+/* The columns of padding, which no row of the image is written over. */
+static void fill_sides(const ring *r) {
+    const pillion_conv2d_ring_s8_dsp_params *const p = r->p;
+    const int32_t left = least(p->pad_left * p->in_c, r->pitch), inside = r->columns * p->in_c;
+    for (int32_t row = 0; row < r->rows; row++) {
+        int16_t *const start = r->start + row * r->pitch;
+        fill(start, left, p->in_zp);
+        fill(start + left + inside, r->pitch - left - inside, p->in_zp);
+    }
+}
+
 /* Rows up to `last` of the padded image; those before `first` are wanted no more. */
 static void fill_up(ring *r, const int8_t *image, int32_t first, int32_t last) {
     const pillion_conv2d_ring_s8_dsp_params *const p = r->p;
@@ -154,7 +165,7 @@ static void take_any(const ring *r, const window w[3], int32_t *blocks) {
 static void convolve_image(const pillion_conv2d_ring_s8_dsp_params *p, pillion_dsp_dot *dot, const int8_t *x, int8_t *y) {
     const int32_t count = p->out_h * p->out_w;
     ring r = ring_of(p, dot->rest);
-    fill(r.start, r.rows * r.pitch, p->in_zp);
+    fill_sides(&r);
     window next = first_window(&r, 0);
     for (int32_t first = 0; first < count; first += 3) {
         if (first + 3 > count && count > 3) {
