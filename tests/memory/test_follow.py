@@ -72,11 +72,11 @@ def test_changes_and_ticks_say_what_is_in_use() -> None:
     extent = of_changes([(1, 0, 32), (3, 16, 32), (4, 32, 32), (6, 0, 16)], 8)
     assert extent.used.tolist() == [0, 32, 32, 16, 0, 0, 16, 16]
     assert (extent.first, extent.last) == (1, 7)
-    assert while_at([2, 5], 48, 7).used.tolist() == [0, 0, 48, 0, 0, 48, 0]
+    assert while_at({2: 48, 5: 32, 6: 0}, 7).used.tolist() == [0, 0, 48, 0, 0, 32, 0]
 
 
 def test_what_is_never_in_use_at_once_may_lie_anywhere() -> None:
-    one, other = while_at([0, 2], 64, 4), while_at([1, 3], 64, 4)
+    one, other = while_at({0: 64, 2: 64}, 4), while_at({1: 64, 3: 64}, 4)
     assert reach(64, one, other) is None
     assert reach(64, one, None) == 64
 

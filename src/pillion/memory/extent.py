@@ -4,7 +4,7 @@ needs any more is room for others."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -58,11 +58,12 @@ def of_changes(changes: Sequence[Change], ticks: int) -> Extent:
     )
 
 
-def while_at(ticks: Iterable[int], size: int, count: int) -> Extent:
-    """Gives the extent of so many bytes that are in use at some of `count` ticks only."""
-    low, at = np.full(count, NOWHERE, np.int64), np.fromiter(ticks, np.int64)
+def while_at(sizes: Mapping[int, int], count: int) -> Extent:
+    """Gives the extent of bytes of which some are in use at some of `count` ticks, as many as is said of each."""
+    low = np.full(count, NOWHERE, np.int64)
     high = -low
-    low[at], high[at] = 0, size
+    for tick, size in sizes.items():
+        low[tick], high[tick] = (0, size) if size else (NOWHERE, -NOWHERE)
     return Extent(low, high)
 
 

@@ -4,12 +4,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from pillion.ir.op import Op
-from pillion.ir.rows import ROWS
+from pillion.ir.rows import ROWS, Span
 from pillion.ir.types import Value
 from pillion.ir.workspace import Workspace
+from pillion.memory.events import Firing
 from pillion.memory.schedule import Schedule
 from pillion.ops import Repeat
 
@@ -42,6 +43,15 @@ class RegionMemory:
     schedule: Schedule
     ops: tuple[OpMemory, ...]
     """For each op of the body."""
+    runs: Mapping[tuple[int, Span], int] = field(default_factory=dict)
+    """The scratch of runs of ops for some rows, where that is less than the most that they need."""
+
+    def scratch_at(self, number: int) -> dict[int, int]:
+        """Gives the bytes in use of an op's scratch, at each event at which something is in it."""
+        most, events = self.ops[number].scratch_bytes, self.schedule.events
+        spans = {i: e.span for i, e in enumerate(events) if isinstance(e, Firing) and e.op == number}
+        at = self.schedule.in_scratch(number)
+        return {i: self.runs.get((number, spans[i]), most) if i in spans else most for i in at}
 
     @property
     def state_bytes(self) -> int:

@@ -96,8 +96,9 @@ def plan_memory(graph: Graph, needs: Needs) -> MemoryPlan:
     unique = list(dict.fromkeys(blocks.values()))
     live = live_bytes(unique, clock.ticks)
     floor = least_bytes(unique, clock.ticks)
-    activation_bytes = put_in_place(unique, floor)
     scratch |= _scratch_blocks(graph, needs, clock)
+    is_striped = any(block.extent is not None for block in unique)
+    activation_bytes = put_in_place(unique, floor, is_quick=is_striped and bool(scratch))
     everything = [*unique, *scratch.values()]
     put_inside_workspaces(graph, needs, blocks, scratch, shifts)
     least = least_bytes(everything, clock.ticks)
@@ -109,7 +110,7 @@ def plan_memory(graph: Graph, needs: Needs) -> MemoryPlan:
         scratch_offsets={op: block.offset for op, block in scratch.items()},
         arena_bytes=-(-arena_bytes // alignment) * alignment,
         alignment=alignment,
-        activation_bytes=activation_bytes,
+        activation_bytes=min(activation_bytes, arena_bytes),
         floor_bytes=floor,
         scratch_bytes=max((b.size for b in scratch.values()), default=0),
         live_bytes=tuple(max((live[t] for t in ticks), default=0) for ticks in clock.of_ops(graph, needs)),
@@ -297,7 +298,8 @@ def _scratch_blocks(graph: Graph, needs: Needs, clock: _Clock) -> Iterator[tuple
         for number, inner in enumerate(need.ops):
             if inner.scratch_bytes:
                 size = aligned(inner.scratch_bytes)
-                extent = while_at(need.schedule.in_scratch(number), size, need.ticks)
+                used = {tick: aligned(at) for tick, at in need.scratch_at(number).items()}
+                extent = while_at(used, need.ticks)
                 yield need.schedule.body.ops[number], _block_of(size, begin, extent)
 
 

@@ -80,7 +80,12 @@ class Cuts:
 
     def memory(self, chosen: Mapping[Op, Choice]) -> RegionMemory:
         """Gives the memory that the region needs, with the kernels of all forms."""
-        return RegionMemory(self.schedule, tuple(_memory(uses, chosen) for uses in self.of_ops))
+        runs = {
+            (op, span): memory_of(chosen[self.of_ops[op].forms[form]]).scratch_bytes
+            for (op, span), form in self._form.items()
+            if not self.body.ops[op].folded_bytes
+        }
+        return RegionMemory(self.schedule, tuple(_memory(uses, chosen) for uses in self.of_ops), runs)
 
     def items(self, first: int, memory: MemoryPlan) -> Iterator[Item]:
         """Gives all that happens in the region, whose ops are steps from `first` on."""
