@@ -57,21 +57,15 @@ class LstmFile:
     seed: int = 0
     answers: float = 0.0071
     extra: tuple[int, ...] = ()
-    projected: int = 0
-    """Outputs of a projection; 0 for none."""
-    projection_clip: float = 0.0
-    hidden: tuple[float, int] = (0.0071, -9)
-    """Scale and zero point of what is projected."""
 
     def bytes(self) -> bytes:
         file = _file(self.seed)
         part, rng = file.main, file.rng
-        outputs = self.projected or self.cells
         outer = (self.steps, self.batch) if self.time_major else (self.batch, self.steps)
         x = part.quantized((*outer, self.inputs), 0.05, self.zeros[0], name="x")
         operands = [
             x,
-            *(self._matrix(file, width) for width in [self.inputs] * 4 + [outputs] * 4),
+            *(self._matrix(file, width) for width in [self.inputs] * 4 + [self.cells] * 4),
             -1,
             -1,
             -1,
@@ -79,35 +73,25 @@ class LstmFile:
         for _ in range(4):
             data = rng.integers(-self.bias, self.bias + 1, self.cells).astype(np.int32)
             operands.append(part.constant(data))
-        h = part.quantized((self.batch, outputs), self.answers, self.zeros[1], is_variable=True, name="h")
+        h = part.quantized((self.batch, self.cells), 0.0071, self.zeros[1], is_variable=True, name="h")
         c = _state(part, (self.batch, self.cells), 2.0**self.exponent, "c")
-        operands += [*self._projection(file), h, c, -1, -1, -1, -1]
+        operands += [-1, -1, h, c, -1, -1, -1, -1]
         for number in self.extra:
             operands[number] = operands[1] if operands[number] == -1 else -1
-        y = part.quantized((*outer, outputs), self.answers, self.zeros[1], name="y")
+        y = part.quantized((*outer, self.cells), self.answers, self.zeros[1], name="y")
         gate = tflite.Quantization(scale=[2.0**-12], zero_point=[0])
         made = [part.tensor((0,), type=ElementType.INT16, quantization=gate) for _ in range(4)]
-        made.append(part.quantized((0,), *(self.hidden if self.projected else (0.0071, self.zeros[1]))))
+        made.append(part.quantized((0,), 0.0071, self.zeros[1]))
         options = tflite.SequenceLstmOptions(
-            fused_activation=Activation.TANH,
-            cell_clip=self.clip,
-            projection_clip=self.projection_clip,
-            time_major=self.time_major,
+            fused_activation=Activation.TANH, cell_clip=self.clip, time_major=self.time_major
         )
         part.add("UNIDIRECTIONAL_SEQUENCE_LSTM", operands, [y], options)
         part.graph.operators[-1].intermediates = made
         part.graph.inputs, part.graph.outputs = [x], [y]
         return _bytes(file)
 
-    def _projection(self, file: StreamingFile) -> list[int]:
-        if not self.projected:
-            return [-1, -1]
-        weights = self._matrix(file, self.cells, self.projected)
-        bias = file.rng.integers(-self.bias, self.bias + 1, self.projected).astype(np.int32)
-        return [weights, file.main.constant(bias) if self.bias else -1]
-
-    def _matrix(self, file: StreamingFile, width: int, rows: int = 0) -> int:
-        data = file.rng.integers(-127, 128, (rows or self.cells, width)).astype(np.int8)
+    def _matrix(self, file: StreamingFile, width: int) -> int:
+        data = file.rng.integers(-127, 128, (self.cells, width)).astype(np.int8)
         return _weights(file.main, data, file.rng.uniform(self.largest / 5, self.largest))
 
 

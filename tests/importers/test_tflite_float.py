@@ -146,16 +146,6 @@ SINGLE: dict[str, bytes] = {
         for code in ("AVERAGE_POOL_2D", "MAX_POOL_2D")
         for size in ((7, 6), (6, 7))
     },
-    "lengths": one("L2_NORMALIZATION", shape=(2, 5), options=schema.L2NormOptions()),
-    "many": one("ADD_N", SQUARE, SQUARE, shape=(5,)),
-    "to batches": one("SPACE_TO_BATCH_ND", *(np.array(n, np.int32) for n in ([3, 2], [[1, 2], [0, 3]])), shape=(2, 6, 3, 5), out=(12, 3, 3, 5)),
-    "from batches": one("BATCH_TO_SPACE_ND", *(np.array(n, np.int32) for n in ([3, 2], [[1, 2], [0, 3]])), shape=(12, 3, 3, 5), out=(2, 6, 3, 5)),
-    **{
-        f"mirrored {mode}": one(
-            "MIRROR_PAD", np.array([[0, 0], [1, 2], [2, 0]], np.int32), shape=(2, 4, 5), out=(2, 7, 7), options=schema.MirrorPadOptions(mode=mode)
-        )
-        for mode in (0, 1)
-    },
     "transposed convolution": b"",
     "split": b"",
     "matmul": b"",

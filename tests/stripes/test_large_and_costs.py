@@ -74,20 +74,22 @@ class Mixed(nn.Module):
 @pytest.mark.qemu
 @pytest.mark.slow
 @pytest.mark.parametrize(("target", "board"), [("cortex-m33", "mps2-an505"), ("cortex-m55", "mps3-an547")])
-@pytest.mark.parametrize("rows", [1, 2, 4])
+@pytest.mark.parametrize("rows", [1, 2, 3, 4])
 def test_what_is_estimated_is_what_the_emulator_counts(target: str, board: str, rows: int) -> None:
-    """Of the instructions that stripes add, the estimate is between two thirds and five thirds; the most that was seen is 1.6."""
+    """Of the instructions that stripes add, the estimate is within a quarter, and it is within 0.3 points of all instructions where few
+    are added."""
     program = compiled(Mixed(), (1, 3, 64, 64), target)
     stripe = Stripe(0, len(program.graph.ops), rows)
     choices = [Choice(s.choice.op, s.choice.kernel, ()) for s in program.lowered.steps]
-    estimated = Ways(program.graph, choices, program.target.isa).cost((stripe,))
+    estimated = Ways(program.graph, choices, program.target.isa).counted(stripe)
     x = input_of(program)
     whole, striped = (one.measure(x, on=board) for one in (program, replace(program, memory_wish=(stripe,))))
     assert np.array_equal(whole.outputs[0], striped.outputs[0])
     assert whole.profile is not None
     assert striped.profile is not None
     counted = striped.profile.instructions - whole.profile.instructions
-    assert 2 / 3 < estimated / counted < 5 / 3, (estimated, counted, whole.profile.instructions)
+    near = max(counted / 4, 0.003 * whole.profile.instructions)
+    assert abs(estimated - counted) < near, (estimated, counted, whole.profile.instructions)
 
 
 def test_what_has_fewer_axes_is_the_same_for_all_images() -> None:

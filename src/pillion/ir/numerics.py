@@ -15,6 +15,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 from enum import Enum
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
@@ -85,7 +86,13 @@ def encode(real: float) -> Multiplier:
 
 def encode_all(reals: ArrayLike) -> Multipliers:
     """Gives the fixed-point forms of several ratios."""
-    return tuple(encode(float(real)) for real in np.atleast_1d(np.asarray(reals, np.float64)))
+    return _encoded(np.atleast_1d(np.asarray(reals, np.float64)).tobytes())
+
+
+@lru_cache(256)
+def _encoded(reals: bytes) -> Multipliers:
+    """The forms of ratios in 64 bits each: of one layer they are asked for once for every form in which it is run."""
+    return tuple(map(encode, np.frombuffer(reals, np.float64).tolist()))
 
 
 def mantissas_and_shifts(

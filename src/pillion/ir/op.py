@@ -207,10 +207,6 @@ class Scaled(Op):
         """Gives the multipliers that LiteRT's kernels for uint8 form of the same scales, where these are others; none by default."""
         return ()
 
-    def from_scales_in_float32(self) -> Multipliers:
-        """Gives the multipliers that LiteRT's layers that remember form of the same scales, in float32; none by default."""
-        return ()
-
     @property
     def numbers_of_multipliers(self) -> tuple[int, ...]:
         """How many multipliers may be given."""
@@ -243,8 +239,7 @@ def beyond_scales(op: Op) -> str:
         return f"`{unknown[0].name}` has no scale"
     if isinstance(op, Scaled) and op.given:
         follow = _from_scales(op)
-        formed = follow, op.from_scales_in_uint8(), op.from_scales_in_float32()
-        if op.given not in formed and follow != op.given * len(follow):
+        if op.given not in (follow, op.from_scales_in_uint8()) and follow != op.given * len(follow):
             return f"multipliers {_some(op.given)}, where the scales give {_some(follow)}"
     return ""
 

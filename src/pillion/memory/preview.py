@@ -3,11 +3,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Set
+from collections import Counter
+from collections.abc import Callable, Mapping, Set
 from dataclasses import dataclass
 from itertools import accumulate
 
-from pillion.ir.op import Op
 from pillion.ir.rows import ROWS, row_bytes
 from pillion.ir.types import Value
 from pillion.memory.events import Firing, Move, aligned, is_alias
@@ -22,10 +22,8 @@ class Preview:
 
     bytes: int
     """About the most bytes that its buffers, its results and the operands that it uses up have in use at once."""
-    firings: tuple[float, ...]
-    """About how often each op runs for one image."""
-    firing_rows: tuple[int, ...]
-    """The rows that each op makes at once after the first steps."""
+    runs: tuple[Mapping[int, float], ...]
+    """For each op how many rows it makes at once, and about how often it does, for one image."""
     moved_bytes: float
     """About how many bytes are moved for one image."""
 
@@ -51,40 +49,56 @@ class _Seen:
         self.run, self.region = run, region
         self.driver = run.of(region.body.ops[-1].results[0])
         ops = region.body.ops
-        self.counts, self.last_moved = [0] * len(ops), dict[Value, int]()
-        self.moved = 0
-        for event in run.events:
+        self.counts = [Counter[int]() for _ in ops]
+        self.last = [Counter[int]() for _ in ops]
+        """How often each op makes how many rows, in all steps that were looked at, and in the last of them."""
+        self.all_moved, self.last_moved = Counter[Value](), Counter[Value]()
+        """The bytes of each value that are moved in all steps, and in the last of them."""
+        self.taken = 0
+        for number, event in enumerate(run.events):
             if isinstance(event, Firing):
-                self.counts[event.op] += 1
+                self.counts[event.op][event.span.count] += 1
+                self.last[event.op][event.span.count] += number >= run.step_begins[-1]
             elif isinstance(event, Move):
-                self.moved += event.bytes
-                self.last_moved[event.value] = event.bytes
+                self.all_moved[event.value] += event.bytes
+                self.last_moved[event.value] += event.bytes * (number >= run.step_begins[-1])
             else:
-                self.moved += event.rows * run.of(event.value).row_bytes
+                self.taken += event.rows * run.of(event.value).row_bytes
 
     def preview(self, extra_bytes: Callable[[int, int], int], used_up: Set[Value]) -> Preview:
         """What is to be expected of all steps."""
-        ops = self.region.body.ops
-        chunks = [0.0 if is_alias(op) else self._chunk(i, op) for i, op in enumerate(ops)]
-        rows = [max(round(chunk), 1) for chunk in chunks]
-        later = [
-            max(b.size - b.made, 0) / chunk if chunk else 0.0
-            for b, chunk in ((self.run.of(op.results[0]), c) for op, c in zip(ops, chunks, strict=True))
-        ]
-        firings = tuple(now + more for now, more in zip(self.counts, later, strict=True))
-        moved = self.moved + sum(
-            size * later[self.run.producers[v]]
-            for v, size in self.last_moved.items()
-            if v in self.run.producers
+        later = [{} if is_alias(op) else self._later(i) for i, op in enumerate(self.region.body.ops)]
+        runs = tuple(
+            {rows: now[rows] + more.get(rows, 0.0) for rows in {**now, **more}}
+            for now, more in zip(self.counts, later, strict=True)
         )
-        return Preview(self._bytes(extra_bytes, used_up), firings, tuple(rows), moved + self._fed_later())
+        moved = self.taken + sum(self._moved(v) for v in self.all_moved if v in self.run.producers)
+        return Preview(self._bytes(extra_bytes, used_up), runs, moved + self._fed_later())
 
-    def _chunk(self, number: int, op: Op) -> float:
-        """The rows that an op makes at once on an average, after the first steps."""
-        step = self.region.step * self.run.of(op.results[0]).size / self.driver.size
-        chunk = max(step, float(op.row_unit))
-        grain = self.run.grains[number]
-        return max(chunk / -(-chunk // grain), float(op.row_unit)) if grain else chunk
+    def _later(self, number: int) -> dict[int, float]:
+        """How often an op makes how many rows after the first steps: as in the last of them."""
+        seen = self._typical(number)
+        more = self._more(number, seen)
+        return {rows: times * more for rows, times in seen.items() if times}
+
+    def _typical(self, number: int) -> Counter[int]:
+        """How often an op makes how many rows in the last of the first steps or, if it makes none then, in all of them."""
+        return self.last[number] if self.last[number].total() else self.counts[number]
+
+    def _more(self, number: int, seen: Counter[int]) -> float:
+        """How many times as many rows as were seen an op makes after the first steps."""
+        buffer = self.run.of(self.region.body.ops[number].results[0])
+        made = sum(rows * times for rows, times in seen.items())
+        return max(buffer.size - buffer.made, 0) / made if made else 0.0
+
+    def _moved(self, value: Value) -> float:
+        """About how many bytes of a value are moved: later as many for each row as in the last of the first steps, or in all of them if
+        that is more."""
+        number = self.run.producers[value]
+        last = self.last_moved[value] * self._more(number, self.last[number])
+        return self.all_moved[value] + max(
+            last, self.all_moved[value] * self._more(number, self.counts[number])
+        )
 
     def _fed_later(self) -> float:
         """The bytes of the rows that come from outside after the first steps."""

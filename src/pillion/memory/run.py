@@ -69,6 +69,8 @@ class Run:
         self.body = region.body
         self.storage = _storage(region.body)
         self.events: list[Event] = []
+        self.step_begins: list[int] = []
+        """The numbers of events with which steps begin."""
         self.fed = region.fed_value
         border = {v for v in (*region.xs, *region.ys) if v is not self.fed}
         taken = {op.results[0]: rows_made(op) for op in region.body.ops if op.folded_bytes}
@@ -185,6 +187,7 @@ class Run:
         driver = self.of(self.body.ops[-1].results[0])
         end = driver.size if steps is None else min(step * steps, driver.size)
         while driver.made < end:
+            self.step_begins.append(len(self.events))
             self.ensure(driver.value, min(driver.made + step, driver.size), image)
             for y in self.body.outputs:
                 size = self.of(y).size

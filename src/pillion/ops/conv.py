@@ -112,13 +112,6 @@ class Convolution(Scaled):
         product = np.float32(self.x.scale) * np.float32(self.weights.channel_scales[0])
         return numerics.encode_all(float(product) / self.y.scale)
 
-    def from_scales_in_float32(self) -> Multipliers:
-        """Gives the one multiplier that is formed in float32, as that of the projection of an LSTM."""
-        if len(self.weights.channel_scales) != 1:
-            return ()
-        product = np.float32(self.weights.channel_scales[0]) * np.float32(self.x.scale)
-        return numerics.encode_all(float(product / np.float32(self.y.scale)))
-
     @cached_property
     def window(self) -> RowWindow:
         """The rows of the image that rows of the result see."""

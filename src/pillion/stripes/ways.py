@@ -6,35 +6,32 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import astuple, dataclass, field, replace
 
 from pillion.devices.cortex_m import Isa
-from pillion.devices.cortex_m.estimate import instructions
 from pillion.emitters.c.choose import Choice
 from pillion.emitters.c.cuts import memory_of
 from pillion.errors import PillionError
-from pillion.ir.cut import cut
 from pillion.ir.graph import Graph
 from pillion.ir.rows import ROWS, Span, row_bytes
 from pillion.ir.types import Value
 from pillion.memory import schedule
-from pillion.memory.events import Firing, Move, aligned, is_alias
+from pillion.memory.events import Event, aligned, is_alias
 from pillion.memory.needed import Needed
 from pillion.memory.preview import Preview, preview
 from pillion.ops import Region, as_region
 from pillion.ops.region import rows_made, why_not_in_rows
+from pillion.stripes.costs import Costs
 from pillion.stripes.plan import Stripe
 
-INSTRUCTIONS_PER_MOVED_BYTE = {Isa.MVE: 0.2, Isa.DSP: 1.0, Isa.SCALAR: 1.0, Isa.PORTABLE: 1.0}
-"""Measured in the emulator, loops included."""
-INSTRUCTIONS_PER_KEPT_BYTE = 0.75
-"""For each call of an op that takes rows a few at a time: what it keeps is read and written."""
-ROWS_TRIED = (1, 2, 4, 8, 16)
-"""Rows of the last result that a step may make."""
+ROWS_TRIED = {Isa.MVE: (1, 2, 4, 6, 8, 16)}
+"""Rows of the last result that a step may make, where not all of these are worth a look:"""
+ALL_ROWS_TRIED = (1, 2, 3, 4, 6, 8, 16)
+"""Kernels for the other cores make three pixels at a time: nothing is left over of three rows."""
 CHEAP = 0.0005
 """The share of all instructions below which cheaper ways are not looked for."""
-GRAINS_TRIED = (1, 2, 4)
-"""The most rows that any op may make at once, where as many as a step needs are too many."""
+GRAINS_TRIED = ((1, 1), (1, 2), (4, 2), (3, 3), (6, 3))
+"""Rows of the last result, and the most that any op may make at once, where as many as a step needs are too many."""
 LONGEST_REGION, LONGEST_OF_MANY = 40, 24
 """Ops in one region; in graphs of more than `MANY` ops, of which there are too many parts to look at."""
 MANY = 48
@@ -86,7 +83,8 @@ class Ways:
             for i in range(len(ops))
         ]
         self.whole = [self._whole(i) for i in range(len(ops))]
-        self.instructions = sum(instructions(op, self.isa) for op in ops)
+        self.costs = Costs(self.graph, self.choices, self.isa)
+        self.instructions = self.costs.of_whole()
         self._is_border = self._borders()
         self._needed = Needed()
         self._kept: dict[Value, int] = {}
@@ -243,27 +241,19 @@ class Ways:
         if self._folds(i):  # it is kept, and counted so
             return 0
         if (i, rows) not in self._scratch:
-            op = self.graph.ops[i]
-            form = cut(op, Span(rows_made(op) // 2 // rows * rows, rows)).op
-            self._scratch[i, rows] = aligned(self.choices[i].kernel.scratch_bytes(form))
+            form = self.costs.form(i, rows)
+            self._scratch[i, rows] = aligned(form.kernel.scratch_bytes(form.op))
         return self._scratch[i, rows]
 
     def _cost(self, region: Region, first: int, seen: Preview) -> float:
-        """The instructions that a region adds: all calls but one of each op, and moves."""
+        """The instructions that a region adds: what all calls of each op take beyond the whole op, and moves."""
         images = region.ys[0].shape[0]
         calls = sum(
-            max(fired - 1, 0.0) * self._each_call(first + i, rows)
-            for i, (fired, rows) in enumerate(zip(seen.firings, seen.firing_rows, strict=True))
+            times * self.costs.beyond(first + i, rows)
+            for i, runs in enumerate(seen.runs)
+            for rows, times in runs.items()
         )
-        return images * (calls + seen.moved_bytes * INSTRUCTIONS_PER_MOVED_BYTE[self.isa])
-
-    def _each_call(self, i: int, rows: int) -> float:
-        """The instructions that each further call of an op adds."""
-        op, cost = self.graph.ops[i], self.choices[i].kernel.each_call
-        if self._folds(i):
-            return cost.call + INSTRUCTIONS_PER_KEPT_BYTE * op.folded_bytes
-        a_row = instructions(op, self.isa) / rows_made(op) if cost.together > 1 else 0.0
-        return cost.of(op, rows) + cost.rows_for_nothing(rows) * a_row
+        return images * (calls + seen.moved_bytes * self.costs.of_moved_byte)
 
     def cheapest(self, bound: int, budget: float = math.inf) -> tuple[Stripe, ...] | None:
         """Gives the stripes of the cheapest way to run everything in so many bytes; None if there is no way within the budget.
@@ -286,11 +276,10 @@ class Ways:
         """The cheapest way of a part that fits."""
         if self.least(first, end) > bound:
             return None
-        steps = [(rows, 0) for rows in ROWS_TRIED]
+        steps = [(rows, 0) for rows in ROWS_TRIED.get(self.isa, ALL_ROWS_TRIED)]
         fits = list(self._fitting(first, end, steps, bound, budget))
         if not fits:
-            grains = [(1, grain) for grain in GRAINS_TRIED]
-            fits = list(self._fitting(first, end, grains, bound, budget))
+            fits = list(self._fitting(first, end, GRAINS_TRIED, bound, budget))
         return min(fits, key=lambda way: way.cost, default=None)
 
     def _fitting(
@@ -316,8 +305,7 @@ class Ways:
             before = self._made(first, end, min((steps - 1) * rows, height))
             after = self._made(first, end, min(steps * rows, height))
             self._least_costs[key] = LEAST_SHARE * sum(
-                max(steps * rows_made(self.graph.ops[i]) / made - 1, 0.0)
-                * self._each_call(i, made - before[i])
+                steps * rows_made(self.graph.ops[i]) / made * self.costs.beyond(i, made - before[i])
                 for i, made in after.items()
                 if made > before[i]
             )
@@ -362,17 +350,10 @@ class Ways:
                 ):
                     yield (*stripes[:i], other, *stripes[i + 1 :])
 
-    def counted(self, one: Stripe) -> float:
+    def counted(self, one: Stripe, events: Sequence[Event] = ()) -> float:
         """Gives the instructions that a stripe adds, as `cost` does, but of all that happens in it, not of the first steps."""
-        region = as_region(self.graph, one.first, one.end, one.rows, one.grain, one.fed)
-        calls, moved, seen = 0.0, 0, set[int]()
-        for event in schedule(region).events:
-            if isinstance(event, Firing):
-                calls += self._each_call(one.first + event.op, event.span.count) if event.op in seen else 0.0
-                seen.add(event.op)
-            else:
-                moved += event.bytes if isinstance(event, Move) else event.rows * row_bytes(event.value)
-        return calls + moved * INSTRUCTIONS_PER_MOVED_BYTE[self.isa]
+        events = events or schedule(as_region(self.graph, *astuple(one))).events
+        return self.costs.of_events(one.first, events)
 
     def cost(self, stripes: Sequence[Stripe]) -> float:
         """Estimates the instructions that stripes add."""

@@ -72,24 +72,13 @@ class CallCost:
     call: float = 80.0
     channel: float = 0.0
     seen: float = 0.0
-    few_rows: int = 0
-    """Calls that make no more rows than this cost `few` instead."""
-    few: CallCost | None = None
-    together: int = 1
-    """The rows that are made at once: fewer cost as much."""
     pixels: int = 1
     """The pixels that are made at once, from weights that are read once."""
     left: float = 0.0
     """Instructions for each multiplication of one pixel, where some are left over."""
 
-    def rows_for_nothing(self, rows: int) -> int:
-        """Gives how many rows a call makes, or takes as long as if it made them, beyond those that it is asked for."""
-        return -rows % self.together
-
     def of(self, op: Op, rows: int) -> float:
         """Gives the instructions of one call that makes so many rows."""
-        if self.few is not None and rows <= self.few_rows:
-            return self.few.of(op, rows)
         x, y = op.activations[0], op.results[0]
         window = getattr(op, "window", None)
         seen_rows = max(window.dilation * (window.kernel - 1) + 1 - window.stride, 0) if window else 0
@@ -127,4 +116,5 @@ class Kernel:
     is_for_parts: bool = False
     """Whether it takes some rows of an operand, and keeps in its scratch what it makes of them (`Op.is_part`)."""
     work: Callable[[Op], float] | None = None
-    """About how many instructions it takes, where that decides: of the kernels that say so and take an op, the cheapest does it."""
+    """About how many instructions it takes, where that decides: of the kernels that say so and take an op, the cheapest does it. Where
+    `each_call` says nothing, what a few rows cost beyond their share of the whole op follows from it, too."""

@@ -85,10 +85,6 @@ def nodes(op: Op) -> list[Node]:
         rule = "scales say all that an op computes: TFLite files have scales, programs of others multipliers"
         raise refusal(op, rule, found, FROM_SCALES)
     if isinstance(op, Convolution) and op.given and set(op.given) != set(op.from_scales(Arithmetic.TFLITE)):
-        if op.given != op.from_scales_in_uint8():
-            raise refusal(
-                op, "convolutions of a file form their multiplier in double precision", op.given, FROM_SCALES
-            )
         return in_uint8(op, row(replace(op, given=())))
     return row(op)
 

@@ -43,7 +43,7 @@ LIMITS = {
     "SVDF": "int8, with an int16 memory; relu",
     "TILE": "counts are known",
     "WHILE": "counters, slices by a counter, lists, and tensors that go from step to step; the number of steps is known",
-    "UNIDIRECTIONAL_SEQUENCE_LSTM": "int8, with an int16 cell, with or without a projection; no peephole, layer norm, or coupled gates",
+    "UNIDIRECTIONAL_SEQUENCE_LSTM": "int8, with an int16 cell; no peephole, projection, layer norm, or coupled gates",
     "CUSTOM TFLite_Detection_PostProcess": "one class for each box; float32 or uint8",
 }
 """What an operator that is read has to be like, beyond int8 with one scale."""

@@ -3,7 +3,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 import math
 from dataclasses import dataclass
 
@@ -14,8 +13,7 @@ from pillion.importers.tflite.operands import int8_only
 from pillion.ir.graph import Graph
 from pillion.ir.numerics import INT16_MAX, Arithmetic
 from pillion.ir.op import Op
-from pillion.ir.types import LEAST_SCALE, DType, PerChannel, PerTensor, TensorType, Value, constant
-from pillion.ops.conv import Conv2d
+from pillion.ir.types import DType, PerChannel, PerTensor, TensorType, Value, constant
 from pillion.ops.lstm import LstmCell, LstmOutput
 from pillion.ops.movement import Reshape, Transpose
 from pillion.ops.repeat import Repeat
@@ -23,10 +21,11 @@ from pillion.ops.svdf import SvdfMemory, SvdfOutput
 from pillion.schemas import tflite
 from pillion.schemas.tflite import Activation
 
-PARTS = {"peephole": (9, 10, 11), "layer norm": (20, 21, 22, 23)}
+PARTS = {"peephole": (9, 10, 11), "projection": (16, 17), "layer norm": (20, 21, 22, 23)}
 """What an LSTM may have beyond its gates, by the operands that stand for it."""
 WITHOUT = {
     "peephole": "train it without peepholes: tf.keras.layers.LSTM has none, LSTMCell of TensorFlow 1 has use_peepholes=False",
+    "projection": "train it without a projection (num_proj=None), with a Dense layer behind the LSTM in its place",
     "layer norm": "train it with a layer normalization behind the LSTM: inside of its gates they are not read",
     "coupled gates": "train it with an input gate of its own: tf.keras.layers.LSTM has one",
 }
@@ -34,7 +33,6 @@ WITHOUT = {
 INPUT, FORGET, CANDIDATE, OUTPUT = range(4)
 """Gates in the order of the operands."""
 INPUT_WEIGHTS, RECURRENT_WEIGHTS, BIASES = 1, 5, 12
-PROJECTION_WEIGHTS, PROJECTION_BIAS = 16, 17
 OUTPUT_STATE, CELL_STATE = 18, 19
 HIDDEN = 4
 """The intermediate tensor that says what the output of a step is in."""
@@ -45,22 +43,18 @@ def lstm(call: ReadOperator) -> list[Op]:
     layer = _layer(call)
     before: list[Op] = []
     sequence = _time_first(call, call.operand(0), layer, before)
-    steps, h, c, y = sequence.shape[0], layer.h, layer.c, call.result
+    steps, batch = sequence.shape[:2]
+    h, c = layer.h, layer.c
     last_h, last_c = (Value(call.fresh(f"{v.name}/next"), v.type) for v in (h, c))
-    held, last = layer.held(h, "held"), layer.held(last_h, "last")
-    before += layer.as_held(h, held)
-    wanted = TensorType((steps, *held.shape), DType.INT8, h.type.quant)
+    y = call.result
+    wanted = TensorType((steps, batch, h.shape[1]), DType.INT8, h.type.quant)
     stacked = Value(call.fresh(f"{y.name}/steps"), wanted)
     if steps == 1:
         x = call.intermediate("step", sequence.shape[1:], sequence)
-        body = [Reshape(x=sequence, y=x, source=call.source), *layer.step(x, held, c, last_c, last)]
-        run = [*body, Reshape(x=last, y=stacked, source=call.source)]
+        body = [Reshape(x=sequence, y=x, source=call.source), *layer.step(x, h, c, last_c, last_h)]
+        run = [*body, Reshape(x=last_h, y=stacked, source=call.source)]
     else:
-        run = [_repeated(call, layer, sequence, stacked, (held, last), last_c)]
-    run += layer.as_held(last, last_h)
-    flat = Value(call.fresh(f"{y.name}/rows"), TensorType((steps, *h.shape), DType.INT8, h.type.quant))
-    run += layer.as_held(stacked, flat)
-    stacked = flat if layer.projection else stacked
+        run = [_repeated(call, layer, sequence, stacked, last_h, last_c)]
     call.keep(h.name, h, last_h, np.full(h.shape, h.zero_point, np.int8))
     call.keep(c.name, c, last_c, np.zeros(c.shape, np.int16))
     return [*before, *run, _back(call, stacked, y, layer)]
@@ -79,26 +73,10 @@ class _Layer:
     """Weights and biases of the gates of the cell."""
     second: tuple[Value, Value, Value]
     """Those of the output gate."""
-    projection: Conv2d | None
-    """What makes the output of what the output gate makes, if that is not the output itself: as a convolution of one pixel."""
 
-    def held(self, value: Value, name: str) -> Value:
-        """Gives what goes from step to step in the place of an output: an image of one pixel where a projection makes it."""
-        if self.projection is None:
-            return value
-        batch, outputs = value.shape
-        made = TensorType((batch, 1, 1, outputs), value.dtype, value.type.quant)
-        return Value(self.call.fresh(f"{value.name}/{name}"), made)
-
-    def as_held(self, x: Value, y: Value) -> list[Op]:
-        """Gives what brings an output to the shape of such an image, or back."""
-        return [] if self.projection is None else [Reshape(x=x, y=y, source=self.call.source)]
-
-    def step(self, x: Value, held: Value, c: Value, next_c: Value, next_h: Value) -> list[Op]:
+    def step(self, x: Value, h: Value, c: Value, next_c: Value, next_h: Value) -> list[Op]:
         """Gives what one step does."""
-        source, h = self.call.source, held
-        if self.projection is not None:
-            h = Value(self.call.fresh(f"{held.name}/row"), self.h.type)
+        source = self.call.source
         w, r, b = self.first
         cell = LstmCell(
             x=x,
@@ -112,25 +90,13 @@ class _Layer:
             source=source,
         )
         w, r, b = self.second
-        made, behind = self._behind(next_h)
         output = LstmOutput(
-            x=x, h=h, c=next_c, input_weights=w, recurrent_weights=r, bias=b, y=made, source=source
+            x=x, h=h, c=next_c, input_weights=w, recurrent_weights=r, bias=b, y=next_h, source=source
         )
-        for op in (cell, output, *behind):
+        for op in (cell, output):
             op.check()
             op.check_scales(Arithmetic.TFLITE)
-        return [*self.as_held(held, h), cell, output, *behind]
-
-    def _behind(self, y: Value) -> tuple[Value, list[Op]]:
-        """What the output gate makes, and what projects it."""
-        if self.projection is None:
-            return y, []
-        image = self.projection.x.type
-        wide = Value(self.call.fresh(f"{y.name}/image"), image)
-        row = TensorType((image.shape[0], image.shape[3]), DType.INT8, image.quant)
-        hidden = Value(self.call.fresh(f"{y.name}/hidden"), row)
-        moved = Reshape(x=hidden, y=wide, source=self.call.source)
-        return hidden, [moved, dataclasses.replace(self.projection, x=wide, y=y)]
+        return [cell, output]
 
 
 def _layer(call: ReadOperator) -> _Layer:
@@ -139,7 +105,9 @@ def _layer(call: ReadOperator) -> _Layer:
     held = [name for name, numbers in PARTS.items() if any(call.optional(n) is not None for n in numbers)]
     held += ["coupled gates"] if call.optional(INPUT_WEIGHTS) is None else []
     if held:
-        rule = "an LSTM has four gates and maybe a projection: no peephole, layer norm, or coupled gates"
+        rule = (
+            "an LSTM has four gates and nothing else: no peephole, projection, layer norm, or coupled gates"
+        )
         raise call.refuse(rule, ", ".join(held), "\n".join(WITHOUT[name] for name in held))
     if options.fused_activation != Activation.TANH or options.diagonal_recurrent_tensors:
         raise call.refuse("an LSTM has tanh as its activation, and whole recurrent weights", options)
@@ -151,9 +119,8 @@ def _layer(call: ReadOperator) -> _Layer:
             f"{x!r}, {h!r}, {c!r}",
         )
     hidden = call.intermediates[HIDDEN] if len(call.intermediates) > HIDDEN else None
-    projected = call.optional(PROJECTION_WEIGHTS) is not None
-    quants = {h.type.quant, y.type.quant, *(() if projected else (hidden,))}
-    if len(quants) > 1 or hidden is None:
+    quants = {h.type.quant, y.type.quant, hidden}
+    if len(quants) > 1:
         raise call.refuse("output, output state and hidden state have one scale", ", ".join(map(str, quants)))
     if not isinstance(c.type.quant, PerTensor):
         raise call.refuse("the cell has a scale", repr(c))
@@ -165,7 +132,6 @@ def _layer(call: ReadOperator) -> _Layer:
         _clip(call, options.cell_clip, c.type.quant.scale),
         _gates(call, (INPUT, FORGET, CANDIDATE), "cell"),
         _gates(call, (OUTPUT,), "output"),
-        _projection(call, hidden, h, options.projection_clip) if projected else None,
     )
 
 
@@ -190,37 +156,6 @@ def _gates(call: ReadOperator, gates: tuple[int, ...], name: str) -> tuple[Value
     return both[0], both[1], constant(call.fresh(f"{call.result.name}/{name}/bias"), data)
 
 
-def _projection(call: ReadOperator, hidden: PerTensor, h: Value, clip: float) -> Conv2d:
-    """Gives the products with the weights of the projection. LiteRT forms their multiplier in float32, bounds bytes, whatever their zero point,
-    and takes the zero point of what is projected with the other sign, both where it is made and where it is read."""
-    weights = call.constant(PROJECTION_WEIGHTS)
-    quant, bias = weights.type.quant, call.optional(PROJECTION_BIAS)
-    if weights.dtype is not DType.INT8 or weights.type.rank != 2 or not isinstance(quant, PerTensor):
-        raise call.refuse("weights of a projection are an int8 matrix with one scale", repr(weights))
-    if hidden.zero_point == -128:
-        raise call.refuse("the hidden state has a zero point from -127", hidden, "quantize it around 0")
-    hidden = PerTensor(hidden.scale, -hidden.zero_point)
-    outputs, cells = weights.shape
-    if quant.zero_point or outputs != h.shape[1] or not (math.isfinite(clip) and clip >= 0):
-        raise call.refuse("a row of weights for each output, around 0", f"{weights!r}, clipped at {clip}")
-    name, batch = f"{call.result.name}/projection", h.shape[0]
-    sums = PerTensor(max(hidden.scale * quant.scale, LEAST_SCALE))
-    data = np.zeros(outputs, np.int32) if bias is None else call.constant(PROJECTION_BIAS).constant
-    bound = int(min(np.float32(clip) / np.float32(h.scale), 127))
-    op = Conv2d(
-        x=Value(call.fresh(f"{name}/x"), TensorType((batch, 1, 1, cells), DType.INT8, hidden)),
-        weights=constant(call.fresh(name), weights.constant.reshape(outputs, 1, 1, cells), quant),
-        bias=constant(call.fresh(f"{name}/bias"), data, sums),
-        y=Value(call.fresh(f"{name}/y"), TensorType((batch, 1, 1, outputs), DType.INT8, h.type.quant)),
-        low=-bound if bound else -128,
-        high=bound or 127,
-        source=call.source,
-    )
-    given = op.from_scales_in_float32()
-    is_usual = set(op.from_scales(Arithmetic.TFLITE)) == set(given)
-    return op if is_usual else dataclasses.replace(op, given=given)
-
-
 def _stacked(call: ReadOperator, weights: list[Value], name: str) -> Value:
     for w in weights:
         fits = isinstance(w.type.quant, PerTensor) and w.type.quant.zero_point == 0
@@ -232,14 +167,9 @@ def _stacked(call: ReadOperator, weights: list[Value], name: str) -> Value:
 
 
 def _repeated(
-    call: ReadOperator,
-    layer: _Layer,
-    sequence: Value,
-    stacked: Value,
-    outputs: tuple[Value, Value],
-    last_c: Value,
+    call: ReadOperator, layer: _Layer, sequence: Value, stacked: Value, last_h: Value, last_c: Value
 ) -> Op:
-    (h, last_h), c = outputs, layer.c
+    h, c = layer.h, layer.c
     x, inner_h, inner_c, next_c, next_h = (
         Value(call.fresh(f"{stacked.name}/{name}"), TensorType(shape, like.dtype, like.type.quant))
         for name, shape, like in (

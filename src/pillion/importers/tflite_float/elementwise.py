@@ -22,17 +22,6 @@ def function(compute: Callable[[Tensor], Tensor]) -> Reading:
     return lambda call: computed(call, compute)
 
 
-def unit_vectors(call: ReadOperator) -> Made:
-    """Reads vectors over their lengths; LiteRT takes no length below 10^-6."""
-    after = activation(call, call.options_as(tflite.L2NormOptions).fused_activation)
-    return computed(call, lambda x: after(F.normalize(x, dim=-1, eps=1e-6)))
-
-
-def sums(call: ReadOperator) -> Made:
-    """Reads sums of several tensors."""
-    return computed(call, lambda *xs: sum(xs[1:], xs[0]), operands=tuple(range(len(call.inputs))))
-
-
 def binary(compute: Callable[[Tensor, Tensor], Tensor], options: Any = None) -> Reading:
     """Makes the reading of an operator of two tensors, either of which may be a constant."""
 
@@ -136,8 +125,6 @@ ROWS: dict[str, Reading] = {
     "LOG_SOFTMAX": function(lambda x: F.log_softmax(x, -1)),
     "DEQUANTIZE": function(lambda x: x),
     "LEAKY_RELU": leaky_relu,
-    "L2_NORMALIZATION": unit_vectors,
-    "ADD_N": sums,
     "GELU": gelu,
     "SOFTMAX": softmax,
     "ADD": binary(torch.add, tflite.AddOptions),

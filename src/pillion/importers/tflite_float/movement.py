@@ -3,8 +3,6 @@
 
 from __future__ import annotations
 
-import math
-
 import torch
 import torch.nn.functional as F
 from torch import Tensor
@@ -154,78 +152,6 @@ def depth_to_space(call: ReadOperator) -> Made:
     return computed(call, forward)
 
 
-def _blocks(call: ReadOperator) -> tuple[list[int], list[int]]:
-    """The sizes of blocks along the axes behind that of the batch, and what is padded or cut before and after each axis."""
-    block, borders = call.integers(1), call.integers(2)
-    rank = call.operand(0).type.rank
-    if not 0 < len(block) < rank or len(borders) != 2 * len(block) or min(block) < 1 or min(borders) < 0:
-        raise call.refuse(
-            "a block and two borders for each axis behind that of the batch", f"{block}, {borders}"
-        )
-    return block, borders
-
-
-def space_to_batch(call: ReadOperator) -> Made:
-    """Reads pixels that are padded and dealt out to further images."""
-    (block, borders), shape = _blocks(call), call.result.shape
-    count, (images, *sizes) = len(block), call.operand(0).shape
-    inner = sizes[count:]
-    flat = [0, 0] * len(inner) + [n for i in reversed(range(count)) for n in borders[2 * i : 2 * i + 2]]
-    wide = [d + b + a for d, b, a in zip(sizes, borders[::2], borders[1::2], strict=False)]
-    if any(d % b for d, b in zip(wide, block, strict=True)):
-        raise call.refuse("axes are whole blocks", f"{wide} in blocks of {block}")
-    apart = [images, *(n for d, b in zip(wide, block, strict=True) for n in (d // b, b)), *inner]
-    order = [*(2 + 2 * i for i in range(count)), 0, *(1 + 2 * i for i in range(count))]
-    order += range(1 + 2 * count, len(apart))
-
-    def forward(x: Tensor) -> Tensor:
-        padded = F.pad(x, flat) if any(flat) else x
-        return padded.reshape(apart).permute(order).reshape(shape)
-
-    return computed(call, forward)
-
-
-def batch_to_space(call: ReadOperator) -> Made:
-    """Reads images whose pixels are put together, and cut."""
-    (block, crops), shape = _blocks(call), call.result.shape
-    count, (images, *sizes) = len(block), call.operand(0).shape
-    inner = sizes[count:]
-    if images % math.prod(block):
-        raise call.refuse("images are whole blocks", f"{images} in blocks of {block}")
-    apart = [*block, images // math.prod(block), *sizes]
-    order = [count, *(n for i in range(count) for n in (count + 1 + i, i)), *range(2 * count + 1, len(apart))]
-    whole = [images // math.prod(block), *(d * b for d, b in zip(sizes, block, strict=False)), *inner]
-    ends = zip(whole[1:], crops[::2], crops[1::2], strict=False)
-    where = (slice(None), *(slice(before, size - after) for size, before, after in ends))
-
-    def forward(x: Tensor) -> Tensor:
-        return x.reshape(apart).permute(order).reshape(whole)[where].reshape(shape)
-
-    return computed(call, forward)
-
-
-def mirror_pad(call: ReadOperator) -> Made:
-    """Reads borders that mirror what is inside, with the outermost element twice, or not."""
-    x, sizes = call.operand(0), call.constant(1).constant
-    own = 1 - call.options_as(tflite.MirrorPadOptions).mode
-    if own not in (0, 1) or sizes.shape != (x.type.rank, 2) or sizes.min(initial=0) < 0:
-        raise call.refuse("a padding before and after each axis, REFLECT or SYMMETRIC", sizes.tolist())
-    pairs = [(int(before), int(after)) for before, after in sizes]
-    if any(max(pair) > d - own for pair, d in zip(pairs, x.shape, strict=True)):
-        raise call.refuse("borders are no larger than what they mirror", f"{pairs} of {list(x.shape)}")
-
-    def forward(x: Tensor) -> Tensor:
-        for axis, (before, after) in enumerate(pairs):
-            size = x.shape[axis]
-            parts = [torch.narrow(x, axis, own, before).flip(axis)] if before else []
-            parts.append(x)
-            parts += [torch.narrow(x, axis, size - own - after, after).flip(axis)] if after else []
-            x = torch.cat(parts, axis) if len(parts) > 1 else x
-        return x
-
-    return computed(call, forward)
-
-
 ROWS: dict[str, Reading] = {
     "RESHAPE": reshape,
     "SQUEEZE": reshape,
@@ -245,8 +171,5 @@ ROWS: dict[str, Reading] = {
     "TILE": tile,
     "SPACE_TO_DEPTH": space_to_depth,
     "DEPTH_TO_SPACE": depth_to_space,
-    "SPACE_TO_BATCH_ND": space_to_batch,
-    "BATCH_TO_SPACE_ND": batch_to_space,
-    "MIRROR_PAD": mirror_pad,
 }
 """The readings of this file, by the operators' names."""

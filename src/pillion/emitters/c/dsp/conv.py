@@ -10,7 +10,7 @@ import numpy as np
 from pillion.emitters.c import once
 from pillion.emitters.c.accumulators import Channels, channels_of
 from pillion.emitters.c.conditions import constants, int8
-from pillion.emitters.c.dsp import pack
+from pillion.emitters.c.dsp import pack, work
 from pillion.emitters.c.kernel import Call, CallCost, Kernel, Params, Routine
 from pillion.emitters.c.library import DSP
 from pillion.emitters.c.rescaled import Scaled, plain_sums, scale_channels
@@ -26,7 +26,7 @@ FEW_PIXELS = 2
 LONE_PIXELS = (1, 2, 4)
 """Pixels that take longer three at a time, one or two of them for nothing, than one by one."""
 SMALL_RING = 8192
-"""Bytes that a ring of widened rows may always take."""
+"""Bytes that a ring of widened rows may take if it is no larger than what is read and made: of a few rows of an image it may be."""
 
 
 Window = tuple[Pair, Pair, Pair]
@@ -121,7 +121,8 @@ def ring_bytes(op: Conv2d) -> int:
 def takes_ring(op: Conv2d, arithmetic: Arithmetic) -> tuple[Verdict, ...]:
     """Judges whether a convolution is worth a ring: windows must share inputs, and the ring must be small beside the image."""
     overlaps = any(k > s for k, s in zip(op.kernel, op.stride, strict=True))
-    most, size = max(SMALL_RING, (op.x.type.size_bytes + op.y.type.size_bytes) // 8), ring_bytes(op)
+    image, size = op.x.type.size_bytes + op.y.type.size_bytes, ring_bytes(op)
+    most = max(min(SMALL_RING, image), image // 8)
     return (
         Verdict("dilation", op.dilation == (1, 1), "1", str(op.dilation)),
         Verdict("windows", overlaps, "larger than the stride", f"{op.kernel}, stride {op.stride}"),
@@ -248,7 +249,7 @@ def depthwise(name: str, window: Window | None) -> Kernel:
         name=name,
         scratch_bytes=scratch_depthwise,
         in_place=in_place_depthwise,
-        each_call=CallCost(100.0, channel=90.0, seen=2.45),
+        each_call=CallCost(100.0, channel=115.0, seen=2.4),
     )
 
 
@@ -362,11 +363,8 @@ def scratch_linear_tflite(op: Linear) -> int:
     return 4 * op.out_features + pack.group_channels(plain_sums(channels_of(op))).row_bytes
 
 
-THREE_PIXELS = CallCost(180.0, pixels=3, left=0.7)
+THREE_PIXELS = CallCost(185.0, pixels=3, left=0.75)
 """Three pixels at a time share what is read of the weights; one or two that are left over cost about as much as three."""
-GATHERED = CallCost(900.0, pixels=3, left=0.75)
-WIDENED = CallCost(6_000.0, seen=9.0, few_rows=2, few=CallCost(10_800.0, seen=0.45))
-"""The ring of widened rows is begun anew, and many rows go round in it."""
 
 KERNELS: tuple[Kernel, ...] = (
     DSP.row(Conv2d, calls_whole, takes_whole, name="conv2d_whole", scratch_bytes=scratch_whole),
@@ -375,16 +373,28 @@ KERNELS: tuple[Kernel, ...] = (
     ),
     DSP.row(Conv2d, calls_lone, takes_lone, name="conv2d_lone", scratch_bytes=scratch_lone),
     DSP.row(
-        Conv2d, calls_ring, takes_ring, name="conv2d_ring", scratch_bytes=scratch_ring, each_call=WIDENED
+        Conv2d,
+        calls_ring,
+        takes_ring,
+        name="conv2d_ring",
+        scratch_bytes=scratch_ring,
+        work=lambda op: work.ring_work(op, ring_rows(op)),
     ),
-    DSP.row(Conv2d, calls_conv, takes_conv, name="conv2d", scratch_bytes=scratch_conv, each_call=GATHERED),
+    DSP.row(
+        Conv2d,
+        calls_conv,
+        takes_conv,
+        name="conv2d",
+        scratch_bytes=scratch_conv,
+        work=work.gathering_work,
+    ),
     DSP.row(
         Conv2d,
         calls_thin,
         takes_thin,
         name="conv2d_thin",
         scratch_bytes=scratch_thin,
-        each_call=CallCost(1500.0),
+        each_call=CallCost(400.0, pixels=3, left=2.3),
     ),
     DSP.row(Linear, calls_linear, takes_linear, name="linear", scratch_bytes=scratch_linear),
     DSP.row(

@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 from pillion.emitters.c import once
 from pillion.emitters.c.accumulators import Channels, channels_of
 from pillion.emitters.c.conditions import constants, int8
-from pillion.emitters.c.kernel import Call, CallCost, Kernel, Params, Routine
+from pillion.emitters.c.kernel import A_CALL, Call, CallCost, Kernel, Params, Routine
 from pillion.emitters.c.library import MVE
 from pillion.emitters.c.mve import depthwise, depthwise_5x5, pack, pack_3x3
 from pillion.emitters.c.mve.pack import Geometry
@@ -41,7 +41,7 @@ def geometry(op: Convolution) -> Geometry:
     )
 
 
-POINTWISE_COST, IM2COL_COST = CallCost(250.0), CallCost(350.0)
+POINTWISE_COST, IM2COL_COST = CallCost(200.0, channel=4.5), CallCost(150.0, seen=0.45)
 
 
 @dataclass(frozen=True)
@@ -54,7 +54,7 @@ class Variant:
     scratch: Callable[[Geometry], int] = lambda g: 0
     overread_bytes: int = 0
     in_place: Callable[[Geometry], bool] = lambda g: False
-    each_call: CallCost = POINTWISE_COST
+    each_call: CallCost = A_CALL
     work: Callable[[Geometry], float] | None = None
 
     def row(self, name: str, op: type[Convolution]) -> Kernel:
@@ -95,19 +95,21 @@ POINTWISE_16 = Variant(
     pack.conv2d_1x1_k16_verdicts,
     pack.conv2d_1x1_k16_params,
     overread_bytes=OVERREAD_BYTES,
+    each_call=CallCost(160.0),
 )
 POINTWISE = Variant(
     MVE.routine("conv2d_1x1_s8", "pointwise", "dot", "dot_any", "dot_group"),
     pack.conv2d_1x1_verdicts,
     pack.conv2d_1x1_params,
     overread_bytes=OVERREAD_BYTES,
+    each_call=POINTWISE_COST,
 )
 PLANES = Variant(
     MVE.routine("conv2d_3x3_s8", "planes", "dot_group"),
     pack_3x3.conv2d_3x3_verdicts,
     pack_3x3.conv2d_3x3_params,
     pack_3x3.conv2d_3x3_scratch,
-    each_call=CallCost(650.0, seen=0.125),
+    each_call=CallCost(550.0, seen=0.125),
     work=pack_3x3.conv2d_3x3_work,
 )
 FOURS = Variant(
@@ -115,7 +117,7 @@ FOURS = Variant(
     pack_3x3.conv2d_3x3_fours_verdicts,
     pack_3x3.conv2d_3x3_fours_params,
     pack_3x3.conv2d_3x3_scratch,
-    each_call=CallCost(750.0, seen=0.125),
+    each_call=CallCost(650.0, channel=24.0, seen=0.06),
     work=pack_3x3.conv2d_3x3_fours_work,
 )
 IM2COL_16 = Variant(
@@ -151,18 +153,12 @@ def with_few_inputs(variant: Variant, name: str, *also: str) -> dict[str, Varian
 
 POINTWISE_FEW = with_few_inputs(POINTWISE, "conv2d_1x1", "pointwise")
 IM2COL_FEW = with_few_inputs(IM2COL, "conv2d_im2col", "im2col")
-STRIPS_COST = CallCost(100.0, channel=62.0, seen=1.4, few_rows=2, few=CallCost(100.0, channel=65.0, seen=0.4))
-STRIPS_2_COST = CallCost(
-    100.0, channel=82.0, seen=2.25, few_rows=1, few=CallCost(100.0, channel=45.0, seen=0.7)
-)
-"""One strip, of two rows or of one at stride 2, is made without predicates."""
 STRIPS = Variant(
     MVE.routine("depthwise_3x3_s8", "strips"),
     depthwise.depthwise_3x3_verdicts,
     depthwise.depthwise_3x3_params,
     depthwise.depthwise_3x3_scratch,
     in_place=lambda g: True,
-    each_call=STRIPS_COST,
     work=depthwise.strips_work,
 )
 STRIPS_STRIDE_2 = Variant(
@@ -171,7 +167,6 @@ STRIPS_STRIDE_2 = Variant(
     depthwise.depthwise_3x3_params,
     depthwise.depthwise_3x3_scratch,
     in_place=lambda g: True,
-    each_call=STRIPS_2_COST,
     work=depthwise.strips_work,
 )
 PLANE_5X5 = Variant(

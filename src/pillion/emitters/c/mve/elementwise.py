@@ -340,7 +340,7 @@ KERNELS: tuple[Kernel, ...] = (
         in_place=portable_pool.softmax_in_place,
         overread_bytes=OVERREAD_BYTES,
     ),
-    MVE.row(Concat, moved, portable_movement.judge_movement, each_call=CallCost(100.0)),
+    MVE.row(Concat, moved, portable_movement.judge_movement, each_call=CallCost(180.0)),
     MVE.row(Slice, moved, portable_movement.judge_movement),
     MVE.row(Pad, moved, portable_movement.judge_movement),
     MVE.row(Transpose, moved, portable_movement.judge_movement),
