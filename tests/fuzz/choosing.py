@@ -71,8 +71,16 @@ def gathered(grower: Grower, cls: type[Gather]) -> Value:
 
 def cast(grower: Grower, cls: type[Cast]) -> Value:
     found: dict[str, Any] = attributes(cls, grower.choices, ())
-    x = flags(grower, grower.shape())
+    shape = grower.shape()
+    x = few_bits(grower, shape) if grower.choices.one_in(2) else flags(grower, shape)
     return grower.put(cls, found["to"], None, x=x, **found)
+
+
+def few_bits(grower: Grower, shape: Shape) -> Value:
+    """Whole numbers of 8 or 16 bits that a program is given."""
+    dtype = DType.INT8 if grower.choices.one_in(2) else DType.INT16
+    means = PerTensor(1.0) if dtype is DType.INT8 else None
+    return grower.source(Value(grower.name("few_bits"), TensorType(shape, dtype, means)))
 
 
 def calculated(grower: Grower, cls: type[Whole]) -> Value:

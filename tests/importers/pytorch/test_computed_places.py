@@ -131,6 +131,10 @@ EXACT: dict[str, tuple[Callable[..., Any], tuple[Tensor, ...]]] = {
         ),
         (levels(2, 3, 5, 7),),
     ),
+    "a border that no maximum sees": (
+        lambda x: F.max_pool2d(F.pad(x, (0, 1, 1, 1), value=float("-inf")), 3, 2),
+        (levels(2, 3, 8, 9) - 1.0,),
+    ),
     "one branch": (
         lambda x: torch.cond(torch.tensor(True), lambda x: x.flip(0), lambda x: x.clone(), (x,)),
         (levels(4, 5),),

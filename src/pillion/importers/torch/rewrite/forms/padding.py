@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -10,7 +11,7 @@ import numpy as np
 from torch import Tensor
 from torch.fx import Node
 
-from pillion.importers.torch.nodes import aten, named_argument
+from pillion.importers.torch.nodes import argument, aten, named_argument
 from pillion.importers.torch.rewrite.forms.taken import taken
 
 NUMPY = {"reflect": "reflect", "replicate": "edge", "circular": "wrap"}
@@ -18,12 +19,12 @@ NUMPY = {"reflect": "reflect", "replicate": "edge", "circular": "wrap"}
 
 
 def _pad(x: Tensor, pad: Sequence[int], mode: str = "constant", value: float | None = None) -> Tensor:
-    """The list goes from the last axis backwards; negative numbers crop."""
+    """The list goes from the last axis backwards; negative numbers crop. What a maximum does not see is as if its edge were there again."""
     for number in range(len(pad) // 2):
         before, after = pad[2 * number], pad[2 * number + 1]
         dim = x.dim() - 1 - number
         around = (max(before, 0), max(after, 0))
-        places: Any = np.pad(np.arange(x.shape[dim]), around, mode=NUMPY[mode])  # type: ignore[call-overload]  # known modes
+        places: Any = np.pad(np.arange(x.shape[dim]), around, mode=NUMPY.get(mode, "edge"))  # type: ignore[call-overload]  # known modes
         kept = places[max(-before, 0) : len(places) - max(-after, 0)].tolist()
         if kept != list(range(x.shape[dim])):
             x = taken(x, dim, kept)
@@ -35,7 +36,23 @@ def _in_mode(mode: str) -> Callable[[Tensor, Sequence[int]], Tensor]:
 
 
 def _is_from_the_image(node: Node) -> bool:
-    return named_argument(node, "mode") in NUMPY
+    return named_argument(node, "mode") in NUMPY or _is_unseen(node)
+
+
+MAXIMA = (aten.max_pool2d.default, aten.max_pool2d_with_indices.default)
+
+
+def _is_unseen(node: Node) -> bool:
+    """Whether it pads by less than the windows of the max pools that alone read it, with minus infinity, so that no window sees it alone."""
+    if named_argument(node, "mode") != "constant" or named_argument(node, "value") != -math.inf:
+        return False
+    most = max(named_argument(node, "pad"))
+    plain = [user.target in MAXIMA and argument(user, 4, 1) in (1, [1], [1, 1]) for user in node.users]
+    return all(plain) and all(most < min(_two(argument(user, 1))) for user in node.users)
+
+
+def _two(given: int | Sequence[int]) -> list[int]:
+    return [given] if isinstance(given, int) else list(given)
 
 
 FORMS: dict[Any, Callable[..., Any]] = {
