@@ -30,7 +30,11 @@ def refused_files() -> dict[str, tuple[File, str]]:
     return {
         "unknown operator": (quick("FLOOR"), "operators are among"),
         "custom operator": (quick("CUSTOM"), "operators are among"),
-        "uint8": (quick("ABS", type=ElementType.UINT8), "does not have this operator"),
+        "uint8": (
+            File("ABS").input(2, 3, type=ElementType.UINT8).output(2, 3, type=ElementType.UINT8),
+            "does not have this operator",
+        ),
+        "uint8 and int8": (quick("ABS", type=ElementType.UINT8), "all int8 or all uint8"),
         "int16": (quick("ABS", type=ElementType.INT16, zero=0), "16-bit activations"),
         "float16": (quick("ABS", type=ElementType.FLOAT16), "computes in float"),
         "float model": (quick("ABS", type=ElementType.FLOAT32, quantization=None), "computes in float"),
