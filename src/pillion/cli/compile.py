@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Annotated, Optional
 
@@ -10,6 +11,7 @@ import typer
 
 from pillion.cli import completion, report, screen
 from pillion.cli.application import app
+from pillion.cli.data_options import Fitting
 from pillion.cli.groups import How, InParts, NamedModel, Timing
 from pillion.cli.help import MAKE, RESULT
 from pillion.cli.options import (
@@ -29,6 +31,7 @@ from pillion.outside.files import form_of
     epilog="""
 pillion compile ds_cnn -t cortex-m55 -q -o kws_fw/               a C project
 pillion compile net.py:Net -t cortex-m33 -q --calibrate samples/ -o net_fw/
+pillion compile net.py:Net -t cortex-m33 -q --calibrate photos/ --fit crop --mean 0.5 --std 0.5 -o net_fw/
 pillion compile mobilenet_v2 --input-size 96 -t cortex-m33 -q -o mv2.pte
 pillion compile resnet8 -t cortex-m33 -q --io-layout nhwc --rows-in -o cam/       lines of a camera, no frame buffer
 pillion compile net.py:Net -t cortex-m55 -q --stream x:2 --hop 2 -o kws_fw/      two new frames in each run
@@ -45,6 +48,7 @@ def compile(
     target: TargetOption,
     quantize: QuantizeOption = False,
     how: How,
+    fitting: Fitting,
     parts: InParts,
     runtime: Annotated[
         str,
@@ -85,6 +89,7 @@ def compile(
     request = Request(model.name, target, quantize, how, parts, intermediates, runtime)
     form_of(output)
     check(request)
+    request = replace(request, samples=fitting.opened(how.quantizing.calibrate))
     from pillion.cli import pages, selftests, times
 
     pages.check_page(page)

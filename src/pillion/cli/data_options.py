@@ -5,14 +5,18 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated, Optional
+from typing import TYPE_CHECKING, Annotated, Optional
 
 import typer
 
 from pillion.cli.help import DATA
+from pillion.cli.spread import given_options
 from pillion.data.options import Reading
 from pillion.errors import PillionError
 from pillion.outside.user_code import function_of
+
+if TYPE_CHECKING:
+    from pillion.data.sample import Source
 
 DataOption = Annotated[
     str,
@@ -69,6 +73,34 @@ TransformOption = Annotated[
         rich_help_panel=DATA,
     ),
 ]
+
+
+@dataclass(frozen=True)
+class Fitting:
+    """How calibration data is made to fit the model, where no other data is read."""
+
+    fit: FitOption = "exact"
+    divide: DivideOption = None
+    mean: MeanOption = None
+    std: StdOption = None
+    transform: TransformOption = None
+
+    def opened(self, calibrate: Path | None) -> Source | None:
+        """Gives the data, opened, where options say how to read it; else nothing, as it is read by its path."""
+        given = given_options(self)
+        if not given:
+            return None
+        if calibrate is None:
+            raise PillionError(
+                "there is no data to fit",
+                rule=f"{', '.join(given)} {'go' if len(given) > 1 else 'goes'} with --calibrate",
+                here="no --calibrate",
+                help="add --calibrate samples/, or leave them out",
+            )
+        from pillion.data.given import open_data
+
+        same = Read(fit=self.fit, divide=self.divide, mean=self.mean, std=self.std, transform=self.transform)
+        return open_data(calibrate, same.reading)
 
 
 @dataclass(frozen=True)

@@ -56,9 +56,11 @@ def gathered(
     quiet: bool = False,
 ) -> Facts:
     """Gathers the facts of a program, with a bar where samples are many."""
+    is_calibration = request.samples is not None and data == request.how.quantizing.calibrate
+    asked: Any = request.samples if is_calibration else data
     command = join(["pillion", *sys.argv[1:]])
     with screen.stages(quiet, "looking") as (bar, stage):
-        return collect(program, Asked(data, samples, measure, command, _files(request, data), bar, stage))
+        return collect(program, Asked(asked, samples, measure, command, _files(request, data), bar, stage))
 
 
 def _files(request: Request, data: Path | None) -> dict[str, Path]:
