@@ -41,7 +41,7 @@ def takes_mean(sums: WindowSums, arithmetic: Arithmetic) -> tuple[Verdict, ...]:
 def stored(sums: WindowSums) -> Int32Array:
     """Gives sums as they lie in memory, without the zero points of the window: whole vectors, of each eight neighbours the even ones first."""
     less = less_zero_points(sums)
-    filled = np.pad(less, (0, -len(less) % LANES)).reshape(-1, LANES // 4, 2)
+    filled = np.pad(less, (0, -len(less) % LANES), mode="edge").reshape(-1, LANES // 4, 2)
     return np.ascontiguousarray(filled.transpose(0, 2, 1).reshape(-1), np.int32)
 
 
