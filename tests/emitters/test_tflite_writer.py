@@ -23,6 +23,7 @@ from pillion.ops.clamp import (
     Clamp,
 )
 from pillion.ops.conv import Conv2d, DepthwiseConv2d
+from pillion.ops.detections import Detections
 from pillion.ops.div import Div
 from pillion.ops.elementwise import Add
 from pillion.ops.functions import (
@@ -150,6 +151,8 @@ CASES = [
     if cls is not ReduceSum  # REF takes int8 for uint8; test_tflite_more.py has another oracle
     if f"{cls.kind}-{number}" not in INEXACT and not (isinstance(op, Lut) and op.function not in ENTRIES)
     if not (isinstance(op, Whole) and is_refused(op))
+    # LiteRT leaves what stands behind the last box as it was: tests/importers/test_tflite_detections.py compares the rest.
+    if not isinstance(op, Detections)
 ]
 
 

@@ -21,11 +21,11 @@ def emit(graph: Graph) -> bytes:
 
 def want_operators(graph: Graph) -> None:
     """Raises where an op of a graph has no TFLite operator on purpose."""
-    from pillion.emitters.tflite.remembering import half, with_layers
+    from pillion.emitters.tflite.remembering import with_layers
     from pillion.emitters.tflite.table import ROWS, nodes
 
     for op in leaves(with_layers(graph).ops):
-        if type(op) in ROWS and ROWS[type(op)] in (None, half):
+        if type(op) in ROWS and ROWS[type(op)] is None:
             nodes(op)
 
 

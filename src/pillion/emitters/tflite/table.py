@@ -71,6 +71,8 @@ from pillion.schemas import tflite
 from pillion.schemas.flatbuffer import Table
 from pillion.schemas.tflite import Activation, Padding
 
+HALVES = (LstmCell, LstmOutput, SvdfMemory, SvdfOutput)
+"""Halves of layers, of which files have the whole."""
 FROM_SCALES = (
     "compile the model itself, from PyTorch or .tflite; or write C or a .pte, whose kernels take multipliers"
 )
@@ -79,6 +81,8 @@ FROM_SCALES = (
 def nodes(op: Op) -> list[Node]:
     """Gives the operators that stand for an op, in running order."""
     row = ROWS.get(type(op))
+    if isinstance(op, HALVES):
+        return half(op)
     if row is None:
         raise refusal(op, "the op has a TFLite operator", op.kind, "write C: -o folder/")
     if found := beyond_scales(op):
@@ -379,7 +383,7 @@ ROWS: dict[type[Op], Writing | None] = {
     TopPlaces: choosing.top,
     Cast: choosing.cast,
     # Halves of an operator, which has no form for one of them.
-    **dict.fromkeys((LstmCell, LstmOutput, SvdfMemory, SvdfOutput), half),
+    **dict.fromkeys(HALVES),
     Layer: layer_nodes,
     Detections: detections,
     ResizeNearest: resize("RESIZE_NEAREST_NEIGHBOR", tflite.ResizeNearestNeighborOptions),
