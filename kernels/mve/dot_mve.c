@@ -7,7 +7,7 @@
 #include "dot_asm.h"
 
 /* Some columns of all rows, for `groups` groups of channels from `channel` on. One column alone is done twice. */
-static void columns(const pillion_mve_dot_task *d, const int8_t *x, int8_t *y, int32_t channel, int32_t groups, int32_t column,
+static __attribute__((noinline)) void columns(const pillion_mve_dot_task *d, const int8_t *x, int8_t *y, int32_t channel, int32_t groups, int32_t column,
                     int32_t count) {
     const int32_t lone = count & 1;
     const int32_t group_words = 18 + 32 * d->chunks;
@@ -36,7 +36,7 @@ enum { SHORT_ROW = 7 };
 
 /* An odd row that is short: pairs of the first half and the second, each a row of its own to the loop, so that the constants of a group are
  * loaded once. The pixel in the middle is done twice. */
-static void halves(const pillion_mve_dot_task *d, const int8_t *x, int8_t *y, int32_t channel, int32_t groups) {
+static __attribute__((noinline)) void halves(const pillion_mve_dot_task *d, const int8_t *x, int8_t *y, int32_t channel, int32_t groups) {
     const int32_t apart = d->pixels / 2, group_words = 18 + 32 * d->chunks;
     pillion_mve_pairs s;
     s.first_x0 = s.x0 = x;
