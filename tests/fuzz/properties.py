@@ -28,6 +28,7 @@ from pillion.ir.types import Array, Value
 from pillion.ir.verify import verify
 from pillion.ops import (
     Dequantize,
+    Detections,
     Div,
     Function,
     Gather,
@@ -236,6 +237,8 @@ def in_litert(op: Op) -> bool:
         return False  # aborts where sums exceed what it expects
     if isinstance(op, Gather) and not op.indices.is_constant:
         return False  # stops at numbers that no slice has
+    if isinstance(op, Detections):
+        return False  # leaves what stands behind the last box as it was
     if isinstance(op, ReduceSum) or (isinstance(op, Div) and not op.b.is_constant):
         return False
     return _emits(op, Arithmetic.TFLITE, lambda graph: emit_tflite(graph))
