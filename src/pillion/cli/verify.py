@@ -100,8 +100,8 @@ def _is_model(named: str, target: str | None) -> bool:
 
 
 def _want_target(model: str, target: str | None) -> None:
-    check_named(model)
     if target is None:
+        check_named(model)
         raise PillionError(
             f"`{model}` is compiled for nothing",
             rule="--target goes with a model",
