@@ -18,7 +18,7 @@ _COMPLEX = "LiteRT has it for float32 and complex numbers only"
 _NO_KERNEL = "LiteRT has no kernel for it"
 
 REASONS: Mapping[str, str] = {
-    "POW": "LiteRT has it for float32 and int32 only: powers of whole numbers are products here",
+    "POW": f"{_WHOLE}: powers of whole numbers are products here",
     **dict.fromkeys(("FLOOR", "SIN", "COS", "SQUARE", "ATAN2"), _IN_FLOAT),
     **dict.fromkeys(
         ("LOCAL_RESPONSE_NORMALIZATION", "L2_POOL_2D", "CONV_3D", "CONV_3D_TRANSPOSE"), _IN_FLOAT
