@@ -12,7 +12,7 @@ from mve_cases import Layer, geometry, layer, with_a_tie, with_dead_channel
 from mve_variant import CHANNELS, Variant, check, random_layer, random_layers, under_test
 
 from pillion.emitters.c.mve import conv as mve_conv
-from pillion.emitters.c.mve import depthwise as mve_depthwise
+from pillion.emitters.c.mve import depthwise_planes, depthwise_strips
 from pillion.emitters.c.mve.pack import Geometry
 from pillion.ir.verdict import failures
 
@@ -88,7 +88,7 @@ def test_a_few_rows_of_a_large_image(variant: Variant) -> None:
 
 def single_strip(made: Layer) -> int:
     """What the kernel is told of a single strip: its rows inside the image."""
-    return mve_depthwise._single(mve_depthwise.strips_of(made.geometry))
+    return depthwise_strips._single(depthwise_strips.strips_of(made.geometry))
 
 
 @pytest.mark.parametrize("seed", range(4))
@@ -143,7 +143,7 @@ def test_dead_channel(variant: Variant) -> None:
 def test_plane_in_blocks_of_rows() -> None:
     rng = np.random.default_rng(8)
     g = geometry((40, 41), 5, 5, (3, 3), dilation=(2, 2))
-    assert not mve_depthwise.depthwise_in_place(g)
+    assert not depthwise_planes.depthwise_in_place(g)
     check(WIDE, [layer(rng, g, depthwise=True)])
 
 

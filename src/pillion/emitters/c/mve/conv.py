@@ -11,7 +11,7 @@ from pillion.emitters.c.accumulators import Channels, channels_of
 from pillion.emitters.c.conditions import constants, int8
 from pillion.emitters.c.kernel import A_CALL, Call, CallCost, Kernel, Params, Routine
 from pillion.emitters.c.library import MVE
-from pillion.emitters.c.mve import depthwise, depthwise_5x5, pack, pack_3x3
+from pillion.emitters.c.mve import depthwise_5x5, depthwise_planes, depthwise_strips, pack, pack_3x3
 from pillion.emitters.c.mve.pack import Geometry
 from pillion.ir.numerics import Arithmetic
 from pillion.ir.types import Value
@@ -155,19 +155,19 @@ POINTWISE_FEW = with_few_inputs(POINTWISE, "conv2d_1x1", "pointwise")
 IM2COL_FEW = with_few_inputs(IM2COL, "conv2d_im2col", "im2col")
 STRIPS = Variant(
     MVE.routine("depthwise_3x3_s8", "strips"),
-    depthwise.depthwise_3x3_verdicts,
-    depthwise.depthwise_3x3_params,
-    depthwise.depthwise_3x3_scratch,
+    depthwise_strips.depthwise_3x3_verdicts,
+    depthwise_strips.depthwise_3x3_params,
+    depthwise_strips.depthwise_3x3_scratch,
     in_place=lambda g: True,
-    work=depthwise.strips_work,
+    work=depthwise_strips.strips_work,
 )
 STRIPS_STRIDE_2 = Variant(
     MVE.routine("depthwise_3x3_stride2_s8", "strips"),
-    depthwise.depthwise_3x3_stride2_verdicts,
-    depthwise.depthwise_3x3_params,
-    depthwise.depthwise_3x3_scratch,
+    depthwise_strips.depthwise_3x3_stride2_verdicts,
+    depthwise_strips.depthwise_3x3_params,
+    depthwise_strips.depthwise_3x3_scratch,
     in_place=lambda g: True,
-    work=depthwise.strips_work,
+    work=depthwise_strips.strips_work,
 )
 PLANE_5X5 = Variant(
     MVE.routine("depthwise_5x5_s8"),
@@ -179,17 +179,17 @@ PLANE_5X5 = Variant(
 )
 WIDE = Variant(
     MVE.routine("depthwise_any_s8", "wide"),
-    depthwise.depthwise_verdicts,
-    depthwise.depthwise_params,
-    depthwise.depthwise_scratch,
+    depthwise_planes.depthwise_verdicts,
+    depthwise_planes.depthwise_params,
+    depthwise_planes.depthwise_scratch,
     overread_bytes=OVERREAD_BYTES,
-    in_place=depthwise.depthwise_in_place,
+    in_place=depthwise_planes.depthwise_in_place,
 )
 WIDE_3X3 = replace(
     WIDE,
     routine=MVE.routine("depthwise_3x3_wide_s8", "wide"),
-    verdicts=depthwise.depthwise_3x3_wide_verdicts,
-    work=depthwise.wide_work,
+    verdicts=depthwise_planes.depthwise_3x3_wide_verdicts,
+    work=depthwise_planes.wide_work,
 )
 
 LINEAR = MVE.routine("linear_s8")

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pillion.emitters.c.accumulators import Channels, Int32Array, fold_input_offset
-from pillion.emitters.c.mve.depthwise import UINT16_MAX, channel_numbers, small_sums
+from pillion.emitters.c.mve.depthwise_strips import UINT16_MAX, channel_numbers, small_sums
 from pillion.emitters.c.mve.pack import Geometry, Params, right_shifts
 from pillion.ir.verdict import Verdict, all_ok
 
