@@ -19,6 +19,7 @@ from pillion.ir.op import Op
 from pillion.ir.types import DType, PerChannel, PerTensor, TensorType, Value, constant
 from pillion.ops import AvgPool2dUp, BatchMatmul, Conv2d, Linear, Lut, Softmax, Standardize, WideAdd
 from pillion.ops.lstm import LstmCell, LstmOutput
+from pillion.ops.resize import ResizeBilinearFloat
 from pillion.ops.samples import make, random_like, value
 from pillion.ops.softmax import OUTPUT
 from pillion.ops.svdf import SvdfMemory, SvdfOutput
@@ -105,6 +106,13 @@ def inception() -> Iterator[Op]:
     yield make(AvgPool2dUp, value("y", (), 0.05, 3), x=x, kernel=(3, 3), padding=(1, 1, 1, 1))
 
 
+def segments() -> Iterator[Op]:
+    """The head of a uint8 segmentation: two convolutions of 1x1, and the classes of each pixel of the picture."""
+    yield from (conv(17, 160, 256, 1), conv(17, 256, 21, 1))
+    x = value("x", (1, 17, 17, 21), 0.05, 3)
+    yield make(ResizeBilinearFloat, value("y", (), 0.05, 3), x=x, size=(129, 129), align_corners=True)
+
+
 NETS: dict[str, tuple[tuple[Op, ...], tuple[type[Op], ...]]] = {
     "keywords: an LSTM of 64 cells over 10 bands": (
         (*lstm(10, 64), linear(1, 64, 12), softmax(1, 12)),
@@ -120,6 +128,7 @@ NETS: dict[str, tuple[tuple[Op, ...], tuple[type[Op], ...]]] = {
     ),
     "transformer block, 37 tokens of 192": (tuple(block(37, 192, 3)), (WideAdd, Standardize)),
     "uint8 Inception block, 17x17x192": (tuple(inception()), (AvgPool2dUp,)),
+    "uint8 segmentation head, 17x17 to 129x129x21": (tuple(segments()), (ResizeBilinearFloat,)),
 }
 """The ops of a network, side by side, and the kinds of which the portable kernels are measured, too."""
 

@@ -1,5 +1,9 @@
-/* SPDX-License-Identifier: Apache-2.0 */
+/* SPDX-License-Identifier: Apache-2.0
+ * Of each pixel of a run the same four numbers are taken, in shares of its own. Products and sums are those of the reference, in
+ * its order: a number times the share of its row, times that of its column. */
 #include "pillion/kernels.h"
+
+typedef pillion_resize_bilinear_float_s8_params params;
 
 enum { LEAST = -128 };
 
@@ -7,33 +11,66 @@ static float from_least(int8_t x) {
     return (float)(x - LEAST);
 }
 
-/* One output row between two input rows; the lower one counts for `lower`. The order of operations is that of the reference. */
-static int8_t *row(const pillion_resize_bilinear_float_s8_params *p, const int8_t *top, const int8_t *bottom, float lower,
-                   int8_t *y) {
-    const float upper = 1.0f - lower;
-    const int32_t *column = p->columns;
-    for (int32_t ox = 0; ox < p->out_w; ox++, column += 2) {
-        const int32_t first = column[0] * p->channels, second = column[1] * p->channels;
-        const float right = p->right[ox], left = 1.0f - right;
-        for (int32_t c = 0; c < p->channels; c++) {
-            float sum = from_least(top[first + c]) * upper * left;
-            sum += from_least(bottom[first + c]) * lower * left;
-            sum += from_least(top[second + c]) * upper * right;
-            sum += from_least(bottom[second + c]) * lower * right;
-            *y++ = (int8_t)((int32_t)(sum + 0.5f) + LEAST);
+static int8_t mixed(float a, float b, float c, float d, const float *share) {
+    const float left = share[0], right = share[1];
+    float sum = a * left;
+    sum += b * left;
+    sum += c * right;
+    sum += d * right;
+    return (int8_t)((int32_t)(sum + 0.5f) + LEAST);
+}
+
+/* All channels of one pixel between four pixels of the image. */
+static void pixel(int32_t channels, const int8_t *a, const int8_t *b, const int8_t *c, const int8_t *d, const float *of_row,
+                  const float *share, int8_t *y) {
+    const float upper = of_row[0], lower = of_row[1], of_column[] = {share[0], share[1]};
+    for (const int8_t *const last = a + channels; a != last;) {
+        *y++ = mixed(from_least(*a++) * upper, from_least(*b++) * lower, from_least(*c++) * upper, from_least(*d++) * lower,
+                     of_column);
+    }
+}
+
+/* All channels of the pixels of a run. */
+static void pixels(int32_t channels, const int8_t *a, const int8_t *b, const int8_t *c, const int8_t *d, const float *of_row,
+                   const float *shares, const float *end, int8_t *y) {
+    const float upper = of_row[0], lower = of_row[1];
+    for (const int8_t *const last = a + channels; a != last; y++) {
+        const float e = from_least(*a++) * upper, f = from_least(*b++) * lower;
+        const float g = from_least(*c++) * upper, h = from_least(*d++) * lower;
+        const float *share = shares;
+        int8_t *to = y;
+        do {
+            *to = mixed(e, f, g, h, share);
+            to += channels;
+            share += 2;
+        } while (share != end);
+    }
+}
+
+/* One output row between two input rows. */
+static int8_t *row(const params *p, const int8_t *top, const int8_t *bottom, const float *of_row, int8_t *y) {
+    const float *share = p->shares, *const end = share + 2 * p->out_w;
+    for (const int32_t *run = p->runs; share != end; run += 3) {
+        const int32_t first = run[0] * p->channels, second = run[1] * p->channels;
+        const float *const behind = share + 2 * run[2];
+        if (run[2] == 1) {
+            pixel(p->channels, top + first, bottom + first, top + second, bottom + second, of_row, share, y);
+        } else {
+            pixels(p->channels, top + first, bottom + first, top + second, bottom + second, of_row, share, behind, y);
         }
+        y += run[2] * p->channels;
+        share = behind;
     }
     return y;
 }
 
-void pillion_resize_bilinear_float_s8(const pillion_resize_bilinear_float_s8_params *p, const int8_t *x, int8_t *y,
-                                      void *scratch) {
+void pillion_resize_bilinear_float_s8(const params *p, const int8_t *x, int8_t *y, void *scratch) {
     (void)scratch;
     const int32_t row_bytes = p->in_w * p->channels;
     for (int32_t n = 0; n < p->batch; n++, x += p->in_h * row_bytes) {
         const int32_t *line = p->rows;
         for (int32_t oy = 0; oy < p->out_h; oy++, line += 2) {
-            y = row(p, x + line[0] * row_bytes, x + line[1] * row_bytes, p->lower[oy], y);
+            y = row(p, x + line[0] * row_bytes, x + line[1] * row_bytes, p->row_shares + 2 * oy, y);
         }
     }
 }

@@ -156,13 +156,14 @@ typedef struct {
 } pillion_resize_bilinear_s8_params;
 void pillion_resize_bilinear_s8(const pillion_resize_bilinear_s8_params *p, const int8_t *x, int8_t *y, void *scratch);
 
-/* Two rows and two columns of the image, and the share of the second one. */
+/* Two rows and two columns of the image, and the shares of both. Pixels side by side that lie between the same two columns are a
+ * run. */
 typedef struct {
     int32_t batch, in_h, in_w, out_h, out_w, channels;
-    const int32_t *rows;    /* [out_h][2] */
-    const float *lower;     /* [out_h] */
-    const int32_t *columns; /* [out_w][2] */
-    const float *right;     /* [out_w] */
+    const int32_t *rows;     /* [out_h][2] */
+    const float *row_shares; /* [out_h][2] */
+    const int32_t *runs;     /* of a row: two columns, and how many pixels; out_w pixels in all */
+    const float *shares;     /* [out_w][2] */
 } pillion_resize_bilinear_float_s8_params;
 void pillion_resize_bilinear_float_s8(const pillion_resize_bilinear_float_s8_params *p, const int8_t *x, int8_t *y,
                                       void *scratch);

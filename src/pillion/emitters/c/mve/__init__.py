@@ -4,8 +4,17 @@
 from __future__ import annotations
 
 from pillion.emitters.c.kernel import Kernel
-from pillion.emitters.c.mve import conv, elementwise, matmul, recurrent, reduce, standardize, transpose_conv
+from pillion.emitters.c.mve import (
+    conv,
+    elementwise,
+    matmul,
+    recurrent,
+    reduce,
+    resize,
+    standardize,
+    transpose_conv,
+)
 
-FAMILIES = (conv, transpose_conv, matmul, reduce, elementwise, standardize, recurrent)
+FAMILIES = (conv, transpose_conv, matmul, reduce, elementwise, resize, standardize, recurrent)
 
 KERNELS: tuple[Kernel, ...] = tuple(kernel for family in FAMILIES for kernel in family.KERNELS)

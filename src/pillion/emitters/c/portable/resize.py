@@ -3,11 +3,14 @@
 
 from __future__ import annotations
 
+import numpy as np
+from numpy.typing import NDArray
+
 from pillion.emitters.c.axes import numbers
 from pillion.emitters.c.conditions import all_int8
 from pillion.emitters.c.kernel import Call, Kernel, Params
 from pillion.emitters.c.library import PORTABLE
-from pillion.ir.numerics import Arithmetic
+from pillion.ir.numerics import Arithmetic, Int64Array
 from pillion.ops.resize import Resize, ResizeBilinear, ResizeBilinearFloat, ResizeNearest
 
 
@@ -19,9 +22,31 @@ def resize(op: ResizeNearest | ResizeBilinear, arithmetic: Arithmetic) -> tuple[
 
 def resize_in_float(op: ResizeBilinearFloat, arithmetic: Arithmetic) -> tuple[Call, ...]:
     """Gives the call of a resize whose shares are float32."""
+    return (Call(PORTABLE.routine(f"{op.kind}_s8"), params_in_float(op), (op.x,), op.y),)
+
+
+def params_in_float(op: ResizeBilinearFloat) -> Params:
+    """Gives the places of all rows and columns, and what each of two counts for."""
     (rows, lower), (columns, right) = op.places(0), op.places(1)
-    places: Params = {"rows": numbers(rows), "lower": lower, "columns": numbers(columns), "right": right}
-    return (Call(PORTABLE.routine(f"{op.kind}_s8"), {**sizes(op), **places}, (op.x,), op.y),)
+    places: Params = {"rows": numbers(rows), "row_shares": shares(lower), "shares": shares(right)}
+    return {**sizes(op), **places, "runs": numbers(runs(columns, right))}
+
+
+def shares(second: NDArray[np.float32]) -> NDArray[np.float32]:
+    """Gives what the first of two counts for, and what the second does."""
+    return np.stack([np.float32(1) - second, second], axis=1)
+
+
+def runs(columns: Int64Array, right: NDArray[np.float32]) -> Int64Array:
+    """Gives the pixels side by side that lie between the same two columns: these two, and how many pixels. Where the second
+    column counts for nothing it may be any, as that of the next pixel."""
+    between = columns.copy()
+    for pixel in range(len(between) - 2, -1, -1):
+        if right[pixel] == 0 and between[pixel, 0] == between[pixel + 1, 0]:
+            between[pixel] = between[pixel + 1]
+    starts = np.flatnonzero(np.any(np.diff(between, axis=0, prepend=-1), axis=1))
+    counts = np.diff(starts, append=len(between))
+    return np.concatenate([between[starts], counts[:, None]], axis=1)
 
 
 def sizes(op: Resize) -> Params:
