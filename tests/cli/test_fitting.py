@@ -47,6 +47,18 @@ def test_photos_are_fitted_and_normalized(photo: np.ndarray, tmp_path: Path, pil
     assert (tmp_path / "a.pte").read_bytes() == (tmp_path / "b.pte").read_bytes()
 
 
+def test_what_looks_at_a_program_fits_its_data_too(photo: np.ndarray, tmp_path: Path, pillion: Call) -> None:
+    given = ("net.py:Net", "-t", "cortex-m33", "--calibrate", "photos/")
+    for command in ("explain", "report", "verify"):
+        more = ("--json", "-q") if command == "verify" else ("--json",)
+        refused(pillion(command, *given, *more), "--fit crop")
+        assert pillion(command, *given, *more, "--fit", "crop").code == 0
+    shown = ("report", "net.py:Net", "-t", "cortex-m33", "--data", "photos/", "--no-measure", "--json")
+    assert pillion(*shown, "--fit", "crop").code == 0
+    assert pillion("compile", *given, "-q", "--fit", "crop", "-o", "a.pte").code == 0
+    refused(pillion("verify", "a.pte", "--fit", "crop"), "--fit goes with models that are compiled now")
+
+
 def test_there_must_be_data_to_fit(photo: np.ndarray, pillion: Call) -> None:
     answer = pillion("compile", "net.py:Net", "-t", "cortex-m33", "-q", "--mean", "0.5", "-o", "a.pte")
     refused(answer, "no data to fit", "--mean goes with --calibrate")

@@ -3,7 +3,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from pathlib import Path
 from typing import Annotated, Optional
 
@@ -89,7 +88,7 @@ def compile(
     request = Request(model.name, target, quantize, how, parts, intermediates, runtime)
     form_of(output)
     check(request)
-    request = replace(request, samples=fitting.opened(how.quantizing.calibrate))
+    request = fitting.fitted(request)
     from pillion.cli import pages, selftests, times
 
     pages.check_page(page)

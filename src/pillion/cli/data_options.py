@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Optional
 
@@ -16,6 +16,7 @@ from pillion.errors import PillionError
 from pillion.outside.user_code import function_of
 
 if TYPE_CHECKING:
+    from pillion.cli.request import Request
     from pillion.data.sample import Source
 
 DataOption = Annotated[
@@ -84,6 +85,10 @@ class Fitting:
     mean: MeanOption = None
     std: StdOption = None
     transform: TransformOption = None
+
+    def fitted(self, request: Request) -> Request:
+        """Gives what was asked for with its calibration data opened, where options say how to read it."""
+        return replace(request, samples=self.opened(request.how.quantizing.calibrate))
 
     def opened(self, calibrate: Path | None) -> Source | None:
         """Gives the data, opened, where options say how to read it; else nothing, as it is read by its path."""

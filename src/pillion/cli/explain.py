@@ -8,6 +8,7 @@ from dataclasses import replace
 
 from pillion.cli import report, screen
 from pillion.cli.application import app
+from pillion.cli.data_options import Fitting
 from pillion.cli.groups import How, InParts, NamedModel, Timing
 from pillion.cli.help import LOOK
 from pillion.cli.options import ImpliedOption, JsonOption, TargetsOption
@@ -30,6 +31,7 @@ def explain(
     target: TargetsOption,
     quantize: ImpliedOption = True,
     how: How,
+    fitting: Fitting,
     parts: InParts,
     timing: Timing,
     as_json: JsonOption = False,
@@ -42,6 +44,7 @@ def explain(
     requests = [replace(request, target=one) for one in dict.fromkeys(target)]
     for one in requests:
         check(one)
+    request, *_ = requests = [*map(fitting.fitted, requests)]
     if len(requests) > 1:
         _side_by_side(requests, timing.first, as_json)
         return

@@ -10,6 +10,7 @@ import typer
 
 from pillion.cli import screen
 from pillion.cli.application import app
+from pillion.cli.data_options import Fitting
 from pillion.cli.groups import How, InParts, NamedModel
 from pillion.cli.help import LOOK
 from pillion.cli.options import ImpliedOption, JsonOption
@@ -51,6 +52,7 @@ def report_command(
     ] = True,
     quantize: ImpliedOption = True,
     how: How,
+    fitting: Fitting,
     parts: InParts,
     as_json: JsonOption = False,
 ) -> None:
@@ -64,10 +66,18 @@ def report_command(
     if data is not None:
         check_there(split_spec(str(data))[0])
     request = Request(model.name, target or "", True, how, parts)
+    if how.quantizing.calibrate is not None or data is None:
+        request = fitting.fitted(request)
     with screen.progress(quiet=as_json) as progress:
         program = _program(request, progress)
     facts = gathered(
-        program, request, data or how.quantizing.calibrate, samples=samples, measure=measure, quiet=as_json
+        program,
+        request,
+        data or how.quantizing.calibrate,
+        opened=None if data is None else fitting.opened(data),
+        samples=samples,
+        measure=measure,
+        quiet=as_json,
     )
     page = written(facts, output) if output is not None else {}
     shown = {"model": facts.model, "target": facts.target, "ops": len(facts.ops), **page}

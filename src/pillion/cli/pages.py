@@ -10,6 +10,7 @@ from typing import Any
 
 from pillion.cli import screen
 from pillion.cli.request import Request
+from pillion.data.sample import Source
 from pillion.errors import PillionError
 from pillion.outside.files import suffix_of
 from pillion.program import Program
@@ -51,13 +52,14 @@ def gathered(
     request: Request,
     data: Path | None,
     *,
+    opened: Source | None = None,
     samples: int = Asked.samples,
     measure: bool = True,
     quiet: bool = False,
 ) -> Facts:
-    """Gathers the facts of a program, with a bar where samples are many."""
-    is_calibration = request.samples is not None and data == request.how.quantizing.calibrate
-    asked: Any = request.samples if is_calibration else data
+    """Gathers the facts of a program, with a bar where samples are many. Data may be opened before, as options say."""
+    is_calibration = data == request.how.quantizing.calibrate
+    asked: Any = opened or (request.samples if is_calibration else None) or data
     command = join(["pillion", *sys.argv[1:]])
     with screen.stages(quiet, "looking") as (bar, stage):
         return collect(program, Asked(asked, samples, measure, command, _files(request, data), bar, stage))

@@ -146,12 +146,11 @@ def refuse_options(request: Request) -> None:
     refuse_useless(request.model, given)
 
 
-def refuse_how(
-    program: str | Path, how: How, target: str | None = None, parts: InParts | None = None
-) -> None:
+def refuse_how(program: str | Path, how: How, target: str | None = None, *more: object) -> None:
     """Raises where options say how to compile what is compiled already."""
     given = {"--target": target} if target else {}
-    given |= given_options(how) | (given_options(parts) if parts else {})
+    for group in (how, *more):
+        given |= given_options(group)
     if given:
         raise PillionError(
             f"{program} is compiled already",

@@ -11,6 +11,7 @@ import typer
 from pillion import zoo
 from pillion.cli import completion, screen
 from pillion.cli.application import app
+from pillion.cli.data_options import Fitting
 from pillion.cli.groups import How, InParts, NamedProgram
 from pillion.cli.help import CHECK, INPUT, RUNNING
 from pillion.cli.options import JsonOption, QuantizeOption
@@ -49,6 +50,7 @@ def verify(
     ] = None,
     quantize: QuantizeOption = False,
     how: How,
+    fitting: Fitting,
     parts: InParts,
     samples: Annotated[
         int, typer.Option(min=1, metavar="N", help="How many random inputs.", rich_help_panel=RUNNING)
@@ -77,7 +79,7 @@ def verify(
     if program.named and not _is_model(program.named, target):
         path = Path(program.named)
         check_program(path)
-        refuse_how(path, how, None if suffix_of(path) == ".pte" else target, parts)
+        refuse_how(path, how, None if suffix_of(path) == ".pte" else target, parts, fitting)
         arrays = read_inputs(input) if input else None
         with screen.progress(quiet=as_json):
             found = _verify_file(path, target, samples, seed, arrays)
@@ -85,7 +87,7 @@ def verify(
         return
     _want_target(program.name, target)
     arrays = read_inputs(input) if input else None
-    request = Request(program.name, target or "", quantize, how, parts)
+    request = fitting.fitted(Request(program.name, target or "", quantize, how, parts))
     with screen.progress(quiet=as_json):
         found = build(request).verify(samples, seed=seed, inputs=arrays)
     _show(found, as_json)
