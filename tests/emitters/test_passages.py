@@ -20,6 +20,7 @@ from pillion.emitters.c.loops import (
     Item,
     Loop,
     MoveRows,
+    RowNumber,
     Run,
     TakeRows,
     What,
@@ -101,7 +102,9 @@ def words(chance: random.Random, depth: int) -> list[Item]:
         )
         places = 1 if isinstance(what, TakeRows) else 2
         area = chance.choice(["arena", "arena", "state"])
-        return [Item(what, tuple(Spot(16 * chance.randrange(4), area) for _ in range(places)))]  # type: ignore[arg-type]
+        found = tuple(Spot(16 * chance.randrange(4), area) for _ in range(places))  # type: ignore[arg-type]
+        rows = (RowNumber(chance.randrange(3)),) if what == Fire(2) else ()
+        return [Item(what, (*found, *rows))]
     parts = [words(chance, depth - 1) for _ in range(chance.randint(1, 3))]
     found = []
     for _ in range(chance.randint(2, 6)):

@@ -156,6 +156,15 @@ typedef struct {
 } pillion_resize_bilinear_s8_params;
 void pillion_resize_bilinear_s8(const pillion_resize_bilinear_s8_params *p, const int8_t *x, int8_t *y, void *scratch);
 
+/* Some rows of the result, from the one with the number `first` on. Row n lies `start` + n * `step` parts of 1024 behind the first one
+ * of the image, whose last one has the number `last`; x begins with the first row that is read. */
+typedef struct {
+    int32_t in_w, out_h, out_w, channels, step, start, last;
+    const int32_t *columns; /* [out_w][3] */
+} pillion_resize_bilinear_rows_s8_params;
+void pillion_resize_bilinear_rows_s8(const pillion_resize_bilinear_rows_s8_params *p, const int8_t *x, uint32_t first, int8_t *y,
+                                     void *scratch);
+
 /* Two rows and two columns of the image, and the shares of both. Pixels side by side that lie between the same two columns are a
  * run. */
 typedef struct {

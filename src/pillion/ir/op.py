@@ -61,6 +61,9 @@ class Op:
 
     kind: ClassVar[str] = ""
     quantization: ClassVar[Quantization] = Quantization.OWN
+    counts_rows: ClassVar[bool] = False
+    """Whether each row is made in a way of its own, which follows from its number. Where only some rows are made, the kernel is handed
+    the number of the first one (`pillion.ir.rows.FIRST_ROW`) with each call: it takes no further form of the op."""
     real_constants: ClassVar[tuple[str, ...]] = ()
     """The operands that are constants of real numbers in a graph of integers, too: the op itself makes integers of them."""
 

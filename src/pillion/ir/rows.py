@@ -12,6 +12,8 @@ from pillion.ir.types import Value
 
 ROWS = 1
 """The axis of the rows; axis 0 counts images."""
+FIRST_ROW = "first_row"
+"""The attribute in which an op that counts its rows (`Op.counts_rows`) has the number of the first one that it makes."""
 
 
 @dataclass(slots=True, unsafe_hash=True)

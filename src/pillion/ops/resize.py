@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Iterator, Sequence
+from typing import ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -13,15 +14,15 @@ from numpy.typing import NDArray
 from pillion.ir.along import Along, Course
 from pillion.ir.numerics import Arithmetic, Int64Array
 from pillion.ir.op import Op, Quantization, op, operand, result, want_rank, want_same_quant
-from pillion.ir.rows import ROWS, Span
+from pillion.ir.rows import FIRST_ROW, ROWS, Span
 from pillion.ir.types import Array, DType, Pair, Shape, TensorType, Value
 from pillion.ops.samples import ZERO_POINTS, make, value
 
 FRACTION_BITS = 10
 """Bits of a position between two pixels."""
 ONE = 1 << FRACTION_BITS
-Mix = tuple[int, int, int]
-"""Two rows of the image, and how many of 1024 parts come from the second one."""
+MOST_ROWS = 1 << 20
+"""Images of so many rows have positions beyond 32 bits, or nearly."""
 
 
 class Resize(Op):
@@ -142,8 +143,12 @@ class ResizeBilinear(Resize):
     size: Pair = (1, 1)
     align_corners: bool = False
     half_pixel: bool = False
-    mixes: tuple[Mix, ...] = dataclasses.field(default=(), metadata={"role": "rows"})
-    """Where only some rows are made, of which rows and in which shares."""
+    first_row: int = dataclasses.field(default=0, metadata={"role": "rows"})
+    """The number of the first row that is made, where only some are."""
+    heights: Pair | None = dataclasses.field(default=None, metadata={"role": "rows"})
+    """Where only some rows are made: the rows of the whole image and of the whole result. The operand then begins with the first row
+    that is read."""
+    counts_rows: ClassVar[bool] = True
 
     @property
     def row_unit(self) -> int:
@@ -153,12 +158,10 @@ class ResizeBilinear(Resize):
     @property
     def crosses_rows(self) -> str:
         before, after = self.x.shape[ROWS], self.size[0]
-        if self.align_corners and before != after:
-            return "corners are aligned: rows are mixed in no fixed rhythm"
         up, down = self.row_unit, max(before // after, 1)
-        if before * up != after * down or ONE % up:
-            return f"{before} to {after} rows: each mixes two rows of the image, in shares of no fixed rhythm"
-        return ""
+        if before * up != after * down:
+            return f"{before} to {after} rows: how many lie between two rows of the image has no fixed rhythm"
+        return f"{before} rows have positions beyond 32 bits" if before >= MOST_ROWS else ""
 
     def rows_of(self, operand: Value, span: Span) -> Span | None:
         sources = self.sources_of(range(span.first, span.end), 0)
@@ -166,10 +169,8 @@ class ResizeBilinear(Resize):
         return Span(first, last + 1 - first)
 
     def on_rows(self, span: Span) -> dict[str, object]:
-        sources = self.sources_of(range(span.first, span.end), 0)
-        sources[:, :2] -= sources[:, :2].min()
-        mixes = tuple((int(one), int(other), int(share)) for one, other, share in sources)
-        return {"size": (span.count, self.size[1]), "mixes": mixes}
+        heights = self.x.shape[ROWS], self.size[0]
+        return {"size": (span.count, self.size[1]), FIRST_ROW: span.first, "heights": heights}
 
     def sources(self, axis: int) -> NDArray[np.int64]:
         """Gives [size, 3]: for each row or column of the result, two of the image, and how many of 1024 parts come from the second
@@ -178,17 +179,32 @@ class ResizeBilinear(Resize):
 
     def sources_of(self, pixels: Sequence[int], axis: int) -> NDArray[np.int64]:
         """Gives `sources` of some rows or columns only. The last one lies furthest in the image."""
-        if axis == 0 and self.mixes:
-            return np.array([self.mixes[pixel] for pixel in pixels], np.int64).reshape(-1, 3)
-        before, after = self.x.shape[1 + axis], self.size[axis]
-        if self.align_corners and after > 1:
-            step = (((before - 1) << FRACTION_BITS) + (after - 1) // 2) // (after - 1)
-        else:
-            step = ((before << FRACTION_BITS) + after // 2) // after
-        position = np.asarray(pixels, np.int64) * step + (step // 2 - ONE // 2 if self.half_pixel else 0)
+        if axis == 1 or self.heights is None:
+            return self._places(np.asarray(pixels, np.int64), axis)
+        places = self._places(np.asarray([0, *pixels], np.int64) + self.first_row, axis)
+        return places[1:] - [places[0, 0], places[0, 0], 0]
+
+    def _places(self, pixels: Int64Array, axis: int) -> Int64Array:
+        """`sources` of some rows or columns of the whole result."""
+        before, _ = self._sides(axis)
+        step, start = self.rhythm(axis)
+        position = pixels * step + start
         first = np.maximum(position // ONE, 0)
         second = np.minimum(-(-position // ONE), before - 1)
         return np.stack([first, second, position - ONE * first], axis=1)
+
+    def _sides(self, axis: int) -> Pair:
+        """The rows or columns of the whole image, and those of the whole result."""
+        is_part = axis == 0 and self.heights is not None
+        return self.heights if is_part and self.heights else (self.x.shape[1 + axis], self.size[axis])
+
+    def rhythm(self, axis: int) -> tuple[int, int]:
+        """Gives how far it is from pixel to pixel and where the first one of all lies, in 1024 parts of a pixel of the image."""
+        before, after = self._sides(axis)
+        if self.align_corners and after > 1:
+            return (((before - 1) << FRACTION_BITS) + (after - 1) // 2) // (after - 1), 0
+        step = ((before << FRACTION_BITS) + after // 2) // after
+        return step, step // 2 - ONE // 2 if self.half_pixel else 0
 
     def check(self) -> None:
         super().check()

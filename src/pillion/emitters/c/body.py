@@ -14,14 +14,17 @@ from pillion.emitters.c.loops import (
     Form,
     Given,
     Item,
+    Kind,
     Load,
     Loop,
     MoveRows,
     Part,
+    RowNumber,
     Run,
     TakeRows,
     What,
     Where,
+    kind_of,
     waits,
 )
 from pillion.emitters.c.passages import passages
@@ -49,9 +52,12 @@ class Place:
         )
         spot = self.spot
         assert not isinstance(spot, Form)
+        if isinstance(spot, RowNumber):
+            return f"(uint32_t)({spot.offset}{moves})"
         base = f"place{spot.number}" if isinstance(spot, Given) else BASES[spot.area]
         offset = f"{'+' if spot.offset >= 0 else '-'} {abs(spot.offset)}"
-        return f"(void *)({base} {offset}{moves})"
+        kind = "uint32_t" if kind_of(spot) == "row" else "void *"
+        return f"({kind})({base} {offset}{moves})"
 
 
 Places = Sequence[Place]
@@ -138,26 +144,27 @@ class Body:
         handed = range(len(passage.handed))
         known = [name for name, _ in self._known(is_left)] + [f"place{n}" for n in handed]
         parameters = [declared for _, declared in self._known(is_left)]
-        parameters += [f"{self._type(passage.handed[n])} *place{n}" for n in handed]
+        parameters += [f"{self._type(passage.handed[n])}place{n}" for n in handed]
         unused = "".join(f"(void){name};\n" for name in known)
         text = indent(f"{unused}{body}{'return 1;' * is_left}", "    ")
         kind = "uint32_t" if is_left else "void"
         return f"\nstatic {kind} part_{number}({', '.join(parameters)}) {{\n{text}\n}}\n"
 
-    def _type(self, kind: Fire | None) -> str:
-        """The type of what is handed over: bytes, or the params of a variant."""
-        if kind is None:
-            return "uint8_t"
+    def _type(self, kind: Kind) -> str:
+        """The type of what is handed over: bytes, the number of a row, or the params of a variant."""
+        if not isinstance(kind, Fire):
+            return "uint8_t *" if kind is None else "uint32_t "
         step = self.program.steps[kind.step]
-        return f"const {step.calls[step.variants[kind.variant].calls[0]].routine.params_type}"
+        return f"const {step.calls[step.variants[kind.variant].calls[0]].routine.params_type} *"
 
     def _handed(self, place: Place) -> str:
-        """What is handed over: a place, or the params of a variant."""
+        """What is handed over: a place, the number of a row, or the params of a variant."""
         spot = place.spot
         if isinstance(spot, Form):
             step = self.program.steps[spot.kind.step]
             return f"&{params_name(step, step.variants[spot.variant].calls[0])}"
-        return f"place{spot.number}" if isinstance(spot, Given) and spot.kind else str(place)
+        is_variant = isinstance(kind_of(spot), Fire)
+        return f"place{spot.number}" if isinstance(spot, Given) and is_variant else str(place)
 
     def _known(self, is_left: bool) -> list[tuple[str, str]]:
         """What every passage is handed: the name of each, and its declaration."""
@@ -244,10 +251,13 @@ class Body:
 
     def _call(self, step: Step, variant: Variant, number: int, places: Places, params: str) -> str:
         call = step.calls[number]
-        place = dict(zip(variant.values, places, strict=True))
+        rows = places[len(variant.values) :]
+        place = dict(zip(variant.values, places[: len(variant.values)], strict=True))
         scratch = self.program.memory.scratch_spot(step.choice.op)
         arguments = [params or f"&{params_name(step, number)}"]
-        arguments += [self._argument(value, place) for value in (*call.inputs, call.output)]
+        arguments += [self._argument(value, place) for value in call.inputs]
+        arguments += map(str, rows if call.counts_rows else ())
+        arguments.append(self._argument(call.output, place))
         arguments.append("NULL" if scratch is None else str(Place(scratch)))
         return f"{call.routine.name}({', '.join(arguments)});"
 

@@ -8,10 +8,10 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
 from pillion.emitters.c.choose import Choice
-from pillion.emitters.c.loops import Fire, Item, MoveRows, TakeRows
+from pillion.emitters.c.loops import Fire, Item, MoveRows, RowNumber, TakeRows, Where
 from pillion.ir.cut import Cut, cut
 from pillion.ir.op import Op
-from pillion.ir.rows import Span
+from pillion.ir.rows import FIRST_ROW, Span
 from pillion.ir.types import Value
 from pillion.memory import Feed, Firing, MemoryPlan, Move, OpMemory, RegionMemory, is_alias, schedule
 from pillion.ops import Region
@@ -67,8 +67,8 @@ class Cuts:
         if at not in self._form:
             made = cut(self.body.ops[event.op], event.span)
             shapes = tuple(part.shape for part in made.parts.values())
-            changes = self.body.ops[event.op].on_rows(event.span)
-            key = (shapes, repr(sorted(changes.items(), key=lambda item: item[0])))
+            changes = self.body.ops[event.op].on_rows(event.span).items()
+            key = (shapes, repr(sorted((name, new) for name, new in changes if name != FIRST_ROW)))
             known.setdefault(key, made)
             self._form[at] = list(known).index(key)
         return self._form[at]
@@ -103,7 +103,8 @@ class Cuts:
     def _fire(self, event: Firing, first: int, memory: MemoryPlan) -> Item:
         op, storage = self.body.ops[event.op], self.schedule.storage
         values = (*op.activations, *op.results)
-        places = tuple(memory.spot(storage[v], event.starts[v]) for v in values)
+        places: tuple[Where, ...] = tuple(memory.spot(storage[v], event.starts[v]) for v in values)
+        places += (RowNumber(event.span.first),) if op.counts_rows else ()
         return Item(Fire(first + event.op, self._form[event.op, event.span]), places)
 
 

@@ -24,7 +24,8 @@ Params = Mapping[str, Param]
 
 @dataclass(frozen=True)
 class Routine:
-    """A C function of the kernel library: `void name(const name_params *, inputs..., output, scratch)`."""
+    """A C function of the kernel library: `void name(const name_params *, inputs..., output, scratch)`. One that counts rows is handed
+    the number of the first one behind its inputs."""
 
     name: str
     source: str
@@ -49,6 +50,8 @@ class Call:
     params: Params
     inputs: tuple[Value, ...]
     output: Value
+    counts_rows: bool = False
+    """Whether it is handed the number of the first row that it makes."""
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "params", in_order(self.routine.params_type, self.params))

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from typing import Literal
 
 from pillion.ir.types import Value
 from pillion.memory import Spot
@@ -95,16 +96,35 @@ class Form:
 
 
 @dataclass(frozen=True)
+class RowNumber:
+    """The number of a row, where it stands in the place of a place: it moves on in loops as places do."""
+
+    offset: int
+    area: str = "row"
+
+
+Kind = Fire | Literal["row"] | None
+"""What stands in the place of a place: a variant, which a run of the first one that takes the same stands for, the number of a row, or
+nothing else."""
+
+
+@dataclass(frozen=True)
 class Given:
-    """A place inside a passage: so many bytes behind one that is handed over, or a variant that is."""
+    """A place inside a passage: so many bytes behind one that is handed over, a variant that is, or the number of a row."""
 
     number: int
     offset: int
-    kind: Fire | None = None
-    """Of a variant: a run of the first one that takes the same."""
+    kind: Kind = None
 
 
-Where = Spot | Given | Form
+Where = Spot | Given | Form | RowNumber
+
+
+def kind_of(place: Where) -> Kind:
+    """Gives what stands in the place of a place."""
+    if isinstance(place, RowNumber):
+        return "row"
+    return None if isinstance(place, Spot) else place.kind
 
 
 @dataclass(frozen=True)

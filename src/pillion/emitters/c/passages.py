@@ -16,6 +16,7 @@ from pillion.emitters.c.loops import (
     Form,
     Given,
     Item,
+    Kind,
     Load,
     Loop,
     MoveRows,
@@ -24,10 +25,10 @@ from pillion.emitters.c.loops import (
     TakeRows,
     What,
     Where,
+    kind_of,
     root,
     waits,
 )
-from pillion.memory import Spot
 from pillion.memory.needs import DEEPEST_PASSAGES
 
 FIRE_BYTES, MOVE_BYTES, TAKE_BYTES, LOOP_BYTES, RUN_BYTES = 22, 16, 36, 14, 10
@@ -51,8 +52,8 @@ class Passage:
     """What is done in several places of a program."""
 
     items: tuple[Item, ...]
-    handed: tuple[Fire | None, ...]
-    """For each place that is handed over None or, where it is a variant, a run of the first one that takes the same."""
+    handed: tuple[Kind, ...]
+    """What each place that is handed over is."""
 
 
 @dataclass
@@ -151,7 +152,7 @@ class _Sharing:
     def __init__(self, programs: list[list[_Node]]) -> None:
         self.programs = programs
         self.found: list[list[_Node]] = []
-        self.handed: list[tuple[Fire | None, ...]] = []
+        self.handed: list[tuple[Kind, ...]] = []
         self.depths: list[int] = []
         """For each passage how many passages in which is waited are inside of one another there; 0 if nothing waits in it."""
 
@@ -207,7 +208,7 @@ class _Sharing:
             group = groups.setdefault(_group(tracks), len(groups))
             if group == len(firsts):
                 firsts.append(number)
-            spots.append(Given(group, first.offset - times[0][firsts[group]].spot.offset, _variant(first)))
+            spots.append(Given(group, first.offset - times[0][firsts[group]].spot.offset, kind_of(first)))
         handed = tuple(tuple(tracks[number] for number in firsts) for tracks in times)
         places = sum(_bytes_of(_Node(Run(0), tracks)) - RUN_BYTES for tracks in handed)
         saved = most - places
@@ -236,7 +237,7 @@ class _Sharing:
         for leaf in leaves:
             leaf.tracks = tuple(Track(next(spots), t.strides[depth:]) for t in leaf.tracks)
         self.found.append(body)
-        self.handed.append(tuple(_variant(track.spot) for track in shared.handed[0]))
+        self.handed.append(tuple(kind_of(track.spot) for track in shared.handed[0]))
         self.depths.append(inside + 1 if waiting else 0)
 
 
@@ -300,11 +301,6 @@ def _group(tracks: Sequence[Track]) -> object:
 def _kind(spot: Where) -> object:
     """What a place is counted from; variants are counted from themselves."""
     return spot if isinstance(spot, Form) else root(spot)
-
-
-def _variant(spot: Where) -> Fire | None:
-    """A run of the first variant that takes the same, where a variant stands in the place of a place."""
-    return None if isinstance(spot, Spot) else spot.kind
 
 
 def _item(node: _Node) -> Item:

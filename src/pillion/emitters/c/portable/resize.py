@@ -15,9 +15,23 @@ from pillion.ops.resize import Resize, ResizeBilinear, ResizeBilinearFloat, Resi
 
 
 def resize(op: ResizeNearest | ResizeBilinear, arithmetic: Arithmetic) -> tuple[Call, ...]:
-    """Gives the call of a resize, with the places of all rows and columns computed beforehand."""
+    """Gives the call of a resize, with the places of all rows and columns computed beforehand; where some rows are made, they are
+    computed from the number of the first one."""
+    if isinstance(op, ResizeBilinear) and op.heights is not None:
+        return (Call(PORTABLE.routine("resize_bilinear_rows_s8"), some_rows(op), (op.x,), op.y, True),)
     places: Params = {"rows": numbers(op.sources(0)), "columns": numbers(op.sources(1))}
     return (Call(PORTABLE.routine(f"{op.kind}_s8"), {**sizes(op), **places}, (op.x,), op.y),)
+
+
+def some_rows(op: ResizeBilinear) -> Params:
+    """Gives the parameters of some rows of a bilinear resize."""
+    assert op.heights is not None
+    (_, _, in_w, channels), (step, start) = op.x.shape, op.rhythm(0)
+    return {
+        **{"in_w": in_w, "out_h": op.size[0], "out_w": op.size[1], "channels": channels},
+        **{"step": step, "start": start, "last": op.heights[0] - 1},
+        "columns": numbers(op.sources(1)),
+    }
 
 
 def resize_in_float(op: ResizeBilinearFloat, arithmetic: Arithmetic) -> tuple[Call, ...]:
