@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A mean over all rows as the end of a stripe: its sums are kept while rows come, a few at a time."""
+"""A mean, a maximum or a minimum over all rows as the end of a stripe: what it makes of the rows so far is kept while they come, a few at
+a time."""
 
 from __future__ import annotations
 
@@ -19,7 +20,7 @@ from pillion.ir.numerics import Arithmetic
 from pillion.ir.op import Op
 from pillion.ir.types import DType, PerTensor, TensorType, Value
 from pillion.ir.verify import verify
-from pillion.ops import Clamp, Mean, as_region
+from pillion.ops import Clamp, Mean, ReduceMax, ReduceMin, as_region
 from pillion.program import Program
 from pillion.stripes.plan import Stripe, striped
 from pillion.stripes.wish import memory_wish
@@ -53,6 +54,64 @@ def means(arithmetic: Arithmetic, shapes: tuple[tuple[tuple[int, ...], tuple[int
         inputs.append(x)
     outputs = tuple(op.results[0] for op in ops[1::2])
     return verify(Graph("means", tuple(inputs), tuple(ops), outputs, arithmetic))
+
+
+def extremes() -> Graph:
+    """A program of a clamp and a maximum or minimum for each shape, each pair a region of its own."""
+    ops: list[Op] = []
+    inputs = []
+    for i, (shape, axes, keepdims) in enumerate(SHAPES * 2):
+        cls = ReduceMax if i < len(SHAPES) else ReduceMin
+        x = Value(f"x{i}", TensorType(shape, DType.INT8, PerTensor(0.05, (-128, 127, 0, 3)[i % 4])))
+        c = Value(f"c{i}", x.type)
+        draft = cls(x=c, y=c, axes=axes, keepdims=keepdims)
+        y = Value(f"y{i}", TensorType(draft.infer().shape, DType.INT8, x.type.quant))
+        ops += [Clamp(x=x, y=c, low=-128, high=126), cls(x=c, y=y, axes=axes, keepdims=keepdims)]
+        inputs.append(x)
+    outputs = tuple(op.results[0] for op in ops[1::2])
+    return verify(Graph("extremes", tuple(inputs), tuple(ops), outputs, Arithmetic.CMSIS_NN))
+
+
+@pytest.mark.parametrize(("rows", "grain"), [(1, 0), (2, 1), (600, 0)])
+def test_extremes_are_the_same_however_rows_come(rows: int, grain: int) -> None:
+    host_is_the_reference(in_pairs(extremes(), rows, grain))
+
+
+@pytest.mark.qemu
+@pytest.mark.slow
+@pytest.mark.parametrize("target", BOARDS)
+def test_boards_compare_the_same(target: str) -> None:
+    board_is_the_reference(in_pairs(extremes(), 2), target)
+
+
+class Largest(nn.Module):
+    """A picture becomes the largest of what it shows."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.one, self.two = nn.Conv2d(3, 8, 3, padding=1), nn.Conv2d(8, 21, 3, stride=2, padding=1)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return self.two(self.one(x).relu()).amax((2, 3))
+
+
+def test_the_largest_of_a_picture_ends_a_stripe() -> None:
+    torch.manual_seed(4)
+    plain = pillion.compile(
+        Largest().eval(),
+        torch.randn(1, 3, 45, 31),
+        target="cortex-m33",
+        io_dtype="int8",
+        io_layout="nhwc",
+        extra=0,
+        progress=False,
+    )
+    program = plain.within(memory_wish(rows_in=True, extra="100%"))
+    (stripe,) = program.stripes
+    assert isinstance(program.graph.ops[stripe.end - 1], ReduceMax)
+    assert program.memory.arena_bytes < plain.memory.arena_bytes // 4
+    x = np.random.default_rng(2).integers(-128, 128, plain.graph.inputs[0].shape).astype(np.int8)
+    assert np.array_equal(program.run(x, on="host")[0], plain.graph.reference(x)[0])
 
 
 def in_pairs(graph: Graph, rows: int, grain: int = 0) -> Graph:

@@ -227,6 +227,15 @@ void pillion_reduce_max_s8(const pillion_reduce_max_s8_params *p, const int8_t *
 typedef pillion_reduce_max_s8_params pillion_reduce_min_s8_params;
 void pillion_reduce_min_s8(const pillion_reduce_min_s8_params *p, const int8_t *x, int8_t *y, void *scratch);
 
+/* The same of x[][inner] that comes a few rows at a time: `reduced` rows of `inner` elements are compared with those in the scratch memory,
+ * which the first call begins and the last one copies to y. */
+typedef struct {
+    int32_t reduced, inner, is_first, is_last;
+} pillion_reduce_max_rows_s8_params;
+void pillion_reduce_max_rows_s8(const pillion_reduce_max_rows_s8_params *p, const int8_t *x, int8_t *y, void *scratch);
+typedef pillion_reduce_max_rows_s8_params pillion_reduce_min_rows_s8_params;
+void pillion_reduce_min_rows_s8(const pillion_reduce_min_rows_s8_params *p, const int8_t *x, int8_t *y, void *scratch);
+
 /* y = saturate(requantize(sum(x - in_zp)) + out_zp) */
 typedef struct {
     PILLION_REDUCTION_FIELDS

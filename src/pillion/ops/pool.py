@@ -198,10 +198,8 @@ class Mean(Op):
 
     @property
     def folded_bytes(self) -> int:
-        shape, behind = self.x.shape, ROWS + len(self.axes)
-        is_over_rows = sorted(self.axes) == list(range(ROWS, behind)) and len(shape) > ROWS + 1
         is_int8 = self.x.dtype is DType.INT8 and self.y.dtype is DType.INT8
-        return 4 * math.prod(shape[behind:]) if is_over_rows and is_int8 and min(shape) > 0 else 0
+        return 4 * behind_rows(self.x.shape, self.axes) if is_int8 else 0
 
     @property
     def is_part(self) -> bool:
@@ -252,6 +250,14 @@ def reduced_shape(shape: Shape, axes: tuple[int, ...], keepdims: bool) -> Shape:
     if keepdims:
         return tuple(1 if i in axes else d for i, d in enumerate(shape))
     return tuple(d for i, d in enumerate(shape) if i not in axes)
+
+
+def behind_rows(shape: Shape, axes: tuple[int, ...]) -> int:
+    """Gives how many elements one of an image stands for where all rows are reduced to it, and with them whole axes behind; 0 where
+    something else goes."""
+    behind = ROWS + len(axes)
+    is_over_rows = sorted(axes) == list(range(ROWS, behind)) and len(shape) > ROWS + 1
+    return math.prod(shape[behind:]) if is_over_rows and min(shape) > 0 else 0
 
 
 def why_reduced(op: Op) -> str:

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator
+from dataclasses import field
 
 import numpy as np
 
@@ -12,9 +13,9 @@ from pillion.ir import numerics
 from pillion.ir.along import Course
 from pillion.ir.numerics import Arithmetic, Multiplier
 from pillion.ir.op import Op, Quantization, op, operand, result, want_same_quant
-from pillion.ir.rows import Span
+from pillion.ir.rows import ROWS, Part, Span
 from pillion.ir.types import Array, DType, Shape, TensorType, Value
-from pillion.ops.pool import check_axes, reduced_along, reduced_shape, why_reduced
+from pillion.ops.pool import behind_rows, check_axes, reduced_along, reduced_shape, why_reduced
 from pillion.ops.samples import DEVIATION, RATIOS, ZERO_POINTS, center, make, result_for, value
 
 
@@ -112,6 +113,21 @@ class ReduceSum(Reduction):
 class Extremes(Reduction):
     """The base of extrema over axes, which compare integers as they are, hence shared parameters."""
 
+    part: Part | None
+
+    def on_rows(self, span: Span) -> dict[str, object]:
+        rows = self.x.shape[ROWS]
+        return {"part": Part(rows, span.first == 0, span.end == rows)} if self.folded_bytes else {}
+
+    @property
+    def folded_bytes(self) -> int:
+        is_bytes = self.x.dtype in (DType.INT8, DType.BOOL)
+        return behind_rows(self.x.shape, self.axes) if is_bytes else 0
+
+    @property
+    def is_part(self) -> bool:
+        return self.part is not None
+
     def check(self) -> None:
         super().check()
         if self.x.dtype is DType.INT8:
@@ -126,6 +142,7 @@ class ReduceMax(Extremes):
     y: Value = result()
     axes: tuple[int, ...] = ()
     keepdims: bool = False
+    part: Part | None = field(default=None, metadata={"role": "rows"})
 
     def reference(self, arithmetic: Arithmetic, *operands: Array) -> Array:
         return np.asarray(operands[0].max(axis=self.axes, keepdims=self.keepdims))
@@ -139,6 +156,7 @@ class ReduceMin(Extremes):
     y: Value = result()
     axes: tuple[int, ...] = ()
     keepdims: bool = False
+    part: Part | None = field(default=None, metadata={"role": "rows"})
 
     def reference(self, arithmetic: Arithmetic, *operands: Array) -> Array:
         return np.asarray(operands[0].min(axis=self.axes, keepdims=self.keepdims))

@@ -12,7 +12,7 @@ from pillion.emitters.c.library import PORTABLE
 from pillion.ir.numerics import Arithmetic
 from pillion.ir.types import Shape
 from pillion.ir.verdict import Verdict
-from pillion.ops.reduce import ReduceMax, ReduceMin, ReduceSum, Reduction
+from pillion.ops.reduce import Extremes, ReduceMax, ReduceMin, ReduceSum, Reduction
 
 
 def reduction(op: Reduction, arithmetic: Arithmetic) -> tuple[Call, ...]:
@@ -53,6 +53,35 @@ def judge(op: Reduction, arithmetic: Arithmetic) -> tuple[Verdict, ...]:
     return (*types, *few_axes(*(len(extent) for extent, _ in reduction_axes(op))))
 
 
-KERNELS: tuple[Kernel, ...] = tuple(
-    PORTABLE.row(op, reduction, judge) for op in (ReduceSum, ReduceMax, ReduceMin)
+def some_rows(op: Extremes, arithmetic: Arithmetic) -> tuple[Call, ...]:
+    """Gives the call that compares some rows with the extremes of those before."""
+    assert op.part is not None
+    inner = op.folded_bytes
+    params: Params = {
+        **{"reduced": op.x.type.elements // inner, "inner": inner},
+        **{"is_first": int(op.part.is_first), "is_last": int(op.part.is_last)},
+    }
+    return (Call(PORTABLE.routine(f"{op.kind}_rows_s8"), params, (op.x,), op.y),)
+
+
+def judge_some_rows(op: Extremes, arithmetic: Arithmetic) -> tuple[Verdict, ...]:
+    """Judges whether an extreme takes some of its rows only, and the element types."""
+    return (Verdict("rows", op.is_part, "some of an extreme's", "all"), *orderly(x=op.x, y=op.y))
+
+
+def row_of_parts(op: type[Extremes]) -> Kernel:
+    """Makes the row of the table for some rows of an extreme."""
+    return PORTABLE.row(
+        op,
+        some_rows,
+        judge_some_rows,
+        name=f"{op.kind}_rows",
+        scratch_bytes=lambda made: made.folded_bytes,
+        is_for_parts=True,
+    )
+
+
+KERNELS: tuple[Kernel, ...] = (
+    *(PORTABLE.row(op, reduction, judge) for op in (ReduceSum, ReduceMax, ReduceMin)),
+    *map(row_of_parts, (ReduceMax, ReduceMin)),
 )
