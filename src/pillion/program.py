@@ -186,7 +186,9 @@ class Program:
             )
         narrow = narrow_sums(usual)
         if narrow is not usual:
-            warn(f"{form}: sums between norms have 8 bits there, and 16 in C (docs/guide/quantization.md)")
+            warn(
+                f"{form}: sums between norms and states of loops have 8 bits there, and 16 in C (docs/guide/quantization.md)"
+            )
         composed = compose_norms(narrow)
         if composed is not narrow:
             warn(

@@ -21,6 +21,8 @@ MULTIPLIER_BITS = 30
 MOST_PLACES = 44
 """Fraction bits of a multiplier at most."""
 TYPES = (DType.INT8, DType.INT16)
+STEPS = 256
+"""Steps of 16 bits in one of 8."""
 
 
 @op("wide_add")

@@ -58,7 +58,7 @@ class _Integers:
                 self.int8_of[op.y] = x
                 self.ops.append(op)
             case Quantize() if op.x in self.int8_of:
-                self.same[op.y] = self.rescaled(self.int8_of[op.x], op.y.type.quant, op.source)
+                self.same[op.y] = self.rescaled(self.int8_of[op.x], op.y.type.quant, op.source, op.y.dtype)
             case Lut(function=Function.CLAMP) if op.y in self.int8_of:
                 pass  # already the bounds of its producer
             case _ if not self.to_integer(op):
@@ -158,16 +158,24 @@ class _Integers:
         self.ops.append(made)
         return y
 
-    def rescaled(self, value: Value, quant: object, source: str) -> Value:
-        """Gives the integers in other parameters: a requantize, or nothing where they are those already."""
-        if value.type.quant == quant:
+    def rescaled(self, value: Value, quant: object, source: str, dtype: DType = DType.INT8) -> Value:
+        """Gives the integers in other parameters: a requantize, a sum with nothing between 8 and 16 bits, or nothing where they are those
+        already."""
+        if value.type.quant == quant and (dtype is not DType.INT16 or value.dtype is dtype):
             return value
-        made_type = TensorType(value.shape, DType.INT8, quant)  # type: ignore[arg-type]  # per tensor, as all activations
+        made_type = TensorType(value.shape, dtype, quant)  # type: ignore[arg-type]  # per tensor, as all activations
         y = Value(self.names.fresh(f"{value.name}_rescaled"), made_type)
-        made = Requantize(x=value, y=y, source=source)
+        made: Op = Requantize(x=value, y=y, source=source)
+        if DType.INT16 in (value.dtype, dtype):
+            made = WideAdd(a=value, b=self.nothing(value), y=y, source=source)
         want_reach(made)
         self.ops.append(made)
         return y
+
+    def nothing(self, value: Value) -> Value:
+        """Gives a row of zeros that can be added to a tensor."""
+        zeros = np.zeros(value.shape[-1:], np.int8)
+        return constant(self.names.fresh(f"{value.name}_nothing"), zeros, PerTensor(value.scale, 0))
 
 
 def covering(values: Sequence[Value]) -> PerTensor:

@@ -96,7 +96,7 @@ def test_files_for_other_runtimes_have_8_bits_and_say_so(program: pillion.Progra
     with warnings.catch_warnings(record=True) as said:
         warnings.simplefilter("always")
         raw = program.tflite()
-    assert any("sums between norms have 8 bits there" in str(one.message) for one in said)
+    assert any("sums between norms and states of loops have 8 bits there" in str(one.message) for one in said)
     assert raw[4:8] == b"TFL3"
 
 

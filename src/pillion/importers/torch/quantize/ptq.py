@@ -33,6 +33,7 @@ from pillion.importers.torch.quantize.least_ranges import widen_least_ranges
 from pillion.importers.torch.quantize.program import QuantizedProgram
 from pillion.importers.torch.quantize.specs import Specs
 from pillion.importers.torch.quantize.useful_ranges import want_finite, warn_of_ranges
+from pillion.importers.torch.quantize.wide_states import widen_states
 from pillion.importers.torch.quantize.widen import widen_sums
 from pillion.importers.torch.rewrite.finer_forms import finer_forms
 from pillion.importers.torch.rewrite.masks import limit_masks
@@ -100,6 +101,7 @@ def ptq(
     check_ranges(prepared, "calibration")
     warn_of_ranges(prepared)
     make_room_for_biases(prepared)
+    widen_states(prepared, quantizer.wishes)
     notes = (ONE_EXAMPLE,) if calibrate is None else ()
     with stage("quantizing"):
         converted = convert(prepared)
