@@ -38,13 +38,13 @@
     "vmul.f32 " q ", " q ", %[reciprocal]\n"          \
     "vcvta.s32.f32 " q ", " q "\n"
 
-static void window(const pillion_mve_window *w, const int8_t *x, int8_t *y) {
+static __attribute__((noinline)) void window(const pillion_mve_window *w, const int8_t *x, int8_t *y) {
     const union {
         float number;
         uint32_t bits;
     } reciprocal = {FACTOR / (float)(w->rows * w->columns)};
     const int32_t most = MOST_PIXELS / w->columns > 0 ? MOST_PIXELS / w->columns : 1;
-    int32_t left = w->rows, rows = FROM * w->rows * w->columns;
+    int32_t left = w->rows, rows = FROM * w->rows * w->columns, first = w->left;
     __asm__ volatile(
         "vdup.32 q4, %[rows]\n"
         "vmov q5, q4\n"
@@ -65,11 +65,13 @@ static void window(const pillion_mve_window *w, const int8_t *x, int8_t *y) {
         "vctp.16 %[first]\n"
         "vpst\n"
         "vstrbt.16 q4, [%[y]]\n"
-        "vctp.16 %[second]\n"
+        "subs %[first], #8\n"
+        "usat %[first], #4, %[first]\n"
+        "vctp.16 %[first]\n"
         "vpst\n"
         "vstrbt.16 q6, [%[y], #8]\n"
-        : [x] "+l"(x), [left] "+r"(left), [rows] "+r"(rows)
+        : [x] "+l"(x), [left] "+r"(left), [rows] "+r"(rows), [first] "+r"(first)
         : [y] "l"(y), [columns] "r"(w->columns), [step] "r"(w->pixel_bytes), [skip] "r"(w->row_skip), [most] "r"(most),
-          [reciprocal] "r"(reciprocal.bits), [first] "r"(w->left), [second] "r"(w->left > 8 ? w->left - 8 : 0)
+          [reciprocal] "r"(reciprocal.bits)
         : "lr", "q0", "q1", "q2", "q3", "q4", "q5", "q6", "q7", "cc", "memory");
 }
