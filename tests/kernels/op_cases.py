@@ -39,10 +39,11 @@ def _random(
 ) -> Array:
     if dtype == np.float32:
         return (rng.standard_normal(shape) * (100 if extreme else 3)).astype(np.float32)
-    if extreme:
-        made = rng.choice(np.array([-128, 127], np.int8), shape)
-    else:
-        made = rng.integers(-128, 127, shape, endpoint=True).astype(np.int8)
+    least, most = (-32768, 32767) if dtype == np.int16 else (-128, 127)
+    numbers = rng.choice([least, most], shape) if extreme else rng.integers(least, most, shape, endpoint=True)
+    if dtype == np.int16:
+        return numbers.astype(np.int16)
+    made = numbers.astype(np.int8)
     return made.view(np.uint8) if dtype == np.uint8 else made
 
 

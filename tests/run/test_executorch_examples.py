@@ -94,6 +94,7 @@ OF_NUMBERS = {
     "cast",
     "log_softmax",
     "standardize",
+    "l2_normalize",
     "lstm_cell",
     "lstm_output",
     "svdf_memory",

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 
@@ -118,6 +118,16 @@ def plan_memory(graph: Graph, needs: Needs) -> MemoryPlan:
         state_offsets=kept,
         state_bytes=state_bytes,
     )
+
+
+def with_least_activations(plan: MemoryPlan, graph: Graph, needs: Needs) -> MemoryPlan:
+    """Gives a plan whose bytes of activations are looked for as long as those of the whole arena, as is not done for each plan of a search."""
+    clock = _Clock(graph, needs)
+    blocks, shifts, _ = _activation_blocks(graph, needs, clock)
+    homes_of(blocks, shifts)
+    unique = list(dict.fromkeys(block for block in blocks.values() if not block.is_home))
+    found = put_in_place(unique, plan.floor_bytes)
+    return replace(plan, activation_bytes=min(found, plan.activation_bytes))
 
 
 def _value_residents(blocks: Mapping[Value, Block], clock: _Clock) -> list[Resident]:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 
 from pillion.emitters.c.arrange import Arranged, arrange
@@ -19,6 +19,7 @@ from pillion.ir.graph import Graph
 from pillion.ir.op import Op
 from pillion.ir.types import Value
 from pillion.memory.events import ALIGNMENT
+from pillion.memory.plan import with_least_activations
 from pillion.ops import Quantize
 from pillion.ops.region import why_not_in_rows
 from pillion.stripes.plan import Stripe, striped
@@ -57,7 +58,11 @@ class Plan:
     @cached_property
     def program(self) -> CProgram:
         """The program in full."""
-        return packed(self.arranged) if isinstance(self.arranged, Arranged) else self.arranged
+        if not isinstance(self.arranged, Arranged):
+            return self.arranged
+        found = self.arranged
+        memory = with_least_activations(found.memory, found.graph, found.needs)
+        return packed(replace(found, memory=memory))
 
 
 def plan_with(graph: Graph, whole: CProgram, stripes: tuple[Stripe, ...]) -> Plan:
