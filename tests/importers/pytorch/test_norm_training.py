@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 import torch
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from norm_models import IN_FLOAT, LAYERS, UNFOLDABLE, Other, Pair, set_statistics
 from quantized_graphs import check_graph, random_inputs
@@ -165,8 +165,13 @@ def test_simulation_without_rounding_is_training_without_quantization(name: str,
         assert_same(module.eval()(*data[0]), model.eval()(*data[0]), 2e-6)
 
 
+MOVES = ("aten.reshape.default", "aten.permute.default")
+"""What stays in float between a layer and a norm that do."""
+
+
 @pytest.mark.slow
 @settings(max_examples=30, deadline=None)
+@example("ptq", "linear_5d", False, False, False, 1e-5, 0.1, False, 0)
 @given(
     flow=st.sampled_from(FLOWS),
     case=st.sampled_from([*INTEGER, *sorted(set(UNFOLDABLE) - {"unbatched"})]),
@@ -202,7 +207,9 @@ def test_any_norm(
     inputs = random_inputs(shape, seed=seed)
     program, trained = quantized(flow, model, *inputs)
     if not track:
-        assert {op.op for op in program.float_ops} == {"aten.native_batch_norm.default"}
+        stays = {op.op for op in program.float_ops}
+        assert "aten.native_batch_norm.default" in stays
+        assert stays <= {"aten.native_batch_norm.default", *MOVES}
         assert trained is None or simulated(trained) == 0
         return
     assert program.float_ops == ()
