@@ -175,7 +175,7 @@ PLANE_5X5 = Variant(
     depthwise_5x5.depthwise_5x5_params,
     depthwise_5x5.depthwise_5x5_scratch,
     in_place=lambda g: True,
-    each_call=CallCost(100.0, channel=16.0, seen=3.33),
+    work=depthwise_5x5.depthwise_5x5_work,
 )
 WIDE = Variant(
     MVE.routine("depthwise_any_s8", "wide"),
@@ -184,6 +184,7 @@ WIDE = Variant(
     depthwise_planes.depthwise_scratch,
     overread_bytes=OVERREAD_BYTES,
     in_place=depthwise_planes.depthwise_in_place,
+    work=depthwise_planes.any_work,
 )
 WIDE_3X3 = replace(
     WIDE,

@@ -16,6 +16,9 @@ PLANE_BYTES = 8192
 """The bytes of input rows that decide how many output rows are made at a time."""
 WIDE_ORDER = np.arange(16).reshape(4, 4).T[[0, 2, 1, 3]].reshape(-1)
 """How the sums of 16 channels lie in four vectors."""
+ANY_WORK = (236.0, 53.6, 23.0, 28.0, 8.3, 5.5)
+"""Instructions of the kernel of any window, fitted to counts in the emulator: of sixteen channels, of their outputs, of a pair of taps of
+these, of rows of outputs; of rows of the plane, of what is copied into these."""
 WIDE_WORK = (154.0, 127.4, 12.6, 16.3, 4.6)
 """Instructions, fitted to counts in the emulator: of sixteen channels, of their outputs, of rows of these; of rows of the plane, of what is copied into these."""
 
@@ -87,6 +90,15 @@ def wide_work(g: Geometry) -> float:
     rows = -(-out_h // plane.block_rows) * (plane.bytes // plane.row_bytes)
     counts = (1, out_h * out_w, out_h, rows, rows * columns_of(g))
     return g.images * -(-g.in_c // 16) * float(np.dot(WIDE_WORK, counts))
+
+
+def any_work(g: Geometry) -> float:
+    """Estimates the instructions of the kernel of any window."""
+    plane, (out_h, out_w) = plane_of(g), g.out_size
+    rows = -(-out_h // plane.block_rows) * (plane.bytes // plane.row_bytes)
+    pairs = g.kernel[0] * g.kernel[1] // 2
+    counts = (1, out_h * out_w, out_h * out_w * pairs, out_h, rows, rows * columns_of(g))
+    return g.images * -(-g.in_c // 16) * float(np.dot(ANY_WORK, counts))
 
 
 def depthwise_params(g: Geometry, channels: Channels) -> Params:
