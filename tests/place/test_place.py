@@ -25,6 +25,7 @@ from pillion.ops import (
     Clamp,
     Concat,
     Dequantize,
+    Flip,
     Mean,
     Mul,
     Pad,
@@ -309,6 +310,14 @@ def test_only_npu_lists_what_cannot() -> None:
 def test_only_npu_allows_the_borders() -> None:
     made = placed(with_borders(on_npu, on_npu), only_npu=True)
     assert [op.kind for op in made.graph] == ["quantize", "segment", "dequantize"]
+
+
+def test_only_npu_allows_moves_on_the_core() -> None:
+    x, y, z = value("x"), value("y", (1, 4, 8, 6)), value("z", (1, 4, 8, 6))
+    moves = [Transpose(x=x, y=y, order=(0, 2, 3, 1)), Flip(x=y, y=z, axes=(1,))]
+    made = place(graph_of([x], moves), N3_64, Isa.MVE, PlacementOptions(only_npu=True))
+    assert units(made) == "cc"
+    assert all(not entry.deciding.ok for entry in made.ledger)
 
 
 def test_what_is_only_slower_goes_to_the_npu_where_that_is_preferred() -> None:

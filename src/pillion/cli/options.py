@@ -148,7 +148,7 @@ OnlyNpuOption = Annotated[
     bool,
     typer.Option(
         "--only-npu",
-        help="Put all on the NPU; fail, with the reasons, if the rules do not allow it for any op.",
+        help="Put all on the NPU; fail, with the reasons, if the rules do not allow it for any op that computes.",
         rich_help_panel=PLACEMENT,
     ),
 ]

@@ -28,6 +28,7 @@ from pillion.passes.rescale_sums import rescale_sums
 from pillion.passes.split_groups import split_groups
 from pillion.passes.spread_multipliers import spread_multipliers
 from pillion.passes.sum_hard_sigmoids import sum_hard_sigmoids
+from pillion.passes.sums_of_one_axis import sums_of_one_axis
 from pillion.passes.transpose_early import transpose_early
 from pillion.passes.transpose_product import transpose_product
 from pillion.passes.uint8_io import uint8_io
@@ -50,6 +51,7 @@ __all__ = [
     "split_groups",
     "spread_multipliers",
     "sum_hard_sigmoids",
+    "sums_of_one_axis",
     "uint8_io",
     "usual_multipliers",
     "usual_softmaxes",

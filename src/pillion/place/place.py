@@ -23,6 +23,7 @@ from pillion.ir.op import Op
 from pillion.ir.types import Value
 from pillion.ir.verdict import Verdict, all_ok, failures
 from pillion.ops import Dequantize, Quantize, Segment, runs
+from pillion.ops.movement import Movement
 from pillion.ops.repeat import Runs
 from pillion.place.flip import smallest_change
 from pillion.place.ledger import PREFERRED, Entry, Ledger, Unit
@@ -247,11 +248,13 @@ def _crossing_bytes(graph: Graph, segment: list[Op]) -> Counter[Op]:
 
 
 def _want_all(ledger: Ledger) -> None:
-    left = [e for e in ledger if e.unit is Unit.CPU and not isinstance(e.op, (Quantize, Dequantize))]
+    left = [
+        e for e in ledger if e.unit is Unit.CPU and not isinstance(e.op, (Quantize, Dequantize, Movement))
+    ]
     if left:
         raise PillionError(
             f"{len(left)} of {len(ledger.entries)} ops cannot run on the NPU",
-            rule="--only-npu: every op but the conversions at the model's borders runs on the NPU",
+            rule="--only-npu: every op that computes runs on the NPU; the core may move bytes, and convert at the model's borders",
             here="\n".join(
                 f"{e.op.kind} {e.op.name}{f' ({e.op.source})' if e.op.source else ''}: {e.deciding}"
                 for e in left

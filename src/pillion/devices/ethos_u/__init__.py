@@ -25,6 +25,7 @@ from pillion.ir.numerics import Arithmetic
 from pillion.ir.wishes import Wishes
 from pillion.ops import ALL_OPS, Pad, Reshape, Slice, Transpose
 from pillion.passes.sum_hard_sigmoids import sum_hard_sigmoids
+from pillion.passes.sums_of_one_axis import sums_of_one_axis
 
 MOVEMENT = (Reshape, Transpose, Slice, Pad)
 """Of these alone no segment is made: the core moves bytes as well."""
@@ -59,7 +60,7 @@ def ethos_u(accelerator: Accelerator) -> Device:
         delegate="EthosUBackend",
         file_operators=(("ethos-u", "Arm's Ethos-U, by Vela"),),
         wishes=WISHES,
-        rewrites=(sum_hard_sigmoids, multipliers_for(accelerator)),
+        rewrites=(sum_hard_sigmoids, sums_of_one_axis, multipliers_for(accelerator)),
         show=shown,
         execute=executed,
         driver=driver,
