@@ -41,12 +41,12 @@ def image(path: Path, mode: str = "RGB", size: tuple[int, int] = (7, 5), seed: i
     return pixels
 
 
-def sound(path: Path, frames: bytes, width: int = 2, channels: int = 1) -> None:
+def sound(path: Path, frames: bytes, width: int = 2, channels: int = 1, rate: int = 16000) -> None:
     path.parent.mkdir(parents=True, exist_ok=True)
     with wave.open(str(path), "wb") as file:
         file.setsampwidth(width)
         file.setnchannels(channels)
-        file.setframerate(16000)
+        file.setframerate(rate)
         file.writeframes(frames)
 
 
@@ -183,6 +183,16 @@ def test_sounds_of_other_lengths_are_fitted_only_if_that_is_wished_for(
     assert np.count_nonzero(held == 0) == silent
     wanted = numbers[10:60] if frames > 50 else numbers
     np.testing.assert_array_equal(held[held != 0], wanted)
+
+
+@pytest.mark.parametrize("transform", [None, lambda x: x], ids=["plain", "transform"])
+def test_sounds_of_different_rates_are_not_mixed(tmp_path: Path, transform: object) -> None:
+    for folder, rate in (("a", 16000), ("b", 16000), ("c", 44100)):
+        sound(tmp_path / folder / "one.wav", bytes(100), rate=rate)
+    assert len(read(tmp_path / "c", SOUND)) == 1
+    said = r"(?s)different rates.*one.wav: 16,000 Hz.*one.wav: 44,100 Hz.*ffmpeg -i one.wav -ar 16000"
+    with pytest.raises(PillionError, match=said):
+        read(tmp_path, SOUND, transform=transform)
 
 
 def test_sounds_go_through_a_function_that_makes_features(tmp_path: Path) -> None:

@@ -45,6 +45,8 @@ def _image_samples(path: Path, wanted: Sequence[Wanted], source: Files) -> Itera
 def _sound_samples(path: Path, wanted: Sequence[Wanted], source: Files) -> Iterator[Sample]:
     only = _only(wanted, path)
     sound = sounds.read_sound(path)
+    if source.first_sound is not None:
+        sounds.want_same_rate(path, source.first_sound)
     if source.reading.transform is not None:
         yield _transformed(sound, None, only, source.reading, str(path))
         return
@@ -130,6 +132,11 @@ class Files:
         if folders or suffix_of(self.path) not in (".csv", ".tsv") or self.path.is_dir():
             return tuple(folders)
         return tables.classes_of(tables.open_table(self.path, None, self.reading))
+
+    @cached_property
+    def first_sound(self) -> Path | None:
+        """The first .wav file: the others have its rate."""
+        return next((file for file, _ in self.found if FORMATS[suffix_of(file)] is _sound_samples), None)
 
     def count(self) -> int | None:
         """Gives the number of samples, where a file has one."""

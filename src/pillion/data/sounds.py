@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import wave
 from pathlib import Path
+from shlex import quote
 
 import numpy as np
 
@@ -36,6 +37,27 @@ def read_sound(path: Path) -> Array:
             help="ffmpeg -i IN.wav -c:a pcm_s16le OUT.wav writes such a file",
         ) from None
     return samples.reshape(-1, channels).mean(axis=1, dtype=np.float32)
+
+
+def rate_of(path: Path) -> int:
+    """Gives how many samples a second a .wav file says it has; 0 where it says nothing that can be read."""
+    try:
+        with wave.open(str(path), "rb") as sound:
+            return sound.getframerate()
+    except (wave.Error, EOFError, OSError, RuntimeError):
+        return 0  # read_sound says what is wrong with it
+
+
+def want_same_rate(path: Path, first: Path) -> None:
+    """Raises where a sound has another number of samples a second than the first one of the data: the model would see it slower or faster."""
+    rate, wanted = rate_of(path), rate_of(first)
+    if rate and wanted and rate != wanted:
+        raise PillionError(
+            f"the sounds {first.name} and {path.name} have different rates",
+            rule="all sounds of the data have one number of samples a second; none is resampled unasked",
+            here=f"{first}: {wanted:,} Hz, {path}: {rate:,} Hz",
+            help=f"ffmpeg -i {quote(path.name)} -ar {wanted} OUT.wav resamples one",
+        )
 
 
 def _numbers(raw: bytes, width: int) -> Array:
