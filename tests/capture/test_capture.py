@@ -3,16 +3,19 @@
 
 from __future__ import annotations
 
+import textwrap
 from pathlib import Path
+from typing import Any
 
 import pytest
 import torch
-from torch import nn
+from torch import Tensor, nn
 
+import pillion
 from pillion import zoo
 from pillion.errors import PillionError
 from pillion.importers.torch import capture
-from pillion.importers.torch.export import check_static
+from pillion.importers.torch.export import check_static, export
 
 HEAD = "import torch\nfrom torch import nn\n"
 INPUTS = "def example_inputs():\n    return (torch.randn(1, 4),)\n"
@@ -109,6 +112,36 @@ def test_export_failure_shows_reason_and_line(tmp_path: Path) -> None:
         capture.load(f"{write(tmp_path, body, INPUTS)}:Net")
     assert "model.py:5" in error.value.here
     assert "\n" not in error.value.here
+
+
+class Named(nn.Module):
+    """Takes an input by name alone."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.layer = nn.Linear(8, 4)
+
+    def forward(self, x: Tensor, *, gain: Tensor) -> Tensor:
+        return self.layer(x) * gain
+
+
+def test_arguments_that_are_taken_by_name_alone_have_a_way_out() -> None:
+    """Which is run as it is printed."""
+    inputs = (torch.randn(1, 8), torch.randn(1, 4))
+    with pytest.raises(PillionError, match="Named takes `gain` by name alone") as error:
+        pillion.compile(Named(), inputs, target="cortex-m33", progress=False)
+    assert error.value.here == "forward(x, *, gain), 2 example inputs"
+    made: dict[str, Any] = {"nn": nn}
+    exec(textwrap.dedent("\n".join((error.value.help or "").splitlines()[1:])), made)
+    program = pillion.compile(made["Plain"](Named()), inputs, target="cortex-m33", progress=False)
+    assert [value.name for value in program.graph.inputs] == ["x", "gain"]
+
+
+def test_other_numbers_of_inputs_are_said() -> None:
+    with pytest.raises(PillionError, match="Linear takes other inputs") as error:
+        export(nn.Linear(8, 4), (torch.randn(1, 8),) * 2)
+    assert error.value.here == "forward(input), 2 example inputs"
+    assert error.value.help == "give input"
 
 
 def test_what_a_forward_raises_is_shown_with_its_line(tmp_path: Path) -> None:

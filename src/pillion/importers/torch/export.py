@@ -45,7 +45,7 @@ def export(module: nn.Module, example_inputs: Sequence[Tensor], *, training: boo
         ):  # torch prints whole graphs when it fails
             exported = torch.export.export(module, inputs, strict=False)
     except Exception as error:
-        raise _export_failure(module, error) from error
+        raise _other_arguments(module, inputs) or _export_failure(module, error) from error
     finally:
         for part, mode in modes.items():
             part.training = mode
@@ -94,6 +94,51 @@ def _packs(error: BaseException) -> bool:
             return True
         trace = trace.tb_next
     return False
+
+
+def _other_arguments(module: nn.Module, inputs: Sequence[Tensor]) -> PillionError | None:
+    """The error of a forward that does not take the example inputs one after another, if that is what is wrong."""
+    try:
+        signature = inspect.signature(module.forward)
+    except (TypeError, ValueError):
+        return None
+    try:
+        signature.bind(*inputs)
+    except TypeError:
+        pass
+    else:
+        return None
+    name = type(module).__name__
+    parameters = [p.replace(annotation=p.empty) for p in signature.parameters.values()]
+    shown = inspect.Signature(parameters)
+    here = f"forward{shown}, {len(inputs)} example input{'s' * (len(inputs) != 1)}"
+    in_order = [p.name for p in parameters if p.kind in (p.POSITIONAL_ONLY, p.POSITIONAL_OR_KEYWORD)]
+    by_name = [p.name for p in parameters if p.kind is p.KEYWORD_ONLY]
+    if not by_name:
+        needed = [p.name for p in parameters if p.default is p.empty and p.name in in_order]
+        return PillionError(
+            f"{name} takes other inputs",
+            rule="an example input for each argument of forward that has no default, in their order",
+            here=here,
+            help=f"give {', '.join(needed)}"
+            if needed
+            else "give no example input that forward does not take",
+        )
+    taken = ", ".join(["self", *in_order, *by_name])
+    passed = ", ".join([*in_order, *(f"{one}={one}" for one in by_name)])
+    return PillionError(
+        f"{name} takes {', '.join(f'`{one}`' for one in by_name)} by name alone",
+        rule="a program is handed its inputs in the order of forward's arguments",
+        here=here,
+        help=f"""leave the * out of forward's arguments, or compile a module around it:
+    class Plain(nn.Module):
+        def __init__(self, net):
+            super().__init__()
+            self.net = net
+
+        def forward({taken}):
+            return self.net({passed})""",
+    )
 
 
 def _export_failure(module: nn.Module, error: Exception) -> PillionError:
