@@ -118,3 +118,32 @@ def test_sums_that_others_read_keep_8_bits(net: nn.Module) -> None:
     sums = [op for op in program.graph.ops if isinstance(op, (Add, WideAdd))]
     assert isinstance(sums[0], Add)
     assert not isinstance(sums[-1], Add)
+
+
+class PostNorm(nn.Module):
+    """Norms behind the sums: what they read is a sum with a tensor that a layer reads, too."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.places = nn.Parameter(0.01 * torch.randn(1, 7, 24))
+        self.layer, self.norm, self.head = nn.Linear(24, 24), nn.LayerNorm(24), nn.Linear(24, 5)
+        self.register_buffer("sizes", torch.tensor([0.0, 1, 1, 1, 1, 1, 1])[:, None])
+
+    def forward(self, x: Tensor) -> Tensor:
+        x = x * self.sizes + self.places
+        return self.head(self.norm(x + 0.002 * self.layer(x)))[:, 0]
+
+
+def test_a_sum_that_a_layer_reads_is_added_to_in_16_bits() -> None:
+    torch.manual_seed(0)
+    net = PostNorm().eval()
+    program = compiled(net)
+    sums = [op for op in program.graph.ops if isinstance(op, WideAdd)]
+    assert [op.y.dtype for op in sums] == [DType.INT16, DType.INT8, DType.INT16]
+    first, narrow, second = sums
+    assert narrow.a is first.y  # in 8 bits, for the layer
+    assert first.y in (second.a, second.b)
+    assert decibels(net, program, samples(8, 1)) > 24
+    x = samples(1, 2)[0]
+    assert np.array_equal(program.run(x)[0], program.run(x, on="host")[0])
+    assert decibels(net, compiled(net, arithmetic="tflite"), samples(8, 1)) < 10

@@ -8,12 +8,12 @@ from __future__ import annotations
 import math
 from typing import Any
 
-import torch
 from torch import Tensor
 from torch.fx import GraphModule, Node
 
 from pillion.importers.torch.loops import BEGINS
-from pillion.importers.torch.nodes import aten
+from pillion.importers.torch.nodes import aten, single_user
+from pillion.importers.torch.quantize.finer import observer_of, widen
 from pillion.importers.torch.quantize.histogram import CountedRange
 from pillion.importers.torch.quantize.sharing import Norm
 from pillion.importers.torch.rewrite.standardized import standardized
@@ -43,33 +43,46 @@ class RangeOfRows(CountedRange):
             self.least = min(self.least, float(centred.square().mean(-1).min()) + self.norm.eps)
         return super().forward(x_orig)
 
-    @property
-    def noise(self) -> float:
-        """The power of what int8 rounds off, as a part of the variance of the smallest row."""
-        step = (float(self.max_val.clamp(min=0)) - float(self.min_val.clamp(max=0))) / 255
-        return step**2 / 12 / self.least if self.least > 0 else math.inf
+
+def noise_of(observer: CountedRange, least: float) -> float:
+    """Gives the power of what int8 rounds off a tensor, as a part of the variance of the smallest row."""
+    step = (float(observer.max_val.clamp(min=0)) - float(observer.min_val.clamp(max=0))) / 255
+    return step**2 / 12 / least if least > 0 else math.inf
 
 
 def widen_sums(prepared: GraphModule, wishes: Wishes) -> None:
-    """Gives 16 bits to sums of which int8 holds too little for the norm behind it, where only sums and norms read them. Models with loops
-    over time have none."""
+    """Gives 16 bits to sums of which int8 holds too little for the norm behind them: sums that it reads, and sums that these add to. All others read
+    them in the 8 bits that they would read. Models with loops over time have none."""
     if Add.kind in wishes.fixed or any(node.target in BEGINS for node in prepared.graph.nodes):
         return
-    observed: dict[RangeOfRows, list[Node]] = {}
-    for node in prepared.graph.find_nodes(op="call_module"):
-        observer = prepared.get_submodule(str(node.target))
-        if isinstance(observer, RangeOfRows):
-            observed.setdefault(observer, []).append(node)
-    for observer, nodes in observed.items():
-        if observer.noise > MOST_NOISE and _can_be_wide(nodes):
-            bounds = DType.INT16.bounds
-            observer.dtype, (observer.quant_min, observer.quant_max) = torch.int16, bounds
+    for total in _too_coarse(prepared):
+        widen(prepared, total, _reads_wide)
+    prepared.recompile()
 
 
-def _can_be_wide(nodes: list[Node]) -> bool:
-    readers = [user for node in nodes for user in node.users if user not in nodes]
-    sources: set[Any] = {node.args[0] for node in nodes} - {*nodes}
-    return all(_is_sum(source) for source in sources) and all(_reads_wide(reader) for reader in readers)
+def _too_coarse(prepared: GraphModule) -> list[Node]:
+    """The sums of which int8 would round off too much of the smallest row that a norm brings to the size of all others."""
+    found: dict[Node, None] = {}
+    open_ends: list[tuple[Any, float]] = []
+    for norm in prepared.graph.find_nodes(op="call_function", target=standardized):
+        observer = observer_of(prepared, norm.args[0])
+        if isinstance(observer, RangeOfRows) and _reads_wide(norm):
+            open_ends.append((norm.args[0], observer.least))
+    while open_ends:
+        observed, least = open_ends.pop()
+        observer, total = observer_of(prepared, observed), _made_by(observed)
+        is_sum = isinstance(observer, CountedRange) and _is_sum(total) and single_user(total) is not None
+        if is_sum and total not in found and noise_of(observer, least) > MOST_NOISE:
+            found[total] = None
+            open_ends += [(operand, least) for operand in total.all_input_nodes]
+    return list(found)
+
+
+def _made_by(observed: Node) -> Node:
+    """What gives a tensor that may be observed more than once."""
+    while observed.op == "call_module":
+        observed = observed.all_input_nodes[0]
+    return observed
 
 
 def _is_sum(node: Node) -> bool:
