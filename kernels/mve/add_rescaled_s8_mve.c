@@ -10,6 +10,7 @@
 #include "bytes.h"
 #include "pillion/assembly.h"
 
+PILLION_AT(pillion_add_rescaled_s8_mve_params, count, offsetof(pillion_add_rescaled_s8_mve_params, a_multiplier) - 12);
 PILLION_AT(pillion_add_rescaled_s8_mve_params, a_multiplier, offsetof(pillion_add_rescaled_s8_mve_params, a_multiplier) + 0);
 PILLION_AT(pillion_add_rescaled_s8_mve_params, a_shift, offsetof(pillion_add_rescaled_s8_mve_params, a_multiplier) + 4);
 PILLION_AT(pillion_add_rescaled_s8_mve_params, b_multiplier, offsetof(pillion_add_rescaled_s8_mve_params, a_multiplier) + 8);
@@ -32,6 +33,7 @@ PILLION_AT(pillion_add_rescaled_s8_mve_params, b_sign, offsetof(pillion_add_resc
 static void row(const pillion_add_rescaled_s8_mve_params *p, const int8_t *a, const int8_t *b, int8_t *y) {
     const int32_t *numbers = &p->a_multiplier;
     __asm__ volatile(
+        "ldr lr, [%3, #-12]\n"                /* count */
         "ldm %3!, {r4, r5, r6, r8, r9, r10}\n" /* multipliers and shifts: a, b, result */
         "vdup.32 q2, r4\n"
         "vdup.32 q3, r5\n"
@@ -41,7 +43,7 @@ static void row(const pillion_add_rescaled_s8_mve_params *p, const int8_t *a, co
         "vdup.32 q7, r10\n"
         "ldm %3!, {r4, r5, r6, r8, r9, r10}\n" /* offsets of a and b, fixes of a, b and result, zero point */
         "ldr %3, [%3]\n"                       /* 1, or -1 for a difference */
-        "wlstp.32 lr, %4, 2f\n"
+        "wlstp.32 lr, lr, 2f\n"
         "1: vldrb.s32 q0, [%0], #4\n"
         "vldrb.s32 q1, [%1], #4\n"
         "vshl.i32 q0, q0, #20\n"
@@ -56,7 +58,7 @@ static void row(const pillion_add_rescaled_s8_mve_params *p, const int8_t *a, co
         "letp lr, 1b\n"
         "2:\n"
         : "+l"(a), "+l"(b), "+l"(y), "+r"(numbers)
-        : "r"(p->count)
+        :
         : "r4", "r5", "r6", "r8", "r9", "r10", "lr", "q0", "q1", "q2", "q3", "q4", "q5", "q6", "q7", "cc", "memory");
 }
 

@@ -20,18 +20,21 @@
 
 /* Sixteen to a turn, then four, the last of them predicated. */
 static void row(const pillion_add_s8_mve_params *p, const int8_t *a, const int8_t *b, int8_t *y) {
+    int32_t first = p->a_factor;
     __asm__ volatile(
         "vdup.32 q2, %3\n"
-        "wls lr, %6, 2f\n"
+        "lsr lr, %6, #4\n"
+        "wls lr, lr, 2f\n"
         "1:\n" FOUR FOUR FOUR FOUR
         "le lr, 1b\n"
         "2:\n"
-        "wlstp.32 lr, %7, 4f\n"
+        "and %3, %6, #15\n"
+        "wlstp.32 lr, %3, 4f\n"
         "3:\n" FOUR
         "letp lr, 3b\n"
         "4:\n"
-        : "+l"(a), "+l"(b), "+l"(y)
-        : "r"(p->a_factor), "r"(p->b_factor), "r"(p->constant), "r"(p->count >> 4), "r"(p->count & 15)
+        : "+l"(a), "+l"(b), "+l"(y), "+r"(first)
+        : "r"(p->b_factor), "r"(p->constant), "r"(p->count)
         : "lr", "q0", "q1", "q2", "cc", "memory");
 }
 

@@ -7,6 +7,7 @@
 #include "bytes.h"
 #include "pillion/assembly.h"
 
+PILLION_AT(pillion_mul_s8_mve_params, count, offsetof(pillion_mul_s8_mve_params, a_zp) - 12);
 PILLION_AT(pillion_mul_s8_mve_params, a_zp, offsetof(pillion_mul_s8_mve_params, a_zp) + 0);
 PILLION_AT(pillion_mul_s8_mve_params, b_zp, offsetof(pillion_mul_s8_mve_params, a_zp) + 4);
 PILLION_AT(pillion_mul_s8_mve_params, multiplier, offsetof(pillion_mul_s8_mve_params, a_zp) + 8);
@@ -19,7 +20,8 @@ static void row(const pillion_mul_s8_mve_params *p, const int8_t *a, const int8_
         "ldrd r4, r5, [%3]\n" /* a_zp, b_zp */
         "ldrd r6, r8, [%3, #8]\n" /* multiplier, shift */
         "ldrd r9, r10, [%3, #16]\n" /* out_zp, fix */
-        "wlstp.32 lr, %4, 2f\n"
+        "ldr lr, [%3, #-12]\n" /* count */
+        "wlstp.32 lr, lr, 2f\n"
         "1: vldrb.s32 q0, [%0], #4\n"
         "vldrb.s32 q1, [%1], #4\n"
         "vsub.i32 q0, q0, r4\n"
@@ -35,7 +37,7 @@ static void row(const pillion_mul_s8_mve_params *p, const int8_t *a, const int8_
         "letp lr, 1b\n"
         "2:\n"
         : "+l"(a), "+l"(b), "+l"(y)
-        : "r"(&p->a_zp), "r"(p->count)
+        : "r"(&p->a_zp)
         : "r4", "r5", "r6", "r8", "r9", "r10", "lr", "q0", "q1", "cc", "memory");
 }
 

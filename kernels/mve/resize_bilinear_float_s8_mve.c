@@ -8,15 +8,15 @@
 
 typedef pillion_resize_bilinear_float_s8_mve_params params;
 
-/* The shares of two rows, and the bytes from one column to the other. */
+/* The shares of two rows, the bytes from one column to the other, and the pixels between them. */
 typedef struct {
     float upper, lower;
     int32_t across;
+    int32_t count;
 } places;
 
-/* All channels of `count` pixels, from `top` and `bottom` in the first column. */
-static void pixels(int32_t channels, const int8_t *top, const int8_t *bottom, const places *at, const float *share, int32_t count,
-                   int8_t *y) {
+/* All channels of these pixels, from `top` and `bottom` in the first column. */
+static void pixels(int32_t channels, const int8_t *top, const int8_t *bottom, const places *at, const float *share, int8_t *y) {
     int32_t one, other, left = channels;
     __asm__ volatile(
         "vmov.i32 q7, #128\n"
@@ -46,7 +46,8 @@ static void pixels(int32_t channels, const int8_t *top, const int8_t *bottom, co
         "vadd.i32 q3, q3, q7\n"
         "vcvt.f32.s32 q3, q3\n"
         "vmul.f32 q3, q3, %[other]\n"
-        "dls lr, %[count]\n"
+        "ldr lr, [%[at], #12]\n"
+        "dls lr, lr\n"
         "2: ldrd %[one], %[other], [%[share]], #8\n"
         "vmul.f32 q4, q0, %[one]\n"
         "vmul.f32 q5, q1, %[one]\n"
@@ -62,14 +63,15 @@ static void pixels(int32_t channels, const int8_t *top, const int8_t *bottom, co
         "vstrbt.32 q4, [%[y]]\n"
         "add %[y], %[channels]\n"
         "le lr, 2b\n"
-        "sub %[share], %[share], %[count], lsl #3\n"
-        "mls %[y], %[count], %[channels], %[y]\n"
+        "ldr %[one], [%[at], #12]\n"
+        "sub %[share], %[share], %[one], lsl #3\n"
+        "mls %[y], %[one], %[channels], %[y]\n"
         "adds %[y], #4\n"
         "subs %[left], #4\n"
         "bgt 1b\n"
         : [top] "+l"(top), [bottom] "+l"(bottom), [share] "+r"(share), [y] "+l"(y), [left] "+&r"(left), [one] "=&r"(one),
           [other] "=&r"(other)
-        : [at] "r"(at), [count] "r"(count), [channels] "r"(channels)
+        : [at] "r"(at), [channels] "r"(channels)
         : "lr", "q0", "q1", "q2", "q3", "q4", "q5", "q6", "q7", "cc", "memory");
 }
 
@@ -77,11 +79,12 @@ static void pixels(int32_t channels, const int8_t *top, const int8_t *bottom, co
 static int8_t *row(const params *p, const int8_t *top, const int8_t *bottom, const float *of_row, int8_t *y) {
     const int32_t channels = p->channels;
     const float *share = p->shares, *const end = share + 2 * p->out_w;
-    places at = {of_row[0], of_row[1], 0};
+    places at = {of_row[0], of_row[1], 0, 0};
     for (const int32_t *run = p->runs; share != end; run += 3) {
         const int32_t first = run[0] * channels, count = run[2];
         at.across = (run[1] - run[0]) * channels;
-        pixels(channels, top + first, bottom + first, &at, share, count, y);
+        at.count = count;
+        pixels(channels, top + first, bottom + first, &at, share, y);
         y += count * channels;
         share += 2 * count;
     }

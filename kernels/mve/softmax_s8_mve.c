@@ -97,7 +97,8 @@ static void divide(const pillion_softmax_s8_mve_params *p, const int32_t *e, uin
         "vmov.i32 q3, #0x20000000\n"
         "vqrdmulh.s32 q1, q0, %[minus_32_17]\n"
         "vadd.i32 q1, q1, %[plus_48_17]\n"
-        "dls lr, %[steps]\n"
+        "mov lr, #3\n"
+        "dls lr, lr\n"
         "1:\n"
         "vqrdmulh.s32 q2, q1, q0\n"
         "vsub.i32 q2, q3, q2\n"
@@ -109,20 +110,20 @@ static void divide(const pillion_softmax_s8_mve_params *p, const int32_t *e, uin
         "cbz %[factor], 2f\n"
         "vqrdmulh.s32 q1, q1, %[factor]\n"
         "2:\n"
+        "vmov.i32 q3, #128\n"
         "dlstp.32 lr, %[count]\n"
         "3:\n"
         "vldrw.u32 q0, [%[e]], #16\n"
         "vqrdmulh.s32 q0, q0, q1\n"
         "vrshl.s32 q0, %[shift]\n"
-        "vsub.i32 q0, q0, %[half_range]\n"
+        "vsub.i32 q0, q0, q3\n"
         "vqmovnb.s32 q0, q0\n"
         "vqmovnb.s16 q0, q0\n"
         "vstrb.32 q0, [%[y]], #4\n"
         "letp lr, 3b\n"
         : [e] "+r"(e), [y] "+l"(y)
         : [half_denominator] "r"(sum << zeros >> 1), [minus_32_17] "r"(-1010580540), [plus_48_17] "r"(1515870810),
-          [steps] "r"(3), [count] "r"(p->count), [shift] "r"(zeros - p->places), [factor] "l"(p->factor),
-          [half_range] "r"(128)
+          [count] "r"(p->count), [shift] "r"(zeros - p->places), [factor] "l"(p->factor)
         : "lr", "q0", "q1", "q2", "q3", "cc", "memory");
 }
 

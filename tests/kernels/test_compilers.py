@@ -22,6 +22,13 @@ CORES = {
     "portable": (("cortex-m0plus", "soft"),),
 }
 BUILDS = [(folder, *core) for folder, cores in CORES.items() for core in cores]
+FRAMES = ("-fno-omit-frame-pointer",)
+"""What debuggers and profilers ask for: r7 is taken, so that assembly in functions of C has a register less."""
+WITH_ASSEMBLY = [
+    ("dsp", "cortex-m33", "soft"),
+    ("mve", "cortex-m55", "hard"),
+    *(b for b in BUILDS if b[0] == "scalar"),
+]
 
 
 def c_library() -> str:
@@ -38,9 +45,24 @@ def c_library() -> str:
 )
 @pytest.mark.parametrize(("folder", "core", "floats"), BUILDS)
 def test_clang_compiles_without_a_warning(folder: str, core: str, floats: str, tmp_path: Path) -> None:
+    clang_compiles(folder, core, floats, ("-O2",), tmp_path)
+
+
+@pytest.mark.skipif(
+    not (shutil.which(GCC) and shutil.which(CLANG)), reason=f"needs {CLANG} and {GCC}: make test-tools"
+)
+@pytest.mark.parametrize("options", [("-O0",), ("-Os", *FRAMES)], ids=" ".join)
+@pytest.mark.parametrize(("folder", "core", "floats"), WITH_ASSEMBLY)
+def test_clang_compiles_at_other_levels(
+    folder: str, core: str, floats: str, options: tuple[str, ...], tmp_path: Path
+) -> None:
+    clang_compiles(folder, core, floats, options, tmp_path)
+
+
+def clang_compiles(folder: str, core: str, floats: str, options: tuple[str, ...], tmp_path: Path) -> None:
     sources = sorted((KERNELS / folder).glob("*.c"))
     command = [
-        *(CLANG, "--target=arm-none-eabi", f"-mcpu={core}", "-mthumb", f"-mfloat-abi={floats}", "-O2"),
+        *(CLANG, "--target=arm-none-eabi", f"-mcpu={core}", "-mthumb", f"-mfloat-abi={floats}", *options),
         *(*WARNINGS, "-isystem", c_library(), "-I", str(KERNELS / "include"), "-c", *map(str, sources)),
     ]
     done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True)
@@ -49,12 +71,25 @@ def test_clang_compiles_without_a_warning(folder: str, core: str, floats: str, t
 
 
 @pytest.mark.skipif(not shutil.which(GCC), reason=f"needs {GCC}: make test-tools")
-@pytest.mark.parametrize("level", ["-O0", "-Og", "-Os", "-O3"])
+@pytest.mark.parametrize("level", ["-O0", "-O1", "-Og", "-Os", "-O3"])
 @pytest.mark.parametrize(("folder", "core", "floats"), BUILDS)
 def test_gcc_compiles_at_every_level(folder: str, core: str, floats: str, level: str, tmp_path: Path) -> None:
+    gcc_compiles(folder, core, floats, (level,), tmp_path)
+
+
+@pytest.mark.skipif(not shutil.which(GCC), reason=f"needs {GCC}: make test-tools")
+@pytest.mark.parametrize("level", ["-Og", "-O2", "-Os", "-O3"])
+@pytest.mark.parametrize(("folder", "core", "floats"), WITH_ASSEMBLY)
+def test_gcc_compiles_with_frame_pointers(
+    folder: str, core: str, floats: str, level: str, tmp_path: Path
+) -> None:
+    gcc_compiles(folder, core, floats, (level, *FRAMES), tmp_path)
+
+
+def gcc_compiles(folder: str, core: str, floats: str, options: tuple[str, ...], tmp_path: Path) -> None:
     sources = sorted((KERNELS / folder).glob("*.c"))
     command = [
-        *(GCC, f"-mcpu={core}", "-mthumb", f"-mfloat-abi={floats}", level, "-g", "-Wall", "-Werror"),
+        *(GCC, f"-mcpu={core}", "-mthumb", f"-mfloat-abi={floats}", *options, "-g", "-Wall", "-Werror"),
         *(("-mfpu=fpv5-sp-d16",) if core == "cortex-m7" else ()),
         *("-I", str(KERNELS / "include"), "-c", *map(str, sources)),
     ]
