@@ -30,4 +30,14 @@ static inline void pillion_add_rows(const int8_t *x, int32_t rows, int32_t inner
     sums[3] += sign * d;
 }
 
+/* Adds so many rows of `inner` elements to their sums, which begin with the first ones. */
+static inline void pillion_take_in_rows(const int8_t *x, int32_t rows, int32_t inner, int32_t is_first, int32_t *sums) {
+    for (int32_t i = 0; is_first && i < inner; i++) {
+        sums[i] = 0;
+    }
+    for (int32_t i = 0; i < inner; i += TOGETHER) {
+        pillion_add_rows(x + i, rows, inner, inner - i < TOGETHER ? inner - i : TOGETHER, 1, sums + i);
+    }
+}
+
 #endif

@@ -1,9 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A mean, a maximum or a minimum over all rows as the end of a stripe: what it makes of the rows so far is kept while they come, a few at
+"""A mean, a sum, a maximum or a minimum over all rows as the end of a stripe: what it makes of the rows so far is kept while they come, a few at
 a time."""
 
 from __future__ import annotations
 
+import math
+from collections.abc import Callable
 from dataclasses import replace
 
 import numpy as np
@@ -20,7 +22,7 @@ from pillion.ir.numerics import Arithmetic
 from pillion.ir.op import Op
 from pillion.ir.types import DType, PerTensor, TensorType, Value
 from pillion.ir.verify import verify
-from pillion.ops import Clamp, Mean, ReduceMax, ReduceMin, as_region
+from pillion.ops import Clamp, Mean, ReduceMax, ReduceMin, ReduceSum, as_region
 from pillion.program import Program
 from pillion.stripes.plan import Stripe, striped
 from pillion.stripes.wish import memory_wish
@@ -39,8 +41,12 @@ SHAPES = (
 BOARDS = ("cortex-m33", "cortex-m55")
 
 
-def means(arithmetic: Arithmetic, shapes: tuple[tuple[tuple[int, ...], tuple[int, ...], bool], ...]) -> Graph:
-    """A program of a clamp and a mean for each shape, each pair a region of its own."""
+def means(
+    arithmetic: Arithmetic,
+    shapes: tuple[tuple[tuple[int, ...], tuple[int, ...], bool], ...],
+    cls: type[Mean | ReduceSum] = Mean,
+) -> Graph:
+    """A program of a clamp and a mean or sum for each shape, each pair a region of its own."""
     ops: list[Op] = []
     inputs = []
     for i, (shape, axes, keepdims) in enumerate(shapes):
@@ -48,9 +54,11 @@ def means(arithmetic: Arithmetic, shapes: tuple[tuple[tuple[int, ...], tuple[int
         x = Value(f"x{i}", TensorType(shape, DType.INT8, quant))
         c = Value(f"c{i}", x.type)
         scale, zero = (0.05, 0.011, 0.3)[i % 3], (5, -128, 127)[i % 3]
-        draft = Mean(x=c, y=c, axes=axes, keepdims=keepdims)
+        # That of a sum is as much larger as sums spread: now and then less than that of its operand, then it is moved to the left.
+        scale = scale if cls is Mean or i == 2 else scale * float(np.sqrt(math.prod(shape[a] for a in axes)))
+        draft = cls(x=c, y=c, axes=axes, keepdims=keepdims)
         y = Value(f"y{i}", TensorType(draft.infer().shape, DType.INT8, PerTensor(scale, zero)))
-        ops += [Clamp(x=x, y=c, low=-120, high=127), Mean(x=c, y=y, axes=axes, keepdims=keepdims)]
+        ops += [Clamp(x=x, y=c, low=-120, high=127), cls(x=c, y=y, axes=axes, keepdims=keepdims)]
         inputs.append(x)
     outputs = tuple(op.results[0] for op in ops[1::2])
     return verify(Graph("means", tuple(inputs), tuple(ops), outputs, arithmetic))
@@ -84,21 +92,25 @@ def test_boards_compare_the_same(target: str) -> None:
     board_is_the_reference(in_pairs(extremes(), 2), target)
 
 
-class Largest(nn.Module):
-    """A picture becomes the largest of what it shows."""
+class Folded(nn.Module):
+    """A picture becomes the largest of what it shows, or all of it together."""
 
-    def __init__(self) -> None:
+    def __init__(self, fold: Callable[..., torch.Tensor]) -> None:
         super().__init__()
+        self.fold = fold
         self.one, self.two = nn.Conv2d(3, 8, 3, padding=1), nn.Conv2d(8, 21, 3, stride=2, padding=1)
 
     def forward(self, x: torch.Tensor) -> torch.Tensor:
-        return self.two(self.one(x).relu()).amax((2, 3))
+        return self.fold(self.two(self.one(x).relu()), (2, 3))
 
 
-def test_the_largest_of_a_picture_ends_a_stripe() -> None:
+@pytest.mark.parametrize(("fold", "kind"), [(torch.amax, "reduce_max"), (torch.sum, "reduce_sum")])
+def test_what_is_made_of_all_of_a_picture_ends_a_stripe(
+    fold: Callable[..., torch.Tensor], kind: str
+) -> None:
     torch.manual_seed(4)
     plain = pillion.compile(
-        Largest().eval(),
+        Folded(fold).eval(),
         torch.randn(1, 3, 45, 31),
         target="cortex-m33",
         io_dtype="int8",
@@ -108,7 +120,7 @@ def test_the_largest_of_a_picture_ends_a_stripe() -> None:
     )
     program = plain.within(memory_wish(rows_in=True, extra="100%"))
     (stripe,) = program.stripes
-    assert isinstance(program.graph.ops[stripe.end - 1], ReduceMax)
+    assert program.graph.ops[stripe.end - 1].kind == kind
     assert program.memory.arena_bytes < plain.memory.arena_bytes // 4
     x = np.random.default_rng(2).integers(-128, 128, plain.graph.inputs[0].shape).astype(np.int8)
     assert np.array_equal(program.run(x, on="host")[0], plain.graph.reference(x)[0])
@@ -118,10 +130,15 @@ def in_pairs(graph: Graph, rows: int, grain: int = 0) -> Graph:
     return verify(striped(graph, [Stripe(i, i + 2, rows, grain) for i in range(0, len(graph.ops), 2)]))
 
 
-@pytest.mark.parametrize("arithmetic", [Arithmetic.CMSIS_NN, Arithmetic.TFLITE])
+@pytest.mark.parametrize(
+    ("cls", "arithmetic"),
+    [(Mean, Arithmetic.CMSIS_NN), (Mean, Arithmetic.TFLITE), *((ReduceSum, one) for one in Arithmetic)],
+)
 @pytest.mark.parametrize(("rows", "grain"), [(1, 0), (2, 1), (600, 0)])
-def test_sums_are_the_same_however_rows_come(arithmetic: Arithmetic, rows: int, grain: int) -> None:
-    graph = means(arithmetic, SHAPES)
+def test_sums_are_the_same_however_rows_come(
+    cls: type[Mean | ReduceSum], arithmetic: Arithmetic, rows: int, grain: int
+) -> None:
+    graph = means(arithmetic, SHAPES, cls)
     in_rows = in_pairs(graph, rows, grain)
     for given in samples(graph, 2):
         for one, other in zip(graph.reference(*given), in_rows.reference(*given), strict=True):
@@ -131,17 +148,18 @@ def test_sums_are_the_same_however_rows_come(arithmetic: Arithmetic, rows: int, 
 
 @pytest.mark.qemu
 @pytest.mark.slow
-@pytest.mark.parametrize("rows", [1, 3])
+@pytest.mark.parametrize(("rows", "cls"), [(1, Mean), (3, Mean), (2, ReduceSum)])
 @pytest.mark.parametrize("target", BOARDS)
-def test_boards_add_up_the_same(target: str, rows: int) -> None:
-    board_is_the_reference(in_pairs(means(Arithmetic.CMSIS_NN, SHAPES), rows), target)
+def test_boards_add_up_the_same(target: str, rows: int, cls: type[Mean | ReduceSum]) -> None:
+    board_is_the_reference(in_pairs(means(Arithmetic.CMSIS_NN, SHAPES, cls), rows), target)
 
 
 def test_only_rows_before_all_others_are_taken_so() -> None:
     """A mean over channels makes its rows one by one; one over images and rows, or over rows and channels alone, needs all."""
     for axes, kept in (((3,), 0), ((0, 1), 0), ((1, 3), 0), ((1,), 4 * 5 * 6), ((1, 2), 4 * 6)):
-        graph = means(Arithmetic.CMSIS_NN, (((2, 4, 5, 6), axes, True),))
-        assert graph.ops[1].folded_bytes == kept, axes
+        for cls in (Mean, ReduceSum):
+            graph = means(Arithmetic.CMSIS_NN, (((2, 4, 5, 6), axes, True),), cls)
+            assert graph.ops[1].folded_bytes == kept, axes
 
 
 def test_nothing_goes_on_behind_it() -> None:

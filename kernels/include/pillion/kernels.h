@@ -258,6 +258,18 @@ typedef struct {
 } pillion_reduce_sum_once_s8_params;
 void pillion_reduce_sum_once_s8(const pillion_reduce_sum_once_s8_params *p, const int8_t *x, int8_t *y, void *scratch);
 
+/* Both of x[][inner] that comes a few rows at a time: `reduced` rows of `inner` elements are added to the sums in the scratch memory, which the
+ * first call begins and the last one scales, less `offset`. */
+typedef struct {
+    int32_t reduced, inner, is_first, is_last, offset, out_zp;
+    const double *ratio; /* [1] */
+} pillion_reduce_sum_rows_tflite_s8_params;
+void pillion_reduce_sum_rows_tflite_s8(const pillion_reduce_sum_rows_tflite_s8_params *p, const int8_t *x, int8_t *y, void *scratch);
+typedef struct {
+    int32_t reduced, inner, is_first, is_last, offset, out_zp, multiplier, right;
+} pillion_reduce_sum_rows_once_s8_params;
+void pillion_reduce_sum_rows_once_s8(const pillion_reduce_sum_rows_once_s8_params *p, const int8_t *x, int8_t *y, void *scratch);
+
 /* y = clamp(requantize(a ± b) + out_zp, low, high), with both operands brought to a common scale first; b_sign is 1 or
  * -1. Operands are broadcast: the result is `rows` of `count` elements, of which an operand has as many (step 1) or one
  * (step 0); from row to row one walks along `axes` (see walk.h). */
@@ -351,8 +363,8 @@ typedef struct {
 } pillion_mean_s8_params;
 void pillion_mean_s8(const pillion_mean_s8_params *p, const int8_t *x, int8_t *y, void *scratch);
 
-/* The same of x[][inner] that comes a few rows at a time: `reduced` rows of `inner` elements are added to the sums in the scratch memory, which
- * the first call begins and the last one makes means of. */
+/* The same, or pillion_reduce_sum_s8, of x[][inner] that comes a few rows at a time: `reduced` rows of `inner` elements are added to the sums
+ * in the scratch memory, which the first call begins and the last one makes means of. */
 typedef struct {
     int32_t reduced, inner, is_first, is_last, offset, multiplier, shift, out_zp;
 } pillion_mean_rows_s8_params;

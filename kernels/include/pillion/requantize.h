@@ -29,6 +29,12 @@ PILLION_INLINE int32_t pillion_requantize(int32_t value, int32_t multiplier, int
     return (high >> right) + ((high >> (right - rounds)) & rounds);
 }
 
+/* value * multiplier / 2^right, rounded once, half up; 65535 or -65535 where it is beyond that, so that a zero point can be added. */
+PILLION_INLINE int32_t pillion_multiply_once(int32_t value, int32_t multiplier, int32_t right) {
+    const int64_t scaled = ((int64_t)value * multiplier + ((int64_t)1 << (right - 1))) >> right;
+    return (int32_t)(scaled > 65535 ? 65535 : scaled < -65535 ? -65535 : scaled);
+}
+
 PILLION_INLINE int32_t pillion_clamp(int32_t value, int32_t low, int32_t high) {
     const int32_t raised = value < low ? low : value;
     return raised > high ? high : raised;

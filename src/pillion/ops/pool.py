@@ -167,6 +167,10 @@ class AvgPool2dUp(Pool):
         return numerics.saturate(means, self.low, self.high)
 
 
+SUM_BYTES = 4
+"""Bytes of a sum that is kept while rows come."""
+
+
 @op("mean")
 class Mean(Op):
     """The mean over some axes.
@@ -199,7 +203,7 @@ class Mean(Op):
     @property
     def folded_bytes(self) -> int:
         is_int8 = self.x.dtype is DType.INT8 and self.y.dtype is DType.INT8
-        return 4 * behind_rows(self.x.shape, self.axes) if is_int8 else 0
+        return SUM_BYTES * behind_rows(self.x.shape, self.axes) if is_int8 else 0
 
     @property
     def is_part(self) -> bool:

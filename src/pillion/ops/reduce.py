@@ -15,7 +15,7 @@ from pillion.ir.numerics import Arithmetic, Multiplier
 from pillion.ir.op import Op, Quantization, op, operand, result, want_same_quant
 from pillion.ir.rows import ROWS, Part, Span
 from pillion.ir.types import Array, DType, Shape, TensorType, Value
-from pillion.ops.pool import behind_rows, check_axes, reduced_along, reduced_shape, why_reduced
+from pillion.ops.pool import SUM_BYTES, behind_rows, check_axes, reduced_along, reduced_shape, why_reduced
 from pillion.ops.samples import DEVIATION, RATIOS, ZERO_POINTS, center, make, result_for, value
 
 
@@ -26,6 +26,7 @@ class Reduction(Op):
     y: Value
     axes: tuple[int, ...]
     keepdims: bool
+    part: Part | None
 
     @property
     def is_idle(self) -> bool:
@@ -39,13 +40,22 @@ class Reduction(Op):
     def rows_of(self, operand: Value, span: Span) -> Span | None:
         return span
 
+    def on_rows(self, span: Span) -> dict[str, object]:
+        rows = self.x.shape[ROWS]
+        return {"part": Part(rows, span.first == 0, span.end == rows)} if self.folded_bytes else {}
+
+    @property
+    def is_part(self) -> bool:
+        return self.part is not None
+
     def along(self, operand: Value, axis: int) -> Course:
         return reduced_along(self, axis)
 
     @property
     def count(self) -> int:
         """The number of elements behind one of the result."""
-        return math.prod(self.x.shape[a] for a in self.axes)
+        sizes = {a: self.x.shape[a] for a in self.axes} | ({ROWS: self.part.of} if self.part else {})
+        return math.prod(sizes.values())
 
     def infer(self) -> TensorType:
         return TensorType(reduced_shape(self.x.shape, self.axes, self.keepdims), self.x.dtype)
@@ -74,6 +84,12 @@ class ReduceSum(Reduction):
     y: Value = result()
     axes: tuple[int, ...] = ()
     keepdims: bool = False
+    part: Part | None = field(default=None, metadata={"role": "rows"})
+
+    @property
+    def folded_bytes(self) -> int:
+        is_int8 = self.x.dtype is DType.INT8 and self.y.dtype is DType.INT8
+        return SUM_BYTES * behind_rows(self.x.shape, self.axes) if is_int8 else 0
 
     @property
     def ratio(self) -> float:
@@ -113,20 +129,10 @@ class ReduceSum(Reduction):
 class Extremes(Reduction):
     """The base of extrema over axes, which compare integers as they are, hence shared parameters."""
 
-    part: Part | None
-
-    def on_rows(self, span: Span) -> dict[str, object]:
-        rows = self.x.shape[ROWS]
-        return {"part": Part(rows, span.first == 0, span.end == rows)} if self.folded_bytes else {}
-
     @property
     def folded_bytes(self) -> int:
         is_bytes = self.x.dtype in (DType.INT8, DType.BOOL)
         return behind_rows(self.x.shape, self.axes) if is_bytes else 0
-
-    @property
-    def is_part(self) -> bool:
-        return self.part is not None
 
     def check(self) -> None:
         super().check()

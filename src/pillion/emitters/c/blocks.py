@@ -7,16 +7,14 @@ import math
 from itertools import groupby
 
 from pillion.emitters.c.conditions import int8
-from pillion.emitters.c.kernel import Params
+from pillion.emitters.c.kernel import Params, scaling
 from pillion.ir.numerics import Arithmetic, Multiplier
 from pillion.ir.types import Shape
 from pillion.ir.verdict import Verdict
-from pillion.ops.pool import Mean
+from pillion.ops.pool import SUM_BYTES, Mean
 from pillion.ops.reduce import ReduceSum
 
 Summed = Mean | ReduceSum
-SUM_BYTES = 4
-"""Bytes of a sum that is kept."""
 Block = tuple[int, int, int]
 """Sizes before, along and behind the axes that go."""
 
@@ -49,26 +47,35 @@ def judge(op: Summed, arithmetic: Arithmetic, limit: int) -> tuple[Verdict, ...]
         Verdict("axes", is_block, "neighbours", f"{op.axes} of {list(op.x.shape)}"),
         Verdict("sum", largest < limit, f"below {limit}", f"up to {largest}"),
     )
-    if isinstance(op, Mean):
-        return verdicts
+    return (*judge_rounding(op, arithmetic), *verdicts)
+
+
+def judge_rounding(op: Summed, arithmetic: Arithmetic) -> tuple[Verdict, ...]:
+    """Judges whether a sum is scaled as means are."""
     wanted = Arithmetic.CMSIS_NN
-    return (Verdict("arithmetic", arithmetic is wanted, wanted.value, arithmetic.value), *verdicts)
+    is_sum = isinstance(op, ReduceSum)
+    return (Verdict("arithmetic", arithmetic is wanted, wanted.value, arithmetic.value),) if is_sum else ()
 
 
-def judge_part(op: Mean) -> Verdict:
-    """Judges whether a mean takes some of its rows only."""
-    return Verdict("rows", op.is_part, "some of a mean's", "all")
+def judge_part(op: Summed) -> Verdict:
+    """Judges whether a mean or sum takes some of its rows only."""
+    return Verdict("rows", op.is_part, f"some of a {op.kind}'s", "all")
 
 
-def rows_taken(op: Mean, arithmetic: Arithmetic) -> Params:
-    """Gives the parameters of a part of a mean: what its rows add to the sums, and what these become behind the last ones."""
+def rows_added(op: Summed) -> Params:
+    """Gives the parameters by which some rows of a mean or sum are added to what those before came to."""
     assert op.part is not None
-    inner, m = op.folded_bytes // SUM_BYTES, op.multiplier(arithmetic)
+    inner = op.folded_bytes // SUM_BYTES
     return {
         **{"reduced": op.x.type.elements // inner, "inner": inner},
         **{"is_first": int(op.part.is_first), "is_last": int(op.part.is_last)},
-        **{"offset": op.count * op.x.zero_point, "multiplier": m.mantissa, "shift": m.shift},
+        **{"offset": op.count * op.x.zero_point, "out_zp": op.y.zero_point},
     }
+
+
+def rows_taken(op: Summed, arithmetic: Arithmetic) -> Params:
+    """Gives the parameters of a part of a mean or sum: what its rows add to the sums, and what these become behind the last ones."""
+    return {**rows_added(op), **scaling(multiplier(op, arithmetic))}
 
 
 def judge_right(right: int, least: int, most: int) -> Verdict:

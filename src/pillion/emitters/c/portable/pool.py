@@ -96,8 +96,7 @@ def mean(op: Mean, arithmetic: Arithmetic) -> tuple[Call, ...]:
 
 def part_of_mean(op: Mean, arithmetic: Arithmetic) -> tuple[Call, ...]:
     """Gives the call that adds some rows to the sums, and makes means of them behind the last ones."""
-    params: Params = {**rows_taken(op, arithmetic), "out_zp": op.y.zero_point}
-    return (Call(PORTABLE.routine("mean_rows_s8"), params, (op.x,), op.y),)
+    return (Call(PORTABLE.routine("mean_rows_s8"), rows_taken(op, arithmetic), (op.x,), op.y),)
 
 
 def judge_part_of_mean(op: Mean, arithmetic: Arithmetic) -> tuple[Verdict, ...]:

@@ -3,9 +3,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from typing import TypeVar
+
 import numpy as np
 
 from pillion.emitters.c.axes import collapsed, contiguous_steps, few_axes, numbers
+from pillion.emitters.c.blocks import judge_part, rows_added, rows_taken
 from pillion.emitters.c.conditions import int8, orderly
 from pillion.emitters.c.kernel import Call, Kernel, Params, scaling
 from pillion.emitters.c.library import PORTABLE
@@ -13,6 +17,10 @@ from pillion.ir.numerics import Arithmetic
 from pillion.ir.types import Shape
 from pillion.ir.verdict import Verdict
 from pillion.ops.reduce import Extremes, ReduceMax, ReduceMin, ReduceSum, Reduction
+
+OpClass = TypeVar("OpClass", bound=Reduction)
+Calls = Callable[[OpClass, Arithmetic], tuple[Call, ...]]
+Takes = Callable[[OpClass, Arithmetic], tuple[Verdict, ...]]
 
 
 def reduction(op: Reduction, arithmetic: Arithmetic) -> tuple[Call, ...]:
@@ -69,12 +77,31 @@ def judge_some_rows(op: Extremes, arithmetic: Arithmetic) -> tuple[Verdict, ...]
     return (Verdict("rows", op.is_part, "some of an extreme's", "all"), *orderly(x=op.x, y=op.y))
 
 
-def row_of_parts(op: type[Extremes]) -> Kernel:
-    """Makes the row of the table for some rows of an extreme."""
+def some_rows_of_sum(op: ReduceSum, arithmetic: Arithmetic) -> tuple[Call, ...]:
+    """Gives the call that adds some rows to the sums, and scales them behind the last ones, as whole sums are scaled."""
+    if arithmetic is Arithmetic.TFLITE:
+        exact: Params = {**rows_added(op), "ratio": np.array([op.ratio], np.float64)}
+        return (Call(PORTABLE.routine("reduce_sum_rows_tflite_s8"), exact, (op.x,), op.y),)
+    if arithmetic is Arithmetic.TFLITE_INTEGER:
+        once: Params = {
+            **rows_added(op),
+            **{"multiplier": op.multiplier.mantissa, "right": 31 - op.multiplier.shift},
+        }
+        return (Call(PORTABLE.routine("reduce_sum_rows_once_s8"), once, (op.x,), op.y),)
+    return (Call(PORTABLE.routine("mean_rows_s8"), rows_taken(op, arithmetic), (op.x,), op.y),)
+
+
+def judge_some_rows_of_sum(op: ReduceSum, arithmetic: Arithmetic) -> tuple[Verdict, ...]:
+    """Judges whether a sum takes some of its rows only, and the element types."""
+    return (judge_part(op), *int8(x=op.x, y=op.y))
+
+
+def row_of_parts(op: type[OpClass], calls: Calls[OpClass], takes: Takes[OpClass]) -> Kernel:
+    """Makes the row of the table for some rows of a reduction."""
     return PORTABLE.row(
         op,
-        some_rows,
-        judge_some_rows,
+        calls,
+        takes,
         name=f"{op.kind}_rows",
         scratch_bytes=lambda made: made.folded_bytes,
         is_for_parts=True,
@@ -83,5 +110,6 @@ def row_of_parts(op: type[Extremes]) -> Kernel:
 
 KERNELS: tuple[Kernel, ...] = (
     *(PORTABLE.row(op, reduction, judge) for op in (ReduceSum, ReduceMax, ReduceMin)),
-    *map(row_of_parts, (ReduceMax, ReduceMin)),
+    row_of_parts(ReduceSum, some_rows_of_sum, judge_some_rows_of_sum),
+    *(row_of_parts(op, some_rows, judge_some_rows) for op in (ReduceMax, ReduceMin)),
 )
