@@ -99,7 +99,7 @@ def compile(
     optimize: Optimize = "speed",
     max_ram: int | str | None = None,
     extra: float | str | None = None,
-    rows_in: bool = False,
+    rows_in: bool | str = False,
     stream: Streamed | None = None,
     hop: int | None = None,
     watch: passes.Watch | None = None,
@@ -116,7 +116,7 @@ def compile(
     `watch` sees the graph after each pass. `max_ram` (`"256K"`) bounds the RAM of the C, `extra` (`"5%"`) the instructions that less RAM
     may cost: parts of the model then run a few rows at a time. Where nothing is said, that is 1 % if it saves much; with `extra=0`, all
     ops run whole. With `rows_in`, the C is handed its input row by row, and has no room
-    for all of it. Images go in and come out in the order of axes of `io_layout`: where nothing is said `"nchw"`, or `"nhwc"` with `rows_in`,
+    for all of it: of several inputs the largest, or that of a name. Images go in and come out in the order of axes of `io_layout`: where nothing is said `"nchw"`, or `"nhwc"` with `rows_in`,
     for a row of a picture is a line of pixels. `stream` (`"x:2"`, an input and its time axis) and `hop` make a program that takes so many new frames in each run, and
     answers what the model answers to the whole window: see `Program.stream`. On a terminal bars show
     how far it is, unless `progress` is False, or a function that is called after each calibration sample instead. With `trust_pickle`,

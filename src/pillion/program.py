@@ -47,6 +47,7 @@ from pillion.run.stream import Stream
 from pillion.run.time import Conditions, TimeEstimate, estimate_program
 from pillion.run.verify import SAMPLES, Verification, verify
 from pillion.stripes.plan import Stripe
+from pillion.stripes.rows_in import want_rows_in, with_rows_last
 from pillion.stripes.search import Plan, find_stripes, plan_with
 from pillion.stripes.wish import WHOLE, MemoryWish
 from pillion.targets import Target, executable
@@ -80,8 +81,14 @@ class Program:
 
     def within(self, wish: MemoryWish) -> Program:
         """Gives the program whose C takes less memory, as a wish wants it: parts of it run a few rows at a time. Its answers are the same."""
-        program = replace(self, memory_wish=wish)
-        program.__dict__.update({name: held for name, held in self.__dict__.items() if name == "whole"})
+        graph = (
+            with_rows_last(self.graph, want_rows_in(self.graph, wish.rows_in)) if wish.rows_in else self.graph
+        )
+        if graph is not self.graph:
+            program = replace(self, graph=graph, memory_wish=wish, ledger=self.ledger.in_order_of(graph.ops))
+        else:
+            program = replace(self, memory_wish=wish)
+            program.__dict__.update({name: held for name, held in self.__dict__.items() if name == "whole"})
         if wish.is_asked:
             program.stripes  # noqa: B018  # what cannot be is refused now
         return program
@@ -96,7 +103,7 @@ class Program:
 
     @property
     def stripes(self) -> tuple[Stripe, ...]:
-        """The ops that its C runs a few rows at a time; if the first is fed, the input is handed over row by row."""
+        """The ops that its C runs a few rows at a time; if one is fed, that input is handed over row by row."""
         return self._plan.stripes
 
     @property

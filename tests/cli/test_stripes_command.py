@@ -42,6 +42,18 @@ def test_rows_in_is_said_and_verified(pillion: Call, tmp_path: Path) -> None:
 
 
 @pytest.mark.torch
+def test_an_input_that_there_is_not_is_refused_with_those_that_there_are(
+    pillion: Call, tmp_path: Path
+) -> None:
+    asked = ("compile", "-m", NET, "-t", "cortex-m33", "-q", "-o", tmp_path / "fw", "--rows-of")
+    refused = pillion(*asked, "picture")
+    assert refused.code == 2
+    assert "--rows-of picture" in refused.err
+    assert "x" in refused.err.split("help")[1]
+    assert pillion(*asked, "x").code == 0
+
+
+@pytest.mark.torch
 def test_explain_says_what_ends_a_stripe(pillion: Call) -> None:
     answer = pillion("explain", "-m", "resnet8", "-t", "cortex-m55", "--extra", "100%", "--json")
     assert answer.code == 0, answer.err

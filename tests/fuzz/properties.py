@@ -169,18 +169,24 @@ def in_rows(graph: Graph) -> Graph:
             at += 1
             continue
         end = choices.pick(ends[::-1])
-        fed = at == 0 and choices.one_in(2) and is_region(graph, at, end, fed=True)
+        fed = fed_by_rows(graph, at, end) if choices.one_in(2) and not any(s.fed for s in stripes) else ""
         stripes.append(Stripe(at, end, choices.pick((1, 2, 3, 4)), choices.pick((0, 0, 1, 2)), fed))
         at = end
     return verify(striped(graph, stripes))
 
 
-def is_region(graph: Graph, first: int, end: int, fed: bool = False) -> bool:
+def fed_by_rows(graph: Graph, first: int, end: int) -> str:
+    """The first input that nothing but these ops reads, and that can come row by row; none if there is none."""
+    inside = set(graph.ops[first:end])
+    alone = [v for v in graph.inputs if v not in graph.ends and set(graph.users.get(v, ())) <= inside]
+    read = [v.name for v in alone if graph.users.get(v)]
+    return next((name for name in read if is_region(graph, first, end, name)), "")
+
+
+def is_region(graph: Graph, first: int, end: int, fed: str = "") -> bool:
     ops = graph.ops[first:end]
     used = {v for op in graph.ops[end:] for v in op.operands} | set(graph.outputs)
-    if not any(r in used for r in ops[-1].results) or (fed and used & set(graph.inputs)):
-        return False
-    if fed and len(graph.inputs) != 1:
+    if not any(r in used for r in ops[-1].results):
         return False
     try:
         as_region(graph, first, end, 1, fed=fed).check()

@@ -105,9 +105,7 @@ class Folded(nn.Module):
 
 
 @pytest.mark.parametrize(("fold", "kind"), [(torch.amax, "reduce_max"), (torch.sum, "reduce_sum")])
-def test_what_is_made_of_all_of_a_picture_ends_a_stripe(
-    fold: Callable[..., torch.Tensor], kind: str
-) -> None:
+def test_what_is_made_of_all_of_a_picture_ends_a_stripe(fold: Callable[..., torch.Tensor], kind: str) -> None:
     torch.manual_seed(4)
     plain = pillion.compile(
         Folded(fold).eval(),

@@ -7,7 +7,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* The offset of an input that is handed over row by row. */
+/* The offset of the input that is handed over row by row. */
 #define PILLION_NOWHERE UINT32_MAX
 
 /* An input or an output: a place in the arena. */
@@ -17,12 +17,14 @@ typedef struct {
     uint32_t bytes;
 } pillion_buffer;
 
-/* What a model has in the place of `run` whose input is handed over row by row: see its model.h. */
+/* What a model has in the place of `run`, or of `step`, of which an input is handed over row by row: see its model.h. Other inputs are written to
+ * their places before. A model with a state has `begin_step` in the place of `begin`. */
 typedef struct {
     uint32_t rows, row_bytes;
     void (*begin)(void *arena, void (*after_op)(uint32_t op));
     uint32_t (*hand_over)(void *arena, const void *rows, uint32_t count);
     uint32_t (*end)(void *arena);
+    void (*begin_step)(void *arena, void *state, void (*after_op)(uint32_t op));
 } pillion_row_functions;
 
 typedef struct {
@@ -36,7 +38,8 @@ typedef struct {
      * after each op. NULL in a model with a state, and where there are row functions. */
     void (*run)(void *arena, void (*after_op)(uint32_t op));
     /* What lives between runs, apart from the arena and aligned to 16 bytes too: 0 bytes and NULL in a model without a state.
-     * `step` runs like `run`, from what the state is to what it is next; `reset` comes before the first step. */
+     * `step` runs like `run`, from what the state is to what it is next, and is NULL where there are row functions; `reset` comes before the
+     * first step. */
     uint32_t state_bytes;
     void (*reset)(void *state);
     void (*step)(void *arena, void *state, void (*after_op)(uint32_t op));
@@ -56,6 +59,15 @@ static inline void pillion_run(const pillion_model *model, void *arena, void *st
         model->step(arena, state, after_op);
     } else {
         model->run(arena, after_op);
+    }
+}
+
+/* Begins a run of a model of which an input is handed over row by row, with a state or without one; then `state` may be NULL. */
+static inline void pillion_begin_rows(const pillion_model *model, void *arena, void *state, void (*after_op)(uint32_t op)) {
+    if (model->row_functions->begin_step != NULL) {
+        model->row_functions->begin_step(arena, state, after_op);
+    } else {
+        model->row_functions->begin(arena, after_op);
     }
 }
 

@@ -33,6 +33,7 @@ pillion compile net.py:Net -t cortex-m33 -q --calibrate samples/ -o net_fw/
 pillion compile net.py:Net -t cortex-m33 -q --calibrate photos/ --fit crop --mean 0.5 --std 0.5 -o net_fw/
 pillion compile mobilenet_v2 --input-size 96 -t cortex-m33 -q -o mv2.pte
 pillion compile resnet8 -t cortex-m33 -q --io-layout nhwc --rows-in -o cam/       lines of a camera, no frame buffer
+pillion compile net.py:Net -t cortex-m33 -q --rows-of image -o cam/          the same of one of several inputs
 pillion compile net.py:Net -t cortex-m55 -q --stream x:2 --hop 2 -o kws_fw/      two new frames in each run
 pillion compile gru.py:Net -t cortex-m55 -q --stateful -o gru_fw/         it goes on where the run before ended
 pillion compile cell.py:Net -t cortex-m55 -q --state-pair h:1 -o cell_fw/   the input h is output 1 of the run before

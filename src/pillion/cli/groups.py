@@ -32,6 +32,7 @@ from pillion.cli.options import (
     ProgramArgument,
     RangesOption,
     RowsInOption,
+    RowsOfOption,
     SizeOption,
     StatefulOption,
     StateOption,
@@ -205,6 +206,7 @@ class InParts:
     max_ram: MaxRamOption = None
     extra: ExtraOption = None
     rows_in: RowsInOption = False
+    rows_of: RowsOfOption = None
     stream: StreamOption = None
     hop: HopOption = None
 
@@ -214,7 +216,7 @@ class InParts:
     @property
     def memory(self) -> MemoryWish:
         """What is wished for the memory."""
-        return memory_wish(self.max_ram, self.extra, self.rows_in)
+        return memory_wish(self.max_ram, self.extra, self.rows_of or self.rows_in)
 
     @property
     def over_time(self) -> StreamWish | None:

@@ -173,7 +173,16 @@ RowsInOption = Annotated[
     bool,
     typer.Option(
         "--rows-in",
-        help="The C is handed its input a few rows at a time, as a camera gives them, and has no room for all of it.",
+        help="The C is handed its input a few rows at a time, as a camera gives them, and has no room for all of it; of several inputs the largest.",
+        rich_help_panel=MEMORY,
+    ),
+]
+RowsOfOption = Annotated[
+    Optional[str],
+    typer.Option(
+        "--rows-of",
+        metavar="INPUT",
+        help="As --rows-in, for the input of this name where a model has several.",
         rich_help_panel=MEMORY,
     ),
 ]

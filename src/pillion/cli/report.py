@@ -146,7 +146,9 @@ def _stripes(program: Program) -> Facts:
                 "ended_by": _ended_by(program, stripe.end),
             }
         )
-    fed = {"input": "row by row"} if program.stripes[0].fed else {}
+    by_rows = [stripe.fed for stripe in program.stripes if stripe.fed]
+    of_several = by_rows[0] if by_rows and len(program.graph.inputs) > 1 else "input"
+    fed = {of_several: "row by row"} if by_rows else {}
     more = 100 * price(program.graph, program.whole, program.stripes)
     return {
         **fed,

@@ -53,11 +53,13 @@ class RegionMemory:
         at = self.schedule.in_scratch(number)
         return {i: self.runs.get((number, spans[i]), most) if i in spans else most for i in at}
 
-    @property
-    def state_bytes(self) -> int:
-        """The bytes that say how far a region is that is fed: they are needed from the beginning to its end."""
+    def state_bytes(self, has_state: bool) -> int:
+        """Gives the bytes that say how far a region is that is fed, and where the model's states are if it has some: they are needed from
+        the beginning to the last row."""
         fed = self.schedule.fed
-        return 4 * words_of_state(fed.shape[0] * fed.shape[ROWS]) if fed is not None else 0
+        if fed is None:
+            return 0
+        return 4 * words_of_state(fed.shape[0] * fed.shape[ROWS]) + HOST_POINTER_BYTES * has_state
 
     @property
     def workspace(self) -> None:
@@ -83,6 +85,10 @@ class RegionMemory:
     def steps(self) -> int:
         """How many ops of the program it is."""
         return len(self.ops)
+
+
+HOST_POINTER_BYTES = 8
+"""Bytes of a pointer on computers."""
 
 
 def words_of_state(rows: int) -> int:

@@ -303,8 +303,9 @@ def _scratch_blocks(graph: Graph, needs: Needs, clock: _Clock) -> Iterator[tuple
             yield op, Block(aligned(need.scratch_bytes), begin, begin)
         if not isinstance(need, RegionMemory):
             continue
-        if need.state_bytes:
-            yield op, Block(aligned(need.state_bytes), 0, clock.end[i])
+        progress = need.state_bytes(bool(graph.states))
+        if progress:
+            yield op, Block(aligned(progress), 0, clock.end[i])
         for number, inner in enumerate(need.ops):
             if inner.scratch_bytes:
                 size = aligned(inner.scratch_bytes)

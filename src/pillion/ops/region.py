@@ -16,8 +16,8 @@ from pillion.ops.movement import Reshape
 @op("region", quantization=Quantization.NONE)
 class Region(Op):
     """A graph that is run in steps: in each, `rows` more rows of its last result are made, and what earlier steps have made and later
-    ones still need is kept. With a `grain`, no op makes more rows than that at once. A region that is `fed` gets the rows of its operand one
-    after another, from outside the arena. What comes out is what the graph means."""
+    ones still need is kept. With a `grain`, no op makes more rows than that at once. A region that is `fed` gets the rows of its first operand
+    one after another, from outside the arena. What comes out is what the graph means."""
 
     is_idle = False
     crosses_rows = "it runs in steps of its own"
@@ -71,11 +71,11 @@ class Region(Op):
         whole = [
             inner.name
             for inner in self.body.ops
-            for x in self.xs
+            for x in self.xs[:1]
             if self.fed and x in inner.activations and inner.rows_of(x, Span(0, inner.row_unit)) is None
         ]
-        if self.fed and (len(self.xs) != 1 or self.xs[0].type.rank <= ROWS + 1 or whole):
-            rule = "a region that is fed has one operand, whose rows all ops read one after another"
+        if self.fed and (not self.xs or self.xs[0].type.rank <= ROWS + 1 or whole):
+            rule = "a region that is fed has an operand whose rows all ops read one after another"
             raise self.refuse(rule, f"{self.xs}{f', which `{whole[0]}` reads as a whole' if whole else ''}")
 
     @property
@@ -108,15 +108,18 @@ def rows_made(op: Op) -> int:
     return (op.activations if op.folded_bytes else op.results)[0].shape[ROWS]
 
 
-def as_region(graph: Graph, first: int, end: int, step: int, grain: int = 0, fed: bool = False) -> Region:
-    """Gives the region of the ops from `first` to before `end`."""
+def as_region(graph: Graph, first: int, end: int, step: int, grain: int = 0, fed: str = "") -> Region:
+    """Gives the region of the ops from `first` to before `end`. `fed` is the name of the input whose rows come from outside."""
     ops = graph.ops[first:end]
     made = {v for op in ops for v in op.results}
-    read = dict.fromkeys(v for op in ops for v in op.activations if v not in made)
+    read = [v for op in ops for v in op.activations if v not in made]
+    read = list(dict.fromkeys([*(v for v in graph.inputs if v.name == fed), *read]))
     later = {v for op in graph.ops[end:] for v in op.operands} | set(graph.ends)
     ys = tuple(v for op in ops for v in op.results if v in later)
     body = Graph(f"{graph.name}_rows_{first}", tuple(read), ops, ys, graph.arithmetic)
-    return Region(xs=tuple(read), ys=ys, body=body, step=step, grain=grain, fed=fed, source=ops[0].source)
+    return Region(
+        xs=tuple(read), ys=ys, body=body, step=step, grain=grain, fed=bool(fed), source=ops[0].source
+    )
 
 
 def images_of(body: Graph) -> int:

@@ -3,13 +3,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from enum import Enum
 from typing import Any
 
 from pillion.ir.op import Op
 from pillion.ir.verdict import Verdict
+from pillion.ops import Segment
 
 PREFERRED = "user.prefer_npu"
 """The rule by which a segment goes to the NPU because the user wants it there."""
@@ -76,6 +77,12 @@ class Ledger:
 
     def __iter__(self) -> Iterator[Entry]:
         return iter(self.entries)
+
+    def in_order_of(self, ops: Sequence[Op]) -> Ledger:
+        """Gives the record for the same ops in another running order."""
+        inside = ((op.body.ops if isinstance(op, Segment) else (op,)) for op in ops)
+        places = {op: place for place, some in enumerate(inside) for op in some}
+        return Ledger(tuple(sorted(self.entries, key=lambda entry: places.get(entry.op, len(places)))))
 
     @property
     def on_npu(self) -> list[Entry]:

@@ -20,8 +20,8 @@ class Stripe:
     rows: int
     grain: int = 0
     """The most rows that any of the ops makes at once; 0 for as many as a step needs."""
-    fed: bool = False
-    """Whether the rows of the graph's input are handed over one after another, and never lie in the arena all at once."""
+    fed: str = ""
+    """The name of the input of the graph whose rows are handed over one after another, and never lie in the arena all at once."""
 
 
 def striped(graph: Graph, stripes: Sequence[Stripe]) -> Graph:

@@ -16,13 +16,11 @@ from pillion.emitters.c.choose import Choice
 from pillion.emitters.c.program import CProgram, packed
 from pillion.errors import PillionError
 from pillion.ir.graph import Graph
-from pillion.ir.op import Op
 from pillion.ir.types import Value
 from pillion.memory.events import ALIGNMENT
 from pillion.memory.plan import with_least_activations
-from pillion.ops import Quantize
-from pillion.ops.region import why_not_in_rows
 from pillion.stripes.plan import Stripe, striped
+from pillion.stripes.rows_in import want_rows_in
 from pillion.stripes.ways import MANY, Ways
 from pillion.stripes.wish import WHOLE, MemoryWish
 
@@ -79,7 +77,7 @@ def find_stripes(graph: Graph, whole: CProgram, wish: MemoryWish, beside: int = 
     the arena's."""
     if wish == WHOLE or not graph.ops:
         return Plan((), whole)
-    ways = _ways(graph, whole, want_rows_in(graph) if wish.rows_in else None)
+    ways = _ways(graph, whole, want_rows_in(graph, wish.rows_in) if wish.rows_in else None)
     search = Search(ways, whole)
     if wish.max_ram is not None:
         return search.within(wish.max_ram, beside)
@@ -89,54 +87,15 @@ def find_stripes(graph: Graph, whole: CProgram, wish: MemoryWish, beside: int = 
 
 
 def _ways(graph: Graph, whole: CProgram, fed: Value | None) -> Ways:
-    return Ways(graph, [Choice(s.choice.op, s.choice.kernel, ()) for s in whole.steps], whole.isa, fed)
+    kernels = {step.choice.op: step.choice.kernel for step in whole.steps}
+    return Ways(graph, [Choice(op, kernels[op], ()) for op in graph.ops], whole.isa, fed)
 
 
 def price(graph: Graph, whole: CProgram, stripes: Sequence[Stripe]) -> float:
     """Estimates the share of instructions that stripes add to those of a graph's whole program."""
-    fed = graph.inputs[0] if stripes and stripes[0].fed else None
-    ways = _ways(graph, whole, fed)
+    names = {stripe.fed for stripe in stripes if stripe.fed}
+    ways = _ways(graph, whole, next((value for value in graph.inputs if value.name in names), None))
     return sum(map(ways.counted, stripes)) / max(ways.instructions, 1)
-
-
-def want_rows_in(graph: Graph) -> Value:
-    """Gives the input that may be handed over row by row; raises where there is none."""
-    value = graph.inputs[0] if len(graph.inputs) == 1 else None
-    users = _readers(graph, value) if value is not None else []
-    reasons = [(op, why_not_in_rows(op)) for op in users]
-    wrong = next(((op, why) for op, why in reasons if why), None)
-    if value is not None and wrong is None and users and not graph.states:
-        return value
-    if graph.states:
-        raise _remembers(graph)
-    here = (
-        f"{wrong[0].kind} `{wrong[0].name}`: {wrong[1]}"
-        if wrong
-        else f"inputs: {', '.join(v.name for v in graph.inputs)}"
-    )
-    way_out = "--io-layout nhwc, with which pictures come as lines; or " if len(graph.inputs) == 1 else ""
-    raise PillionError(
-        f"`{graph.name}` cannot be handed its input row by row",
-        rule="one input, and the ops that read it make their rows one after another, each from a few rows",
-        here=here,
-        help=f"{way_out}leave --rows-in out",
-    )
-
-
-def _remembers(graph: Graph) -> PillionError:
-    return PillionError(
-        f"`{graph.name}` cannot be handed its input row by row",
-        rule="a model that remembers nothing from run to run",
-        here=f"states: {', '.join(state.name for state in graph.states)}",
-        help="leave --rows-in out",
-    )
-
-
-def _readers(graph: Graph, value: Value) -> list[Op]:
-    """The ops that read a value. Numbers are quantized as they lie: what reads them then says whether rows are lines of a picture."""
-    users = graph.users.get(value, [])
-    later = [reader for op in users if isinstance(op, Quantize) for reader in _readers(graph, op.y)]
-    return [*users, *later]
 
 
 @dataclass(frozen=True)
@@ -177,8 +136,8 @@ class Search:
         one if there is none. Where first sight says too little of a cost, it is asked for less."""
         allowed = budget
         for _ in range(COUNTED_AGAIN):
-            near = dict.fromkeys(self.ways.cheapest(int(bound * more), allowed) or () for more in NEAR_BOUNDS)
-            plans = [self.plan(stripes) for stripes in near]
+            near = dict.fromkeys(self.ways.cheapest(int(bound * more), allowed) for more in NEAR_BOUNDS)
+            plans = [self.plan(stripes) for stripes in near if stripes is not None]
             fitting = [plan for plan in plans if self.counted(plan) <= budget]
             if fitting:
                 return min([simplest, *fitting], key=lambda plan: plan.bytes)
@@ -281,6 +240,6 @@ def _not_by_rows(graph: Graph) -> PillionError:
     return PillionError(
         f"`{graph.name}` cannot be handed its input row by row",
         rule="the ops that read the input can run together a few rows at a time",
-        here="no region of ops from the first one on makes a result that has rows",
+        here="no region of ops from the first that reads it on makes a result that has rows",
         help="leave --rows-in out",
     )

@@ -71,6 +71,7 @@ class Ways:
 
     def __post_init__(self) -> None:
         ops = self.graph.ops
+        self.fed_at = next((i for i, op in enumerate(ops) if self.fed in op.activations), 0)
         self.needs = [memory_of(choice) for choice in self.choices]
         self.born = {v: -1 for v in self.graph.sources} | {
             v: i for i, op in enumerate(ops) for v in op.results
@@ -125,10 +126,8 @@ class Ways:
             if not self._is_border[first]:
                 continue
             is_hot = False
-            least = 2
-            if self.fed is not None and first <= self.last[self.fed]:
-                least = self.last[self.fed] + 1 if first == 0 else longest + 1
-            for end in range(first + 1, min(first + longest, len(hot)) + 1):
+            least, most = self._lengths(first, longest)
+            for end in range(first + 1, min(first + most, len(hot)) + 1):
                 if self.why[end - 1]:
                     break
                 is_hot |= hot[end - 1]
@@ -137,6 +136,15 @@ class Ways:
                     yield first, end
                 if self._folds(end - 1):
                     break
+
+    def _lengths(self, first: int, longest: int) -> tuple[int, int]:
+        """The least and the most ops of a region that begins there. All that reads rows from outside is in the same one, the first op of
+        which does."""
+        if self.fed is None or first > self.last[self.fed]:
+            return 2, longest
+        if self.is_fed(first):
+            return self.last[self.fed] + 1 - first, longest
+        return 2, self.fed_at - first
 
     def _borders(self) -> list[bool]:
         """Says of each place between two ops whether regions may begin and end there: not where more bytes would have to lie whole than an
@@ -151,6 +159,7 @@ class Ways:
             *(before or bool(after) for before, after in zip(ends, self.why[1:], strict=False)),
             True,
         ]
+        free[self.fed_at] = True
         sizes = [0, *crossing, 0]
         return [is_free or not _is_edge_of_a_top(sizes, at) for at, is_free in enumerate(free, 1)]
 
@@ -177,14 +186,15 @@ class Ways:
         return self._found[key]
 
     def _region(self, first: int, end: int, rows: int, grain: int) -> Way | None:
-        region = as_region(self.graph, first, end, rows, grain, self.is_fed(first))
+        fed = self._fed_name(first)
+        region = as_region(self.graph, first, end, rows, grain, fed)
         if rows >= rows_made(region.body.ops[-1]):
             return None
         try:
             region.check()
         except PillionError:
             return None
-        used_up = {x for x in region.xs if self.last[x] < end and not region.fed}
+        used_up = {x for x in region.xs if self.last[x] < end and x is not region.fed_value}
         seen = preview(
             region,
             lambda op, made: self._scratch_bytes(first + op, made),
@@ -195,12 +205,16 @@ class Ways:
         return Way(
             aligned(self.beside(first, end) + seen.bytes),
             self._cost(region, first, seen),
-            Stripe(first, end, rows, grain, self.is_fed(first)),
+            Stripe(first, end, rows, grain, fed),
         )
 
     def is_fed(self, first: int) -> bool:
         """Whether a region that begins there gets its rows from outside."""
-        return self.fed is not None and first == 0
+        return self.fed is not None and first == self.fed_at
+
+    def _fed_name(self, first: int) -> str:
+        """The name of the input that is handed over row by row to a region that begins there, if one is."""
+        return self.fed.name if self.fed is not None and self.is_fed(first) else ""
 
     def beside(self, first: int, end: int) -> int:
         """Gives the bytes that lie in the arena while some ops run as a region, beside what they use up and make."""
@@ -341,7 +355,7 @@ class Ways:
                 if (
                     other == one
                     or not is_there
-                    or (one.fed and other.first)
+                    or (self.fed is not None and one.fed and not self._is_fed_all(other))
                     or any(self.why[other.first : other.end])
                 ):
                     continue
@@ -349,6 +363,10 @@ class Ways:
                     other.first, other.end, other.rows, other.grain
                 ):
                     yield (*stripes[:i], other, *stripes[i + 1 :])
+
+    def _is_fed_all(self, one: Stripe) -> bool:
+        """Whether a stripe has all ops that read rows from outside, from the first on."""
+        return self.is_fed(one.first) and (self.fed is None or self.last[self.fed] < one.end)
 
     def counted(self, one: Stripe, events: Sequence[Event] = ()) -> float:
         """Gives the instructions that a stripe adds, as `cost` does, but of all that happens in it, not of the first steps."""

@@ -22,8 +22,8 @@ class MemoryWish:
     """Bytes that the program may hold in RAM; the cheapest plan that fits is taken."""
     extra: float | None = None
     """The share of instructions that may be added; the smallest plan that costs no more is taken."""
-    rows_in: bool = False
-    """Whether the input is handed over row by row, and never lies in the arena as a whole."""
+    rows_in: bool | str = False
+    """Whether an input is handed over row by row, and never lies in the arena as a whole; or its name, of several."""
     is_usual: bool = False
     """Whether nobody asked: then what stripes save has to be worth their code."""
 
@@ -48,7 +48,7 @@ WORTH_SHARE = 0.1
 
 
 def memory_wish(
-    max_ram: int | str | None = None, extra: float | str | None = None, rows_in: bool = False
+    max_ram: int | str | None = None, extra: float | str | None = None, rows_in: bool | str = False
 ) -> MemoryWish:
     """Gives the wish behind `256K` bytes or `5%` more instructions, as they are typed, or as numbers; the usual one where nothing is said."""
     if max_ram is None and extra is None and not rows_in:

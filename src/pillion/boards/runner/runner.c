@@ -41,7 +41,7 @@ static int from_parent, to_parent;
 static pid_t parent;
 static volatile uint32_t *ops_done;
 static uint8_t *arena, *state;
-/* The input of a model that takes rows: it is not in the arena. */
+/* The input that a model takes row by row: it is not in the arena. */
 static uint8_t *frame;
 
 static void fail(const char *what) {
@@ -188,7 +188,7 @@ static void after_op(uint32_t op) {
 /* One row, two, three, four, one again; each portion lies where nothing is behind it, and is not what it was afterwards. */
 static void hand_over(void (*after)(uint32_t op)) {
     const pillion_row_functions *const rows = model->row_functions;
-    rows->begin(arena, after);
+    pillion_begin_rows(model, arena, state, after);
     for (uint32_t first = 0, count = 1; first < rows->rows; first += count, count = count % 4 + 1) {
         if (count > rows->rows - first) {
             count = rows->rows - first;

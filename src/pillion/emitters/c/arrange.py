@@ -111,12 +111,13 @@ def _need(
 
 
 def _want_feed(graph: Graph) -> None:
-    """Raises where rows are handed over that something else than the first region reads."""
-    for number, op in enumerate(graph.ops):
-        value = op.fed_value if isinstance(op, Region) else None
-        if value is not None and (number or graph.inputs != (value,) or graph.users[value] != [op]):
-            rule = "the one input that is handed over row by row is read by the first region alone"
-            raise op.refuse(rule, f"`{value.name}`, op {number} of {len(graph.ops)}")
+    """Raises where rows are handed over that something else than one region reads."""
+    fed = [op for op in graph.ops if isinstance(op, Region) and op.fed_value is not None]
+    for op in fed:
+        value = op.xs[0]
+        if len(fed) > 1 or value not in graph.inputs or graph.users[value] != [op] or value in graph.ends:
+            rule = "of one input the rows may be handed over, and one region alone reads them"
+            raise op.refuse(rule, f"`{value.name}`, region {fed.index(op)} of {len(fed)}")
 
 
 def _too_large(graph: Graph, memory: MemoryPlan) -> PillionError:

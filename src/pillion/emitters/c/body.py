@@ -97,15 +97,20 @@ class Body:
         self.named: set[int] = set()
         self.waits = 0
         self.answer = ""
-        fed = program.feed.items if program.feed is not None else 0
-        (self.fed, self.rest), self.passages = passages(
-            [program.items[:fed], program.items[fed:]], alike(program)
+        fed = program.feed.items if program.feed is not None else range(0)
+        (self.before, self.fed, self.rest), self.passages = passages(
+            [program.items[: fed.start], program.items[fed.start : fed.stop], program.items[fed.stop :]],
+            alike(program),
         )
         self.functions = "".join(map(self._passage, self._innermost_first()))
 
     def text(self) -> str:
-        """Gives what the program does, but what it does while rows of the caller come."""
+        """Gives what the program does, but what it does before and while rows of the caller come."""
         return "\n".join(map(self._item, self.rest))
+
+    def begun(self) -> str:
+        """Gives what the program does before the first row of the caller comes."""
+        return "\n".join(map(self._item, self.before))
 
     def resumed(self) -> str:
         """Gives what the program does while rows of the caller come, to be left there and come back to."""
@@ -130,7 +135,7 @@ class Body:
                     put(item.what)
                 order[what.passage] = None
 
-        for item in (*self.fed, *self.rest):
+        for item in (*self.before, *self.fed, *self.rest):
             put(item.what)
         return list(order)
 

@@ -7,20 +7,23 @@ from textwrap import indent
 
 from pillion.emitters.c.body import NO_ONE, Body
 from pillion.emitters.c.program import CProgram, RowFeed
+from pillion.emitters.c.spelling import commented
 
 
-def declarations(name: str, feed: RowFeed) -> str:
+def declarations(program: CProgram, feed: RowFeed) -> str:
     """Gives what `model.h` says of the functions."""
-    macro = name.upper()
+    name, macro = program.graph.name, program.graph.name.upper()
+    whole = " The other inputs are written to their places before." if len(program.graph.inputs) > 1 else ""
+    is_bound = "arena and state are" if feed.has_state else "the arena is"
     return f"""\
-/* The input is not in the arena: its {feed.rows} rows are handed over one after another, as a camera gives them, each with all of its columns
- * and channels. */
+/* `{commented(feed.value.name)}` is not in the arena: its {feed.rows} rows are handed over one after another, as a camera gives them, each with all of its
+ * columns and channels. */
 #define {macro}_ROWS {feed.rows}
 #define {macro}_ROW_BYTES {feed.row_bytes}
 
-/* Begins an inference. The arena is aligned to 16 bytes, and is the model's until the end. `after_op` may be NULL; it is called with the
- * number of an op each time that it has made some rows. */
-void {name}_begin(void *arena, void (*after_op)(uint32_t op));
+/* Begins an inference.{whole} The arena is aligned to 16 bytes; {is_bound} the model's until the end. `after_op`
+ * may be NULL; it is called with the number of an op each time that it has made some rows. */
+{_begin_signature(name, feed)};
 
 /* Hands over the next rows, any number of them, from outside the arena; they are not needed any more afterwards. Gives how many are
  * missing still; what is handed over beyond the last one is not read. */
@@ -31,48 +34,83 @@ uint32_t {name}_end(void *arena);
 """
 
 
+def _begin_signature(name: str, feed: RowFeed) -> str:
+    state = "void *state, " if feed.has_state else ""
+    return f"void {name}_begin(void *arena, {state}void (*after_op)(uint32_t op))"
+
+
 def functions(program: CProgram, feed: RowFeed) -> str:
     """Gives the functions, and the one that runs as far as the rows go."""
     name = program.graph.name
     body = Body(program, after_op=True)
-    resumed, rest = body.resumed(), body.text()
+    resumed, rest, begun = body.resumed(), body.text(), body.begun()
+    kept_here, kept_given = ("uint8_t *kept, ", "kept_in(arena), ") if feed.has_state else ("", "")
+    unused = "    (void)kept;\n" if feed.has_state else ""
     return f"""{NO_ONE}{body.functions}
-static void run_rows(uint8_t *base, pillion_feed *feed, pillion_rows *given) {{
+static void run_rows(uint8_t *base, {kept_here}pillion_feed *feed, pillion_rows *given) {{
     void (*const done)(uint32_t op) = feed->after_op;
     uint32_t *const at = feed->at;
-{indent(resumed, "    ")}}}
+{unused}{indent(resumed, "    ")}}}
 
 static pillion_feed *feed_in(void *arena) {{
-    return (pillion_feed *)(void *)((uint8_t *)arena + {feed.state});
+    return (pillion_feed *)(void *)((uint8_t *)arena + {feed.progress});
 }}
-
-void {name}_begin(void *arena, void (*after_op)(uint32_t op)) {{
+{_state_functions(feed)}
+{_begin_signature(name, feed)} {{
     pillion_feed *const feed = feed_in(arena);
     feed->after_op = after_op != NULL ? after_op : no_one;
     feed->at[0] = 0;
     feed->taken = 0;
     feed->missing = {feed.rows};
-}}
+{indent(_first(begun, feed), "    ")}}}
 
 uint32_t {name}_rows(void *arena, const void *rows, uint32_t count) {{
     pillion_feed *const feed = feed_in(arena);
     pillion_rows given = {{rows, count}};
     if (feed->missing > 0) {{
-        run_rows(arena, feed, &given);
+        run_rows(arena, {kept_given}feed, &given);
     }}
     return feed->missing;
 }}
 
 uint32_t {name}_end(void *arena) {{
-    uint8_t *const base = arena;
     const uint32_t missing = feed_in(arena)->missing;
-    void (*const done)(uint32_t op) = feed_in(arena)->after_op;
-    (void)base;
-    (void)done;
     if (missing > 0) {{
         return missing;
     }}
-{indent(rest, "    ")}    return 0;
+{indent(_known("feed_in(arena)->after_op", "kept_in(arena)", feed), "    ")}{indent(rest, "    ")}    return 0;
+}}
+"""
+
+
+def _first(begun: str, feed: RowFeed) -> str:
+    """What is done before the first row comes."""
+    kept = "keep_in(arena, state);\n" if feed.has_state else ""
+    return kept + (_known("feed->after_op", "state", feed) + begun if begun else "")
+
+
+def _known(after_op: str, kept: str, feed: RowFeed) -> str:
+    """The variables by which what the program does finds memory and listener."""
+    state = f"uint8_t *const kept = {kept};\n(void)kept;\n" if feed.has_state else ""
+    return (
+        f"uint8_t *const base = arena;\nvoid (*const done)(uint32_t op) = {after_op};\n{state}"
+        "(void)base;\n(void)done;\n"
+    )
+
+
+def _state_functions(feed: RowFeed) -> str:
+    """Where the states are is known from the beginning to the end."""
+    if not feed.has_state:
+        return ""
+    return f"""
+static void keep_in(void *arena, void *state) {{
+    memcpy((uint8_t *)arena + {feed.place}, &state, sizeof state);
+}}
+
+static uint8_t *kept_in(const void *arena) {{
+    uint8_t *kept;
+    memcpy(&kept, (const uint8_t *)arena + {feed.place}, sizeof kept);
+    return kept;
 }}
 """
 
@@ -83,7 +121,7 @@ def descriptor(name: str, feed: RowFeed) -> str:
 static const pillion_row_functions row_functions = {{
     .rows = {feed.rows},
     .row_bytes = {feed.row_bytes},
-    .begin = {name}_begin,
+    .{"begin_step" if feed.has_state else "begin"} = {name}_begin,
     .hand_over = {name}_rows,
     .end = {name}_end,
 }};

@@ -151,8 +151,9 @@ class Manifest:
         if not re.fullmatch(r"[A-Za-z_][A-Za-z0-9_]*", self.model):
             raise ValueError("model is no identifier")
         check_paths(self.files)
-        if any(buffer.offset is None for buffer in (*self.inputs[1:], *self.outputs, *self.states)):
-            raise ValueError("what is handed over row by row is the one input")
+        by_rows = [buffer.name for buffer in self.inputs if buffer.offset is None]
+        if len(by_rows) > 1 or any(buffer.offset is None for buffer in (*self.outputs, *self.states)):
+            raise ValueError("one input at most is handed over row by row")
         arena, state = self.memory.arena_bytes, self.memory.state_bytes
         _want_within((*self.inputs, *self.outputs), f"an arena of {arena}", arena)
         _want_within(self.states, f"a state of {state}", state)

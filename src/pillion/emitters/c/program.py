@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import hashlib
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 import numpy as np
@@ -30,6 +30,7 @@ from pillion.ir.state import State
 from pillion.ir.types import Array, Value
 from pillion.ir.workspace import Workspace
 from pillion.memory import (
+    HOST_POINTER_BYTES,
     MemoryPlan,
     Needs,
     RepeatMemory,
@@ -83,10 +84,17 @@ class RowFeed:
     """An input that is handed over row by row, outside the arena."""
 
     value: Value
-    items: int
-    """The first so many things that the program does run while rows come."""
-    state: int
-    """The place in the arena that says how far the program is."""
+    items: range
+    """The things that the program does while rows come; what is before them is done before the first row."""
+    place: int
+    """The place in the arena of what is known between two calls."""
+    has_state: bool
+    """Whether the model remembers something from run to run."""
+
+    @property
+    def progress(self) -> int:
+        """The place in the arena that says how far the program is: behind a pointer to the states, if there are some."""
+        return self.place + (HOST_POINTER_BYTES if self.has_state else 0)
 
     @property
     def rows(self) -> int:
@@ -245,7 +253,7 @@ def packed(found: Arranged) -> CProgram:
     }
     done_by = _Doing(regions, needs, dict(moves_of(found.joints, memory)), memory)
     items = tuple(tuple(done_by.items(op, first)) for op, first in _numbered(graph, needs))
-    feed = _feed(graph, len(items[0]) if items else 0, memory)
+    feed = _feed(graph, [len(some) for some in items], memory)
     hop = hop_feed(graph, memory)
     memory = replace(memory, state_bytes=hop.end) if hop else memory
     done = tuple(item for items_of_op in items for item in items_of_op)
@@ -308,12 +316,14 @@ class _Doing:
             yield Item(Fire(first), tuple(map(self.memory.spot, (*op.activations, *op.results))))
 
 
-def _feed(graph: Graph, items: int, memory: MemoryPlan) -> RowFeed | None:
-    """What is handed over row by row, to the first op."""
-    region = graph.ops[0] if graph.ops else None
-    if not isinstance(region, Region) or region.fed_value is None:
-        return None
-    return RowFeed(region.fed_value, items, memory.scratch_offsets[region])
+def _feed(graph: Graph, counts: Sequence[int], memory: MemoryPlan) -> RowFeed | None:
+    """What is handed over row by row. `counts` says how many things the program does for each op."""
+    for number, region in enumerate(graph.ops):
+        if isinstance(region, Region) and region.fed_value is not None:
+            before = sum(counts[:number])
+            items = range(before, before + counts[number])
+            return RowFeed(region.fed_value, items, memory.scratch_offsets[region], bool(graph.states))
+    return None
 
 
 def _step(

@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 
 from pillion.boards.board import OPTIMIZE_FLAGS
 from pillion.boards.layout import (
@@ -19,6 +19,7 @@ from pillion.emitters.c import text
 from pillion.emitters.c.hop import HopFeed
 from pillion.emitters.c.program import CProgram
 from pillion.emitters.c.spelling import C_TYPES, commented
+from pillion.ir.types import Value
 
 
 def readme(program: CProgram, target: str, boards: Sequence[str], paths: Collection[str]) -> str:
@@ -171,26 +172,34 @@ def _infer(program: CProgram) -> Iterator[str]:
     taken = [f"const void *input_{i}" for i in range(len(graph.inputs))]
     given = [f"void *output_{i}" for i in range(len(graph.outputs))]
     yield f"void infer({', '.join(taken + given)}) {{"
-    for i, value in enumerate(graph.inputs):
-        yield f"    /* {text.describe(value)} */"
-        yield f"    memcpy({name.upper()}_INPUT_{i}(arena), input_{i}, {value.type.size_bytes});"
+    yield from _inputs_in(program, list(enumerate(graph.inputs)))
     yield f"    {name}_run(arena, {'state, ' if graph.states else ''}NULL);"
     yield from _outputs_out(program)
     yield "}"
 
 
+def _inputs_in(program: CProgram, inputs: Iterable[tuple[int, Value]]) -> Iterator[str]:
+    for i, value in inputs:
+        yield f"    /* {text.describe(value)} */"
+        yield f"    memcpy({program.graph.name.upper()}_INPUT_{i}(arena), input_{i}, {value.type.size_bytes});"
+
+
 def _infer_by_rows(program: CProgram) -> Iterator[str]:
-    """The input comes row by row, as many of them at a time as there are."""
-    name, graph = program.graph.name, program.graph
+    """One input comes row by row, as many of them at a time as there are; others go to their places."""
+    assert program.feed is not None
+    name, graph, fed = program.graph.name, program.graph, program.feed.value
+    whole = [(i, value) for i, value in enumerate(graph.inputs) if value is not fed]
+    taken = [f"const void *input_{i}" for i, _ in whole]
     given = [f"void *output_{i}" for i in range(len(graph.outputs))]
     yield "/* What the camera has: some rows, and how many. */"
     yield "uint32_t next_rows(const void **rows);"
     yield ""
-    yield f"void infer({', '.join(given)}) {{"
-    yield f"    {name}_begin(arena, NULL);"
+    yield f"void infer({', '.join(taken + given)}) {{"
+    yield from _inputs_in(program, whole)
+    yield f"    {name}_begin(arena, {'state, ' if graph.states else ''}NULL);"
     yield "    const void *rows;"
     yield "    uint32_t missing;"
-    yield f"    do {{ /* {text.describe(graph.inputs[0])} */"
+    yield f"    do {{ /* {text.describe(fed)} */"
     yield "        const uint32_t count = next_rows(&rows);"
     yield f"        missing = {name}_rows(arena, rows, count);"
     yield "    } while (missing > 0);"

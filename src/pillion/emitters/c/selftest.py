@@ -313,21 +313,30 @@ static void compare(uint32_t op) {
     }
 }
 
-/* Where the model takes its input row by row, it gets one each time. */
-static void run(const pillion_model *model, uint8_t *arena, void *state, const uint8_t *input) {
-    if (model->row_functions != NULL) {
-        model->row_functions->begin(arena, compare);
-        while (model->row_functions->hand_over(arena, input, 1) > 0) {
-            input += model->row_functions->row_bytes;
-        }
-        (void)model->row_functions->end(arena);
-        return;
+/* Where the model takes an input row by row, it gets one each time. */
+static void run_by_rows(const pillion_model *model, uint8_t *arena, void *state, const uint8_t *rows) {
+    pillion_begin_rows(model, arena, state, compare);
+    while (model->row_functions->hand_over(arena, rows, 1) > 0) {
+        rows += model->row_functions->row_bytes;
     }
+    (void)model->row_functions->end(arena);
+}
+
+static void run(const pillion_model *model, uint8_t *arena, void *state, const uint8_t *input) {
+    const uint8_t *rows = NULL;
     for (uint32_t i = 0; i < model->input_count; i++) {
-        memcpy(arena + model->inputs[i].offset, input, model->inputs[i].bytes);
+        if (model->inputs[i].offset == PILLION_NOWHERE) {
+            rows = input;
+        } else {
+            memcpy(arena + model->inputs[i].offset, input, model->inputs[i].bytes);
+        }
         input += model->inputs[i].bytes;
     }
-    pillion_run(model, arena, state, compare);
+    if (model->row_functions != NULL) {
+        run_by_rows(model, arena, state, rows);
+    } else {
+        pillion_run(model, arena, state, compare);
+    }
 }
 
 uint32_t @model@_selftest(void *arena, @parameter@pillion_difference *difference) {

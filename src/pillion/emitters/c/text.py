@@ -52,7 +52,7 @@ def model_h(program: CProgram) -> str:
 def _functions_of(program: CProgram) -> str:
     """The functions that a caller has."""
     if program.feed is not None:
-        return feed.declarations(program.graph.name, program.feed)
+        return feed.declarations(program, program.feed)
     return dedent(f"""\
         /* One inference. The arena is aligned to {program.memory.alignment} bytes; inputs are written to their places before, outputs are read from
          * theirs after. `after_op` may be NULL; it is called with the number of each op that has run. */
@@ -97,9 +97,11 @@ def or_else(header: str, other: str) -> str:
 def _accessors(program: CProgram) -> str:
     """Typed places of inputs and outputs, as macros."""
     lines = []
-    inputs = program.graph.inputs if program.feed is None else ()
-    for role, values in (("INPUT", inputs), ("OUTPUT", program.graph.outputs)):
+    fed = program.feed.value if program.feed is not None else None
+    for role, values in (("INPUT", program.graph.inputs), ("OUTPUT", program.graph.outputs)):
         for i, value in enumerate(values):
+            if value is fed:
+                continue
             macro = f"{program.graph.name.upper()}_{role}_{i}"
             lines.append(f"/* {describe(value)} */")
             lines.append(
@@ -241,12 +243,11 @@ def _begin_sums(program: CProgram, sums: KeptSums) -> str:
 
 def _entry_points(program: CProgram) -> str:
     name = program.graph.name
+    has_state = bool(program.graph.states)
+    state = f"    .state_bytes = {program.memory.state_bytes},\n    .reset = {name}_reset,\n" * has_state
     if program.feed is not None:
-        return "    .row_functions = &row_functions,"
-    if not program.graph.states:
-        return f"    .run = {name}_run,"
-    state = f"    .state_bytes = {program.memory.state_bytes},\n    .reset = {name}_reset,"
-    return f"{state}\n    .step = {name}_run,"
+        return f"{state}    .row_functions = &row_functions,"
+    return f"{state}    .{'step' if has_state else 'run'} = {name}_run,"
 
 
 def _descriptor(program: CProgram) -> str:

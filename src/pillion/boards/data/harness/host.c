@@ -32,8 +32,8 @@ int32_t semihost_write(int32_t file, const void *from, uint32_t bytes) {
     return fwrite(from, 1, bytes, files[file]) == bytes ? 0 : -1;
 }
 
-int32_t semihost_rewind(int32_t file) {
-    return fseek(files[file], 0, SEEK_SET) == 0 ? 0 : -1;
+int32_t semihost_seek(int32_t file, uint32_t position) {
+    return fseek(files[file], (long)position, SEEK_SET) == 0 ? 0 : -1;
 }
 
 int32_t semihost_length(int32_t file) {

@@ -107,10 +107,27 @@ static void read_input(void *to, uint32_t bytes) {
     }
 }
 
-/* What is handed over row by row is read when its time comes. */
-static void read_inputs(void) {
-    for (uint32_t i = 0; i < model->input_count && model->row_functions == NULL; i++) {
-        read_input(pillion_arena + model->inputs[i].offset, model->inputs[i].bytes);
+static void go_to(uint32_t position) {
+    if (semihost_seek(input, position) != 0) {
+        problem = "input.bin cannot be read";
+    }
+}
+
+/* What is handed over row by row is read when its time comes: the file is left where its rows begin. */
+static void read_inputs(uint32_t sample) {
+    uint32_t at = sample * total_bytes(model->inputs, model->input_count), rows_at = at;
+    for (uint32_t i = 0; i < model->input_count; i++) {
+        const pillion_buffer *const one = &model->inputs[i];
+        if (one->offset == PILLION_NOWHERE) {
+            rows_at = at;
+        } else {
+            go_to(at);
+            read_input(pillion_arena + one->offset, one->bytes);
+        }
+        at += one->bytes;
+    }
+    if (model->row_functions != NULL) {
+        go_to(rows_at);
     }
 }
 
@@ -177,7 +194,7 @@ static uint64_t ticks_of_no_op(void) {
 
 static void hand_over_rows(void (*after)(uint32_t op)) {
     const pillion_row_functions *const functions = model->row_functions;
-    functions->begin(pillion_arena, after);
+    pillion_begin_rows(model, pillion_arena, STATE, after);
     for (uint32_t missing = functions->rows; missing > 0 && problem == NULL;) {
         const uint32_t count = missing < MOST_ROWS ? missing : MOST_ROWS;
         if (after != NULL) {
@@ -233,11 +250,7 @@ static void first_sample(bool profiled) {
     }
     write_outputs();
     if (profiled && problem == NULL) {
-        if (semihost_rewind(input) != 0) {
-            problem = "input.bin cannot be read";
-            return;
-        }
-        read_inputs();
+        read_inputs(0);
         pillion_reset_state(model, STATE);
         run_profiled();
     }
@@ -245,7 +258,7 @@ static void first_sample(bool profiled) {
 
 static void run_samples(uint32_t samples, bool profiled) {
     for (uint32_t sample = 0; sample < samples && problem == NULL; sample++) {
-        read_inputs();
+        read_inputs(sample);
         if (sample == 0) {
             first_sample(profiled);
         } else {
