@@ -151,3 +151,22 @@ def test_one_range_for_all_without_data() -> None:
         Partial(40.0).eval(), samples[0], target="cortex-m55", calibrate=samples, tuning=tuning
     )
     assert scaled(program) == 0
+
+
+class WithoutTrend(nn.Module):
+    """What differs from a moving mean, whose ends are repeated: the first element is joined with itself, and read by the difference, too."""
+
+    def forward(self, x: Tensor) -> Tensor:
+        ends = x[:, :1].repeat(1, 2, 1), x[:, -1:].repeat(1, 2, 1)
+        wide = torch.cat([ends[0], x, ends[1]], 1).transpose(1, 2)
+        return x - torch.nn.functional.avg_pool1d(wide, 5, 1).transpose(1, 2)
+
+
+def test_what_is_joined_with_itself_may_have_a_range_of_its_own() -> None:
+    samples = [torch.randn(1, 9, 3, generator=torch.Generator().manual_seed(i)) for i in range(4)]
+    program = pillion.compile(
+        WithoutTrend(), samples[0], target="cortex-m33", calibrate=samples, progress=False
+    )
+    for x in samples:
+        (found,) = program.run(x)
+        assert np.abs(found - WithoutTrend()(x).numpy()).max() < 0.1

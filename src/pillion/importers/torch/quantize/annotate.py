@@ -315,7 +315,7 @@ class Annotator:
         inputs: dict[Node, QuantizationSpecBase | None] = {}
         rule = self.plan.rules.get(node)
         if rule is not None:
-            for operand in operands_of(node, rule):
+            for operand in dict.fromkeys(operands_of(node, rule)):
                 if (operand, node) in self.plan.sharing and not self._is_dropped_out(operand, node):
                     inputs[operand] = self._spec((operand, node))
             if rule.weight is not None:
