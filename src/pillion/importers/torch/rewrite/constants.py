@@ -29,6 +29,10 @@ from pillion.importers.torch.nodes import (
 from pillion.importers.torch.rewrite.canonical import BROADCASTING
 from pillion.importers.torch.rewrite.functional import is_write
 from pillion.importers.torch.rewrite.recurrent import LAYERS
+from pillion.importers.torch.rewrite.standardized import standardized, standardized_groups
+
+NORMS = frozenset({standardized, standardized_groups})
+"""Functions of ours, which stand for several of PyTorch's."""
 
 
 def fold_constants(module: GraphModule, *, training: bool = False) -> None:
@@ -57,8 +61,15 @@ def _is_foldable(node: Node, training: bool) -> bool:
 
 def _is_constant_call(node: Node, training: bool) -> bool:
     """Whether a call gives the same each time. One that writes does not: it would change the model's own tensor each time it is run."""
-    if not isinstance(node.target, torch._ops.OpOverload) or _is_random(node) or is_write(node):
+    if not isinstance(node.target, torch._ops.OpOverload):
+        return node.target in NORMS and _depends_on_constants(node, training)
+    if _is_random(node) or is_write(node):
         return False
+    return _depends_on_constants(node, training)
+
+
+def _depends_on_constants(node: Node, training: bool) -> bool:
+    """Whether a call reads nothing but constants, those that are trained not among them."""
     sources = node.all_input_nodes
     if any(constant_of(n) is None or (training and is_trainable(n)) for n in sources):
         return False

@@ -11,6 +11,7 @@ from typing import Any
 from torch.fx import Node
 
 from pillion.importers.torch.rewrite.forms import (
+    computed,
     layers,
     norms,
     numbers,
@@ -32,5 +33,7 @@ CONDITIONS: dict[Any, Callable[[Node], bool]] = {
     target: condition for part in PARTS for target, condition in part.CONDITIONS.items()
 }
 """Which calls of an operator have its form; all of them, where nothing is said."""
-LATE, LATE_CONDITIONS = layers.LATE, layers.LATE_CONDITIONS
+LATE: dict[Any, Callable[..., Any]] = computed.LATE | layers.LATE
 """The same, of what has a form only after batch norms went into layers."""
+LATE_CONDITIONS: dict[Any, Callable[[Node], bool]] = computed.LATE_CONDITIONS | layers.LATE_CONDITIONS
+"""Which calls of an operator have that form."""
