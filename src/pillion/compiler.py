@@ -284,7 +284,8 @@ def to_integers(graph: Graph, io_dtype: IoDtype, watch: passes.Watch | None) -> 
     graph = graph.replace(name=model_name(graph.name))
     if watch:
         watch("import", graph)
-    graph = passes.run(graph, passes.PIPELINE + passes.BORDERS[io_dtype], watch)
+    of_litert = (passes.plain_bags,) if graph.arithmetic.is_tflite else ()
+    graph = passes.run(graph, passes.PIPELINE + of_litert + passes.BORDERS[io_dtype], watch)
     refuse_float(graph.name, [(f"{op.kind} {op.name}", op.source, reason) for op, reason in float_ops(graph)])
     graph = verified(passes.write_constants(graph), "write_constants")
     want_computed_outputs(graph)

@@ -119,6 +119,7 @@ ATTRIBUTES: dict[str, Callable[[Choices, Shape], Any]] = {
     "clip": lambda choices, x: choices.pick((0, 1000)),
     "k": lambda choices, x: choices.integer(1, min(x[-1], 9)),
     "largest": _flag,
+    "mean": _flag,
     "batch": lambda choices, x: choices.pick((0, 0, 1)),
     "centred": lambda choices, x: not choices.one_in(3),
     "eps": lambda choices, x: choices.pick((1e-5, 0.0, 1e-3, 1.0)),

@@ -14,6 +14,7 @@ from pillion.ir.types import DType, PerTensor, Shape, TensorType, Value, constan
 from pillion.ops import (
     ArgMax,
     ArgMin,
+    Bag,
     Cast,
     Compare,
     Gather,
@@ -23,6 +24,7 @@ from pillion.ops import (
     TopValues,
     Whole,
 )
+from pillion.ops.samples import conv_weights
 
 
 def flags(grower: Grower, shape: Shape) -> Value:
@@ -67,6 +69,16 @@ def gathered(grower: Grower, cls: type[Gather]) -> Value:
     found["axis"] = max(found["axis"], found["batch"])
     numbers = words(grower, (*x.shape[: found["batch"]], grower.choices.integer(1, 5)))
     return grower.put(cls, DType.INT8, x.type.quant, x=x, indices=numbers, **found)
+
+
+def bag(grower: Grower, cls: type[Bag]) -> Value:
+    """A constant table, of few or many rows."""
+    rows, elements = grower.choices.pick((1, 2, 11, 40)), grower.choices.pick((1, 7, 8, 9, 16, 33))
+    table = conv_weights((rows, elements), 0, grower.choices.integer(0, 99))
+    table = Value(grower.name("table"), table.type, table.data)
+    numbers = words(grower, (*grower.shape()[:-1], grower.choices.integer(1, 9)))
+    found = attributes(cls, grower.choices, ())
+    return grower.put(cls, DType.INT8, grower.quant(), table=table, indices=numbers, **found)
 
 
 def cast(grower: Grower, cls: type[Cast]) -> Value:
@@ -116,6 +128,7 @@ RECIPES: dict[type[Op], Any] = {
     TopValues: top,
     TopPlaces: top,
     Gather: gathered,
+    Bag: bag,
     Cast: cast,
     Whole: calculated,
     Requantize: rescaled,

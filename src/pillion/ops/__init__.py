@@ -6,6 +6,7 @@ from __future__ import annotations
 from pillion.ir import text
 from pillion.ir.graph import Graph
 from pillion.ir.op import Op
+from pillion.ops.bag import Bag
 from pillion.ops.choosing import ArgMax, ArgMin, Compare, Relation, TopPlaces, TopValues, Where
 from pillion.ops.clamp import (
     Clamp,
@@ -81,6 +82,7 @@ ALL_OPS: tuple[type[Op], ...] = (
     Transpose,
     Flip,
     Gather,
+    Bag,
     Compare,
     Whole,
     Where,
@@ -122,6 +124,7 @@ __all__ = [
     "ArgMin",
     "AvgPool2d",
     "AvgPool2dUp",
+    "Bag",
     "BatchMatmul",
     "Calculation",
     "Cast",

@@ -22,6 +22,7 @@ from pillion.passes.merge_duplicates import merge_duplicates
 from pillion.passes.merge_movement import merge_movement
 from pillion.passes.merge_rescaled import merge_rescaled
 from pillion.passes.narrow_sums import narrow_sums
+from pillion.passes.plain_bags import plain_bags
 from pillion.passes.plain_nearest import plain_nearest
 from pillion.passes.quantize_early import quantize_early
 from pillion.passes.rescale_sums import rescale_sums
@@ -45,6 +46,7 @@ __all__ = [
     "compose_norms",
     "int8_io",
     "narrow_sums",
+    "plain_bags",
     "plain_nearest",
     "rescale_sums",
     "run",

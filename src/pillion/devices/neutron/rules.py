@@ -38,6 +38,7 @@ from pillion.ops import (
     Sub,
     Transpose,
 )
+from pillion.ops.bag import Bag
 from pillion.ops.choosing import ArgMax, ArgMin, Compare, TopPlaces, TopValues, Where
 from pillion.ops.detections import Detections
 from pillion.ops.indexing import Cast, Gather
@@ -69,7 +70,7 @@ SUPPORTED: tuple[type[Op], ...] = (
     *(*RESIZES, *SHARED),
 )
 
-CHOOSING = (Gather, Compare, Whole, Where, ArgMax, ArgMin, TopValues, TopPlaces, Cast)
+CHOOSING = (Gather, Bag, Compare, Whole, Where, ArgMax, ArgMin, TopValues, TopPlaces, Cast)
 REMEMBERING = (LstmCell, LstmOutput, SvdfMemory, SvdfOutput)
 LACKING: tuple[type[Op], ...] = (
     *(Div, SquaredDifference, Flip, LogSoftmax, L2Normalize, Standardize, WideAdd, *CHOOSING),

@@ -18,6 +18,7 @@ from pillion.ops import (
     ArgMin,
     AvgPool2d,
     AvgPool2dUp,
+    Bag,
     BatchMatmul,
     Cast,
     Clamp,
@@ -121,6 +122,8 @@ TABLE: Mapping[type[Op], CallsOf | None] = {
     Standardize: None,
     # It has 8 bits there (`passes.narrow_sums`).
     WideAdd: None,
+    # It is looked up in one scale there (`passes.plain_bags`).
+    Bag: None,
     # No kernel of the runtime: Sub and Mul round on the way.
     SquaredDifference: None,
     # What is chosen and looked up by numbers: no kernel of the runtime.

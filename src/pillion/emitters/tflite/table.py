@@ -33,6 +33,7 @@ from pillion.ir import numerics
 from pillion.ir.numerics import Arithmetic
 from pillion.ir.op import Op, beyond_scales
 from pillion.ir.types import Value, constant
+from pillion.ops.bag import Bag
 from pillion.ops.choosing import ArgMax, ArgMin, Compare, TopPlaces, TopValues, Where
 from pillion.ops.clamp import (
     Clamp,
@@ -356,6 +357,8 @@ ROWS: dict[type[Op], Writing | None] = {
     Standardize: None,
     # It has 8 bits there (`passes.narrow_sums`).
     WideAdd: None,
+    # It is looked up in one scale there (`passes.plain_bags`).
+    Bag: None,
     Concat: _concat,
     Slice: _slice,
     Pad: _pad,

@@ -20,10 +20,12 @@ from pillion.emitters.c.portable.elementwise import (
     other_than_a_number,
     pairs,
 )
+from pillion.emitters.c.portable.standardize import words
 from pillion.emitters.c.portable.walk import Rows, rows_of
 from pillion.ir.numerics import Arithmetic
 from pillion.ir.types import DType, Value
 from pillion.ir.verdict import Verdict
+from pillion.ops.bag import Bag
 from pillion.ops.choosing import ArgMax, ArgMin, Compare, Place, Top, TopPlaces, TopValues, Where
 from pillion.ops.indexing import SOURCES, Cast, Gather
 from pillion.ops.whole import Calculation, Whole
@@ -176,6 +178,23 @@ def judge_gathered(op: Gather, arithmetic: Arithmetic) -> tuple[Verdict, ...]:
     return (Verdict("indices", op.indices.dtype is DType.INT32, "int32", op.indices.dtype.value),)
 
 
+def bagged(op: Bag, arithmetic: Arithmetic) -> tuple[Call, ...]:
+    """Gives the call that adds rows of a table by their numbers."""
+    rows, elements = op.table.shape
+    params: Params = {
+        **{"bags": math.prod(op.indices.shape[:-1]), "words": op.words, "rows": rows, "elements": elements},
+        **{"places": op.places, **words(op.offset, "offset"), "multipliers": op.multipliers},
+    }
+    return (Call(PORTABLE.routine("bag_s8"), params, (op.table, op.indices), op.y),)
+
+
+def judge_bagged(op: Bag, arithmetic: Arithmetic) -> tuple[Verdict, ...]:
+    """Judges the element types of a bag, and whether its table is constant."""
+    constant = Verdict("table", op.table.is_constant, "a constant", "computed")
+    numbers_of = Verdict("indices", op.indices.dtype is DType.INT32, "int32", op.indices.dtype.value)
+    return (*int8(table=op.table, y=op.y), constant, numbers_of)
+
+
 CODES = {DType.BOOL: 0, DType.UINT8: 1, DType.INT32: 2, DType.FLOAT32: 3, DType.INT8: 4, DType.INT16: 5}
 """The numbers by which the kernel knows element types."""
 
@@ -202,5 +221,6 @@ KERNELS: tuple[Kernel, ...] = (
     PORTABLE.row(TopValues, topped, all_int8),
     PORTABLE.row(TopPlaces, topped, judge_places),
     PORTABLE.row(Gather, gathered, judge_gathered),
+    PORTABLE.row(Bag, bagged, judge_bagged),
     PORTABLE.row(Cast, cast, judge_cast),
 )

@@ -20,6 +20,7 @@ from pillion.importers.torch.nodes import (
     calls,
     constant,
     constant_of,
+    is_constant,
     replace,
     shape_of,
     source_line,
@@ -35,6 +36,12 @@ LONGEST_SUM = 256
 def gather_last(x: Tensor, places: Tensor) -> Tensor:
     """Takes elements of the last axis by their places in it, of each row those that are its own."""
     return torch.gather(x, -1, places)
+
+
+def bagged(weight: Tensor, words: Tensor, mean: bool) -> Tensor:
+    """Adds rows of a table by their numbers, those along the last axis; or gives their mean."""
+    rows = torch.nn.functional.embedding(words, weight)
+    return rows.mean(-2) if mean else rows.sum(-2)
 
 
 def settle_indices(module: GraphModule) -> None:
@@ -300,6 +307,20 @@ def _cumsum(module: GraphModule, node: Node) -> Node | None:
     return call(node, aten.permute.default, summed, [order.index(a) for a in range(len(shape))])
 
 
+def _reduced_words(module: GraphModule, node: Node) -> Node | None:
+    """The sum or mean of all words that an embedding has looked up along the last axis of their numbers."""
+    rows, dims = argument(node, 0), argument(node, 1)
+    if rows.target is not aten.embedding.default or len(rows.users) > 1 or len(shape_of(rows)) < 3:
+        return None
+    weight, words = rows.args[:2]
+    axis = len(shape_of(words)) - 1
+    is_last = [int(dim) % (axis + 2) for dim in dims or ()] == [axis]
+    if not is_last or not is_constant(weight):
+        return None
+    summed = call(node, bagged, weight, words, node.target is aten.mean.dim)
+    return call(node, aten.reshape.default, summed, list(shape_of(node))) if argument(node, 2) else summed
+
+
 def _embedding_bag(module: GraphModule, node: Node) -> None:
     """Bags of as many words each: a sum, a mean or the largest of what is looked up."""
     weight, words, offsets, _, mode, _, factors, last, padding = (argument(node, i) for i in range(9))
@@ -313,17 +334,25 @@ def _embedding_bag(module: GraphModule, node: Node) -> None:
             f"{len(sizes)} sizes" if ends else "computed offsets",
             "nn.Embedding, then a sum or mean over the words",
         )
-    rows = call(node, aten.embedding.default, weight, words)
-    bags = call(node, aten.reshape.default, rows, [len(ends) - 1, sizes.pop(), shape_of(weight)[1]])
-    reduced = call(node, (aten.sum.dim_IntList, aten.mean.dim, aten.amax.default)[mode], bags, [1])
+    shape = [len(ends) - 1, sizes.pop()]
+    if mode == LARGEST:
+        rows = call(node, aten.embedding.default, weight, words)
+        bags = call(node, aten.reshape.default, rows, [*shape, shape_of(weight)[1]])
+        reduced = call(node, aten.amax.default, bags, [1])
+    else:
+        reduced = call(node, bagged, weight, call(node, aten.reshape.default, words, shape), mode == MEAN)
     for user in list(node.users):
         if user.args[1] == 0:
             replace(user, reduced)
 
 
+MEAN, LARGEST = 1, 2
+"""The modes of `embedding_bag` beside 0, the sum."""
 Settle = Callable[[GraphModule, Node], Node | None]
 FORMS: dict[Any, Settle] = {
     aten._embedding_bag.default: _embedding_bag,
+    aten.sum.dim_IntList: _reduced_words,
+    aten.mean.dim: _reduced_words,
     aten.index.Tensor: _index,
     aten.index_select.default: _index_select,
     aten.gather.default: _gather,

@@ -9,21 +9,22 @@ import numpy as np
 import torch
 from torch.fx import Node
 
-from pillion.importers.torch.layout import Builder, Order, Placed
-from pillion.importers.torch.nodes import aten, constant_of, shape_of, value_of
+from pillion.importers.torch.layout import Builder, Order, Placed, plain
+from pillion.importers.torch.nodes import aten, constant_of, is_constant, shape_of, value_of
 from pillion.importers.torch.rewrite.choosing import top_places, top_values
-from pillion.importers.torch.rewrite.indexing import gather_last
+from pillion.importers.torch.rewrite.indexing import bagged, gather_last
 from pillion.importers.torch.rewrite.masked_scores import masked_scores
 from pillion.importers.torch.rewrite.spelling import real_bytes, real_numbers, widened
 from pillion.importers.torch.rewrite.whole_numbers import FITTING, whole
 from pillion.importers.torch.rows.elementwise import binary, in_one_order
 from pillion.importers.torch.rows.quantization import row
-from pillion.importers.torch.rows.table import Lowering, lowers, refuse
+from pillion.importers.torch.rows.table import Lowering, lowers, refuse, want_constant
 from pillion.ir.op import Op
 from pillion.ir.types import DType, PerTensor, constant
 from pillion.ops import (
     ArgMax,
     ArgMin,
+    Bag,
     Calculation,
     Cast,
     Compare,
@@ -164,6 +165,17 @@ def embedding(b: Builder, weight: Placed, indices: Placed, *_: Any) -> Placed:
     """Looks rows up in a table by their numbers."""
     order = (*indices.order, indices.rank)
     return _taken(b, weight, indices, 0, 0, order)
+
+
+def _computed_table(node: Node) -> str:
+    return "" if is_constant(node.args[0]) else "its table is computed from the input"
+
+
+@lowers(bagged, quantized=row(Bag, operands=(), weight=0, axis=0, numbers=True, refusal=_computed_table))
+def bag(b: Builder, weight: Placed, words: Placed, mean: bool) -> Placed:
+    """Adds rows of a table by their numbers, those along the last axis."""
+    want_constant("bags", "table", weight)
+    return plain(b.emit(Bag, table=b.plain(weight), indices=b.plain(words), mean=mean))
 
 
 @lowers(gather_last, quantized=row(Gather, numbers=True))
