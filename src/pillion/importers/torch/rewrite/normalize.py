@@ -23,6 +23,7 @@ from pillion.importers.torch.rewrite.indexing import settle_indices
 from pillion.importers.torch.rewrite.layer_biases import settle_biases
 from pillion.importers.torch.rewrite.mask_rows import settle_masks
 from pillion.importers.torch.rewrite.masked_scores import settle_masked_scores
+from pillion.importers.torch.rewrite.normed_tables import norm_tables
 from pillion.importers.torch.rewrite.recurrent import settle_operands
 from pillion.importers.torch.rewrite.rolled import roll_steps
 from pillion.importers.torch.rewrite.scopes import inline_scopes
@@ -61,6 +62,8 @@ def normalize(module: GraphModule, wishes: Wishes | None = None, *, training: bo
     settle_masked_scores(module)
     join_expressions(module, training=training)
     settle_indices(module)
+    if not training:
+        norm_tables(module)
     make_scalars_constants(module, training=training)
     settle_masks(module, training=training)
     use_linear(module, training=training)
