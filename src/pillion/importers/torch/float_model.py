@@ -66,7 +66,7 @@ class TorchModel:
         some = (
             made.values() if isinstance(made, dict) else made if isinstance(made, (tuple, list)) else (made,)
         )
-        return tuple(y.detach().cpu().numpy() for y in some if isinstance(y, Tensor))
+        return tuple(y.detach().cpu().resolve_neg().numpy() for y in some if isinstance(y, Tensor))
 
     def _together(self, runs: Sequence[Sequence[Array]]) -> list[tuple[Array, ...]]:
         rows = len(runs[0][0])

@@ -10,6 +10,7 @@ from torch._ops import OpOverload
 from pillion.importers.torch.expression import expression
 from pillion.importers.torch.loops import LOOP_ARGUMENT
 from pillion.importers.torch.rewrite.canonical import SYNONYMS
+from pillion.importers.torch.rewrite.complex_numbers import FORMS as OF_PAIRS
 from pillion.importers.torch.rewrite.decompose import KEPT
 from pillion.importers.torch.rewrite.functional import CASTS, DROPOUTS, SAME_VALUES
 from pillion.importers.torch.rewrite.recurrent import LAYERS
@@ -27,6 +28,7 @@ from pillion.ops import Standardize
 COLUMNS = ("operator", "becomes")
 NOTHING = "nothing; a change of type is refused"
 MADE_OF_OTHERS = "others, of which it is made"
+OF_COMPLEX_NUMBERS = "pairs of real numbers: see docs/guide/numbers.md"
 WITH_ONE_NUMBER = "lut, if one operand is one constant number"
 MADE_OF_OTHERS_OR_A_TABLE = f"{WITH_ONE_NUMBER}; else {MADE_OF_OTHERS}"
 
@@ -37,6 +39,8 @@ def pytorch_operators() -> list[dict[str, str]]:
         _name(target): f"refused: {REASONS.get(target, 'no int8 form')}" for target in (*KEPT, *REASONS)
     }
     becomes |= {_name(target): NOTHING for target in (*DROPOUTS, *SAME_VALUES, *CASTS)}
+    becomes |= {_name(target): MADE_OF_OTHERS for target in OF_PAIRS if _name(target) not in becomes}
+    becomes |= {_name(target): OF_COMPLEX_NUMBERS for target in OF_PAIRS if target in REASONS}
     becomes |= {_name(target): WITH_ONE_NUMBER for target in WITH_A_NUMBER}
     becomes |= {_name(target): MADE_OF_OTHERS for target in (*FORMS, *SYNONYMS)}
     becomes |= {_name(target): MADE_OF_OTHERS_OR_A_TABLE for target in WITH_A_NUMBER if target in FORMS}

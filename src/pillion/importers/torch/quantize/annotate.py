@@ -37,9 +37,10 @@ from pillion.importers.torch.quantize.sharing import Norm, Sharing, Site
 from pillion.importers.torch.quantize.specs import Specs
 from pillion.importers.torch.rewrite.batch_norm import shared_norms
 from pillion.importers.torch.rewrite.functional import DROPOUTS, is_write
+from pillion.importers.torch.rewrite.pairs import is_complex
 from pillion.importers.torch.rewrite.standardized import standardized
 from pillion.importers.torch.rows.quantization import RULES, Rule
-from pillion.importers.torch.rows.reasons import MOVES, REASONS, WRITES
+from pillion.importers.torch.rows.reasons import COMPLEX, MOVES, REASONS, WRITES
 from pillion.importers.torch.train.norms import simulated_layer
 from pillion.importers.torch.train.simulation import batch_norm
 from pillion.ir.op import Quantization
@@ -155,6 +156,8 @@ def _source(operand: Node) -> Node:
 def _reason(node: Node) -> str:
     """Why a call stays in float; empty if it does not."""
     rule = RULES.get(node.target)
+    if any(map(is_complex, (node, *node.all_input_nodes))):
+        return str(REASONS.get(node.target, COMPLEX))
     if rule is None:
         return str(REASONS.get(node.target, "no int8 form" if handles_reals(node) else NO_NUMBERS))
     if not is_tensor(node) and not rule.numbers:

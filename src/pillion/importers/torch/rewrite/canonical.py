@@ -252,6 +252,7 @@ SYNONYMS: dict[Any, Rewrite] = {
     aten._adaptive_avg_pool2d.default: _adaptive_pool,
     aten._native_batch_norm_legit_no_training.default: _batch_norm,
     aten._prelu_kernel.default: _prelu,
+    aten._neg_view.default: lambda node: call(node, aten.neg.default, node.args[0]),
     aten._log_softmax.default: lambda node: call(node, aten.log_softmax.int, *node.args[:2]),
     aten._softmax.default: lambda node: call(node, aten.softmax.int, *node.args[:2]),
     aten._unsafe_view.default: _reshape,

@@ -65,6 +65,7 @@ KEPT = frozenset(
         *LAYERS,
         aten.stft.default,
         aten.stft.center,
+        aten.istft.default,
     }
 )
 

@@ -41,7 +41,12 @@ DROPOUTS = (
 )
 COPIES = ("_to_copy", "lift_fresh_copy", "index_copy")
 """Operators with the name of a view's copy that are none."""
-NO_RESULT = (aten._assert_tensor_metadata.default, aten._assert_async.msg, aten._assert_scalar.default)
+NO_RESULT = (
+    aten._assert_async.msg,
+    aten._assert_scalar.default,
+    aten._assert_tensor_metadata.default,
+    aten._linalg_check_errors.default,
+)
 
 
 def make_functional(module: GraphModule, *, training: bool = False) -> None:

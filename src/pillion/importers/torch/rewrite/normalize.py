@@ -14,6 +14,7 @@ from pillion.importers.torch.rewrite.batch_norm import fold_batch_norms
 from pillion.importers.torch.rewrite.canonical import canonicalize, drop_expansions, join_moves
 from pillion.importers.torch.rewrite.choosing import settle_choices
 from pillion.importers.torch.rewrite.clamps import normalize_clamps
+from pillion.importers.torch.rewrite.complex_numbers import has_complex_numbers, settle_complex_numbers
 from pillion.importers.torch.rewrite.constants import fold_constants, make_scalars_constants, use_linear
 from pillion.importers.torch.rewrite.decompose import decompose, decompose_late
 from pillion.importers.torch.rewrite.expressions import join_expressions
@@ -52,6 +53,10 @@ def normalize(module: GraphModule, wishes: Wishes | None = None, *, training: bo
     settle_operands(module)
     decompose(module)
     make_functional(module, training=training)
+    if has_complex_numbers(module):
+        fold_constants(module, training=training)
+        settle_complex_numbers(module)
+        decompose(module)
     _spell(module, training)
     join_filled(module)
     roll_steps(module, wishes or Wishes())

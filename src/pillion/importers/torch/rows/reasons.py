@@ -47,9 +47,13 @@ WITH_A_NUMBER = (
 """Functions of two numbers. With one of them constant, and the same for all elements, they are functions of one number."""
 
 ONE_NUMBER = "a table needs one of its operands to be one number, the same for all elements"
-COMPLEX = "its numbers are complex"
+COMPLEX = "it has no form for complex numbers"
 LOSS = "a loss is for training: leave it outside the model"
-SPECTRUM = Reason(COMPLEX, "F.conv1d(x, cosine_windows, stride=8), F.conv1d(x, sine_windows, stride=8)")
+LARGE = Reason("a layer of its size would have more than 2^21 weights", "torch.fft.rfft(x[..., :512]).abs()")
+SPECTRUM = Reason(
+    "its window is computed, or it has more than 2^21 weights",
+    "F.conv1d(x, cosine_windows, stride=8), F.conv1d(x, sine_windows, stride=8)",
+)
 DIFFERENT = Reason("norm 0 counts the elements that differ", "(x[:, :, None] != y[:, None]).float().sum(-1)")
 VMAP = Reason(
     "torch.vmap runs a function on slices that torch.export does not see",
@@ -62,9 +66,7 @@ REASONS: Mapping[Any, Reason] = {
     aten.pow.Tensor_Tensor: Reason(ONE_NUMBER, "torch.exp(y * torch.log(x))"),
     aten.xlogy.Tensor: Reason(ONE_NUMBER, "x * torch.log(y)"),
     **dict.fromkeys((aten._cdist_forward.default, aten.cdist.default), DIFFERENT),
-    aten._fft_c2c.default: Reason(COMPLEX, "x @ cosines, x @ sines"),
-    aten._fft_c2r.default: Reason(COMPLEX, "x @ cosines - y @ sines"),
-    aten._fft_r2c.default: Reason(COMPLEX, "x @ cosines, x @ sines"),
+    **dict.fromkeys((aten._fft_c2c.default, aten._fft_c2r.default, aten._fft_r2c.default), LARGE),
     aten.cumprod.default: Reason(
         "it multiplies more than 64 numbers", "torch.exp(torch.cumsum(torch.log(x), 1))"
     ),
@@ -76,6 +78,9 @@ REASONS: Mapping[Any, Reason] = {
     ),
     aten.grid_sampler_2d.default: Reason(
         "it reads pixels at places that are computed", "F.interpolate(x, size=(9, 7), mode='bilinear')"
+    ),
+    aten.istft.default: Reason(
+        "its window is computed, or frames leave gaps, or it has more than 2^21 weights"
     ),
     aten.linalg_vector_norm.default: Reason("norm 0 counts elements", "(x != 0).float().sum(1)"),
     aten.max_unpool2d.default: Reason(
@@ -105,6 +110,9 @@ REASONS: Mapping[Any, Reason] = {
         "torch.softmax(x @ x.transpose(-2, -1) + torch.where(y > 0, 0.0, -30.0), -1) @ x",
     ),
     **dict.fromkeys((aten.stft.center, aten.stft.default), SPECTRUM),
+    aten.view_as_complex.default: Reason(
+        "complex numbers are no outputs of a program", "torch.view_as_real(torch.complex(x, y))"
+    ),
     torch.ops.higher_order.while_loop: WHILE_LOOP,
     **dict.fromkeys((_add_batch_dim, _remove_batch_dim), VMAP),
 }

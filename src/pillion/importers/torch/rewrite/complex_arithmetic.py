@@ -1,0 +1,268 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Moves, sums, products and functions of complex numbers, as those of pairs."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from torch.fx import Node
+
+from pillion.importers.torch.nodes import argument, aten, call, is_constant, shape_of
+from pillion.importers.torch.rewrite.functional import CASTS
+from pillion.importers.torch.rewrite.pairs import (
+    Form,
+    Pairs,
+    exchanged,
+    is_complex,
+    joined,
+    one_more_axis,
+)
+
+
+def _same(pairs: Pairs, node: Node) -> Node:
+    """A call that changes nothing, or only how the numbers lie."""
+    return pairs.of(node.args[0], node)
+
+
+def _reshaped(pairs: Pairs, node: Node) -> Node:
+    return call(node, aten.reshape.default, pairs.of(node.args[0], node), [*shape_of(node), 2])
+
+
+def _expanded(pairs: Pairs, node: Node) -> Node:
+    return call(node, aten.expand.default, pairs.of(node.args[0], node), [*shape_of(node), 2])
+
+
+def _permuted(pairs: Pairs, node: Node) -> Node:
+    args: Any = node.args
+    rank = len(shape_of(node))
+    return call(node, aten.permute.default, pairs.of(args[0], node), [*(a % rank for a in args[1]), rank])
+
+
+def _transposed(pairs: Pairs, node: Node) -> Node:
+    args: Any = node.args
+    rank = len(shape_of(node))
+    order = list(range(rank + 1))
+    a, b = (axis % rank for axis in args[1:3])
+    order[a], order[b] = b, a
+    return call(node, aten.permute.default, pairs.of(args[0], node), order)
+
+
+def _along(pairs: Pairs, node: Node) -> Node:
+    """A call whose second argument names axes: they are counted from the first one."""
+    target: Any = node.target
+    source: Any = node.args[0]
+    rank, given = len(shape_of(source)), argument(node, 1, 0)
+    axes = [axis % rank for axis in given] if isinstance(given, (list, tuple)) else given % rank
+    return call(node, target, pairs.of(source, node), axes, *node.args[2:], **node.kwargs)
+
+
+def _put(pairs: Pairs, node: Node) -> Node:
+    """Some of the numbers in the place of others."""
+    target: Any = node.target
+    args: Any = node.args
+    base, source = (pairs.of(operand, node) for operand in args[:2])
+    axis = int(argument(node, 2, 0)) % len(shape_of(node))
+    named = {name: value for name, value in node.kwargs.items() if name != "dim"}
+    return call(node, target, base, source, axis, *args[3:], **named)
+
+
+def _indexed(pairs: Pairs, node: Node) -> Node:
+    return call(node, aten.index.Tensor, pairs.of(node.args[0], node), *node.args[1:])
+
+
+def _concatenated(pairs: Pairs, node: Node) -> Node:
+    args: Any = node.args
+    axis = int(argument(node, 1, 0)) % len(shape_of(node))
+    return call(node, aten.cat.default, [pairs.of(part, node) for part in args[0]], axis)
+
+
+def _padded(pairs: Pairs, node: Node) -> Node | None:
+    """Zeros around numbers; others are as rare as they are hard to read."""
+    args: Any = node.args
+    if argument(node, 2, 0):
+        return None
+    return call(node, aten.constant_pad_nd.default, pairs.of(args[0], node), [0, 0, *args[1]])
+
+
+def _added(pairs: Pairs, node: Node) -> Node:
+    a, b = (pairs.of(operand, node) for operand in node.args[:2])
+    target = aten.add.Tensor if node.target in (aten.add.Tensor, aten.add.Scalar) else aten.sub.Tensor
+    return call(node, target, a, b, **node.kwargs)
+
+
+def _multiplied(pairs: Pairs, node: Node) -> Node:
+    a, b = node.args[:2]
+    if is_constant(a) or not isinstance(a, Node):
+        a, b = b, a
+    if isinstance(b, complex):
+        return _by_number(pairs, node, a, b)
+    if not isinstance(b, Node):
+        return call(node, aten.mul.Tensor, pairs.of(a, node), b)
+    if not (is_complex(a) and is_complex(b)):
+        factor, other = (b, a) if is_complex(a) else (a, b)
+        return call(node, aten.mul.Tensor, pairs.of(other, node), one_more_axis(node, factor))  # type: ignore[arg-type]  # a node
+    if is_constant(b):
+        straight, imaginary = pairs.parts(b, node)
+        across = call(node, aten.mul.Tensor, imaginary, pairs.numbers(node, -1.0, 1.0))
+        return _turned(node, pairs.of(a, node), straight, across)
+    (ar, ai), (br, bi) = pairs.parts(a, node), pairs.parts(b, node)
+    products = [call(node, aten.mul.Tensor, x, y) for x, y in ((ar, br), (ai, bi), (ar, bi), (ai, br))]
+    real = call(node, aten.sub.Tensor, *products[:2])
+    return joined(node, real, call(node, aten.add.Tensor, *products[2:]))
+
+
+def _turned(before: Node, x: Node, straight: Node, across: Node) -> Node:
+    """Pairs times constants: times the real part, and with their parts exchanged, times the imaginary one with both signs."""
+    factors = ((x, straight), (exchanged(before, x), across))
+    return call(before, aten.add.Tensor, *(call(before, aten.mul.Tensor, *both) for both in factors))
+
+
+def _by_number(pairs: Pairs, node: Node, a: Any, number: complex) -> Node:
+    """Real or complex numbers times a complex number."""
+    if not is_complex(a):
+        both = pairs.numbers(node, number.real, number.imag)
+        return call(node, aten.mul.Tensor, one_more_axis(node, a), both)
+    x, across = pairs.of(a, node), pairs.numbers(node, -number.imag, number.imag)
+    if number.real:
+        return _turned(node, x, pairs.numbers(node, number.real, number.real), across)
+    return call(node, aten.mul.Tensor, exchanged(node, x), across)
+
+
+def _divided(pairs: Pairs, node: Node) -> Node | None:
+    a, b = node.args[:2]
+    if is_complex(b):
+        return None
+    if isinstance(b, complex):
+        return _by_number(pairs, node, a, 1 / b)
+    divisor = one_more_axis(node, b) if isinstance(b, Node) else b
+    return call(node, aten.div.Tensor, pairs.of(a, node), divisor)
+
+
+def _negated(pairs: Pairs, node: Node) -> Node:
+    return call(node, aten.neg.default, pairs.of(node.args[0], node))
+
+
+def _mirrored(pairs: Pairs, node: Node) -> Node:
+    """The conjugate."""
+    return call(node, aten.mul.Tensor, pairs.of(node.args[0], node), pairs.numbers(node, 1.0, -1.0))
+
+
+def _length(pairs: Pairs, node: Node) -> Node:
+    return call(node, aten.linalg_vector_norm.default, pairs.of(node.args[0], node), 2, [-1])
+
+
+def _angle(pairs: Pairs, node: Node) -> Node:
+    real, imaginary = pairs.parts(node.args[0], node)
+    angle = call(node, aten.atan2.default, imaginary, real)
+    return call(node, aten.reshape.default, angle, list(shape_of(node)))
+
+
+def _power(pairs: Pairs, node: Node) -> Node | None:
+    return _squared(pairs, node) if node.args[1] == 2 else None
+
+
+def _squared(pairs: Pairs, node: Node) -> Node:
+    a, b = pairs.parts(node.args[0], node)
+    squares = [call(node, aten.mul.Tensor, x, y) for x, y in ((a, a), (b, b), (a, b))]
+    real = call(node, aten.sub.Tensor, *squares[:2])
+    return joined(node, real, call(node, aten.mul.Tensor, squares[2], 2.0))
+
+
+def _exponential(pairs: Pairs, node: Node) -> Node:
+    real, imaginary = pairs.parts(node.args[0], node)
+    return call(node, aten.mul.Tensor, _unit(node, imaginary), call(node, aten.exp.default, real))
+
+
+def _from_polar(pairs: Pairs, node: Node) -> Node:
+    args: Any = node.args
+    length, angle = (one_more_axis(node, x) for x in args[:2])
+    return call(node, aten.mul.Tensor, _unit(node, angle), length)
+
+
+def _unit(before: Node, angle: Node) -> Node:
+    """Numbers of length one with some angles, which have a last axis of one."""
+    return joined(before, *(call(before, f, angle) for f in (aten.cos.default, aten.sin.default)))
+
+
+def _made(pairs: Pairs, node: Node) -> Node:
+    args: Any = node.args
+    shape = [*shape_of(node), 1]
+    parts = (one_more_axis(node, x) for x in args[:2])
+    return joined(node, *(call(node, aten.expand.default, x, shape) for x in parts))
+
+
+def _matrices(pairs: Pairs, node: Node) -> Node:
+    """A product of matrices of pairs is one of matrices with twice as many columns, and rows to meet them."""
+    target: Any = node.target
+    a, b = (pairs.of(operand, node) for operand in node.args[:2])
+    *lead, rows, inner, _ = shape_of(a)
+    *others, _, columns, _ = shape_of(b)
+    axis = len(shape_of(b)) - 2
+    across = call(node, aten.mul.Tensor, exchanged(node, b), pairs.numbers(node, -1.0, 1.0))
+    met = [call(node, aten.unsqueeze.default, x, axis) for x in (b, across)]
+    block = call(node, aten.cat.default, met, axis)
+    block = call(node, aten.reshape.default, block, [*others, 2 * inner, 2 * columns])
+    flat = call(node, aten.reshape.default, a, [*lead, rows, 2 * inner])
+    return call(node, aten.reshape.default, call(node, target, flat, block), [*lead, rows, columns, 2])
+
+
+def _read(pairs: Pairs, node: Node) -> Node:
+    """Pairs that are real numbers already."""
+    x: Any = node.args[0]
+    return x
+
+
+SAME = (
+    aten.alias.default,
+    aten.clone.default,
+    aten.contiguous.default,
+    aten.detach.default,
+    aten.resolve_conj.default,
+    aten.resolve_neg.default,
+    aten.view_as_real.default,
+    *(target for target in CASTS if target is not aten.type_as.default),
+)
+RESHAPES = (
+    aten._unsafe_view.default,
+    aten.flatten.using_ints,
+    aten.reshape.default,
+    aten.squeeze.default,
+    aten.squeeze.dim,
+    aten.squeeze.dims,
+    aten.unsqueeze.default,
+    aten.view.default,
+)
+ALONG_AXES = (
+    aten.flip.default,
+    aten.index_select.default,
+    aten.mean.dim,
+    aten.slice.Tensor,
+    aten.sum.dim_IntList,
+)
+FORMS: dict[Any, Form] = {
+    **dict.fromkeys(SAME, _same),
+    **dict.fromkeys(RESHAPES, _reshaped),
+    **dict.fromkeys(ALONG_AXES, _along),
+    **dict.fromkeys((aten.select_scatter.default, aten.slice_scatter.default), _put),
+    **dict.fromkeys((aten.add.Tensor, aten.add.Scalar, aten.sub.Tensor, aten.sub.Scalar), _added),
+    **dict.fromkeys((aten.mul.Tensor, aten.mul.Scalar), _multiplied),
+    **dict.fromkeys((aten.div.Tensor, aten.div.Scalar), _divided),
+    **dict.fromkeys((aten._conj.default, aten._conj_physical.default, aten.conj_physical.default), _mirrored),
+    **dict.fromkeys((aten.bmm.default, aten.mm.default), _matrices),
+    aten.abs.default: _length,
+    aten.angle.default: _angle,
+    aten.cat.default: _concatenated,
+    aten.complex.default: _made,
+    aten.constant_pad_nd.default: _padded,
+    aten.exp.default: _exponential,
+    aten.expand.default: _expanded,
+    aten.index.Tensor: _indexed,
+    aten.neg.default: _negated,
+    aten.permute.default: _permuted,
+    aten.polar.default: _from_polar,
+    aten.pow.Tensor_Scalar: _power,
+    aten.square.default: _squared,
+    aten.transpose.int: _transposed,
+    aten.view_as_complex.default: _read,
+}
+"""The form of pairs of each call."""

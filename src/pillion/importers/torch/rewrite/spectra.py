@@ -1,0 +1,225 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Fourier transforms as layers: each is a product with a constant matrix."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import torch
+from torch import Tensor
+from torch.fx import Node
+
+from pillion.importers.torch.nodes import (
+    argument,
+    aten,
+    call,
+    constant,
+    constant_of,
+    named_argument,
+    replace,
+    shape_of,
+)
+from pillion.importers.torch.rewrite import waves
+from pillion.importers.torch.rewrite.functional import CASTS
+from pillion.importers.torch.rewrite.pairs import Form, Pairs, is_complex
+from pillion.importers.torch.rewrite.waves import BOTH
+
+LEAST_ENVELOPE = 1e-11
+"""What windows add up to everywhere, as torch has it."""
+WINDOWED = (aten.stft.default, aten.stft.center)
+
+
+def _layer(pairs: Pairs, before: Node, x: Node, matrix: Tensor) -> Node:
+    weights = matrix.t().to(torch.float32).contiguous()
+    return call(before, aten.linear.default, x, _held(pairs, before, weights))
+
+
+def _held(pairs: Pairs, before: Node, weights: Tensor) -> Node:
+    return constant(pairs.module, before, weights, f"{before.name}_waves")
+
+
+def _along(pairs: Pairs, before: Node, x: Node, axis: int, matrix: Tensor, *, of: int, to: int) -> Node:
+    """Transforms along one axis; operand and result have a last axis of so many parts behind all others, or none (0)."""
+    x = _moved(before, x, axis, _last(x, of))
+    lead = shape_of(x)[: _last(x, of)]
+    if of:
+        x = call(before, aten.reshape.default, x, [*lead, -1])
+    y = _layer(pairs, before, x, matrix)
+    if to:
+        y = call(before, aten.reshape.default, y, [*lead, -1, to])
+    return _moved(before, y, _last(y, to), axis)
+
+
+def _last(x: Node, parts: int) -> int:
+    """The last axis that is none of parts."""
+    return len(shape_of(x)) - (2 if parts else 1)
+
+
+def _moved(before: Node, x: Node, source: int, to: int) -> Node:
+    if source == to:
+        return x
+    order = list(range(len(shape_of(x))))
+    order.insert(to, order.pop(source))
+    return call(before, aten.permute.default, x, order)
+
+
+def _of_reals(pairs: Pairs, node: Node) -> Node:
+    """`_fft_r2c`: real numbers along the last of its axes, pairs along the others."""
+    args: Any = node.args
+    return _from_reals(pairs, node, args[0], bool(args[3]))
+
+
+def _from_reals(pairs: Pairs, node: Node, x: Node, onesided: bool) -> Node:
+    args: Any = node.args
+    *others, last = args[1]
+    parts = _wanted(node)
+    own = BOTH if others else parts
+    factor = waves.share([shape_of(x)[axis] for axis in args[1]], args[2])
+    matrix = waves.of_parts(waves.of_reals(shape_of(x)[last], onesided) * factor, own)
+    y = _along(pairs, node, x, last, matrix, of=0, to=_count(own))
+    return _handed(node, parts, _from_pairs(pairs, node, y, others, True, parts))
+
+
+def _of_pairs(pairs: Pairs, node: Node) -> Node:
+    """`_fft_c2c`, also of real numbers that were made complex for it."""
+    args: Any = node.args
+    x, axes, mode, forward = args
+    if x.target in CASTS and not is_complex(x.args[0]) and forward:
+        return _from_reals(pairs, node, x.args[0], False)
+    parts = _wanted(node)
+    factor = waves.share([shape_of(x)[axis] for axis in axes], mode)
+    y = _from_pairs(pairs, node, pairs.of(x, node), axes, forward, parts, factor)
+    return _handed(node, parts, y)
+
+
+def _from_pairs(
+    pairs: Pairs, node: Node, x: Node, axes: Sequence[int], forward: bool, parts: slice, factor: float = 1.0
+) -> Node:
+    """Transforms pairs along some axes; of the last results, only these parts."""
+    for at, axis in enumerate(axes):
+        own = parts if at == len(axes) - 1 else BOTH
+        matrix = waves.of_parts(waves.of_pairs(shape_of(x)[axis], forward) * factor, own)
+        x, factor = _along(pairs, node, x, axis, matrix, of=2, to=_count(own)), 1.0
+    return x
+
+
+def _count(parts: slice) -> int:
+    return len(range(2)[parts])
+
+
+def _to_reals(pairs: Pairs, node: Node) -> Node:
+    """`_fft_c2r`, of whose last axis one half is there."""
+    args: Any = node.args
+    *others, last = args[1]
+    mode, size, x = args[2], args[3], pairs.of(args[0], node)
+    sizes = [*(shape_of(x)[axis] for axis in others), size]
+    x = _from_pairs(pairs, node, x, others, False, BOTH)
+    matrix = waves.to_reals(size) * waves.share(sizes, mode)
+    return _along(pairs, node, x, last, matrix, of=2, to=0)
+
+
+def _wanted(node: Node) -> slice:
+    """Which parts of the results are read."""
+    readers = [reader for view in node.users for reader in view.users]
+    viewed = all(view.target is aten.view_as_real.default for view in node.users)
+    if not viewed or not readers or not all(map(_takes_a_part, readers)):
+        return BOTH
+    first = {int(argument(reader, 2, 0)) for reader in readers}
+    return slice(min(first), max(first) + 1)
+
+
+def _takes_a_part(node: Node) -> bool:
+    if node.target is not aten.slice.Tensor:
+        return False
+    rank = len(shape_of(node))
+    return argument(node, 1, 0) % rank == rank - 1 and shape_of(node)[-1] == 1
+
+
+def _handed(node: Node, parts: slice, y: Node) -> Node:
+    """What a transform has made; where it is one part alone, those who took it read it."""
+    if parts != BOTH:
+        for reader in [reader for view in node.users for reader in view.users]:
+            replace(reader, y)
+    return y
+
+
+def _windows(pairs: Pairs, node: Node) -> Node | None:
+    """`stft`: a convolution with waves in a window, which is a constant."""
+    x: Any = node.args[0]
+    size, hop, window = _frames(node)
+    if window is None:
+        return None
+    matrix = waves.of_reals(size, named_argument(node, "onesided") is not False) * window[:, None]
+    if named_argument(node, "normalized"):
+        matrix /= size**0.5
+    lead, x = shape_of(x)[:-1], call(node, aten.reshape.default, x, [-1, 1, shape_of(x)[-1]])
+    if node.target is aten.stft.center and named_argument(node, "center"):
+        x = call(node, aten.pad.default, x, [size // 2, size // 2], named_argument(node, "pad_mode"))
+    weights = matrix.t().to(torch.float32).reshape(-1, 1, size).contiguous()
+    y = call(node, aten.conv1d.default, x, _held(pairs, node, weights), None, [hop])
+    _, outputs, frames = shape_of(y)
+    y = call(node, aten.reshape.default, y, [-1, outputs // 2, 2, frames])
+    y = call(node, aten.permute.default, y, [0, 1, 3, 2])
+    return call(node, aten.reshape.default, y, [*lead, outputs // 2, frames, 2])
+
+
+def _from_windows(pairs: Pairs, node: Node) -> Node | None:
+    """`istft`: waves in windows that are added where they overlap, and divided by what the windows add up to there."""
+    x = pairs.of(node.args[0], node)
+    size, hop, window = _frames(node)
+    *lead, count, frames, _ = shape_of(x)
+    if window is None or count != size // 2 + 1:
+        return None
+    length = (frames - 1) * hop + size
+    begin = size // 2 if named_argument(node, "center") else 0
+    end = begin + int(named_argument(node, "length") or length - 2 * begin)
+    envelope = waves.envelope(window, hop, frames)[begin:end]
+    if float(envelope.min()) < LEAST_ENVELOPE:
+        return None
+    x = _moved(node, x, len(lead) + 2, len(lead) + 1)
+    x = call(node, aten.reshape.default, x, [-1, 2 * count, frames])
+    matrix = waves.to_reals(size) * window / (size**0.5 if named_argument(node, "normalized") else size)
+    weights = matrix.to(torch.float32).reshape(2 * count, 1, size).contiguous()
+    y = call(node, aten.conv_transpose1d.default, x, _held(pairs, node, weights), None, [hop])
+    y = call(node, aten.slice.Tensor, y, 2, begin, min(end, length))
+    shares = (1 / envelope).to(torch.float32).reshape(1, 1, -1)
+    y = call(node, aten.mul.Tensor, y, _held(pairs, node, shares))
+    if end > length:
+        y = call(node, aten.constant_pad_nd.default, y, [0, end - length])
+    return call(node, aten.reshape.default, y, [*lead, end - begin])
+
+
+def _frames(node: Node) -> tuple[int, int, Tensor | None]:
+    """The size of frames, the way from one to the next, and their window; None where that is computed."""
+    size = int(named_argument(node, "n_fft"))
+    hop = int(named_argument(node, "hop_length") or size // 4)
+    given = named_argument(node, "window")
+    held = constant_of(given) if given is not None else torch.ones(named_argument(node, "win_length") or size)
+    if held is None or not held.is_floating_point():
+        return size, hop, None
+    return size, hop, waves.in_the_middle(held.detach(), size)
+
+
+def _if_small(form: Form) -> Form:
+    """A form, unless its matrix is too large to be a layer's."""
+    return lambda pairs, node: form(pairs, node) if _weights(node) <= waves.MOST_WEIGHTS else None
+
+
+def _weights(node: Node) -> int:
+    """The weights of the largest matrix of a transform, at most."""
+    if node.target in (*WINDOWED, aten.istft.default):
+        return int(named_argument(node, "n_fft")) * (int(named_argument(node, "n_fft")) + 2)
+    args: Any = node.args
+    ends = [shape_of(n) for n in (node, args[0])]
+    return max((2 * max(shape[axis] for shape in ends)) ** 2 for axis in args[1])
+
+
+FORMS: dict[Any, Form] = {
+    **dict.fromkeys(WINDOWED, _if_small(_windows)),
+    aten._fft_c2c.default: _if_small(_of_pairs),
+    aten._fft_c2r.default: _if_small(_to_reals),
+    aten._fft_r2c.default: _if_small(_of_reals),
+    aten.istft.default: _if_small(_from_windows),
+}
+"""The form of each transform."""
