@@ -28,13 +28,10 @@ typedef struct {
 /* The upper half of value * multiplier + 2^31, for multipliers that are not negative. */
 PILLION_INLINE int32_t pillion_scalar_upper(int32_t value, int32_t multiplier) {
 #if PILLION_SCALAR_THUMB == 1
-    /* No instruction has a product of 64 bits: from halves. */
-    const int32_t high = value >> 16, m_high = multiplier >> 16;
-    const uint32_t low = (uint32_t)value & 0xffffu, m_low = (uint32_t)multiplier & 0xffffu;
-    const int32_t first = high * (int32_t)m_low;
-    const uint32_t second = low * (uint32_t)m_high;
-    const uint32_t middle = (low * m_low >> 16) + ((uint32_t)first & 0xffffu) + (second & 0xffffu) + 0x8000u;
-    return high * m_high + (first >> 16) + (int32_t)(second >> 16) + (int32_t)(middle >> 16);
+    /* No instruction has a product of 64 bits: from halves, of which the lower ones are signed, so that the sum of the middle fits. */
+    const int32_t low = (int16_t)value, high = ((value >> 15) + 1) >> 1;
+    const int32_t m_low = (int16_t)multiplier, m_high = ((multiplier >> 15) + 1) >> 1;
+    return high * m_high + ((high * m_low + low * m_high + (low * m_low >> 16) + 0x8000) >> 16);
 #else
     return (int32_t)(((int64_t)value * multiplier + INT64_C(0x80000000)) >> 32);
 #endif
@@ -54,8 +51,9 @@ PILLION_INLINE int8_t pillion_scalar_rescale(int32_t sum, const pillion_scalar_s
           : "r"(twice), "r"(by->round), "r"(by->multiplier), "r"(by->right));
     return (int8_t)high;
 #else
-    const int32_t high = pillion_scalar_upper(twice, by->multiplier) + by->round + (twice >> 31);
-    return (int8_t)pillion_clamp(high >> by->right, -128, 127);
+    const int32_t found = (pillion_scalar_upper(twice, by->multiplier) + by->round + (twice >> 31)) >> by->right;
+    const int8_t byte = (int8_t)found;
+    return byte == found ? byte : (int8_t)(found >> 31 ^ 127);
 #endif
 }
 

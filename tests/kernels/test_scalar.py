@@ -5,16 +5,20 @@ from __future__ import annotations
 
 from itertools import product
 
+import numpy as np
 import pytest
 from dsp_ops import conv2d, depthwise, linear, with_pruned_channel
 
-from kernels.op_cases import check, kernel_of, refusals
+from kernels.op_cases import Run, check, check_runs, kernel_of, refusals
 from kernels.rig import HAS_CC, M0, M3, SANITIZED, Target
 from pillion.emitters.c.scalar.conv import takes_1x1
 from pillion.ir.numerics import Arithmetic
+from pillion.ir.types import Array
 from pillion.ir.verdict import all_ok
 from pillion.ops import ALL_OPS
 from pillion.ops.conv import Conv2d, DepthwiseConv2d
+from pillion.ops.formats import Dequantize, Quantize
+from pillion.ops.samples import real, value
 
 pytestmark = pytest.mark.qemu
 
@@ -122,6 +126,45 @@ def test_pruned_channels_and_long_sums(board: Target) -> None:
     )
 
 
+def numbers_around(scale: float) -> Array:
+    """Each middle between two integers at the scale with its neighbours, all powers of two with both signs, and what is no number."""
+    halves = (np.arange(-600, 601) / 2).astype(np.float32) * np.float32(scale)
+    near = [halves]
+    for towards in (np.float32(np.inf), np.float32(-np.inf)):
+        beside = halves
+        for _ in range(3):
+            near.append(beside := np.nextafter(beside, towards))
+    powers = np.ldexp(np.float32(1), np.arange(-149, 128)).astype(np.float32)
+    others = np.array([0.0, -0.0, np.inf, -np.inf, np.nan, -np.nan], np.float32)
+    spread = np.random.default_rng(1).standard_normal(2000).astype(np.float32) * np.float32(60 * scale)
+    return np.concatenate([*near, powers, -powers, spread, others])
+
+
+SCALES = (0.0312, 1.0, 2.0**-126, 2.0**126, 1e-35, 1e36, 0.0999, 1 / 3, 2.0**-124, 2.0**118, 2.0**120)
+
+
+def check_real_numbers(board: Target, zero_point: int) -> None:
+    """Close to the middle between two integers, and with scales whose reciprocals and products leave the usual range."""
+    runs = []
+    for scale in SCALES:
+        with np.errstate(over="ignore", under="ignore"):
+            x = numbers_around(scale)
+        quantize = Quantize(x=real("x", x.shape), y=value("q", x.shape, scale, zero_point))
+        back = Dequantize(x=value("q", (256,), scale, zero_point), y=real("x", (256,)))
+        if kernel_of(board, quantize):
+            runs += [Run(quantize, (x,)), Run(quantize, (x,), in_place=True)]
+        runs.append(Run(back, (np.arange(-128, 128).astype(np.int8),)))
+    assert len(runs) >= 3 * len(SCALES) - 2
+    check_runs(board, runs)
+
+
+@boards
+@pytest.mark.filterwarnings("ignore:overflow:RuntimeWarning")
+@pytest.mark.parametrize("zero_point", [-128, 7, 127])
+def test_from_and_to_real_numbers(board: Target, zero_point: int) -> None:
+    check_real_numbers(board, zero_point)
+
+
 @boards
 def test_every_example(board: Target) -> None:
     """Of all ops that these kernels take."""
@@ -143,6 +186,13 @@ def test_the_c_without_assembly_is_clean() -> None:
     check(SANITIZED_C, [*ops, *windows()])
     for kernel, stride, dilation in (((3, 3), 1, 1), ((5, 5), 2, 1), ((2, 4), 3, 2)):
         check(SANITIZED_C, depthwise_ops(kernel, stride, dilation))
+
+
+@pytest.mark.skipif(not HAS_CC, reason="needs a C compiler")
+@pytest.mark.filterwarnings("ignore:overflow:RuntimeWarning")
+def test_real_numbers_by_clean_c() -> None:
+    """With sanitizers, too."""
+    check_real_numbers(SANITIZED_C, -5)
 
 
 def test_what_is_not_taken_is_said() -> None:

@@ -8,6 +8,8 @@
 
 #include <stdint.h>
 
+#include "pillion/kernels.h"
+
 /* Output channels come in pairs: 0 and 1, 2 and 3 ..., the last pair being the last two. */
 #define PILLION_SCALAR_FIELDS                                                                              \
     const int8_t *weights;    /* [pairs][inputs][2] */                                                     \
@@ -53,5 +55,11 @@ typedef struct {
     int32_t rows, count, zp1, zp2, round, multiplier, right, low, high;
 } pillion_mul_s8_scalar_params;
 void pillion_mul_s8_scalar(const pillion_mul_s8_scalar_params *p, const int8_t *x1, const int8_t *x2, int8_t *y, void *scratch);
+
+/* From and to float32, as pillion_quantize_s8 and pillion_dequantize_s8. */
+typedef pillion_quantize_s8_params pillion_quantize_s8_scalar_params;
+void pillion_quantize_s8_scalar(const pillion_quantize_s8_scalar_params *p, const float *x, int8_t *y, void *scratch);
+typedef pillion_dequantize_s8_params pillion_dequantize_s8_scalar_params;
+void pillion_dequantize_s8_scalar(const pillion_dequantize_s8_scalar_params *p, const int8_t *x, float *y, void *scratch);
 
 #endif
