@@ -15,8 +15,11 @@ WITHOUT_SIMD = {"cortex-m3": "M3", "cortex-m0": "M0"}
 DENSE = ("conv2d", "linear")
 PRODUCTS = {"cortex-m55": 128 / 14, "cortex-m33": 24 / 17}
 """Products of an instruction in the inner loops of convolutions."""
-OF_FOURS = {"conv2d_3x3_fours_mve": 384 / 37}
-"""The same of kernels that share more loads."""
+OF_KERNELS = {
+    "conv2d_3x3_fours_mve": 384 / 37,
+    **dict.fromkeys(("conv2d_winograd_dsp", "conv2d_winograd_late_dsp"), 36 / 16 * 12 / 8),
+}
+"""The same of kernels that share more loads, and of those that need fewer products."""
 SHARES = """What of the ratio to ExecuTorch is left if nothing but the inner loops of convolutions and fully connected layers ran, at their full rate:
 on M55, 14 instructions for 128 products (six loads, eight VMLADAVA into the eight even registers that it can add to), and 37 for 384 where four
 pixels of a 3x3 kernel share columns; on M33, 17 for 24 (three loads, two unpackings, twelve SMLAD in thirteen registers). Around them: widening or
@@ -278,7 +281,7 @@ def shares_table(results: Figures, peers: Figures, table: Table) -> str:
         for core, figures in cores.items():
             their = peers["executorch"][label][core]["instructions"]
             dense = [op for op in figures["ops"] if op["kind"] in DENSE]
-            loops = sum(op["macs"] / OF_FOURS.get(op["kernel"], PRODUCTS[core]) for op in dense)
+            loops = sum(op["macs"] / OF_KERNELS.get(op["kernel"], PRODUCTS[core]) for op in dense)
             around = sum(op["instructions"] for op in dense) - loops
             depthwise = sum(op["instructions"] for op in figures["ops"] if op["kind"] == "depthwise_conv2d")
             others = figures["instructions"] - loops - around - depthwise

@@ -10,7 +10,7 @@ from dsp_ops import linear, with_pruned_channel
 
 from kernels.op_cases import check
 from kernels.rig import M4, M7, M33, Target
-from pillion.emitters.c.dsp.conv import takes_linear
+from pillion.emitters.c.dsp.linear import takes_linear
 from pillion.ir.numerics import Arithmetic
 from pillion.ir.verdict import all_ok
 from pillion.ops.linear import Linear

@@ -11,6 +11,7 @@ from pillion.cli.screen import Facts, progress, warn
 from pillion.outside.files import form_of
 
 if TYPE_CHECKING:
+    from pillion.emitters.c.program import CProgram
     from pillion.ir.streaming import Streaming
     from pillion.place import Entry
     from pillion.program import Program
@@ -105,6 +106,12 @@ def _pte(file: bytes, runtime: str) -> Facts:
     }
 
 
+def _for_speed(lowered: CProgram) -> Facts:
+    """How many bytes constants take beyond what other kernels would have, where they do."""
+    more = sum(step.choice.kernel.further_flash(step.choice.op) for step in lowered.steps)
+    return {"constant_bytes_for_speed": more} if more else {}
+
+
 def _c_project(program: Program) -> Facts:
     memory, lowered = program.memory, program.lowered
     return {
@@ -114,6 +121,7 @@ def _c_project(program: Program) -> Facts:
         "floor_bytes": memory.floor_bytes,
         "scratch_bytes": memory.scratch_bytes,
         "constant_bytes": lowered.constant_bytes,
+        **_for_speed(lowered),
         "params_bytes": lowered.params_bytes,
         **_copied(program),
         **_stripes(program),

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from pillion.boards.board import Optimize
 from pillion.devices.cortex_m import Isa
-from pillion.emitters.c.choose import Choice, choose
+from pillion.emitters.c.choose import Choice, choose, choose_together
 from pillion.emitters.c.cuts import Cuts, memory_of
 from pillion.emitters.c.joints import without_copies
 from pillion.emitters.c.kept_sums import KeptSums, kept_sums, window_kernels, with_places
@@ -87,7 +87,10 @@ def _chosen(
     forms = [form for op in graph.ops for form in (regions[op].forms if op in regions else leaves([op]))]
     found = {form: known[form] for form in forms if form in known}
     asked = tuple(form for form in forms if form not in found)
-    return found | {c.op: c for c in choose(graph.replace(ops=asked), isa, optimize)}
+    found |= {c.op: c for c in choose(graph.replace(ops=asked), isa, optimize)}
+    for uses in (uses for cuts in regions.values() for uses in cuts.of_ops):
+        found |= choose_together(uses.forms, uses.usual, found, graph.arithmetic, isa)
+    return found
 
 
 def _needs(

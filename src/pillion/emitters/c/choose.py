@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from pillion.boards.board import Optimize
@@ -16,6 +16,11 @@ from pillion.ir.numerics import Arithmetic
 from pillion.ir.op import Op
 from pillion.ir.verdict import Verdict, all_ok, failures
 from pillion.ops import Repeat, Segment
+
+SCRATCH = "scratch"
+"""The rule of kernels that take a few rows only in little scratch."""
+BYTE_OF_FLASH = 2.0
+"""Instructions that a call must save for each byte more of flash: an op may be called for a few rows, again and again."""
 
 
 @dataclass(frozen=True)
@@ -76,9 +81,10 @@ def kernels(isa: Isa) -> tuple[Kernel, ...]:
 def choose(graph: Graph, isa: Isa, optimize: Optimize = "speed") -> tuple[Choice, ...]:
     """Chooses a kernel for every op of the graph: the fastest that takes it, or for `size` one of few."""
     listed = (*kernels(isa), NPU, LOOP)
-    choices = tuple(
-        _choose_one(op, graph.arithmetic, [k for k in listed if _is_of(k, op)]) for op in graph.ops
-    )
+    candidates = {op: [k for k in listed if _is_of(k, op)] for op in graph.ops}
+    if optimize == "size":
+        candidates = {op: [k for k in of_op if not k.further_flash(op)] for op, of_op in candidates.items()}
+    choices = tuple(_choose_one(op, graph.arithmetic, candidates[op]) for op in graph.ops)
     return _fewer_kernels(choices, listed, graph.arithmetic) if optimize == "size" else choices
 
 
@@ -104,6 +110,29 @@ def _fewer_kernels(
     return tuple(chosen[choice.op] for choice in choices)
 
 
+def choose_together(
+    forms: Sequence[Op], usual: Op, chosen: Mapping[Op, Choice], arithmetic: Arithmetic, isa: Isa
+) -> dict[Op, Choice]:
+    """Chooses anew for the forms in which an op is run where they would pack its constants in several ways: the kernel of the usual form for all of
+    them, if it takes them within the scratch of that one, or else kernels that share constants."""
+    found = {form: chosen[form] for form in forms}
+    used = {choice.kernel for choice in found.values()}
+    if len(used) == 1 or not any(kernel.own_constants for kernel in used):
+        return found
+    kernel = found[usual].kernel
+    if kernel.own_constants and all(_goes_along(kernel, form, usual, arithmetic) for form in forms):
+        return {form: Choice(form, kernel, found[usual].passed_over) for form in forms}
+    shared = [k for k in kernels(isa) if not k.own_constants]
+    return {form: _choose_one(form, arithmetic, [k for k in shared if _is_of(k, form)]) for form in forms}
+
+
+def _goes_along(kernel: Kernel, form: Op, usual: Op, arithmetic: Arithmetic) -> bool:
+    """Whether a kernel takes another form of an op in the scratch that it needs for the usual one."""
+    missed = failures(kernel.takes(form, arithmetic))
+    fits = kernel.scratch_bytes(form) <= kernel.scratch_bytes(usual)
+    return fits and all(verdict.rule == SCRATCH for verdict in missed)
+
+
 def _another(op: Op, than: Kernel, used: Sequence[Kernel], arithmetic: Arithmetic) -> Kernel | None:
     """A kernel in use that takes the op too."""
     fitting = (k for k in used if _is_of(k, op) and k is not than and all_ok(k.takes(op, arithmetic)))
@@ -123,7 +152,7 @@ def _cheaper(first: Choice, arithmetic: Arithmetic, candidates: Sequence[Kernel]
     later = [
         k for k in candidates[candidates.index(kernel) + 1 :] if k.work and all_ok(k.takes(op, arithmetic))
     ]
-    works = {k: k.work(op) for k in (kernel, *later) if k.work}
+    works = {k: k.work(op) + BYTE_OF_FLASH * k.further_flash(op) for k in (kernel, *later) if k.work}
     best = min(works, key=works.__getitem__)
     if best is kernel:
         return first

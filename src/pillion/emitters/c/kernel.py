@@ -121,3 +121,7 @@ class Kernel:
     work: Callable[[Op], float] | None = None
     """About how many instructions it takes, where that decides: of the kernels that say so and take an op, the cheapest does it. Where
     `each_call` says nothing, what a few rows cost beyond their share of the whole op follows from it, too."""
+    further_flash: Callable[[Op], int] = lambda op: 0
+    """How many bytes more its constants take than those of other kernels. Where code shall be small, none that says so is chosen."""
+    own_constants: bool = False
+    """Whether no other kernel shares its constants, and they are large: the parts of an op have it together, or none of them."""

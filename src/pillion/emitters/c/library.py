@@ -51,6 +51,8 @@ class Library:
         each_call: CallCost = A_CALL,
         work: Callable[[OpClass], float] | None = None,
         is_for_parts: bool = False,
+        further_flash: Callable[[OpClass], int] = lambda op: 0,
+        own_constants: bool = False,
     ) -> Kernel:
         """Makes a row of the table of kernels. Its functions take the op's own class, because they are called with no other; a
         result without elements takes no call."""
@@ -65,6 +67,8 @@ class Library:
             "in_place": in_place,
             "work": work,
             "is_for_parts": is_for_parts,
+            "further_flash": further_flash,
+            "own_constants": own_constants,
         }
         full_name = f"{name or op.kind}{self.suffix}"
         return Kernel(full_name, op, **functions, overread_bytes=overread_bytes, each_call=each_call)

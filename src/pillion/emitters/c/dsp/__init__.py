@@ -3,10 +3,19 @@
 
 from __future__ import annotations
 
-from pillion.emitters.c.dsp import conv, elementwise, matmul, recurrent, reduce, standardize, transpose_conv
+from pillion.emitters.c.dsp import (
+    conv,
+    elementwise,
+    linear,
+    matmul,
+    recurrent,
+    reduce,
+    standardize,
+    transpose_conv,
+)
 from pillion.emitters.c.kernel import Kernel, Routine
 
-FAMILIES = (conv, transpose_conv, matmul, reduce, elementwise, standardize, recurrent)
+FAMILIES = (conv, linear, transpose_conv, matmul, reduce, elementwise, standardize, recurrent)
 
 KERNELS: tuple[Kernel, ...] = tuple(kernel for family in FAMILIES for kernel in family.KERNELS)
 ROUTINES: tuple[Routine, ...] = tuple(routine for family in FAMILIES for routine in family.ROUTINES)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The DSP kernels of convolution, depthwise convolution and fully connected layers."""
+"""The DSP kernels of convolution and depthwise convolution."""
 
 from __future__ import annotations
 
@@ -7,18 +7,16 @@ from dataclasses import replace
 
 import numpy as np
 
-from pillion.emitters.c import once
 from pillion.emitters.c.accumulators import Channels, channels_of
-from pillion.emitters.c.conditions import constants, int8
-from pillion.emitters.c.dsp import pack, work
+from pillion.emitters.c.dsp import pack, winograd, work
+from pillion.emitters.c.dsp.linear import LINEAR, judge_operands, linear_params
 from pillion.emitters.c.kernel import Call, CallCost, Kernel, Params, Routine
 from pillion.emitters.c.library import DSP
-from pillion.emitters.c.rescaled import Scaled, plain_sums, scale_channels
+from pillion.emitters.c.rescaled import scale_channels
 from pillion.ir.numerics import Arithmetic
 from pillion.ir.types import Pair, Value
 from pillion.ir.verdict import Verdict, all_ok
 from pillion.ops.conv import Conv2d, Convolution, DepthwiseConv2d
-from pillion.ops.linear import Linear
 
 BLOCK_BYTES = 24
 """Four inputs of three pixels, widened."""
@@ -43,16 +41,9 @@ CONV_1X1 = DSP.routine("conv2d_1x1_s8", "dot", "dot_1", "clamp")
 CONV = DSP.routine("conv2d_s8", "dot", "clamp")
 CONV_RING = DSP.routine("conv2d_ring_s8", "dot", "clamp")
 CONV_THIN = DSP.routine("conv2d_thin_s8", "dot", "clamp")
-LINEAR = DSP.routine("linear_s8", "clamp")
 CONV_LONE = DSP.routine("conv2d_lone_s8", "linear_s8", "clamp")
-LINEAR_TFLITE = replace(LINEAR, name="pillion_linear_tflite_s8_dsp")
 DEPTHWISE = {name: DSP.routine(f"{name}_s8", "depthwise", "clamp") for name in DEPTHWISE_WINDOWS}
-ROUTINES = (CONV_1X1, CONV, CONV_RING, CONV_THIN, CONV_LONE, LINEAR, LINEAR_TFLITE, *DEPTHWISE.values())
-
-
-def judge_operands(op: Convolution | Linear) -> tuple[Verdict, ...]:
-    """Judges the element types, and whether weights and bias are constants."""
-    return (*int8(x=op.x, weights=op.weights, y=op.y), *constants(weights=op.weights, bias=op.bias))
+ROUTINES = (CONV_1X1, CONV, winograd.ROUTINE, CONV_RING, CONV_THIN, CONV_LONE, *DEPTHWISE.values())
 
 
 def in_fours_of(op: Conv2d) -> Verdict:
@@ -163,6 +154,11 @@ def scratch_ring(op: Conv2d) -> int:
     return scratch_1x1(op) + ring_bytes(op)
 
 
+def usual_scratch(op: Conv2d) -> int:
+    """Gives the scratch of the kernel that takes a convolution of any window: the one with a ring, if that is worth it."""
+    return scratch_ring(op) if all_ok(takes_ring(op, Arithmetic.CMSIS_NN)) else scratch_conv(op)
+
+
 def calls_thin(op: Conv2d, arithmetic: Arithmetic) -> tuple[Call, ...]:
     """Gives the call of the kernel for few input channels."""
     return calls_window(op, CONV_THIN, thin_channels(op), geometry(op))
@@ -253,20 +249,6 @@ def depthwise(name: str, window: Window | None) -> Kernel:
     )
 
 
-def takes_linear(op: Linear, arithmetic: Arithmetic) -> tuple[Verdict, ...]:
-    """Judges whether a fully connected layer is one that the kernel computes exactly; LiteRT's, scaled in double precision, are
-    not."""
-    rounding = Verdict(
-        "arithmetic", arithmetic is not Arithmetic.TFLITE, "scaled in fixed point", arithmetic.value
-    )
-    operands = judge_operands(op)
-    return (
-        rounding,
-        *operands,
-        *(pack.dot_verdicts(channels_of(op)) if all_ok(operands) else ()),
-    )
-
-
 def takes_whole(op: Conv2d, arithmetic: Arithmetic) -> tuple[Verdict, ...]:
     """Judges whether a convolution is a fully connected layer over its pixels; where there are three, 1x1 is faster."""
     n, h, w, _ = op.y.shape
@@ -322,47 +304,6 @@ def scratch_lone(op: Conv2d) -> int:
     return scratch_whole(op) + out_h * out_w * op.weights_per_output.shape[1]
 
 
-def linear_params(channels: Channels, rows: int) -> Params:
-    """Gives the parameters of the fully connected kernel."""
-    scaled = scale_channels(channels)
-    rights = pack.rest_rights(scaled, pack.group_channels(scaled).rest)
-    own = {
-        "out_zp": channels.out_zp,
-        "rectified": int(channels.is_rectified),
-        "rest_rights": rights,
-    }
-    return {**layer_params(scaled, channels, rows), **own}
-
-
-def layer_params(scaled: Scaled, channels: Channels, rows: int) -> Params:
-    """Gives the parameters that both fully connected kernels have."""
-    out_features, in_features = channels.weights.shape
-    sizes = {"rows": rows, "in_features": in_features, "out_features": out_features}
-    return {**pack.pack_linear(scaled), **sizes, "low": channels.low, "high": channels.high}
-
-
-def calls_linear(op: Linear, arithmetic: Arithmetic) -> tuple[Call, ...]:
-    """Gives the call of the fully connected kernel."""
-    return (Call(LINEAR, linear_params(channels_of(op), op.rows), (op.x,), op.y),)
-
-
-def scratch_linear(op: Linear) -> int:
-    """Gives the scratch of the fully connected kernel: one widened row of inputs."""
-    return pack.group_channels(scale_channels(channels_of(op))).row_bytes
-
-
-def calls_linear_tflite(op: Linear, arithmetic: Arithmetic) -> tuple[Call, ...]:
-    """Gives the call of the fully connected kernel whose sums are rounded once."""
-    channels = channels_of(op)
-    params = {**layer_params(plain_sums(channels), channels, op.rows), "once": once.packed(op)}
-    return (Call(LINEAR_TFLITE, params, (op.x,), op.y),)
-
-
-def scratch_linear_tflite(op: Linear) -> int:
-    """Gives the scratch of that kernel: sums, and one widened row of inputs."""
-    return 4 * op.out_features + pack.group_channels(plain_sums(channels_of(op))).row_bytes
-
-
 THREE_PIXELS = CallCost(185.0, pixels=3, left=0.75)
 """Three pixels at a time share what is read of the weights; one or two that are left over cost about as much as three."""
 
@@ -372,6 +313,7 @@ KERNELS: tuple[Kernel, ...] = (
         Conv2d, calls_1x1, takes_1x1, name="conv2d_1x1", scratch_bytes=scratch_1x1, each_call=THREE_PIXELS
     ),
     DSP.row(Conv2d, calls_lone, takes_lone, name="conv2d_lone", scratch_bytes=scratch_lone),
+    *winograd.kernels(usual_scratch),
     DSP.row(
         Conv2d,
         calls_ring,
@@ -395,10 +337,6 @@ KERNELS: tuple[Kernel, ...] = (
         name="conv2d_thin",
         scratch_bytes=scratch_thin,
         each_call=CallCost(400.0, pixels=3, left=2.3),
-    ),
-    DSP.row(Linear, calls_linear, takes_linear, name="linear", scratch_bytes=scratch_linear),
-    DSP.row(
-        Linear, calls_linear_tflite, once.judge, name="linear_tflite", scratch_bytes=scratch_linear_tflite
     ),
     *(depthwise(name, window) for name, window in DEPTHWISE_WINDOWS.items()),
 )

@@ -1,0 +1,158 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * Convolution with windows of 3x3 by Winograd's way: 16 products for 2x2 results where the definition has 36, and all of them in
+ * integers. Some tiles of inputs are prepared together; then, for two output channels at a time, weights are prepared and
+ * meet them. Tiles that reach over a border are first copied, with their padding. */
+#include "dot.h"
+#include "winograd.h"
+
+#include <string.h>
+
+#if PILLION_HAS_DSP
+
+#define TILES PILLION_DSP_WINOGRAD_TILES
+#define RESULTS 4 /* of a tile */
+#define PATCH_WORDS 8 /* of a tile of bytes, for two channels */
+
+/* Where things lie in scratch, and which tile comes next. */
+typedef struct {
+    const pillion_conv2d_winograd_s8_dsp_params *p;
+    int32_t *inputs, *weights, *patch;
+    int8_t **places; /* of results */
+    uint32_t *jumps;
+    int8_t *nowhere;
+    const int8_t *image;
+    int8_t *y;
+    int32_t steps, row, column; /* of the next tile's results */
+} tiles;
+
+static tiles tiles_of(const pillion_conv2d_winograd_s8_dsp_params *p, const int8_t *x, int8_t *y, void *scratch) {
+    const int32_t steps = (int32_t)((uint32_t)p->in_c / 2);
+    tiles t = {.p = p, .inputs = scratch, .image = x, .y = y, .steps = steps};
+    t.weights = t.inputs + p->blocks * PILLION_DSP_WINOGRAD_PLACES * TILES * steps;
+    t.patch = t.weights; /* there are none while inputs are prepared */
+    t.places = (int8_t **)(t.weights + (p->prepared != 0 ? PATCH_WORDS : 2 * PILLION_DSP_WINOGRAD_PLACES) * steps);
+    t.jumps = (uint32_t *)(t.places + p->blocks * TILES * RESULTS);
+    t.nowhere = (int8_t *)pillion_dsp_winograd_jumps(t.jumps, steps, p->rectified);
+    return t;
+}
+
+static int32_t least(int32_t a, int32_t b) {
+    return a < b ? a : b;
+}
+
+static int32_t *fill(int32_t *to, int32_t words, int32_t value) {
+    for (; words > 0; words--) {
+        *to++ = value;
+    }
+    return to;
+}
+
+static int32_t *copy(int32_t *to, const int8_t *from, int32_t words) {
+    for (; words > 0; words--, from += 4) {
+        memcpy(to++, from, 4);
+    }
+    return to;
+}
+
+/* The tile whose first pixel is this one, with zero points around the image. */
+static void copy_tile(const tiles *t, int32_t top, int32_t left) {
+    const pillion_conv2d_winograd_s8_dsp_params *const p = t->p;
+    const int32_t zeros = (int32_t)((uint32_t)(p->in_zp & 255) * 0x01010101u);
+    const int32_t pixel = (int32_t)((uint32_t)t->steps / 2); /* words of one */
+    const int32_t before = left < 0 ? least(-left, 4) : 0;
+    const int32_t columns = least(4, p->in_w - left) - before, inside = columns > 0 ? columns : 0;
+    int32_t *to = t->patch;
+    for (int32_t row = top; row < top + 4; row++) {
+        if (row < 0 || row >= p->in_h) {
+            to = fill(to, 4 * pixel, zeros);
+        } else {
+            to = fill(to, before * pixel, zeros);
+            to = copy(to, t->image + (row * p->in_w + left + before) * p->in_c, inside * pixel);
+            to = fill(to, (4 - before - inside) * pixel, zeros);
+        }
+    }
+}
+
+static void prepare_inputs(const tiles *t, int32_t *to) {
+    const pillion_conv2d_winograd_s8_dsp_params *const p = t->p;
+    const int32_t top = t->row - p->pad_top, left = t->column - p->pad_left;
+    const int32_t place = t->steps * TILES * 4, fours = (int32_t)((uint32_t)t->steps / 2);
+    if (top < 0 || left < 0 || top + 4 > p->in_h || left + 4 > p->in_w) {
+        copy_tile(t, top, left);
+        pillion_dsp_winograd_inputs((const int8_t *)t->patch, 4 * p->in_c, p->in_c, to, place, fours);
+    } else {
+        const int8_t *const x = t->image + (top * p->in_w + left) * p->in_c;
+        pillion_dsp_winograd_inputs(x, p->in_w * p->in_c, p->in_c, to, place, fours);
+    }
+}
+
+/* Where the results of the next tile go; those beyond the image go nowhere. */
+static void find_places(const tiles *t, int8_t **places) {
+    const pillion_conv2d_winograd_s8_dsp_params *const p = t->p;
+    int8_t *const y = t->y + (t->row * p->out_w + t->column) * p->out_c;
+    const int below = t->row + 1 < p->out_h, beside = t->column + 1 < p->out_w;
+    const int32_t pitch = p->out_w * p->out_c;
+    places[0] = y;
+    places[TILES] = below ? y + pitch : t->nowhere;
+    places[2 * TILES] = beside ? y + p->out_c : t->nowhere;
+    places[3 * TILES] = below && beside ? y + pitch + p->out_c : t->nowhere;
+}
+
+static void next_tile(tiles *t) {
+    const pillion_conv2d_winograd_s8_dsp_params *const p = t->p;
+    t->column += 2;
+    if (t->column >= p->out_w) {
+        t->column = 0, t->row += 2;
+    }
+    if (t->row >= p->out_h) {
+        t->row = 0;
+        t->image += p->in_h * p->in_w * p->in_c, t->y += p->out_h * p->out_w * p->out_c;
+    }
+}
+
+/* Prepares the inputs of so many tiles, and gives the number of their blocks. The last block is filled up with tiles of no
+ * matter whose results go nowhere. */
+static int32_t prepare_tiles(tiles *t, int32_t count) {
+    const int32_t blocks = (int32_t)((uint32_t)(count + TILES - 1) / TILES);
+    int32_t *to = t->inputs;
+    int8_t **places = t->places;
+    for (int32_t block = 0; block < blocks; block++) {
+        for (int32_t i = 0; i < TILES; i++, count--) {
+            if (count > 0) {
+                prepare_inputs(t, to + i);
+                find_places(t, places + i);
+                next_tile(t);
+            } else {
+                places[i] = places[i + TILES] = places[i + 2 * TILES] = places[i + 3 * TILES] = t->nowhere;
+            }
+        }
+        to += PILLION_DSP_WINOGRAD_PLACES * TILES * t->steps, places += TILES * RESULTS;
+    }
+    return blocks;
+}
+
+static void multiply(const tiles *t, int32_t blocks) {
+    const pillion_conv2d_winograd_s8_dsp_params *const p = t->p;
+    pillion_dsp_winograd_loop loop = {t->inputs, t->weights, t->jumps, p->constants, t->places, blocks};
+    for (int32_t pair = 0; pair < p->pairs; pair++) {
+        if (p->prepared != 0) {
+            loop.w = p->weights + pair * 2 * PILLION_DSP_WINOGRAD_PLACES * t->steps;
+        } else {
+            pillion_dsp_winograd_weights((const int8_t *)p->weights + pair * 18 * p->in_c, (int32_t)((uint32_t)t->steps / 2), t->weights,
+                                         t->steps * 8);
+        }
+        pillion_dsp_winograd_pair(&loop);
+        loop.constants += PILLION_DSP_WINOGRAD_CONSTANTS;
+    }
+}
+
+void pillion_conv2d_winograd_s8_dsp(const pillion_conv2d_winograd_s8_dsp_params *p, const int8_t *x, int8_t *y, void *scratch) {
+    tiles t = tiles_of(p, x, y, scratch);
+    const int32_t at_once = p->blocks * TILES;
+    int32_t left = p->batch * ((p->out_h + 1) >> 1) * ((p->out_w + 1) >> 1);
+    for (; left > 0; left -= at_once) {
+        multiply(&t, prepare_tiles(&t, left < at_once ? left : at_once));
+    }
+    pillion_dsp_clamp(y, p->batch * p->out_h * p->out_w * p->out_c, p->low, p->high);
+}
+#endif

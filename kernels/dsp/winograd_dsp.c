@@ -1,0 +1,196 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * The products of Winograd's convolution with windows of 3x3 (README.md): three tiles times two output channels at a time,
+ * 8 instructions for 12 products, and from these the 2x2 results of each tile.
+ *
+ * The 16 places of a tile come column by column, 0 2 1 3, and in each by row, 1 2 0 3. A step takes two inputs. Eight
+ * steps are a round, after which `lr` walks on in the list of jumps: to more steps, to what joins the sums of places, or
+ * to a requantization.
+ * Registers: r0 inputs, r12 weights, lr the list of jumps; r1-r3 inputs of the three tiles, r4 r5 weights, r6-r8 sums of
+ * channel A, r9-r11 of B. On the stack: sums of six, five times; weights, list of jumps, constants, places of y, blocks. */
+#include "winograd.h"
+
+#if PILLION_HAS_DSP
+
+PILLION_AT(pillion_dsp_winograd_loop, x, 0);
+PILLION_BYTES(pillion_dsp_winograd_loop, 24);
+
+#define UNROLLED 8 /* steps to a round */
+#define STEP_BYTES 30
+
+#define PLACE(name) ".global pillion_dsp_winograd_" name "\n" "pillion_dsp_winograd_" name ":\n"
+#define GO_ON "ldr pc, [lr], #4\n"
+
+#define LOAD                           \
+    "ldrd r4, r5, [r12], #8\n"         \
+    "ldmia.n r0!, {r1, r2, r3}\n"
+#define STEP                           \
+    LOAD                               \
+    "smlad r6, r1, r4, r6\n"           \
+    "smlad r7, r2, r4, r7\n"           \
+    "smlad r8, r3, r4, r8\n"           \
+    "smlad r9, r1, r5, r9\n"           \
+    "smlad r10, r2, r5, r10\n"         \
+    "smlad r11, r3, r5, r11\n"
+#define FIRST_STEP                     \
+    LOAD                               \
+    "smuad r6, r1, r4\n"               \
+    "smuad r7, r2, r4\n"               \
+    "smuad r8, r3, r4\n"               \
+    "smuad r9, r1, r5\n"               \
+    "smuad r10, r2, r5\n"              \
+    "smuad r11, r3, r5\n" GO_ON
+#define FIRST_STEP_WITH_BIAS           \
+    "ldr r1, [sp, #128]\n"             \
+    "ldrd r8, r11, [r1]\n"             \
+    LOAD                               \
+    "smlad r6, r1, r4, r8\n"           \
+    "smlad r7, r2, r4, r8\n"           \
+    "smlad r8, r3, r4, r8\n"           \
+    "smlad r9, r1, r5, r11\n"          \
+    "smlad r10, r2, r5, r11\n"         \
+    "smlad r11, r3, r5, r11\n" GO_ON
+
+/* The six sums to and from the places on the stack; the first place is that of row 1, then of row 1 less row 2. */
+#define STORE_FIRST "stmia sp, {r6-r11}\n"
+#define LOAD_FIRST "ldmia sp, {r6-r11}\n"
+#define STORE(place) "add r5, sp, #" place "\n" "stmia r5, {r6-r11}\n"
+#define ADD(place, last)               \
+    "add r5, sp, #" place "\n"         \
+    "ldmia r5, {r1-r5}\n"              \
+    "add r6, r6, r1\n"                 \
+    "add r7, r7, r2\n"                 \
+    "add r8, r8, r3\n"                 \
+    "add r9, r9, r4\n"                 \
+    "add r10, r10, r5\n"               \
+    "ldr r1, [sp, #" last "]\n"        \
+    "add r11, r11, r1\n"
+
+/* s, r = s - r, s + r */
+#define SUM_AND_DIFFERENCE(s, r)       \
+    "sub " s ", " s ", " r "\n"        \
+    "add " r ", " s ", " r ", lsl #1\n"
+#define JOIN_ROWS                      \
+    "ldmia sp, {r1-r5}\n"              \
+    SUM_AND_DIFFERENCE("r1", "r6")     \
+    SUM_AND_DIFFERENCE("r2", "r7")     \
+    SUM_AND_DIFFERENCE("r3", "r8")     \
+    SUM_AND_DIFFERENCE("r4", "r9")     \
+    SUM_AND_DIFFERENCE("r5", "r10")    \
+    "stmia sp, {r1-r5}\n"              \
+    "ldr r1, [sp, #20]\n"              \
+    SUM_AND_DIFFERENCE("r1", "r11")    \
+    "str r1, [sp, #20]\n"
+
+/* s, r = (r - s) / 2, (r + s) / 2 */
+#define HALVES(s, r)                   \
+    "sub " s ", " r ", " s "\n"        \
+    "asr " s ", " s ", #1\n"           \
+    "sub " r ", " r ", " s "\n"
+#define JOIN_COLUMNS(place)            \
+    "add r5, sp, #" place "\n"         \
+    "ldmia r5, {r1-r4}\n"              \
+    HALVES("r1", "r6")                 \
+    HALVES("r2", "r7")                 \
+    HALVES("r3", "r8")                 \
+    HALVES("r4", "r9")                 \
+    "stmia r5, {r1-r4}\n"              \
+    "ldrd r1, r2, [r5, #16]\n"         \
+    HALVES("r1", "r10")                \
+    HALVES("r2", "r11")                \
+    "strd r1, r2, [r5, #16]\n"
+
+/* r1 round, r2 multiplier, r3 shift; r5 is free. From twice the sum. */
+#define ROUNDED(s)                     \
+    "add r5, r1, " s ", asr #31\n"     \
+    "smmlar " s ", " s ", r2, r5\n"    \
+    "asr " s ", " s ", r3\n"           \
+    "ssat " s ", #8, " s "\n"
+#define RECTIFIED(s)                   \
+    "smmlar " s ", " s ", r2, r1\n"    \
+    "asr " s ", " s ", r3\n"           \
+    "ssat " s ", #8, " s "\n"
+#define RESULTS(requantize)            \
+    "ldr r4, [sp, #128]\n"             \
+    "add r4, r4, #8\n"                 \
+    "ldmia r4!, {r1-r3}\n"             \
+    requantize("r6") requantize("r7") requantize("r8") \
+    "ldmia r4, {r1-r3}\n"              \
+    requantize("r9") requantize("r10") requantize("r11")
+#define WRITE                          \
+    "ldr r4, [sp, #132]\n"             \
+    "ldmia r4, {r1-r3}\n"              \
+    "strb r9, [r1, #1]\n"              \
+    "strb r10, [r2, #1]\n"             \
+    "strb r11, [r3, #1]\n"             \
+    "strb r6, [r1], #2\n"              \
+    "strb r7, [r2], #2\n"              \
+    "strb r8, [r3], #2\n"              \
+    "stmia r4!, {r1-r3}\n"             \
+    "str r4, [sp, #132]\n" GO_ON
+
+#define KEPT_BYTES "120" /* of five times six sums */
+
+PILLION_NAKED void pillion_dsp_winograd_pair(PILLION_UNUSED const pillion_dsp_winograd_loop *loop) {
+    __asm volatile("push {r4-r11, lr}\n"
+                   "ldmia r0, {r0, r1-r5}\n"
+                   "push {r1-r5}\n"
+                   "sub sp, sp, #" KEPT_BYTES "\n"
+                   "1:\n"
+                   "ldrd r12, lr, [sp, #120]\n" FIRST_STEP
+                   ".balign 4\n" PLACE("steps")
+                   PILLION_REPEAT("pillion_dsp_winograd_steps", UNROLLED, STEP_BYTES, STEP) GO_ON
+                   PLACE("next_row") STORE_FIRST FIRST_STEP
+                   PLACE("join_rows") JOIN_ROWS GO_ON
+                   PLACE("column_0") STORE("24") LOAD_FIRST GO_ON
+                   PLACE("after_0") STORE("48") FIRST_STEP
+                   PLACE("column_2") STORE("72") LOAD_FIRST GO_ON
+                   PLACE("after_2") STORE("96") FIRST_STEP_WITH_BIAS
+                   PLACE("upper_left") JOIN_COLUMNS("72") ADD("24", "44") GO_ON
+                   PLACE("lower") LOAD_FIRST GO_ON
+                   PLACE("lower_left") JOIN_COLUMNS("96") ADD("48", "68") GO_ON
+                   PLACE("next_column") FIRST_STEP
+                   PLACE("upper_right") JOIN_ROWS ADD("72", "92") GO_ON
+                   PLACE("lower_right") LOAD_FIRST ADD("96", "116") GO_ON
+                   PLACE("requantize") RESULTS(ROUNDED) WRITE
+                   PLACE("rectify") RESULTS(RECTIFIED) WRITE
+                   PLACE("end")
+                   "ldr r1, [sp, #136]\n"
+                   "subs r1, r1, #1\n"
+                   "str r1, [sp, #136]\n"
+                   "bne.w 1b\n"
+                   "add sp, sp, #140\n"
+                   "pop {r4-r11, pc}\n");
+}
+
+#define TO(place) (pillion_dsp_winograd_##place)
+extern const uint8_t TO(steps)[], TO(next_row)[], TO(join_rows)[], TO(column_0)[], TO(after_0)[], TO(column_2)[], TO(after_2)[],
+    TO(upper_left)[], TO(lower)[], TO(lower_left)[], TO(next_column)[], TO(upper_right)[], TO(lower_right)[], TO(requantize)[],
+    TO(rectify)[], TO(end)[];
+
+/* To so many steps: the first round enters where it must. */
+static uint32_t *list_steps(uint32_t *jump, int32_t steps) {
+    int32_t first = (steps - 1) % UNROLLED + 1;
+    for (; steps > 0; steps -= first, first = UNROLLED) {
+        *jump++ = pillion_thumb(TO(steps) + (UNROLLED - first) * STEP_BYTES);
+    }
+    return jump;
+}
+
+uint32_t *pillion_dsp_winograd_jumps(uint32_t *jump, int32_t steps, int32_t rectified) {
+    /* What follows the products of each place: of each column those of rows 1, 2, 0 and 3. */
+    static const uint8_t *const after[PILLION_DSP_WINOGRAD_PLACES][3] = {
+        {TO(next_row)}, {TO(join_rows)},   {TO(column_0)},                                {TO(after_0)},
+        {TO(next_row)}, {TO(join_rows)},   {TO(column_2)},                                {TO(after_2)},
+        {TO(next_row)}, {TO(join_rows)},   {TO(upper_left), TO(requantize), TO(lower)},   {TO(lower_left), TO(requantize), TO(next_column)},
+        {TO(next_row)}, {TO(upper_right)}, {TO(requantize), TO(lower_right)},             {TO(requantize), TO(end)},
+    };
+    for (int32_t place = 0; place < PILLION_DSP_WINOGRAD_PLACES; place++) {
+        jump = list_steps(jump, steps - (place % 4 < 2)); /* the first step of rows 1 and 2 is made already */
+        for (int32_t i = 0; i < 3 && after[place][i] != NULL; i++) {
+            const int is_rectified = rectified != 0 && after[place][i] == TO(requantize);
+            *jump++ = pillion_thumb(is_rectified ? TO(rectify) : after[place][i]);
+        }
+    }
+    return jump;
+}
+#endif
