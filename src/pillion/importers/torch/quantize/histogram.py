@@ -29,22 +29,31 @@ ENOUGH = 4096
 
 
 class CountedRange(Range):
-    """An observer of the range that also counts how often values occur, in bins of one width around zero."""
+    """An observer of the range that also counts how often values occur, in bins of one width around zero; few of them it keeps."""
 
     def __init__(self, *args: Any, **options: Any) -> None:
         super().__init__(*args, **options)
         self.counts = torch.zeros(BINS, dtype=torch.float64)
         self.reach = 0.0
+        self.kept: list[Tensor] | None = []
+        """What was seen in each call; None where that is more than a few numbers."""
 
     def forward(self, x_orig: Tensor) -> Tensor:
         """Counts the values, and gives the tensor back as it is."""
         x = x_orig.detach().float()
         largest = float(x.abs().max()) if x.numel() else 0.0
+        self._keep(x)
         if math.isfinite(largest) and (largest > 0 or self.reach > 0):
             self._widen(largest)
             self.counts += torch.histc(x, BINS, -self.reach, self.reach).double()
         given: Tensor = super().forward(x_orig)  # type: ignore[no-untyped-call]  # of torchao
         return given
+
+    def _keep(self, x: Tensor) -> None:
+        if self.kept is not None:
+            self.kept.append(x.flatten().clone())
+            if sum(map(len, self.kept)) >= ENOUGH:
+                self.kept = None
 
     def _widen(self, largest: float) -> None:
         """Doubles the width of the bins until they reach far enough: pairs of them become one."""

@@ -31,6 +31,7 @@ from pillion.importers.torch.quantize.joins import settle_joins
 from pillion.importers.torch.quantize.known_ranges import widen_known_ranges
 from pillion.importers.torch.quantize.least_ranges import widen_least_ranges
 from pillion.importers.torch.quantize.program import QuantizedProgram
+from pillion.importers.torch.quantize.room import give_room
 from pillion.importers.torch.quantize.specs import Specs
 from pillion.importers.torch.quantize.useful_ranges import want_finite, warn_of_ranges
 from pillion.importers.torch.quantize.wide_states import widen_states
@@ -93,6 +94,8 @@ def ptq(
     observe(prepared, batches, progress, inputs, follow)
     widen_sums(prepared, quantizer.wishes)
     settle_ranges(prepared, ranges)
+    if ranges == "auto":
+        give_room(prepared)
     widen_known_ranges(prepared)
     widen_least_ranges(prepared)
     limit_masks(prepared)
