@@ -41,6 +41,11 @@ EXAMPLES: dict[str, str] = {
     "digits, stack": "examples/digits/nets.py:Stack",
     "vision transformer": "benchmarks/quality_nets.py:VisionTransformer",
     "partial blocks": "benchmarks/quality_nets.py:PartialBlocks",
+    "norms behind sums": "benchmarks/quality_nets.py:NormsBehind",
+    "peaked attention": "benchmarks/quality_nets.py:PeakedAttention",
+    "soft-argmax": "benchmarks/quality_nets.py:SoftArgmax",
+    "log power": "benchmarks/quality_spectra.py:LogPower",
+    "loud frames": "benchmarks/quality_spectra.py:LoudFrames",
 }
 RECURRENT = {"lstm, 50 steps": "LSTM", "gru, 50 steps": "GRU", "minGRU, 50 steps": "MinGRU"}
 """Cells of linear layers in a loop: what the others make of one in a single call computes in float."""
@@ -68,7 +73,7 @@ class Quality:
 
 
 def names() -> list[str]:
-    """Gives the networks of the zoo, of the examples and of benchmarks/quality_nets.py, and recurrences."""
+    """Gives the networks of the zoo, of the examples and of benchmarks/quality_nets.py and quality_spectra.py, and recurrences."""
     return [*(model.name for model in zoo.MODELS.values()), *EXAMPLES, *RECURRENT]
 
 

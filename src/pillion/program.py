@@ -30,7 +30,7 @@ from pillion.memory import MemoryPlan
 from pillion.ops import Segment
 from pillion.outside.files import Content, form_of, write_whole
 from pillion.outside.progress import shown, stage
-from pillion.passes import compose_norms, narrow_sums, plain_bags, sum_hard_sigmoids, usual_softmaxes
+from pillion.passes import for_others, sum_hard_sigmoids
 from pillion.place import Ledger, inline_segments
 from pillion.report.collect import collect
 from pillion.report.notebook import in_a_notebook
@@ -181,32 +181,12 @@ class Program:
 
     @property
     def _in_files(self) -> Graph:
-        """The graph for runtimes that are not ours: softmaxes have one scale, sums 8 bits, and norms are made of other ops."""
-        return plain_bags(compose_norms(narrow_sums(usual_softmaxes(self.graph))))
+        """The graph for runtimes that are not ours: softmaxes have one scale, sums 8 bits, norms and magnitudes are made of other ops, and tables of embeddings have one scale."""
+        return for_others(self.graph)
 
     def _for_others(self, form: str) -> Graph:
         """The graph for a runtime that is not ours, and a word on what is coarser there."""
-        usual = usual_softmaxes(self.graph)
-        if usual is not self.graph:
-            warn(
-                f"{form}: probabilities that are multiplied on are in steps of 1/256 there, and in finer ones in C (docs/quality.md)"
-            )
-        narrow = narrow_sums(usual)
-        if narrow is not usual:
-            warn(
-                f"{form}: sums between norms and states of loops have 8 bits there, and 16 in C (docs/guide/quantization.md)"
-            )
-        composed = compose_norms(narrow)
-        if composed is not narrow:
-            warn(
-                f"{form}: norms are made of ops of 8 bits there, and one exact op in C (docs/guide/quantization.md)"
-            )
-        plain = plain_bags(composed)
-        if plain is not composed:
-            warn(
-                f"{form}: tables of embeddings have one scale there, and one a row in C (docs/guide/numbers.md)"
-            )
-        return plain
+        return for_others(self.graph, lambda words: warn(f"{form}: {words}"))
 
     def tflite(self) -> bytes:
         """Gives the whole graph as a TFLite file, which computes in LiteRT's arithmetic."""

@@ -121,6 +121,8 @@ ATTRIBUTES: dict[str, Callable[[Choices, Shape], Any]] = {
     "largest": _flag,
     "mean": _flag,
     "batch": lambda choices, x: choices.pick((0, 0, 1)),
+    "first": lambda choices, x: choices.integer(-128, 127),
+    "falls": _flag,
     "centred": lambda choices, x: not choices.one_in(3),
     "eps": lambda choices, x: choices.pick((1e-5, 0.0, 1e-3, 1.0)),
     "to": lambda choices, x: choices.pick((DType.INT32, DType.FLOAT32, DType.UINT8)),

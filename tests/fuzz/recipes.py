@@ -29,6 +29,7 @@ from pillion.ops import (
     Div,
     Linear,
     Lut,
+    Magnitude,
     MaxPool2d,
     Prelu,
     Quantize,
@@ -184,6 +185,20 @@ def standardized(grower: Grower, cls: type[Standardize]) -> Value:
     return grower.put(cls, DType.INT8, quant, fit=True, x=x, **held, **fields)
 
 
+def magnitude(grower: Grower, cls: type[Magnitude]) -> Value:
+    """Of two earlier values of one shape, of one with itself or with an input; thresholds are all over the sums, and often the same."""
+    a = grower.held()
+    fitting = [v for v in grower.values if v.shape == a.shape]
+    b = grower.choices.pick(fitting) if grower.choices.one_in(2) else grower.input(a.shape, grower.quant())
+    rng = np.random.default_rng(grower.choices.integer(0, 999))
+    most = 2 * (255 * max(a.scale, b.scale)) ** 2
+    held = np.sort(rng.choice(most * rng.random(200) ** 3, 255)).astype(np.float32)
+    thresholds = constant(grower.name("thresholds"), held)
+    quant = PerTensor(grower.choices.pick((0.03, 2.0**-5)), grower.choices.pick(ZERO_POINTS))
+    fields = attributes(cls, grower.choices, a.shape)
+    return grower.put(cls, DType.INT8, quant, a=a, b=b, thresholds=thresholds, **fields)
+
+
 def product(grower: Grower, cls: type[BatchMatmul]) -> Value:
     a = grower.held(3)
     found = attributes(cls, grower.choices, a.shape)
@@ -295,6 +310,7 @@ SPECIAL: dict[type[Op], Recipe] = {
     Lut: lookup,
     Prelu: sloped,
     Standardize: standardized,
+    Magnitude: magnitude,
     WideAdd: wide_sum,
     Concat: joined,
     Slice: slice_of,

@@ -102,6 +102,7 @@ OF_NUMBERS = {
     "detections",
     "resize_bilinear_float",
     "squared_difference",
+    "magnitude",
     "whole",
     "wide_add",
 }

@@ -300,6 +300,14 @@ typedef struct {
 void pillion_squared_difference_s8(const pillion_squared_difference_s8_params *p, const int8_t *a, const int8_t *b,
                                    int8_t *y, void *scratch);
 
+/* y = first + step * n, saturated, where n of 255 ascending thresholds are less than (a - a_zp)² a_factor + (b - b_zp)² b_factor. */
+typedef struct {
+    int32_t count, a_zp, b_zp, a_factor, b_factor, first, step;
+    const int32_t *thresholds; /* [255] */
+} pillion_magnitude_s8_params;
+void pillion_magnitude_s8(const pillion_magnitude_s8_params *p, const int8_t *a, const int8_t *b, int8_t *y,
+                          void *scratch);
+
 /* y = clamp(requantize((a - a_zp) * (b - b_zp)) + out_zp, low, high), broadcast as in add_s8. */
 typedef struct {
     int32_t rows, count, a_step, b_step, axes;

@@ -27,6 +27,7 @@ from pillion.ops.lstm import LstmCell, LstmOutput
 from pillion.ops.lut import (
     Lut,
 )
+from pillion.ops.magnitude import Magnitude
 from pillion.ops.matmul import BatchMatmul
 from pillion.ops.movement import Concat, Flip, Pad, Reshape, Slice, Transpose
 from pillion.ops.pool import AvgPool2d, AvgPool2dUp, MaxPool2d, Mean
@@ -54,6 +55,7 @@ ALL_OPS: tuple[type[Op], ...] = (
     WideAdd,
     Sub,
     SquaredDifference,
+    Magnitude,
     Mul,
     Div,
     Minimum,
@@ -145,6 +147,7 @@ __all__ = [
     "LstmCell",
     "LstmOutput",
     "Lut",
+    "Magnitude",
     "MaxPool2d",
     "Maximum",
     "Mean",

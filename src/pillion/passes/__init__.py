@@ -9,12 +9,14 @@ from collections.abc import Callable
 from pillion.ir.graph import Graph
 from pillion.ir.verify import verify
 from pillion.ops import Repeat, has_repeats
+from pillion.passes.compose_magnitudes import compose_magnitudes
 from pillion.passes.compose_norms import compose_norms
 from pillion.passes.crop_padding import crop_padding
 from pillion.passes.drop_idle import drop_idle
 from pillion.passes.flatten_linear import flatten_linear
 from pillion.passes.fold_constants import fold_constants
 from pillion.passes.fold_pad import fold_pad
+from pillion.passes.for_others import for_others
 from pillion.passes.int8_io import int8_io
 from pillion.passes.int8_states import int8_states
 from pillion.passes.integer import integer
@@ -43,7 +45,9 @@ __all__ = [
     "PIPELINE",
     "Pass",
     "Watch",
+    "compose_magnitudes",
     "compose_norms",
+    "for_others",
     "int8_io",
     "narrow_sums",
     "plain_bags",

@@ -45,6 +45,7 @@ from pillion.ops.indexing import Cast, Gather
 from pillion.ops.l2_normalize import L2Normalize
 from pillion.ops.log_softmax import LogSoftmax
 from pillion.ops.lstm import LstmCell, LstmOutput
+from pillion.ops.magnitude import Magnitude
 from pillion.ops.matmul import BatchMatmul
 from pillion.ops.prelu import Prelu
 from pillion.ops.reduce import ReduceMax, ReduceMin, ReduceSum
@@ -73,7 +74,7 @@ SUPPORTED: tuple[type[Op], ...] = (
 CHOOSING = (Gather, Bag, Compare, Whole, Where, ArgMax, ArgMin, TopValues, TopPlaces, Cast)
 REMEMBERING = (LstmCell, LstmOutput, SvdfMemory, SvdfOutput)
 LACKING: tuple[type[Op], ...] = (
-    *(Div, SquaredDifference, Flip, LogSoftmax, L2Normalize, Standardize, WideAdd, *CHOOSING),
+    *(Div, SquaredDifference, Magnitude, Flip, LogSoftmax, L2Normalize, Standardize, WideAdd, *CHOOSING),
     *(*REMEMBERING, Detections, Quantize, Dequantize, Requantize, AvgPool2dUp, ResizeBilinearFloat),
 )
 """What stays on the core on purpose: the converter has no integer division, and segments begin and end in int8 of one scale."""

@@ -37,6 +37,7 @@ from pillion.ops import (
     LstmCell,
     LstmOutput,
     Lut,
+    Magnitude,
     Maximum,
     MaxPool2d,
     Mean,
@@ -126,6 +127,8 @@ TABLE: Mapping[type[Op], CallsOf | None] = {
     Bag: None,
     # No kernel of the runtime: Sub and Mul round on the way.
     SquaredDifference: None,
+    # Written as products, a sum and a table (`passes.compose_magnitudes`).
+    Magnitude: None,
     # What is chosen and looked up by numbers: no kernel of the runtime.
     **dict.fromkeys((Gather, Compare, Whole, Where, ArgMax, ArgMin, TopValues, TopPlaces, Cast)),
     # Layers that remember in 16 bits, and what detectors end in: no kernel of the runtime.

@@ -55,6 +55,7 @@ from pillion.ops.lut import (
     Lut,
 )
 from pillion.ops.lut_tflite import ACTIVATIONS, activation_levels, as_clamp, tflite_entries
+from pillion.ops.magnitude import Magnitude
 from pillion.ops.matmul import BatchMatmul
 from pillion.ops.movement import Concat, Flip, Pad, Reshape, Slice, Transpose
 from pillion.ops.pool import AvgPool2d, AvgPool2dUp, MaxPool2d, Mean
@@ -359,6 +360,8 @@ ROWS: dict[type[Op], Writing | None] = {
     WideAdd: None,
     # It is looked up in one scale there (`passes.plain_bags`).
     Bag: None,
+    # Written as products, a sum and a table (`passes.compose_magnitudes`).
+    Magnitude: None,
     Concat: _concat,
     Slice: _slice,
     Pad: _pad,

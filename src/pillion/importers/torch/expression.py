@@ -36,6 +36,12 @@ def expression(x: Tensor, steps: tuple[Step, ...]) -> Tensor:
     return results[-1]
 
 
+def magnitude(a: Tensor, b: Tensor, steps: tuple[Step, ...]) -> Tensor:
+    """Gives an expression of a² + b²; of no steps, that sum."""
+    total = a * a + b * b
+    return expression(total, steps) if steps else total
+
+
 def operator_of(name: str) -> Any:
     """Gives the operator that is called `add.Tensor`."""
     packet, _, overload = name.partition(".")

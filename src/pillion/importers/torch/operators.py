@@ -7,7 +7,7 @@ from typing import Any
 
 from torch._ops import OpOverload
 
-from pillion.importers.torch.expression import expression
+from pillion.importers.torch.expression import expression, magnitude
 from pillion.importers.torch.loops import LOOP_ARGUMENT
 from pillion.importers.torch.rewrite.canonical import SYNONYMS
 from pillion.importers.torch.rewrite.complex_numbers import FORMS as OF_PAIRS
@@ -46,7 +46,7 @@ def pytorch_operators() -> list[dict[str, str]]:
     becomes |= {_name(target): MADE_OF_OTHERS_OR_A_TABLE for target in WITH_A_NUMBER if target in FORMS}
     becomes |= dict.fromkeys(map(_name, LAYERS), "repeat, a loop over one step")
     becomes |= dict.fromkeys(map(_name, OPERATORS), Standardize.kind)
-    own = {*LOOP_ARGUMENT, expression, standardized, standardized_groups}
+    own = {*LOOP_ARGUMENT, expression, magnitude, standardized, standardized_groups}
     becomes |= {_name(target): rule.kind for target, rule in RULES.items() if target not in own}
     becomes[_name(batch_norm)] = "the layer before it, or depthwise_conv2d"
     public = sorted(name for name in becomes if not name.startswith("_"))

@@ -17,7 +17,7 @@ from pillion.importers.pte import ReadProgram
 from pillion.ir.op import Op
 from pillion.ir.types import Array
 from pillion.ir.verdict import Verdict
-from pillion.ops import Standardize
+from pillion.ops import Magnitude, Standardize
 from pillion.run.executor import EXECUTORCH, USUAL, Outputs, Runnable, RunOptions, RunResult, Samples, judged
 from pillion.run.executorch.remote import run_executorch
 from pillion.run.executorch.wheel import find_wheel
@@ -38,7 +38,7 @@ class ExecuTorch:
             return Verdict(
                 "executorch.norms",
                 False,
-                "ExecuTorch runs what a .pte says, and that has each norm as several ops",
+                "ExecuTorch runs what a .pte says, and that has each norm or magnitude as several ops",
                 f"{other.kind} `{other.name}`",
                 "the .pte rounds otherwise",
                 "save the .pte, and verify that file",
@@ -71,7 +71,7 @@ def _want_code(program: Runnable) -> None:
 
 def _composed_in_files(program: Runnable) -> Op | None:
     """An op that files have as others, as its graph has none if the program comes from such a file."""
-    return next((op for op in program.graph.ops if isinstance(op, Standardize)), None)
+    return next((op for op in program.graph.ops if isinstance(op, (Magnitude, Standardize))), None)
 
 
 def _bytes_of(program: Runnable) -> bytes:

@@ -10,6 +10,7 @@ from pillion.emitters.c.portable import (
     detections,
     div,
     elementwise,
+    magnitude,
     matmul,
     movement,
     pool,
@@ -23,7 +24,7 @@ from pillion.emitters.c.portable import (
 
 FAMILIES = (
     *(conv, elementwise, pool, movement, transpose_conv, matmul, div, prelu, reduce, resize, choosing),
-    *(standardize, recurrent, detections),
+    *(standardize, magnitude, recurrent, detections),
 )
 
 KERNELS: tuple[Kernel, ...] = tuple(kernel for family in FAMILIES for kernel in family.KERNELS)

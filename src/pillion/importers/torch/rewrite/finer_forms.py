@@ -9,6 +9,7 @@ from pillion.importers.torch.rewrite.canonical import join_moves
 from pillion.importers.torch.rewrite.expressions import join_functions
 from pillion.importers.torch.rewrite.functional import remove_identities
 from pillion.importers.torch.rewrite.joined_constants import add_joined_constants
+from pillion.importers.torch.rewrite.magnitudes import use_magnitudes
 from pillion.importers.torch.rewrite.pools import scale_pools
 from pillion.importers.torch.rewrite.weighted_sums import use_weighted_sums
 from pillion.ir.wishes import Wishes
@@ -23,4 +24,5 @@ def finer_forms(module: GraphModule, wishes: Wishes) -> None:
     remove_identities(module)
     module.graph.eliminate_dead_code()
     join_functions(module, wishes)
+    use_magnitudes(module, wishes)
     module.recompile()

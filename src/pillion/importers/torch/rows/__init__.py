@@ -14,6 +14,7 @@ from pillion.importers.torch.rows import (
     functions,
     images,
     loops,
+    magnitudes,
     matmul,
     movement,
     norms,
@@ -22,7 +23,19 @@ from pillion.importers.torch.rows import (
 from pillion.importers.torch.rows.functions import TABULATED
 from pillion.importers.torch.rows.table import ROWS
 
-PARTS = (convolutions, matmul, elementwise, functions, images, reductions, norms, movement, choosing, loops)
+PARTS = (
+    convolutions,
+    matmul,
+    elementwise,
+    functions,
+    images,
+    reductions,
+    norms,
+    magnitudes,
+    movement,
+    choosing,
+    loops,
+)
 """The files of rows; this list is the only one."""
 
 __all__ = ["PARTS", "ROWS", "TABULATED"]

@@ -154,7 +154,7 @@ def tabulated(b: Builder, x: Placed, *_: Any, **__: Any) -> Placed:
     What is infinite is the end of the result's range. Where the function is not defined, it has the value of the nearest number at
     which it is: rounding may bring an operand of 1 to 1.004, and `acos` is 0 there, not anything."""
     known = next((op for op in reversed(b.ops) if isinstance(op, Dequantize) and op.y is x.value), None)
-    output = _output_quant(b.node)
+    output = output_quant(b.node)
     if known is None or output is None:
         raise refuse(
             f"{operator_name(b.node)} stays in float",
@@ -167,8 +167,8 @@ def tabulated(b: Builder, x: Placed, *_: Any, **__: Any) -> Placed:
     return x.with_value(b.emit(Dequantize, x=integers))
 
 
-def _output_quant(node: Any) -> PerTensor | None:
-    """The parameters of the one quantize that reads the result."""
+def output_quant(node: Any) -> PerTensor | None:
+    """Gives the parameters of the one quantize that reads the result."""
     users = list(node.users)
     if len(users) != 1 or users[0].target is not torch.ops.quantized_decomposed.quantize_per_tensor.default:
         return None

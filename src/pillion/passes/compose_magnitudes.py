@@ -1,0 +1,77 @@
+# SPDX-License-Identifier: Apache-2.0
+from __future__ import annotations
+
+import dataclasses
+
+import numpy as np
+
+from pillion.ir.graph import Graph, Names, rewrite
+from pillion.ir.numerics import Arithmetic
+from pillion.ir.op import Op
+from pillion.ir.types import Array, DType, PerTensor, TensorType, Value, constant
+from pillion.ops import Add, Function, Lut, Magnitude, Mul, Repeat, Requantize
+
+LEAST = -128
+"""What stands for 0 where nothing is negative."""
+STEPS = 255
+"""Steps of int8 from end to end."""
+EVERY_INT8 = np.arange(-128, 128)
+NAMED = (Function.SQRT, Function.LOG)
+"""Functions that other runtimes know by name."""
+
+
+def compose_magnitudes(graph: Graph) -> Graph:
+    """Turns functions of the sum of two squares into two products, their sum and a table, for formats and runtimes that have no such op.
+
+    Each of these rounds to 8 bits, and squares reach as far as their operands can: this is another arithmetic than that of the op, and
+    a coarser one."""
+    names = Names(list(graph.values))
+
+    def rule(_: Graph, op: Op) -> list[Op] | None:
+        if isinstance(op, Repeat):
+            return [dataclasses.replace(op, body=compose_magnitudes(op.body))]
+        return _composed(op, names) if isinstance(op, Magnitude) else None
+
+    return rewrite(graph, rule) if _has_any(graph) else graph
+
+
+def _has_any(graph: Graph) -> bool:
+    return any(
+        isinstance(op, Magnitude) or (isinstance(op, Repeat) and _has_any(op.body)) for op in graph.ops
+    )
+
+
+def _composed(op: Magnitude, names: Names) -> list[Op]:
+    """The ops that stand for one."""
+    squares = [
+        _put(Mul, op, names, f"{name}_squared", x.scale**2 * _furthest(x) ** 2, a=x, b=x)
+        for name, x in (("a", op.a), ("b", op.b))
+    ]
+    first, second = (square.results[0] for square in squares)
+    most = STEPS * (first.scale + second.scale)
+    total = _put(Add, op, names, "sum", most, a=first, b=second)
+    x = total.results[0]
+    wanted = op.of_sums(np.round((EVERY_INT8 - LEAST) * x.scale / op.step).astype(np.int64)).astype(np.int8)
+    if _is_near(wanted, Requantize(x=x, y=op.y).reference(Arithmetic.CMSIS_NN, EVERY_INT8)):
+        return [*squares, Add(a=first, b=second, y=op.y, source=op.source)]
+    named = (Lut(x=x, table=None, y=op.y, function=function, source=op.source) for function in NAMED)
+    table = constant(names.fresh(f"{op.name}_table"), wanted)
+    by_name = next((one for one in named if _is_near(wanted, one.double_entries())), None)
+    return [*squares, total, by_name or Lut(x=x, table=table, y=op.y, source=op.source)]
+
+
+def _is_near(one: Array, other: Array) -> bool:
+    """Whether two functions are one but for rounding."""
+    return int(np.abs(one.astype(int) - other).max()) <= 1
+
+
+def _furthest(x: Value) -> int:
+    """How far integers may be from what stands for 0."""
+    return max(127 - x.zero_point, x.zero_point + 128)
+
+
+def _put(cls: type[Op], op: Magnitude, names: Names, what: str, most: float, **fields: Value) -> Op:
+    """An op whose result lies between 0 and a largest number."""
+    type = TensorType(op.y.shape, DType.INT8, PerTensor(most / STEPS, LEAST))
+    made: Op = cls(y=Value(names.fresh(f"{op.name}_{what}"), type), source=op.source, **fields)  # type: ignore[call-arg]  # of the class
+    return made
