@@ -12,7 +12,7 @@ from torch import Tensor, nn
 
 import pillion
 from pillion.choices import ArithmeticName
-from pillion.errors import PillionWarning
+from pillion.errors import PillionError, PillionWarning
 from pillion.program import Program
 
 ROWS, WIDTH, WORDS = 101, 9, 5
@@ -117,3 +117,57 @@ def test_a_trained_table_is_the_one_of_the_program(form: str) -> None:
         with torch.no_grad():
             wanted = trained(x).numpy()
         assert np.abs(program.run(x)[0] - wanted).max() <= 1.01 * step
+
+
+class Weighted(nn.Module):
+    """Bags as recommenders have them: words with factors, a word that fills up, bags that `offsets` says."""
+
+    def __init__(self, mode: str, padding: int | None = None, begins: list[int] | None = None) -> None:
+        super().__init__()
+        torch.manual_seed(0)
+        self.table = nn.EmbeddingBag(ROWS, WIDTH, mode=mode, padding_idx=padding)
+        self.begins = None if begins is None else torch.tensor(begins)
+
+    def forward(self, x: Tensor, factors: Tensor | None = None) -> Tensor:
+        if self.begins is not None:
+            return self.table(x.reshape(-1), self.begins)
+        return self.table(x, per_sample_weights=factors)
+
+
+def filled(count: int, padding: int, weighted: bool) -> list[tuple[Tensor, ...]]:
+    """Words and factors; some bags are filled up, and one is empty."""
+    source = torch.Generator().manual_seed(2)
+    found: list[tuple[Tensor, ...]] = []
+    for words in samples(count, 3):
+        words[1, 3:] = padding
+        words[2] = padding
+        found.append((words, torch.randn(3, WORDS, generator=source)) if weighted else (words,))
+    return found
+
+
+FILLED = {
+    "sum with factors": (Weighted("sum"), True),
+    "sum with factors, filled up": (Weighted("sum", 3), True),
+    "sum, filled up": (Weighted("sum", 3), False),
+    "mean, filled up": (Weighted("mean", 3), False),
+    "largest, filled up": (Weighted("max", 3), False),
+    "largest, filled up with the last word": (Weighted("max", -1), False),
+    "places where bags begin": (Weighted("mean", begins=[0, WORDS, 2 * WORDS]), False),
+}
+
+
+@pytest.mark.parametrize("name", FILLED)
+def test_bags_with_factors_and_words_that_fill_them_up(name: str) -> None:
+    model, weighted = FILLED[name]
+    xs = filled(16, ROWS - 1 if name.endswith("last word") else 3, weighted)
+    program = pillion.compile(model.eval(), xs[0], target="cortex-m33", calibrate=xs, progress=False)
+    with torch.no_grad():
+        wanted = [model(*x).numpy() for x in xs]
+    noise = sum(float(((y - program.run(*x)[0]) ** 2).sum()) for y, x in zip(wanted, xs, strict=True))
+    assert 10 * np.log10(sum(float((y**2).sum()) for y in wanted) / noise) > 33
+    assert program.verify(2).ok
+
+
+def test_bags_of_other_sizes_are_refused() -> None:
+    with pytest.raises(PillionError, match="bags hold as many words each"):
+        pillion.compile(Weighted("sum", begins=[0, 3]).eval(), (samples(1, 2)[0],), target="cortex-m33")

@@ -154,3 +154,15 @@ def test_training_refuses_writes_before_it_begins() -> None:
     with pytest.raises(PillionError) as refused:
         pillion.prepare_qat(Call(function), (torch.rand(3, 4),), target="cortex-m33")
     assert "writes into a tensor" in refused.value.what
+
+
+def test_a_result_that_is_put_into_a_tensor_is_refused_before_anything_is_computed() -> None:
+    """`nn.CrossMapLRN2d` computes so."""
+    error = refusal(lambda x: nn.CrossMapLRN2d(5)(x), (1, 6, 5, 4))
+    assert "writes into a tensor" in error.what
+
+
+def test_a_model_that_gives_no_number_is_refused() -> None:
+    """A power of something below zero."""
+    error = refusal(lambda x: nn.LPPool2d(1.5, 2)(x - 2), (1, 3, 6, 6))
+    assert "not finite" in error.what

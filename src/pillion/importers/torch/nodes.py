@@ -46,15 +46,25 @@ def constant_of(node: object) -> Tensor | None:
     """Gives the tensor behind a `get_attr` node, None for everything else."""
     if not isinstance(node, Node) or node.op != "get_attr":
         return None
-    held: Any = node.graph.owning_module
+    found: Any = node.graph.owning_module
     for part in str(node.target).split("."):
-        held = getattr(held, part)
-    return held if isinstance(held, Tensor) else None
+        found = getattr(found, part)
+    return found if isinstance(found, Tensor) else None
 
 
 def is_constant(node: object) -> bool:
     """Whether the result depends on no input. While a model is trained, weights may be computed from parameters."""
     return isinstance(node, Node) and all(_holds_or_computes(n) for n in _sources(node))
+
+
+def held(node: Any) -> Any:
+    """Gives what a call of constants gives: something that `is_constant`."""
+    found = constant_of(node)
+    if found is not None:
+        return found
+    args, kwargs = map_arg((node.args, dict(node.kwargs)), held)
+    with torch.no_grad():
+        return node.target(*args, **kwargs)
 
 
 def constant_nodes(graph: Graph) -> frozenset[Node]:
@@ -91,8 +101,8 @@ def _holds_or_computes(node: Node) -> bool:
 
 
 def _is_parameter(node: Node) -> bool:
-    held = constant_of(node)
-    return isinstance(held, nn.Parameter) and held.requires_grad
+    parameter = constant_of(node)
+    return isinstance(parameter, nn.Parameter) and parameter.requires_grad
 
 
 def source_line(node: Node) -> str:

@@ -12,6 +12,7 @@ from torch import Tensor
 from torch.fx import GraphModule, Node
 
 from pillion.importers.torch.nodes import is_constant
+from pillion.importers.torch.quantize.useful_ranges import has_finite_range
 from pillion.importers.torch.rows.quantization import RULES
 
 POINTS = 4097
@@ -73,7 +74,7 @@ def _ends(prepared: GraphModule, function: Node, low: float, high: float) -> tup
 def _steps(prepared: GraphModule, function: Node) -> Iterator[float]:
     for user in function.users:
         observer = _observer(prepared, user)
-        if observer is not None:
+        if observer is not None and has_finite_range(observer):
             yield float(observer.calculate_qparams()[0])
 
 

@@ -33,7 +33,7 @@ from pillion.importers.torch.quantize.least_ranges import widen_least_ranges
 from pillion.importers.torch.quantize.program import QuantizedProgram
 from pillion.importers.torch.quantize.room import give_room
 from pillion.importers.torch.quantize.specs import Specs
-from pillion.importers.torch.quantize.useful_ranges import want_finite, warn_of_ranges
+from pillion.importers.torch.quantize.useful_ranges import has_finite_range, want_finite, warn_of_ranges
 from pillion.importers.torch.quantize.wide_states import widen_states
 from pillion.importers.torch.quantize.widen import widen_sums
 from pillion.importers.torch.rewrite.finer_forms import finer_forms
@@ -211,8 +211,7 @@ def check_ranges(prepared: GraphModule, stage: str) -> None:
     for node in (n for n in prepared.graph.nodes if n.op == "call_module"):
         observer = prepared.get_submodule(str(node.target))
         observer = getattr(observer, "activation_post_process", observer)
-        low, high = (getattr(observer, name, torch.zeros(())) for name in ("min_val", "max_val"))
-        if not bool(torch.isfinite(high - low).all()):
+        if not has_finite_range(observer):
             raise _infinite(node, stage)
 
 

@@ -36,6 +36,12 @@ def want_finite(batch: Sequence[Tensor], number: int) -> None:
             )
 
 
+def has_finite_range(observer: Any) -> bool:
+    """Says whether what has been observed is finite; of observers whose steps are fixed, it is."""
+    low, high = (getattr(observer, name, torch.zeros(())) for name in ("min_val", "max_val"))
+    return bool(torch.isfinite(high - low).all())
+
+
 def warn_of_ranges(prepared: GraphModule) -> None:
     """Names the inputs of which calibration has seen nothing useful; if these are well, other such tensors."""
     found = list(_useless(prepared))

@@ -57,7 +57,7 @@ def make_functional(module: GraphModule, *, training: bool = False) -> None:
     for node in calls(module.graph, [aten.rrelu_with_noise.default]):
         replace(node, _without_noise(node))
     for node in calls(module.graph):
-        if is_write(node) and not _renamed(node) and training:
+        if is_write(node) and not _renamed(node) and (training or isinstance(node.kwargs.get("out"), Node)):
             raise refused_writes([source_line(node)], operator_name(node))
 
 

@@ -3,7 +3,6 @@
 
 from __future__ import annotations
 
-import itertools
 import math
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -26,6 +25,7 @@ from pillion.importers.torch.nodes import (
     source_line,
     value_of,
 )
+from pillion.importers.torch.rewrite.forms.bags import BAGS
 
 MOST_PUT = 32
 """Slices that are put at computed places: the numbers of all slices are compared with each of them."""
@@ -321,36 +321,18 @@ def _reduced_words(module: GraphModule, node: Node) -> Node | None:
     return call(node, aten.reshape.default, summed, list(shape_of(node))) if argument(node, 2) else summed
 
 
-def _embedding_bag(module: GraphModule, node: Node) -> None:
-    """Bags of as many words each: a sum, a mean or the largest of what is looked up."""
-    weight, words, offsets, _, mode, _, factors, last, padding = (argument(node, i) for i in range(9))
-    held, count = constant_of(offsets), shape_of(words)[0]
-    ends = None if held is None else [*held.tolist(), *([] if last else [count])]
-    sizes = set() if ends is None else {b - a for a, b in itertools.pairwise(ends)}
-    if ends is None or len(sizes) != 1 or 0 in sizes or factors is not None or padding not in (None, -1):
-        raise _refuse(
-            node,
-            "bags hold as many words each, without weights and padding",
-            f"{len(sizes)} sizes" if ends else "computed offsets",
-            "nn.Embedding, then a sum or mean over the words",
-        )
-    shape = [len(ends) - 1, sizes.pop()]
-    if mode == LARGEST:
-        rows = call(node, aten.embedding.default, weight, words)
-        bags = call(node, aten.reshape.default, rows, [*shape, shape_of(weight)[1]])
-        reduced = call(node, aten.amax.default, bags, [1])
-    else:
-        reduced = call(node, bagged, weight, call(node, aten.reshape.default, words, shape), mode == MEAN)
-    for user in list(node.users):
-        if user.args[1] == 0:
-            replace(user, reduced)
+def _uneven_bags(module: GraphModule, node: Node) -> None:
+    raise _refuse(
+        node,
+        "bags hold as many words each",
+        "other numbers of words, or places where bags begin that are computed",
+        "nn.Embedding, then a sum or mean over the words",
+    )
 
 
-MEAN, LARGEST = 1, 2
-"""The modes of `embedding_bag` beside 0, the sum."""
 Settle = Callable[[GraphModule, Node], Node | None]
 FORMS: dict[Any, Settle] = {
-    aten._embedding_bag.default: _embedding_bag,
+    **dict.fromkeys(BAGS, _uneven_bags),
     aten.sum.dim_IntList: _reduced_words,
     aten.mean.dim: _reduced_words,
     aten.index.Tensor: _index,

@@ -16,8 +16,8 @@ from pillion.importers.torch.nodes import (
     aten,
     call,
     calls,
-    constant_of,
     evaluate,
+    held,
     is_constant,
     shape_of,
     source_line,
@@ -97,17 +97,7 @@ def _known(condition: Any) -> bool | None:
     """Whether a condition that depends on no input holds; None of others."""
     if not isinstance(condition, Node):
         return bool(condition)
-    return bool(_held(condition)) if is_constant(condition) else None
-
-
-def _held(node: Any) -> Any:
-    """What a call of constants gives."""
-    found = constant_of(node)
-    if found is not None:
-        return found
-    args, kwargs = map_arg((node.args, dict(node.kwargs)), _held)
-    with torch.no_grad():
-        return node.target(*args, **kwargs)
+    return bool(held(condition)) if is_constant(condition) else None
 
 
 def _evaluate_again(module: GraphModule) -> None:

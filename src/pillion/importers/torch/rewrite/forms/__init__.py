@@ -11,6 +11,7 @@ from typing import Any
 from torch.fx import Node
 
 from pillion.importers.torch.rewrite.forms import (
+    bags,
     computed,
     layers,
     norms,
@@ -25,7 +26,7 @@ from pillion.importers.torch.rewrite.forms import (
     warps,
 )
 
-PARTS = (layers, norms, numbers, padding, placed, pools, products, put, resizes, unpool, warps)
+PARTS = (bags, layers, norms, numbers, padding, placed, pools, products, put, resizes, unpool, warps)
 
 FORMS: dict[Any, Callable[..., Any]] = {target: form for part in PARTS for target, form in part.FORMS.items()}
 """By operator."""
