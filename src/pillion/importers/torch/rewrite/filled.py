@@ -25,11 +25,11 @@ def join_filled(module: GraphModule) -> None:
 
 def _parts(last: Node) -> list[Part]:
     """The calls that have filled a tensor, in the order of its axis; none, where they leave something of it."""
-    size, dim = shape_of(last)[_axis(last)], _axis(last)
+    size, dim = shape_of(last)[axis_of_put(last)], axis_of_put(last)
     missing, parts = set(range(size)), []
     node = last
-    while _axis(node) == dim:
-        places = _places(node, size)
+    while axis_of_put(node) == dim:
+        places = places_of_put(node, size)
         if not missing.issuperset(places) or list(places) != list(range(places.start, places.stop)):
             return []
         missing.difference_update(places)
@@ -41,24 +41,28 @@ def _parts(last: Node) -> list[Part]:
     return sorted(parts, key=lambda part: part[0]) if not missing and len(parts) > 1 else []
 
 
-def _axis(node: Node) -> int:
+def axis_of_put(node: Node) -> int:
+    """Gives the axis along which a call puts something."""
     return int(argument(node, 2, 0)) % len(shape_of(node))
 
 
-def _places(node: Node, size: int) -> range:
-    """Where along the axis a call puts something."""
+def places_of_put(node: Node, size: int) -> range:
+    """Gives the places along the axis at which a call puts something."""
     if node.target is aten.select_scatter.default:
         return range(size)[argument(node, 3) :][:1]
     return range(size)[slice(*(argument(node, i) for i in (3, 4, 5)))]
 
 
+def put_rows(node: Node, before: Node) -> Node:
+    """Gives what a call puts, with the axis along which it does so."""
+    source: Node = argument(node, 1)
+    if node.target is not aten.select_scatter.default:
+        return source
+    dim, shape = axis_of_put(node), shape_of(source)
+    return call(before, aten.reshape.default, source, [*shape[:dim], 1, *shape[dim:]])
+
+
 def _joined(last: Node, parts: list[Part]) -> Node:
     """The parts, one behind the other."""
-    dim, rows = _axis(last), []
-    for _, node in parts:
-        source = argument(node, 1)
-        if node.target is aten.select_scatter.default:
-            shape = shape_of(source)
-            source = call(last, aten.reshape.default, source, [*shape[:dim], 1, *shape[dim:]])
-        rows.append(source)
-    return call(last, aten.cat.default, rows, dim)
+    rows = [put_rows(node, last) for _, node in parts]
+    return call(last, aten.cat.default, rows, axis_of_put(last))

@@ -25,6 +25,7 @@ from pillion.importers.torch.rewrite.layer_biases import settle_biases
 from pillion.importers.torch.rewrite.mask_rows import settle_masks
 from pillion.importers.torch.rewrite.masked_scores import settle_masked_scores
 from pillion.importers.torch.rewrite.normed_tables import norm_tables
+from pillion.importers.torch.rewrite.read_through import read_through
 from pillion.importers.torch.rewrite.recurrent import settle_operands
 from pillion.importers.torch.rewrite.rolled import roll_steps
 from pillion.importers.torch.rewrite.scopes import inline_scopes
@@ -58,6 +59,7 @@ def normalize(module: GraphModule, wishes: Wishes | None = None, *, training: bo
         settle_complex_numbers(module)
         decompose(module)
     _spell(module, training)
+    read_through(module)
     join_filled(module)
     roll_steps(module, wishes or Wishes())
     number_loops(module.graph)
