@@ -39,6 +39,7 @@ from pillion.ir.verify import verify as verified
 from pillion.ir.wishes import Wishes
 from pillion.named import is_int8_file, refuse_useless
 from pillion.ops import Segment
+from pillion.ops.joined import warn_of_joined
 from pillion.ops.lasting import with_lasting_states
 from pillion.ops.pairs import Pairs, with_state_pairs
 from pillion.ops.states import states_as_io
@@ -221,6 +222,8 @@ def finish(
     """Runs the stages after reading: from an imported graph to a program, whatever the model was written in."""
     with stage(f"compiling for {chip.name}"):
         graph = to_integers(graph, io_dtype, watch)
+        if floats is not None:
+            warn_of_joined(graph)
         whole, options = graph, placement or PlacementOptions()
         if over_time is not None:
             graph, floats = passes.run(streamed(graph, over_time), passes.AFTER_CUTTING, watch), None

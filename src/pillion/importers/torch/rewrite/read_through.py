@@ -29,7 +29,8 @@ def _source(node: Node) -> Node | None:
     read: Any = argument(node, 0)
     axis = int(argument(node, 1, 0)) % len(shape_of(node))
     places = range(shape_of(read)[axis])[_bounds(node)]
-    base, nearest = read, None
+    base: Node = read
+    nearest: Node | None = None
     while places:
         if base.target in PUTS and axis_of_put(base) == axis:
             written = places_of_put(base, shape_of(base)[axis])
