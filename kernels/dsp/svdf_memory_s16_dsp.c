@@ -3,7 +3,7 @@
 #include "gates.h"
 
 #if PILLION_HAS_DSP
-#include "pillion/rows.h"
+#include "pillion/remember.h"
 
 void pillion_svdf_memory_s16_dsp(const pillion_svdf_memory_s16_dsp_params *p, const int8_t *x, const int16_t *memory,
                                  int16_t *y, void *scratch) {
@@ -17,11 +17,7 @@ void pillion_svdf_memory_s16_dsp(const pillion_svdf_memory_s16_dsp_params *p, co
             sums[i] = 0;
         }
         pillion_dsp_add_rows(&rows, wide, sums);
-        pillion_move_rows(y, memory + 1, (uint32_t)(remembered - 1) * sizeof *y);
-        int16_t *last = y + p->length - 1;
-        for (int32_t i = 0; i < p->filters; i++, last += p->length) {
-            *last = sums[i];
-        }
+        pillion_remember(memory, p->filters, p->length, sums, y);
     }
 }
 #endif

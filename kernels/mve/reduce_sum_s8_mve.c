@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0
- * Sums and means over neighbouring axes: of x[outer][reduced][inner] to y[outer][inner], sixteen results at a time. 256
+ * Sums and means over neighbouring axes: of x[outer][reduced][inner] to y[outer][inner], sixteen results at a time. 255
  * elements fit 16 bits; their sums are added to sums of 32 bits, in halves, which narrowing puts together again. Where
  * nothing lies behind the axes that go, VADDVA adds up four rows in turn.
  * Requantization as in README.md: the number of the sign fix is 0 where there is no right shift. */
@@ -7,14 +7,12 @@
 
 #if defined(__ARM_FEATURE_MVE)
 #include "pillion/assembly.h"
-#include "sums.h"
+#include "row_sums.h"
 
 PILLION_AT(pillion_reduce_sum_s8_mve_params, multiplier, offsetof(pillion_reduce_sum_s8_mve_params, multiplier) + 0);
 PILLION_AT(pillion_reduce_sum_s8_mve_params, shift, offsetof(pillion_reduce_sum_s8_mve_params, multiplier) + 4);
 PILLION_AT(pillion_reduce_sum_s8_mve_params, fix, offsetof(pillion_reduce_sum_s8_mve_params, multiplier) + 8);
 PILLION_AT(pillion_reduce_sum_s8_mve_params, out_zp, offsetof(pillion_reduce_sum_s8_mve_params, multiplier) + 12);
-
-enum { MOST_ROWS = 256, LANES = 16 };
 
 /* Up to sixteen neighbouring results. */
 static void columns(const pillion_reduce_sum_s8_mve_params *p, const int8_t *x, int32_t lanes, int8_t *y) {
@@ -24,27 +22,7 @@ static void columns(const pillion_reduce_sum_s8_mve_params *p, const int8_t *x, 
         "vmov q5, q4\n"
         "vmov q6, q4\n"
         "vmov q7, q4\n"
-        "1:\n"
-        "cmp %[rows], %[left]\n"
-        "it gt\n"
-        "movgt %[rows], %[left]\n"
-        "subs %[left], %[left], %[rows]\n"
-        "vmov.i32 q0, #0\n"
-        "vmov.i32 q1, #0\n"
-        "dls lr, %[rows]\n"
-        "2:\n"
-        "vldrb.s16 q2, [%[x]]\n"
-        "vldrb.s16 q3, [%[x], #8]\n"
-        "add %[x], %[x], %[inner]\n"
-        "vadd.i16 q0, q0, q2\n"
-        "vadd.i16 q1, q1, q3\n"
-        "le lr, 2b\n" ADD_HALVES("q0", "q4", "q5") ADD_HALVES("q1", "q6", "q7")
-        "cmp %[left], #0\n"
-        "bne 1b\n"
-        "vstrw.32 q4, [%[sums]]\n"
-        "vstrw.32 q5, [%[sums], #16]\n"
-        "vstrw.32 q6, [%[sums], #32]\n"
-        "vstrw.32 q7, [%[sums], #48]\n"
+        SUMS_OF_ROWS("vadd.i16 q0, q0, q2\n", "vadd.i16 q1, q1, q3\n")
         : [x] "+l"(x), [left] "+r"(left), [rows] "+r"(rows)
         : [offset] "r"(-p->reduced * p->in_zp), [inner] "r"(p->inner), [sums] "r"(sums)
         : "lr", "q0", "q1", "q2", "q3", "q4", "q5", "q6", "q7", "cc", "memory");

@@ -5,6 +5,7 @@
 #include "pillion/mve.h"
 
 #if defined(__ARM_FEATURE_MVE)
+#include "pillion/between_rows.h"
 
 typedef pillion_resize_bilinear_float_s8_mve_params params;
 
@@ -93,13 +94,7 @@ static int8_t *row(const params *p, const int8_t *top, const int8_t *bottom, con
 
 void pillion_resize_bilinear_float_s8_mve(const params *p, const int8_t *x, int8_t *y, void *scratch) {
     (void)scratch;
-    const int32_t row_bytes = p->in_w * p->channels;
-    for (int32_t n = 0; n < p->batch; n++, x += p->in_h * row_bytes) {
-        const int32_t *line = p->rows;
-        for (int32_t oy = 0; oy < p->out_h; oy++, line += 2) {
-            y = row(p, x + line[0] * row_bytes, x + line[1] * row_bytes, p->row_shares + 2 * oy, y);
-        }
-    }
+    pillion_between_rows(p, x, y, row);
 }
 
 #endif

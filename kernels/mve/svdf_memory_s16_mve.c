@@ -3,7 +3,7 @@
 #include "gates.h"
 
 #if defined(__ARM_FEATURE_MVE)
-#include "pillion/rows.h"
+#include "pillion/remember.h"
 
 void pillion_svdf_memory_s16_mve(const pillion_svdf_memory_s16_mve_params *p, const int8_t *x, const int16_t *memory,
                                  int16_t *y, void *scratch) {
@@ -15,11 +15,7 @@ void pillion_svdf_memory_s16_mve(const pillion_svdf_memory_s16_mve_params *p, co
             sums[i] = 0;
         }
         pillion_mve_add_rows(&rows, x, sums);
-        pillion_move_rows(y, memory + 1, (uint32_t)(remembered - 1) * sizeof *y);
-        int16_t *last = y + p->length - 1;
-        for (int32_t i = 0; i < p->filters; i++, last += p->length) {
-            *last = sums[i];
-        }
+        pillion_remember(memory, p->filters, p->length, sums, y);
     }
 }
 

@@ -19,7 +19,7 @@ from pillion.devices.cortex_m import CORES, Isa
 from pillion.emitters.c import dsp, mve, portable, scalar
 from pillion.emitters.c import host as host_kernels
 from pillion.emitters.c.kernel import Call, Kernel
-from pillion.emitters.c.structs import Field, params_structs
+from pillion.emitters.c.structs import HEADERS, Field, params_structs
 from pillion.ir.types import Array, Value
 
 HERE = Path(__file__).parent
@@ -268,8 +268,7 @@ def _names(folders: Sequence[str]) -> Iterator[str]:
 
 @cache
 def _declarations() -> str:
-    headers = ("kernels.h", "scalar.h", "dsp.h", "mve.h", "host.h")
-    return "".join((KERNELS / "include" / "pillion" / h).read_text() for h in headers)
+    return "".join((KERNELS / "include" / "pillion" / h).read_text() for h in HEADERS)
 
 
 def _is_shared(struct: str) -> bool:

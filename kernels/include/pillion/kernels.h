@@ -3,13 +3,17 @@
  *
  *     void pillion_NAME(const pillion_NAME_params *p, const IN *x ..., OUT *y ..., void *scratch);
  *
- * The structs are declared here and nowhere else: the compiler reads this file. `params` holds all that it knows: shapes, zero points, bounds and pointers to constants in flash, packed in
+ * The structs are declared in these headers and nowhere else: the compiler reads them. `params` holds all that it knows: shapes, zero points, bounds and pointers to constants in flash, packed in
  * the order in which this kernel reads them. `scratch` is as large as the compiler was told (NULL where it is 0).
  * Images are NHWC. Shapes are checked by the compiler; kernels check nothing. No malloc, no globals, no stdio. */
 #ifndef PILLION_KERNELS_H
 #define PILLION_KERNELS_H
 
 #include <stdint.h>
+
+#include "pillion/choosing.h"
+#include "pillion/norms.h"
+#include "pillion/recurrent.h"
 
 /* Convolution: y = clamp(requantize(bias + sum((x - in_zp) * w)) + out_zp, low, high); outside the image x is in_zp.
  * The inputs of a pixel, K = kernel_h * kernel_w * in_c / groups, are numbered in this order; weights and bias are packed
@@ -60,62 +64,6 @@ typedef struct {
     const double *scale;   /* [out_features] */
 } pillion_linear_tflite_s8_params;
 void pillion_linear_tflite_s8(const pillion_linear_tflite_s8_params *p, const int8_t *x, int8_t *y, void *scratch);
-
-/* Gates of an LSTM: of each, weights [cells][inputs] and [cells][outputs], biases with the zero points folded in, and
- * multipliers from products to 16 bits with three integer bits. */
-#define PILLION_GATES_FIELDS                                                                    \
-    int32_t batch, inputs, outputs, cells;                                                      \
-    const int8_t *weights, *recurrent;                                                          \
-    const int32_t *bias, *recurrent_bias;                                                       \
-    const int32_t *multiplier, *shift, *recurrent_multiplier, *recurrent_shift; /* [gates] */
-
-/* y = clamp(forget * c + input * candidate, low, high), of the gates input, forget and candidate. y may lie on c. */
-typedef struct {
-    PILLION_GATES_FIELDS
-    int32_t places, low, high; /* from products of two fractions to steps of c */
-} pillion_lstm_cell_s16_params;
-void pillion_lstm_cell_s16(const pillion_lstm_cell_s16_params *p, const int8_t *x, const int8_t *h, const int16_t *c,
-                           int16_t *y, void *scratch);
-
-/* y = output gate * tanh(c), requantized. */
-typedef struct {
-    PILLION_GATES_FIELDS
-    int32_t integer_bits; /* of c */
-    int32_t out_multiplier, out_shift, out_zp;
-} pillion_lstm_output_s8_params;
-void pillion_lstm_output_s8(const pillion_lstm_output_s8_params *p, const int8_t *x, const int8_t *h, const int16_t *c,
-                            int8_t *y, void *scratch);
-
-/* Memory of filters [batch][filters][length]: all moves on by one, and behind the rest comes x * weights. y may lie on memory. */
-typedef struct {
-    int32_t batch, inputs, filters, length;
-    int32_t multiplier, shift;
-    const int8_t *weights; /* [filters][inputs] */
-    const int32_t *bias;   /* [filters]: -in_zp * sum(w) */
-} pillion_svdf_memory_s16_params;
-void pillion_svdf_memory_s16(const pillion_svdf_memory_s16_params *p, const int8_t *x, const int16_t *memory, int16_t *y,
-                             void *scratch);
-
-/* Sums of memory [batch][units][filters of a unit * length] with weights of the same shape; they wrap in 32 bits. */
-typedef struct {
-    int32_t batch, units, remembered; /* by a unit: filters * length */
-    int32_t multiplier, shift, out_zp;
-    const int16_t *weights;
-    const int32_t *bias; /* [units] */
-} pillion_svdf_output_s8_params;
-void pillion_svdf_output_s8(const pillion_svdf_output_s8_params *p, const int16_t *memory, int8_t *y, void *scratch);
-
-/* Boxes around anchors with the best scores, none of which overlaps a better one too much: corners of each, classes, scores,
- * and how many there are. Scratch: 25 bytes for each box, 12 for each that may be found. */
-typedef struct {
-    int32_t boxes, boxes_step, scores_step, first_class, classes;
-    int32_t most, by_class;
-    float score_threshold, iou_threshold;
-    const double *scales; /* [4] */
-    const float *anchors; /* [boxes][4] */
-} pillion_detections_f32_params;
-void pillion_detections_f32(const pillion_detections_f32_params *p, const float *boxes, const float *scores, float *y,
-                            void *scratch);
 
 /* Products of matrices, for each batch: y[m][n] = clamp(requantize(sum_k((a[m][k] - a_zp) * (b[k][n] - b_zp))) + out_zp,
  * low, high). The steps say how far the next row, column or k is away. */
@@ -391,60 +339,6 @@ typedef struct {
 } pillion_window_pool_s8_params;
 void pillion_window_pool_s8(const pillion_window_pool_s8_params *p, const int8_t *x, int8_t *y, void *scratch);
 
-/* The logarithm of softmax along rows of `count` elements, in steps of 1/16 from 127 down. */
-typedef struct {
-    int32_t rows, count;
-    int32_t multiplier, shift;           /* from steps of x to Q5.26 */
-    int32_t back_multiplier, back_shift; /* from Q5.26 to steps of x */
-    int32_t farthest;                    /* the difference of x from which on exponentials are 0, negative */
-    int32_t exponentials_count;
-    const int32_t *exponentials; /* [exponentials_count]: exp(-i * in_scale) in Q0.31; 0 beyond */
-} pillion_log_softmax_s8_params;
-void pillion_log_softmax_s8(const pillion_log_softmax_s8_params *p, const int8_t *x, int8_t *y, void *scratch);
-
-/* Rows of `count` elements divided by their lengths, in steps of 1/128. y may be x. */
-typedef struct {
-    int32_t rows, count, in_zp;
-    int32_t headroom; /* bits that elements are moved to the left before they are multiplied: 0 or 7 */
-} pillion_l2_normalize_s8_params;
-void pillion_l2_normalize_s8(const pillion_l2_normalize_s8_params *p, const int8_t *x, int8_t *y, void *scratch);
-
-/* Norms: of x[rows][positions][groups][inner], the elements of a group in all positions of a row have one mean and one variance, in the
- * fixed point that `standardize.h` explains. Each element is then multiplied by the factor of its channel, its offset added to
- * the upper half of the product, and the sum shifted to the right. y may be x. */
-typedef struct {
-    int32_t rows, positions, groups, inner, elements; /* elements = positions * inner */
-    int32_t in_zp, centred;                           /* centred: the mean is subtracted, else in_zp */
-    int32_t mean_multiplier, mean_shift;              /* from a sum to a mean with mean_bits fraction bits */
-    int32_t variance_bits, added_high, added_low;     /* the shift of a variance (to the left), and what is added to it */
-    int32_t factor_bits, places, low, high;
-    int32_t each_channel;   /* 1: there are factors and offsets for each channel; 0: one for all */
-    const int32_t *factors; /* [groups * inner] or [1] */
-    const int32_t *offsets; /* as many */
-    int32_t mean_bits;
-} pillion_standardize_s8_params;
-void pillion_standardize_s8(const pillion_standardize_s8_params *p, const int8_t *x, int8_t *y, void *scratch);
-
-/* The same of elements of 16 bits. */
-typedef pillion_standardize_s8_params pillion_standardize_s16_params;
-void pillion_standardize_s16(const pillion_standardize_s16_params *p, const int16_t *x, int8_t *y, void *scratch);
-
-/* Softmax along rows of `count` elements, in fixed point; the result is in steps of 2^(places - 43) from -128, or of that over `factor`
- * in Q0.31 where it is not 0. */
-typedef struct {
-    int32_t rows, count, places, factor, exponentials_count;
-    const int32_t *exponentials; /* [exponentials_count]: exp(-i * in_scale) in Q0.31; 0 beyond */
-} pillion_softmax_s8_params;
-void pillion_softmax_s8(const pillion_softmax_s8_params *p, const int8_t *x, int8_t *y, void *scratch);
-
-/* The same without a table. Scratch: 4 bytes for each element of a row. */
-typedef struct {
-    int32_t rows, count, places, factor;
-    int32_t multiplier, shift; /* from steps of the input to Q5.26 */
-    int32_t farthest;          /* below the largest; 0 beyond */
-} pillion_softmax_few_s8_params;
-void pillion_softmax_few_s8(const pillion_softmax_few_s8_params *p, const int8_t *x, int8_t *y, void *scratch);
-
 /* float32 to int8: x times the reciprocal of the scale, ties to even, saturating; not a number becomes out_zp. */
 typedef struct {
     int32_t count, out_zp;
@@ -480,65 +374,6 @@ typedef struct {
     const uint8_t *element; /* [element_bytes] */
 } pillion_fill_params;
 void pillion_fill(const pillion_fill_params *p, void *y, void *scratch);
-
-/* Booleans are bytes of 0 and 1. A relation is a set of outcomes: 1 for less, 2 for equal, 4 for greater. */
-
-/* y = whether the relation holds of the keys of a and b, broadcast as in add_s8. A key is the place of a level in the order
- * of all levels of both. */
-typedef struct {
-    int32_t rows, count, a_step, b_step, axes;
-    const int32_t *extent, *a_row_step, *b_row_step; /* [axes] */
-    int32_t relation;
-    const uint16_t *a_key; /* [256]: of x at x + 128 */
-    const uint16_t *b_key; /* [256] */
-} pillion_compare_s8_params;
-void pillion_compare_s8(const pillion_compare_s8_params *p, const int8_t *a, const int8_t *b, int8_t *y, void *scratch);
-
-/* The same for whole numbers of 32 bits, as they are. */
-typedef struct {
-    int32_t rows, count, a_step, b_step, axes;
-    const int32_t *extent, *a_row_step, *b_row_step; /* [axes] */
-    int32_t relation;
-} pillion_compare_s32_params;
-void pillion_compare_s32(const pillion_compare_s32_params *p, const int32_t *a, const int32_t *b, int8_t *y, void *scratch);
-
-/* y = what is computed from whole numbers of 32 bits, broadcast as in add_s8: a + b (0), a - b (1), a * b (2), the smaller (3) or
- * larger one (4), quotient and remainder rounded down (5, 6) or towards zero (7, 8), and (9), or (10), exclusive or (11), a shifted
- * to the left (12) or right (13). What does not fit keeps its lowest 32 bits; divided by 0 gives 0, and a remains. */
-typedef struct {
-    int32_t rows, count, a_step, b_step, axes;
-    const int32_t *extent, *a_row_step, *b_row_step; /* [axes] */
-    int32_t calculation;
-} pillion_whole_s32_params;
-void pillion_whole_s32(const pillion_whole_s32_params *p, const int32_t *a, const int32_t *b, int32_t *y, void *scratch);
-
-/* y = condition ? a : b, of elements of 1 or 4 bytes, all three broadcast as in add_s8. Steps count elements. */
-typedef struct {
-    int32_t rows, count, element_bytes, condition_step, a_step, b_step, axes;
-    const int32_t *extent, *condition_row_step, *a_row_step, *b_row_step; /* [axes] */
-} pillion_where_params;
-void pillion_where(const pillion_where_params *p, const int8_t *condition, const void *a, const void *b, void *y,
-                   void *scratch);
-
-/* x as [outer][size][inner]: the first place of the largest element along the middle axis. */
-typedef struct {
-    int32_t outer, size, inner;
-} pillion_arg_max_s8_params;
-void pillion_arg_max_s8(const pillion_arg_max_s8_params *p, const int8_t *x, int32_t *y, void *scratch);
-
-/* The first place of the smallest one. */
-typedef pillion_arg_max_s8_params pillion_arg_min_s8_params;
-void pillion_arg_min_s8(const pillion_arg_min_s8_params *p, const int8_t *x, int32_t *y, void *scratch);
-
-/* The k most extreme of each row of `size` elements in their order, equal ones in the order in which they lie. */
-typedef struct {
-    int32_t rows, size, k, largest;
-} pillion_top_values_s8_params;
-void pillion_top_values_s8(const pillion_top_values_s8_params *p, const int8_t *x, int8_t *y, void *scratch);
-
-/* The places of these. */
-typedef pillion_top_values_s8_params pillion_top_places_s8_params;
-void pillion_top_places_s8(const pillion_top_places_s8_params *p, const int8_t *x, int32_t *y, void *scratch);
 
 /* x as [batch][outer][size][inner_bytes], numbers as [batch][count]: slices of the third axis by their numbers, which are
  * clamped to it. */

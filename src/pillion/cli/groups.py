@@ -51,8 +51,20 @@ if TYPE_CHECKING:
     from pillion.run.time import Conditions
 
 
+class Named:
+    """What is named by itself or as an option."""
+
+    named: str | None
+    model: str | None
+
+    @property
+    def name(self) -> str:
+        """What was typed, in either way."""
+        return self.named or self.model or ""
+
+
 @dataclass(frozen=True)
-class NamedModel:
+class NamedModel(Named):
     """A model, named by itself or as an option."""
 
     named: ModelArgument = None
@@ -61,14 +73,9 @@ class NamedModel:
     def __post_init__(self) -> None:
         _want_one(self.named, self.model, "a model", "ds_cnn, or net.py:Net")
 
-    @property
-    def name(self) -> str:
-        """What was typed, in either way."""
-        return self.named or self.model or ""
-
 
 @dataclass(frozen=True)
-class NamedProgram:
+class NamedProgram(Named):
     """A program that was written, named by itself; or a model that is compiled for the command, in either way."""
 
     named: ProgramArgument = None
@@ -76,11 +83,6 @@ class NamedProgram:
 
     def __post_init__(self) -> None:
         _want_one(self.named, self.model, "a program", "kws.pte, or ds_cnn with --target cortex-m55")
-
-    @property
-    def name(self) -> str:
-        """What was typed, in either way."""
-        return self.named or self.model or ""
 
 
 def want_once(named: str | None, model: str | None) -> None:

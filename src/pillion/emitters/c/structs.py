@@ -12,7 +12,10 @@ from pathlib import Path
 
 import numpy as np
 
-HEADERS = ("kernels.h", "scalar.h", "dsp.h", "mve.h", "host.h")
+HEADERS = (
+    *("choosing.h", "norms.h", "recurrent.h", "kernels.h"),
+    *("scalar.h", "dsp.h", "mve.h", "host.h"),
+)
 """Those that declare kernels, each after the ones whose structs it names."""
 NUMBERS: dict[str, np.dtype[np.generic]] = {"int32_t": np.dtype(np.int32), "float": np.dtype(np.float32)}
 ARRAYS: dict[str, np.dtype[np.generic]] = {

@@ -1,0 +1,79 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * Portable kernels that compare, choose and compute with whole numbers. As kernels.h says, which includes this file. */
+#ifndef PILLION_CHOOSING_H
+#define PILLION_CHOOSING_H
+
+#include <stdint.h>
+
+/* Booleans are bytes of 0 and 1. A relation is a set of outcomes: 1 for less, 2 for equal, 4 for greater. */
+
+/* y = whether the relation holds of the keys of a and b, broadcast as in add_s8. A key is the place of a level in the order
+ * of all levels of both. */
+typedef struct {
+    int32_t rows, count, a_step, b_step, axes;
+    const int32_t *extent, *a_row_step, *b_row_step; /* [axes] */
+    int32_t relation;
+    const uint16_t *a_key; /* [256]: of x at x + 128 */
+    const uint16_t *b_key; /* [256] */
+} pillion_compare_s8_params;
+void pillion_compare_s8(const pillion_compare_s8_params *p, const int8_t *a, const int8_t *b, int8_t *y, void *scratch);
+
+/* The same for whole numbers of 32 bits, as they are. */
+typedef struct {
+    int32_t rows, count, a_step, b_step, axes;
+    const int32_t *extent, *a_row_step, *b_row_step; /* [axes] */
+    int32_t relation;
+} pillion_compare_s32_params;
+void pillion_compare_s32(const pillion_compare_s32_params *p, const int32_t *a, const int32_t *b, int8_t *y, void *scratch);
+
+/* y = what is computed from whole numbers of 32 bits, broadcast as in add_s8: a + b (0), a - b (1), a * b (2), the smaller (3) or
+ * larger one (4), quotient and remainder rounded down (5, 6) or towards zero (7, 8), and (9), or (10), exclusive or (11), a shifted
+ * to the left (12) or right (13). What does not fit keeps its lowest 32 bits; divided by 0 gives 0, and a remains. */
+typedef struct {
+    int32_t rows, count, a_step, b_step, axes;
+    const int32_t *extent, *a_row_step, *b_row_step; /* [axes] */
+    int32_t calculation;
+} pillion_whole_s32_params;
+void pillion_whole_s32(const pillion_whole_s32_params *p, const int32_t *a, const int32_t *b, int32_t *y, void *scratch);
+
+/* y = condition ? a : b, of elements of 1 or 4 bytes, all three broadcast as in add_s8. Steps count elements. */
+typedef struct {
+    int32_t rows, count, element_bytes, condition_step, a_step, b_step, axes;
+    const int32_t *extent, *condition_row_step, *a_row_step, *b_row_step; /* [axes] */
+} pillion_where_params;
+void pillion_where(const pillion_where_params *p, const int8_t *condition, const void *a, const void *b, void *y,
+                   void *scratch);
+
+/* x as [outer][size][inner]: the first place of the largest element along the middle axis. */
+typedef struct {
+    int32_t outer, size, inner;
+} pillion_arg_max_s8_params;
+void pillion_arg_max_s8(const pillion_arg_max_s8_params *p, const int8_t *x, int32_t *y, void *scratch);
+
+/* The first place of the smallest one. */
+typedef pillion_arg_max_s8_params pillion_arg_min_s8_params;
+void pillion_arg_min_s8(const pillion_arg_min_s8_params *p, const int8_t *x, int32_t *y, void *scratch);
+
+/* The k most extreme of each row of `size` elements in their order, equal ones in the order in which they lie. */
+typedef struct {
+    int32_t rows, size, k, largest;
+} pillion_top_values_s8_params;
+void pillion_top_values_s8(const pillion_top_values_s8_params *p, const int8_t *x, int8_t *y, void *scratch);
+
+/* The places of these. */
+typedef pillion_top_values_s8_params pillion_top_places_s8_params;
+void pillion_top_places_s8(const pillion_top_places_s8_params *p, const int8_t *x, int32_t *y, void *scratch);
+
+/* Boxes around anchors with the best scores, none of which overlaps a better one too much: corners of each, classes, scores,
+ * and how many there are. Scratch: 25 bytes for each box, 12 for each that may be found. */
+typedef struct {
+    int32_t boxes, boxes_step, scores_step, first_class, classes;
+    int32_t most, by_class;
+    float score_threshold, iou_threshold;
+    const double *scales; /* [4] */
+    const float *anchors; /* [boxes][4] */
+} pillion_detections_f32_params;
+void pillion_detections_f32(const pillion_detections_f32_params *p, const float *boxes, const float *scores, float *y,
+                            void *scratch);
+
+#endif
