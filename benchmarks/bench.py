@@ -9,6 +9,7 @@
     python benchmarks/bench.py --streams    only what is fed a few frames at a time; networks may be named
     python benchmarks/bench.py --scalar     only cores without SIMD
     python benchmarks/bench.py --counted    all but these times
+    python benchmarks/bench.py --whole      of that, what runs whole: neither a few rows nor a few frames at a time
 
 Instructions are counted in the emulator: they are the same on every computer, and they are not cycles. peers.json has
 the figures of others; docs/performance.md is made from both files (make docs)."""
@@ -196,8 +197,8 @@ def measure_scalar(peers: Figures) -> Figures:
     return scalar
 
 
-def measure_the_rest(peers: Figures) -> Figures:
-    """What is not asked for by a model's name."""
+def measure_whole(peers: Figures) -> Figures:
+    """What is not asked for by a model's name, of ops that run whole."""
     sizes: Figures = {}
     print("--optimize size:")
     for label in FOR_SIZE:
@@ -208,10 +209,13 @@ def measure_the_rest(peers: Figures) -> Figures:
     scalar = measure_scalar(peers)
     micros = {core: micro.measured(core, board) for core, board in BOARDS.items()}
     print("\n".join(micro_rows(micros, peers)))
+    return {"size": sizes, "scalar": scalar, "micro": micros, "variants": measure_variants()}
+
+
+def measure_parts() -> Figures:
+    """What runs a few rows or a few frames at a time."""
     rows = measure_ways(list(stripes.MODELS), stripes)
-    frames = measure_ways(list(streams.MODELS), streams)
-    found = {"size": sizes, "scalar": scalar, "micro": micros, "stripes": rows, "streams": frames}
-    return found | {"variants": measure_variants()}
+    return {"stripes": rows, "streams": measure_ways(list(streams.MODELS), streams)}
 
 
 def measure_times() -> Figures:
@@ -240,6 +244,7 @@ def main() -> None:
     parser.add_argument("--streams", action="store_true", help="only what is fed a few frames at a time")
     parser.add_argument("--scalar", action="store_true", help="only cores without SIMD")
     parser.add_argument("--counted", action="store_true", help="all but times on this computer")
+    parser.add_argument("--whole", action="store_true", help="of that, only what runs whole")
     parser.add_argument("models", nargs="*", metavar="MODEL", help=f"some of {', '.join(MODELS)}")
     arguments = parser.parse_args()
     peers = json.loads(PEERS.read_text("utf-8"))
@@ -254,8 +259,9 @@ def main() -> None:
         results = {"streams": measure_ways(arguments.models or list(streams.MODELS), streams), "models": {}}
     else:
         results = {"tools": tools(), "models": measure_models(arguments.models or list(MODELS), peers)}
-        results |= {} if arguments.models else measure_the_rest(peers)
-        results |= {} if arguments.models or arguments.counted else measure_times()
+        results |= {} if arguments.models else measure_whole(peers)
+        results |= {} if arguments.models or arguments.whole else measure_parts()
+        results |= {} if arguments.models or arguments.whole or arguments.counted else measure_times()
     grown = worse(before, results)
     if arguments.update:
         merged = {**before, **results}

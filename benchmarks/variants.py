@@ -18,9 +18,11 @@ from pillion.ir.numerics import Arithmetic
 from pillion.ir.op import Op
 from pillion.ir.types import DType, PerChannel, PerTensor, TensorType, Value, constant
 from pillion.ops import AvgPool2dUp, BatchMatmul, Conv2d, Linear, Lut, Softmax, Standardize, WideAdd
+from pillion.ops.choosing import ArgMax, Compare, TopPlaces, TopValues, Where
+from pillion.ops.detections import Detections
 from pillion.ops.lstm import LstmCell, LstmOutput
 from pillion.ops.resize import ResizeBilinearFloat
-from pillion.ops.samples import make, random_like, value
+from pillion.ops.samples import make, random_like, real, value
 from pillion.ops.softmax import OUTPUT
 from pillion.ops.svdf import SvdfMemory, SvdfOutput
 from pillion.program import Program
@@ -28,6 +30,7 @@ from pillion.targets import find_target
 
 Figures = dict[str, Any]
 RNG = np.random.default_rng(0)
+WHOLE = TensorType((), DType.INT32)
 
 
 def wide(name: str, shape: tuple[int, ...], scale: float) -> Value:
@@ -113,6 +116,41 @@ def segments() -> Iterator[Op]:
     yield make(ResizeBilinearFloat, value("y", (), 0.05, 3), x=x, size=(129, 129), align_corners=True)
 
 
+def pixels() -> Iterator[Op]:
+    """The end of a segmentation: convolutions over 32x32, and of each of 64x64 pixels the class with the highest score."""
+    yield from (conv(32, 96, 64, 1), conv(32, 64, 64, 3), conv(32, 64, 21, 1))
+    yield make(ArgMax, Value("y", WHOLE), x=value("x", (1, 64, 64, 21), 0.05, 3), axis=3)
+
+
+def detector() -> Iterator[Op]:
+    """The end of a detector of three classes: convolutions over 16x16 and 8x8, and 960 boxes, of which ten are kept."""
+    yield from (conv(16, 64, 64, 3), conv(16, 64, 21, 3), conv(8, 128, 128, 3), conv(8, 128, 21, 3))
+    corners = np.concatenate([RNG.random((960, 2)), 0.1 + RNG.random((960, 2))], axis=1).astype(np.float32)
+    held = {"boxes": real("boxes", (1, 960, 4)), "scores": real("scores", (1, 960, 4))}
+    numbers = {"most": 10, "classes": 3, "score_threshold": 2.3, "iou_threshold": 0.5}
+    yield make(Detections, real("y", ()), **held, anchors=constant("anchors", corners), **numbers)
+
+
+def first_five() -> Iterator[Op]:
+    """The end of a classifier of 1,000 classes, which gives the five best and their scores."""
+    x = value("x", (1, 1000), 0.1)
+    yield from (conv(7, 320, 1280, 1), linear(1, 1280, 1000))
+    yield make(TopPlaces, Value("y", WHOLE), x=x, k=5)
+    yield make(TopValues, value("y", (), 0.1), x=x, k=5)
+
+
+def masked(tokens: int, size: int, heads: int) -> Iterator[Op]:
+    """Attention in which what is left out is chosen by a comparison of each pair of tokens."""
+    each, shape = size // heads, (heads, tokens, tokens)
+    low, scores = constant("low", np.full((1, 1, 1), -128, np.int8), PerTensor(0.1)), value("x", shape, 0.1)
+    mask = Value("mask", TensorType((1, tokens, tokens), DType.BOOL))
+    before = {"a": value("a", (1, tokens, 1), 0.1), "b": value("b", (1, 1, tokens), 0.1)}
+    yield from (linear(tokens, size, 3 * size), product(heads, tokens, each, tokens))
+    yield make(Compare, Value("y", TensorType((), DType.BOOL)), **before)
+    yield make(Where, value("y", (), 0.1), condition=mask, a=scores, b=low)
+    yield from (softmax(*shape), product(heads, tokens, tokens, each), linear(tokens, size, size))
+
+
 NETS: dict[str, tuple[tuple[Op, ...], tuple[type[Op], ...]]] = {
     "keywords: an LSTM of 64 cells over 10 bands": (
         (*lstm(10, 64), linear(1, 64, 12), softmax(1, 12)),
@@ -129,6 +167,10 @@ NETS: dict[str, tuple[tuple[Op, ...], tuple[type[Op], ...]]] = {
     "transformer block, 37 tokens of 192": (tuple(block(37, 192, 3)), (WideAdd, Standardize)),
     "uint8 Inception block, 17x17x192": (tuple(inception()), (AvgPool2dUp,)),
     "uint8 segmentation head, 17x17 to 129x129x21": (tuple(segments()), (ResizeBilinearFloat,)),
+    "segmentation, the class of each of 64x64 pixels": (tuple(pixels()), (ArgMax,)),
+    "detector of 960 boxes, three classes": (tuple(detector()), (Detections,)),
+    "classifier, the first five of 1,000": (tuple(first_five()), (TopPlaces, TopValues)),
+    "masked attention, 37 tokens of 192": (tuple(masked(37, 192, 3)), (Compare, Where)),
 }
 """The ops of a network, side by side, and the kinds of which the portable kernels are measured, too."""
 

@@ -101,10 +101,12 @@ were compared with the reference's over forty runs.
 - **causal**: ten residual blocks of two `Conv1d` each that are padded in front (k = 3, d = 1 to 16, 64 channels), 64 frames, an answer for each frame
 """
 
-VARIANTS = """What LSTMs, filters over time (SVDF), sums in 16 bits with the norms behind them, and means and bilinear resizes as LiteRT makes them of uint8
-take of networks that have them: instructions by the portable C of these ops, and by the kernels for the core, with their share of all instructions. `all ops` and `less` are
-of the whole network. The networks are written op by op, with the shapes of such ones and random weights (`benchmarks/variants.py`): the figures do
-not depend on these. Resizes are done by portable C on M33, too: 21.5 instructions an element where eight pixels lie between two.
+VARIANTS = """What LSTMs, filters over time (SVDF), sums in 16 bits with the norms behind them, means and bilinear resizes as LiteRT makes them of uint8,
+and ops that compare and choose take of networks that have them: instructions by the portable C of these ops, and by the kernels for the core, with
+their share of all instructions. `all ops` and `less` are of the whole network. The networks are written op by op, with the shapes of such ones and
+random weights (`benchmarks/variants.py`): the figures do not depend on these, but that of the detector on how many boxes have a score that
+counts: one in thirty. Resizes are done by portable C on M33, too: 21.5 instructions an element where eight pixels lie between two. So are comparisons,
+choices and detections on both cores.
 """
 
 MICRO = """One op each, with random data and int8 bounds, beside a call of CMSIS-NN for the same shape. Counts include all that happens

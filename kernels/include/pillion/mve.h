@@ -367,4 +367,10 @@ void pillion_svdf_memory_s16_mve(const pillion_svdf_memory_s16_mve_params *p, co
 typedef pillion_strided_copy_params pillion_strided_copy_mve_params;
 void pillion_strided_copy_mve(const pillion_strided_copy_mve_params *p, const void *x, void *y, void *scratch);
 
+/* Places, as pillion_arg_max_s8. Where inner is 1, eight rows have at most 2^16 bytes. */
+typedef pillion_arg_max_s8_params pillion_arg_max_s8_mve_params;
+void pillion_arg_max_s8_mve(const pillion_arg_max_s8_mve_params *p, const int8_t *x, int32_t *y, void *scratch);
+typedef pillion_arg_min_s8_params pillion_arg_min_s8_mve_params;
+void pillion_arg_min_s8_mve(const pillion_arg_min_s8_mve_params *p, const int8_t *x, int32_t *y, void *scratch);
+
 #endif

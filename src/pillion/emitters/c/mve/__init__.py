@@ -5,6 +5,7 @@ from __future__ import annotations
 
 from pillion.emitters.c.kernel import Kernel
 from pillion.emitters.c.mve import (
+    choosing,
     conv,
     elementwise,
     matmul,
@@ -15,6 +16,6 @@ from pillion.emitters.c.mve import (
     transpose_conv,
 )
 
-FAMILIES = (conv, transpose_conv, matmul, reduce, elementwise, resize, standardize, recurrent)
+FAMILIES = (conv, transpose_conv, matmul, reduce, elementwise, resize, standardize, recurrent, choosing)
 
 KERNELS: tuple[Kernel, ...] = tuple(kernel for family in FAMILIES for kernel in family.KERNELS)

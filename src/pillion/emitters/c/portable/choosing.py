@@ -129,15 +129,19 @@ def judge_chosen(op: Where, arithmetic: Arithmetic) -> tuple[Verdict, ...]:
 # --- places -----------------------------------------------------------------------------------------------------------
 
 
-def placed(op: Place, arithmetic: Arithmetic) -> tuple[Call, ...]:
-    """Gives the call that looks for the place of an extreme."""
+def around(op: Place) -> Params:
+    """Gives the elements before the axis along which an extreme is looked for, of it, and behind it."""
     shape = op.x.shape
-    params: Params = {
+    return {
         "outer": math.prod(shape[: op.axis]),
         "size": shape[op.axis],
         "inner": math.prod(shape[op.axis + 1 :]),
     }
-    return (Call(PORTABLE.routine(f"{op.kind}_s8"), params, (op.x,), op.y),)
+
+
+def placed(op: Place, arithmetic: Arithmetic) -> tuple[Call, ...]:
+    """Gives the call that looks for the place of an extreme."""
+    return (Call(PORTABLE.routine(f"{op.kind}_s8"), around(op), (op.x,), op.y),)
 
 
 def judge_places(op: Place | TopPlaces, arithmetic: Arithmetic) -> tuple[Verdict, ...]:

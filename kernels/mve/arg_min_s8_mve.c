@@ -1,0 +1,15 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * The first place of the smallest element. */
+#include "pillion/mve.h"
+
+#if defined(__ARM_FEATURE_MVE)
+#include "places.h"
+
+EIGHT_PLACES("lt")
+
+void pillion_arg_min_s8_mve(const pillion_arg_min_s8_mve_params *p, const int8_t *x, int32_t *y, void *scratch) {
+    (void)scratch;
+    pillion_all_places(p->outer, p->size, p->inner, x, y, eight);
+}
+
+#endif
