@@ -15,7 +15,6 @@ it (run/). What a stage cannot do it refuses with the rule, the value and the wa
 
 from __future__ import annotations
 
-import difflib
 import os
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
@@ -46,7 +45,8 @@ from pillion.ops.states import states_as_io
 from pillion.outside.files import suffix_of
 from pillion.outside.progress import showing_progress, stage
 from pillion.passes.integer import float_ops
-from pillion.place import Placement, PlacementOptions, all_on_cpu, inline_segments, place
+from pillion.place import Placement, PlacementOptions, all_on_cpu, inline_segments, place, place_loops
+from pillion.place.patterns import refuse_idle_patterns
 from pillion.place.units import want_same_units
 from pillion.program import Program
 from pillion.run.floats import FloatModel
@@ -231,9 +231,9 @@ def finish(
             graph = with_lasting_states(graph)
         graph = with_state_pairs(graph, state_pairs) if state_pairs else graph
         graph = states_as_io(graph) if state == "io" else graph
-        placed = put_on(chip, graph, options, watch)
+        placed = put_on(chip, graph, options, watch, copies=over_time is None)
         if over_time is not None and chip.npu is not None:
-            want_same_units(graph.name, put_on(chip, whole, options, None), placed)
+            want_same_units(graph.name, put_on(chip, whole, options, None, copies=False), placed)
         program = Program(placed.graph, chip, placed.ledger, optimize, floats=floats)
         program.lower()
         # A stream takes few rows anyway, and stripes take code.
@@ -295,15 +295,18 @@ def to_integers(graph: Graph, io_dtype: IoDtype, watch: passes.Watch | None) -> 
     return graph
 
 
-def put_on(chip: Target, graph: Graph, options: PlacementOptions, watch: passes.Watch | None) -> Placement:
-    """Places each op on the NPU or on the CPU of a chip."""
+def put_on(
+    chip: Target, graph: Graph, options: PlacementOptions, watch: passes.Watch | None, *, copies: bool = True
+) -> Placement:
+    """Places each op on the NPU or on the CPU of a chip. With `copies`, steps of loops are written out where that is better."""
     if chip.npu is None:
         refuse_npu_options(chip, options)
         return Placement(graph, all_on_cpu(graph, chip.isa, example_with_npu()))
     graph = passes.run(graph, (passes.usual_multipliers, *chip.npu.rewrites), watch)
     refuse_idle_patterns(graph, options)
     npu, name = chip.npu, chip.converter_name
-    placed = place(graph, npu, chip.isa, options, lambda body: cost_of(body, npu, name))
+    asked = (graph, npu, chip.isa, options, lambda body: cost_of(body, npu, name))
+    placed = place_loops(*asked, passes.after_copying) if copies else place(*asked)
     if watch:
         watch("place", placed.graph)
     return placed
@@ -329,21 +332,6 @@ def refuse_npu_options(chip: Target, asked: PlacementOptions) -> None:
             rule="--only-npu, --prefer-npu and --keep-on-cpu go with chips that have one",
             here=f"--target {chip.name} {' '.join(options)}",
             help=f"{example_with_npu()}, or leave {options[0].split()[0]} out",
-        )
-
-
-def refuse_idle_patterns(graph: Graph, placement: PlacementOptions) -> None:
-    """Raises where a pattern keeps no op at all on the CPU: it is misspelt, or meant for another model."""
-    patterns = placement.keep_on_cpu
-    idle = [p for p in patterns if not any(PlacementOptions((p,)).keeps(op) for op in graph.ops)]
-    if idle:
-        known = list(dict.fromkeys(word for op in graph.ops for word in (op.kind, op.name)))
-        close = difflib.get_close_matches(idle[0], known, n=1)
-        raise PillionError(
-            f"--keep-on-cpu {idle[0]} matches no op of `{graph.name}`",
-            rule="each pattern matches the name or the kind of an op",
-            here=f"{', '.join(idle)}; kinds: {', '.join(sorted({op.kind for op in graph.ops}))}",
-            help=f"--keep-on-cpu {quote(close[0])}" if close else "`pillion explain` lists names and kinds",
         )
 
 

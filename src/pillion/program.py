@@ -329,8 +329,9 @@ class Program:
     def explain(self) -> str:
         """Gives the ledger as text: each op, who runs it, and why. Of a stream, also what it takes and what its answers mean."""
         over_time = self.streaming.lines if self.streaming else ()
+        loops = (f"loop {one.name}: {one.because}" for one in self.ledger.copied)
         ops = (f"{e.op.kind} {e.op.name}: {e.unit.value}, {e.because}" for e in self.ledger)
-        return "\n".join((*over_time, f"arithmetic: {self.arithmetic}", *ops))
+        return "\n".join((*over_time, f"arithmetic: {self.arithmetic}", *loops, *ops))
 
     @property
     def arithmetic(self) -> str:

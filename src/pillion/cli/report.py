@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from pillion.emitters.c.program import CProgram
     from pillion.ir.streaming import Streaming
     from pillion.place import Entry
+    from pillion.place.ledger import Loop
     from pillion.program import Program
     from pillion.run.executor import RunResult
 
@@ -252,10 +253,16 @@ def explained(program: Program) -> Facts:
         "ops_on_cpu": len(rows) - len(ledger.on_npu),
         "crossing_bytes": ledger.crossing_bytes,
         **_copied(program),
+        **({"loops": [_loop_row(one) for one in ledger.copied]} if ledger.copied else {}),
         "segments": [_segment_row(number, entries) for number, entries in ledger.segments.items()],
         **_stripes(program),
         "ops": rows,
     }
+
+
+def _loop_row(loop: Loop) -> Facts:
+    why = loop.deciding
+    return {"loop": loop.name, "copies": loop.count, "rule": why.rule, "wanted": why.wanted, "got": why.got}
 
 
 def _segment_row(number: int, entries: Sequence[Entry]) -> Facts:

@@ -190,12 +190,17 @@ def has_repeats(graph: Graph) -> bool:
     return any(isinstance(op, Repeat) for op in graph.ops)
 
 
-def unrolled(graph: Graph) -> Graph:
-    """Gives the graph that means the same without repetitions: a copy of the inner graph's ops for each time."""
+def unrolled(graph: Graph, wanted: Repeat | None = None) -> Graph:
+    """Gives the graph that means the same without repetitions, or without one of them: a copy of the inner graph's ops for each time. Where
+    others stay, no copy has a name of the inner graph, under which the step is known."""
     if not has_repeats(graph):
         return graph
-    names = Names(graph.values)
-    ops = [made for op in graph.ops for made in (_copies(op, names) if isinstance(op, Repeat) else [op])]
+    inside = [v.name for one in runs(graph.ops) for v in one.op.results] if wanted else []
+    names = Names([*graph.values, *inside])
+    ops: list[Op] = []
+    for one in graph.ops:
+        is_meant = wanted is None or one is wanted
+        ops += _copies(one, names) if isinstance(one, Repeat) and is_meant else [one]
     return graph.replace(ops=tuple(ops)).without_dead_ops()
 
 

@@ -45,6 +45,7 @@ __all__ = [
     "PIPELINE",
     "Pass",
     "Watch",
+    "after_copying",
     "compose_magnitudes",
     "compose_norms",
     "for_others",
@@ -91,6 +92,11 @@ BORDERS: dict[str, tuple[Pass, ...]] = {"float32": (), "int8": (int8_io,), "uint
 
 AFTER_CUTTING: tuple[Pass, ...] = (merge_movement, merge_duplicates)
 """What finds less movement in a graph whose tensors have become smaller."""
+
+
+def after_copying(graph: Graph) -> Graph:
+    """Computes what the first of the copies of a loop's steps make of constants, and merges the movement around each."""
+    return merge_movement(fold_constants(graph))
 
 
 def _inside(one: Pass, graph: Graph) -> Graph:

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 from pillion.place.inline import inline_segments
 from pillion.place.ledger import Entry, Ledger, Unit
+from pillion.place.loops import place_loops
 from pillion.place.place import Placement, PlacementOptions, all_on_cpu, place
 
 __all__ = [
@@ -16,4 +17,5 @@ __all__ = [
     "all_on_cpu",
     "inline_segments",
     "place",
+    "place_loops",
 ]

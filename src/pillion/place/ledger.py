@@ -70,10 +70,29 @@ class Entry:
 
 
 @dataclass(frozen=True)
+class Loop:
+    """A loop whose steps are written out as copies for the NPU, and why."""
+
+    name: str
+    count: int
+    deciding: Verdict
+
+    @property
+    def because(self) -> str:
+        """Gives the decision in a few words."""
+        why = self.deciding
+        return (
+            f"{self.count:,} copies of its steps for the NPU, {why.rule}: wanted {why.wanted}, got {why.got}"
+        )
+
+
+@dataclass(frozen=True)
 class Ledger:
     """The record of placement: one entry for each op, in running order."""
 
     entries: tuple[Entry, ...]
+    copied: tuple[Loop, ...] = ()
+    """The loops that are written out."""
 
     def __iter__(self) -> Iterator[Entry]:
         return iter(self.entries)
@@ -82,7 +101,8 @@ class Ledger:
         """Gives the record for the same ops in another running order."""
         inside = ((op.body.ops if isinstance(op, Segment) else (op,)) for op in ops)
         places = {op: place for place, some in enumerate(inside) for op in some}
-        return Ledger(tuple(sorted(self.entries, key=lambda entry: places.get(entry.op, len(places)))))
+        entries = sorted(self.entries, key=lambda entry: places.get(entry.op, len(places)))
+        return Ledger(tuple(entries), self.copied)
 
     @property
     def on_npu(self) -> list[Entry]:
