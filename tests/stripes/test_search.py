@@ -15,7 +15,7 @@ from torch import nn
 import pillion
 from pillion.errors import PillionError
 from pillion.program import Program
-from pillion.stripes.ways import Ways
+from pillion.stripes.paths import Paths
 from pillion.stripes.wish import MemoryWish, memory_wish
 
 
@@ -100,7 +100,7 @@ def test_stripes_that_save_little_are_not_the_default() -> None:
 
 def test_no_search_where_no_stripe_can_help(monkeypatch: pytest.MonkeyPatch) -> None:
     """The largest op needs all of its operand: no way is looked for."""
-    monkeypatch.setattr(Ways, "cheapest", None)
+    monkeypatch.setattr(Paths, "cheapest", None)
     net = nn.Sequential(nn.Flatten(), nn.Linear(3 * 32 * 32, 64), nn.ReLU(), nn.Linear(64, 9)).eval()
     program = pillion.compile(net, torch.randn(4, 3, 32, 32), target="cortex-m33", io_dtype="int8")
     assert program.stripes == ()

@@ -119,8 +119,9 @@ class _Seen:
         left = self._use_up(used_up, changes)
         made = self._make(changes)
         live = accumulate(changes[:-1])
+        extra = {(i, rows): extra_bytes(i, rows) for i, counted in enumerate(self.counts) for rows in counted}
         peak = max(
-            now + (extra_bytes(e.op, e.span.count) if isinstance(e, Firing) else 0)
+            now + (extra[e.op, e.span.count] if isinstance(e, Firing) else 0)
             for now, e in zip(live, events, strict=True)
         )
         whole = sum(v.type.size_bytes for v in used_up)

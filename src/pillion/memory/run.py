@@ -76,6 +76,7 @@ class Run:
         taken = {op.results[0]: rows_made(op) for op in region.body.ops if op.folded_bytes}
         stored = dict.fromkeys(self.storage.values())
         self.buffers = {v: Buffer(v, v in border, taken.get(v, 0)) for v in stored}
+        self._lies_in = {v: self.buffers[home] for v, home in self.storage.items()}
         ops = [(i, op) for i, op in enumerate(self.body.ops) if not is_alias(op)]
         self.grains = {i: 1 if self._shrinks_what_is_fed(op) else region.grain for i, op in ops}
         self.producers = {op.results[0]: i for i, op in ops}
@@ -99,7 +100,7 @@ class Run:
 
     def of(self, value: Value) -> Buffer:
         """Gives the buffer in which a value lies."""
-        return self.buffers[self.storage[value]]
+        return self._lies_in[value]
 
     def ensure(self, value: Value, rows: int, image: int) -> None:
         """Makes rows until there are so many."""
@@ -122,25 +123,29 @@ class Run:
         self._add(Feed(buffer.value, rows - buffer.made, at), buffer, rows)
 
     def _fire(self, number: int, op: Op, span: Span, image: int) -> None:
-        needs = self.needed.spans(op, span)
+        needs, lies_in, result = self.needed.spans(op, span), self._lies_in, op.results[0]
         for x, rows in needs.items():
-            self.ensure(x, self.of(x).size if rows is None else rows.end, image)
-        y = self.of(op.results[0])
+            end = lies_in[x].size if rows is None else rows.end
+            if lies_in[x].made < end:
+                self.ensure(x, end, image)
+        y = lies_in[result]
         self._make_room(y)
-        rank = op.results[0].type.rank
         # What has fewer axes is broadcast: it is the same for all images.
         starts = {
-            x: self.of(x).start(rows.first if rows else 0, image if x.type.rank >= rank else 0)
+            x: lies_in[x].start(
+                rows.first if rows else 0, image and image * (x.type.rank >= result.type.rank)
+            )
             for x, rows in needs.items()
         }
-        starts[op.results[0]] = y.start(span.first, image)
-        is_fresh = not y.is_open
+        starts[result] = y.start(span.first, image)
+        is_fresh = not y.is_open and not y.whole
         self._add(Firing(number, span, image, starts), y, span.end)
-        now = len(self.events) - 1
-        for x in op.activations:
-            self._drop(self.of(x), now)
-            if not is_fresh or y.whole or self.of(x).whole or self.of(x).is_open or starts[x]:
-                self.used_up[number].discard(x)
+        now, used_up = len(self.events) - 1, self.used_up[number]
+        for x in needs:
+            buffer = lies_in[x]
+            self._drop(buffer, now)
+            if not is_fresh or buffer.whole or buffer.is_open or starts[x]:
+                used_up.discard(x)
         self._drop(y, now)
 
     def _add(self, event: Firing | Feed, buffer: Buffer, made: int) -> None:
@@ -163,10 +168,12 @@ class Run:
 
     def _needed(self, buffer: Buffer) -> int:
         """The first row that somebody still reads; behind the last one that was made if nobody does."""
-        least = buffer.made
+        least, first = buffer.made, self.needed.first
         for op, x, y in buffer.users:
             if y.made < y.size:
-                least = min(least, self.needed.first(op, x, y.made))
+                needed = first(op, x, y.made)
+                if needed < least:
+                    least = needed
         return least
 
     def _make_room(self, buffer: Buffer) -> None:

@@ -9,8 +9,8 @@ from collections.abc import Sequence
 from pillion.devices.cortex_m import Isa
 from pillion.devices.cortex_m.estimate import instructions
 from pillion.emitters.c.choose import Choice, choose
+from pillion.emitters.c.cuts import Forms
 from pillion.emitters.c.kernel import A_CALL
-from pillion.ir.cut import cut
 from pillion.ir.graph import Graph
 from pillion.ir.rows import Span, row_bytes
 from pillion.memory.events import Event, Firing, Move, is_alias
@@ -25,8 +25,9 @@ INSTRUCTIONS_PER_KEPT_BYTE = 0.75
 class Costs:
     """The instructions of the ops of one graph, as its kernels say them."""
 
-    def __init__(self, graph: Graph, choices: Sequence[Choice], isa: Isa) -> None:
+    def __init__(self, graph: Graph, choices: Sequence[Choice], isa: Isa, known: Forms | None = None) -> None:
         self.graph, self.choices, self.isa = graph, choices, isa
+        self.known = known or Forms()
         self.of_moved_byte = INSTRUCTIONS_PER_MOVED_BYTE[isa]
         self._forms: dict[tuple[int, int], Choice] = {}
         self._beyond: dict[tuple[int, int], float] = {}
@@ -54,8 +55,10 @@ class Costs:
         """Gives the kernel of an op where it makes some rows in the middle of the image: that may be another one than of the whole op."""
         if (i, rows) not in self._forms:
             op = self.graph.ops[i]
-            form = cut(op, Span(rows_made(op) // 2 // rows * rows, rows)).op
-            (self._forms[i, rows],) = choose(self.graph.replace(ops=(form,)), self.isa)
+            form = self.known.of(op, Span(rows_made(op) // 2 // rows * rows, rows)).op
+            if form not in self.known.choices:
+                (self.known.choices[form],) = choose(self.graph.replace(ops=(form,)), self.isa)
+            self._forms[i, rows] = self.known.choices[form]
         return self._forms[i, rows]
 
     def beyond(self, i: int, rows: int) -> float:

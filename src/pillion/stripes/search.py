@@ -13,12 +13,14 @@ from functools import cached_property
 
 from pillion.emitters.c.arrange import Arranged, arrange
 from pillion.emitters.c.choose import Choice
+from pillion.emitters.c.cuts import Forms
 from pillion.emitters.c.program import CProgram, packed
 from pillion.errors import PillionError
 from pillion.ir.graph import Graph
 from pillion.ir.types import Value
 from pillion.memory.events import ALIGNMENT
 from pillion.memory.plan import with_least_activations
+from pillion.stripes.paths import Paths
 from pillion.stripes.plan import Stripe, striped
 from pillion.stripes.rows_in import want_rows_in
 from pillion.stripes.ways import MANY, Ways
@@ -63,13 +65,18 @@ class Plan:
         return packed(replace(found, memory=memory))
 
 
-def plan_with(graph: Graph, whole: CProgram, stripes: tuple[Stripe, ...]) -> Plan:
-    """Gives the plan of a graph with stripes. `whole` is its program without any."""
+def plan_with(graph: Graph, whole: CProgram, stripes: tuple[Stripe, ...], known: Forms | None = None) -> Plan:
+    """Gives the plan of a graph with stripes. `whole` is its program without any, `known` are forms that other plans have."""
     if not stripes:
         return Plan((), whole)
-    kept = {one.op for one in whole.sums}
-    known = {step.choice.op: step.choice for step in whole.steps if step.choice.op not in kept}
+    known = known_forms(whole) if known is None else known
     return Plan(stripes, arrange(striped(graph, stripes), whole.isa, whole.optimize, known, whole.workspaces))
+
+
+def known_forms(whole: CProgram) -> Forms:
+    """Gives the ops of a program that runs whole, with the kernels that they have there."""
+    kept = {one.op for one in whole.sums}
+    return Forms(step.choice for step in whole.steps if step.choice.op not in kept)
 
 
 def find_stripes(graph: Graph, whole: CProgram, wish: MemoryWish, beside: int = 0) -> Plan:
@@ -77,8 +84,8 @@ def find_stripes(graph: Graph, whole: CProgram, wish: MemoryWish, beside: int = 
     the arena's."""
     if wish == WHOLE or not graph.ops:
         return Plan((), whole)
-    ways = _ways(graph, whole, want_rows_in(graph, wish.rows_in) if wish.rows_in else None)
-    search = Search(ways, whole)
+    ways = ways_of(graph, whole, want_rows_in(graph, wish.rows_in) if wish.rows_in else None)
+    search = Search(Paths(ways), whole)
     if wish.max_ram is not None:
         return search.within(wish.max_ram, beside)
     usual = EXTRA_FOR_ROWS if wish.rows_in else 0.0
@@ -86,15 +93,16 @@ def find_stripes(graph: Graph, whole: CProgram, wish: MemoryWish, beside: int = 
     return search.for_extra(budget, wish.least_saving(search.whole.memory.arena_bytes))
 
 
-def _ways(graph: Graph, whole: CProgram, fed: Value | None) -> Ways:
+def ways_of(graph: Graph, whole: CProgram, fed: Value | None) -> Ways:
+    """Gives the ways to run parts of a graph, of which an input may be handed over row by row. `whole` is its program without stripes."""
     kernels = {step.choice.op: step.choice.kernel for step in whole.steps}
-    return Ways(graph, [Choice(op, kernels[op], ()) for op in graph.ops], whole.isa, fed)
+    return Ways(graph, [Choice(op, kernels[op], ()) for op in graph.ops], whole.isa, fed, known_forms(whole))
 
 
 def price(graph: Graph, whole: CProgram, stripes: Sequence[Stripe]) -> float:
     """Estimates the share of instructions that stripes add to those of a graph's whole program."""
     names = {stripe.fed for stripe in stripes if stripe.fed}
-    ways = _ways(graph, whole, next((value for value in graph.inputs if value.name in names), None))
+    ways = ways_of(graph, whole, next((value for value in graph.inputs if value.name in names), None))
     return sum(map(ways.counted, stripes)) / max(ways.instructions, 1)
 
 
@@ -102,16 +110,21 @@ def price(graph: Graph, whole: CProgram, stripes: Sequence[Stripe]) -> float:
 class Search:
     """The search for the plan of one graph."""
 
-    ways: Ways
+    paths: Paths
     whole: CProgram
+
+    @property
+    def ways(self) -> Ways:
+        """The ways to run parts of the graph."""
+        return self.paths.ways
 
     def plan(self, stripes: tuple[Stripe, ...]) -> Plan:
         """Makes the plan with stripes."""
-        return plan_with(self.ways.graph, self.whole, stripes)
+        return plan_with(self.ways.graph, self.whole, stripes, self.ways.known)
 
     def simplest(self) -> Plan:
         """Gives the plan without stripes or, where the input is handed over row by row, the cheapest one."""
-        stripes = self.ways.cheapest(self.ways.most) if self.ways.fed is not None else ()
+        stripes = self.paths.simplest
         if stripes is None:
             raise _not_by_rows(self.ways.graph)
         return self.plan(stripes)
@@ -121,10 +134,10 @@ class Search:
         bytes would be saved."""
         simplest = self.simplest()
         budget = max(budget, self.ways.cost(simplest.stripes), self.counted(simplest))
-        if not budget or (worth and self.ways.most - self.ways.floor() < worth):
+        if not budget or (worth and self.paths.most - self.ways.floor() < worth):
             return simplest
         bound = self._least_bound(budget)
-        if worth and self.ways.most - bound < worth // 2:
+        if worth and self.paths.most - bound < worth // 2:
             return simplest
         best = self._smallest_near(bound, budget, simplest)
         if best.stripes and best.bytes > FAR * bound and len(self.ways.whole) <= MANY:
@@ -136,7 +149,7 @@ class Search:
         one if there is none. Where first sight says too little of a cost, it is asked for less."""
         allowed = budget
         for _ in range(COUNTED_AGAIN):
-            near = dict.fromkeys(self.ways.cheapest(int(bound * more), allowed) for more in NEAR_BOUNDS)
+            near = dict.fromkeys(self.paths.cheapest(int(bound * more), allowed) for more in NEAR_BOUNDS)
             plans = [self.plan(stripes) for stripes in near if stripes is not None]
             fitting = [plan for plan in plans if self.counted(plan) <= budget]
             if fitting:
@@ -173,11 +186,11 @@ class Search:
         return plan
 
     def _least_bound(self, budget: float = math.inf) -> int:
-        """The least bound, to half a percent, that can be kept at some price; that of the simplest plan can be."""
-        low, high = self.ways.floor(), self.ways.most
-        while high - low > max(high // 200, ALIGNMENT):
-            middle = (low + high) // 2
-            stripes = self.ways.cheapest(middle, budget)
+        """The least bound, to a quarter of a percent, that can be kept at some price; that of the simplest plan can be."""
+        low, high = self.ways.floor(), self.paths.most
+        while high - low > max(high // 400, ALIGNMENT):
+            middle = math.isqrt(low * high) if 0 < 2 * low < high else (low + high) // 2
+            stripes = self.paths.cheapest(middle, budget, any_will_do=True)
             low, high = (low, middle) if stripes is not None else (middle, high)
         return high
 
@@ -188,7 +201,7 @@ class Search:
         if simplest.bytes <= room:
             return simplest
         bound = room
-        while bound > 0 and (stripes := self.ways.cheapest(bound)) is not None:
+        while bound > 0 and (stripes := self.paths.cheapest(bound)) is not None:
             plan = self.plan(stripes)
             if plan.bytes <= room:
                 return plan
@@ -210,9 +223,9 @@ class Search:
     def _smallest(self, simplest: Plan) -> Plan:
         """The smallest of the plans for bounds from the least to that of the whole ops: what is live at once is not yet a plan, and now
         and then a larger bound has the smaller one."""
-        least, most = max(self._least_bound(), 1), self.ways.most
+        least, most = max(self._least_bound(), 1), self.paths.most
         bounds = [int(least * (most / least) ** (step / BOUNDS_TRIED)) for step in range(BOUNDS_TRIED)]
-        found = [self.ways.cheapest(bound) for bound in bounds]
+        found = [self.paths.cheapest(bound) for bound in bounds]
         tried = dict.fromkeys(stripes for stripes in found if stripes)
         return min([simplest, *map(self.plan, tried)], key=lambda plan: plan.bytes)
 

@@ -1,16 +1,14 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The ways to run parts of a graph, whole or as stripes: what each takes of the memory, and what it adds to the work; and the cheapest ones
-that together run all of it in so many bytes, as a shortest path over the places where regions may begin and end."""
+"""The ways to run parts of a graph, whole or as stripes: what each takes of the memory, and what it adds to the work."""
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterator, Sequence
 from dataclasses import astuple, dataclass, field, replace
 
 from pillion.devices.cortex_m import Isa
 from pillion.emitters.c.choose import Choice
-from pillion.emitters.c.cuts import memory_of
+from pillion.emitters.c.cuts import Forms, memory_of
 from pillion.errors import PillionError
 from pillion.ir.graph import Graph
 from pillion.ir.rows import ROWS, Span, row_bytes
@@ -24,14 +22,6 @@ from pillion.ops.region import rows_made, why_not_in_rows
 from pillion.stripes.costs import Costs
 from pillion.stripes.plan import Stripe
 
-ROWS_TRIED = {Isa.MVE: (1, 2, 4, 6, 8, 16)}
-"""Rows of the last result that a step may make, where not all of these are worth a look:"""
-ALL_ROWS_TRIED = (1, 2, 3, 4, 6, 8, 16)
-"""Kernels for the other cores make three pixels at a time: nothing is left over of three rows."""
-CHEAP = 0.0005
-"""The share of all instructions below which cheaper ways are not looked for."""
-GRAINS_TRIED = ((1, 1), (1, 2), (4, 2), (3, 3), (6, 3))
-"""Rows of the last result, and the most that any op may make at once, where as many as a step needs are too many."""
 LONGEST_REGION, LONGEST_OF_MANY = 40, 24
 """Ops in one region; in graphs of more than `MANY` ops, of which there are too many parts to look at."""
 MANY = 48
@@ -54,9 +44,6 @@ class Way:
 NO_WAY = Way(1 << 60, 0.0)
 """The way of an op that cannot run whole: its operand never lies in the arena as a whole."""
 
-Path = tuple[float, tuple[Stripe, ...]]
-"""A way to run the first ops of a graph: what it adds, and the stripes in it."""
-
 
 @dataclass
 class Ways:
@@ -67,6 +54,8 @@ class Ways:
     isa: Isa
     fed: Value | None = None
     """The input that is handed over row by row."""
+    known: Forms = field(default_factory=Forms)
+    """The forms of ops that were looked at."""
     _found: dict[tuple[int, int, int, int], Way | None] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
@@ -84,7 +73,7 @@ class Ways:
             for i in range(len(ops))
         ]
         self.whole = [self._whole(i) for i in range(len(ops))]
-        self.costs = Costs(self.graph, self.choices, self.isa)
+        self.costs = Costs(self.graph, self.choices, self.isa, self.known)
         self.instructions = self.costs.of_whole()
         self._is_border = self._borders()
         self._needed = Needed()
@@ -95,14 +84,6 @@ class Ways:
         self._scratch: dict[tuple[int, int], int] = {}
         self._least_costs: dict[tuple[int, int, int], float] = {}
         self._beside: dict[tuple[int, int], int] = {}
-
-    @property
-    def most(self) -> int:
-        """The bytes that are live at once where all ops run whole, but what has to run otherwise."""
-        whole = max((way.bytes for way in self.whole if way is not NO_WAY), default=0)
-        forced = self.cheapest(NO_WAY.bytes - 1) if self.fed is not None else ()
-        ways = [self.region(s.first, s.end, s.rows, s.grain) for s in forced or ()]
-        return max([whole, *(way.bytes for way in ways if way)])
 
     def _bytes(self, value: Value) -> int:
         return 0 if value is self.fed else aligned(value.type.size_bytes)
@@ -185,6 +166,12 @@ class Ways:
             self._found[key] = self._region(first, end, rows, grain)
         return self._found[key]
 
+    def may_fit(self, first: int, end: int, rows: int, grain: int, bound: int) -> bool:
+        """Whether the way of a part as a region fits or was not looked at."""
+        key = (first, end, rows, grain)
+        way = self._found.get(key)
+        return way.bytes <= bound if way is not None else key not in self._found
+
     def _region(self, first: int, end: int, rows: int, grain: int) -> Way | None:
         fed = self._fed_name(first)
         region = as_region(self.graph, first, end, rows, grain, fed)
@@ -255,8 +242,7 @@ class Ways:
         if self._folds(i):  # it is kept, and counted so
             return 0
         if (i, rows) not in self._scratch:
-            form = self.costs.form(i, rows)
-            self._scratch[i, rows] = aligned(form.kernel.scratch_bytes(form.op))
+            self._scratch[i, rows] = aligned(self.known.memory(self.costs.form(i, rows)).scratch_bytes)
         return self._scratch[i, rows]
 
     def _cost(self, region: Region, first: int, seen: Preview) -> float:
@@ -269,49 +255,8 @@ class Ways:
         )
         return images * (calls + seen.moved_bytes * self.costs.of_moved_byte)
 
-    def cheapest(self, bound: int, budget: float = math.inf) -> tuple[Stripe, ...] | None:
-        """Gives the stripes of the cheapest way to run everything in so many bytes; None if there is no way within the budget.
-
-        It is the shortest path from the first op to the end over ways that fit."""
-        by_end: dict[int, list[tuple[int, Way]]] = {}
-        for first, end in self.spans(bound):
-            way = self._cheapest_fit(first, end, bound, budget)
-            if way is not None:
-                by_end.setdefault(end, []).append((first, way))
-        best: list[Path | None] = [(0.0, ())]
-        for end, whole in enumerate(self.whole, 1):
-            steps = by_end.get(end, []) + [(end - 1, whole)] * (whole.bytes <= bound)
-            paths = [_longer(path, way) for at, way in steps if (path := best[at]) is not None]
-            paths = [path for path in paths if path[0] <= budget]
-            best.append(min(paths, key=lambda path: path[0], default=None))
-        return best[-1][1] if best[-1] else None
-
-    def _cheapest_fit(self, first: int, end: int, bound: int, budget: float) -> Way | None:
-        """The cheapest way of a part that fits."""
-        if self.least(first, end) > bound:
-            return None
-        steps = [(rows, 0) for rows in ROWS_TRIED.get(self.isa, ALL_ROWS_TRIED)]
-        fits = list(self._fitting(first, end, steps, bound, budget))
-        if not fits:
-            fits = list(self._fitting(first, end, GRAINS_TRIED, bound, budget))
-        return min(fits, key=lambda way: way.cost, default=None)
-
-    def _fitting(
-        self, first: int, end: int, steps: Sequence[tuple[int, int]], bound: int, budget: float
-    ) -> Iterator[Way]:
-        """The ways of a part with rows and grains, until one is too large. What costs too much for certain is not looked at."""
-        for rows, grain in steps:
-            if self._least_cost(first, end, rows) > budget:
-                continue
-            way = self.region(first, end, rows, grain)
-            if way is None or way.bytes > bound:
-                return
-            yield way
-            if way.cost < CHEAP * self.instructions:
-                return
-
-    def _least_cost(self, first: int, end: int, rows: int) -> float:
-        """About the least that a region with so many rows in a step adds: as if each op ran once in a step."""
+    def least_cost(self, first: int, end: int, rows: int) -> float:
+        """Gives about the least that a region with so many rows in a step adds: as if each op ran once in a step."""
         key = (first, end, rows)
         if key not in self._least_costs:
             steps = preview_steps(rows)
@@ -390,8 +335,3 @@ def _is_edge_of_a_top(sizes: Sequence[int], at: int) -> bool:
     before = next((size for size in sizes[at::-1] if size != here), here)
     after = next((size for size in sizes[at:] if size != here), here)
     return max(before, after) < here and not sizes[at - 1] == here == sizes[at + 1]
-
-
-def _longer(path: Path, way: Way) -> Path:
-    """A path with a way behind it."""
-    return path[0] + way.cost, (*path[1], way.stripe) if way.stripe else path[1]

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from pillion.boards.board import Optimize
 from pillion.devices.cortex_m import Isa
 from pillion.emitters.c.choose import Choice, choose, choose_together
-from pillion.emitters.c.cuts import Cuts, memory_of
+from pillion.emitters.c.cuts import Cuts, Forms, memory_of
 from pillion.emitters.c.joints import without_copies
 from pillion.emitters.c.kept_sums import KeptSums, kept_sums, window_kernels, with_places
 from pillion.emitters.c.repeats import repeat_memory
@@ -55,19 +55,19 @@ def arrange(
     graph: Graph,
     isa: Isa = Isa.PORTABLE,
     optimize: Optimize = "speed",
-    known: Mapping[Op, Choice] | None = None,
+    known: Forms | None = None,
     workspaces: tuple[Workspace, ...] = (),
 ) -> Arranged:
-    """Chooses a kernel for each op, and plans the memory. `known` are choices that were made for the same ops in another arrangement,
-    `workspaces` what the segments work in."""
+    """Chooses a kernel for each op, and plans the memory. `known` is what other arrangements of the same ops have found, and takes what this one
+    finds; `workspaces` are what the segments work in."""
     want_computed_outputs(graph)
     _want_feed(graph)
     graph = with_own_ends(graph.replace(name=identifier(graph.name)))
-    regions: dict[Op, Cuts] = {op: Cuts(op) for op in graph.ops if isinstance(op, Region)}
+    known = Forms() if known is None or optimize == "size" else known
+    regions: dict[Op, Cuts] = {op: Cuts(op, known) for op in graph.ops if isinstance(op, Region)}
     joints = tuple(joints_of(graph))
     sums = tuple(kept_sums(graph, joints, window_kernels(isa)))
-    known = {} if known is None or optimize == "size" else known
-    chosen = _chosen(graph, regions, isa, optimize, known)
+    chosen = _chosen(graph, regions, isa, optimize, known.choices)
     chosen |= without_copies(joints) | {one.op: one.choice for one in sums}
     left = unsettled(graph, _needs(graph, regions, chosen, workspaces)) if graph.states else ()
     if left:
@@ -81,13 +81,13 @@ def arrange(
 
 
 def _chosen(
-    graph: Graph, regions: Mapping[Op, Cuts], isa: Isa, optimize: Optimize, known: Mapping[Op, Choice]
+    graph: Graph, regions: Mapping[Op, Cuts], isa: Isa, optimize: Optimize, known: dict[Op, Choice]
 ) -> dict[Op, Choice]:
-    """The kernel of each op, and of each form of ops within regions."""
+    """The kernel of each op, and of each form of ops within regions; what was not known is then."""
     forms = [form for op in graph.ops for form in (regions[op].forms if op in regions else leaves([op]))]
-    found = {form: known[form] for form in forms if form in known}
-    asked = tuple(form for form in forms if form not in found)
-    found |= {c.op: c for c in choose(graph.replace(ops=asked), isa, optimize)}
+    asked = tuple(form for form in dict.fromkeys(forms) if form not in known)
+    known |= {c.op: c for c in choose(graph.replace(ops=asked), isa, optimize)}
+    found = {form: known[form] for form in forms}
     for uses in (uses for cuts in regions.values() for uses in cuts.of_ops):
         found |= choose_together(uses.forms, uses.usual, found, graph.arithmetic, isa)
     return found

@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 
 from pillion.emitters.c.choose import Choice
@@ -44,15 +44,44 @@ def memory_of(choice: Choice) -> OpMemory:
     return OpMemory(kernel.scratch_bytes(op), kernel.overread_bytes, kernel.in_place(op))
 
 
+class Forms:
+    """The forms of ops that make some rows, each made once, and what is known of them: many arrangements of a graph have the same ones."""
+
+    def __init__(self, choices: Iterable[Choice] = ()) -> None:
+        self.choices: dict[Op, Choice] = {choice.op: choice for choice in choices}
+        """The kernels of ops and forms, as far as they were chosen."""
+        self._at: dict[tuple[Op, Span], Cut] = {}
+        self._like: dict[tuple[Op, object], Cut] = {}
+        self._memory: dict[tuple[Op, str], OpMemory] = {}
+
+    def of(self, op: Op, span: Span) -> Cut:
+        """Gives the form of an op that makes some rows: the same one for all rows that are made alike."""
+        at = (op, span)
+        if at not in self._at:
+            made = cut(op, span)
+            shapes = tuple(part.shape for part in made.parts.values())
+            changes = op.on_rows(span).items()
+            key = (shapes, repr(sorted((name, new) for name, new in changes if name != FIRST_ROW)))
+            self._at[at] = self._like.setdefault((op, key), made)
+        return self._at[at]
+
+    def memory(self, choice: Choice) -> OpMemory:
+        """Gives the memory that an op or a form needs with its kernel."""
+        key = (choice.op, choice.kernel.name)
+        if key not in self._memory:
+            self._memory[key] = memory_of(choice)
+        return self._memory[key]
+
+
 class Cuts:
     """A region as runs of forms of its ops."""
 
-    def __init__(self, region: Region) -> None:
-        self.body = region.body
+    def __init__(self, region: Region, known: Forms) -> None:
+        self.body, self.known = region.body, known
         self.schedule = schedule(region)
         self._form: dict[tuple[int, Span], int] = {}
         counts: list[Counter[int]] = [Counter() for _ in self.body.ops]
-        cuts: list[dict[object, Cut]] = [{} for _ in self.body.ops]
+        cuts: list[dict[Op, Cut]] = [{} for _ in self.body.ops]
         for event in self.schedule.events:
             if isinstance(event, Firing):
                 counts[event.op][self._number(event, cuts[event.op])] += 1
@@ -61,16 +90,13 @@ class Cuts:
             for op, forms, counted in zip(self.body.ops, cuts, counts, strict=True)
         )
 
-    def _number(self, event: Firing, known: dict[object, Cut]) -> int:
-        """The number of the form that makes these rows; a new one if there is none like it."""
+    def _number(self, event: Firing, here: dict[Op, Cut]) -> int:
+        """The number of the form that makes these rows; a new one if there is none like it here."""
         at = (event.op, event.span)
         if at not in self._form:
-            made = cut(self.body.ops[event.op], event.span)
-            shapes = tuple(part.shape for part in made.parts.values())
-            changes = self.body.ops[event.op].on_rows(event.span).items()
-            key = (shapes, repr(sorted((name, new) for name, new in changes if name != FIRST_ROW)))
-            known.setdefault(key, made)
-            self._form[at] = list(known).index(key)
+            form = self.known.of(self.body.ops[event.op], event.span)
+            here.setdefault(form.op, form)
+            self._form[at] = list(here).index(form.op)
         return self._form[at]
 
     @property
@@ -81,11 +107,25 @@ class Cuts:
     def memory(self, chosen: Mapping[Op, Choice]) -> RegionMemory:
         """Gives the memory that the region needs, with the kernels of all forms."""
         runs = {
-            (op, span): memory_of(chosen[self.of_ops[op].forms[form]]).scratch_bytes
+            (op, span): self.known.memory(chosen[self.of_ops[op].forms[form]]).scratch_bytes
             for (op, span), form in self._form.items()
             if not self.body.ops[op].folded_bytes
         }
-        return RegionMemory(self.schedule, tuple(_memory(uses, chosen) for uses in self.of_ops), runs)
+        return RegionMemory(self.schedule, tuple(self._memory(uses, chosen) for uses in self.of_ops), runs)
+
+    def _memory(self, uses: Uses, chosen: Mapping[Op, Choice]) -> OpMemory:
+        """The most that any form of an op needs. Where all of them may overwrite an operand, the op may."""
+        needs = [self.known.memory(chosen[form]) for form in uses.forms]
+        over = [
+            {whole for whole, part in one.parts.items() if part in need.in_place}
+            for one, need in zip(uses.cuts, needs, strict=False)
+        ]
+        both: set[Value] = set.intersection(*over) if over else set()
+        return OpMemory(
+            max(need.scratch_bytes for need in needs),
+            max(need.overread_bytes for need in needs),
+            tuple(v for v in uses.op.activations if v in both),
+        )
 
     def items(self, first: int, memory: MemoryPlan) -> Iterator[Item]:
         """Gives all that happens in the region, whose ops are steps from `first` on."""
@@ -106,18 +146,3 @@ class Cuts:
         places: tuple[Where, ...] = tuple(memory.spot(storage[v], event.starts[v]) for v in values)
         places += (RowNumber(event.span.first),) if op.counts_rows else ()
         return Item(Fire(first + event.op, self._form[event.op, event.span]), places)
-
-
-def _memory(uses: Uses, chosen: Mapping[Op, Choice]) -> OpMemory:
-    """The most that any form of an op needs. Where all of them may overwrite an operand, the op may."""
-    needs = [memory_of(chosen[form]) for form in uses.forms]
-    over = [
-        {whole for whole, part in one.parts.items() if part in need.in_place}
-        for one, need in zip(uses.cuts, needs, strict=False)
-    ]
-    both: set[Value] = set.intersection(*over) if over else set()
-    return OpMemory(
-        max(need.scratch_bytes for need in needs),
-        max(need.overread_bytes for need in needs),
-        tuple(v for v in uses.op.activations if v in both),
-    )
