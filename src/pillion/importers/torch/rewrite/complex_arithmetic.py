@@ -148,7 +148,12 @@ def _mirrored(pairs: Pairs, node: Node) -> Node:
 
 
 def _length(pairs: Pairs, node: Node) -> Node:
-    return call(node, aten.linalg_vector_norm.default, pairs.of(node.args[0], node), 2, [-1])
+    """A root of two squares, which is written so that it becomes one op where there is one."""
+    parts = (
+        call(node, aten.reshape.default, x, list(shape_of(node))) for x in pairs.parts(node.args[0], node)
+    )
+    squares = (call(node, aten.mul.Tensor, x, x) for x in parts)
+    return call(node, aten.sqrt.default, call(node, aten.add.Tensor, *squares))
 
 
 def _angle(pairs: Pairs, node: Node) -> Node:
