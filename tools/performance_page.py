@@ -22,7 +22,8 @@ OF_KERNELS = {
 """The same of kernels that share more loads, and of those that need fewer products."""
 SHARES = """What of the ratio to ExecuTorch is left if nothing but the inner loops of convolutions and fully connected layers ran, at their full rate:
 on M55, 14 instructions for 128 products (six loads, eight VMLADAVA into the eight even registers that it can add to), and 37 for 384 where four
-pixels of a 3x3 kernel share columns; on M33, 17 for 24 (three loads, two unpackings, twelve SMLAD in thirteen registers). Around them: widening or
+pixels of a 3x3 kernel share columns; on M33, 17 for 24 (three loads, two unpackings, twelve SMLAD in thirteen registers), and 8 for what is 27 of the definition where 3x3 layers take
+16 products for 36. Around them: widening or
 gathering inputs, requantization (about 2.5 instructions for an output on M55, 8 on M33), the fill of pieces of 16 where a sum is shorter.
 """
 FLOORS = """What keeps single ops from going below these figures with the same scheme of work:
@@ -36,13 +37,17 @@ FLOORS = """What keeps single ops from going below these figures with the same s
   0.033. MobileNetV2 at 96x96 spends two fifths of its instructions in 1x1 layers on maps of 6x6 and 3x3: there a group of eight channels, which takes 40 to begin,
   meets 18 or 5 pairs of pixels, and the ninth pixel is half of a pair.
 - **Convolutions on M33.** A product of SMLAD is two of bytes. Six sums need twelve of them for four inputs, and three loads and two unpackings: 1.41 products
-  an instruction. Four pixels instead of three would be 1.45, and take fifteen registers of fourteen. resnet8's loops alone are 0.295 and 8 instructions for each
-  result 0.023; MobileNetV2 is at 1.34 to 1.37 where sums have 144 inputs and more, and its depthwise layers and its sums of 16, 24 and 32 inputs keep it above 0.33.
+  an instruction. Four pixels instead of three would be 1.45, and take fifteen registers of fourteen. MobileNetV2 is at 1.34 to 1.37 where sums have 144 inputs and more, and its depthwise layers and its sums of 16, 24 and 32 inputs keep it above 0.33.
   What would go below is SMLAL with two numbers in a word: (p + q z)(A + B z) has three fields, a third pixel in a second word tells the middle one apart, and
   two instructions make six products, 12 in 6 with their loads. But such words have to be made of bytes: those of weights in two instructions each, for
   all pixels that wait in scratch, those of inputs in 2.1 instructions for a byte instead of 0.8, and a result takes 3 more. With 12 pixels at a time that is
   78 instructions for a result of 96 inputs and 24 channels, which takes 80 now, and 256 for one of 384 inputs and 64 channels instead of 285: a tenth
-  of MobileNetV2, for 40 bytes of scratch an input channel instead of 6. Memory is dearer here. Winograd's products (3x3) ask for 3.6 times the bytes of weights.
+  of MobileNetV2, for 40 bytes of scratch an input channel instead of 6. Memory is dearer here. Windows of 3x3 without strides need fewer products (Winograd's, exact in integers): 16 for four results where the definition has 36,
+  12 of them in 8 instructions, 3.4 of the definition's for each. Around them are 4.3 instructions for each result that join places, 6.3 that make a byte of
+  it, 13 for each input that prepare it; of 32x32x16 the products are 0.50 of all. The first stage of resnet8 has such layers. Prepared weights are
+  3.6 times the bytes: its 32 and 64 channels would save 0.8 and 0.9 million instructions more (16x16x32 in 994,994, 8x8x64 in 935,984) for 23,552 and 94,208
+  bytes of flash, 35 and 9 instructions a byte. Prepared at run time for six tiles (69 instructions for four inputs of a channel), the same
+  layers take 1,380,189 and 1,358,167, in 8,536 and 16,888 bytes of scratch, which would be more RAM than other kernels take.
 - **Depthwise 3x3, stride 1, on M55.** A round is 29 instructions for eight outputs (27 where results are rectified): two loads, eight VMLADAV, four
   moves, two biases, four or six of rounding, seven to narrow and store, two around: 2.48 products each. A channel of 48x48 makes 288 rounds; 2.3 products an
   instruction for the whole would leave 660 instructions to lay out 2,304 bytes, of which gathers, their joining and the interleaving
