@@ -17,7 +17,7 @@ PRODUCTS = {"cortex-m55": 128 / 14, "cortex-m33": 24 / 17}
 """Products of an instruction in the inner loops of convolutions."""
 OF_KERNELS = {
     "conv2d_3x3_fours_mve": 384 / 37,
-    **dict.fromkeys(("conv2d_winograd_dsp", "conv2d_winograd_late_dsp"), 36 / 16 * 12 / 8),
+    "conv2d_winograd_dsp": 36 / 16 * 12 / 8,
 }
 """The same of kernels that share more loads, and of those that need fewer products."""
 SHARES = """What of the ratio to ExecuTorch is left if nothing but the inner loops of convolutions and fully connected layers ran, at their full rate:
@@ -43,11 +43,12 @@ FLOORS = """What keeps single ops from going below these figures with the same s
   all pixels that wait in scratch, those of inputs in 2.1 instructions for a byte instead of 0.8, and a result takes 3 more. With 12 pixels at a time that is
   78 instructions for a result of 96 inputs and 24 channels, which takes 80 now, and 256 for one of 384 inputs and 64 channels instead of 285: a tenth
   of MobileNetV2, for 40 bytes of scratch an input channel instead of 6. Memory is dearer here. Windows of 3x3 without strides need fewer products (Winograd's, exact in integers): 16 for four results where the definition has 36,
-  12 of them in 8 instructions, 3.4 of the definition's for each. Around them are 4.3 instructions for each result that join places, 6.3 that make a byte of
-  it, 13 for each input that prepare it; of 32x32x16 the products are 0.50 of all. The first stage of resnet8 has such layers. Prepared weights are
+  12 of them in 8 instructions, 3.4 of the definition's for each. Around them are 7.7 instructions for each result that join places, 6.3 that make a byte of
+  it, 14 for each input that prepare it; of 32x32x16 the products are 0.57 of all. The first stage of resnet8 has such layers. Prepared weights are
   3.6 times the bytes: its 32 and 64 channels would save 0.8 and 0.9 million instructions more (16x16x32 in 994,994, 8x8x64 in 935,984) for 23,552 and 94,208
-  bytes of flash, 35 and 9 instructions a byte. Prepared at run time for six tiles (69 instructions for four inputs of a channel), the same
-  layers take 1,380,189 and 1,358,167, in 8,536 and 16,888 bytes of scratch, which would be more RAM than other kernels take.
+  bytes of flash, 35 and 9 instructions a byte. Prepared at run time for six tiles (138 instructions for four inputs of a channel), the same
+  layers take 1,380,189 and 1,358,167, in 8,536 and 16,888 bytes of scratch where the usual kernel has 6,376 and 8,900, and a program that makes few
+  rows at a time would gain nothing: that is not done.
 - **Depthwise 3x3, stride 1, on M55.** A round is 29 instructions for eight outputs (27 where results are rectified): two loads, eight VMLADAV, four
   moves, two biases, four or six of rounding, seven to narrow and store, two around: 2.48 products each. A channel of 48x48 makes 288 rounds; 2.3 products an
   instruction for the whole would leave 660 instructions to lay out 2,304 bytes, of which gathers, their joining and the interleaving

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  * Convolution with windows of 3x3 by Winograd's way: 16 products for 2x2 results where the definition has 36, and all of them in
- * integers. Some tiles of inputs are prepared together; then, for two output channels at a time, weights are prepared and
- * meet them. Tiles that reach over a border are first copied, with their padding. */
+ * integers. The inputs of three tiles are prepared together, then meet the weights of two output channels at a time. Tiles that
+ * reach over a border are first copied, with their padding. */
 #include "dot.h"
 #include "winograd.h"
 
@@ -11,12 +11,12 @@
 
 #define TILES PILLION_DSP_WINOGRAD_TILES
 #define RESULTS 4 /* of a tile */
-#define PATCH_WORDS 8 /* of a tile of bytes, for two channels */
+#define PATCH_WORDS 8 /* of a tile with padding, for two channels */
 
 /* Where things lie in scratch, and which tile comes next. */
 typedef struct {
     const pillion_conv2d_winograd_s8_dsp_params *p;
-    int32_t *inputs, *weights, *patch;
+    int32_t *inputs, *patch;
     int8_t **places; /* of results */
     uint32_t *jumps;
     int8_t *nowhere;
@@ -28,10 +28,9 @@ typedef struct {
 static tiles tiles_of(const pillion_conv2d_winograd_s8_dsp_params *p, const int8_t *x, int8_t *y, void *scratch) {
     const int32_t steps = (int32_t)((uint32_t)p->in_c / 2);
     tiles t = {.p = p, .inputs = scratch, .image = x, .y = y, .steps = steps};
-    t.weights = t.inputs + p->blocks * PILLION_DSP_WINOGRAD_PLACES * TILES * steps;
-    t.patch = t.weights; /* there are none while inputs are prepared */
-    t.places = (int8_t **)(t.weights + (p->prepared != 0 ? PATCH_WORDS : 2 * PILLION_DSP_WINOGRAD_PLACES) * steps);
-    t.jumps = (uint32_t *)(t.places + p->blocks * TILES * RESULTS);
+    t.patch = t.inputs + PILLION_DSP_WINOGRAD_PLACES * TILES * steps;
+    t.places = (int8_t **)(t.patch + PATCH_WORDS * steps);
+    t.jumps = (uint32_t *)(t.places + TILES * RESULTS);
     t.nowhere = (int8_t *)pillion_dsp_winograd_jumps(t.jumps, steps, p->rectified);
     return t;
 }
@@ -110,48 +109,35 @@ static void next_tile(tiles *t) {
     }
 }
 
-/* Prepares the inputs of so many tiles, and gives the number of their blocks. The last block is filled up with tiles of no
- * matter whose results go nowhere. */
-static int32_t prepare_tiles(tiles *t, int32_t count) {
-    const int32_t blocks = (int32_t)((uint32_t)(count + TILES - 1) / TILES);
-    int32_t *to = t->inputs;
-    int8_t **places = t->places;
-    for (int32_t block = 0; block < blocks; block++) {
-        for (int32_t i = 0; i < TILES; i++, count--) {
-            if (count > 0) {
-                prepare_inputs(t, to + i);
-                find_places(t, places + i);
-                next_tile(t);
-            } else {
-                places[i] = places[i + TILES] = places[i + 2 * TILES] = places[i + 3 * TILES] = t->nowhere;
+/* Prepares the inputs of three tiles. Where fewer are left, the results of the others, of no matter, go nowhere. */
+static void prepare_tiles(tiles *t, int32_t left) {
+    for (int32_t i = 0; i < TILES; i++) {
+        if (i < left) {
+            prepare_inputs(t, t->inputs + i);
+            find_places(t, t->places + i);
+            next_tile(t);
+        } else {
+            for (int32_t result = 0; result < RESULTS; result++) {
+                t->places[i + result * TILES] = t->nowhere;
             }
         }
-        to += PILLION_DSP_WINOGRAD_PLACES * TILES * t->steps, places += TILES * RESULTS;
     }
-    return blocks;
 }
 
-static void multiply(const tiles *t, int32_t blocks) {
-    const pillion_conv2d_winograd_s8_dsp_params *const p = t->p;
-    pillion_dsp_winograd_loop loop = {t->inputs, t->weights, t->jumps, p->constants, t->places, blocks};
-    for (int32_t pair = 0; pair < p->pairs; pair++) {
-        if (p->prepared != 0) {
-            loop.w = p->weights + pair * 2 * PILLION_DSP_WINOGRAD_PLACES * t->steps;
-        } else {
-            pillion_dsp_winograd_weights((const int8_t *)p->weights + pair * 18 * p->in_c, (int32_t)((uint32_t)t->steps / 2), t->weights,
-                                         t->steps * 8);
-        }
+static void multiply(const tiles *t) {
+    pillion_dsp_winograd_loop loop = {t->inputs, t->p->weights, t->jumps, t->p->constants, t->places};
+    for (int32_t channel = 0; channel < t->p->out_c; channel += 2) {
         pillion_dsp_winograd_pair(&loop);
-        loop.constants += PILLION_DSP_WINOGRAD_CONSTANTS;
+        loop.w += 2 * PILLION_DSP_WINOGRAD_PLACES * t->steps, loop.constants += PILLION_DSP_WINOGRAD_CONSTANTS;
     }
 }
 
 void pillion_conv2d_winograd_s8_dsp(const pillion_conv2d_winograd_s8_dsp_params *p, const int8_t *x, int8_t *y, void *scratch) {
     tiles t = tiles_of(p, x, y, scratch);
-    const int32_t at_once = p->blocks * TILES;
     int32_t left = p->batch * ((p->out_h + 1) >> 1) * ((p->out_w + 1) >> 1);
-    for (; left > 0; left -= at_once) {
-        multiply(&t, prepare_tiles(&t, left < at_once ? left : at_once));
+    for (; left > 0; left -= TILES) {
+        prepare_tiles(&t, left);
+        multiply(&t);
     }
     pillion_dsp_clamp(y, p->batch * p->out_h * p->out_w * p->out_c, p->low, p->high);
 }

@@ -7,9 +7,9 @@
 #include "pillion/dsp.h"
 
 #define PILLION_DSP_WINOGRAD_PLACES 16
-#define PILLION_DSP_WINOGRAD_TILES 3 /* of a block */
+#define PILLION_DSP_WINOGRAD_TILES 3 /* at a time */
 
-/* Two output channels of some blocks. Inputs are words of two [blocks][16 places][steps][3 tiles], weights [16][steps][2 channels].
+/* Two output channels of three tiles. Inputs are words of two [16 places][steps][3 tiles], weights [16][steps][2 channels].
  * Constants: four times c of both channels, c = bias - in_zp * sum(w); then of each channel
  * round = (2 * out_zp + 1) << (right shift - 1), multiplier and right shift. */
 typedef struct {
@@ -17,8 +17,7 @@ typedef struct {
     const int32_t *w;
     const uint32_t *jumps;
     const int32_t *constants;
-    int8_t **y; /* [blocks][upper left, lower left, upper right, lower right][3 tiles]; they move on by two channels */
-    int32_t blocks;
+    int8_t **y; /* [upper left, lower left, upper right, lower right][3 tiles]; they move on by two channels */
 } pillion_dsp_winograd_loop;
 
 #define PILLION_DSP_WINOGRAD_CONSTANTS 8
@@ -31,8 +30,5 @@ void pillion_dsp_winograd_pair(const pillion_dsp_winograd_loop *loop);
 /* A tile of 4x4 pixels, `row` bytes from one row of it to the next and `column` bytes from pixel to pixel, becomes 16 places of
  * inputs, `place` bytes apart, in words of two channels, 12 bytes apart. Of each pixel so many times four bytes are read. */
 void pillion_dsp_winograd_inputs(const int8_t *x, int32_t row, int32_t column, int32_t *to, int32_t place, int32_t fours);
-
-/* Weights of two channels, [fours of inputs][2 channels][9 taps][4], become 16 places, `place` bytes apart. */
-void pillion_dsp_winograd_weights(const int8_t *w, int32_t fours, int32_t *to, int32_t place);
 
 #endif

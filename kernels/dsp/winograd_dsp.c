@@ -6,13 +6,13 @@
  * steps are a round, after which `lr` walks on in the list of jumps: to more steps, to what joins the sums of places, or
  * to a requantization.
  * Registers: r0 inputs, r12 weights, lr the list of jumps; r1-r3 inputs of the three tiles, r4 r5 weights, r6-r8 sums of
- * channel A, r9-r11 of B. On the stack: sums of six, five times; weights, list of jumps, constants, places of y, blocks. */
+ * channel A, r9-r11 of B. On the stack: sums of six, five times; weights, list of jumps, constants, places of y. */
 #include "winograd.h"
 
 #if PILLION_HAS_DSP
 
 PILLION_AT(pillion_dsp_winograd_loop, x, 0);
-PILLION_BYTES(pillion_dsp_winograd_loop, 24);
+PILLION_BYTES(pillion_dsp_winograd_loop, 20);
 
 #define UNROLLED 8 /* steps to a round */
 #define STEP_BYTES 30
@@ -132,10 +132,9 @@ PILLION_BYTES(pillion_dsp_winograd_loop, 24);
 
 PILLION_NAKED void pillion_dsp_winograd_pair(PILLION_UNUSED const pillion_dsp_winograd_loop *loop) {
     __asm volatile("push {r4-r11, lr}\n"
-                   "ldmia r0, {r0, r1-r5}\n"
-                   "push {r1-r5}\n"
+                   "ldmia r0, {r0, r1-r4}\n"
+                   "push {r1-r4}\n"
                    "sub sp, sp, #" KEPT_BYTES "\n"
-                   "1:\n"
                    "ldrd r12, lr, [sp, #120]\n" FIRST_STEP
                    ".balign 4\n" PLACE("steps")
                    PILLION_REPEAT("pillion_dsp_winograd_steps", UNROLLED, STEP_BYTES, STEP) GO_ON
@@ -154,11 +153,7 @@ PILLION_NAKED void pillion_dsp_winograd_pair(PILLION_UNUSED const pillion_dsp_wi
                    PLACE("requantize") RESULTS(ROUNDED) WRITE
                    PLACE("rectify") RESULTS(RECTIFIED) WRITE
                    PLACE("end")
-                   "ldr r1, [sp, #136]\n"
-                   "subs r1, r1, #1\n"
-                   "str r1, [sp, #136]\n"
-                   "bne.w 1b\n"
-                   "add sp, sp, #140\n"
+                   "add sp, sp, #136\n"
                    "pop {r4-r11, pc}\n");
 }
 

@@ -55,13 +55,11 @@ typedef struct {
 } pillion_conv2d_ring_s8_dsp_params;
 void pillion_conv2d_ring_s8_dsp(const pillion_conv2d_ring_s8_dsp_params *p, const int8_t *x, int8_t *y, void *scratch);
 
-/* Convolution with a kernel of 3x3 without strides and dilation, any padding, by Winograd's way, so many times three tiles of 2x2 results at
- * a time; in_c is a multiple of 4, out_c of 2. Weights are either prepared, in words of two inputs [pairs of channels][16 places][in_c / 2][2],
- * or bytes [pairs of channels][in_c / 4][2][9 taps][4 inputs]. For the constants see kernels/dsp/winograd.h. */
+/* Convolution with a kernel of 3x3 without strides and dilation, any padding, by Winograd's way; in_c is a multiple of 4, out_c of 2. Weights
+ * are prepared, in words of two inputs [pairs of channels][16 places][in_c / 2][2]; for the constants see kernels/dsp/winograd.h. */
 typedef struct {
     const int32_t *weights, *constants;
     int32_t batch, in_h, in_w, in_c, out_h, out_w, out_c, pad_top, pad_left, in_zp, low, high, rectified;
-    int32_t prepared, pairs, blocks;
 } pillion_conv2d_winograd_s8_dsp_params;
 void pillion_conv2d_winograd_s8_dsp(const pillion_conv2d_winograd_s8_dsp_params *p, const int8_t *x, int8_t *y, void *scratch);
 

@@ -17,8 +17,6 @@ from pillion.ir.op import Op
 from pillion.ir.verdict import Verdict, all_ok, failures
 from pillion.ops import Repeat, Segment
 
-SCRATCH = "scratch"
-"""The rule of kernels that take a few rows only in little scratch."""
 BYTE_OF_FLASH = 2.0
 """Instructions that a call must save for each byte more of flash: an op may be called for a few rows, again and again."""
 
@@ -114,23 +112,16 @@ def choose_together(
     forms: Sequence[Op], usual: Op, chosen: Mapping[Op, Choice], arithmetic: Arithmetic, isa: Isa
 ) -> dict[Op, Choice]:
     """Chooses anew for the forms in which an op is run where they would pack its constants in several ways: the kernel of the usual form for all of
-    them, if it takes them within the scratch of that one, or else kernels that share constants."""
+    them, if it takes them, or else kernels that share constants."""
     found = {form: chosen[form] for form in forms}
     used = {choice.kernel for choice in found.values()}
     if len(used) == 1 or not any(kernel.own_constants for kernel in used):
         return found
     kernel = found[usual].kernel
-    if kernel.own_constants and all(_goes_along(kernel, form, usual, arithmetic) for form in forms):
+    if kernel.own_constants and all(all_ok(kernel.takes(form, arithmetic)) for form in forms):
         return {form: Choice(form, kernel, found[usual].passed_over) for form in forms}
     shared = [k for k in kernels(isa) if not k.own_constants]
     return {form: _choose_one(form, arithmetic, [k for k in shared if _is_of(k, form)]) for form in forms}
-
-
-def _goes_along(kernel: Kernel, form: Op, usual: Op, arithmetic: Arithmetic) -> bool:
-    """Whether a kernel takes another form of an op in the scratch that it needs for the usual one."""
-    missed = failures(kernel.takes(form, arithmetic))
-    fits = kernel.scratch_bytes(form) <= kernel.scratch_bytes(usual)
-    return fits and all(verdict.rule == SCRATCH for verdict in missed)
 
 
 def _another(op: Op, than: Kernel, used: Sequence[Kernel], arithmetic: Arithmetic) -> Kernel | None:

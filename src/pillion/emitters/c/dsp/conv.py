@@ -154,11 +154,6 @@ def scratch_ring(op: Conv2d) -> int:
     return scratch_1x1(op) + ring_bytes(op)
 
 
-def usual_scratch(op: Conv2d) -> int:
-    """Gives the scratch of the kernel that takes a convolution of any window: the one with a ring, if that is worth it."""
-    return scratch_ring(op) if all_ok(takes_ring(op, Arithmetic.CMSIS_NN)) else scratch_conv(op)
-
-
 def calls_thin(op: Conv2d, arithmetic: Arithmetic) -> tuple[Call, ...]:
     """Gives the call of the kernel for few input channels."""
     return calls_window(op, CONV_THIN, thin_channels(op), geometry(op))
@@ -313,7 +308,7 @@ KERNELS: tuple[Kernel, ...] = (
         Conv2d, calls_1x1, takes_1x1, name="conv2d_1x1", scratch_bytes=scratch_1x1, each_call=THREE_PIXELS
     ),
     DSP.row(Conv2d, calls_lone, takes_lone, name="conv2d_lone", scratch_bytes=scratch_lone),
-    *winograd.kernels(usual_scratch),
+    winograd.KERNEL,
     DSP.row(
         Conv2d,
         calls_ring,

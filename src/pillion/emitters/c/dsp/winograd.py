@@ -4,14 +4,12 @@ takes, and the proof that nothing leaves 32 bits."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
-
 import numpy as np
 
 from pillion.emitters.c.accumulators import Int8Array, Int32Array, channels_of
 from pillion.emitters.c.conditions import constants, int8
 from pillion.emitters.c.dsp import pack
-from pillion.emitters.c.kernel import Call, Kernel, Params
+from pillion.emitters.c.kernel import Call, Params
 from pillion.emitters.c.library import DSP
 from pillion.emitters.c.rescaled import Scaled, scale_channels
 from pillion.ir.numerics import Arithmetic
@@ -31,15 +29,13 @@ OF_COLUMNS = np.array([[1, 0, 0], [1, -1, 1], [1, 1, 1], [0, 0, 1]])
 """What becomes of the three columns of a window: places 0, 2, 1 and 3 of a tile's row."""
 OF_ROWS = np.array([[1, 1, 1], [1, -1, 1], [2, 0, 0], [0, 0, 2]])
 """What becomes of its rows, so that there are no halves: places 1, 2, 0 and 3 of a column."""
-MOST_FLASH = 8192
+MOST_FLASH = 12288
 """The bytes that prepared weights of a layer may take beyond those that they are prepared from."""
 CALL, GROUP, FOUR_OF_TILE, BORDER, FOUR_OF_BORDER = 744.0, 259.0, 217.0, 142.0, 60.5
-"""Instructions, fitted to counts in the emulator for 45 shapes, which they meet within 1.2 %: for a call, for each time that tiles are
-prepared together, for four inputs of a tile, for a tile at the border, and for four inputs of one."""
+"""Instructions, fitted to counts in the emulator for 45 shapes, which they meet within 1.2 %: for a call, for each three
+tiles, for four inputs of a tile, for a tile at the border, and for four inputs of one."""
 STEP, JOINED, RESULT = 8.0, 336.0, 24.6
 """For two inputs of a place, and for what joins the places of three tiles and two channels; more where negative sums are rounded otherwise."""
-PAIR_LATE, FOUR_LATE = 10.0, 276.0
-"""For weights of two channels that are prepared as the kernel runs, and for four inputs of these."""
 
 
 def takes(op: Conv2d, arithmetic: Arithmetic) -> tuple[Verdict, ...]:
@@ -49,6 +45,7 @@ def takes(op: Conv2d, arithmetic: Arithmetic) -> tuple[Verdict, ...]:
     operands = (*int8(x=op.x, weights=op.weights, y=op.y), *constants(weights=op.weights, bias=op.bias))
     if not all_ok(operands):
         return operands
+    more = further_bytes(op)
     return (
         Verdict("window", plain, "3x3, stride 1, no dilation", got),
         Verdict("groups", op.groups == 1, "1", str(op.groups)),
@@ -57,6 +54,7 @@ def takes(op: Conv2d, arithmetic: Arithmetic) -> tuple[Verdict, ...]:
         *operands,
         *pack.dot_verdicts(channels_of(op)),
         _sums_fit(op),
+        Verdict("further flash", more <= MOST_FLASH, f"at most {MOST_FLASH} bytes", str(more)),
     )
 
 
@@ -73,75 +71,29 @@ def tiles(op: Conv2d) -> int:
     return batch * (-(-height // 2)) * (-(-width // 2))
 
 
-def takes_prepared(op: Conv2d, arithmetic: Arithmetic) -> tuple[Verdict, ...]:
-    """Judges whether a convolution is one that is worth the flash that its weights take once they are prepared."""
-    found = takes(op, arithmetic)
-    if not all_ok(found):
-        return found
-    more = further_bytes(op)
-    return (
-        *found,
-        Verdict("further flash", more <= MOST_FLASH, f"at most {MOST_FLASH} bytes", str(more)),
-    )
-
-
 def further_bytes(op: Conv2d) -> int:
     """Gives how many bytes more of flash prepared weights take: 16 places of 16 bits for nine bytes."""
     return (2 * PLACES - 9) * op.in_channels * op.out_channels
 
 
-def takes_late(op: Conv2d, arithmetic: Arithmetic, usual_scratch: int) -> tuple[Verdict, ...]:
-    """Judges whether a convolution has enough tiles that weights may be prepared while it runs, in the scratch that another kernel takes."""
-    found = takes(op, arithmetic)
-    if not all_ok(found):
-        return found
-    least = scratch(op, 1)
-    return (*found, Verdict("scratch", least <= usual_scratch, f"at most {usual_scratch} bytes", str(least)))
-
-
-def blocks(op: Conv2d, room: int) -> int:
-    """Chooses how many blocks of three tiles share what is made of the weights: as many as go into so many bytes of scratch, and of about
-    equal number from time to time."""
-    whole = -(-tiles(op) // TILES)
-    of_block = scratch(op, 2) - scratch(op, 1)
-    most = max(1, 1 + (room - scratch(op, 1)) // of_block)
-    return -(-whole // -(-whole // most))
-
-
-def scratch(op: Conv2d, blocks: int) -> int:
-    """Gives the scratch: inputs of so many blocks and weights of two channels as they are multiplied, where results go, jumps, and the place
-    for results beyond the image. Where weights lie, tiles with padding were before."""
+def scratch(op: Conv2d) -> int:
+    """Gives the scratch: inputs of three tiles as they are multiplied, a tile with padding, where results go, jumps, and the place for
+    results beyond the image."""
     steps = op.in_channels // 2
-    inputs, weights = 4 * PLACES * steps * TILES * blocks, 8 * PLACES * steps
+    inputs, padded = 4 * PLACES * steps * TILES, PLACES * op.in_channels
     jumps = PLACES * (-(-steps // UNROLLED)) + OTHER_JUMPS
-    return inputs + weights + 4 * (TILES * RESULTS * blocks + jumps) + op.out_channels
+    return inputs + padded + 4 * (TILES * RESULTS + jumps) + op.out_channels
 
 
-def scratch_prepared(op: Conv2d) -> int:
-    """Gives the scratch where weights are prepared: a tile with padding takes the place that others take."""
-    return scratch(op, 1) - 8 * PLACES * (op.in_channels // 2) + PLACES * op.in_channels
-
-
-def work_prepared(op: Conv2d) -> float:
-    """Estimates the instructions where weights are prepared when the model is compiled."""
-    return _work(op, -(-tiles(op) // TILES))
-
-
-def work_late(op: Conv2d, room: int) -> float:
-    """Estimates the instructions where weights are prepared for all tiles whose inputs go into so many bytes of scratch."""
-    times = -(-tiles(op) // (TILES * blocks(op, room)))
-    return _work(op, times) + times * op.out_channels // 2 * (PAIR_LATE + FOUR_LATE * op.in_channels / 4)
-
-
-def _work(op: Conv2d, times: int) -> float:
-    """What both take, where so many times some tiles are prepared."""
+def work(op: Conv2d) -> float:
+    """Estimates the instructions."""
     steps, fours, count = op.in_channels // 2, op.in_channels / 4, tiles(op)
-    pairs = -(-count // TILES) * op.out_channels // 2
+    times = -(-count // TILES)
     rounds = -(-steps // UNROLLED) - (-(steps - 1) // UNROLLED)
     sums = PLACES * (STEP * steps + rounds / 2) + RESULT * (op.low < op.y.zero_point) + JOINED
     at_border = count - op.y.shape[0] * _inside(op, 0) * _inside(op, 1)
     prepared = FOUR_OF_TILE * fours * count + (BORDER + FOUR_OF_BORDER * fours) * at_border
-    return CALL + GROUP * times + prepared + pairs * sums
+    return CALL + GROUP * times + prepared + times * op.out_channels // 2 * sums
 
 
 def _inside(op: Conv2d, axis: int) -> int:
@@ -151,28 +103,20 @@ def _inside(op: Conv2d, axis: int) -> int:
     return sum(0 <= start <= size - 4 for start in starts)
 
 
-def calls(op: Conv2d, blocks: int, is_prepared: bool) -> tuple[Call, ...]:
+def calls(op: Conv2d, arithmetic: Arithmetic) -> tuple[Call, ...]:
     """Gives the call of the kernel."""
     channels = channels_of(op)
     scaled = scale_channels(channels)
     batch, in_h, in_w, in_c = op.x.shape
     _, out_h, out_w, out_c = op.y.shape
-    weights = prepared_weights(scaled.weights, in_c) if is_prepared else ordered_weights(scaled.weights, in_c)
     params: Params = {
-        **{"weights": weights, "constants": packed_constants(scaled)},
+        **{"weights": prepared_weights(scaled.weights, in_c), "constants": packed_constants(scaled)},
         **{"batch": batch, "in_h": in_h, "in_w": in_w, "in_c": in_c},
         **{"out_h": out_h, "out_w": out_w, "out_c": out_c},
         **{"pad_top": op.padding[0], "pad_left": op.padding[1], "in_zp": op.x.zero_point},
         **{"low": op.low, "high": op.high, "rectified": int(channels.is_rectified)},
-        **{"prepared": int(is_prepared), "pairs": out_c // 2, "blocks": blocks},
     }
     return (Call(ROUTINE, params, (op.x,), op.y),)
-
-
-def ordered_weights(weights: Int8Array, in_c: int) -> Int32Array:
-    """Orders weights as they are read: pairs of channels, four inputs, the channel, taps."""
-    pairs = weights.reshape(-1, 2, 9, in_c // 4, 4)
-    return np.ascontiguousarray(pairs.transpose(0, 3, 1, 2, 4)).reshape(-1).view(np.int32)
 
 
 def prepared_weights(weights: Int8Array, in_c: int) -> Int32Array:
@@ -188,26 +132,13 @@ def packed_constants(scaled: Scaled) -> Int32Array:
     return pack.stream_of(4 * scaled.sums.reshape(-1, 2), scales.reshape(-1, 6))
 
 
-def kernels(usual_scratch: Callable[[Conv2d], int]) -> tuple[Kernel, ...]:
-    """Makes the rows of both ways, where `usual_scratch` says what the kernel takes that does a convolution otherwise."""
-    return (
-        DSP.row(
-            Conv2d,
-            lambda op, _: calls(op, 1, is_prepared=True),
-            takes_prepared,
-            name="conv2d_winograd",
-            scratch_bytes=scratch_prepared,
-            work=work_prepared,
-            further_flash=further_bytes,
-            own_constants=True,
-        ),
-        DSP.row(
-            Conv2d,
-            lambda op, _: calls(op, blocks(op, usual_scratch(op)), is_prepared=False),
-            lambda op, arithmetic: takes_late(op, arithmetic, usual_scratch(op)),
-            name="conv2d_winograd_late",
-            scratch_bytes=lambda op: scratch(op, blocks(op, usual_scratch(op))),
-            work=lambda op: work_late(op, usual_scratch(op)),
-            own_constants=True,
-        ),
-    )
+KERNEL = DSP.row(
+    Conv2d,
+    calls,
+    takes,
+    name="conv2d_winograd",
+    scratch_bytes=scratch,
+    work=work,
+    further_flash=further_bytes,
+    own_constants=True,
+)
