@@ -131,7 +131,16 @@ def _traced(graph: Graph, function: Callable[..., Any], leaves: list[Any], form:
         return function(*args, **kwargs)
 
     with fake_mode(graph), torch.no_grad():
-        return make_fx(run)(*(value_of(leaf) for leaf in leaves if isinstance(leaf, Node)))
+        return make_fx(run)(*_distinct([value_of(leaf) for leaf in leaves if isinstance(leaf, Node)]))
+
+
+def _distinct(values: list[Any]) -> list[Any]:
+    """The same with a tensor of its own for each: the trace tells its inputs apart by them, and is used for other calls, too."""
+    seen: dict[int, Any] = {}
+    return [
+        v.detach() if isinstance(v, Tensor) and seen.setdefault(id(v), i) != i else v
+        for i, v in enumerate(values)
+    ]
 
 
 def _looks(leaf: Any) -> Any:

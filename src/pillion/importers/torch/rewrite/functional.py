@@ -33,6 +33,8 @@ SAME_VALUES = (
     aten.lift_fresh_copy.default,
 )
 CASTS = (aten.to.dtype, aten.to.device, aten.to.dtype_layout, aten._to_copy.default, aten.type_as.default)
+COPYING = (aten.clone.default, aten.lift_fresh_copy.default, aten._to_copy.default)
+"""Calls whose result has memory of its own: writes to it do not change their operand."""
 DROPOUTS = (
     aten.alpha_dropout.default,
     aten.dropout.default,
@@ -161,7 +163,7 @@ def _seen_elsewhere(changed: Node, node: Node) -> bool:
 
 
 def _is_view(node: Node, base: Node) -> bool:
-    if node.op != "call_function" or not node.args or node.args[0] is not base:
+    if node.op != "call_function" or not node.args or node.args[0] is not base or _is_copying(node):
         return False
     if node.target in (*SAME_VALUES, *CASTS, *DROPOUTS):
         return True
@@ -170,12 +172,19 @@ def _is_view(node: Node, base: Node) -> bool:
     return any(r.alias_info is not None for r in returns)
 
 
+def _is_copying(node: Node) -> bool:
+    """Whether a call gives its operand's numbers in memory of its own."""
+    return node.target in COPYING or (node.target in CASTS and bool(named_argument(node, "copy")))
+
+
 def remove_identities(module: GraphModule, *, training: bool = False) -> None:
-    """Removes copies, casts to the type that is there already, and, unless the module is to be trained, dropouts."""
+    """Removes copies, casts to the type that is there already, and, unless the module is to be trained, dropouts. While anything is still
+    written to, copies stay: without them, it would be written to what they were made of."""
+    writes = any(is_write(node) for node in calls(module.graph))
     for node in calls(module.graph):
         if node.target in NO_RESULT:
             module.graph.erase_node(node)
-        elif _is_identity(node, training):
+        elif _is_identity(node, training) and not (writes and _is_copying(node)):
             replace(node, node.args[0])  # type: ignore[arg-type]  # the schema says tensor
 
 
