@@ -16,6 +16,7 @@ from pillion.ops import ALL_OPS
 
 ROW_LOCAL = [cls for cls in ALL_OPS if any(not op.crosses_rows for op in cls.examples())]
 NEVER = {
+    "bag",
     "batch_matmul",
     "resize_bilinear_float",
     "lstm_cell",

@@ -84,6 +84,7 @@ def test_newer_runtimes_get_the_argument_that_they_want(kind: str) -> None:
 
 
 OF_NUMBERS = {
+    "bag",
     "gather",
     "compare",
     "where",
