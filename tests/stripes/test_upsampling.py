@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Bilinear resizing a few rows at a time: each row mixes two rows of the image, in shares that follow from its number."""
+"""Resizing a few rows at a time, where which rows of the image each row is made of, and in which shares, follows from its number."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ def compiled(factor: float, batch: int = 1, target: str = "cortex-m33", **option
     )
 
 
-def in_rows(program: Program, rows: int, grain: int = 0, fed: bool = False) -> Program:
+def in_rows(program: Program, rows: int, grain: int = 0, fed: str = "") -> Program:
     return replace(program, memory_wish=(Stripe(0, len(program.graph.ops), rows, grain, fed),))
 
 
@@ -65,7 +65,8 @@ def test_any_number_of_rows_gives_the_bytes_of_the_whole(factor: float, batch: i
     program = compiled(factor, batch, align=align)
     x = np.random.default_rng(8).integers(-128, 128, program.graph.inputs[0].shape).astype(np.int8)
     expected = program.graph.reference(x)[0]
-    for rows, grain, fed in ((1, 0, True), (2, 1, False)):
+    name = program.graph.inputs[0].name
+    for rows, grain, fed in ((1, 0, name), (2, 1, "")):
         striped = in_rows(program, rows, grain, fed)
         assert striped.memory.arena_bytes < program.memory.arena_bytes
         assert np.array_equal(striped.run(x, on="host")[0], expected)
@@ -85,16 +86,22 @@ SIZES = (
 are off by one row in the end."""
 
 
-def chains(sizes: tuple[tuple[tuple[int, ...], tuple[int, int]], ...]) -> Graph:
-    """A program of a clamp, a bilinear resize and a pool for each image and way to lay pixels on each other."""
+KINDS = {"resize_bilinear": WAYS, "resize_bilinear_float": WAYS, "resize_nearest": WAYS[1:2]}
+"""Ops whose rows count, and in which ways they do."""
+
+
+def chains(
+    sizes: tuple[tuple[tuple[int, ...], tuple[int, int]], ...], kind: str = "resize_bilinear"
+) -> Graph:
+    """A program of a clamp, a resize and a pool for each image and way to lay pixels on each other."""
     lines = ["graph chains arithmetic=cmsis-nn"]
-    cases = [(shape, size, way) for shape, size in sizes for way in WAYS]
+    cases = [(shape, size, way) for shape, size in sizes for way in KINDS[kind]]
     for i, ((n, h, w, c), (height, width), way) in enumerate(cases):
         at = f"@(0.1, {(-128, 127, 0, 3)[i % 4]})"
         lines += [
             f"input x{i}: int8[{n}, {h}, {w}, {c}] {at}",
             f"a{i}: int8[{n}, {h}, {w}, {c}] {at} = clamp(x=x{i}) low=-120 high=127",
-            f"b{i}: int8[{n}, {height}, {width}, {c}] {at} = resize_bilinear(x=a{i}) size=[{height}, {width}] {way}",
+            f"b{i}: int8[{n}, {height}, {width}, {c}] {at} = {kind}(x=a{i}) size=[{height}, {width}] {way}",
             f"y{i}: int8[{n}, {height}, {width}, {c}] {at} = max_pool2d(x=b{i}) kernel=[3, 1] padding=[1, 0, 1, 0]",
         ]
     lines.sort(key=lambda line: not line.startswith(("graph", "input")))
@@ -102,39 +109,49 @@ def chains(sizes: tuple[tuple[tuple[int, ...], tuple[int, int]], ...]) -> Graph:
     return verify(parse("\n".join(lines)))
 
 
-def striped_chains(
-    rows: int, grain: int, sizes: tuple[tuple[tuple[int, ...], tuple[int, int]], ...] = SIZES
-) -> Graph:
-    graph = chains(sizes)
+def striped_chains(rows: int, grain: int, kind: str) -> Graph:
+    graph = chains(SIZES, kind)
     return verify(striped(graph, [Stripe(i, i + 3, rows, grain) for i in range(0, len(graph.ops), 3)]))
 
 
+@pytest.mark.parametrize("kind", list(KINDS))
 @pytest.mark.parametrize(("rows", "grain"), [(1, 0), (3, 1), (5, 2)])
-def test_all_ways_and_factors_are_the_same_in_rows(rows: int, grain: int) -> None:
-    host_is_the_reference(striped_chains(rows, grain))
+def test_all_ways_and_factors_are_the_same_in_rows(rows: int, grain: int, kind: str) -> None:
+    host_is_the_reference(striped_chains(rows, grain, kind))
 
 
 @pytest.mark.qemu
 @pytest.mark.slow
-@pytest.mark.parametrize("target", ["cortex-m33", "cortex-m55"])
-def test_boards_do_the_same_in_all_ways(target: str) -> None:
-    board_is_the_reference(striped_chains(2, 0), target)
+@pytest.mark.parametrize(
+    ("target", "kind"), [("cortex-m33", "resize_bilinear"), *(("cortex-m55", kind) for kind in KINDS)]
+)
+def test_boards_do_the_same_in_all_ways(target: str, kind: str) -> None:
+    board_is_the_reference(striped_chains(2, 0, kind), target)
 
 
-def calls(height: int, factor: int, way: str) -> int:
+def calls(height: int, factor: int, way: str, kind: str) -> int:
     """How many calls the text of a chain has."""
-    graph = chains((((1, height, 2, 1), (height * factor, 2)),))
-    first = 3 * WAYS.index(way)
+    graph = chains((((1, height, 2, 1), (height * factor, 2)),), kind)
+    first = 3 * KINDS[kind].index(way)
     program = lower(striped(graph, (Stripe(first, first + 3, factor),)))
-    resize = next(step for step in program.steps[first:] if isinstance(step.choice.op, ResizeBilinear))
+    resize = next(step for step in program.steps[first:] if step.choice.op.kind == kind)
     assert len(resize.variants) <= 3
     return len(re.findall(r"pillion_\w+\(|part_\d+\(", model_c(program)))
 
 
-@pytest.mark.parametrize(("factor", "way"), [(3, ""), (4, WAYS[2]), (5, WAYS[1])])
-def test_the_code_does_not_grow_with_the_picture(factor: int, way: str) -> None:
+@pytest.mark.parametrize(
+    ("factor", "way", "kind"),
+    [
+        (3, "", "resize_bilinear"),
+        (4, WAYS[2], "resize_bilinear"),
+        (5, WAYS[1], "resize_bilinear"),
+        (2, WAYS[1], "resize_nearest"),
+        (2, WAYS[2], "resize_bilinear_float"),
+    ],
+)
+def test_the_code_does_not_grow_with_the_picture(factor: int, way: str, kind: str) -> None:
     """The kernel is handed the number of its first row: one call serves all rows, whatever their shares."""
-    assert calls(90, factor, way) <= calls(30, factor, way) + 6
+    assert calls(90, factor, way, kind) <= calls(30, factor, way, kind) + 6
 
 
 def test_a_passage_is_handed_the_number_of_a_row() -> None:

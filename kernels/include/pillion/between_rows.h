@@ -21,4 +21,16 @@ PILLION_INLINE void pillion_between_rows(const pillion_resize_bilinear_float_s8_
     }
 }
 
+/* The rows of one image from the one with the number `first` on. x begins with the first row that is read. */
+PILLION_INLINE void pillion_between_rows_from(const pillion_resize_bilinear_float_s8_params *p, uint32_t first, const int8_t *x, int8_t *y,
+                                              pillion_row_between_rows *row) {
+    const int32_t row_bytes = p->in_w * p->channels;
+    const int32_t *line = p->rows + 2 * first;
+    const float *of_row = p->row_shares + 2 * first;
+    const int32_t begin = line[0];
+    for (int32_t oy = 0; oy < p->out_h; oy++, line += 2, of_row += 2) {
+        y = row(p, x + (line[0] - begin) * row_bytes, x + (line[1] - begin) * row_bytes, of_row, y);
+    }
+}
+
 #endif

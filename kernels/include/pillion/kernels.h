@@ -96,6 +96,12 @@ typedef struct {
 } pillion_resize_nearest_s8_params;
 void pillion_resize_nearest_s8(const pillion_resize_nearest_s8_params *p, const int8_t *x, int8_t *y, void *scratch);
 
+/* out_h rows of one image, from the one with the number `first` on; `rows` has those of the whole result, x begins with the first row that is
+ * read. */
+typedef pillion_resize_nearest_s8_params pillion_resize_nearest_rows_s8_params;
+void pillion_resize_nearest_rows_s8(const pillion_resize_nearest_rows_s8_params *p, const int8_t *x, uint32_t first, int8_t *y,
+                                    void *scratch);
+
 /* Two rows and two columns of the image, and how many of 1024 parts come from the second one. */
 typedef struct {
     int32_t batch, in_h, in_w, out_h, out_w, channels;
@@ -124,6 +130,12 @@ typedef struct {
 } pillion_resize_bilinear_float_s8_params;
 void pillion_resize_bilinear_float_s8(const pillion_resize_bilinear_float_s8_params *p, const int8_t *x, int8_t *y,
                                       void *scratch);
+
+/* out_h rows of one image, from the one with the number `first` on; `rows` and `row_shares` have those of the whole result, x begins with the
+ * first row that is read. */
+typedef pillion_resize_bilinear_float_s8_params pillion_resize_bilinear_float_rows_s8_params;
+void pillion_resize_bilinear_float_rows_s8(const pillion_resize_bilinear_float_rows_s8_params *p, const int8_t *x, uint32_t first, int8_t *y,
+                                           void *scratch);
 
 /* x as [outer][slopes][inner]: what is negative is multiplied by its slope. */
 typedef struct {

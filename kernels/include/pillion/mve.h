@@ -305,6 +305,9 @@ void pillion_avg_pool2d_up_s8_mve(const pillion_avg_pool2d_up_s8_mve_params *p, 
 typedef pillion_resize_bilinear_float_s8_params pillion_resize_bilinear_float_s8_mve_params;
 void pillion_resize_bilinear_float_s8_mve(const pillion_resize_bilinear_float_s8_mve_params *p, const int8_t *x, int8_t *y,
                                           void *scratch);
+typedef pillion_resize_bilinear_float_s8_params pillion_resize_bilinear_float_rows_s8_mve_params;
+void pillion_resize_bilinear_float_rows_s8_mve(const pillion_resize_bilinear_float_rows_s8_mve_params *p, const int8_t *x, uint32_t first,
+                                               int8_t *y, void *scratch);
 
 /* Softmax of rows of `count` elements. Scratch: 4 bytes for each element of a row, rounded up to 16. Reads up to 3 bytes
  * beyond x. y may be x. */

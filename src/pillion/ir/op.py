@@ -61,9 +61,6 @@ class Op:
 
     kind: ClassVar[str] = ""
     quantization: ClassVar[Quantization] = Quantization.OWN
-    counts_rows: ClassVar[bool] = False
-    """Whether each row is made in a way of its own, which follows from its number. Where only some rows are made, the kernel is handed
-    the number of the first one (`pillion.ir.rows.FIRST_ROW`) with each call: it takes no further form of the op."""
     real_constants: ClassVar[tuple[str, ...]] = ()
     """The operands that are constants of real numbers in a graph of integers, too: the op itself makes integers of them."""
 
@@ -128,6 +125,12 @@ class Op:
 
         Every class whose definition requantizes says this; an op that does not has none."""
         return iter(())
+
+    @property
+    def counts_rows(self) -> bool:
+        """Whether each row is made in a way of its own, which follows from its number. Where only some rows are made, the kernel is handed
+        the number of the first one (`pillion.ir.rows.FIRST_ROW`) with each call: it takes no further form of the op."""
+        return False
 
     @property
     def crosses_rows(self) -> str:

@@ -6,7 +6,6 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Iterator, Sequence
-from typing import ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -42,6 +41,29 @@ class Resize(Op):
         is_kept = axis in (0, 3) or self.size[axis - 1] == self.x.shape[axis]
         return Along(axis) if is_kept else "it stretches them"
 
+    @property
+    def row_unit(self) -> int:
+        """The rows of the result for one row of the image, where there are more of them."""
+        return max(self.size[0] // self.x.shape[ROWS], 1)
+
+    @property
+    def rows_apart(self) -> int:
+        """How many rows of the image there are for one row of the result, where these are fewer."""
+        return max(self.x.shape[ROWS] // self.size[0], 1)
+
+    @property
+    def why_no_rhythm(self) -> str:
+        """Says why the rows of the result do not lie between those of the image in a rhythm; empty if they do."""
+        before, after = self.x.shape[ROWS], self.size[0]
+        if before * self.row_unit == after * self.rows_apart:
+            return ""
+        return f"{before} to {after} rows: how many lie between two rows of the image has no fixed rhythm"
+
+    def numbered_rows(self, span: Span) -> dict[str, object]:
+        """Gives the attributes of some rows, where what they are made of follows from their numbers."""
+        heights = self.x.shape[ROWS], self.size[0]
+        return {"size": (span.count, self.size[1]), FIRST_ROW: span.first, "heights": heights}
+
     def all_inside(self, axis: int, count: int) -> dict[str, object]:
         return (
             {"size": (count, self.size[1]) if axis == 1 else (self.size[0], count)} if axis in (1, 2) else {}
@@ -74,10 +96,27 @@ class ResizeNearest(Resize):
     size: Pair = (1, 1)
     align_corners: bool = False
     half_pixel: bool = False
+    first_row: int = dataclasses.field(default=0, metadata={"role": "rows"})
+    """The number of the first row that is made, where only some are and they count."""
+    heights: Pair | None = dataclasses.field(default=None, metadata={"role": "rows"})
+    """Where only some rows are made and they count: the rows of the whole image and of the whole result. The operand then begins with
+    the first row that is read."""
+
+    @property
+    def counts_rows(self) -> bool:
+        return self.align_corners and self.size[0] != self.x.shape[ROWS]
 
     def sources(self, axis: int) -> Int64Array:
-        """Gives for each row (axis 0) or column (axis 1) of the result that of the image, with positions in float32."""
-        before, after = self.x.shape[1 + axis], self.size[axis]
+        """Gives for each row (axis 0) or column (axis 1) of the result that of the image."""
+        if axis == 1 or self.heights is None:
+            return self.whole_sources(axis)
+        rows = self.whole_sources(0)[self.first_row : self.first_row + self.size[0]]
+        return rows - rows[0]
+
+    def whole_sources(self, axis: int) -> Int64Array:
+        """Gives `sources` of the whole result, with positions in float32."""
+        sides = self.x.shape[1 + axis], self.size[axis]
+        before, after = self.heights if axis == 0 and self.heights else sides
         apart = self.align_corners and after > 1
         scale = (
             np.float32(before - 1) / np.float32(after - 1)
@@ -99,35 +138,28 @@ class ResizeNearest(Resize):
         return Along(axis, extent=stride, stride=stride, unit=unit)
 
     @property
-    def row_unit(self) -> int:
-        """The rows of the result that come from one row of the image."""
-        return max(self.size[0] // self.x.shape[ROWS], 1)
-
-    @property
-    def rows_apart(self) -> int:
-        """How many rows of the image there are for one row of the result, where these are fewer."""
-        return max(self.x.shape[ROWS] // self.size[0], 1)
-
-    @property
     def crosses_rows(self) -> str:
+        if self.counts_rows:
+            return self.why_no_rhythm
         before, after = self.x.shape[ROWS], self.size[0]
         sources = self.sources(0)
         regular = np.arange(after) * self.rows_apart // self.row_unit + sources[0]
         whole = before == after * self.rows_apart or after == before * self.row_unit
-        if self.align_corners and before != after:
-            return "corners are aligned: rows repeat in no fixed rhythm"
         if not whole or not np.array_equal(sources, regular):
             return f"{before} to {after} rows: not every row is repeated or left out equally often"
         return ""
 
     def rows_of(self, operand: Value, span: Span) -> Span | None:
+        if self.counts_rows:
+            rows = self.sources(0)[span.first : span.end]
+            return Span(int(rows[0]), int(rows[-1] + 1 - rows[0]))
         return Span(
             span.first * self.rows_apart // self.row_unit,
             max(span.count * self.rows_apart // self.row_unit, 1),
         )
 
     def on_rows(self, span: Span) -> dict[str, object]:
-        return {"size": (span.count, self.size[1])}
+        return self.numbered_rows(span) if self.counts_rows else {"size": (span.count, self.size[1])}
 
     def reference(self, arithmetic: Arithmetic, *operands: Array) -> Array:
         return np.ascontiguousarray(operands[0][:, self.sources(0)][:, :, self.sources(1)])
@@ -148,20 +180,14 @@ class ResizeBilinear(Resize):
     heights: Pair | None = dataclasses.field(default=None, metadata={"role": "rows"})
     """Where only some rows are made: the rows of the whole image and of the whole result. The operand then begins with the first row
     that is read."""
-    counts_rows: ClassVar[bool] = True
-
-    @property
-    def row_unit(self) -> int:
-        """The rows of the result that have the same row of the image in front of them."""
-        return max(self.size[0] // self.x.shape[ROWS], 1)
+    counts_rows = True
 
     @property
     def crosses_rows(self) -> str:
-        before, after = self.x.shape[ROWS], self.size[0]
-        up, down = self.row_unit, max(before // after, 1)
-        if before * up != after * down:
-            return f"{before} to {after} rows: how many lie between two rows of the image has no fixed rhythm"
-        return f"{before} rows have positions beyond 32 bits" if before >= MOST_ROWS else ""
+        before = self.x.shape[ROWS]
+        if not self.why_no_rhythm and before >= MOST_ROWS:
+            return f"{before} rows have positions beyond 32 bits"
+        return self.why_no_rhythm
 
     def rows_of(self, operand: Value, span: Span) -> Span | None:
         sources = self.sources_of(range(span.first, span.end), 0)
@@ -169,8 +195,7 @@ class ResizeBilinear(Resize):
         return Span(first, last + 1 - first)
 
     def on_rows(self, span: Span) -> dict[str, object]:
-        heights = self.x.shape[ROWS], self.size[0]
-        return {"size": (span.count, self.size[1]), FIRST_ROW: span.first, "heights": heights}
+        return self.numbered_rows(span)
 
     def sources(self, axis: int) -> NDArray[np.int64]:
         """Gives [size, 3]: for each row or column of the result, two of the image, and how many of 1024 parts come from the second
@@ -242,15 +267,37 @@ class ResizeBilinearFloat(Resize):
     size: Pair = (1, 1)
     align_corners: bool = False
     half_pixel: bool = False
+    first_row: int = dataclasses.field(default=0, metadata={"role": "rows"})
+    """The number of the first row that is made, where only some are."""
+    heights: Pair | None = dataclasses.field(default=None, metadata={"role": "rows"})
+    """Where only some rows are made: the rows of the whole image and of the whole result. The operand then begins with the first row
+    that is read."""
+    counts_rows = True
 
     @property
     def crosses_rows(self) -> str:
-        return "each of its rows mixes two rows of the image, in shares that depend on where it lies"
+        return self.why_no_rhythm
+
+    def rows_of(self, operand: Value, span: Span) -> Span | None:
+        rows, _ = self.whole_places(0)
+        return Span(int(rows[span.first, 0]), int(rows[span.end - 1, 1] + 1 - rows[span.first, 0]))
+
+    def on_rows(self, span: Span) -> dict[str, object]:
+        return self.numbered_rows(span)
 
     def places(self, axis: int) -> tuple[Int64Array, NDArray[np.float32]]:
         """Gives [size, 2], for each row or column of the result two of the image, and [size], the share of the second one. With
         `half_pixel` that is negative before the first pixel, which is then both."""
-        before, after = self.x.shape[1 + axis], self.size[axis]
+        places, shares = self.whole_places(axis)
+        if axis == 1 or self.heights is None:
+            return places, shares
+        here = slice(self.first_row, self.first_row + self.size[0])
+        return places[here] - places[self.first_row, 0], shares[here]
+
+    def whole_places(self, axis: int) -> tuple[Int64Array, NDArray[np.float32]]:
+        """Gives `places` of the whole result."""
+        sides = self.x.shape[1 + axis], self.size[axis]
+        before, after = self.heights if axis == 0 and self.heights else sides
         apart = self.align_corners and after > 1
         scale = np.float32(before - apart) / np.float32(after - apart)
         position = np.arange(after, dtype=np.float32)

@@ -16,7 +16,7 @@ LEAST_CHANNELS = 2
 
 def calls(op: ResizeBilinearFloat, arithmetic: Arithmetic) -> tuple[Call, ...]:
     """Gives the call of a resize whose shares are float32."""
-    return (Call(MVE.routine(f"{op.kind}_s8"), portable.params_in_float(op), (op.x,), op.y),)
+    return (portable.call_in_float(op, MVE),)
 
 
 def takes(op: ResizeBilinearFloat, arithmetic: Arithmetic) -> tuple[Verdict, ...]:

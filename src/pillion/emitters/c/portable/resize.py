@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 from pillion.emitters.c.axes import numbers
 from pillion.emitters.c.conditions import all_int8
 from pillion.emitters.c.kernel import Call, Kernel, Params
-from pillion.emitters.c.library import PORTABLE
+from pillion.emitters.c.library import PORTABLE, Library
 from pillion.ir.numerics import Arithmetic, Int64Array
 from pillion.ops.resize import Resize, ResizeBilinear, ResizeBilinearFloat, ResizeNearest
 
@@ -19,6 +19,11 @@ def resize(op: ResizeNearest | ResizeBilinear, arithmetic: Arithmetic) -> tuple[
     computed from the number of the first one."""
     if isinstance(op, ResizeBilinear) and op.heights is not None:
         return (Call(PORTABLE.routine("resize_bilinear_rows_s8"), some_rows(op), (op.x,), op.y, True),)
+    if isinstance(op, ResizeNearest) and op.heights is not None:
+        every: Params = {"rows": numbers(op.whole_sources(0)), "columns": numbers(op.sources(1))}
+        return (
+            Call(PORTABLE.routine("resize_nearest_rows_s8"), {**sizes(op), **every}, (op.x,), op.y, True),
+        )
     places: Params = {"rows": numbers(op.sources(0)), "columns": numbers(op.sources(1))}
     return (Call(PORTABLE.routine(f"{op.kind}_s8"), {**sizes(op), **places}, (op.x,), op.y),)
 
@@ -36,12 +41,19 @@ def some_rows(op: ResizeBilinear) -> Params:
 
 def resize_in_float(op: ResizeBilinearFloat, arithmetic: Arithmetic) -> tuple[Call, ...]:
     """Gives the call of a resize whose shares are float32."""
-    return (Call(PORTABLE.routine(f"{op.kind}_s8"), params_in_float(op), (op.x,), op.y),)
+    return (call_in_float(op, PORTABLE),)
+
+
+def call_in_float(op: ResizeBilinearFloat, library: Library) -> Call:
+    """Gives the call of all rows, or that of some, which is handed the number of the first."""
+    is_part = op.heights is not None
+    name = f"{op.kind}_rows_s8" if is_part else f"{op.kind}_s8"
+    return Call(library.routine(name), params_in_float(op), (op.x,), op.y, is_part)
 
 
 def params_in_float(op: ResizeBilinearFloat) -> Params:
     """Gives the places of all rows and columns, and what each of two counts for."""
-    (rows, lower), (columns, right) = op.places(0), op.places(1)
+    (rows, lower), (columns, right) = op.whole_places(0), op.places(1)
     places: Params = {"rows": numbers(rows), "row_shares": shares(lower), "shares": shares(right)}
     return {**sizes(op), **places, "runs": numbers(runs(columns, right))}
 

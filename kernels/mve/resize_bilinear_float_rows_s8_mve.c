@@ -1,0 +1,11 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "bilinear_float_mve.h"
+
+#if defined(__ARM_FEATURE_MVE)
+
+void pillion_resize_bilinear_float_rows_s8_mve(const params *p, const int8_t *x, uint32_t first, int8_t *y, void *scratch) {
+    (void)scratch;
+    pillion_between_rows_from(p, first, x, y, row);
+}
+
+#endif
