@@ -37,6 +37,7 @@ from pillion.importers.torch.quantize.sharing import Norm, Sharing, Site
 from pillion.importers.torch.quantize.specs import Specs
 from pillion.importers.torch.rewrite.batch_norm import shared_norms
 from pillion.importers.torch.rewrite.functional import DROPOUTS, is_write
+from pillion.importers.torch.rewrite.masks import SOFTMAXES
 from pillion.importers.torch.rewrite.pairs import is_complex
 from pillion.importers.torch.rewrite.standardized import standardized
 from pillion.importers.torch.rows.quantization import RULES, Rule
@@ -257,8 +258,15 @@ def _read_each(node: Node, operands: list[Node], sharing: Sharing, *, symmetric:
         if source in sharing and not (symmetric and made):
             sharing.join(source, edge)
         sharing.group(edge).symmetric |= symmetric
+        sharing.group(edge).scores |= node.target in SOFTMAXES and _is_last(node)
         if node.target is standardized and operand is node.args[0]:
             sharing.group(edge).norm = _norm_of(node)
+
+
+def _is_last(softmax: Node) -> bool:
+    """Whether a softmax goes along the last axis."""
+    rank = value_of(softmax).dim()
+    return int(softmax.args[1]) % rank == rank - 1  # type: ignore[arg-type]  # a number
 
 
 def _norm_of(node: Node) -> Norm | None:
@@ -349,6 +357,8 @@ class Annotator:
             return self.specs.shares
         if group.norm is not None and not group.symmetric and self.specs.counted:
             return self.specs.before(group.norm)
+        if group.scores and not group.symmetric and self.specs.counted:
+            return self.specs.scores
         return self.specs.symmetric if group.symmetric else self.specs.activation
 
     def _weight_spec(self, weight: Node, node: Node, axis: int | None) -> QuantizationSpecBase:

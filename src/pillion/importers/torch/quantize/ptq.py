@@ -32,6 +32,7 @@ from pillion.importers.torch.quantize.known_ranges import widen_known_ranges
 from pillion.importers.torch.quantize.least_ranges import widen_least_ranges
 from pillion.importers.torch.quantize.program import QuantizedProgram
 from pillion.importers.torch.quantize.room import give_room
+from pillion.importers.torch.quantize.scores import cut_lost_scores
 from pillion.importers.torch.quantize.specs import Specs
 from pillion.importers.torch.quantize.useful_ranges import has_finite_range, want_finite, warn_of_ranges
 from pillion.importers.torch.quantize.wide_states import widen_states
@@ -99,6 +100,7 @@ def ptq(
     widen_known_ranges(prepared)
     widen_least_ranges(prepared)
     limit_masks(prepared)
+    cut_lost_scores(prepared)
     cut_flat_ends(prepared)
     settle_joins(prepared)
     check_ranges(prepared, "calibration")

@@ -29,6 +29,8 @@ class Group:
     symmetric: bool = False
     shares: bool = False
     """Whether they hold shares of one, each in [0, 1]."""
+    scores: bool = False
+    """Whether a softmax along the last axis reads them."""
     norm: Norm | None = None
     """The norm that reads them, if one does."""
 
@@ -71,4 +73,5 @@ class Sharing:
             joined = self._groups.pop(b)
             self._groups[a].symmetric |= joined.symmetric
             self._groups[a].shares |= joined.shares
+            self._groups[a].scores |= joined.scores
             self._groups[a].norm = self._groups[a].norm or joined.norm

@@ -11,6 +11,7 @@ import torch
 from torchao.quantization.pt2e.quantizer import FixedQParamsQuantizationSpec, QuantizationSpec
 
 from pillion.importers.torch.quantize.histogram import CountedRange
+from pillion.importers.torch.quantize.scores import RangeOfScores
 from pillion.importers.torch.quantize.sharing import Norm
 from pillion.importers.torch.quantize.widen import RangeOfRows
 from pillion.importers.torch.train.ranges import (
@@ -57,6 +58,11 @@ class Specs:
         """The format of what a norm reads: as that of activations, and how small its rows become is observed, too."""
         observer = RangeOfRows.with_args(eps=SMALLEST_SCALE, norm=norm)
         return _spec(observer, torch.per_tensor_affine, -128)
+
+    @cached_property
+    def scores(self) -> QuantizationSpec:
+        """The format of what a softmax reads: as that of activations, and how large the largest of each row are is observed, too."""
+        return _spec(RangeOfScores.with_args(eps=SMALLEST_SCALE), torch.per_tensor_affine, -128)
 
     def weights(self, axis: int | None) -> QuantizationSpec:
         """The format of weights: [-127, 127] with zero point 0, a scale for each index of an axis."""
