@@ -10,6 +10,7 @@ import torch
 from torch import Tensor
 from torch.fx import GraphModule
 
+from pillion.importers.torch.loops import BEGINS
 from pillion.importers.torch.quantize.finer import observer_of
 from pillion.importers.torch.quantize.histogram import CountedRange
 from pillion.ir.numerics import INT8_STEPS
@@ -23,7 +24,10 @@ ROOMS = torch.linspace(0.0, 1.0, 21, dtype=torch.float64)
 
 @one_thread()
 def give_room(prepared: GraphModule) -> None:
-    """Widens the ranges of outputs by as much as would have been best for each sample, had the range been that of all others."""
+    """Widens the ranges of outputs by as much as would have been best for each sample, had the range been that of all others. Models with loops over
+    time have none: what they answer is a state, whose steps matter in every step."""
+    if any(node.target in BEGINS for node in prepared.graph.nodes):
+        return
     calls: dict[Any, int] = {}
     for node in prepared.graph.find_nodes(op="call_module"):
         observer = observer_of(prepared, node)
