@@ -9,8 +9,9 @@ import random
 import numpy as np
 import pytest
 
-from pillion.memory.blocks import Block, least_bytes, put_in_place
+from pillion.memory.blocks import Block, least_bytes
 from pillion.memory.extent import Extent, of_changes, reach, while_at
+from pillion.memory.fit import put_in_place
 
 
 def used_up(size: int, first: int, last: int, step: int) -> Block:

@@ -12,7 +12,8 @@ from torch import nn
 import pillion
 from pillion.emitters.c.program import CProgram, lower
 from pillion.ir.workspace import Workspace
-from pillion.memory.blocks import Block, put_in_place
+from pillion.memory.blocks import Block
+from pillion.memory.fit import put_in_place
 from pillion.ops import Segment
 from pillion.place import PlacementOptions
 from pillion.program import Program

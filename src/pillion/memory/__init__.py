@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 from pillion.memory.events import ALIGNMENT, Event, Feed, Firing, Move, is_alias
+from pillion.memory.fit import Effort
 from pillion.memory.homes import Area, Spot
 from pillion.memory.joints import Joint, joints_of
 from pillion.memory.needs import (
@@ -22,6 +23,7 @@ __all__ = [
     "ALIGNMENT",
     "HOST_POINTER_BYTES",
     "Area",
+    "Effort",
     "Event",
     "Feed",
     "Firing",

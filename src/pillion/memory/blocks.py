@@ -1,10 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Blocks of bytes that are needed for some time, and where in the arena they are put: first fit in several orders and then in shuffled ones."""
+"""Blocks of bytes that are needed for some time."""
 
 from __future__ import annotations
 
-import random
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from itertools import accumulate
 
@@ -12,13 +11,6 @@ import numpy as np
 
 from pillion.memory.events import aligned
 from pillion.memory.extent import Extent, reach
-
-SHUFFLES = 300
-"""Tries after the fixed orders, at most."""
-CLIMBS = 2
-"""Times as many where some blocks have now more, now less in use: there is more to find."""
-MOST_MEETINGS = 4_000_000
-"""Pairs of blocks that are compared in all shuffled tries together: some seconds."""
 
 
 @dataclass(eq=False)
@@ -142,178 +134,7 @@ def _save(live: list[int], block: Block, under: Block) -> None:
         live[tick] -= max(min(high, its_high) - max(low, its_low), 0)
 
 
-def put_in_place(blocks: Sequence[Block], floor: int, is_quick: bool = False) -> int:
-    """Gives every block an offset; the size of the best plan found, or, where it has to be quick, of the best in a few orders."""
-    orders: tuple[Callable[[Block], tuple[int, int]], ...] = (
-        lambda b: (-b.size, b.first),
-        lambda b: (-(b.last - b.first), -b.size),
-        lambda b: (b.first, -b.size),
-        lambda b: (-b.size * (b.last - b.first + 1), b.first),
-        lambda b: (-b.last, -b.size),
-    )
-    _find_rivals(blocks)
-    found = _Fit(blocks, floor)
-    fixed = [_in_order(blocks, key) for key in orders]
-    for order in fixed:
-        found.take(order)
-    meetings = sum(len(block.rivals) for block in blocks) + 1
-    tries = 0 if is_quick else min(SHUFFLES, MOST_MEETINGS // meetings)
-    if any(block.extent is not None for block in blocks):
-        found.climb(fixed, tries * CLIMBS)
-    else:
-        found.shuffle(fixed[0], tries)
-    for block, offset in zip(blocks, found.offsets, strict=True):
-        block.offset = offset
-    return found.size or 0
-
-
-def _in_order(blocks: Sequence[Block], key: Callable[[Block], tuple[int, int]]) -> list[int]:
-    """The numbers of blocks in an order."""
-    return sorted(range(len(blocks)), key=lambda number: key(blocks[number]))
-
-
-class _Fit:
-    """The best plan that was found so far."""
-
-    def __init__(self, blocks: Sequence[Block], floor: int) -> None:
-        self.floor = floor
-        self.size: int | None = None
-        self.order: list[int] = []
-        self.has_room = True
-        self.offsets: list[int] = [0] * len(blocks)
-        numbers = {block: number for number, block in enumerate(blocks)}
-        self.blocks = [
-            _Numbered(
-                block.size,
-                block.room,
-                [(numbers[rival], *_around(block, rival)) for rival in block.rivals],
-                {numbers[r] for r in block.rivals if r is block.over or r.over is block},
-                {numbers[other]: at for other, at in block.bound.items()},
-            )
-            for block in blocks
-        ]
-
-    @property
-    def is_done(self) -> bool:
-        """Whether nothing smaller is looked for."""
-        return self.size is not None and self.size <= self.floor
-
-    def take(self, order: list[int], more: int = 0, has_room: bool = True) -> None:
-        """Puts blocks one after another in an order, and keeps that if it is less than `more` bytes larger than the best plan."""
-        if self.is_done:
-            return
-        offsets = self._first_fit(order, None if self.size is None else self.size + more, has_room)
-        if offsets is not None:
-            size = max((offsets[n] + b.size for n, b in enumerate(self.blocks)), default=0)
-            self.order, self.size, self.offsets, self.has_room = order, size, offsets, has_room
-
-    def shuffle(self, order: Sequence[int], tries: int) -> None:
-        """Tries orders that are a little different from one."""
-        dice = random.Random(0)
-        for _ in range(0 if self.is_done else tries):
-            self.take(_shuffled(order, 3, dice))
-
-    def climb(self, starts: Sequence[list[int]], tries: int) -> None:
-        """Goes on from several orders: to others that are a little different, as long as the plan gets no larger."""
-        best = self.size, self.order, self.offsets
-        rooms = [True, False] if any(block.room for block in self.blocks) else [True]
-        for has_room in rooms:
-            for order in starts:
-                if self.is_done:
-                    return
-                self.size = None
-                self.take(order, 0, has_room)
-                self._climb(tries // len(starts) // len(rooms))
-                best = min(best, (self.size, self.order, self.offsets), key=lambda one: one[0] or 0)
-                self.size, self.order, self.offsets = best
-
-    def _climb(self, tries: int) -> None:
-        dice = random.Random(0)
-        for _ in range(0 if self.is_done else tries):
-            order = _shuffled(self.order, dice.randint(0, 2), dice)
-            if dice.random() < 0.5:
-                at = order.index(max(order, key=self._end))
-                order.insert(dice.randint(0, at), order.pop(at))
-            self.take(order, 1, self.has_room)
-
-    def _end(self, number: int) -> int:
-        """Where a block ends in the best plan."""
-        return self.offsets[number] + self.blocks[number].size
-
-    def _first_fit(self, order: Sequence[int], bound: int | None, has_room: bool) -> list[int] | None:
-        """Places blocks one after another; None as soon as the plan is not smaller than a bound."""
-        offsets = [-1] * len(self.blocks)
-        for number in order:
-            if offsets[number] >= 0:
-                continue
-            block = self.blocks[number]
-            if block.bound:
-                end = self._put_bound(block.bound, offsets)
-            else:
-                offsets[number] = at = _place(block, offsets, has_room)
-                end = at + block.size
-            if bound is not None and end >= bound:
-                return None
-        return offsets
-
-    def _put_bound(self, bound: Mapping[int, int], offsets: list[int]) -> int:
-        """Gives blocks that are bound to one another the lowest places where none of them lies over a rival; where the last one ends."""
-        taken = sorted(
-            (placed - before - at, placed + behind - at)
-            for number, at in bound.items()
-            for other, before, behind in self.blocks[number].rivals
-            if (placed := offsets[other]) >= 0
-        )
-        first = 0
-        for begin, end in taken:
-            if begin < first < end:
-                first = end
-        for number, at in bound.items():
-            offsets[number] = first + at
-        return max(offsets[number] + self.blocks[number].size for number in bound)
-
-
-@dataclass(frozen=True)
-class _Numbered:
-    """A block among others that have numbers."""
-
-    size: int
-    room: int
-    rivals: list[tuple[int, int, int]]
-    """The number of each rival, how far behind this block's beginning that may begin, and how far behind that one's this one may."""
-    partners: set[int]
-    """The numbers of those that lie where it lies, if they can."""
-    bound: dict[int, int]
-    """The numbers of those that are bound to it, itself among them, and how far each lies behind the first."""
-
-
-def _place(block: _Numbered, offsets: Sequence[int], has_room: bool) -> int:
-    """Where a block goes among those that have an offset."""
-    taken = sorted(
-        [
-            (at - before + block.size, at + behind, other)
-            for other, before, behind in block.rivals
-            if (at := offsets[other]) >= 0
-        ]
-    )
-    at = _overlaid(block, taken, offsets) if block.partners else -1
-    return at if at >= 0 else _lowest_gap(block, taken, block.room if has_room else 0)
-
-
-def _around(block: Block, rival: Block) -> tuple[int, int]:
-    return block.apart.get(rival) or (block.size, rival.size)
-
-
-def _shuffled(order: Sequence[int], moves: int, dice: random.Random) -> list[int]:
-    """An order in which so many have gone elsewhere."""
-    other = list(order)
-    for _ in range(moves):
-        i, j = dice.randrange(len(other)), dice.randrange(len(other))
-        other.insert(i, other.pop(j))
-    return other
-
-
-def _find_rivals(blocks: Sequence[Block]) -> None:
+def find_rivals(blocks: Sequence[Block]) -> None:
     """Tells each block which others are live at some time when it is, in the order of the list. In running order only the
     blocks that are live still are looked at: nobody meets the rest."""
     rivals: list[list[int]] = [[] for _ in blocks]
@@ -339,24 +160,3 @@ def _note_apart(one: Block, other: Block) -> None:
     assert behind is not None
     assert before is not None
     one.apart[other], other.apart[one] = (behind, before), (before, behind)
-
-
-def _overlaid(block: _Numbered, taken: Sequence[tuple[int, int, int]], offsets: Sequence[int]) -> int:
-    """The offset of the operand that the block may overwrite, or that of the result that may overwrite the block; -1 if
-    neither is placed or something else is in the way."""
-    for partner in sorted(block.partners, key=offsets.__getitem__):
-        at = offsets[partner]
-        if at >= 0 and all(
-            end <= at or at + block.size <= begin for begin, end, other in taken if other != partner
-        ):
-            return at
-    return -1
-
-
-def _lowest_gap(block: _Numbered, taken: Sequence[tuple[int, int, int]], at: int) -> int:
-    """The lowest place from an offset on that is free."""
-    for begin, end, _ in taken:
-        if at + block.size <= begin:
-            return at
-        at = max(at, end)
-    return at

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 
 import numpy as np
 
@@ -18,9 +18,10 @@ from pillion.ir.op import Op
 from pillion.ir.state import State
 from pillion.ir.types import Value
 from pillion.ir.workspace import Workspace
-from pillion.memory.blocks import Block, least_bytes, live_bytes, put_in_place
+from pillion.memory.blocks import Block, least_bytes, live_bytes
 from pillion.memory.events import ALIGNMENT, aligned
 from pillion.memory.extent import Extent, reach, while_at
+from pillion.memory.fit import Effort, put_in_place
 from pillion.memory.homes import Spot, homes_of, settle
 from pillion.memory.joints import put_together
 from pillion.memory.needs import Needs, OpMemory, RegionMemory, RepeatMemory
@@ -87,8 +88,9 @@ class MemoryPlan:
         return Spot(self.offsets[value] + behind)
 
 
-def plan_memory(graph: Graph, needs: Needs) -> MemoryPlan:
-    """Makes a plan for the graph with its kernels' needs."""
+def plan_memory(graph: Graph, needs: Needs, effort: Effort = Effort.USUAL) -> MemoryPlan:
+    """Makes a plan for the graph with its kernels' needs. With the most effort, the bytes of activations alone are looked for as long as
+    those of the whole arena."""
     clock = _Clock(graph, needs)
     blocks, shifts, scratch = _activation_blocks(graph, needs, clock)
     kept, state_bytes = homes_of(blocks, shifts)
@@ -98,11 +100,12 @@ def plan_memory(graph: Graph, needs: Needs) -> MemoryPlan:
     floor = least_bytes(unique, clock.ticks)
     scratch |= _scratch_blocks(graph, needs, clock)
     is_striped = any(block.extent is not None for block in unique)
-    activation_bytes = put_in_place(unique, floor, is_quick=is_striped and bool(scratch))
+    is_beside = is_striped and scratch and effort is not Effort.MOST
+    activation_bytes = put_in_place(unique, floor, Effort.ORDERS if is_beside else effort)
     everything = [*unique, *scratch.values()]
     put_inside_workspaces(graph, needs, blocks, scratch, shifts)
     least = least_bytes(everything, clock.ticks)
-    arena_bytes = put_in_place(everything, least) if scratch else activation_bytes
+    arena_bytes = put_in_place(everything, least, effort) if scratch else activation_bytes
     arena_bytes = max([arena_bytes, *(b.offset + b.size + b.tail for b in unique)])
     alignment = CACHE_LINE if any(need.workspace for need in needs.values()) else ALIGNMENT
     return MemoryPlan(
@@ -118,16 +121,6 @@ def plan_memory(graph: Graph, needs: Needs) -> MemoryPlan:
         state_offsets=kept,
         state_bytes=state_bytes,
     )
-
-
-def with_least_activations(plan: MemoryPlan, graph: Graph, needs: Needs) -> MemoryPlan:
-    """Gives a plan whose bytes of activations are looked for as long as those of the whole arena, as is not done for each plan of a search."""
-    clock = _Clock(graph, needs)
-    blocks, shifts, _ = _activation_blocks(graph, needs, clock)
-    homes_of(blocks, shifts)
-    unique = list(dict.fromkeys(block for block in blocks.values() if not block.is_home))
-    found = put_in_place(unique, plan.floor_bytes)
-    return replace(plan, activation_bytes=min(found, plan.activation_bytes))
 
 
 def _value_residents(blocks: Mapping[Value, Block], clock: _Clock) -> list[Resident]:

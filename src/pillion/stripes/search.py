@@ -8,10 +8,10 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import cached_property
 
-from pillion.emitters.c.arrange import Arranged, arrange
+from pillion.emitters.c.arrange import Arranged, arrange, with_least_memory
 from pillion.emitters.c.choose import Choice
 from pillion.emitters.c.cuts import Forms
 from pillion.emitters.c.program import CProgram, packed
@@ -19,7 +19,6 @@ from pillion.errors import PillionError
 from pillion.ir.graph import Graph
 from pillion.ir.types import Value
 from pillion.memory.events import ALIGNMENT
-from pillion.memory.plan import with_least_activations
 from pillion.stripes.paths import Paths
 from pillion.stripes.plan import Stripe, striped
 from pillion.stripes.rows_in import want_rows_in
@@ -60,9 +59,7 @@ class Plan:
         """The program in full."""
         if not isinstance(self.arranged, Arranged):
             return self.arranged
-        found = self.arranged
-        memory = with_least_activations(found.memory, found.graph, found.needs)
-        return packed(replace(found, memory=memory))
+        return packed(with_least_memory(self.arranged))
 
 
 def plan_with(graph: Graph, whole: CProgram, stripes: tuple[Stripe, ...], known: Forms | None = None) -> Plan:

@@ -122,10 +122,10 @@ class Ways:
         """The least and the most ops of a region that begins there. All that reads rows from outside is in the same one, the first op of
         which does."""
         if self.fed is None or first > self.last[self.fed]:
-            return 2, longest
+            return 1, longest
         if self.is_fed(first):
             return self.last[self.fed] + 1 - first, longest
-        return 2, self.fed_at - first
+        return 1, self.fed_at - first
 
     def _borders(self) -> list[bool]:
         """Says of each place between two ops whether regions may begin and end there: not where more bytes would have to lie whole than an
@@ -296,7 +296,7 @@ class Ways:
                 replace(one, rows=max(one.rows // 2, 1)),
             )
             for other in others:
-                is_there = before <= other.first < other.end - 1 < after
+                is_there = before <= other.first < other.end <= after
                 if (
                     other == one
                     or not is_there

@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from pillion.boards.board import Optimize
 from pillion.devices.cortex_m import Isa
@@ -19,6 +19,7 @@ from pillion.ir.op import Op
 from pillion.ir.sizes import LARGEST
 from pillion.ir.workspace import Workspace
 from pillion.memory import (
+    Effort,
     Joint,
     MemoryPlan,
     Needs,
@@ -78,6 +79,14 @@ def arrange(
     if memory.arena_bytes + memory.state_bytes > LARGEST:
         raise _too_large(graph, memory)
     return Arranged(graph, isa, optimize, regions, joints, sums, chosen, needs, memory, workspaces)
+
+
+def with_least_memory(found: Arranged) -> Arranged:
+    """Gives what was arranged with a plan of the memory that is looked for as long as is worth it for one that is kept."""
+    best = plan_memory(found.graph, found.needs, Effort.MOST)
+    if best.arena_bytes > found.memory.arena_bytes:
+        return found
+    return replace(found, memory=with_places(found.sums, best))
 
 
 def _chosen(

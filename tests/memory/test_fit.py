@@ -1,0 +1,94 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Where blocks are put of which now more, now less is in use: nothing lies over anything, and as low as any order puts them."""
+
+from __future__ import annotations
+
+import itertools
+import random
+from collections.abc import Sequence
+
+import numpy as np
+import pytest
+
+from pillion.memory.blocks import Block, least_bytes
+from pillion.memory.extent import Extent
+from pillion.memory.fit import Effort, put_in_place
+
+TICKS = 12
+
+
+def moving(dice: random.Random) -> Block:
+    """A block that is filled, is there for a while, or is used up."""
+    first = dice.randrange(TICKS - 2)
+    last = dice.randrange(first + 1, TICKS)
+    size, ticks = 16 * dice.randint(2, 40), last - first + 1
+    part = np.array([16 + (size - 16) * t // max(ticks - 1, 1) // 16 * 16 for t in range(ticks)], np.int64)
+    part[-1] = size
+    whole = np.full(ticks, size, np.int64)
+    forms = (Extent(0 * whole, part), Extent(0 * whole, whole), Extent(size - part[::-1], whole))
+    return Block(size, first, last, extent=dice.choice(forms))
+
+
+def is_sound(blocks: Sequence[Block]) -> bool:
+    """Whether no byte is in use by two at one tick."""
+    for tick in range(TICKS):
+        spans = sorted(
+            (b.offset + low, b.offset + high)
+            for b in blocks
+            if b.first <= tick <= b.last
+            for low, high in [b.used_at(tick)]
+        )
+        if any(end > begin for (_, end), (begin, _) in itertools.pairwise(spans)):
+            return False
+    return True
+
+
+def lowest(blocks: Sequence[Block], order: Sequence[int]) -> int:
+    """The size of the plan in which blocks are put at their lowest places, one after another."""
+    offsets: dict[int, int] = {}
+    for number in order:
+        block = blocks[number]
+        meeting = [n for n in offsets if blocks[n].meets(block)]
+        behind = {n: offsets[n] + (blocks[n].reach(block) or 0) for n in meeting}
+        before = {n: offsets[n] - (block.reach(blocks[n]) or 0) for n in meeting}
+        places = sorted({0, *(at for at in behind.values() if at > 0)})
+        offsets[number] = next(
+            at for at in places if all(at >= behind[n] or at <= before[n] for n in meeting)
+        )
+    return max(offsets[n] + blocks[n].size for n in order)
+
+
+@pytest.mark.parametrize("seed", range(12))
+def test_no_order_of_few_blocks_is_better(seed: int) -> None:
+    dice = random.Random(seed)
+    blocks = [moving(dice) for _ in range(6)]
+    size = put_in_place(blocks, least_bytes(blocks, TICKS), Effort.MOST)
+    assert is_sound(blocks)
+    assert size == max(b.offset + b.size for b in blocks)
+    assert size <= min(lowest(blocks, order) for order in itertools.permutations(range(6)))
+
+
+@pytest.mark.parametrize("effort", Effort)
+def test_small_blocks_beside_large_ones_lie_over_nothing(effort: Effort) -> None:
+    """Those that meet few others are put last, where the others left room."""
+    dice = random.Random(7)
+    small = [Block(16 * dice.randint(1, 3), tick, tick + 1) for tick in range(TICKS - 1)]
+    blocks = [b for pair in zip(small, [moving(dice) for _ in small], strict=True) for b in pair]
+    floor = least_bytes(blocks, TICKS)
+    assert put_in_place(blocks, floor, effort) >= floor
+    assert is_sound(blocks)
+
+
+def test_more_effort_finds_no_larger_plan() -> None:
+    """The sums are over blocks for which the orders that are tried first are not enough."""
+    sizes = dict.fromkeys(Effort, 0)
+    for seed in range(8):
+        for effort in Effort:
+            dice = random.Random(seed)
+            blocks = [moving(dice) for _ in range(14)]
+            sizes[effort] += put_in_place(blocks, least_bytes(blocks, TICKS), effort)
+    assert sizes[Effort.MOST] <= sizes[Effort.USUAL] < sizes[Effort.ORDERS]
+
+
+def test_nothing_takes_nothing() -> None:
+    assert put_in_place([], 0, Effort.MOST) == 0
