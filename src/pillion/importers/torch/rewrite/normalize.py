@@ -29,6 +29,7 @@ from pillion.importers.torch.rewrite.read_through import read_through
 from pillion.importers.torch.rewrite.recurrent import settle_operands
 from pillion.importers.torch.rewrite.rolled import roll_steps
 from pillion.importers.torch.rewrite.scopes import inline_scopes
+from pillion.importers.torch.rewrite.single_precision import use_single_precision
 from pillion.importers.torch.rewrite.spelling import widen_constants, widen_inputs
 from pillion.importers.torch.rewrite.standardized import settle_norms
 from pillion.importers.torch.rewrite.written import settle_likenesses, settle_written_constants
@@ -45,6 +46,7 @@ def normalize(module: GraphModule, wishes: Wishes | None = None, *, training: bo
         input_dtype(node)
     widen_inputs(module)
     inline_scopes(module)
+    use_single_precision(module)
     settle_likenesses(module)
     settle_written_constants(module)
     make_functional(module, training=training)

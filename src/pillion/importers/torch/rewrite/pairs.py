@@ -41,7 +41,7 @@ class Pairs:
         """The pairs of complex numbers that stay: constants, and results of calls without a form."""
         held = constant_of(node)
         if held is not None and not held.requires_grad:
-            pairs = torch.view_as_real(held.resolve_conj()).clone()
+            pairs = torch.view_as_real(held.resolve_conj()).to(torch.float32, copy=True)
             return constant(self.module, node.next, pairs, f"{node.name}_pairs")
         return call(node.next, aten.view_as_real.default, node)
 

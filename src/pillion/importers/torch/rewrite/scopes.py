@@ -36,7 +36,7 @@ def inline_scopes(module: GraphModule) -> None:
     """Inlines what runs under `torch.no_grad()` or `torch.autocast`, which is a graph of its own. What `autocast` would compute in
     fewer bits is computed in float32: rounding comes later, and to 8 bits. Of `torch.cond`, both branches are computed."""
     if _inline_scopes(module):
-        _evaluate_again(module)
+        evaluate_again(module)
 
 
 def _inline_scopes(module: GraphModule) -> bool:
@@ -100,8 +100,8 @@ def _known(condition: Any) -> bool | None:
     return bool(held(condition)) if is_constant(condition) else None
 
 
-def _evaluate_again(module: GraphModule) -> None:
-    """Finds the types of all results anew."""
+def evaluate_again(module: GraphModule) -> None:
+    """Finds the types of all results anew, for operands of other types."""
     for node in calls(module.graph):
         if node.target in NO_RESULT:
             module.graph.erase_node(node)

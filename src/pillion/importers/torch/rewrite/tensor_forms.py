@@ -201,7 +201,7 @@ FORMS: dict[Any, Callable[..., Any]] = {
     aten.clamp.Tensor: _clamp_to_tensors,
     aten.clamp_max.Tensor: torch.minimum,
     aten.clamp_min.Tensor: torch.maximum,
-    aten.dot.default: _product,
+    **dict.fromkeys((aten.dot.default, aten.vdot.default), _product),
     aten.expand.default: _expand,
     aten.glu.default: _gated,
     aten.lerp.Scalar: lambda x, y, weight: x + (y - x) * weight,

@@ -61,6 +61,21 @@ VMAP = Reason(
 )
 WHILE_LOOP = Reason("how often it runs depends on data", "torch.where(x.sum() < 9.0, x + x, x)")
 
+RANDOM = Reason("it draws numbers at random: hand them over as an input")
+DRAWS = (
+    aten.bernoulli.default,
+    aten.exponential.default,
+    aten.multinomial.default,
+    aten.normal.Tensor_Tensor,
+    aten.normal_functional.default,
+    aten.rand.default,
+    aten.rand_like.default,
+    aten.randint.default,
+    aten.randn.default,
+    aten.randn_like.default,
+    aten.uniform.default,
+)
+
 REASONS: Mapping[Any, Reason] = {
     **dict.fromkeys(WITH_A_NUMBER, Reason(ONE_NUMBER)),
     aten.pow.Tensor_Tensor: Reason(ONE_NUMBER, "torch.exp(y * torch.log(x))"),
@@ -88,6 +103,7 @@ REASONS: Mapping[Any, Reason] = {
         "F.interpolate(x, scale_factor=2)",
     ),
     aten.mse_loss.default: Reason(LOSS),
+    **dict.fromkeys(DRAWS, RANDOM),
     aten.native_batch_norm.default: Reason(
         "it has no running statistics and normalizes by those of the batch", "F.instance_norm(x)"
     ),

@@ -11,6 +11,7 @@ from typing import Any
 from torch.fx import Node
 
 from pillion.importers.torch.rewrite.forms import (
+    arranged,
     bags,
     computed,
     layers,
@@ -22,11 +23,27 @@ from pillion.importers.torch.rewrite.forms import (
     products,
     put,
     resizes,
+    statistics,
     unpool,
     warps,
 )
 
-PARTS = (bags, layers, norms, numbers, padding, placed, pools, products, put, resizes, unpool, warps)
+PARTS = (
+    arranged,
+    bags,
+    layers,
+    norms,
+    numbers,
+    padding,
+    placed,
+    pools,
+    products,
+    put,
+    resizes,
+    statistics,
+    unpool,
+    warps,
+)
 
 FORMS: dict[Any, Callable[..., Any]] = {target: form for part in PARTS for target, form in part.FORMS.items()}
 """By operator."""

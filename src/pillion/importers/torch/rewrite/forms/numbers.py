@@ -78,6 +78,7 @@ FORMS: dict[Any, Callable[..., Any]] = {
     aten._euclidean_dist.default: _distances,
     aten.atan2.default: _angle,
     aten.cdist.default: _distances,
+    aten.copysign.Tensor: lambda a, b: torch.where(b < 0, -a.abs(), a.abs()),
     aten.diagonal.default: diagonal,
     aten.div.Tensor_mode: _divided,
     aten.floor_divide.default: lambda a, b: torch.floor(a / b),
@@ -87,8 +88,10 @@ FORMS: dict[Any, Callable[..., Any]] = {
     aten.hypot.default: lambda a, b: torch.sqrt(a * a + b * b),
     aten.ldexp.Tensor: lambda a, b: a * torch.exp2(b),
     aten.logaddexp.default: _sum_of_exponentials,
+    aten.logaddexp2.default: lambda a, b: torch.maximum(a, b) + torch.log2(1 + torch.exp2(-(a - b).abs())),
     aten.logsumexp.default: _log_sum_exp,
     aten.remainder.Tensor: lambda a, b: a - b * torch.floor(a / b),
+    aten.signbit.default: lambda x: x < 0,
     aten.trace.default: lambda x: diagonal(x).sum(),
 }
 CONDITIONS: dict[Any, Callable[[Node], bool]] = {
@@ -100,6 +103,8 @@ CONDITIONS: dict[Any, Callable[[Node], bool]] = {
     aten.fmod.Tensor: _are_real_tensors,
     aten.hypot.default: _are_tensors,
     aten.ldexp.Tensor: _are_real_tensors,
+    aten.copysign.Tensor: _are_real_tensors,
     aten.logaddexp.default: _are_tensors,
+    aten.logaddexp2.default: _are_tensors,
     aten.remainder.Tensor: _are_real_tensors,
 }
