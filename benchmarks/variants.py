@@ -127,7 +127,7 @@ def detector() -> Iterator[Op]:
     yield from (conv(16, 64, 64, 3), conv(16, 64, 21, 3), conv(8, 128, 128, 3), conv(8, 128, 21, 3))
     corners = np.concatenate([RNG.random((960, 2)), 0.1 + RNG.random((960, 2))], axis=1).astype(np.float32)
     held = {"boxes": real("boxes", (1, 960, 4)), "scores": real("scores", (1, 960, 4))}
-    numbers = {"most": 10, "classes": 3, "score_threshold": 2.3, "iou_threshold": 0.5}
+    numbers = {"most": 10, "classes": 3, "score_threshold": 6.9, "iou_threshold": 0.5}
     yield make(Detections, real("y", ()), **held, anchors=constant("anchors", corners), **numbers)
 
 

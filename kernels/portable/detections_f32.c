@@ -60,6 +60,16 @@ static void corners_of(const double *scales, const float *codes, const float *an
     }
 }
 
+/* Whether a score of the box counts: the places of others are not asked for. */
+static int32_t counts(const pillion_detections_f32_params *p, const float *of_classes) {
+    for (int32_t kind = 0; kind < p->classes; kind++) {
+        if (of_classes[kind] >= p->score_threshold) {
+            return 1;
+        }
+    }
+    return 0;
+}
+
 /* What two boxes have in common, over what they cover together. */
 static float overlap(const float *a, const float *b) {
     const float area = (a[2] - a[0]) * (a[3] - a[1]), other = (b[2] - b[0]) * (b[3] - b[1]);
@@ -163,7 +173,9 @@ void pillion_detections_f32(const pillion_detections_f32_params *p, const float 
     w.is_left = (uint8_t *)(void *)(w.found + p->most);
     w.count = 0;
     for (int32_t i = 0; i < p->boxes; i++) {
-        corners_of(p->scales, boxes + i * p->boxes_step, p->anchors + 4 * i, w.corners + 4 * i);
+        if (counts(p, scores + i * p->scores_step + p->first_class)) {
+            corners_of(p->scales, boxes + i * p->boxes_step, p->anchors + 4 * i, w.corners + 4 * i);
+        }
     }
     if (p->by_class > 0) {
         keep_by_class(p, &w, scores);
