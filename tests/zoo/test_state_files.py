@@ -255,3 +255,53 @@ def test_sparse_and_complex_tensors_are_no_weights(tmp_path: Path) -> None:
     for made in (state_of(1)["head.weight"].to_sparse(), state_of(1)["head.weight"].to(torch.complex64)):
         torch.save(state_of(1) | {"head.weight": made}, tmp_path / "w.pt")
         assert "dtype: head.weight has" in refusal(tmp_path / "w.pt").here
+
+
+def test_numbers_and_arrays_of_numpy_beside_the_weights_are_left_out(tmp_path: Path) -> None:
+    """As training loops leave them: the best accuracy, say. Where the weights themselves are such, there are none."""
+    state = state_of(2)
+    beside = {
+        "best": np.float64(0.5),
+        "step": np.int64(7),
+        "seen": np.arange(3),
+        "names": np.array(["a", None]),
+    }
+    torch.save({"state_dict": state, **beside}, tmp_path / "w.pt")
+    assert_loads(tmp_path / "w.pt", state)
+    torch.save({**state, **beside}, tmp_path / "flat.pt")
+    assert_loads(tmp_path / "flat.pt", state)
+    torch.save({key: value.numpy() for key, value in state.items()}, tmp_path / "arrays.pt")
+    with pytest.raises(PillionError, match="holds no weights"):
+        zoo.load_weights(zoo.build("linear_bn")[0], tmp_path / "arrays.pt")
+
+
+class Tied(nn.Module):
+    """One tensor under two names."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.first, self.second = nn.Linear(5, 5), nn.Linear(5, 5)
+        self.second.weight = self.first.weight
+
+
+@pytest.mark.parametrize("kept", ["first.weight", "second.weight"])
+def test_a_tensor_that_a_model_has_twice_may_be_in_the_file_once(tmp_path: Path, kept: str) -> None:
+    """As `safetensors.torch.save_model` writes it."""
+    torch.manual_seed(0)
+    made, read = Tied(), Tied()
+    names = {"first.weight", "second.weight"} - {kept}
+    state = {key: value for key, value in made.state_dict().items() if key not in names}
+    zoo.load_weights(read, write(tmp_path / "w.safetensors", state))
+    assert all(torch.equal(value, made.state_dict()[key]) for key, value in read.state_dict().items())
+
+
+def test_two_tensors_for_one_are_said(tmp_path: Path) -> None:
+    state = {**Tied().state_dict(), "second.weight": torch.zeros(5, 5)}
+    with pytest.raises(PillionError, match=r"differing: second\.weight is first\.weight in the model\n"):
+        zoo.load_weights(Tied(), write(tmp_path / "w.safetensors", state))
+
+
+def test_sparse_tensors_are_called_so(tmp_path: Path) -> None:
+    state = {key: value.to_sparse() if value.dim() else value for key, value in state_of(1).items()}
+    with pytest.raises(PillionError, match="has sparse_coo float32"):
+        zoo.load_weights(zoo.build("linear_bn")[0], write(tmp_path / "w.pt", state))

@@ -123,12 +123,29 @@ def _slice(key: str, row: Any, data: memoryview) -> Tensor:
     return torch.frombuffer(bytearray(data[begin:end]), dtype=dtype).reshape(shape)
 
 
+class Skipped:
+    """What stands for a number or an array of numpy that a training loop has left beside the weights: nothing of it is read."""
+
+    def __init__(self, *arguments: object) -> None: ...
+
+    def __setstate__(self, state: object) -> None: ...
+
+
+OF_NUMPY = (
+    "dtype",
+    "ndarray",
+    *(f"{core}.multiarray.{name}" for core in ("core", "_core") for name in ("scalar", "_reconstruct")),
+)
+"""What pickles of numpy's numbers and arrays name. None of it is called."""
+
+
 def _checkpoint(path: Path) -> Any:
     """What torch has saved, of which tensors and plain containers are read."""
     import torch
 
+    known: list[Any] = [argparse.Namespace, *((Skipped, f"numpy.{name}") for name in OF_NUMPY)]
     try:
-        with warnings.catch_warnings(), torch.serialization.safe_globals([argparse.Namespace]):
+        with warnings.catch_warnings(), torch.serialization.safe_globals(known):
             warnings.simplefilter("ignore")
             return torch.load(path, map_location="cpu", weights_only=True)
     except pickle.UnpicklingError as error:

@@ -31,7 +31,9 @@ def load_weights(module: nn.Module, path: str | os.PathLike[str]) -> None:
 
     state = {key: value for key, value in module.state_dict().items() if _is_weight(key)}
     held = {key: value for key, value in read_state(Path(path), state).items() if _is_weight(key)}
-    problems = _problems(held, state)
+    one = _ties(state)
+    held |= {key: held[other] for key, other in one.items() if key not in held and other in held}
+    problems = _problems(held, state, one)
     if problems:
         raise PillionError(
             f"the weights in {path} do not fit the model {type(module).__name__}",
@@ -59,7 +61,35 @@ def _is_weight(key: str) -> bool:
     return key.rpartition(".")[2] != COUNTER
 
 
-def _problems(held: Mapping[str, Tensor], wanted: Mapping[str, Tensor]) -> list[str]:
+def _ties(state: Mapping[str, Tensor]) -> dict[str, str]:
+    """Keys of tensors that a module has under several names, each with the others' first, and that with the second: a file may have one."""
+    names: dict[tuple[int, tuple[int, ...], tuple[int, ...]], list[str]] = {}
+    for key, value in state.items():
+        if value.numel():
+            names.setdefault((value.data_ptr(), tuple(value.shape), value.stride()), []).append(key)
+    return {
+        key: some[0] if at else some[1]
+        for some in names.values()
+        if len(some) > 1
+        for at, key in enumerate(some)
+    }
+
+
+def _differ(held: Mapping[str, Tensor], one: Mapping[str, str]) -> list[str]:
+    """Tensors that are one in the module, and several in the file."""
+    import torch
+
+    at = {key: place for place, key in enumerate(one)}
+    pairs = [(k, other) for k, other in one.items() if k in held and other in held and at[other] < at[k]]
+    apart = [
+        (key, other)
+        for key, other in pairs
+        if held[key].shape == held[other].shape and not torch.equal(held[key], held[other])
+    ]
+    return [f"{key} is {other} in the model" for key, other in apart]
+
+
+def _problems(held: Mapping[str, Tensor], wanted: Mapping[str, Tensor], one: Mapping[str, str]) -> list[str]:
     shapes = {
         key: f"{key} has {tuple(held[key].shape)}, the model {tuple(value.shape)}"
         for key, value in wanted.items()
@@ -70,6 +100,7 @@ def _problems(held: Mapping[str, Tensor], wanted: Mapping[str, Tensor]) -> list[
         "missing": [key for key in wanted if key not in held],
         "unexpected": [key for key in held if key not in wanted],
         "shape": list(shapes.values()),
+        "differing": _differ(held, one),
         "dtype": [f"{key} has {_dtype(held[key])}" for key in alike if not _is_like(held[key], wanted[key])],
         "not finite": [
             key for key in alike if _is_like(held[key], wanted[key]) and not _is_finite(held[key])
@@ -79,7 +110,10 @@ def _problems(held: Mapping[str, Tensor], wanted: Mapping[str, Tensor]) -> list[
 
 
 def _dtype(tensor: Tensor) -> str:
-    return str(tensor.dtype).removeprefix("torch.")
+    import torch
+
+    layout = "" if tensor.layout is torch.strided else f"{tensor.layout} ".removeprefix("torch.")
+    return layout + str(tensor.dtype).removeprefix("torch.")
 
 
 def _is_like(tensor: Tensor, wanted: Tensor) -> bool:
