@@ -89,6 +89,12 @@ REFUSED: dict[str, tuple[Callable[..., Any], tuple[tuple[int, ...], ...], str, s
         "F.interpolate",
     ),
     "all pairs": (lambda x, y: torch.cdist(x, y, 0), ((2, 5, 4), (2, 6, 4)), "cdist", "(x[:, :, None] != y"),
+    "numbers of Python": (
+        lambda x, y: torch.full_like(x, y.amax().item()) + x,
+        ((2, 5), (2, 5)),
+        "_local_scalar_dense",
+        "torch.zeros_like(x) + y.amax()",
+    ),
     "powers": (lambda x, y: x**y, ((2, 5), (2, 5)), "aten.pow", "torch.exp(y * torch.log(x))"),
     "statistics of the batch": (
         lambda x: F.batch_norm(x, None, None, training=True),

@@ -60,6 +60,10 @@ VMAP = Reason(
     "torch.stack([row.sum() for row in x])",
 )
 WHILE_LOOP = Reason("how often it runs depends on data", "torch.where(x.sum() < 9.0, x + x, x)")
+PYTHON_NUMBER = Reason(
+    "it makes a number of Python of what a tensor holds, which is known only when the program runs; keep it a tensor",
+    "torch.zeros_like(x) + y.amax()",
+)
 
 RANDOM = Reason("it draws numbers at random: hand them over as an input")
 DRAWS = (
@@ -130,6 +134,7 @@ REASONS: Mapping[Any, Reason] = {
         "complex numbers are no outputs of a program", "torch.view_as_real(torch.complex(x, y))"
     ),
     torch.ops.higher_order.while_loop: WHILE_LOOP,
+    **dict.fromkeys((aten._local_scalar_dense.default, aten.full.default), PYTHON_NUMBER),
     **dict.fromkeys((_add_batch_dim, _remove_batch_dim), VMAP),
 }
 """Why ops that could have had a row stay in float."""
