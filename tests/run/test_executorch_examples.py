@@ -106,6 +106,8 @@ OF_NUMBERS = {
     "magnitude",
     "whole",
     "wide_add",
+    "wide_lut",
+    "wide_mul",
 }
 """Kinds that no kernel of the runtime's library computes."""
 HAVE_NONE = {"div", "resize_nearest", "resize_bilinear", "softmax", *OF_NUMBERS}

@@ -44,6 +44,8 @@ from pillion.ops.svdf import SvdfMemory, SvdfOutput
 from pillion.ops.transpose_conv import TransposeConv2d
 from pillion.ops.whole import Calculation, Whole
 from pillion.ops.wide_add import WideAdd
+from pillion.ops.wide_lut import WideLut
+from pillion.ops.wide_mul import WideMul
 
 ALL_OPS: tuple[type[Op], ...] = (
     Conv2d,
@@ -53,6 +55,8 @@ ALL_OPS: tuple[type[Op], ...] = (
     BatchMatmul,
     Add,
     WideAdd,
+    WideLut,
+    WideMul,
     Sub,
     SquaredDifference,
     Magnitude,
@@ -183,6 +187,8 @@ __all__ = [
     "Where",
     "Whole",
     "WideAdd",
+    "WideLut",
+    "WideMul",
     "as_region",
     "has_repeats",
     "in_copies",

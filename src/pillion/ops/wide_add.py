@@ -23,18 +23,21 @@ MOST_PLACES = 44
 TYPES = (DType.INT8, DType.INT16)
 STEPS = 256
 """Steps of 16 bits in one of 8."""
+STEPS_IN_LOOPS = 128
+"""The same where there is room for twice the range: in loops, whose states may grow beyond what calibration saw."""
 
 
 @op("wide_add")
 class WideAdd(Binary):
-    """Adds two tensors, a + b, of which one has 16 bits, or the result has. Each operand is multiplied by a number of 31 bits, the sum of 64 bits
-    is rounded once, half up."""
+    """Adds two tensors, a + b, of which one has 16 bits, or the result has; with a sign of -1, a - b. Each operand is multiplied by a number of 31 bits,
+    the sum of 64 bits is rounded once, half up."""
 
     is_idle = False
 
     a: Value = operand()
     b: Value = operand()
     y: Value = result()
+    sign: int = 1
 
     @property
     def places(self) -> int:
@@ -48,7 +51,7 @@ class WideAdd(Binary):
         first, second = (
             int(numerics.round_half_away(v.scale / self.y.scale * 2.0**self.places)) for v in (self.a, self.b)
         )
-        return first, second
+        return first, self.sign * second
 
     @property
     def offset(self) -> int:
@@ -69,6 +72,8 @@ class WideAdd(Binary):
         if not set(types) <= set(TYPES) or DType.INT16 not in types:
             found = ", ".join(t.value for t in types)
             raise self.refuse("operands and result are int8 or int16, and one of them is int16", found)
+        if self.sign not in (1, -1):
+            raise self.refuse("the sign is 1 or -1", self.sign)
 
     def reference(self, arithmetic: Arithmetic, *operands: Array) -> Array:
         a, b = (x.astype(np.int64) for x in operands)
@@ -81,18 +86,18 @@ class WideAdd(Binary):
         for number, (a_shape, b_shape) in enumerate(BROADCASTS):
             for types in ((0, 0, 1), (1, 0, 1), (0, 1, 1), (1, 1, 1), (1, 0, 0), (1, 1, 0))[number % 2 :: 2]:
                 a, b, y = (
-                    _value(name, shape, TYPES[wide], number + place, ratio)
+                    sample(name, shape, TYPES[wide], number + place, ratio)
                     for place, (name, shape, wide, ratio) in enumerate(
                         zip("aby", (a_shape, b_shape, ()), types, (1.0, 0.31, 1.5), strict=True)
                     )
                 )
-                made = make(cls, y, a=a, b=b)
+                made = make(cls, y, a=a, b=b, sign=-1 if number % 3 == 2 else 1)
                 assert isinstance(made, WideAdd)
                 yield made
 
 
-def _value(name: str, shape: tuple[int, ...], dtype: DType, number: int, ratio: float) -> Value:
-    """A tensor whose numbers reach as far in 8 bits as in 16."""
+def sample(name: str, shape: tuple[int, ...], dtype: DType, number: int, ratio: float) -> Value:
+    """Gives a tensor whose numbers reach as far in 8 bits as in 16."""
     low, high = dtype.bounds
     scale = 16.0 * ratio / (high - low + 1)
     return Value(name, TensorType(shape, dtype, PerTensor(scale, (low, 0, high, high // 3)[number % 4])))

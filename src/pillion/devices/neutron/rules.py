@@ -56,6 +56,8 @@ from pillion.ops.svdf import SvdfMemory, SvdfOutput
 from pillion.ops.transpose_conv import TransposeConv2d
 from pillion.ops.whole import Whole
 from pillion.ops.wide_add import WideAdd
+from pillion.ops.wide_lut import WideLut
+from pillion.ops.wide_mul import WideMul
 
 CONVERTER, QUANTIZER, IR = "converter", "quantizer", "IR"
 
@@ -74,7 +76,8 @@ SUPPORTED: tuple[type[Op], ...] = (
 CHOOSING = (Gather, Bag, Compare, Whole, Where, ArgMax, ArgMin, TopValues, TopPlaces, Cast)
 REMEMBERING = (LstmCell, LstmOutput, SvdfMemory, SvdfOutput)
 LACKING: tuple[type[Op], ...] = (
-    *(Div, SquaredDifference, Magnitude, Flip, LogSoftmax, L2Normalize, Standardize, WideAdd, *CHOOSING),
+    *(Div, SquaredDifference, Magnitude, Flip, LogSoftmax, L2Normalize, Standardize, *CHOOSING),
+    *(WideAdd, WideLut, WideMul),
     *(*REMEMBERING, Detections, Quantize, Dequantize, Requantize, AvgPool2dUp, ResizeBilinearFloat),
 )
 """What stays on the core on purpose: the converter has no integer division, and segments begin and end in int8 of one scale."""

@@ -69,6 +69,8 @@ from pillion.ops import (
     Where,
     Whole,
     WideAdd,
+    WideLut,
+    WideMul,
 )
 
 Step = KernelCall | Delegate
@@ -122,7 +124,7 @@ TABLE: Mapping[type[Op], CallsOf | None] = {
     # Written as ops that there are (`passes.compose_norms`).
     Standardize: None,
     # It has 8 bits there (`passes.narrow_sums`).
-    WideAdd: None,
+    **dict.fromkeys((WideAdd, WideLut, WideMul)),
     # It is looked up in one scale there (`passes.plain_bags`).
     Bag: None,
     # No kernel of the runtime: Sub and Mul round on the way.

@@ -69,6 +69,8 @@ from pillion.ops.svdf import SvdfMemory, SvdfOutput
 from pillion.ops.transpose_conv import TransposeConv2d
 from pillion.ops.whole import Whole
 from pillion.ops.wide_add import WideAdd
+from pillion.ops.wide_lut import WideLut
+from pillion.ops.wide_mul import WideMul
 from pillion.schemas import tflite
 from pillion.schemas.flatbuffer import Table
 from pillion.schemas.tflite import Activation, Padding
@@ -357,7 +359,7 @@ ROWS: dict[type[Op], Writing | None] = {
     # Written as ops that there are (`passes.compose_norms`).
     Standardize: None,
     # It has 8 bits there (`passes.narrow_sums`).
-    WideAdd: None,
+    **dict.fromkeys((WideAdd, WideLut, WideMul)),
     # It is looked up in one scale there (`passes.plain_bags`).
     Bag: None,
     # Written as products, a sum and a table (`passes.compose_magnitudes`).

@@ -32,6 +32,8 @@ from pillion.ops import (
     SvdfMemory,
     SvdfOutput,
     WideAdd,
+    WideLut,
+    WideMul,
 )
 
 Refusal = Callable[[Node], str]
@@ -84,6 +86,7 @@ NO_OPERATOR: Mapping[type[Op], str] = {
     Dequantize: "the quantizer puts it where int8 ends",
     **dict.fromkeys((LstmCell, LstmOutput, SvdfMemory, SvdfOutput), "files of LiteRT have such layers"),
     WideAdd: "sums become it where calibration says so (quantize/widen.py)",
+    **dict.fromkeys((WideLut, WideMul), "what changes states of loops becomes it (quantize/wide_states.py)"),
     Detections: "files of LiteRT end in it",
     SquaredDifference: "files of LiteRT have it; in PyTorch it is a difference and a product",
     L2Normalize: "files of LiteRT have it; in PyTorch F.normalize has finer steps",

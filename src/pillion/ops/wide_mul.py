@@ -1,0 +1,90 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Products in 16 bits: of gates and states in a step of a loop, where what is rounded off goes on to the next step."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import numpy as np
+
+from pillion.ir import numerics
+from pillion.ir.numerics import Arithmetic
+from pillion.ir.op import op, operand, result
+from pillion.ir.types import Array, DType, TensorType, Value
+from pillion.ops.elementwise import Binary
+from pillion.ops.samples import BROADCASTS, make
+from pillion.ops.wide_add import TYPES, sample
+
+PLACES = 32
+"""Fraction bits of a product: the upper word of 64 bits is what counts."""
+
+
+@op("wide_mul")
+class WideMul(Binary):
+    """Multiplies two tensors, a · b, of which one has 16 bits, or the result has. The first operand is multiplied by a number, the second one shifted
+    to the left, so that both fill 32 bits; of their product of 64 bits the upper word counts, rounded half up."""
+
+    is_idle = False
+
+    a: Value = operand()
+    b: Value = operand()
+    y: Value = result()
+
+    @property
+    def ratio(self) -> float:
+        """The steps of the result in a product of one step of each operand."""
+        return self.a.scale * self.b.scale / self.y.scale
+
+    @property
+    def left(self) -> int:
+        """The least number of places by which the second operand is shifted with which the first one, multiplied, stays in 32 bits."""
+        return next(
+            s for s in range(PLACES * 8) if self.factor(s) * furthest(self.a) <= numerics.INT32_MAX
+        )
+
+    def factor(self, left: int) -> int:
+        """Gives what the first operand is multiplied by, where the second is shifted so far."""
+        return int(numerics.round_half_away(self.ratio * 2.0 ** (PLACES - left)))
+
+    @property
+    def multiplier(self) -> int:
+        """What the first operand is multiplied by."""
+        return self.factor(self.left)
+
+    def check_scales(self, arithmetic: Arithmetic) -> None:
+        if furthest(self.b) << self.left > numerics.INT32_MAX:
+            raise ValueError(f"a product in steps of {self.ratio:.3g} of the result's")
+
+    def infer(self) -> TensorType:
+        return TensorType(super().infer().shape, self.y.dtype)
+
+    def check(self) -> None:
+        types = [v.dtype for v in (self.a, self.b, self.y)]
+        if not set(types) <= set(TYPES) or DType.INT16 not in types:
+            found = ", ".join(t.value for t in types)
+            raise self.refuse("operands and result are int8 or int16, and one of them is int16", found)
+
+    def reference(self, arithmetic: Arithmetic, *operands: Array) -> Array:
+        a, b = (x.astype(np.int64) - v.zero_point for x, v in zip(operands, (self.a, self.b), strict=True))
+        products = (a * self.multiplier) * (b << self.left)
+        levels = (products + (1 << PLACES >> 1) >> PLACES) + self.y.zero_point
+        return np.clip(levels, *self.y.dtype.bounds).astype(self.y.dtype.numpy)
+
+    @classmethod
+    def examples(cls) -> Iterator[WideMul]:
+        for number, (a_shape, b_shape) in enumerate(BROADCASTS):
+            for types in ((0, 0, 1), (1, 0, 1), (0, 1, 1), (1, 1, 1), (1, 0, 0), (1, 1, 0))[number % 2 :: 2]:
+                a, b, y = (
+                    sample(name, shape, TYPES[wide], number + place, ratio)
+                    for place, (name, shape, wide, ratio) in enumerate(
+                        zip("aby", (a_shape, b_shape, ()), types, (0.2, 0.31, 1.5), strict=True)
+                    )
+                )
+                made = make(cls, y, a=a, b=b)
+                assert isinstance(made, WideMul)
+                yield made
+
+
+def furthest(value: Value) -> int:
+    """Gives how far the integers of a tensor may be from what stands for 0."""
+    return max(abs(bound - value.zero_point) for bound in value.dtype.bounds)
