@@ -27,6 +27,7 @@ from pillion.ops import (
     DepthwiseConv2d,
     Dequantize,
     Div,
+    Function,
     Linear,
     Lut,
     Magnitude,
@@ -39,8 +40,11 @@ from pillion.ops import (
     TransposeConv2d,
     Where,
     WideAdd,
+    WideLut,
+    WideMul,
 )
 from pillion.ops.elementwise import Binary
+from pillion.ops.wide_lut import ENTRIES, NAMED
 
 Recipe = Callable[[Grower, Any], Value]
 
@@ -152,19 +156,31 @@ def sloped(grower: Grower, cls: type[Prelu]) -> Value:
     return grower.put(cls, DType.INT8, grower.own_quant(x), fit=True, x=x, slope=slope)
 
 
-def wide_sum(grower: Grower, cls: type[WideAdd]) -> Value:
-    """An operand of 16 bits and one of 8 or 16; a result of either."""
+def wide_pair(grower: Grower, cls: type[WideAdd | WideMul]) -> Value:
+    """A sum, difference or product of an operand of 16 bits and one of 8 or 16; a result of either."""
     x, scale = grower.held(), grower.choices.pick((2.0**-11, 0.0007, 2.0**-7))
     wide = remembering_ops.remembered(grower, narrowed(grower, x.shape), scale)
     if grower.choices.one_in(3):
         x = remembering_ops.remembered(grower, x.shape, 0.003)
-    a, b = (x, wide) if grower.choices.one_in(2) else (wide, x)
+    is_swapped = grower.choices.one_in(2) and (cls is WideAdd or x.dtype is DType.INT16)
+    a, b = (x, wide) if is_swapped else (wide, x)
     dtype = grower.choices.pick((DType.INT8, DType.INT16))
     low, high = dtype.bounds
     quant = PerTensor(
         grower.choices.pick((0.05, 2.0**-5)) * 256 / (high - low + 1), grower.choices.pick((low, 0, high))
     )
-    return grower.put(cls, dtype, quant, a=a, b=b)
+    return grower.put(cls, dtype, quant, a=a, b=b, **attributes(cls, grower.choices, a.shape))
+
+
+def wide_lookup(grower: Grower, cls: type[WideLut]) -> Value:
+    """A function that has a name, or any table."""
+    x = remembering_ops.remembered(grower, grower.held().shape, grower.choices.pick((2.0**-11, 0.0007)))
+    function, table = grower.choices.pick((*sorted(NAMED, key=str), Function.TABLE)), None
+    if function is Function.TABLE:
+        rng = np.random.default_rng(grower.choices.integer(0, 999))
+        table = constant(grower.name("table"), rng.integers(-(2**15), 2**15, ENTRIES).astype(np.int16))
+    quant = PerTensor(grower.choices.pick((2.0**-15, 0.0001)), grower.choices.pick((0, -(2**15), 2**15 - 1)))
+    return grower.put(cls, DType.INT16, quant, x=x, table=table, function=function)
 
 
 def standardized(grower: Grower, cls: type[Standardize]) -> Value:
@@ -311,7 +327,9 @@ SPECIAL: dict[type[Op], Recipe] = {
     Prelu: sloped,
     Standardize: standardized,
     Magnitude: magnitude,
-    WideAdd: wide_sum,
+    WideAdd: wide_pair,
+    WideMul: wide_pair,
+    WideLut: wide_lookup,
     Concat: joined,
     Slice: slice_of,
     Reshape: reshape,

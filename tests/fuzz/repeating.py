@@ -14,6 +14,7 @@ from pillion.ir.op import Op
 from pillion.ir.types import DType, TensorType, Value, constant
 from pillion.ir.verify import verify
 from pillion.ops import Pad, Repeat, Requantize, Reshape, Slice
+from pillion.ops.wide_add import TYPES, plus_nothing
 from pillion.passes.int8_io import int8_io
 
 
@@ -21,7 +22,7 @@ def repeated(graph: Graph, choices: Choices) -> Graph | None:
     """The program as a repetition; None where its borders are no integers, or nothing of it is computed."""
     graph = int8_io(passes.run(graph))
     computed = [v for v in graph.outputs if _maker(graph, v) is not None]
-    if not computed or any(v.dtype is not DType.INT8 for v in (*graph.inputs, *computed)):
+    if not computed or any(v.dtype not in TYPES for v in (*graph.inputs, *computed)):
         return None
     count = choices.pick((3, 1, 2, 5))
     roles = {v: choices.pick(("sequence", "carried", "invariant")) for v in graph.inputs}
@@ -59,7 +60,7 @@ def _maker(graph: Graph, value: Value) -> Op | None:
 
 
 def _next(value: Value, made: Value, ops: list[Op]) -> Value:
-    """A result in the form of a carried value: cut or padded, and requantized."""
+    """A result in the form of a carried value, of 8 or 16 bits: cut or padded, and brought to its scale."""
     elements, wanted = made.type.elements, value.type.elements
     flat = Value(f"{value.name}_flat", dataclasses.replace(made.type, shape=(elements,)))
     fitted = Value(f"{value.name}_fitted", dataclasses.replace(made.type, shape=(wanted,)))
@@ -70,7 +71,9 @@ def _next(value: Value, made: Value, ops: list[Op]) -> Value:
         ops.append(Pad(x=flat, y=fitted, before=(0,), after=(wanted - elements,), value=5))
     else:
         ops.append(Slice(x=flat, y=fitted, begin=(0,), step=(1,)))
-    ops += [Reshape(x=fitted, y=shaped), Requantize(x=shaped, y=y)]
+    is_wide = DType.INT16 in (shaped.dtype, y.dtype)
+    made_so = plus_nothing(shaped, y, f"{value.name}_zeros") if is_wide else Requantize(x=shaped, y=y)
+    ops += [Reshape(x=fitted, y=shaped), made_so]
     return y
 
 
@@ -82,5 +85,7 @@ def _like(value: Value, prefix: str, count: int | None = None) -> Value:
 def _initial(value: Value, choices: Choices) -> Value:
     if not choices.one_in(2):
         return _like(value, "from")
-    data = np.random.default_rng(choices.integer(0, 99)).integers(-128, 128, value.shape)
-    return constant(f"from_{value.name}", data.astype(np.int8), value.type.quant)
+    data = np.random.default_rng(choices.integer(0, 99)).integers(
+        *value.dtype.bounds, value.shape, endpoint=True
+    )
+    return constant(f"from_{value.name}", data.astype(value.dtype.numpy), value.type.quant)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Sums in 16 bits on the emulated cores and on this computer against the reference, byte for byte."""
+"""Sums, products and functions in 16 bits on the emulated cores and on this computer against the reference, byte for byte."""
 
 from __future__ import annotations
 
@@ -13,9 +13,12 @@ from kernels.op_cases import Run, case_of, check_runs, kernel_of, reference, ref
 from kernels.rig import M4, M33, M55, SANITIZED
 from pillion.emitters.c import portable
 from pillion.ir.numerics import Arithmetic
-from pillion.ir.types import Array, DType, PerTensor, Shape, TensorType, Value
+from pillion.ir.types import Array, DType, PerTensor, Shape, TensorType, Value, constant
+from pillion.ops import Dequantize, Function
 from pillion.ops.samples import make
 from pillion.ops.wide_add import WideAdd
+from pillion.ops.wide_lut import ENTRIES, NAMED, WideLut
+from pillion.ops.wide_mul import WideMul
 
 TARGETS = [
     pytest.param(rig.host(*SANITIZED), marks=pytest.mark.slow, id="host"),
@@ -45,12 +48,21 @@ def wide_sum(
             zip("aby", (a, b, ()), types, ratios, strict=True)
         )
     )
-    made = make(WideAdd, y, a=first, b=second)
+    made = make(WideAdd, y, a=first, b=second, sign=-1 if number % 3 == 1 else 1)
     assert isinstance(made, WideAdd)
     return made
 
 
-def data(op: WideAdd, seed: int) -> tuple[Array, ...]:
+def wide_product(
+    a: Shape, b: Shape, types: Types, number: int, ratios: tuple[float, ...] = (1, 0.9, 6)
+) -> WideMul:
+    same = wide_sum(a, b, types, number, ratios)
+    made = make(WideMul, same.y, a=same.a, b=same.b)
+    assert isinstance(made, WideMul)
+    return made
+
+
+def data(op: WideAdd | WideMul, seed: int) -> tuple[Array, ...]:
     """Random numbers, or nothing but the ends."""
     rng = np.random.default_rng(seed)
     if seed % 2:
@@ -72,6 +84,78 @@ def sums() -> list[WideAdd]:
         made.append(wide_sum((3, 5, 9), (9,), types, number))
         made.append(wide_sum((1, 13), (6, 13), types, number + 1))
     return made
+
+
+def products() -> list[WideMul]:
+    """The same of products, whose first operand is not narrower."""
+    wider = [types for types in TYPES if types[0] is INT16 or types[1] is INT8]
+    made = []
+    for number, types in enumerate(wider):
+        counts = (1, 2, 3, 4, 5, 7, 8, 9, 17, 2**15 + 3 if types == (INT16, INT8, INT16) else 33)
+        made += [wide_product((count,), (count,), types, number + i) for i, count in enumerate(counts)]
+        made.append(wide_product((3, 5, 9), (9,), types, number))
+        made.append(wide_product((1, 13), (6, 13), types, number + 1))
+    return made
+
+
+@pytest.mark.parametrize("target", TARGETS)
+def test_products_of_every_size(target: rig.Target) -> None:
+    made = products()
+    runs = [Run(op, data(op, seed)) for op in made for seed in range(2)]
+    check_runs(target, runs)
+    alike = [op for op in made if (op.a.dtype, op.a.shape) == (op.y.dtype, op.y.shape)]
+    check_runs(target, [Run(op, data(op, seed), True) for op in alike for seed in range(2)])
+
+
+@pytest.mark.parametrize("target", TARGETS)
+def test_products_of_every_ratio_of_scales(target: rig.Target) -> None:
+    rng, runs = np.random.default_rng(1), []
+    for number in range(80):
+        exact = 2.0 ** rng.integers(-4, 3, 3) if number % 3 == 0 else 2.0 ** rng.uniform(-4, 2, 3)
+        types = (INT16, TYPES[number % len(TYPES)][1], (INT8, INT16)[number % 2])
+        runs.append(
+            Run(op := wide_product((67,), (67,), types, number, tuple(exact.tolist())), data(op, number))
+        )
+    check_runs(target, runs)
+
+
+def test_products_of_rows_elsewhere_have_the_portable_kernel() -> None:
+    apart = wide_product((4, 1), (1, 3), (INT16, INT16, INT16), 2)
+    assert refusals(M55, apart) == refusals(M33, apart) == ["broadcast"]
+    (kernel,) = (k for k in portable.KERNELS if k.op is WideMul)
+    host, inputs = rig.host(*SANITIZED), data(apart, 0)
+    rig.check(host, [case_of(apart, kernel, inputs)], [reference(apart, Arithmetic.CMSIS_NN, inputs)])
+
+
+def lookups() -> list[WideLut]:
+    rng, made = np.random.default_rng(3), []
+    functions = (*sorted(NAMED, key=str), Function.TABLE)
+    for number, count in enumerate((1, 2, 3, 4, 5, 7, 9, 33, 2**16)):
+        function = functions[number % len(functions)]
+        table = constant("table", rng.integers(-(2**15), 2**15, ENTRIES).astype(np.int16))
+        x, y = (tensor(name, (count,), INT16, number) for name in "xy")
+        made.append(WideLut(x=x, y=y, function=function, table=table if function is Function.TABLE else None))
+    return made
+
+
+@pytest.mark.parametrize("target", [TARGETS[0], TARGETS[-1]])
+def test_functions_of_all_numbers(target: rig.Target) -> None:
+    """The last has all that 16 bits can be."""
+    runs = []
+    for op in lookups():
+        every = np.resize(np.arange(-(2**15), 2**15)[::-1], op.x.shape).astype(np.int16)
+        runs += [Run(op, (every,)), Run(op, (every[::-1].copy(),), True)]
+    check_runs(target, runs)
+
+
+@pytest.mark.parametrize("zero_point", ZEROS[INT16])
+def test_numbers_of_16_bits_become_real(zero_point: int) -> None:
+    x = Value("x", TensorType((3, 7), INT16, PerTensor(0.00037, zero_point)))
+    op = Dequantize(x=x, y=Value("y", TensorType((3, 7), DType.FLOAT32)))
+    (kernel,) = (k for k in portable.KERNELS if k.op is Dequantize)
+    held = np.random.default_rng(2).integers(*INT16.bounds, (3, 7), endpoint=True).astype(np.int16)
+    host = rig.host(*SANITIZED)
+    rig.check(host, [case_of(op, kernel, (held,))], [reference(op, Arithmetic.CMSIS_NN, (held,))])
 
 
 @pytest.mark.parametrize("target", TARGETS)

@@ -24,7 +24,8 @@ def wide(name: str, shape: tuple[int, ...], scale: float, zero_point: int = 0) -
 def test_examples_are_the_nearest_integers(op: WideAdd) -> None:
     for seed in range(5):
         a, b = random_like(op.a, seed), random_like(op.b, seed + 50)
-        real = sum(v.scale * (x.astype(float) - v.zero_point) for v, x in ((op.a, a), (op.b, b)))
+        first, second = (v.scale * (x.astype(float) - v.zero_point) for v, x in ((op.a, a), (op.b, b)))
+        real = first + op.sign * second
         wanted = np.clip(real / op.y.scale + op.y.zero_point, *op.y.dtype.bounds)
         assert np.abs(op.reference(Arithmetic.CMSIS_NN, a, b) - wanted).max() < 0.5005
 
@@ -42,6 +43,12 @@ def test_one_of_16_bits_and_nothing_else(types: tuple[DType, ...]) -> None:
     a, b, y = (Value(n, TensorType((2,), t, PerTensor(0.1))) for n, t in zip("aby", types, strict=True))
     with pytest.raises(PillionError, match="int8 or int16, and one of them is int16"):
         WideAdd(a=a, b=b, y=y).check()
+
+
+def test_the_sign_is_one_or_minus_one() -> None:
+    a, b, y = (wide(name, (2,), 0.1) for name in "aby")
+    with pytest.raises(PillionError, match="1 or -1"):
+        WideAdd(a=a, b=b, y=y, sign=2).check()
 
 
 def test_scales_without_a_multiplier_are_said() -> None:

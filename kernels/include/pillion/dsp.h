@@ -245,6 +245,14 @@ typedef struct {
 } pillion_wide_add_dsp_params;
 void pillion_wide_add_dsp(const pillion_wide_add_dsp_params *p, const void *a, const void *b, void *y, void *scratch);
 
+/* Products in 16 bits, as pillion_wide_mul; rows as in wide_add. a is the wider operand. y may be an operand of the same element type. */
+typedef struct {
+    int32_t rows, count, a_row_step, b_row_step;
+    int32_t a_bytes, b_bytes, y_bytes;
+    int32_t a_zp, b_zp, multiplier, left, out_zp;
+} pillion_wide_mul_dsp_params;
+void pillion_wide_mul_dsp(const pillion_wide_mul_dsp_params *p, const void *a, const void *b, void *y, void *scratch);
+
 /* The halves of a step of an LSTM, as pillion_lstm_cell_s16 and pillion_lstm_output_s8. Scratch: the sums of all gates in 16 bits, in
  * whole groups, and inputs and outputs in 16 bits, in whole eights. */
 #define PILLION_DSP_GATES_FIELDS                                                                     \

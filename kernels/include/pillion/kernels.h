@@ -250,6 +250,22 @@ typedef struct {
 } pillion_wide_add_params;
 void pillion_wide_add(const pillion_wide_add_params *p, const void *a, const void *b, void *y, void *scratch);
 
+/* y = ((a - a_zp) * multiplier * ((b - b_zp) << left) + 2^31) >> 32, and out_zp more, saturated, broadcast as in add_s8; both factors have 32 bits.
+ * Elements are of 1 or 2 bytes. y may be an operand of the same element type. */
+typedef struct {
+    int32_t rows, count, a_step, b_step, axes;
+    const int32_t *extent, *a_row_step, *b_row_step; /* [axes] */
+    int32_t a_bytes, b_bytes, y_bytes, a_zp, b_zp, multiplier, left, out_zp;
+} pillion_wide_mul_params;
+void pillion_wide_mul(const pillion_wide_mul_params *p, const void *a, const void *b, void *y, void *scratch);
+
+/* A function of one number of 16 bits: entries for -32768, -32512, … 32768, and lines between them, rounded half up. y may be x. */
+typedef struct {
+    int32_t count;
+    const int16_t *table; /* [257] */
+} pillion_wide_lut_params;
+void pillion_wide_lut(const pillion_wide_lut_params *p, const int16_t *x, int16_t *y, void *scratch);
+
 /* y = clamp(requantize((a - b)²) + out_zp, low, high), with both operands brought to a common scale first, broadcast as in add_s8. */
 typedef struct {
     int32_t rows, count, a_step, b_step, axes;
@@ -371,6 +387,9 @@ typedef struct {
     float scale;
 } pillion_dequantize_s8_params;
 void pillion_dequantize_s8(const pillion_dequantize_s8_params *p, const int8_t *x, float *y, void *scratch);
+/* Of numbers of 16 bits. */
+typedef pillion_dequantize_s8_params pillion_dequantize_s16_params;
+void pillion_dequantize_s16(const pillion_dequantize_s16_params *p, const int16_t *x, float *y, void *scratch);
 
 /* Copies rows of `count` elements of 1, 2 or 4 bytes; from row to row one walks along axes (see walk.h). Steps and offsets
  * are in bytes. What is one run on both sides comes as elements of 1 byte. */

@@ -334,6 +334,18 @@ typedef struct {
 } pillion_wide_add_mve_params;
 void pillion_wide_add_mve(const pillion_wide_add_mve_params *p, const void *a, const void *b, void *y, void *scratch);
 
+/* Products in 16 bits, as pillion_wide_mul; rows as in wide_add. a is the wider operand. y may be an operand of the same element type. */
+typedef struct {
+    int32_t rows, count, a_row_step, b_row_step;
+    int32_t a_bytes, b_bytes, y_bytes;
+    int32_t a_zp, b_zp, multiplier, left, out_zp;
+} pillion_wide_mul_mve_params;
+void pillion_wide_mul_mve(const pillion_wide_mul_mve_params *p, const void *a, const void *b, void *y, void *scratch);
+
+/* A function of one number of 16 bits, as pillion_wide_lut. y may be x. */
+typedef pillion_wide_lut_params pillion_wide_lut_mve_params;
+void pillion_wide_lut_mve(const pillion_wide_lut_mve_params *p, const int16_t *x, int16_t *y, void *scratch);
+
 /* The halves of a step of an LSTM, as pillion_lstm_cell_s16 and pillion_lstm_output_s8. The last shift is not to the left. Scratch:
  * the sums of all gates in 16 bits, in whole groups. May read 15 bytes beyond x and h. */
 #define PILLION_MVE_GATES_FIELDS                                                                                  \

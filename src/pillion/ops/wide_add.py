@@ -12,7 +12,7 @@ import numpy as np
 from pillion.ir import numerics
 from pillion.ir.numerics import Arithmetic, Int64Array
 from pillion.ir.op import op, operand, result
-from pillion.ir.types import Array, DType, PerTensor, TensorType, Value
+from pillion.ir.types import Array, DType, PerTensor, TensorType, Value, constant
 from pillion.ops.elementwise import Binary
 from pillion.ops.samples import BROADCASTS, make
 
@@ -94,6 +94,12 @@ class WideAdd(Binary):
                 made = make(cls, y, a=a, b=b, sign=-1 if number % 3 == 2 else 1)
                 assert isinstance(made, WideAdd)
                 yield made
+
+
+def plus_nothing(x: Value, y: Value, name: str, source: str = "") -> WideAdd:
+    """Gives what brings a tensor to other parameters, of 8 or 16 bits: a sum with a row of zeros."""
+    zeros = constant(name, np.zeros(x.shape[-1:], np.int8), PerTensor(x.scale, 0))
+    return WideAdd(a=x, b=zeros, y=y, source=source)
 
 
 def sample(name: str, shape: tuple[int, ...], dtype: DType, number: int, ratio: float) -> Value:

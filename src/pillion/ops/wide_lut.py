@@ -93,7 +93,5 @@ def in_bytes(table: NDArray[np.int16], x: Value, y: Value, of: tuple[Value, Valu
     reals = (np.arange(-128, 128) - x.zero_point) * np.float64(x.scale)
     at = reals / wide_x.scale + wide_x.zero_point
     made = np.interp(at, np.arange(DType.INT16.bounds[0], DType.INT16.bounds[1] + 2, 256), table)
-    levels = numerics.round_half_away(
-        (made - wide_y.zero_point) * wide_y.scale / y.scale + y.zero_point
-    )
+    levels = numerics.round_half_away((made - wide_y.zero_point) * wide_y.scale / y.scale + y.zero_point)
     return numerics.saturate(levels, *DType.INT8.bounds).astype(np.int8)

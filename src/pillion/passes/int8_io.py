@@ -1,9 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
 from __future__ import annotations
 
-from pillion.ir.graph import Graph
-from pillion.ir.types import Value
+from pillion.ir.graph import Graph, Names
+from pillion.ir.numerics import saturate
+from pillion.ir.types import DType, PerTensor, TensorType, Value
 from pillion.ops import Dequantize, Quantize
+from pillion.ops.wide_add import STEPS_IN_LOOPS, plus_nothing
 
 
 def int8_io(graph: Graph) -> Graph:
@@ -15,9 +17,23 @@ def int8_io(graph: Graph) -> Graph:
     for value in graph.outputs:
         maker = graph.producers.get(value)
         if isinstance(maker, Dequantize) and maker.x in graph.producers and not graph.is_output(maker.x):
-            outputs = tuple(maker.x if v is value else v for v in graph.outputs)
+            graph, made = _in_8_bits(graph, maker)
+            outputs = tuple(made if v is value else v for v in graph.outputs)
             graph = graph.replace(outputs=outputs).without_dead_ops()
     return graph
+
+
+def _in_8_bits(graph: Graph, border: Dequantize) -> tuple[Graph, Value]:
+    """What is dequantized, in 8 bits: sequences of states may have 16."""
+    x = border.x
+    if x.dtype is not DType.INT16 or not isinstance(x.type.quant, PerTensor):
+        return graph, x
+    zero_point = int(saturate(round(x.zero_point / STEPS_IN_LOOPS), *DType.INT8.bounds))
+    quant = PerTensor(x.scale * STEPS_IN_LOOPS, zero_point)
+    names = Names(graph.values)
+    y = Value(names.fresh(f"{x.name}_i8"), TensorType(x.shape, DType.INT8, quant))
+    op = plus_nothing(x, y, names.fresh(f"{x.name}_nothing"), border.source)
+    return graph.replace(ops=(*graph.ops, op)), y
 
 
 def _renamed(graph: Graph, quantize: Quantize, integers: Value, made: Value) -> Graph:

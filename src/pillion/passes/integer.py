@@ -20,15 +20,20 @@ from pillion.ops import (
     Function,
     Linear,
     Lut,
+    Mul,
     Pad,
     Quantize,
     Repeat,
     Requantize,
     Reshape,
     Slice,
+    Sub,
     WideAdd,
+    WideLut,
+    WideMul,
 )
 from pillion.ops.conv import Convolution
+from pillion.ops.wide_add import plus_nothing
 from pillion.passes.reach import want_reach
 
 
@@ -152,8 +157,8 @@ class _Integers:
         if isinstance(op, Lut) and op.function is Function.CLAMP:
             low, high = levels(op, y)
             made = Clamp(x=operands[op.x], y=y, low=low, high=high, source=op.source)
-        if isinstance(made, Add) and DType.INT16 in {v.dtype for v in (*made.operands, y)}:
-            made = WideAdd(a=made.a, b=made.b, y=y, source=op.source)
+        if DType.INT16 in {v.dtype for v in (*made.operands, y)}:
+            made = in_16_bits(made)
         want_reach(made)
         self.ops.append(made)
         return y
@@ -167,15 +172,23 @@ class _Integers:
         y = Value(self.names.fresh(f"{value.name}_rescaled"), made_type)
         made: Op = Requantize(x=value, y=y, source=source)
         if DType.INT16 in (value.dtype, dtype):
-            made = WideAdd(a=value, b=self.nothing(value), y=y, source=source)
+            made = plus_nothing(value, y, self.names.fresh(f"{value.name}_nothing"), source)
         want_reach(made)
         self.ops.append(made)
         return y
 
-    def nothing(self, value: Value) -> Value:
-        """Gives a row of zeros that can be added to a tensor."""
-        zeros = np.zeros(value.shape[-1:], np.int8)
-        return constant(self.names.fresh(f"{value.name}_nothing"), zeros, PerTensor(value.scale, 0))
+
+def in_16_bits(op: Op) -> Op:
+    """Gives the op for tensors of which some have 16 bits; where there is none, the op itself."""
+    match op:
+        case Add() | Sub():
+            return WideAdd(a=op.a, b=op.b, y=op.y, sign=type(op).sign, source=op.source)
+        case Mul():
+            wider = sorted((op.a, op.b), key=lambda v: -v.dtype.size_bytes)
+            return WideMul(a=wider[0], b=wider[1], y=op.y, source=op.source)
+        case Lut():
+            return WideLut(x=op.x, table=op.table, y=op.y, function=op.function, source=op.source)
+    return op
 
 
 def covering(values: Sequence[Value]) -> PerTensor:

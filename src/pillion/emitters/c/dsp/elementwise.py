@@ -45,6 +45,7 @@ from pillion.ops.lut import Lut
 from pillion.ops.movement import Transpose
 from pillion.ops.pool import AvgPool2d, AvgPool2dUp, MaxPool2d
 from pillion.ops.wide_add import MOST_PLACES, WideAdd
+from pillion.ops.wide_mul import WideMul
 
 SUM, MUL = DSP.routine("sum_s8", "clamp"), DSP.routine("mul_s8", "clamp")
 LUT, QUANTIZE, DEQUANTIZE = DSP.routine("lut_s8"), DSP.routine("quantize_s8"), DSP.routine("dequantize_s8")
@@ -133,16 +134,16 @@ def judge_wide_sum(op: WideAdd, arithmetic: Arithmetic) -> tuple[Verdict, ...]:
 
 def calls_wide_sum(op: WideAdd, arithmetic: Arithmetic) -> tuple[Call, ...]:
     """Gives the call of a sum in 16 bits."""
-    op = wide_sums.wider_first(op)
-    first, second = op.multipliers
+    ordered = wide_sums.wider_first(op)
+    first, second = ordered.multipliers
     left, right = max(32 - op.places, 0), max(op.places - 32, 0)
     params: Params = {
-        **wide_sums.rows(op),
+        **wide_sums.rows(ordered.op),
         **{"a_multiplier": first, "b_multiplier": second},
         **words(op.offset << left, "offset"),
         **{"left": left, "right": right},
     }
-    return (Call(WIDE_SUM, params, (op.a, op.b), op.y),)
+    return (Call(WIDE_SUM, params, (ordered.op.a, ordered.op.b), op.y),)
 
 
 def judge_mul(op: Mul, arithmetic: Arithmetic) -> tuple[Verdict, ...]:
@@ -282,6 +283,13 @@ KERNELS: tuple[Kernel, ...] = (
     DSP.row(Add, calls_sum, judge_sum, name="sum", in_place=in_place_of_whole),
     DSP.row(Sub, calls_sum, judge_sum, name="sum", in_place=in_place_of_whole),
     DSP.row(WideAdd, calls_wide_sum, judge_wide_sum, name="wide_add", in_place=operand_of_its_type),
+    DSP.row(
+        WideMul,
+        lambda op, arithmetic: wide_sums.product_of(DSP, op),
+        wide_sums.judge_product,
+        name="wide_mul",
+        in_place=operand_of_its_type,
+    ),
     DSP.row(Mul, calls_mul, judge_mul, name="mul", in_place=in_place_of_whole),
     DSP.row(Lut, calls_lut, judge_lookup, name="lut", in_place=same_operand),
     DSP.row(Requantize, calls_rescaled, judge_rescaled, name="lut", in_place=same_operand),

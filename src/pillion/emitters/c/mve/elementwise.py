@@ -31,6 +31,8 @@ from pillion.ops.pool import AvgPool2d, AvgPool2dUp, MaxPool2d
 from pillion.ops.prelu import Prelu
 from pillion.ops.softmax import Softmax
 from pillion.ops.wide_add import WideAdd
+from pillion.ops.wide_lut import WideLut
+from pillion.ops.wide_mul import WideMul
 
 MOST_COLUMNS, MOST_PIXELS = 256, 4096
 """The largest window: a row of int8 values adds up to 16 bits; means of so many are right in float32."""
@@ -126,14 +128,21 @@ def takes_wide_sum(op: WideAdd, arithmetic: Arithmetic) -> tuple[Verdict, ...]:
 
 def wide_sum(op: WideAdd, arithmetic: Arithmetic) -> tuple[Call, ...]:
     """Gives the call of a sum in 16 bits, by multipliers and an offset in halves."""
-    op = wide_sums.wider_first(op)
+    ordered = wide_sums.wider_first(op)
+    numbers = (*ordered.multipliers, op.offset)
     parts = {
         f"{name}_{part}": half
-        for name, number in zip(("a", "b", "offset"), (*op.multipliers, op.offset), strict=True)
+        for name, number in zip(("a", "b", "offset"), numbers, strict=True)
         for part, half in zip(("low", "high"), halves(number), strict=True)
     }
-    params: Params = {**wide_sums.rows(op), **parts, "shift": LOW_BITS - op.places}
-    return (Call(MVE.routine("wide_add"), params, (op.a, op.b), op.y),)
+    params: Params = {**wide_sums.rows(ordered.op), **parts, "shift": LOW_BITS - op.places}
+    return (Call(MVE.routine("wide_add"), params, (ordered.op.a, ordered.op.b), op.y),)
+
+
+def wide_lookup(op: WideLut, arithmetic: Arithmetic) -> tuple[Call, ...]:
+    """Gives the call of a function in 16 bits."""
+    (call,) = portable_elementwise.wide_lookup(op, arithmetic)
+    return (Call(MVE.routine("wide_lut"), call.params, call.inputs, call.output),)
 
 
 def takes_product(op: Mul, arithmetic: Arithmetic) -> tuple[Verdict, ...]:
@@ -320,6 +329,18 @@ KERNELS: tuple[Kernel, ...] = (
         Sub, rescaled_sum, takes_any_sum, name="sub_rescaled", in_place=portable_elementwise.either_operand
     ),
     MVE.row(WideAdd, wide_sum, takes_wide_sum, in_place=portable_elementwise.operand_of_its_type),
+    MVE.row(
+        WideMul,
+        lambda op, arithmetic: wide_sums.product_of(MVE, op),
+        wide_sums.judge_product,
+        in_place=portable_elementwise.operand_of_its_type,
+    ),
+    MVE.row(
+        WideLut,
+        wide_lookup,
+        portable_elementwise.judge_wide_lookup,
+        in_place=portable_elementwise.same_operand,
+    ),
     MVE.row(Mul, product, takes_product, in_place=portable_elementwise.either_operand),
     MVE.row(Prelu, prelu, takes_prelu, in_place=portable_prelu.in_place),
     MVE.row(Lut, lookup, portable_elementwise.judge_lookup, in_place=portable_elementwise.same_operand),

@@ -25,6 +25,8 @@ from pillion.ops.lut import Lut
 from pillion.ops.prelu import Prelu
 from pillion.ops.squared_difference import SquaredDifference
 from pillion.ops.wide_add import TYPES, WideAdd
+from pillion.ops.wide_lut import WideLut
+from pillion.ops.wide_mul import WideMul
 
 EVERY_INT8 = np.arange(-128, 128, dtype=np.int8)
 
@@ -60,26 +62,53 @@ def sum_of(op: Sum, arithmetic: Arithmetic) -> tuple[Call, ...]:
 def wide_sum(op: WideAdd, arithmetic: Arithmetic) -> tuple[Call, ...]:
     """Gives the call of a sum in 16 bits."""
     first, second = op.multipliers
-    sizes: Params = {
-        f"{name}_bytes": v.dtype.size_bytes for name, v in (("a", op.a), ("b", op.b), ("y", op.y))
-    }
     params: Params = {
         **broadcast(op),
-        **sizes,
+        **bytes_of_elements(op),
         **{"a_multiplier": first, "b_multiplier": second, "places": op.places},
         **words(op.offset, "offset"),
     }
     return (Call(PORTABLE.routine("wide_add"), params, (op.a, op.b), op.y),)
 
 
-def judge_wide_sum(op: WideAdd, arithmetic: Arithmetic) -> tuple[Verdict, ...]:
-    """Judges the element types of a sum in 16 bits and the number of its axes."""
+def bytes_of_elements(op: WideAdd | WideMul) -> Params:
+    """Gives the bytes of an element of each operand and of the result as parameters."""
+    return {f"{name}_bytes": v.dtype.size_bytes for name, v in (("a", op.a), ("b", op.b), ("y", op.y))}
+
+
+def factors_of_product(op: WideMul) -> Params:
+    """Gives how operands are scaled, and all zero points, as parameters."""
+    zeros: Params = {"a_zp": op.a.zero_point, "b_zp": op.b.zero_point, "out_zp": op.y.zero_point}
+    return {**zeros, "multiplier": op.multiplier, "left": op.left}
+
+
+def wide_product(op: WideMul, arithmetic: Arithmetic) -> tuple[Call, ...]:
+    """Gives the call of a product in 16 bits."""
+    params: Params = {**broadcast(op), **bytes_of_elements(op), **factors_of_product(op)}
+    return (Call(PORTABLE.routine("wide_mul"), params, (op.a, op.b), op.y),)
+
+
+def wide_lookup(op: WideLut, arithmetic: Arithmetic) -> tuple[Call, ...]:
+    """Gives the call of a function in 16 bits."""
+    return (
+        Call(PORTABLE.routine("wide_lut"), {"count": op.y.type.elements, "table": op.entries}, (op.x,), op.y),
+    )
+
+
+def judge_wide_lookup(op: WideLut, arithmetic: Arithmetic) -> tuple[Verdict, ...]:
+    """Judges the element types of a function in 16 bits."""
+    values = {"x": op.x, "y": op.y}
+    return tuple(Verdict(n, v.dtype is DType.INT16, "int16", v.dtype.value) for n, v in values.items())
+
+
+def judge_wide_pair(op: WideAdd | WideMul, arithmetic: Arithmetic) -> tuple[Verdict, ...]:
+    """Judges the element types of a sum or product in 16 bits and the number of its axes."""
     values = {"a": op.a, "b": op.b, "y": op.y}
     types = tuple(Verdict(n, v.dtype in TYPES, "int8 or int16", v.dtype.value) for n, v in values.items())
     return (*types, *pairs(op).few_axes)
 
 
-def operand_of_its_type(op: WideAdd) -> tuple[Value, ...]:
+def operand_of_its_type(op: WideAdd | WideMul) -> tuple[Value, ...]:
     """Gives the operands of the result's element type, whose memory it may take over."""
     return overwritable(op, *(v for v in (op.a, op.b) if v.dtype is op.y.dtype))
 
@@ -274,7 +303,20 @@ def judge_quantized(op: Quantize, arithmetic: Arithmetic) -> tuple[Verdict, ...]
 def dequantized(op: Dequantize, arithmetic: Arithmetic) -> tuple[Call, ...]:
     """Gives the call that makes int8 float32."""
     params: Params = {"count": op.y.type.elements, "in_zp": op.x.zero_point, "scale": op.x.scale}
-    return (Call(PORTABLE.routine("dequantize_s8"), params, (op.x,), op.y),)
+    return (
+        Call(
+            PORTABLE.routine(f"dequantize_{'s16' if op.x.dtype is DType.INT16 else 's8'}"),
+            params,
+            (op.x,),
+            op.y,
+        ),
+    )
+
+
+def judge_dequantized_of_any(op: Dequantize, arithmetic: Arithmetic) -> tuple[Verdict, ...]:
+    """Judges the same of numbers of 8 or 16 bits."""
+    held = Verdict("x", op.x.dtype in TYPES, "int8 or int16", op.x.dtype.value)
+    return (held, *(one for one in judge_dequantized(op, arithmetic) if one.rule != "x"))
 
 
 def judge_dequantized(op: Dequantize, arithmetic: Arithmetic) -> tuple[Verdict, ...]:
@@ -293,7 +335,9 @@ KERNELS: tuple[Kernel, ...] = (
         for cls in WITH_A_NUMBER
     ),
     PORTABLE.row(Add, sum_of, judge_pairs, in_place=either_operand),
-    PORTABLE.row(WideAdd, wide_sum, judge_wide_sum, in_place=operand_of_its_type),
+    PORTABLE.row(WideAdd, wide_sum, judge_wide_pair, in_place=operand_of_its_type),
+    PORTABLE.row(WideMul, wide_product, judge_wide_pair, in_place=operand_of_its_type),
+    PORTABLE.row(WideLut, wide_lookup, judge_wide_lookup, in_place=same_operand),
     PORTABLE.row(Sub, sum_of, judge_pairs, in_place=either_operand),
     PORTABLE.row(SquaredDifference, squared_difference, judge_pairs, in_place=either_operand),
     PORTABLE.row(Mul, product, judge_pairs, in_place=either_operand),
@@ -302,6 +346,6 @@ KERNELS: tuple[Kernel, ...] = (
     PORTABLE.row(Lut, lookup, judge_lookup, in_place=same_operand),
     PORTABLE.row(Clamp, clamped, judge_numbers, in_place=same_operand),
     PORTABLE.row(Quantize, quantized, judge_quantized, in_place=same_operand),
-    PORTABLE.row(Dequantize, dequantized, judge_dequantized),
+    PORTABLE.row(Dequantize, dequantized, judge_dequantized_of_any),
     PORTABLE.row(Requantize, rescaled, judge_rescaled, in_place=same_operand),
 )

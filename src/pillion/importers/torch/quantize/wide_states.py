@@ -1,10 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Which states of loops have 16 bits: those to which each step adds a change that is smaller. In int8 such a sum is rounded to the steps of
-the state, which are coarser than those of the change, and what is rounded off adds up from step to step."""
+"""What has 16 bits in loops: states to which each step adds a change that is smaller, and that change, up to the layers that make it. In
+int8 such a sum is rounded to the steps of the state, which are coarser than those of the change, and what is rounded off adds up from step to step."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Iterator
+from dataclasses import dataclass, field
 from typing import Any
 
 import torch
@@ -12,20 +13,38 @@ from torch import Tensor
 from torch.fx import GraphModule, Node
 from torchao.quantization.pt2e import ObserverBase
 
-from pillion.importers.torch.loops import CARRIED, LAST
+from pillion.importers.torch.expression import expression
+from pillion.importers.torch.loops import CARRIED, LAST, STACKED, Loop, in_turn
 from pillion.importers.torch.nodes import aten, constant_of, shape_of
 from pillion.ir.types import DType
 from pillion.ir.wishes import Wishes
 from pillion.ops import Add
-from pillion.ops.wide_add import STEPS
+from pillion.ops.wide_add import STEPS_IN_LOOPS
 
 SMALLER = 1.2
 """How much coarser the steps of a state are than those of its change, where it has 16 bits. (Measured: cells with gates that remember have 1.2 to 3.2
 and gain 1 to 2 dB; layers as PyTorch draws them 0.6 to 1.15, and gain nothing.)"""
+ARITHMETIC = (aten.add.Tensor, aten.sub.Tensor, aten.mul.Tensor)
+MOVES = (aten.reshape.default, aten.slice.Tensor, aten.permute.default)
+FUNCTIONS = (aten.sigmoid.default, aten.tanh.default)
+SMOOTH = frozenset(
+    {
+        "add.Tensor",
+        "sub.Tensor",
+        "mul.Tensor",
+        "rsub.Scalar",
+        "neg.default",
+        "sigmoid.default",
+        "tanh.default",
+    }
+)
+"""What an expression may consist of that is drawn by lines between the entries of a table."""
+MOST_RATIO = 16.0
+"""Steps of the result that a product of one step of each operand has at most, all in 8 bits: else products of 16 bits leave 32."""
 
 
 class FinerSteps(ObserverBase):
-    """What another observer came to, with each of its steps in 256: the same range in 16 bits."""
+    """What another observer came to, with each of its steps in 128: 16 bits for twice the range, for states may grow beyond what was seen."""
 
     def __init__(self, coarse: Any) -> None:
         super().__init__(torch.int16)
@@ -40,93 +59,216 @@ class FinerSteps(ObserverBase):
     def calculate_qparams(self, **arguments: Any) -> tuple[Tensor, Tensor]:
         """Gives the scale and the zero point."""
         scale, zero_point = self.coarse.calculate_qparams()
-        return scale / STEPS, zero_point * STEPS
+        return scale / STEPS_IN_LOOPS, zero_point * STEPS_IN_LOOPS
 
 
 @dataclass(frozen=True)
 class _State:
-    """The calls of one state of a loop, and the one observer that stands behind each of them."""
+    """The calls of one state of a loop, and what observes it when a step begins, and when it ends."""
 
     carried: Node
-    total: Node
     last: Node
-    observers: tuple[Node, ...]
-    """Behind what is carried, the sum, and what the last step leaves."""
+    held: Node
+    total: Node
+    change: Node
 
 
 def widen_states(prepared: GraphModule, wishes: Wishes) -> None:
-    """Gives 16 bits to states of loops that are sums of themselves and a smaller change; all else reads them in the 8 bits that it would read."""
+    """Gives 16 bits to states of loops that are sums of themselves and a smaller change, and to that change; layers read them in the 8 bits
+    that they would read."""
     if Add.kind in wishes.fixed:
         return
-    for last in prepared.graph.find_nodes(op="call_function", target=LAST):
-        state = _state(prepared, last)
-        if state is not None:
-            _widen(prepared, state)
+    for loop in [item for item in in_turn(prepared.graph) if isinstance(item, Loop)]:
+        widening = _Widening(prepared, frozenset(loop.body))
+        states = [state for last in loop.of(LAST) if (state := _state(prepared, last)) is not None]
+        for state in states:
+            widening.take_state(state)
+        widening.apply()
+        for state in states:
+            _begin_wide(prepared, state)
     prepared.recompile()
 
 
 def _state(prepared: GraphModule, last: Node) -> _State | None:
-    held, following = last.args[:2]
+    held, total = last.args[:2]
     shown = [user for user in last.users if user.op == "call_module"]
-    if not isinstance(held, Node) or not isinstance(following, Node) or len(shown) != len(last.users):
+    if not isinstance(held, Node) or not isinstance(total, Node) or len(shown) != len(last.users):
         return None
-    observers = (held, following, *shown)
-    found = {_observer(prepared, node) for node in observers}
-    observer: Any = found.pop()
-    if found or not isinstance(observer, ObserverBase) or observer.dtype is not torch.int8:
+    found = {_observer(prepared, node) for node in (held, total, *shown)}
+    if len(found) > 1 or not _is_of_bytes(found.pop()):
         return None
-    carried, total = held.args[0], following.args[0]
-    is_sum = (
-        isinstance(carried, Node)
-        and isinstance(total, Node)
-        and carried.target is CARRIED
-        and total.target is aten.add.Tensor
-        and not total.kwargs
-        and _adds_less(prepared, total, held)
-    )
-    return _State(carried, total, last, observers) if is_sum else None  # type: ignore[arg-type]  # nodes
+    carried, made = held.args[0], total.args[0]
+    if not isinstance(carried, Node) or not isinstance(made, Node) or carried.target is not CARRIED:
+        return None
+    change = _change(prepared, made, held)
+    return None if change is None else _State(carried, last, held, total, change)
 
 
-def _observer(prepared: GraphModule, node: Node) -> Any:
+def _observer(prepared: GraphModule, node: Any) -> Any:
     """What stands behind a call, if something does: calls that share parameters share it under names of their own."""
-    return prepared.get_submodule(str(node.target)) if node.op == "call_module" else None
+    is_one = isinstance(node, Node) and node.op == "call_module"
+    return prepared.get_submodule(str(node.target)) if is_one else None
 
 
-def _adds_less(prepared: GraphModule, total: Node, held: Node) -> bool:
-    """Whether a sum is that of a state and a change in finer steps."""
-    if len(total.args) != 2 or held not in total.args or shape_of(total) != shape_of(held.all_input_nodes[0]):
-        return False
+def _is_of_bytes(observer: Any) -> bool:
+    return isinstance(observer, ObserverBase) and observer.dtype is torch.int8
+
+
+def _step(observer: Any) -> float:
+    return float(observer.calculate_qparams()[0])
+
+
+def _change(prepared: GraphModule, total: Node, held: Node) -> Node | None:
+    """What is added to a state, if its steps are finer."""
+    if total.target is not aten.add.Tensor or total.kwargs or len(total.args) != 2 or held not in total.args:
+        return None
     change: Any = total.args[1] if total.args[0] is held else total.args[0]
-    observers: list[Any] = [
-        _observer(prepared, node) if isinstance(node, Node) else None for node in (held, change)
-    ]
-    if not all(isinstance(one, ObserverBase) for one in observers):
-        return False
-    coarse, fine = (float(one.calculate_qparams()[0]) for one in observers)
-    return coarse >= SMALLER * fine
+    observers = [_observer(prepared, node) for node in (held, change)]
+    if shape_of(total) != shape_of(held.all_input_nodes[0]) or not all(map(_is_of_bytes, observers)):
+        return None
+    coarse, fine = map(_step, observers)
+    return change if coarse >= SMALLER * fine else None
 
 
-def _widen(prepared: GraphModule, state: _State) -> None:
-    coarse = str(state.observers[0].target)
-    fine = f"{state.last.name}_fine_steps"
-    prepared.add_submodule(fine, FinerSteps(prepared.get_submodule(coarse)))
-    for node in state.observers:
-        node.target = fine
-        readers = [user for user in node.users if user not in (state.total, state.last)]
-        if readers:
-            narrow = _behind(prepared, node, coarse)
-            for reader in readers:
-                reader.replace_input_with(node, narrow)
+@dataclass
+class _Widening:
+    """Collects the calls of observers of one loop behind which there shall be 16 bits, then exchanges these."""
+
+    prepared: GraphModule
+    body: frozenset[Node]
+    wide: dict[Node, None] = field(default_factory=dict)
+
+    def observer(self, node: Any) -> Any:
+        return _observer(self.prepared, node)
+
+    def take_state(self, state: _State) -> None:
+        """Takes a state, what it changes by, and what is shown of it where nothing but outputs of the model reads that."""
+        self.take(state.held)
+        self.take(state.total)
+        for end in (state.last, *(user for user in state.total.users if user.target is STACKED)):
+            for shown in list(end.users):
+                if self._is_output(shown) or end is state.last:
+                    self.take(shown)
+        self.take_change(state.change)
+
+    def take_change(self, node: Any) -> None:
+        """Takes the result of a call, and what it is made of up to the layers."""
+        made = node.args[0] if self.observer(node) is not None else None
+        if made is None or node in self.wide:
+            return
+        if made.target in MOVES:
+            self.take_change(made.args[0])
+        elif made.target in ARITHMETIC and self._can_be_wide(node):
+            self.take(node)
+            for operand in made.args:
+                self.take_change(operand)
+        elif _is_smooth(made) and _root(made.args[0]).target in ARITHMETIC:
+            self.take_change(made.args[0])
+
+    def take(self, node: Node) -> None:
+        """Takes the result of a call, where it is moved, and functions of it."""
+        if node in self.wide:
+            return
+        self.wide[node] = None
+        for user in node.users:
+            behind = list(user.users)
+            if user.target in MOVES and {self.observer(one) for one in behind} == {self.observer(node)}:
+                for one in behind:
+                    self.take(one)
+            elif _is_smooth(user) and len(behind) == 1 and self._can_be_wide(behind[0]):
+                self.take(behind[0])
+
+    def apply(self) -> None:
+        """Exchanges the observers; what reads 8 bits gets them by one more of the old ones."""
+        fine: dict[Any, str] = {}
+        coarse = {node: str(node.target) for node in self.wide}
+        for node in self.wide:
+            observer = self.observer(node)
+            if observer not in fine:
+                fine[observer] = f"{node.name}_fine_steps"
+                self.prepared.add_submodule(fine[observer], FinerSteps(observer))
+        for node, name in [(node, fine[self.observer(node)]) for node in self.wide]:
+            node.target = name
+            narrow = [user for user in node.users if not self._takes_wide(user)]
+            if narrow:
+                with self.prepared.graph.inserting_after(node):
+                    made = self.prepared.graph.call_module(coarse[node], (node,))
+                made.meta.update(node.meta)
+                for reader in narrow:
+                    reader.replace_input_with(node, made)
+
+    def _takes_wide(self, user: Node) -> bool:
+        """Whether a call reads 16 bits: sums and products whatever they make, all else where it makes 16 bits, too."""
+        if user.op == "output" or user.target is LAST:
+            return True
+        behind = list(user.users)
+        is_plain = len(behind) == 1 and self.observer(behind[0]) is not None
+        if user.target in ARITHMETIC and is_plain and _has_tensors_only(user):
+            return True
+        return bool(behind) and all(one in self.wide for one in behind)
+
+    def _can_be_wide(self, node: Node) -> bool:
+        """Whether a result is made in each step, has parameters of its own, and nothing but its observer stands behind it."""
+        made, observer = node.all_input_nodes[0], self.observer(node)
+        others = [one for one in self._sharing(observer) if one is not node]
+        return (
+            made in self.body
+            and len(made.users) == 1
+            and _is_of_bytes(observer)
+            and all(one.all_input_nodes[0].target in MOVES for one in others)
+            and (made.target not in ARITHMETIC or _has_tensors_only(made))
+            and (made.target is not aten.mul.Tensor or self._is_in_reach(made, observer))
+        )
+
+    def _sharing(self, observer: Any) -> Iterator[Node]:
+        for node in self.prepared.graph.find_nodes(op="call_module"):
+            if self.observer(node) is observer:
+                yield node
+
+    def _is_in_reach(self, product: Node, observer: Any) -> bool:
+        steps = [_step(held) for held in map(self.observer, product.args) if held is not None]
+        return len(steps) == 2 and steps[0] * steps[1] <= MOST_RATIO * _step(observer)
+
+    def _is_output(self, node: Node) -> bool:
+        """Whether what is observed goes to outputs of the model, and nowhere else."""
+        users = list(node.users)
+        return bool(users) and all(
+            user.op == "output"
+            or (
+                user.target in MOVES
+                and {self.observer(one) for one in user.users} == {self.observer(node)}
+                and all(self._is_output(one) for one in user.users)
+            )
+            for user in users
+        )
+
+
+def _is_smooth(node: Node) -> bool:
+    """Whether a call is a function that lines between the entries of a table are near."""
+    if node.target is expression:
+        steps: Any = node.args[1]
+        return all(name in SMOOTH for name, _, _ in steps)
+    return node.target in FUNCTIONS
+
+
+def _has_tensors_only(node: Node) -> bool:
+    return len(node.args) == 2 and not node.kwargs and all(isinstance(one, Node) for one in node.args)
+
+
+def _root(node: Any) -> Node:
+    """What made a tensor, before it was moved."""
+    made: Node = node.args[0] if node.op == "call_module" else node
+    while made.target in MOVES:
+        made = made.all_input_nodes[0]
+        made = made.all_input_nodes[0] if made.op == "call_module" else made
+    return made
+
+
+def _begin_wide(prepared: GraphModule, state: _State) -> None:
+    """Gives the loop the first state in 16 bits."""
     initial: Any = state.carried.args[0]
     begin = initial.args[0] if constant_of(initial.args[0]) is not None else initial
     with prepared.graph.inserting_before(state.carried):
-        wide = prepared.graph.call_module(fine, (begin,))
+        wide = prepared.graph.call_module(str(state.held.target), (begin,))
     wide.meta.update(initial.meta)
     state.carried.args = (wide, *state.carried.args[1:])
-
-
-def _behind(prepared: GraphModule, node: Node, observer: str) -> Node:
-    with prepared.graph.inserting_after(node):
-        made = prepared.graph.call_module(observer, (node,))
-    made.meta.update(node.meta)
-    return made

@@ -15,8 +15,10 @@ from pillion.importers.torch.nodes import operator_name
 from pillion.importers.torch.rows.quantization import lut, row
 from pillion.importers.torch.rows.table import Lowering, aten, lowers, refuse
 from pillion.ir import numerics
-from pillion.ir.types import DType, PerTensor, Value, constant
-from pillion.ops import Clamp, Dequantize, Function, Lut
+from pillion.ir.types import DType, PerTensor, TensorType, Value, constant
+from pillion.ops import Clamp, Dequantize, Function, Lut, WideLut
+from pillion.ops.lut import Reals
+from pillion.ops.wide_lut import tabulate
 
 TABULATED = (
     aten.acos.default,
@@ -162,9 +164,25 @@ def tabulated(b: Builder, x: Placed, *_: Any, **__: Any) -> Placed:
             b.node.name,
             "compile the float model: pillion quantizes it",
         )
+    if known.x.dtype is DType.INT16:
+        return x.with_value(b.emit(Dequantize, x=_in_16_bits(b, known.x, output)))
     table = constant(b.names.fresh(f"{b.hint}_table"), _entries(b.node, known.x, output))
     integers = b.emit(Lut, x=known.x, table=table, dtype=DType.INT8, quant=output, name=f"{b.hint}_i8")
     return x.with_value(b.emit(Dequantize, x=integers))
+
+
+def _in_16_bits(b: Builder, x: Value, output: PerTensor) -> Value:
+    """The integers of a function of 16 bits."""
+    y = Value("y", TensorType(x.shape, DType.INT16, output))
+    table = constant(b.names.fresh(f"{b.hint}_table"), tabulate(lambda reals: _values(b.node, reals), x, y))
+    return b.emit(WideLut, x=x, table=table, dtype=DType.INT16, quant=output, name=f"{b.hint}_i16")
+
+
+def _values(node: Any, reals: Reals) -> Reals:
+    """What a call answers to real numbers."""
+    with torch.no_grad():
+        answers: Reals = node.target(torch.from_numpy(reals), *node.args[1:], **node.kwargs).numpy()
+    return answers
 
 
 def output_quant(node: Any) -> PerTensor | None:
@@ -176,9 +194,8 @@ def output_quant(node: Any) -> PerTensor | None:
 
 
 def _entries(node: Any, x: Value, output: PerTensor) -> np.ndarray[Any, np.dtype[np.int8]]:
-    reals = torch.from_numpy((np.arange(-128, 128) - x.zero_point) * np.float64(x.scale))
-    with torch.no_grad():
-        values = _defined(node.target(reals, *node.args[1:], **node.kwargs).numpy(), x.zero_point)
+    reals = (np.arange(-128, 128) - x.zero_point) * np.float64(x.scale)
+    values = _defined(_values(node, reals), x.zero_point)
     with np.errstate(all="ignore"):
         levels = numerics.round_half_away(values / output.scale + output.zero_point)
     return numerics.saturate(np.nan_to_num(levels, nan=-128, posinf=127, neginf=-128), -128, 127)
