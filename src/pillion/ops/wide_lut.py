@@ -57,7 +57,7 @@ class WideLut(RowWise):
         """The table: what stands for -32768, -32512, … 32768."""
         if self.table is not None:
             return self.table.constant.astype(np.int16)
-        narrow = Lut(x=self.x, y=self.y, function=self.function)
+        narrow = Lut(x=self.x, table=None, y=self.y, function=self.function)
         return tabulate(lambda x: REAL[self.function](x, narrow), self.x, self.y)
 
     def reference(self, arithmetic: Arithmetic, *operands: Array) -> Array:

@@ -135,7 +135,7 @@ def _in_8_bits(op: Op, wide: Op) -> Op:
         case WideMul():
             return Mul(a=op.a, b=op.b, y=op.y, source=op.source)
         case WideLut(table=None):
-            return Lut(x=op.x, y=op.y, function=op.function, source=op.source)
+            return Lut(x=op.x, table=None, y=op.y, function=op.function, source=op.source)
         case WideLut(table=Value() as table) if isinstance(wide, WideLut):
             entries = in_bytes(wide.entries, op.x, op.y, (wide.x, wide.y))
             held = constant(table.name, entries)

@@ -272,7 +272,7 @@ def judge_numbers(op: Requantize | Clamp, arithmetic: Arithmetic) -> tuple[Verdi
     return int8(x=op.x, y=op.y)
 
 
-def same_operand(op: Lut | Requantize | Clamp | Quantize) -> tuple[Value, ...]:
+def same_operand(op: Lut | WideLut | Requantize | Clamp | Quantize) -> tuple[Value, ...]:
     """Gives the only operand, whose memory the result may take over."""
     return overwritable(op, op.x)
 
