@@ -12,6 +12,7 @@ import torch
 from torch import Tensor, nn
 
 import pillion
+from pillion.errors import PillionError
 
 pytestmark = pytest.mark.torch
 
@@ -91,13 +92,46 @@ def states_in_between(layer: nn.Module, x: Tensor) -> Tensor:
     return torch.stack(seen)
 
 
+def views(layer: nn.Module, x: Tensor) -> tuple[Tensor, ...]:
+    """Of all of a tensor, in other shapes and orders, one behind the other, and of parts of these."""
+    a, b, c, d = x * 1, x * 2, x * 3, x - 1
+    a.view(1, 3, 2, 5)[:, :, 0].mul_(2)
+    a.view(-1)[3:9].zero_()
+    b.transpose(1, 2)[:, 0] = 1.0
+    b.permute(2, 0, 1)[1:3, 0].add_(2)
+    flat = c.flatten(1)
+    flat[:, :3] = 5.0
+    d.narrow(1, 1, 2).copy_(x.narrow(1, 0, 2))
+    d.unsqueeze(0).squeeze(1)[0, :2].mul_(3)
+    first, second = d.chunk(2, 1)
+    first.add_(second)
+    return a, a + x, b, c, flat, d, x * 2
+
+
 COPIES = (changed_part, changed_whole, partial_convolution, copy_of_a_copy, view_of_a_copy)
-LATER = (cast_that_copies, copied_into, states_in_between)
+LATER = (cast_that_copies, copied_into, states_in_between, views)
 
 
 @pytest.mark.parametrize("function", [*COPIES, *LATER], ids=lambda function: function.__name__)
 def test_a_write_to_a_copy_changes_the_copy_alone(function: Callable[..., Any]) -> None:
     check(function)
+
+
+HIDDEN: tuple[Callable[[Tensor], Tensor], ...] = (
+    lambda a: a.as_strided((2, 3), (5, 1)),
+    lambda a: a.unfold(1, 2, 2),
+)
+
+
+@pytest.mark.parametrize("view", HIDDEN)
+def test_views_that_become_copies_are_not_written_to(view: Callable[[Tensor], Tensor]) -> None:
+    def written(layer: nn.Module, x: Tensor) -> Tensor:
+        a = x * 1
+        view(a).mul_(2)
+        return a
+
+    with pytest.raises(PillionError, match="writes into a tensor that others see"):
+        check(written)
 
 
 def twice(layer: nn.Module, x: Tensor, y: Tensor) -> tuple[Tensor, ...]:

@@ -59,7 +59,7 @@ def make_functional(module: GraphModule, *, training: bool = False) -> None:
     for node in calls(module.graph, [aten.rrelu_with_noise.default]):
         replace(node, _without_noise(node))
     for node in calls(module.graph):
-        if is_write(node) and not _renamed(node) and (training or isinstance(node.kwargs.get("out"), Node)):
+        if is_write(node) and not _renamed(node) and (training or _is_hidden(node)):
             raise refused_writes([source_line(node)], operator_name(node))
 
 
@@ -118,18 +118,62 @@ WRITTEN_THROUGH = {
     aten.select.int: aten.select_scatter.default,
 }
 """Views that may be written to, and what then becomes of the tensor that they show."""
+SHAPES = (
+    aten.flatten.using_ints,
+    aten.reshape.default,
+    aten.squeeze.default,
+    aten.squeeze.dim,
+    aten.squeeze.dims,
+    aten.unflatten.int,
+    aten.unsqueeze.default,
+    aten.view.default,
+)
+"""Views of all of a tensor in another shape; one whose elements do not lie in order may be a copy."""
+NEVER = (aten.as_strided.default, aten.unfold.default)
+"""Views whose form is a copy: what is written to that would be lost."""
+ORDERS = (aten.permute.default, aten.t.default, aten.transpose.int)
+"""Views of all of a tensor with its axes in another order."""
 
 
 def _write_through(view: Node, made: Node) -> None:
     """Makes anew the tensor that a changed view shows a part of, and so on; what reads it later reads that."""
-    while view.target in WRITTEN_THROUGH:
+    while _is_written_through(view):
         base: Any = view.args[0]
-        target = WRITTEN_THROUGH[view.target]
         with made.graph.inserting_after(made):
-            whole = made.graph.call_function(target, (base, made, *view.args[1:]), dict(view.kwargs))
+            whole = made.graph.call_function(*_whole_of(view, base, made))
         whole.meta.update({**made.meta, "val": value_of(base)})
         base.replace_all_uses_with(whole, delete_user_cb=lambda user, whole=whole: _is_after(user, whole))
         view, made = base, whole
+
+
+def _is_hidden(node: Node) -> bool:
+    """Whether a call writes to a tensor that it is handed beside its operands, or to a view that will be made of copies."""
+    if isinstance(node.kwargs.get("out"), Node):
+        return True
+    view = node.args[0]
+    while isinstance(view, Node) and view.target not in NEVER:
+        base = view.args[0] if view.args else None
+        view = base if isinstance(base, Node) and _is_view(view, base) else None
+    return isinstance(view, Node)
+
+
+def _is_written_through(view: Node) -> bool:
+    """Whether what is written to a view is known to change the tensor behind it, and how."""
+    if view.target in WRITTEN_THROUGH or view.target in ORDERS:
+        return True
+    return view.target in SHAPES and bool(value_of(view.args[0]).is_contiguous())  # type: ignore[arg-type]  # a tensor
+
+
+def _whole_of(view: Node, base: Node, made: Node) -> tuple[Any, tuple[Any, ...], dict[str, Any]]:
+    """The call that gives the tensor behind a view, whose elements are now others."""
+    if view.target in WRITTEN_THROUGH:
+        return WRITTEN_THROUGH[view.target], (base, made, *view.args[1:]), dict(view.kwargs)
+    if view.target in SHAPES:
+        return aten.reshape.default, (made, list(shape_of(base))), {}
+    if view.target is aten.permute.default:
+        order = [axis % len(shape_of(base)) for axis in named_argument(view, "dims")]
+        return aten.permute.default, (made, [order.index(axis) for axis in range(len(order))]), {}
+    return view.target, (made, *view.args[1:]), {}
 
 
 def _functional_form(node: Node) -> torch._ops.OpOverload | None:
@@ -146,8 +190,8 @@ def _seen_elsewhere(changed: Node, node: Node) -> bool:
     """Does anything later read the memory of `changed` under another name than that of a tensor which is made anew?"""
     whole = changed
     renewed = {whole}
-    while whole.target in WRITTEN_THROUGH and isinstance(whole.args[0], Node):
-        whole = whole.args[0]
+    while _is_written_through(whole):
+        whole = whole.args[0]  # type: ignore[assignment]  # a node
         renewed.add(whole)
     if whole.op == "get_attr":
         return True

@@ -9,7 +9,7 @@ from torch.fx import GraphModule
 from pillion.errors import PillionError
 from pillion.importers.torch.inputs import input_dtype
 from pillion.importers.torch.loops import number_loops
-from pillion.importers.torch.nodes import calls, source_line, value_of
+from pillion.importers.torch.nodes import aten, calls, source_line, value_of
 from pillion.importers.torch.rewrite.batch_norm import fold_batch_norms
 from pillion.importers.torch.rewrite.canonical import canonicalize, drop_expansions, join_moves
 from pillion.importers.torch.rewrite.choosing import settle_choices
@@ -56,6 +56,8 @@ def normalize(module: GraphModule, wishes: Wishes | None = None, *, training: bo
     settle_operands(module)
     decompose(module)
     make_functional(module, training=training)
+    if calls(module.graph, [aten.copy.default]):  # through views that were decomposed
+        decompose(module)
     if has_complex_numbers(module):
         fold_constants(module, training=training)
         settle_complex_numbers(module)
