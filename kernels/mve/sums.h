@@ -7,7 +7,7 @@
 #include <stdint.h>
 
 /* Up to eight neighbouring results from the sums of the even ones, then of the odd ones. The numbers are multiplier, shift, fix and out_zp. */
-static __attribute__((noinline)) void finish(const int32_t *numbers, const int32_t *sums, int32_t lanes, int8_t *y) {
+static __attribute__((noinline, unused)) void finish(const int32_t *numbers, const int32_t *sums, int32_t lanes, int8_t *y) {
     int32_t a, b;
     __asm__ volatile(
         "vldrw.s32 q0, [%[sums]]\n"

@@ -181,6 +181,7 @@ def test_on_boards(target: str) -> None:
         (net("keep", channels=8, width=1, zero_point=127), 2),
         (net("sum", channels=7, causal=True, zero_point=100), 1),
         (net("pool", channels=16), 1),
+        (net("columns", channels=9, zero_point=127), 1),
         (net("mean", frames=8, width=260, channels=9), 1),
     )
     for graph, hop in cases:

@@ -260,6 +260,10 @@ typedef struct {
 } pillion_window_mean_s8_mve_params;
 void pillion_window_mean_s8_mve(const pillion_window_mean_s8_mve_params *p, const int8_t *x, int8_t *y, void *scratch);
 
+/* The same as an average pool, as pillion_window_pool_s8; `window` is at most 4096. The sums lie as above, with their zero points. */
+typedef pillion_window_pool_s8_params pillion_window_pool_s8_mve_params;
+void pillion_window_pool_s8_mve(const pillion_window_pool_s8_mve_params *p, const int8_t *x, int8_t *y, void *scratch);
+
 /* Products of matrices. Each batch has `held` vectors of one operand, which are kept in scratch, and `moving` ones of the
  * other, of `depth` elements each; y has a result for every two. */
 typedef struct {
