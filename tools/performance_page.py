@@ -43,9 +43,9 @@ FLOORS = """What keeps single ops from going below these figures with the same s
   all pixels that wait in scratch, those of inputs in 2.1 instructions for a byte instead of 0.8, and a result takes 3 more. With 12 pixels at a time that is
   78 instructions for a result of 96 inputs and 24 channels, which takes 80 now, and 256 for one of 384 inputs and 64 channels instead of 285: a tenth
   of MobileNetV2, for 40 bytes of scratch an input channel instead of 6. Memory is dearer here. Windows of 3x3 without strides need fewer products (Winograd's, exact in integers): 16 for four results where the definition has 36,
-  12 of them in 8 instructions, 3.4 of the definition's for each. Around them are 7.7 instructions for each result that join places, 6.3 that make a byte of
-  it, 14 for each input that prepare it; of 32x32x16 the products are 0.57 of all. The first stage of resnet8 has such layers. Prepared weights are
-  3.6 times the bytes: its 32 and 64 channels would save 0.8 and 0.9 million instructions more (16x16x32 in 994,994, 8x8x64 in 935,984) for 23,552 and 94,208
+  12 of them in 8 instructions, 3.4 of the definition's for each. Around them are 8.5 instructions for each result that join places, 6.3 that make a byte of
+  it, 14 for each input that prepare it; of 32x32x16 the products are 0.56 of all. The first stage of resnet8 has such layers. Prepared weights are
+  3.6 times the bytes: its 32 and 64 channels would save 0.8 and 0.9 million instructions more (16x16x32 in about 1.0 million, 8x8x64 in 0.94) for 23,552 and 94,208
   bytes of flash, 35 and 9 instructions a byte. Prepared at run time for six tiles (138 instructions for four inputs of a channel), the same
   layers take 1,380,189 and 1,358,167, in 8,536 and 16,888 bytes of scratch where the usual kernel has 6,376 and 8,900, and a program that makes few
   rows at a time would gain nothing: that is not done.

@@ -31,43 +31,22 @@ static tiles tiles_of(const pillion_conv2d_winograd_s8_dsp_params *p, const int8
     t.patch = t.inputs + PILLION_DSP_WINOGRAD_PLACES * TILES * steps;
     t.places = (int8_t **)(t.patch + PATCH_WORDS * steps);
     t.jumps = (uint32_t *)(t.places + TILES * RESULTS);
-    t.nowhere = (int8_t *)pillion_dsp_winograd_jumps(t.jumps, steps, p->rectified);
+    t.nowhere = (int8_t *)pillion_dsp_winograd_jumps(t.jumps, steps);
     return t;
-}
-
-static int32_t least(int32_t a, int32_t b) {
-    return a < b ? a : b;
-}
-
-static int32_t *fill(int32_t *to, int32_t words, int32_t value) {
-    for (; words > 0; words--) {
-        *to++ = value;
-    }
-    return to;
-}
-
-static int32_t *copy(int32_t *to, const int8_t *from, int32_t words) {
-    for (; words > 0; words--, from += 4) {
-        memcpy(to++, from, 4);
-    }
-    return to;
 }
 
 /* The tile whose first pixel is this one, with zero points around the image. */
 static void copy_tile(const tiles *t, int32_t top, int32_t left) {
     const pillion_conv2d_winograd_s8_dsp_params *const p = t->p;
-    const int32_t zeros = (int32_t)((uint32_t)(p->in_zp & 255) * 0x01010101u);
-    const int32_t pixel = (int32_t)((uint32_t)t->steps / 2); /* words of one */
-    const int32_t before = left < 0 ? least(-left, 4) : 0;
-    const int32_t columns = least(4, p->in_w - left) - before, inside = columns > 0 ? columns : 0;
+    const uint32_t zeros = (uint32_t)(p->in_zp & 255) * 0x01010101u;
     int32_t *to = t->patch;
     for (int32_t row = top; row < top + 4; row++) {
-        if (row < 0 || row >= p->in_h) {
-            to = fill(to, 4 * pixel, zeros);
-        } else {
-            to = fill(to, before * pixel, zeros);
-            to = copy(to, t->image + (row * p->in_w + left + before) * p->in_c, inside * pixel);
-            to = fill(to, (4 - before - inside) * pixel, zeros);
+        for (int32_t column = left; column < left + 4; column++) {
+            const int is_inside = (uint32_t)row < (uint32_t)p->in_h && (uint32_t)column < (uint32_t)p->in_w;
+            const int8_t *from = t->image + (is_inside ? (row * p->in_w + column) * p->in_c : 0);
+            for (int32_t words = (int32_t)((uint32_t)t->steps / 2); words > 0; words--, to++, from += 4) {
+                memcpy(to, is_inside ? (const void *)from : &zeros, 4);
+            }
         }
     }
 }

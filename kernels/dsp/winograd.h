@@ -22,13 +22,14 @@ typedef struct {
 
 #define PILLION_DSP_WINOGRAD_CONSTANTS 8
 
-/* Writes the list of jumps for so many steps, and gives its end: at most 16 * (steps / 8 + 1) + 22 jumps. */
-uint32_t *pillion_dsp_winograd_jumps(uint32_t *jumps, int32_t steps, int32_t rectified);
+/* Writes the list of jumps for so many steps, and gives its end: at most 16 * (steps / 8 + 1) + 24 jumps. */
+uint32_t *pillion_dsp_winograd_jumps(uint32_t *jumps, int32_t steps);
 
 void pillion_dsp_winograd_pair(const pillion_dsp_winograd_loop *loop);
 
 /* A tile of 4x4 pixels, `row` bytes from one row of it to the next and `column` bytes from pixel to pixel, becomes 16 places of
- * inputs, `place` bytes apart, in words of two channels, 12 bytes apart. Of each pixel so many times four bytes are read. */
+ * inputs, `place` bytes apart, in words of two channels, 12 bytes apart. Of each pixel so many times four bytes are
+ * taken, and one more is read. */
 void pillion_dsp_winograd_inputs(const int8_t *x, int32_t row, int32_t column, int32_t *to, int32_t place, int32_t fours);
 
 #endif

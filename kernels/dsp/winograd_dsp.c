@@ -54,16 +54,15 @@ PILLION_BYTES(pillion_dsp_winograd_loop, 20);
 #define STORE_FIRST "stmia sp, {r6-r11}\n"
 #define LOAD_FIRST "ldmia sp, {r6-r11}\n"
 #define STORE(place) "add r5, sp, #" place "\n" "stmia r5, {r6-r11}\n"
-#define ADD(place, last)               \
-    "add r5, sp, #" place "\n"         \
-    "ldmia r5, {r1-r5}\n"              \
+#define ADD /* what lies where r5 says */ \
+    "ldmia r5!, {r1-r4}\n"             \
     "add r6, r6, r1\n"                 \
     "add r7, r7, r2\n"                 \
     "add r8, r8, r3\n"                 \
     "add r9, r9, r4\n"                 \
-    "add r10, r10, r5\n"               \
-    "ldr r1, [sp, #" last "]\n"        \
-    "add r11, r11, r1\n"
+    "ldmia r5, {r1, r2}\n"             \
+    "add r10, r10, r1\n"               \
+    "add r11, r11, r2\n"
 
 /* s, r = s - r, s + r */
 #define SUM_AND_DIFFERENCE(s, r)       \
@@ -86,8 +85,8 @@ PILLION_BYTES(pillion_dsp_winograd_loop, 20);
     "sub " s ", " r ", " s "\n"        \
     "asr " s ", " s ", #1\n"           \
     "sub " r ", " r ", " s "\n"
-#define JOIN_COLUMNS(place)            \
-    "add r5, sp, #" place "\n"         \
+/* The sums of column 2 lie in the place that r5 says, those of column 0 two places before. */
+#define JOIN_COLUMNS                   \
     "ldmia r5, {r1-r4}\n"              \
     HALVES("r1", "r6")                 \
     HALVES("r2", "r7")                 \
@@ -97,7 +96,8 @@ PILLION_BYTES(pillion_dsp_winograd_loop, 20);
     "ldrd r1, r2, [r5, #16]\n"         \
     HALVES("r1", "r10")                \
     HALVES("r2", "r11")                \
-    "strd r1, r2, [r5, #16]\n"
+    "strd r1, r2, [r5, #16]\n"         \
+    "sub r5, r5, #48\n"
 
 /* r1 round, r2 multiplier, r3 shift; r5 is free. From twice the sum. */
 #define ROUNDED(s)                     \
@@ -105,17 +105,13 @@ PILLION_BYTES(pillion_dsp_winograd_loop, 20);
     "smmlar " s ", " s ", r2, r5\n"    \
     "asr " s ", " s ", r3\n"           \
     "ssat " s ", #8, " s "\n"
-#define RECTIFIED(s)                   \
-    "smmlar " s ", " s ", r2, r1\n"    \
-    "asr " s ", " s ", r3\n"           \
-    "ssat " s ", #8, " s "\n"
-#define RESULTS(requantize)            \
+#define RESULTS                        \
     "ldr r4, [sp, #128]\n"             \
     "add r4, r4, #8\n"                 \
     "ldmia r4!, {r1-r3}\n"             \
-    requantize("r6") requantize("r7") requantize("r8") \
+    ROUNDED("r6") ROUNDED("r7") ROUNDED("r8") \
     "ldmia r4, {r1-r3}\n"              \
-    requantize("r9") requantize("r10") requantize("r11")
+    ROUNDED("r9") ROUNDED("r10") ROUNDED("r11")
 #define WRITE                          \
     "ldr r4, [sp, #132]\n"             \
     "ldmia r4, {r1-r3}\n"              \
@@ -128,6 +124,9 @@ PILLION_BYTES(pillion_dsp_winograd_loop, 20);
     "stmia r4!, {r1-r3}\n"             \
     "str r4, [sp, #132]\n" GO_ON
 
+/* How far it is from the steps to a place; 0 ends what follows the same products. */
+#define THEN(name) ".hword pillion_dsp_winograd_" name " - pillion_dsp_winograd_steps\n"
+#define AFTER(name) THEN(name) ".hword 0\n"
 #define KEPT_BYTES "120" /* of five times six sums */
 
 PILLION_NAKED void pillion_dsp_winograd_pair(PILLION_UNUSED const pillion_dsp_winograd_loop *loop) {
@@ -144,46 +143,43 @@ PILLION_NAKED void pillion_dsp_winograd_pair(PILLION_UNUSED const pillion_dsp_wi
                    PLACE("after_0") STORE("48") FIRST_STEP
                    PLACE("column_2") STORE("72") LOAD_FIRST GO_ON
                    PLACE("after_2") STORE("96") FIRST_STEP_WITH_BIAS
-                   PLACE("upper_left") JOIN_COLUMNS("72") ADD("24", "44") GO_ON
+                   PLACE("upper_left") "add r5, sp, #72\n" "b 1f\n"
                    PLACE("lower") LOAD_FIRST GO_ON
-                   PLACE("lower_left") JOIN_COLUMNS("96") ADD("48", "68") GO_ON
+                   PLACE("lower_left") "add r5, sp, #96\n" "1:\n" JOIN_COLUMNS "2:\n" ADD GO_ON
                    PLACE("next_column") FIRST_STEP
-                   PLACE("upper_right") JOIN_ROWS ADD("72", "92") GO_ON
-                   PLACE("lower_right") LOAD_FIRST ADD("96", "116") GO_ON
-                   PLACE("requantize") RESULTS(ROUNDED) WRITE
-                   PLACE("rectify") RESULTS(RECTIFIED) WRITE
+                   PLACE("upper_right") "add r5, sp, #72\n" "b 2b\n"
+                   PLACE("lower_right") "add r5, sp, #96\n" "b 2b\n"
+                   PLACE("requantize") RESULTS WRITE
                    PLACE("end")
                    "add sp, sp, #136\n"
-                   "pop {r4-r11, pc}\n");
+                   "pop {r4-r11, pc}\n"
+                   /* What follows the products of each place: of each column those of rows 1, 2, 0 and 3. */
+                   ".balign 4\n" PLACE("after")
+                   AFTER("next_row") AFTER("join_rows") AFTER("column_0") AFTER("after_0")
+                   AFTER("next_row") AFTER("join_rows") AFTER("column_2") AFTER("after_2")
+                   AFTER("next_row") AFTER("join_rows") THEN("upper_left") THEN("requantize") AFTER("lower")
+                   THEN("lower_left") THEN("requantize") AFTER("next_column")
+                   AFTER("next_row") THEN("join_rows") AFTER("upper_right") THEN("requantize") THEN("lower") AFTER("lower_right") THEN("requantize") AFTER("end"));
 }
 
-#define TO(place) (pillion_dsp_winograd_##place)
-extern const uint8_t TO(steps)[], TO(next_row)[], TO(join_rows)[], TO(column_0)[], TO(after_0)[], TO(column_2)[], TO(after_2)[],
-    TO(upper_left)[], TO(lower)[], TO(lower_left)[], TO(next_column)[], TO(upper_right)[], TO(lower_right)[], TO(requantize)[],
-    TO(rectify)[], TO(end)[];
+extern const uint8_t pillion_dsp_winograd_steps[];
+extern const uint16_t pillion_dsp_winograd_after[];
 
 /* To so many steps: the first round enters where it must. */
 static uint32_t *list_steps(uint32_t *jump, int32_t steps) {
     int32_t first = (steps - 1) % UNROLLED + 1;
     for (; steps > 0; steps -= first, first = UNROLLED) {
-        *jump++ = pillion_thumb(TO(steps) + (UNROLLED - first) * STEP_BYTES);
+        *jump++ = pillion_thumb(pillion_dsp_winograd_steps + (UNROLLED - first) * STEP_BYTES);
     }
     return jump;
 }
 
-uint32_t *pillion_dsp_winograd_jumps(uint32_t *jump, int32_t steps, int32_t rectified) {
-    /* What follows the products of each place: of each column those of rows 1, 2, 0 and 3. */
-    static const uint8_t *const after[PILLION_DSP_WINOGRAD_PLACES][3] = {
-        {TO(next_row)}, {TO(join_rows)},   {TO(column_0)},                                {TO(after_0)},
-        {TO(next_row)}, {TO(join_rows)},   {TO(column_2)},                                {TO(after_2)},
-        {TO(next_row)}, {TO(join_rows)},   {TO(upper_left), TO(requantize), TO(lower)},   {TO(lower_left), TO(requantize), TO(next_column)},
-        {TO(next_row)}, {TO(upper_right)}, {TO(requantize), TO(lower_right)},             {TO(requantize), TO(end)},
-    };
-    for (int32_t place = 0; place < PILLION_DSP_WINOGRAD_PLACES; place++) {
+uint32_t *pillion_dsp_winograd_jumps(uint32_t *jump, int32_t steps) {
+    const uint16_t *after = pillion_dsp_winograd_after;
+    for (int32_t place = 0; place < PILLION_DSP_WINOGRAD_PLACES; place++, after++) {
         jump = list_steps(jump, steps - (place % 4 < 2)); /* the first step of rows 1 and 2 is made already */
-        for (int32_t i = 0; i < 3 && after[place][i] != NULL; i++) {
-            const int is_rectified = rectified != 0 && after[place][i] == TO(requantize);
-            *jump++ = pillion_thumb(is_rectified ? TO(rectify) : after[place][i]);
+        for (; *after != 0; after++) {
+            *jump++ = pillion_thumb(pillion_dsp_winograd_steps + *after);
         }
     }
     return jump;

@@ -7,16 +7,16 @@
 #if PILLION_HAS_DSP
 
 /* r0 x, r1 from row to row, r2 three times that, r3 to, r12 from place to place, lr from pixel to pixel; r4-r7 and r8-r11 are
- * four rows of a column. On the stack: fours left. */
-#define COLUMN_OF_INPUTS(a, b, c, d, widen)   \
+ * four rows of a column. On the stack: rounds left, two for four bytes; the second one begins at the second byte. */
+#define COLUMN_OF_INPUTS(a, b, c, d)          \
     "ldr " a ", [r0]\n"                       \
     "ldr " b ", [r0, r1]\n"                   \
     "ldr " c ", [r0, r1, lsl #1]\n"           \
     "ldr " d ", [r0, r2]\n"                   \
-    "sxtb16 " a ", " a widen "\n"             \
-    "sxtb16 " b ", " b widen "\n"             \
-    "sxtb16 " c ", " c widen "\n"             \
-    "sxtb16 " d ", " d widen "\n"             \
+    "sxtb16 " a ", " a "\n"                   \
+    "sxtb16 " b ", " b "\n"                   \
+    "sxtb16 " c ", " c "\n"                   \
+    "sxtb16 " d ", " d "\n"                   \
     "ssub16 " a ", " a ", " c "\n"            \
     "ssub16 " d ", " d ", " b "\n"            \
     "ssub16 " c ", " c ", " b "\n"            \
@@ -46,17 +46,17 @@
     "add r3, r3, r12, lsl #1\n"
 #define WRITE_A WRITE_INPUTS("r4", "r5", "r6", "r7")
 #define WRITE_B WRITE_INPUTS("r8", "r9", "r10", "r11")
-#define COLUMN_A(widen) COLUMN_OF_INPUTS("r4", "r5", "r6", "r7", widen)
-#define COLUMN_B(widen) COLUMN_OF_INPUTS("r8", "r9", "r10", "r11", widen)
-#define TILE(widen)                           \
-    COLUMN_A(widen)                           \
+#define COLUMN_A COLUMN_OF_INPUTS("r4", "r5", "r6", "r7")
+#define COLUMN_B COLUMN_OF_INPUTS("r8", "r9", "r10", "r11")
+#define TILE                                  \
+    COLUMN_A                           \
     "add r0, r0, lr, lsl #1\n"                \
-    COLUMN_B(widen) A_LESS_B WRITE_A          \
+    COLUMN_B A_LESS_B WRITE_A          \
     "sub r0, r0, lr\n"                        \
-    COLUMN_A(widen) B_LESS_A WRITE_B          \
+    COLUMN_A B_LESS_A WRITE_B          \
     B_AND_A B_AND_A WRITE_B                   \
     "add r0, r0, lr, lsl #1\n"                \
-    COLUMN_B(widen) B_LESS_A WRITE_B          \
+    COLUMN_B B_LESS_A WRITE_B          \
     "sub r3, r3, r12, lsl #4\n"               \
     "add r3, r3, #12\n"                       \
     "sub r0, r0, lr, lsl #1\n"                \
@@ -65,12 +65,16 @@ PILLION_NAKED void pillion_dsp_winograd_inputs(PILLION_UNUSED const int8_t *x, P
                                                PILLION_UNUSED int32_t *to, PILLION_UNUSED int32_t place, PILLION_UNUSED int32_t fours) {
     __asm volatile("push {r4-r11, lr}\n"
                    "ldrd r12, r4, [sp, #36]\n"
+                   "lsl r4, r4, #1\n"
                    "push {r4}\n"
                    "mov lr, r2\n"
                    "add r2, r1, r1, lsl #1\n"
-                   "1:\n" TILE("") TILE(", ror #8")
-                   "add r0, r0, #4\n"
+                   "1:\n" TILE
                    "ldr r4, [sp]\n"
+                   "tst r4, #1\n" /* bytes 1 and 3 follow 0 and 2 */
+                   "ite eq\n"
+                   "addeq r0, r0, #1\n"
+                   "addne r0, r0, #3\n"
                    "subs r4, r4, #1\n"
                    "str r4, [sp]\n"
                    "bne.w 1b\n"

@@ -59,7 +59,7 @@ void pillion_conv2d_ring_s8_dsp(const pillion_conv2d_ring_s8_dsp_params *p, cons
  * are prepared, in words of two inputs [pairs of channels][16 places][in_c / 2][2]; for the constants see kernels/dsp/winograd.h. */
 typedef struct {
     const int32_t *weights, *constants;
-    int32_t batch, in_h, in_w, in_c, out_h, out_w, out_c, pad_top, pad_left, in_zp, low, high, rectified;
+    int32_t batch, in_h, in_w, in_c, out_h, out_w, out_c, pad_top, pad_left, in_zp, low, high;
 } pillion_conv2d_winograd_s8_dsp_params;
 void pillion_conv2d_winograd_s8_dsp(const pillion_conv2d_winograd_s8_dsp_params *p, const int8_t *x, int8_t *y, void *scratch);
 
