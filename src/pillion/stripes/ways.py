@@ -284,7 +284,7 @@ class Ways:
         return made
 
     def like(self, stripes: Sequence[Stripe]) -> Iterator[tuple[Stripe, ...]]:
-        """Gives stripes like some, but for where one begins or ends, or the rows of its steps."""
+        """Gives stripes like some, but for where one begins or ends, or the rows of its steps or of its ops."""
         for i, one in enumerate(stripes):
             before = stripes[i - 1].end if i else 0
             after = stripes[i + 1].first if i + 1 < len(stripes) else len(self.whole)
@@ -294,6 +294,7 @@ class Ways:
                 replace(one, end=one.end + 1),
                 replace(one, end=one.end - 1),
                 replace(one, rows=max(one.rows // 2, 1)),
+                one if one.grain else replace(one, rows=2 * one.rows, grain=one.rows),
             )
             for other in others:
                 is_there = before <= other.first < other.end <= after
