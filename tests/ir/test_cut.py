@@ -18,7 +18,6 @@ ROW_LOCAL = [cls for cls in ALL_OPS if any(not op.crosses_rows for op in cls.exa
 NEVER = {
     "bag",
     "batch_matmul",
-    "resize_bilinear_float",
     "lstm_cell",
     "lstm_output",
     "svdf_memory",
