@@ -91,7 +91,7 @@ equal, byte for byte, to the reference of every op.
 
 MEMORY = """Code is the kernels in use, the generated calls, and what of the compiler's library they need; the harness that measures is
 left out. Constants are weights, biases, scales and tables as the kernels read them: at most 14 bytes per output channel on top
-of the weights. The arena holds all activations, inputs and outputs and the kernels' scratch; the floor is the largest sum of
+of the weights, and on M33 the prepared weights of 3x3 layers with fewer products (resnet8 has two). The arena holds all activations, inputs and outputs and the kernels' scratch; the floor is the largest sum of
 bytes that are live at once if no result takes the place of its operand. The peer's code and arena are those of its smallest build, which has a loader and run-time tables beside.
 Here, as in the tables above, all ops run whole (`--extra 0%`); the next section has what less memory costs.
 """
