@@ -52,6 +52,8 @@ RECURRENT = {"lstm, 50 steps": "LSTM", "gru, 50 steps": "GRU", "minGRU, 50 steps
 SIZES = {"mobilenet_v2": 96}
 """Of inputs, where the model's own takes long."""
 CALIBRATED, JUDGED = 8, 6
+LEAST = -99.9
+"""Decibels of what is not even finite."""
 MARGIN = 1.0
 """Decibels by which the better of the two others may be ahead."""
 LAYERS = {aten.linear.default: 0, aten.conv1d.default: 0, aten.conv2d.default: 0}
@@ -175,7 +177,7 @@ def decibels(real: Sequence[Tensor], found: Sequence[Tensor]) -> float:
     """Gives the ratio of signal to noise of one output."""
     signal = sum(float(y.double().square().sum()) for y in real)
     noise = sum(float((y.double() - z.double()).square().sum()) for y, z in zip(real, found, strict=True))
-    return round(float(10 * torch.log10(torch.tensor(signal / noise))), 1)
+    return max(round(float(10 * torch.log10(torch.tensor(signal / noise))), 1), LEAST)
 
 
 def xnnpack(net: nn.Module, data: Sequence[Tensor]) -> Any:

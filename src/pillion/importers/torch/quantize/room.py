@@ -18,6 +18,8 @@ from pillion.outside.threads import one_thread
 
 FEWEST = 4
 """Samples without which there is nothing to be learned from leaving one out."""
+NEARLY = 2.0
+"""How much larger than the least error that of a smaller room may be, which costs fewer steps: one sample less than there are makes errors seem larger."""
 ROOMS = torch.linspace(0.0, 1.0, 21, dtype=torch.float64)
 """What is tried on either side, as parts of the span of what was seen."""
 
@@ -50,7 +52,7 @@ def by_sample(observer: CountedRange, calls: int) -> list[Tensor]:
 
 
 def best_room(samples: list[Tensor]) -> float:
-    """Gives the room, as a part of the span of all numbers, that leaves the least squared error of clipping and rounding where each sample is judged by
+    """Gives the room, as a part of the span of all numbers, that leaves nearly the least squared error of clipping and rounding where each sample is judged by
     a range that comes from the others."""
     lows, highs = (torch.stack([f(s) for s in samples]) for f in (torch.min, torch.max))
     errors = torch.zeros_like(ROOMS)
@@ -59,7 +61,7 @@ def best_room(samples: list[Tensor]) -> float:
         low, high = _ends(float(lows[others].min()), float(highs[others].max()), ROOMS)
         clipped = (sample[:, None] - sample[:, None].clamp(low, high)).square().sum(0)
         errors += clipped + len(sample) * ((high - low) / INT8_STEPS).square() / 12
-    return float(ROOMS[errors.argmin()])
+    return float(ROOMS[(errors <= NEARLY * errors.min()).nonzero()[0, 0]])
 
 
 def _ends(low: float, high: float, rooms: Tensor) -> tuple[Tensor, Tensor]:
