@@ -207,7 +207,6 @@ REFUSED: dict[str, tuple[Any, str]] = {
     "a result that is no tensor": (function(lambda m, x: (x * 2, None), (2, 3)), "not a tensor"),
     "a result that is constant": (function(lambda m, x: torch.ones(3), (2, 3)), "constant"),
     "a branch": (function(lambda m, x: x * 2 if x.sum() > 0 else x, (2, 3)), "control flow"),
-    "doubles inside": (function(lambda m, x: (x.double() * 2).float(), (2, 3)), "float64"),
     "integers inside": (function(lambda m, x: (x.int() * 2).float(), (2, 3)), "aten.to.dtype"),
     "half a model": (function(lambda m, x: m.l(x), (2, 3), l=nn.Linear(3, 4).half()), "same dtype"),
     "written into an attribute": (

@@ -9,7 +9,17 @@ import torch
 from torch import Tensor
 from torch.fx import GraphModule, Node
 
-from pillion.importers.torch.nodes import aten, calls, constant, constant_of, replace, value_of
+from pillion.errors import PillionError
+from pillion.importers.torch.nodes import (
+    aten,
+    calls,
+    constant,
+    constant_of,
+    operator_name,
+    replace,
+    source_line,
+    value_of,
+)
 from pillion.importers.torch.rewrite.scopes import evaluate_again
 
 OTHER_REALS = (torch.float16, torch.bfloat16, torch.float64)
@@ -30,9 +40,26 @@ COMPUTED = frozenset(
 """What may be told the type in which to compute."""
 
 
+PRODUCTS = frozenset(
+    {
+        aten.addmm.default,
+        aten.bmm.default,
+        aten.conv1d.default,
+        aten.conv2d.default,
+        aten.conv3d.default,
+        aten.linear.default,
+        aten.matmul.default,
+        aten.mm.default,
+    }
+)
+"""What torch computes of operands of one type alone."""
+
+
 def use_single_precision(module: GraphModule) -> None:
     """Computes in float32 what a model computes in other real numbers."""
     if any(map(_is_other, module.graph.nodes)):
+        for node in calls(module.graph, PRODUCTS):
+            _want_one_type(node)
         for node in module.graph.find_nodes(op="get_attr"):
             held = constant_of(node)
             if held is not None and held.dtype in OTHER_REALS:
@@ -48,6 +75,17 @@ def use_single_precision(module: GraphModule) -> None:
 def _is_other(node: Node) -> bool:
     value = value_of(node)
     return node.op != "placeholder" and isinstance(value, Tensor) and value.dtype in OTHER_REALS
+
+
+def _want_one_type(node: Node) -> None:
+    types = {value_of(operand).dtype for operand in node.all_input_nodes}
+    if len(types) > 1:
+        raise PillionError(
+            "a layer has other real numbers than what it reads",
+            rule="operands of a product have the same dtype, as in PyTorch",
+            here=f"{operator_name(node)} of {' and '.join(sorted(map(str, types)))}  ({source_line(node)})",
+            help="module.float() before compiling",
+        )
 
 
 def _single(argument: Any) -> Any:
