@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "pillion/kernels.h"
 
-void pillion_dequantize_s16(const pillion_dequantize_s8_params *p, const int16_t *x, float *y, void *scratch) {
+void pillion_dequantize_s16(const pillion_dequantize_s16_params *p, const int16_t *x, float *y, void *scratch) {
     const int32_t in_zp = p->in_zp;
     const float scale = p->scale;
     (void)scratch;

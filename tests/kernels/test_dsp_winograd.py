@@ -5,7 +5,7 @@ is said to take."""
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import replace
+from dataclasses import astuple, replace
 
 import numpy as np
 import pytest
@@ -22,8 +22,11 @@ from pillion.emitters.c.program import lower
 from pillion.ir.graph import Graph
 from pillion.ir.types import DType, PerTensor, TensorType, Value, constant
 from pillion.ir.verdict import all_ok, failures
+from pillion.memory import Firing, schedule
 from pillion.ops.conv import Conv2d
+from pillion.ops.region import as_region
 from pillion.stripes.plan import Stripe, striped
+from pillion.stripes.search import price, ways_of
 
 pytestmark = pytest.mark.qemu
 
@@ -168,3 +171,22 @@ def test_weights_lie_in_flash_once_however_many_rows_are_made_at_a_time() -> Non
     for uses in region.of_ops:
         assert len(uses.forms) > 1
         assert {cut.chosen[form].kernel.name for form in uses.forms} == {KERNEL.name}
+
+
+def test_stripes_make_rows_in_pairs() -> None:
+    """A kernel of tiles of 2x2 takes as long for one row as for two: ops of stripes that have it make even numbers of rows, also where the op
+    behind them asks for one more."""
+    first = conv2d((1, 18, 33, 16), 16, (3, 3), seed=1, padding=(1, 1, 1, 1))
+    fields = {"y": Value("z", first.y.type), "x": first.y}
+    graph = Graph("g", first.activations, (first, replace(first, **fields)), (fields["y"],))
+    whole = lower(graph, Isa.DSP)
+    way = ways_of(graph, whole, None).region(0, 2, 6)
+    assert way is not None
+    assert way.stripe is not None
+    assert way.stripe.units == (2, 2)
+    rows = {
+        f.span.count for f in schedule(as_region(graph, *astuple(way.stripe))).events if isinstance(f, Firing)
+    }
+    assert rows == {8, 6, 4}
+    odd = replace(way.stripe, units=())
+    assert price(graph, whole, (way.stripe,)) < price(graph, whole, (odd,)) / 2

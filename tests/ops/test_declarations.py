@@ -8,6 +8,7 @@ import re
 import pytest
 
 from pillion.ir.op import Op
+from pillion.ir.types import DType
 from pillion.ops import ALL_OPS, Reshape, Slice
 
 ONLY_MOVE = (Reshape, Slice)
@@ -27,10 +28,12 @@ def test_every_op_is_documented(cls: type[Op]) -> None:
 def test_every_op_has_examples_with_zero_points_at_the_ends(cls: type[Op]) -> None:
     examples = list(cls.examples())
     assert len(examples) >= 2
-    zero_points = {v.zero_point for op in examples for v in (*op.activations, *op.results) if v.is_quantized}
+    values = {v for op in examples for v in (*op.activations, *op.results) if v.is_quantized}
+    zero_points = {v.zero_point for v in values}
     if not zero_points and all(not v.is_quantized for op in examples for v in op.results):
         return  # it knows no scales
-    wanted = {-128, 0} if cls in ONLY_MOVE else {-128, 0, 127}
+    low, high = (DType.INT16 if {v.dtype for v in values} == {DType.INT16} else DType.INT8).bounds
+    wanted = {low, 0} if cls in ONLY_MOVE else {low, 0, high}
     assert wanted <= zero_points, f"{cls.kind}: no example with {sorted(wanted - zero_points)}"
 
 

@@ -79,6 +79,7 @@ class Run:
         self._lies_in = {v: self.buffers[home] for v, home in self.storage.items()}
         ops = [(i, op) for i, op in enumerate(self.body.ops) if not is_alias(op)]
         self.grains = {i: 1 if self._shrinks_what_is_fed(op) else region.grain for i, op in ops}
+        self.units = region.units or (1,) * len(region.body.ops)
         self.producers = {op.results[0]: i for i, op in ops}
         self.used_up: dict[int, set[Value]] = {i: set(op.activations) for i, op in ops}
         for _, op in ops:
@@ -113,7 +114,8 @@ class Run:
         op = self.body.ops[number]
         while buffer.made < rows:
             count = min(rows - buffer.made, self.grains[number] or rows)
-            count = min(-(-count // op.row_unit) * op.row_unit, buffer.size - buffer.made)
+            unit = max(op.row_unit, self.units[number])
+            count = min(-(-count // unit) * unit, buffer.size - buffer.made)
             self._fire(number, op, Span(buffer.made, count), image)
 
     def _feed(self, buffer: Buffer, rows: int) -> None:

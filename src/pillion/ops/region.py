@@ -17,7 +17,8 @@ from pillion.ops.movement import Reshape
 class Region(Op):
     """A graph that is run in steps: in each, `rows` more rows of its last result are made, and what earlier steps have made and later
     ones still need is kept. With a `grain`, no op makes more rows than that at once. A region that is `fed` gets the rows of its first operand
-    one after another, from outside the arena. What comes out is what the graph means."""
+    one after another, from outside the arena. `units` say of each op inside in how many rows at once its kernel makes them: for fewer it would
+    take as long. What comes out is what the graph means."""
 
     is_idle = False
     crosses_rows = "it runs in steps of its own"
@@ -28,6 +29,7 @@ class Region(Op):
     step: int = 1
     grain: int = 0
     fed: bool = False
+    units: tuple[int, ...] = ()
 
     def infer(self) -> TensorType:
         first = self.body.outputs[0]
@@ -40,6 +42,8 @@ class Region(Op):
             raise self.refuse(
                 "a step makes at least one row, a grain is no less than 0", f"{self.step}, {self.grain}"
             )
+        if self.units and (len(self.units) != len(self.body.ops) or min(self.units) < 1):
+            raise self.refuse("a number of rows for each op inside", str(self.units))
         for inner in self.body.ops:
             reason = why_not_in_rows(inner)
             if reason:
@@ -108,7 +112,15 @@ def rows_made(op: Op) -> int:
     return (op.activations if op.folded_bytes else op.results)[0].shape[ROWS]
 
 
-def as_region(graph: Graph, first: int, end: int, step: int, grain: int = 0, fed: str = "") -> Region:
+def as_region(
+    graph: Graph,
+    first: int,
+    end: int,
+    step: int,
+    grain: int = 0,
+    fed: str = "",
+    units: tuple[int, ...] = (),
+) -> Region:
     """Gives the region of the ops from `first` to before `end`. `fed` is the name of the input whose rows come from outside."""
     ops = graph.ops[first:end]
     made = {v for op in ops for v in op.results}
@@ -118,7 +130,14 @@ def as_region(graph: Graph, first: int, end: int, step: int, grain: int = 0, fed
     ys = tuple(v for op in ops for v in op.results if v in later)
     body = Graph(f"{graph.name}_rows_{first}", tuple(read), ops, ys, graph.arithmetic)
     return Region(
-        xs=tuple(read), ys=ys, body=body, step=step, grain=grain, fed=bool(fed), source=ops[0].source
+        xs=tuple(read),
+        ys=ys,
+        body=body,
+        step=step,
+        grain=grain,
+        fed=bool(fed),
+        units=units,
+        source=ops[0].source,
     )
 
 

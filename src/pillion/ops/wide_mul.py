@@ -37,8 +37,13 @@ class WideMul(Binary):
 
     @property
     def left(self) -> int:
-        """The least number of places by which the second operand is shifted with which the first one, multiplied, stays in 32 bits."""
-        return next(s for s in range(PLACES * 8) if self.factor(s) * furthest(self.a) <= numerics.INT32_MAX)
+        """The least number of places by which the second operand is shifted with which the first one, multiplied, stays in 32 bits; raises where
+        the second one does not."""
+        reach = furthest(self.a)
+        left = next(s for s in range(PLACES * 8) if self.factor(s) * reach <= numerics.INT32_MAX)
+        if furthest(self.b) << left > numerics.INT32_MAX:
+            raise ValueError(f"a product in steps of {self.ratio:.3g} of the result's")
+        return left
 
     def factor(self, left: int) -> int:
         """Gives what the first operand is multiplied by, where the second is shifted so far."""
@@ -50,8 +55,7 @@ class WideMul(Binary):
         return self.factor(self.left)
 
     def check_scales(self, arithmetic: Arithmetic) -> None:
-        if furthest(self.b) << self.left > numerics.INT32_MAX:
-            raise ValueError(f"a product in steps of {self.ratio:.3g} of the result's")
+        self.left  # noqa: B018  # raises
 
     def infer(self) -> TensorType:
         return TensorType(super().infer().shape, self.y.dtype)

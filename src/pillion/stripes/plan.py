@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import astuple, dataclass
 
 from pillion.ir.graph import Graph
 from pillion.ir.op import Op
@@ -22,6 +22,8 @@ class Stripe:
     """The most rows that any of the ops makes at once; 0 for as many as a step needs."""
     fed: str = ""
     """The name of the input of the graph whose rows are handed over one after another, and never lie in the arena all at once."""
+    units: tuple[int, ...] = ()
+    """Of each op the rows that its kernel makes at once: for fewer it takes as long. One each, where nothing is said."""
 
 
 def striped(graph: Graph, stripes: Sequence[Stripe]) -> Graph:
@@ -30,6 +32,6 @@ def striped(graph: Graph, stripes: Sequence[Stripe]) -> Graph:
     at = 0
     for stripe in stripes:
         ops += graph.ops[at : stripe.first]
-        ops.append(as_region(graph, stripe.first, stripe.end, stripe.rows, stripe.grain, stripe.fed))
+        ops.append(as_region(graph, *astuple(stripe)))
         at = stripe.end
     return graph.replace(ops=(*ops, *graph.ops[at:])) if stripes else graph

@@ -174,7 +174,9 @@ class Ways:
 
     def _region(self, first: int, end: int, rows: int, grain: int) -> Way | None:
         fed = self._fed_name(first)
-        region = as_region(self.graph, first, end, rows, grain, fed)
+        units = tuple(choice.kernel.row_unit for choice in self.choices[first:end])
+        units = units if any(unit > 1 for unit in units) else ()
+        region = as_region(self.graph, first, end, rows, grain, fed, units)
         if rows >= rows_made(region.body.ops[-1]):
             return None
         try:
@@ -192,7 +194,7 @@ class Ways:
         return Way(
             aligned(self.beside(first, end) + seen.bytes),
             self._cost(region, first, seen),
-            Stripe(first, end, rows, grain, fed),
+            Stripe(first, end, rows, grain, fed, units),
         )
 
     def is_fed(self, first: int) -> bool:
@@ -253,6 +255,11 @@ class Ways:
             for i, runs in enumerate(seen.runs)
             for rows, times in runs.items()
         )
+        calls += sum(
+            self.costs.at_edges(first + i, max(runs, key=runs.__getitem__))
+            for i, runs in enumerate(seen.runs)
+            if runs
+        )
         return images * (calls + seen.moved_bytes * self.costs.of_moved_byte)
 
     def least_cost(self, first: int, end: int, rows: int) -> float:
@@ -305,10 +312,11 @@ class Ways:
                     or any(self.why[other.first : other.end])
                 ):
                     continue
-                if self._has_rows(other.end - 1) and self.region(
-                    other.first, other.end, other.rows, other.grain
-                ):
-                    yield (*stripes[:i], other, *stripes[i + 1 :])
+                if not self._has_rows(other.end - 1):
+                    continue
+                way = self.region(other.first, other.end, other.rows, other.grain)
+                if way is not None and way.stripe is not None:
+                    yield (*stripes[:i], way.stripe, *stripes[i + 1 :])
 
     def _is_fed_all(self, one: Stripe) -> bool:
         """Whether a stripe has all ops that read rows from outside, from the first on."""

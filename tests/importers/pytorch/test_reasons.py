@@ -130,8 +130,7 @@ def test_all_problems_are_listed_at_once() -> None:
     """A write that others see, an operator without a form, and two powers."""
 
     def function(x: Tensor, y: Tensor) -> Tensor:
-        flat = x.view(-1)
-        flat.add_(1)
+        x.unfold(1, 2, 1).add_(1)
         return torch.logcumsumexp(x, 1) + x**y
 
     error = refusal(function, (3, 4), (3, 4))
@@ -142,9 +141,9 @@ def test_all_problems_are_listed_at_once() -> None:
 
 def test_writes_alone_are_called_by_their_name() -> None:
     def function(x: Tensor) -> Tensor:
-        flat = x.view(-1)
-        flat.add_(1)
-        flat.mul_(2)
+        windows = x.unfold(1, 2, 1)
+        windows.add_(1)
+        windows.mul_(2)
         return x * 2
 
     error = refusal(function, (3, 4))
@@ -154,7 +153,7 @@ def test_writes_alone_are_called_by_their_name() -> None:
 
 def test_training_refuses_writes_before_it_begins() -> None:
     def function(x: Tensor) -> Tensor:
-        x.view(-1).add_(1)
+        x.unfold(1, 2, 1).add_(1)
         return x * 2
 
     with pytest.raises(PillionError) as refused:

@@ -142,3 +142,28 @@ def twice(layer: nn.Module, x: Tensor, y: Tensor) -> tuple[Tensor, ...]:
 
 def test_one_tensor_twice_is_not_two() -> None:
     check(twice, 2)
+
+
+WRITTEN: dict[str, Callable[[nn.Module, Tensor], Tensor]] = {
+    "zero_": lambda layer, x: _after(x, lambda y: y.unbind(1)[1].zero_()),
+    "a diagonal": lambda layer, x: _after(x, lambda y: torch.diagonal(y, 0, 1, 2).fill_(0.5)),
+    "a part": lambda layer, x: _after(x, lambda y: y.split(2, 1)[2].add_(1)),
+    "a triangle": lambda layer, x: _after(x, lambda y: y.tril_()),
+}
+
+
+def _after(x: Tensor, write: Callable[[Tensor], Any]) -> Tensor:
+    y = x.clone()
+    write(y)
+    return y + x
+
+
+@pytest.mark.parametrize("name", WRITTEN)
+def test_writes_to_parts_are_seen(name: str) -> None:
+    check(WRITTEN[name])
+
+
+def test_a_write_that_is_made_of_others_is_not_lost() -> None:
+    """It would write to a strided view, which is a copy here."""
+    with pytest.raises(PillionError, match="writes into a tensor"):
+        check(lambda layer, x: _after(x[0], lambda y: y.fill_diagonal_(0)))

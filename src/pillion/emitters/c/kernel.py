@@ -125,3 +125,5 @@ class Kernel:
     """How many bytes more its constants take than those of other kernels. Where code shall be small, none that says so is chosen."""
     own_constants: bool = False
     """Whether no other kernel shares its constants, and they are large: the parts of an op have it together, or none of them."""
+    row_unit: int = 1
+    """The rows that it makes at once: for fewer it takes as long."""

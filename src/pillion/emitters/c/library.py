@@ -53,6 +53,7 @@ class Library:
         is_for_parts: bool = False,
         further_flash: Callable[[OpClass], int] = lambda op: 0,
         own_constants: bool = False,
+        row_unit: int = 1,
     ) -> Kernel:
         """Makes a row of the table of kernels. Its functions take the op's own class, because they are called with no other; a
         result without elements takes no call."""
@@ -69,6 +70,7 @@ class Library:
             "is_for_parts": is_for_parts,
             "further_flash": further_flash,
             "own_constants": own_constants,
+            "row_unit": row_unit,
         }
         full_name = f"{name or op.kind}{self.suffix}"
         return Kernel(full_name, op, **functions, overread_bytes=overread_bytes, each_call=each_call)

@@ -142,4 +142,5 @@ KERNEL = DSP.row(
     work=work,
     further_flash=further_bytes,
     own_constants=True,
+    row_unit=2,
 )

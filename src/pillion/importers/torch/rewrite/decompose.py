@@ -22,7 +22,7 @@ from pillion.importers.torch.nodes import (
     value_of,
 )
 from pillion.importers.torch.rewrite import forms
-from pillion.importers.torch.rewrite.functional import DROPOUTS
+from pillion.importers.torch.rewrite.functional import DROPOUTS, is_write
 from pillion.importers.torch.rewrite.recurrent import LAYERS
 from pillion.importers.torch.rewrite.scopes import graft, hand_over
 from pillion.importers.torch.rewrite.tensor_forms import CONDITIONS, FORMS
@@ -95,6 +95,8 @@ def _function(node: Node) -> Callable[..., Any] | None:
     if target in FORMS:
         return FORMS[target] if target not in CONDITIONS or CONDITIONS[target](node) else None
     if not isinstance(target, torch._ops.OpOverload) or target in KEPT or target.namespace != "aten":
+        return None
+    if is_write(node):  # what it is made of would write to copies
         return None
     name = target.name()  # type: ignore[no-untyped-call]  # of torch
     composed = torch._C._dispatch_has_kernel_for_dispatch_key(name, "CompositeImplicitAutograd")

@@ -51,16 +51,18 @@ NO_RESULT = (
 )
 
 
-def make_functional(module: GraphModule, *, training: bool = False) -> None:
+def make_functional(module: GraphModule, *, training: bool = False) -> bool:
     """Turns calls that change their operand into calls that do not: `relu_(x)` becomes `relu(x)`, and what read x afterwards reads
-    that. Calls of which that cannot be said stay, and are refused together with all else; before training at once."""
+    that; whether there were any. Calls of which that cannot be said stay, and are refused together with all else; before training at once."""
     for node in calls(module.graph):
         node.target = _view(node.target)
     for node in calls(module.graph, [aten.rrelu_with_noise.default]):
         replace(node, _without_noise(node))
-    for node in calls(module.graph):
-        if is_write(node) and not _renamed(node) and (training or _is_hidden(node)):
+    writes = [node for node in calls(module.graph) if is_write(node)]
+    for node in writes:
+        if not _renamed(node) and (training or _is_hidden(node)):
             raise refused_writes([source_line(node)], operator_name(node))
+    return bool(writes)
 
 
 def _view(target: Any) -> Any:

@@ -55,7 +55,8 @@ def normalize(module: GraphModule, wishes: Wishes | None = None, *, training: bo
     drop_expansions(module)
     settle_operands(module)
     decompose(module)
-    make_functional(module, training=training)
+    if make_functional(module, training=training):
+        decompose(module)
     if calls(module.graph, [aten.copy.default]):  # through views that were decomposed
         decompose(module)
     if has_complex_numbers(module):
