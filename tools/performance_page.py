@@ -99,7 +99,7 @@ Here, as in the tables above, all ops run whole (`--extra 0%`); the next section
 STRIPES = """The C of these networks runs parts of them [a few rows at a time](guide/memory.md): int8 NHWC input and output, the arena in bytes, and how
 many instructions are more than those of whole tensors. With `--rows-in` the input is not in the arena at all; taking its rows is counted.
 `--extra 1%` is what is done by default where it saves much. The calls are part of the code. Plans are found by
-estimates: all but two cost what was asked for or less (unet and resnet8 on M33 at 1 %).
+estimates: all of these cost what was asked for or less.
 """
 
 STREAMS = """Networks [over time](guide/streams.md) that are fed a few new frames in each call, and answer what the whole window would; int8 input and

@@ -76,6 +76,18 @@ def test_the_estimate_from_multiplications_holds_the_counted_one() -> None:
 
 
 @pytest.mark.qemu
+def test_what_ops_take_that_make_a_few_rows_at_a_time_is_counted_in_all_their_runs() -> None:
+    program = package.compile("resnet8", target="cortex-m33", io_dtype="int8", io_layout="nhwc")
+    assert program.stripes
+    x = np.zeros(program.graph.inputs[0].shape, np.int8)
+    profile = program.measure(x, on="mps2-an505").profile
+    counted = program.time("100MHz", memories="tcm")
+    assert profile is not None
+    assert sum(counted.classes.values()) == pytest.approx(profile.instructions, rel=0.01)
+    assert len(counted.ops) == len(program.graph.ops)
+
+
+@pytest.mark.qemu
 def test_cores_without_a_board_are_counted_on_one_with_the_same_kernels() -> None:
     of_m85, of_m55 = compiled("cortex-m85").time("400MHz"), compiled("cortex-m55").time("400MHz")
     assert of_m85.classes == of_m55.classes

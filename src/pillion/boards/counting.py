@@ -26,6 +26,8 @@ LIBRARY = ("memcpy", "memmove", "memset", "memcmp")
 """The functions of a C library that compilers call of themselves. They lie with the harness, for any program has them."""
 TOUCHED = (".constants", ".pillion_arena")
 """The sections of which it is counted what was touched."""
+RUN, RUNS = re.compile(rb'^\{"op": (\d+),', re.MULTILINE), "runs "
+"""How the harness says which op a mark ends, and how all of these are kept behind the counts."""
 _FLAGS = ("-std=c99", "-O2", "-Wall", "-Wextra", "-Werror", "-fPIC", "-fvisibility=hidden")
 
 
@@ -63,13 +65,28 @@ def count(
     """Counts what each op of a firmware executes on one sample; the same sample of the same firmware is run once."""
     image = qemu.build(firmware, board, files)
     plugin = _plugin()
-    key = digest((image.read_bytes(), inputs, plugin.read_bytes(), version((QEMU.path(),)).encode()))
+    key = digest(
+        (RUNS.encode(), image.read_bytes(), inputs, plugin.read_bytes(), version((QEMU.path(),)).encode())
+    )
     found = kept(key, COUNTS, lambda out: _run(image, board, inputs, plugin, out, timeout))
-    windows = list(_windows(found.read_text("utf-8"), disassemble(image, board.core)))
+    text, _, named = found.read_text("utf-8").rpartition(RUNS)
+    runs = [int(number) for number in named.split()]
+    windows = list(_windows(text, disassemble(image, board.core)))
     # The last window is what ran behind the last op.
-    if len(windows) <= ops:
-        raise _not_counted(board, f"{len(windows)} windows for {ops} ops")
-    return windows[-ops - 1 : -1]
+    if len(windows) <= len(runs) or set(runs) != set(range(ops)):
+        raise _not_counted(board, f"{len(windows)} windows for {len(runs)} runs of {ops} ops")
+    of_ops: list[list[Window]] = [[] for _ in range(ops)]
+    for op, window in zip(runs, windows[-len(runs) - 1 : -1], strict=True):
+        of_ops[op].append(window)
+    return [_together(of_op) for of_op in of_ops]
+
+
+def _together(windows: Sequence[Window]) -> Window:
+    """All runs of an op, which has several where it makes a few rows at a time; what it touches counts in each."""
+    lines = tuple(line for window in windows for line in window.lines)
+    sections = zip(*(window.touched for window in windows), strict=True)
+    touched = tuple((sum(b for b, _ in section), sum(n for _, n in section)) for section in sections)
+    return Window(lines, touched)
 
 
 def _plugin() -> Path:
@@ -117,7 +134,8 @@ def _run(image: Path, board: Board, inputs: bytes, plugin: Path, out: Path, time
             raise _not_counted(
                 board, done.stdout.decode("utf-8", "replace").strip()[-400:] or "nothing was printed"
             )
-        out.write_bytes(counts.read_bytes())
+        runs = b" ".join(RUN.findall(done.stdout))
+        out.write_bytes(counts.read_bytes() + RUNS.encode() + runs + b"\n")
 
 
 def _options(elf: ElfSizes) -> Iterator[str]:

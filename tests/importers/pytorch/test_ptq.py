@@ -284,8 +284,8 @@ def test_wish_for_one_scale() -> None:
 
 FLOATS: dict[str, tuple[Callable[..., object], list[str], str]] = {
     "computed_weights": (
-        lambda m, x: F.conv2d(x, F.conv2d(x, m.conv.weight)[0, :, None, :3, :3], groups=8),
-        ["conv2d"],
+        lambda m, x: F.conv_transpose2d(x, F.conv2d(x, m.conv.weight)[0, :, None, :3, :3]),
+        ["conv_transpose2d"],
         "computed",
     ),
     "infinite": (lambda m, x: m.conv(x) + torch.tensor(-math.inf), ["add"], "not finite"),
@@ -300,7 +300,6 @@ FLOATS: dict[str, tuple[Callable[..., object], list[str], str]] = {
         "float",
     ),
     "argmax": (lambda m, x: m.conv(x).long().argmax(1), ["to", "argmax"], "whole numbers of real ones"),
-    "double": (lambda m, x: m.conv(x).double() * 2, ["to", "mul"], "float64"),
 }
 
 
