@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 
 from pillion.emitters.c.arrange import Arranged, arrange, with_least_memory
@@ -53,6 +53,12 @@ class Plan:
     def bytes(self) -> int:
         """The size of the arena."""
         return self.arranged.memory.arena_bytes
+
+    @property
+    def settled(self) -> Plan:
+        """The same stripes with a plan of the memory that was looked for thoroughly, as it is for the program."""
+        found = self.arranged
+        return replace(self, arranged=with_least_memory(found)) if isinstance(found, Arranged) else self
 
     @cached_property
     def program(self) -> CProgram:
@@ -208,7 +214,7 @@ class Search:
             if plan.bytes <= room:
                 return plan
             smallest = min(smallest, plan, key=lambda one: one.bytes)
-        smallest = self._smallest(smallest)
+        smallest = self._smallest(smallest).settled
         if smallest.bytes <= room:
             return smallest
         raise self._too_small(limit, beside, simplest.bytes, smallest.bytes)
