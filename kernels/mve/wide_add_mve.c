@@ -36,10 +36,7 @@ PILLION_AT(pillion_wide_add_mve_params, b_high, offsetof(pillion_wide_add_mve_pa
                      : [ol] "w"(offset_low), [oh] "w"(offset_high), [shift] "w"(shift)          \
                      : "r8", "r9", "r10", "lr", "q0", "q1", "q2", "cc", "memory")
 
-#define WIDE(q, x) "vldrh.s32 " q ", [%[" x "]], #8\n"
-#define BYTES(q, x) "vldrb.s32 " q ", [%[" x "]], #4\n"
-#define TO_WIDE "vstrh.32 q2, [%[y]], #8\n"
-#define TO_BYTES "vqmovnb.s16 q2, q2\n" "vstrb.32 q2, [%[y]], #4\n"
+#define RESULT "q2"
 
 /* Where the factors lie, and words of a sum that no register is left for. */
 #define NUMBERS                                                  \
@@ -48,45 +45,11 @@ PILLION_AT(pillion_wide_add_mve_params, b_high, offsetof(pillion_wide_add_mve_pa
     const int32x4_t offset_high = vdupq_n_s32(p->offset_high);   \
     const int32x4_t shift = vdupq_n_s32(p->shift)
 
-static void of_two_wide(const params *p, const int8_t *a, const int8_t *b, int8_t *y) {
-    NUMBERS;
-    if (p->y_bytes == 2) {
-        FOUR(WIDE("q0", "a"), WIDE("q1", "b"), TO_WIDE);
-    } else {
-        FOUR(WIDE("q0", "a"), WIDE("q1", "b"), TO_BYTES);
-    }
-}
-
-static void of_one_wide(const params *p, const int8_t *a, const int8_t *b, int8_t *y) {
-    NUMBERS;
-    if (p->y_bytes == 2) {
-        FOUR(WIDE("q0", "a"), BYTES("q1", "b"), TO_WIDE);
-    } else {
-        FOUR(WIDE("q0", "a"), BYTES("q1", "b"), TO_BYTES);
-    }
-}
-
-static void of_bytes(const params *p, const int8_t *a, const int8_t *b, int8_t *y) {
-    NUMBERS;
-    FOUR(BYTES("q0", "a"), BYTES("q1", "b"), TO_WIDE);
-}
+#include "wide_rows.h"
 
 void pillion_wide_add_mve(const params *p, const void *a, const void *b, void *y, void *scratch) {
-    const int8_t *from_a = a, *from_b = b;
-    int8_t *to = y;
     (void)scratch;
-    for (int32_t row = 0; row < p->rows; row++) {
-        if (p->b_bytes == 2) {
-            of_two_wide(p, from_a, from_b, to);
-        } else if (p->a_bytes == 2) {
-            of_one_wide(p, from_a, from_b, to);
-        } else {
-            of_bytes(p, from_a, from_b, to);
-        }
-        from_a += p->a_row_step * p->a_bytes;
-        from_b += p->b_row_step * p->b_bytes;
-        to += p->count * p->y_bytes;
-    }
+    wide_rows(p, a, b, y);
 }
 
 #endif
