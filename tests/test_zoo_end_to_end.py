@@ -94,13 +94,17 @@ def test_torch_agrees_within_one_step_per_op(name: str) -> None:
     print(f"{name}: {max(comparison.share.values()):.2%} of a tensor differ by one step at most")
 
 
+LEFT_BETWEEN = {"ds_cnn": 1.21}
+"""By how much a plan may be larger than what is in use at once, where a result grows over the operand that it uses up; 1.05 for all others."""
+
+
 @pytest.mark.parametrize("name", MODELS)
 def test_the_floor_is_reached(name: str) -> None:
     """Where all ops run whole. Stripes are in use a few rows at a time, and blocks of such forms leave room between them."""
     program = compiled(name, "cortex-m33+int8")
     plan: MemoryPlan = program.whole.memory
     assert plan.activation_bytes <= plan.floor_bytes
-    assert program.memory.activation_bytes <= 1.22 * program.memory.floor_bytes
+    assert program.memory.activation_bytes <= LEFT_BETWEEN.get(name, 1.05) * program.memory.floor_bytes
 
 
 @pytest.mark.parametrize("name", MODELS)
